@@ -1,0 +1,36 @@
+//! The system-call model: data, not code.
+//!
+//! One [`Row`] for every x86-64 system call of Linux 6.12. A row says what the
+//! call's arguments are, what memory the kernel writes and how long that is,
+//! whether the call can block, and what replay does with it. The recorder's
+//! runtime, the replayer, `retrovane dump` and the generated page
+//! `docs/SYSCALLS.md` all read the same rows.
+//!
+//! Architecture invariant: nothing here calls the kernel or touches memory of a
+//! traced program; interpreting a row is the reader's work.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod flags;
+mod row;
+mod table;
+mod variants;
+
+pub use flags::{Flag, FlagSet};
+pub use row::{Act, Arg, Len, Row, Shape, Special, Ty, Variant, VariantTable, When};
+pub use table::{ROW_COUNT, TABLE};
+pub use variants::{FCNTL, IOCTL, PRCTL};
+
+/// Highest system-call number of the pinned ABI (Linux 6.12: `mseal`).
+pub const NR_MAX: usize = 462;
+
+/// The row of a system call, or `None` for a number outside of the pinned ABI.
+#[inline]
+pub fn row(nr: u64) -> Option<&'static Row> {
+    if nr <= NR_MAX as u64 { TABLE[nr as usize].as_ref() } else { None }
+}
+
+/// The row with this name.
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    TABLE.iter().flatten().find(|row| row.name == name)
+}

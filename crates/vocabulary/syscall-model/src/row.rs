@@ -1,0 +1,282 @@
+//! The types that a row is made of.
+
+use crate::flags::FlagSet;
+
+/// What the model says of one system call.
+#[derive(Debug)]
+pub struct Row {
+    pub nr: u16,
+    pub name: &'static str,
+    /// As many as the kernel reads, in order; at most six.
+    pub args: &'static [Arg],
+    /// What recording and replay do with the call.
+    pub act: Act,
+    /// The call may sleep until something outside of the process happens.
+    pub blocks: bool,
+}
+
+/// What recording and replay do with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Recorded by its result and the memory its arguments name; replay injects
+    /// both without entering the kernel.
+    Feed,
+    /// The runtime has code for it, because the call changes state that must be
+    /// real in replay (memory, processes) or that the runtime itself owns
+    /// (signals, the break, descriptors it must protect).
+    Perform(Special),
+    /// What the kernel writes depends on an argument: look the request up.
+    Variant(&'static VariantTable),
+    /// Answered with ENOSYS without reaching the kernel, so that programs fall
+    /// back to calls that can be recorded. The text says why.
+    Refuse(&'static str),
+    /// Nobody describes what the kernel writes: recorded by finding the pages
+    /// that changed, and marked so.
+    Detect,
+}
+
+/// Calls with code of their own in the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    Mmap,
+    Munmap,
+    Mprotect,
+    Mremap,
+    Brk,
+    Madvise,
+    Fork,
+    Vfork,
+    Clone,
+    Clone3,
+    Execve,
+    Execveat,
+    Exit,
+    ExitGroup,
+    RtSigaction,
+    RtSigprocmask,
+    RtSigreturn,
+    Sigaltstack,
+    /// Replaces the signal mask for the time of the call: rt_sigsuspend, ppoll,
+    /// pselect6, epoll_pwait, epoll_pwait2.
+    MaskedWait,
+    ArchPrctl,
+    Prctl,
+    ClockGettime,
+    Gettimeofday,
+    Time,
+    Getcpu,
+    Rseq,
+    SetTidAddress,
+    SetRobustList,
+    Close,
+    CloseRange,
+    /// dup2 and dup3: the target may be a descriptor that the runtime protects.
+    DupTo,
+    /// write, writev and their kin: may reach the recorded standard output.
+    Output,
+    /// sendfile, splice, tee, copy_file_range: data moves inside the kernel.
+    KernelCopy,
+    /// recvmsg and recvmmsg: may install descriptors.
+    Receive,
+    Shmat,
+    Shmdt,
+    RemapFilePages,
+    PkeyMprotect,
+    Seccomp,
+    Ptrace,
+    PidfdGetfd,
+    Userfaultfd,
+    ProcessVm,
+}
+
+/// One argument.
+#[derive(Debug)]
+pub struct Arg {
+    pub name: &'static str,
+    pub ty: Ty,
+    /// How `dump` prints the memory behind a pointer argument.
+    pub shape: Shape,
+}
+
+/// What an argument is. An index of another argument counts from 0.
+#[derive(Debug, Clone, Copy)]
+pub enum Ty {
+    /// Signed 32-bit number, printed in decimal.
+    Int,
+    /// Unsigned 32-bit number.
+    Uint,
+    /// Signed 64-bit number (offsets).
+    Long,
+    /// Unsigned 64-bit number (sizes), decimal.
+    Size,
+    /// Unsigned 64-bit number, hexadecimal.
+    Hex,
+    Fd,
+    /// A directory descriptor or AT_FDCWD.
+    DirFd,
+    Pid,
+    Id,
+    Mode,
+    Signal,
+    Flags(&'static FlagSet),
+    /// An address whose target the kernel neither reads as text nor writes.
+    Address,
+    /// A NUL-terminated path that the kernel reads.
+    Path,
+    /// A NUL-terminated string that is not a path.
+    Text,
+    /// A NULL-terminated array of strings (argv, envp).
+    TextList,
+    /// Memory that the kernel reads.
+    In(Len),
+    /// Memory that the kernel writes.
+    Out(Len, When),
+    /// Memory that the kernel reads and writes.
+    InOut(Len, When),
+    /// An array of `struct iovec` that the kernel reads from; its count is in the argument.
+    IovIn(u8),
+    /// An array of `struct iovec` that the kernel fills with as many bytes as it
+    /// returns; its count is in the argument.
+    IovOut(u8),
+    /// `struct msghdr` to send.
+    MsgIn,
+    /// `struct msghdr` to fill: name, vectors, control data, lengths, flags.
+    MsgOut,
+    /// An array of `struct mmsghdr` to send (its `msg_len` fields are written);
+    /// its count is in the argument.
+    MmsgIn(u8),
+    /// An array of `struct mmsghdr` to fill; its count is in the argument.
+    MmsgOut(u8),
+    /// A buffer whose length is the `socklen_t` that another argument points to:
+    /// as much of it as the smaller of the length before and after the call, and
+    /// the length itself is an argument of its own (`InOut(Fixed(4))`).
+    OutSockLen(u8),
+}
+
+/// How many bytes lie behind a pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Len {
+    Fixed(u32),
+    /// The value of the argument.
+    Arg(u8),
+    /// The value of the argument times a size.
+    ArgTimes(u8, u32),
+    /// The call's result.
+    Ret,
+    /// The call's result times a size.
+    RetTimes(u32),
+    /// The smaller of the call's result and an argument (calls that return the
+    /// full length of what they cut).
+    RetOrArg(u8),
+    /// The smaller of the result and an argument, each times a size.
+    RetOrArgTimes(u8, u32),
+    /// `select`: as many bytes as hold argument-many bits, rounded up to 8.
+    BitsOfArg(u8),
+    /// The 32-bit number that an argument points to, times a size, read after the call.
+    AtArg32(u8, u32),
+    /// The 64-bit number that an argument points to, times a size, read after the call.
+    AtArg64(u8, u32),
+    /// A structure that begins with its own size as a 32-bit number.
+    SelfSized32,
+}
+
+/// When the kernel has written an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// The call did not fail.
+    Success,
+    /// The result is greater than zero.
+    Positive,
+    /// The call was interrupted (the remaining time of nanosleep).
+    Interrupted,
+    /// Also when the call failed, other than by EFAULT.
+    Always,
+}
+
+/// How the memory behind a pointer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Not a pointer, or nothing to say.
+    Plain,
+    /// A string of bytes, quoted, cut when long.
+    Bytes,
+    I32,
+    U32,
+    U64,
+    I32Pair,
+    Timespec,
+    Timeval,
+    Itimerspec,
+    Itimerval,
+    Stat,
+    Statx,
+    Statfs,
+    SockAddr,
+    PollFds,
+    EpollEvents,
+    Sigset,
+    Sigaction,
+    Siginfo,
+    WaitStatus,
+    Rlimit,
+    Winsize,
+    Termios,
+    Utsname,
+    Dirents,
+    Rusage,
+    FdSet,
+    /// A structure that nobody prints field by field.
+    Opaque,
+}
+
+/// A table of requests of a call such as ioctl.
+#[derive(Debug)]
+pub struct VariantTable {
+    pub name: &'static str,
+    /// The argument that holds the request.
+    pub selector: u8,
+    pub variants: &'static [Variant],
+    /// What a request outside of the table is.
+    pub fallback: Act,
+}
+
+impl PartialEq for VariantTable {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for VariantTable {}
+
+/// One request.
+#[derive(Debug)]
+pub struct Variant {
+    pub request: u64,
+    pub name: &'static str,
+    /// All arguments of the call, the selector included.
+    pub args: &'static [Arg],
+    pub act: Act,
+    pub blocks: bool,
+}
+
+impl VariantTable {
+    /// The entry of a request. Tables are sorted by request (a test holds them to it).
+    pub fn find(&self, request: u64) -> Option<&'static Variant> {
+        let variants: &'static [Variant] = self.variants;
+        match variants.binary_search_by(|variant| variant.request.cmp(&request)) {
+            Ok(index) => Some(&variants[index]),
+            Err(_) => None,
+        }
+    }
+}
+
+impl Arg {
+    /// An argument that is a number, or a pointer whose target is not printed.
+    pub const fn new(name: &'static str, ty: Ty) -> Arg {
+        Arg { name, ty, shape: Shape::Plain }
+    }
+
+    /// The same, with the way its target is printed.
+    pub const fn shown(name: &'static str, ty: Ty, shape: Shape) -> Arg {
+        Arg { name, ty, shape }
+    }
+}
