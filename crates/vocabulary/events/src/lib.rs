@@ -1,1 +1,200 @@
+//! The encoding of the events that a lane's log holds.
+//!
+//! An event is a header of 8 bytes, a body, and blobs; its length is a multiple
+//! of 8 and at most [`EVENT_BYTES_MAX`]. All numbers are little-endian. What is
+//! longer than one event goes on in [`Kind::Data`] events, announced by
+//! [`MORE`]; an event together with its data events is *whole* or not there.
+//!
+//! The runtime writes these words straight into its ring; everything outside
+//! reads them with [`Event::parse`], which trusts nothing. Deliberately absent:
+//! files, chunks and compression (the trace store's), and what a call means
+//! (the system-call model's).
 #![no_std]
+#![forbid(unsafe_code)]
+
+mod decode;
+
+pub use decode::{BIRTH_FIXED_BYTES, BirthBody, Blob, Blobs, DecodeError, Event, InstructionBody, MAP_RECORD_BYTES, MapRecord};
+
+/// Longest event, in bytes, header included.
+pub const EVENT_BYTES_MAX: usize = 128 * 1024;
+/// Length of a header, in bytes.
+pub const HEADER_BYTES: usize = 8;
+/// Length of a blob's own header, in bytes.
+pub const BLOB_HEADER_BYTES: usize = 16;
+
+/// What an event is: the first byte of its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A system call: code is its number; body: result, arguments.
+    Syscall = 1,
+    /// More blobs of the event before it.
+    Data = 2,
+    /// A signal given to a handler: code is its number; body: 128 bytes of siginfo.
+    Signal = 3,
+    /// A synchronous fault: code is the signal; body: instruction address, 128 bytes of siginfo.
+    Fault = 4,
+    /// An instruction with a result from outside: code is an [`Instruction`].
+    Instruction = 5,
+    /// Memory that the runtime mapped for rewritten sites; body: address, length.
+    Island = 6,
+    /// A new image (execve); body: see [`BirthBody`].
+    Birth = 7,
+    /// The process ended by itself; body: its exit code.
+    Exit = 8,
+    /// A checksum of the writable memory; body: the sum, events so far.
+    Checksum = 9,
+    /// Recording stopped here and the program went on; code is a stop reason, blob: a text.
+    Stop = 10,
+    /// The program was stopped at this very state between two calls; body: the
+    /// registers, then a checksum of memory.
+    Pause = 11,
+}
+
+impl Kind {
+    /// The kind with this number.
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Syscall,
+            2 => Kind::Data,
+            3 => Kind::Signal,
+            4 => Kind::Fault,
+            5 => Kind::Instruction,
+            6 => Kind::Island,
+            7 => Kind::Birth,
+            8 => Kind::Exit,
+            9 => Kind::Checksum,
+            10 => Kind::Stop,
+            11 => Kind::Pause,
+            _ => return None,
+        })
+    }
+}
+
+/// Flags of a system call: how many arguments are logged.
+pub const ARG_COUNT_MASK: u8 = 0b111;
+/// Data events follow that belong to this event (Syscall, Birth, Data).
+pub const MORE: u8 = 1 << 3;
+/// A signal event follows that belongs to the end of this call.
+pub const SIGNAL_FOLLOWS: u8 = 1 << 4;
+/// The memory that the kernel wrote was found by page-write detection.
+pub const DETECTED: u8 = 1 << 5;
+/// The runtime answered the call itself because it cannot be recorded.
+pub const REFUSED: u8 = 1 << 6;
+
+/// Flag of a signal event: delivered before the call that the program was about
+/// to make, rather than after the one it made.
+pub const BEFORE_CALL: u8 = 1;
+/// Flag of a fault event: no handler, the process dies of it.
+pub const FATAL: u8 = 1;
+
+/// What a blob's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Tag {
+    /// Replay writes the bytes to the blob's address.
+    Memory = 0,
+    /// Text that the call read (a path), for people.
+    Text = 1,
+    /// The first bytes of what the program sent: shown by `dump`, compared in replay.
+    Sent = 2,
+    /// A file mapping's content: file id (u32), zero (u32), offset in the file (u64).
+    FileRef = 3,
+    /// The call wrote to the recorded standard output or error: class (u32),
+    /// zero (u32), order among all such writes of the trace (u64).
+    Output = 4,
+    /// The call made a process: lane of the child (u32), zero (u32).
+    Child = 5,
+    /// Bytes that the log holds already: slot in the block cache (u32), length (u32).
+    Cached = 6,
+    /// Like `Memory`, and the bytes enter the block cache's slot given in the
+    /// upper half of the tag's word.
+    MemoryToCache = 7,
+}
+
+impl Tag {
+    /// The tag with this number.
+    pub const fn from_word(word: u32) -> Option<Tag> {
+        Some(match word {
+            0 => Tag::Memory,
+            1 => Tag::Text,
+            2 => Tag::Sent,
+            3 => Tag::FileRef,
+            4 => Tag::Output,
+            5 => Tag::Child,
+            6 => Tag::Cached,
+            7 => Tag::MemoryToCache,
+            _ => return None,
+        })
+    }
+}
+
+/// Class of an output: which of the recorder's own descriptors the bytes went to.
+pub const OUTPUT_STDOUT: u32 = 1;
+/// See [`OUTPUT_STDOUT`].
+pub const OUTPUT_STDERR: u32 = 2;
+
+/// Instructions whose results come from outside of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Instruction {
+    Rdtsc = 0,
+    Rdtscp = 1,
+    Cpuid = 2,
+    Rdrand = 3,
+    Rdseed = 4,
+}
+
+impl Instruction {
+    /// The instruction with this number.
+    pub const fn from_code(code: u16) -> Option<Instruction> {
+        Some(match code {
+            0 => Instruction::Rdtsc,
+            1 => Instruction::Rdtscp,
+            2 => Instruction::Cpuid,
+            3 => Instruction::Rdrand,
+            4 => Instruction::Rdseed,
+            _ => return None,
+        })
+    }
+}
+
+/// Why recording stopped while the program went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum StopReason {
+    Thread = 1,
+    SharedMemory = 2,
+    DiskFull = 3,
+    RecorderDied = 4,
+    Unsupported = 5,
+    TooManyProcesses = 6,
+}
+
+impl StopReason {
+    /// The reason with this number.
+    pub const fn from_code(code: u16) -> Option<StopReason> {
+        Some(match code {
+            1 => StopReason::Thread,
+            2 => StopReason::SharedMemory,
+            3 => StopReason::DiskFull,
+            4 => StopReason::RecorderDied,
+            5 => StopReason::Unsupported,
+            6 => StopReason::TooManyProcesses,
+            _ => return None,
+        })
+    }
+}
+
+/// The header's word: kind, flags, code, length in bytes.
+#[inline]
+pub const fn header(kind: Kind, flags: u8, code: u16, len_bytes: u32) -> u64 {
+    kind as u64 | (flags as u64) << 8 | (code as u64) << 16 | (len_bytes as u64) << 32
+}
+
+/// Rounds a length up to the alignment of events.
+#[inline]
+pub const fn padded(len_bytes: usize) -> usize {
+    (len_bytes + 7) & !7
+}

@@ -1,1 +1,21 @@
+//! The memory that the supervisor and the runtime inside each process share.
+//!
+//! One memfd holds everything: the runtime's image, the session's header, the
+//! recipes for rewriting sites, and a segment with a ring for each lane. Every
+//! process maps it at the same fixed addresses. The words that both sides touch
+//! are atomics; everything else is written by one side before it stores the
+//! atomic that announces it.
+//!
+//! The runtime is the hot side of a ring in both directions (it produces when
+//! recording and consumes when replaying); the supervisor is the cold side and
+//! pays for the fences.
 #![no_std]
+#![forbid(unsafe_code)]
+
+mod layout;
+mod ring;
+mod session;
+
+pub use layout::*;
+pub use ring::Ring;
+pub use session::*;

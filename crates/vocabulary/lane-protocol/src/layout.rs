@@ -1,0 +1,76 @@
+//! Where things are: addresses inside a process, offsets inside the memfd.
+
+/// Start of the runtime's region, the same in every process. Linux places
+/// programs, heaps, libraries and stacks at 0x55.. and 0x7e.. and above (or from
+/// 0x2a.. upwards with an unlimited stack), and sanitizers their shadows below
+/// 0x2000_0000_0000 or above 0x7b00_0000_0000: nothing comes near.
+pub const REGION_START: u64 = 0x6a00_0000_0000;
+/// Length of the region in bytes.
+pub const REGION_BYTES: u64 = 0x1000_0000;
+
+/// The runtime's code and constants, mapped privately from the memfd.
+pub const TEXT_START: u64 = REGION_START;
+/// Most bytes of code and constants.
+pub const TEXT_BYTES_MAX: u64 = 0x10_0000;
+/// The runtime's variables, private to each process.
+pub const DATA_START: u64 = REGION_START + 0x10_0000;
+/// Most bytes of variables.
+pub const DATA_BYTES_MAX: u64 = 0x70_0000;
+/// The session's header, shared.
+pub const SESSION_START: u64 = REGION_START + 0x80_0000;
+/// Recipes for rewriting sites, shared, read-only in processes.
+pub const RECIPES_START: u64 = REGION_START + 0x100_0000;
+/// Bytes of the area of recipes.
+pub const RECIPES_BYTES: u64 = 0x300_0000;
+/// Where lanes' segments are mapped: a process maps its own at a slot; a child
+/// of vfork, which shares its parent's memory, at another.
+pub const LANE_SLOTS_START: u64 = REGION_START + 0x800_0000;
+/// Distance of two slots in bytes: header, ring, and the ring once more, so
+/// that what wraps around is contiguous.
+pub const LANE_SLOT_BYTES: u64 = 0x40_0000;
+/// Slots of a process.
+pub const LANE_SLOTS: u64 = 16;
+
+/// Offset of the runtime's image in the memfd.
+pub const FILE_TEXT: u64 = 0;
+/// Offset of the initial content of the runtime's variables in the memfd.
+pub const FILE_DATA: u64 = 0x10_0000;
+/// Offset of the session's header in the memfd.
+pub const FILE_SESSION: u64 = 0x80_0000;
+/// Bytes of the session's header.
+pub const SESSION_BYTES: u64 = 0x80_0000;
+/// Offset of the recipes in the memfd.
+pub const FILE_RECIPES: u64 = 0x100_0000;
+/// Offset of the first lane segment in the memfd.
+pub const FILE_SEGMENTS: u64 = 0x800_0000;
+/// Bytes of a lane's header at the start of its segment.
+pub const LANE_HEADER_BYTES: u64 = 0x1_0000;
+/// Bytes of a ring: a power of two.
+pub const RING_BYTES: u64 = 0x10_0000;
+/// Distance of two segments in the memfd.
+pub const SEGMENT_BYTES: u64 = LANE_HEADER_BYTES + RING_BYTES;
+/// Segments, that is, processes recorded at the same time.
+pub const SEGMENTS: usize = 4096;
+/// Length of the memfd in bytes; it is sparse.
+pub const FILE_BYTES: u64 = FILE_SEGMENTS + SEGMENTS as u64 * SEGMENT_BYTES;
+
+/// Address of a slot's lane header.
+pub const fn lane_header_address(slot: u64) -> u64 {
+    LANE_SLOTS_START + slot * LANE_SLOT_BYTES
+}
+
+/// Address of a slot's ring.
+pub const fn ring_address(slot: u64) -> u64 {
+    lane_header_address(slot) + LANE_HEADER_BYTES
+}
+
+/// Offset of a segment in the memfd.
+pub const fn segment_offset(segment: u64) -> u64 {
+    FILE_SEGMENTS + segment * SEGMENT_BYTES
+}
+
+const _: () = assert!(DATA_START + DATA_BYTES_MAX <= SESSION_START);
+const _: () = assert!(SESSION_START + SESSION_BYTES <= RECIPES_START);
+const _: () = assert!(RECIPES_START + RECIPES_BYTES <= LANE_SLOTS_START);
+const _: () = assert!(LANE_HEADER_BYTES + 2 * RING_BYTES <= LANE_SLOT_BYTES);
+const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES <= REGION_START + REGION_BYTES);

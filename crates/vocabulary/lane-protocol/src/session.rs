@@ -1,0 +1,318 @@
+//! The session's header and the lanes' headers.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use crate::layout::{LANE_HEADER_BYTES, SEGMENTS, SESSION_BYTES};
+use crate::ring::Ring;
+
+/// Value of [`Session::magic`]: "rvlane" and the version of this layout.
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0001;
+
+/// What the session does. Kept in [`Session::mode`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Mode {
+    Record = 1,
+    Replay = 2,
+}
+
+/// How system calls of the program reach the runtime. Kept in [`Session::interception`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Interception {
+    /// Syscall user dispatch (Linux 5.11).
+    UserDispatch = 1,
+    /// A seccomp filter that returns RET_TRAP outside of the runtime.
+    Seccomp = 2,
+}
+
+/// Shared by all processes of a session; zeroed before the supervisor fills it.
+#[repr(C, align(4096))]
+pub struct Session {
+    pub magic: u64,
+    /// A [`Mode`].
+    pub mode: u32,
+    /// An [`Interception`].
+    pub interception: u32,
+    /// Pid of the supervisor, to notice its death and to permit its ptrace.
+    pub supervisor_pid: i32,
+    /// The memfd's number in traced processes.
+    pub control_fd: AtomicI32,
+    /// Not zero: cpuid faulting works here and is to be used.
+    pub cpuid_faulting: u32,
+    /// Not zero: Yama restricts ptrace, so the supervisor has to be permitted.
+    pub yama: u32,
+    /// Checksum memory every so many events; 0: never.
+    pub check_every_events: u32,
+    /// Not zero: no site is rewritten (for tests and for finding faults).
+    pub rewriting_off: u32,
+    /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
+    pub stop: AtomicU32,
+    /// Not zero: the seccomp filter is installed already (it survives execve).
+    pub filter_installed: AtomicU32,
+    /// Counts what the runtime wants the supervisor to look at; a futex word.
+    pub doorbell: AtomicU32,
+    /// Counts requests to attach for execve; a futex word.
+    pub attach_doorbell: AtomicU32,
+    /// Counts requests to keep a file; a futex word.
+    pub keep_doorbell: AtomicU32,
+    /// The next lane's id.
+    pub next_lane: AtomicU32,
+    /// The next output's place in the order of all outputs (recording); the
+    /// output whose turn it is (replay).
+    pub output_order: AtomicU64,
+    /// Counts changes of `output_order` in replay; a futex word.
+    pub output_wake: AtomicU32,
+    /// Not zero in replay: outputs are shown.
+    pub show_output: u32,
+    /// Descriptors in replaying processes that outputs go to: for stdout, for stderr.
+    pub output_fds: [i32; 2],
+    /// Standard input, output and error of the recorded program, to tell what
+    /// reaches them: device, inode, rdev, mode.
+    pub standard_files: [StandardFile; 3],
+    /// Replay: length of `files_dir`.
+    pub files_dir_bytes: u32,
+    /// Replay: a lane that no process is to follow has its bit cleared, for lanes
+    /// below the bitmap's size, if `lane_filter` is not zero.
+    pub lane_filter: u32,
+    pub wanted_lanes: [u64; 1024],
+    /// Replay: the folder of kept files, where each is named by its hash in hex.
+    pub files_dir: [u8; 4096],
+    /// Segments in use, a bit each.
+    pub segments: [AtomicU64; SEGMENTS / 64],
+    /// Kept files. A file's id is its index here.
+    pub files: [KeptFile; FILES_MAX],
+}
+
+/// Files that a session can keep.
+pub const FILES_MAX: usize = 16384;
+
+/// Identity of a standard file.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StandardFile {
+    pub device: u64,
+    pub inode: u64,
+    pub raw_device: u64,
+    /// 0 where the descriptor was closed.
+    pub mode: u64,
+}
+
+/// State of a [`KeptFile`].
+pub mod file_state {
+    /// The slot is free.
+    pub const FREE: u32 = 0;
+    /// Someone claimed the slot and is filling in the key.
+    pub const CLAIMED: u32 = 1;
+    /// The key is there; the supervisor is asked to keep the content.
+    pub const ASKED: u32 = 2;
+    /// The content is kept.
+    pub const KEPT: u32 = 3;
+    /// The content could not be kept: log it instead.
+    pub const FAILED: u32 = 4;
+}
+
+/// A file whose content the session keeps. Recording finds it by key (open
+/// addressing from a hash of device and inode); replay by id.
+#[repr(C)]
+pub struct KeptFile {
+    /// See [`file_state`]; a futex word.
+    pub state: AtomicU32,
+    /// Recipes of the file's sites: how many; valid once `recipes_ready`.
+    pub recipe_count: AtomicU32,
+    /// Index of the first in the area of recipes.
+    pub recipe_first: AtomicU32,
+    /// Not zero once the recipes may be used.
+    pub recipes_ready: AtomicU32,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    pub size_bytes: AtomicU64,
+    pub mtime_ns: AtomicU64,
+    pub ctime_ns: AtomicU64,
+    /// BLAKE3 of the content.
+    pub hash: [u8; 32],
+}
+
+/// What a recipe rewrites.
+pub mod site_kind {
+    /// `syscall` (or `sysenter`/`int 0x80`, which are never rewritten).
+    pub const SYSCALL: u8 = 1;
+    pub const RDTSC: u8 = 2;
+    pub const RDTSCP: u8 = 3;
+    pub const RDRAND: u8 = 4;
+    pub const RDSEED: u8 = 5;
+    pub const CPUID: u8 = 6;
+}
+
+/// How one site of a file is rewritten: found outside, by disassembly, once for
+/// each content. Sorted by `site_offset` within a file.
+///
+/// At run time the island is: `before` bytes of `code` (instructions that the
+/// jump covers ahead of the site), the call of the runtime, `after` bytes of
+/// `code` (instructions that the jump covers behind the site), a jump back.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recipe {
+    /// Offset in the file of the instruction itself.
+    pub site_offset: u32,
+    /// A [`site_kind`].
+    pub kind: u8,
+    /// Length of the site's instruction in bytes.
+    pub site_bytes: u8,
+    /// The 5-byte jump starts this many bytes ahead of the site; equals `before`.
+    pub before: u8,
+    /// Bytes of covered instructions behind the site. 0 with `before` 0: the site
+    /// cannot be rewritten safely and goes on trapping.
+    pub after: u8,
+    /// Place in `code` of a 32-bit displacement relative to the instruction
+    /// pointer, to be moved by the distance between origin and copy; 0xff: none.
+    /// One at most ahead of the site and one behind it.
+    pub fixup_before: u8,
+    /// End of that instruction in `code` (the displacement counts from there).
+    pub fixup_before_end: u8,
+    pub fixup_after: u8,
+    pub fixup_after_end: u8,
+    /// The covered instructions: `before` bytes, then `after` bytes.
+    pub code: [u8; 36],
+}
+
+const _: () = assert!(size_of::<Recipe>() == 48);
+
+/// State of a lane.
+pub mod lane_state {
+    /// The segment is free.
+    pub const FREE: u32 = 0;
+    /// A parent took the segment for a child that is about to be.
+    pub const RESERVED: u32 = 1;
+    /// A process writes or reads the log.
+    pub const LIVE: u32 = 2;
+    /// The log is complete.
+    pub const ENDED: u32 = 3;
+    /// Replay: the process stands still and a report is in the header.
+    pub const REPORTED: u32 = 4;
+}
+
+/// What a runtime asks of the supervisor.
+pub mod request {
+    /// No request, or answered.
+    pub const NONE: u32 = 0;
+    /// Attach, because an execve follows.
+    pub const ATTACH: u32 = 1;
+    /// The execve failed: let go. The process stops itself by a signal.
+    pub const RELEASE: u32 = 2;
+    /// Keep the file open at `arguments[0]` under the id `arguments[1]`.
+    pub const KEEP: u32 = 3;
+    /// The supervisor has answered; `answer` holds 0 or an errno.
+    pub const ANSWERED: u32 = 4;
+}
+
+/// One outstanding request of a lane.
+#[repr(C)]
+pub struct Request {
+    /// See [`request`]; a futex word.
+    pub state: AtomicU32,
+    pub answer: AtomicI32,
+    pub arguments: [AtomicU64; 4],
+}
+
+/// Most ranges of initial memory and of executable maps that a birth names.
+pub const BIRTH_RANGES: usize = 24;
+
+/// What the injector tells a newborn image. Written while the process stands.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Birth {
+    pub entry: u64,
+    pub stack_pointer: u64,
+    /// The 8 bytes at the entry point that the injector overwrote.
+    pub entry_word: u64,
+    /// Protection of the page that holds the entry point (PROT_*).
+    pub entry_protection: u32,
+    /// Slot of `ranges` in use: memory to log, because files do not hold it.
+    pub range_count: u32,
+    pub ranges: [MemoryRange; BIRTH_RANGES],
+    pub code_count: u32,
+    pub _reserved: u32,
+    pub code: [CodeMap; BIRTH_RANGES],
+}
+
+/// A range of memory.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryRange {
+    pub start: u64,
+    pub end: u64,
+}
+
+/// Executable memory that a kept file backs.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CodeMap {
+    pub start: u64,
+    pub end: u64,
+    pub file_offset: u64,
+    pub file: u32,
+    pub _reserved: u32,
+}
+
+/// Why a replaying process stands still. Kept in [`Report::kind`].
+pub mod report_kind {
+    pub const NONE: u32 = 0;
+    /// The program did something else than the log says.
+    pub const DIVERGENCE: u32 = 1;
+    /// The log ended before the process did.
+    pub const LOG_ENDED: u32 = 2;
+    /// The process ended as recorded (exit).
+    pub const EXITED: u32 = 3;
+    /// The process died of a fault as recorded.
+    pub const FAULTED: u32 = 4;
+    /// The runtime itself failed: our bug.
+    pub const FAILED: u32 = 5;
+    /// Something that replay needs is missing (a kept file, memory).
+    pub const MISSING: u32 = 6;
+    /// Recording stopped here.
+    pub const STOPPED: u32 = 7;
+}
+
+/// What a replaying process reports when it stands still.
+#[repr(C)]
+pub struct Report {
+    /// See [`report_kind`].
+    pub kind: AtomicU32,
+    /// Signal of a fault, exit code of an exit, errno of something missing.
+    pub code: i32,
+    /// Events that the lane has consumed.
+    pub event: u64,
+    /// Header and body start of the expected event.
+    pub expected_header: u64,
+    pub expected: [u64; 8],
+    /// Number (or `u64::MAX` where it is no call) and arguments that came.
+    pub got_number: u64,
+    pub got: [u64; 8],
+    /// rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15, rip, flags.
+    pub registers: [u64; 18],
+    pub text_bytes: u32,
+    pub _reserved: u32,
+    pub text: [u8; 512],
+}
+
+/// The header of a lane's segment.
+#[repr(C, align(4096))]
+pub struct LaneHeader {
+    /// See [`lane_state`].
+    pub state: AtomicU32,
+    pub lane: AtomicU32,
+    pub parent_lane: AtomicU32,
+    pub pid: AtomicI32,
+    /// Replay: order of the output that the process waits to show, plus one; 0: none.
+    pub waits_for_output: AtomicU64,
+    /// Replay: events consumed, stored now and then, for progress.
+    pub events_done: AtomicU64,
+    pub ring: Ring,
+    pub request: Request,
+    pub birth: Birth,
+    pub report: Report,
+}
+
+const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
+const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
