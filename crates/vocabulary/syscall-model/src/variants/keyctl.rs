@@ -40,7 +40,7 @@ pub static KEYCTL: VariantTable = VariantTable {
         21 KEYCTL_INVALIDATE(option: INT, key: KEY);
         22 KEYCTL_GET_PERSISTENT(option: INT, uid: ID, keyring: KEY);
         23 KEYCTL_DH_COMPUTE(option: INT, params: reads(Opaque, Fixed(12)), buf: answer(3), len: SIZE, kdf: ADDRESS);
-        24 KEYCTL_PKEY_QUERY(option: INT, key: KEY, reserved: HEX, info: TEXT, result: writes(Opaque, Fixed(48)));
+        24 KEYCTL_PKEY_QUERY(option: INT, key: KEY, reserved: HEX, info: TEXT, result: writes(Opaque, Fixed(56)));
         25 KEYCTL_PKEY_ENCRYPT(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS) => DETECT;
         26 KEYCTL_PKEY_DECRYPT(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS) => DETECT;
         27 KEYCTL_PKEY_SIGN(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS) => DETECT;
