@@ -93,6 +93,9 @@ pub enum Special {
     PidfdGetfd,
     Userfaultfd,
     ProcessVm,
+    /// The futex commands with priority inheritance: the kernel sets bits of the
+    /// word while the caller sleeps, and the owner that runs meanwhile sees them.
+    FutexPi,
 }
 
 /// One argument.

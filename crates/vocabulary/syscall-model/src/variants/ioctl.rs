@@ -85,11 +85,11 @@ const FILES: &[Variant] = ioctls! {
     0x80111500 FS_IOC_GETFSUUID(uuid: writes(Opaque, Fixed(17)));
     0x801c581f FS_IOC_FSGETXATTR(attributes: writes(Opaque, Fixed(28)));
     0x80811501 FS_IOC_GETFSSYSFSPATH(path: writes(Opaque, Fixed(129)));
-    0x81009431 FS_IOC_GETFSLABEL(label: writes(Bytes, Fixed(256)));
+    0x81009431 FS_IOC_GETFSLABEL(label: updates(Success, Bytes, Fixed(256)));
     0xc0045877 FIFREEZE(), blocks;
     0xc0045878 FITHAW(), blocks;
     0xc0185879 FITRIM(range: updates(Always, Opaque, Fixed(24))), blocks;
-    0xc0189436 FIDEDUPERANGE(range: updates(Always, Opaque, Counted { header: 24, at: 16, each: 32 })), blocks;
+    0xc0189436 FIDEDUPERANGE(range: updates(Success, Opaque, Counted { header: 24, at: 16, each: 32 })), blocks;
     0xc020660b FS_IOC_FIEMAP(map: updates(Always, Opaque, Counted { header: 32, at: 24, each: 56 })), blocks;
 };
 
