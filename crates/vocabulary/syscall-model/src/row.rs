@@ -138,9 +138,11 @@ pub enum Ty {
     TextList,
     /// Memory that the kernel reads.
     In(Len),
-    /// Memory that the kernel writes.
+    /// Memory of which the kernel writes every byte.
     Out(Len, When),
-    /// Memory that the kernel reads and writes.
+    /// Memory that the kernel reads and writes, or of which it may leave parts as
+    /// they were (the padding of directory entries). As much of it as can be told
+    /// before the call is input: a result counts as its upper bound then.
     InOut(Len, When),
     /// An array of `struct iovec` that the kernel reads from; its count is in the argument.
     IovIn(u8),

@@ -14,6 +14,7 @@ flag_sets! {
     }
     /// futex_wait(2), futex_wake(2) and their kin.
     FUTEX2 bits {
-        FUTEX2_SIZE_U64 3, FUTEX2_SIZE_U32 2, FUTEX2_SIZE_U16 1, FUTEX2_SIZE_U8 0, FUTEX2_NUMA 4, FUTEX2_PRIVATE 0x80,
+        FUTEX2_SIZE_U64 3, FUTEX2_SIZE_U32 2, FUTEX2_SIZE_U16 1, FUTEX2_SIZE_U8 0, FUTEX2_NUMA 4,
+        FUTEX2_PRIVATE 0x80,
     }
 }

@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Row] = rows! {
     75 fdatasync(fd: FD), blocks;
     76 truncate(path: PATH, length: LONG);
     77 ftruncate(fd: FD, length: LONG);
-    78 getdents(fd: FD, dirent: fills(Opaque), count: UINT);
+    78 getdents(fd: FD, dirent: updates(Positive, Opaque, RetOrArg(2)), count: UINT);
     79 getcwd(buf: fills(Bytes), size: SIZE);
     80 chdir(filename: PATH);
     81 fchdir(fd: FD);
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = rows! {
     198 lremovexattr(path: PATH, name: TEXT);
     199 fremovexattr(fd: FD, name: TEXT);
     212 lookup_dcookie(cookie: HEX, buf: fills(Bytes), len: SIZE);
-    217 getdents64(fd: FD, dirent: fills(Dirents), count: UINT);
+    217 getdents64(fd: FD, dirent: updates(Positive, Dirents, RetOrArg(2)), count: UINT);
     235 utimes(filename: PATH, utimes: reads(Opaque, Fixed(32)));
     253 inotify_init();
     254 inotify_add_watch(fd: FD, pathname: PATH, mask: of(&INOTIFY));
@@ -92,15 +92,16 @@ pub(super) const ROWS: &[Row] = rows! {
     294 inotify_init1(flags: of(&CLOEXEC_NONBLOCK));
     300 fanotify_init(flags: of(&FAN_INIT), event_f_flags: of(&OPEN));
     301 fanotify_mark(fanotify_fd: FD, flags: of(&FAN_MARK), mask: HEX, dfd: DIRFD, pathname: PATH);
-    303 name_to_handle_at(dfd: DIRFD, name: PATH, handle: updates(Always, Opaque, Counted { header: 8, at: 0, each: 1 }),
-        mnt_id: updates(Always, I32, Fixed(8)), flag: of(&HANDLE_AT));
+    303 name_to_handle_at(dfd: DIRFD, name: PATH, handle: updates(Always, Opaque, Counted { header: 8, at: 0,
+        each: 1 }), mnt_id: updates(Always, I32, Fixed(8)), flag: of(&HANDLE_AT));
     304 open_by_handle_at(mountdirfd: DIRFD, handle: reads(Opaque, Counted { header: 8, at: 0, each: 1 }),
         flags: of(&OPEN)), blocks;
     306 syncfs(fd: FD), blocks;
     308 setns(fd: FD, nstype: of(&CLONE));
     316 renameat2(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&RENAME));
     319 memfd_create(uname: TEXT, flags: of(&MEMFD));
-    332 statx(dfd: DIRFD, filename: PATH, flags: of(&AT), mask: of(&STATX), buffer: writes(Statx, Fixed(256)));
+    332 statx(dfd: DIRFD, filename: PATH, flags: of(&AT), mask: of(&STATX),
+        buffer: writes(Statx, Fixed(256)));
     428 open_tree(dfd: DIRFD, filename: PATH, flags: of(&OPEN_TREE));
     429 move_mount(from_dfd: DIRFD, from_path: PATH, to_dfd: DIRFD, to_path: PATH, flags: of(&MOVE_MOUNT));
     430 fsopen(fs_name: TEXT, flags: HEX);
@@ -112,7 +113,8 @@ pub(super) const ROWS: &[Row] = rows! {
     439 faccessat2(dfd: DIRFD, filename: PATH, mode: of(&ACCESS), flags: of(&FACCESSAT));
     442 mount_setattr(dfd: DIRFD, path: PATH, flags: of(&AT), uattr: reads(Opaque, Arg(4)), usize: SIZE);
     452 fchmodat2(dfd: DIRFD, filename: PATH, mode: MODE, flags: of(&AT));
-    457 statmount(req: reads(Opaque, SelfSized32), buf: writes(Opaque, SelfSized32), bufsize: SIZE, flags: HEX);
-    458 listmount(req: reads(Opaque, SelfSized32), mnt_ids: writes_when(Positive, U64, RetTimes(8)), nr_mnt_ids: SIZE,
+    457 statmount(req: reads(Opaque, SelfSized32), buf: writes(Opaque, SelfSized32), bufsize: SIZE,
         flags: HEX);
+    458 listmount(req: reads(Opaque, SelfSized32), mnt_ids: writes_when(Positive, U64, RetTimes(8)),
+        nr_mnt_ids: SIZE, flags: HEX);
 };

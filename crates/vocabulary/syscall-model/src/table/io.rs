@@ -28,7 +28,8 @@ pub(super) const ROWS: &[Row] = rows! {
     276 tee(fdin: FD, fdout: FD, len: SIZE, flags: of(&SPLICE)) => perform(KernelCopy), blocks;
     277 sync_file_range(fd: FD, offset: LONG, nbytes: LONG, flags: of(&SYNC_RANGE)), blocks;
     278 vmsplice(fd: FD, iov: iov_in(2), nr_segs: SIZE, flags: of(&SPLICE))
-        => refuse("the pages stay shared with the pipe, so that later stores change what is read from it"), blocks;
+        => refuse("the pages stay shared with the pipe, so that later stores change what is read from it"),
+        blocks;
     285 fallocate(fd: FD, mode: of(&FALLOCATE), offset: LONG, len: LONG), blocks;
     295 preadv(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX), blocks;
     296 pwritev(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX) => perform(Output), blocks;
@@ -41,8 +42,8 @@ pub(super) const ROWS: &[Row] = rows! {
         timeout: TIMESPEC, usig: reads(Opaque, Fixed(16))) => refuse(AIO), blocks;
     425 io_uring_setup(entries: UINT, params: updates(Always, Opaque, Fixed(120)))
         => refuse("its rings are memory that the kernel writes at any time");
-    426 io_uring_enter(fd: FD, to_submit: UINT, min_complete: UINT, flags: HEX, argp: reads(Opaque, Arg(5)), argsz: SIZE)
-        => refuse("its rings are memory that the kernel writes at any time"), blocks;
+    426 io_uring_enter(fd: FD, to_submit: UINT, min_complete: UINT, flags: HEX, argp: reads(Opaque, Arg(5)),
+        argsz: SIZE) => refuse("its rings are memory that the kernel writes at any time"), blocks;
     427 io_uring_register(fd: FD, opcode: UINT, arg: ADDRESS, nr_args: UINT)
         => refuse("its rings are memory that the kernel writes at any time"), blocks;
     451 cachestat(fd: FD, range: reads(Opaque, Fixed(16)), cstat: writes(Opaque, Fixed(40)), flags: HEX);

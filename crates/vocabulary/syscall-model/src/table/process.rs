@@ -8,8 +8,8 @@ use crate::row::{Len::*, Row, Shape::*, Special::*, When::*};
 pub(super) const ROWS: &[Row] = rows! {
     24 sched_yield();
     39 getpid();
-    56 clone(flags: of(&CLONE), newsp: ADDRESS, parent_tid: updates(Success, I32, Fixed(4)), child_tid: ADDRESS,
-        tls: ADDRESS) => perform(Clone), blocks;
+    56 clone(flags: of(&CLONE), newsp: ADDRESS, parent_tid: updates(Success, I32, Fixed(4)),
+        child_tid: ADDRESS, tls: ADDRESS) => perform(Clone), blocks;
     57 fork() => perform(Fork);
     58 vfork() => perform(Vfork), blocks;
     59 execve(filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST) => perform(Execve), blocks;
@@ -66,20 +66,21 @@ pub(super) const ROWS: &[Row] = rows! {
     218 set_tid_address(tidptr: ADDRESS) => perform(SetTidAddress);
     219 restart_syscall(), blocks;
     231 exit_group(error_code: INT) => perform(ExitGroup);
-    247 waitid(which: of(&WAIT_ID), upid: PID, infop: updates(Always, Siginfo, Fixed(128)), options: of(&WAIT),
-        ru: updates(Success, Rusage, Fixed(144))), blocks;
+    247 waitid(which: of(&WAIT_ID), upid: PID, infop: updates(Always, Siginfo, Fixed(128)),
+        options: of(&WAIT), ru: updates(Success, Rusage, Fixed(144))), blocks;
     251 ioprio_set(which: of(&IOPRIO), who: INT, ioprio: HEX);
     252 ioprio_get(which: of(&IOPRIO), who: INT);
     272 unshare(unshare_flags: of(&CLONE));
     273 set_robust_list(head: ADDRESS, len: SIZE) => perform(SetRobustList);
     274 get_robust_list(pid: PID, head_ptr: U64_OUT, len_ptr: U64_OUT) => perform(GetRobustList);
-    302 prlimit64(pid: PID, resource: of(&RLIMIT), new_rlim: reads(Rlimit, Fixed(16)), old_rlim: writes(Rlimit, Fixed(16)));
+    302 prlimit64(pid: PID, resource: of(&RLIMIT), new_rlim: reads(Rlimit, Fixed(16)),
+        old_rlim: writes(Rlimit, Fixed(16)));
     309 getcpu(cpup: U32_OUT, nodep: U32_OUT, unused: ADDRESS) => perform(Getcpu);
     312 kcmp(pid1: PID, pid2: PID, type: of(&KCMP), idx1: HEX, idx2: HEX);
     314 sched_setattr(pid: PID, uattr: reads(Opaque, SelfSized32), flags: HEX);
-    315 sched_getattr(pid: PID, uattr: writes(Opaque, SelfSized32), usize: UINT, flags: HEX);
-    322 execveat(fd: DIRFD, filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST, flags: of(&crate::flags::files::AT))
-        => perform(Execveat), blocks;
+    315 sched_getattr(pid: PID, uattr: updates(Success, Opaque, Arg(2)), usize: UINT, flags: HEX);
+    322 execveat(fd: DIRFD, filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST,
+        flags: of(&crate::flags::files::AT)) => perform(Execveat), blocks;
     334 rseq(rseq: ADDRESS, rseq_len: UINT, flags: of(&RSEQ), sig: HEX) => perform(Rseq);
     434 pidfd_open(pid: PID, flags: of(&PIDFD));
     435 clone3(uargs: reads(Opaque, Arg(1)), size: SIZE) => perform(Clone3), blocks;

@@ -38,11 +38,12 @@ pub(super) const ROWS: &[Row] = rows! {
     185 security();
     236 vserver();
     246 kexec_load(entry: ADDRESS, nr_segments: SIZE, segments: reads(Opaque, ArgTimes(1, 32)), flags: HEX);
-    298 perf_event_open(attr: reads(Opaque, Counted { header: 0, at: 4, each: 1 }), pid: PID, cpu: INT, group_fd: INT,
-        flags: HEX) => refuse("its ring is memory that the kernel writes at any time");
+    298 perf_event_open(attr: reads(Opaque, Counted { header: 0, at: 4, each: 1 }), pid: PID, cpu: INT,
+        group_fd: INT, flags: HEX) => refuse("its ring is memory that the kernel writes at any time");
     313 finit_module(fd: FD, uargs: TEXT, flags: of(&MODULE)), blocks;
     318 getrandom(buf: fills(Bytes), count: SIZE, flags: of(&GETRANDOM)), blocks;
-    320 kexec_file_load(kernel_fd: FD, initrd_fd: FD, cmdline_len: SIZE, cmdline: reads(Bytes, Arg(2)), flags: HEX);
+    320 kexec_file_load(kernel_fd: FD, initrd_fd: FD, cmdline_len: SIZE, cmdline: reads(Bytes, Arg(2)),
+        flags: HEX);
     321 bpf(cmd: INT, uattr: updates(Always, Opaque, Arg(2)), size: UINT)
         => refuse("its maps are memory that the kernel writes at any time");
     443 quotactl_fd(fd: FD, cmd: HEX, id: ID, addr: ADDRESS) => Variant(&QUOTACTL_FD), blocks;

@@ -9,13 +9,15 @@ pub(super) const ROWS: &[Row] = rows! {
     35 nanosleep(rqtp: TIMESPEC, rmtp: updates(Interrupted, Timespec, Fixed(16))), blocks;
     36 getitimer(which: of(&ITIMER), value: writes(Itimerval, Fixed(32)));
     37 alarm(seconds: UINT);
-    38 setitimer(which: of(&ITIMER), value: reads(Itimerval, Fixed(32)), ovalue: writes(Itimerval, Fixed(32)));
+    38 setitimer(which: of(&ITIMER), value: reads(Itimerval, Fixed(32)),
+        ovalue: writes(Itimerval, Fixed(32)));
     96 gettimeofday(tv: writes(Timeval, Fixed(16)), tz: writes(I32Pair, Fixed(8))) => perform(Gettimeofday);
     100 times(tbuf: writes_when(Always, Opaque, Fixed(32)));
     159 adjtimex(txc_p: updates(Always, Opaque, Fixed(208)));
     164 settimeofday(tv: reads(Timeval, Fixed(16)), tz: reads(I32Pair, Fixed(8)));
     201 time(tloc: U64_OUT) => perform(Time);
-    222 timer_create(which_clock: of(&CLOCK), timer_event_spec: reads(Opaque, Fixed(64)), created_timer_id: I32_OUT);
+    222 timer_create(which_clock: of(&CLOCK), timer_event_spec: reads(Opaque, Fixed(64)),
+        created_timer_id: I32_OUT);
     223 timer_settime(timer_id: INT, flags: of(&TIMER), new_setting: reads(Itimerspec, Fixed(32)),
         old_setting: writes(Itimerspec, Fixed(32)));
     224 timer_gettime(timer_id: INT, setting: writes(Itimerspec, Fixed(32)));

@@ -30,7 +30,8 @@ pub static FUTEX: VariantTable = VariantTable {
         6 FUTEX_LOCK_PI(uaddr: OWNER, op: OP, val: UINT, timeout: TIMESPEC) => perform(FutexPi), blocks;
         7 FUTEX_UNLOCK_PI(uaddr: OWNER, op: OP) => perform(FutexPi);
         8 FUTEX_TRYLOCK_PI(uaddr: OWNER, op: OP) => perform(FutexPi);
-        9 FUTEX_WAIT_BITSET(uaddr: WORD, op: OP, val: UINT, timeout: TIMESPEC, uaddr2: ADDRESS, val3: HEX), blocks;
+        9 FUTEX_WAIT_BITSET(uaddr: WORD, op: OP, val: UINT, timeout: TIMESPEC, uaddr2: ADDRESS, val3: HEX),
+            blocks;
         10 FUTEX_WAKE_BITSET(uaddr: WORD, op: OP, val: UINT, timeout: ADDRESS, uaddr2: ADDRESS, val3: HEX);
         11 FUTEX_WAIT_REQUEUE_PI(uaddr: WORD, op: OP, val: UINT, timeout: TIMESPEC, uaddr2: OWNER, val3: HEX)
             => perform(FutexPi), blocks;

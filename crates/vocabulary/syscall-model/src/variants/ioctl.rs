@@ -89,7 +89,8 @@ const FILES: &[Variant] = ioctls! {
     0xc0045877 FIFREEZE(), blocks;
     0xc0045878 FITHAW(), blocks;
     0xc0185879 FITRIM(range: updates(Always, Opaque, Fixed(24))), blocks;
-    0xc0189436 FIDEDUPERANGE(range: updates(Success, Opaque, Counted { header: 24, at: 16, each: 32 })), blocks;
+    0xc0189436 FIDEDUPERANGE(range: updates(Success, Opaque, Counted { header: 24, at: 16, each: 32 })),
+        blocks;
     0xc020660b FS_IOC_FIEMAP(map: updates(Always, Opaque, Counted { header: 32, at: 24, each: 56 })), blocks;
 };
 

@@ -28,7 +28,8 @@ pub static KEYCTL: VariantTable = VariantTable {
         9 KEYCTL_UNLINK(option: INT, key: KEY, keyring: KEY);
         10 KEYCTL_SEARCH(option: INT, keyring: KEY, type: TEXT, description: TEXT, destination: KEY);
         11 KEYCTL_READ(option: INT, key: KEY, buf: answer(3), len: SIZE), blocks;
-        12 KEYCTL_INSTANTIATE(option: INT, key: KEY, payload: reads(Bytes, Len::Arg(3)), len: SIZE, keyring: KEY);
+        12 KEYCTL_INSTANTIATE(option: INT, key: KEY, payload: reads(Bytes, Len::Arg(3)), len: SIZE,
+            keyring: KEY);
         13 KEYCTL_NEGATE(option: INT, key: KEY, timeout: UINT, keyring: KEY);
         14 KEYCTL_SET_REQKEY_KEYRING(option: INT, default: INT);
         15 KEYCTL_SET_TIMEOUT(option: INT, key: KEY, timeout: UINT);
@@ -39,11 +40,16 @@ pub static KEYCTL: VariantTable = VariantTable {
         20 KEYCTL_INSTANTIATE_IOV(option: INT, key: KEY, iov: iov_in(3), count: UINT, keyring: KEY);
         21 KEYCTL_INVALIDATE(option: INT, key: KEY);
         22 KEYCTL_GET_PERSISTENT(option: INT, uid: ID, keyring: KEY);
-        23 KEYCTL_DH_COMPUTE(option: INT, params: reads(Opaque, Fixed(12)), buf: answer(3), len: SIZE, kdf: ADDRESS);
-        24 KEYCTL_PKEY_QUERY(option: INT, key: KEY, reserved: HEX, info: TEXT, result: writes(Opaque, Fixed(56)));
-        25 KEYCTL_PKEY_ENCRYPT(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS) => DETECT;
-        26 KEYCTL_PKEY_DECRYPT(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS) => DETECT;
-        27 KEYCTL_PKEY_SIGN(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS) => DETECT;
+        23 KEYCTL_DH_COMPUTE(option: INT, params: reads(Opaque, Fixed(12)), buf: answer(3), len: SIZE,
+            kdf: ADDRESS);
+        24 KEYCTL_PKEY_QUERY(option: INT, key: KEY, reserved: HEX, info: TEXT,
+            result: writes(Opaque, Fixed(56)));
+        25 KEYCTL_PKEY_ENCRYPT(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS)
+            => DETECT;
+        26 KEYCTL_PKEY_DECRYPT(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS)
+            => DETECT;
+        27 KEYCTL_PKEY_SIGN(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, output: ADDRESS)
+            => DETECT;
         28 KEYCTL_PKEY_VERIFY(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, signature: ADDRESS);
         29 KEYCTL_RESTRICT_KEYRING(option: INT, keyring: KEY, type: TEXT, restriction: TEXT);
         30 KEYCTL_MOVE(option: INT, key: KEY, from: KEY, to: KEY, flags: HEX);
