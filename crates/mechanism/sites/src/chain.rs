@@ -48,6 +48,17 @@ pub(crate) struct Chain {
     pub is_known: bool,
 }
 
+/// What a place in the file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A displacement or an immediate value of an instruction starts there.
+    Field,
+    /// Another part of an instruction, or no code.
+    Elsewhere,
+    /// Code that no known function explains.
+    Unknown,
+}
+
 /// The file's code, disassembled where somebody asks.
 pub(crate) struct CodeMap<'i, 'f> {
     pub image: &'i Image<'f>,
@@ -78,8 +89,8 @@ impl<'i, 'f> CodeMap<'i, 'f> {
         vote(region, gap_start, unit.end, address)
     }
 
-    /// Calls `mark` with every target of a direct branch out of `from..to`, and
-    /// more: known functions that overlap it are taken whole.
+    /// Disassembles `from..to`. Calls `mark` with the targets of all that no known
+    /// function explains; the others are left to `each_known_target`.
     pub fn each_target(&mut self, from: u64, to: u64, mark: &mut dyn FnMut(u64)) {
         let first = self.units.partition_point(|unit| unit.end <= from);
         for index in first..self.units.len() {
@@ -89,7 +100,7 @@ impl<'i, 'f> CodeMap<'i, 'f> {
             }
             let mut gap_start = unit.start;
             if unit.is_known {
-                // A flow's targets are marked once, by `each_flow`.
+                // Its targets are marked once for all, by `each_known_target`.
                 gap_start = self.flow(index).end;
             }
             let Some(region) = self.image.code_at(unit.start) else { continue };
@@ -100,11 +111,29 @@ impl<'i, 'f> CodeMap<'i, 'f> {
         }
     }
 
-    /// What was disassembled so far, ascending by address.
-    pub fn flows(&self) -> Vec<&Flow> {
-        let mut flows: Vec<&Flow> = self.flows.values().collect();
-        flows.sort_by_key(|flow| flow.start);
-        flows
+    /// Calls `mark` with the targets in all that was disassembled so far.
+    pub fn each_known_target(&self, mark: &mut dyn FnMut(u64)) {
+        for target in self.flows.values().flat_map(|flow| &flow.targets) {
+            mark(*target);
+        }
+    }
+
+    /// What the disassembly of the function around `address` says of it.
+    pub fn place_in_code(&mut self, address: u64) -> Place {
+        let image = self.image;
+        let Some(index) = self.unit_index(address).filter(|index| self.units[*index].is_known)
+        else {
+            return if image.code_at(address).is_some() { Place::Unknown } else { Place::Elsewhere };
+        };
+        let flow = self.flow(index);
+        if address >= flow.end {
+            return Place::Unknown;
+        }
+        let chain = flow.chain(address);
+        let is_field = chain.starts.last().is_some_and(|start| {
+            image.code_at(*start).is_some_and(|region| has_field(region, *start, address))
+        });
+        if is_field { Place::Field } else { Place::Elsewhere }
     }
 
     fn unit_index(&self, address: u64) -> Option<usize> {
@@ -162,6 +191,18 @@ fn target(instruction: &Instruction) -> Option<u64> {
         OpKind::NearBranch64 => Some(instruction.near_branch64()),
         _ => None,
     }
+}
+
+/// Whether a displacement or an immediate of the instruction at `start` begins
+/// at `place`.
+fn has_field(region: &Region<'_>, start: u64, place: u64) -> bool {
+    let bytes = region.slice(start, start + INSTRUCTION_BYTES_MAX);
+    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    let offsets = decoder.get_constant_offsets(&instruction);
+    let at = (place - start) as usize;
+    (offsets.has_displacement() && offsets.displacement_offset() == at)
+        || (offsets.has_immediate() && offsets.immediate_offset() == at)
 }
 
 /// Cuts the code at every function's start and at the end of what functions cover.

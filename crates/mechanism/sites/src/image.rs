@@ -56,6 +56,8 @@ pub(crate) struct Image<'f> {
     pub loaded: Vec<Region<'f>>,
     /// Linked for fixed addresses, so that 32-bit values may be addresses.
     pub is_fixed: bool,
+    /// Some executable segment could not be looked at.
+    pub is_partial: bool,
     /// Sorted by start.
     pub functions: Vec<Function>,
     /// Addresses that symbols, unwind entries and the header name; sorted.
@@ -71,20 +73,24 @@ impl<'f> Image<'f> {
             return None;
         }
         let programs = header.program_headers(LE, file).ok()?;
-        let mut loads: Vec<(Region<'f>, bool)> = programs
-            .iter()
-            .filter(|program| program.p_type(LE) == elf::PT_LOAD)
-            .filter_map(|program| {
-                let address = program.p_vaddr(LE);
-                let region = region(file, address, program.p_offset(LE), program.p_filesz(LE))?;
-                Some((region, program.p_flags(LE) & elf::PF_X != 0))
-            })
-            .collect();
+        let mut loads: Vec<(Region<'f>, bool)> = Vec::new();
+        let mut code_bytes = 0u64;
+        for program in programs.iter().filter(|program| program.p_type(LE) == elf::PT_LOAD) {
+            let is_code = program.p_flags(LE) & elf::PF_X != 0;
+            let (address, size) = (program.p_vaddr(LE), program.p_filesz(LE));
+            if is_code {
+                code_bytes = code_bytes.saturating_add(size);
+            }
+            let region = region(file, address, program.p_offset(LE), size);
+            loads.extend(region.map(|region| (region, is_code)));
+        }
         drop_overlaps(&mut loads);
         let executable: Vec<Region<'f>> =
             loads.iter().filter(|(_, is_code)| *is_code).map(|(region, _)| *region).collect();
+        let readable: u64 = executable.iter().map(|region| region.bytes.len() as u64).sum();
         Some(Image {
             file,
+            is_partial: readable < code_bytes,
             code: code_regions(header, file, &executable),
             loaded: loads.iter().map(|(region, _)| *region).collect(),
             is_fixed: header.e_type(LE) == elf::ET_EXEC,

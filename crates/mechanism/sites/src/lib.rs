@@ -42,7 +42,8 @@ pub struct Analysis {
     /// with `before` and `after` 0.
     pub recipes: Vec<Recipe>,
     /// Bytes that look like `rdtsc`, `rdtscp`, `rdrand`, `rdseed` or `cpuid`
-    /// could be told neither to be one nor not to be one.
+    /// could be told neither to be one nor not to be one, or some of the code
+    /// could not be looked at.
     pub unresolved_time_sites: bool,
 }
 
@@ -54,18 +55,18 @@ pub fn analyse(file: &[u8]) -> Analysis {
     };
     let candidates = candidates::find(&image.code);
     if candidates.is_empty() {
-        return Analysis::default();
+        return Analysis { recipes: Vec::new(), unresolved_time_sites: image.is_partial };
     }
     image.read_functions();
     let mut map = CodeMap::new(&image);
-    let (sites, unresolved_time_sites) = confirm(&mut map, &candidates);
+    let (sites, is_unclear) = confirm(&mut map, &candidates);
     let covers: Vec<_> = sites.iter().map(|site| cover::options(&image, site)).collect();
     let mut watch = Watch::new(&sites, &covers);
     targets::mark(&image, &mut map, &mut watch);
     let mut recipes = cover::choose(&image, &sites, &covers, &watch);
     recipes.sort_by_key(|recipe| recipe.site_offset);
     recipes.dedup_by_key(|recipe| recipe.site_offset);
-    Analysis { recipes, unresolved_time_sites }
+    Analysis { recipes, unresolved_time_sites: is_unclear || image.is_partial }
 }
 
 /// Tells real instructions from bytes that look like one.

@@ -4,7 +4,7 @@
 //! readings of the file that could yield an address are tried against them; a
 //! false hit costs a recipe, a missed one would break a program.
 
-use crate::chain::{CodeMap, Flow};
+use crate::chain::{CodeMap, Place};
 use crate::cover::{Cover, Site};
 use crate::image::{Image, Region};
 
@@ -76,6 +76,23 @@ impl Watch {
     }
 }
 
+/// How bytes were read as an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A displacement of four bytes that ends an instruction.
+    Relative,
+    /// Four or eight bytes that are the address.
+    Absolute,
+}
+
+/// Bytes that read as a watched address.
+#[derive(Debug, Clone, Copy)]
+struct Hit {
+    place: u64,
+    target: u64,
+    form: Form,
+}
+
 /// Marks every watched address that something leads to.
 pub(crate) fn mark(image: &Image<'_>, map: &mut CodeMap<'_, '_>, watch: &mut Watch) {
     if watch.addresses.is_empty() {
@@ -85,21 +102,45 @@ pub(crate) fn mark(image: &Image<'_>, map: &mut CodeMap<'_, '_>, watch: &mut Wat
         watch.mark(*address);
     }
     mark_near(map, watch);
-    let flows = map.flows();
-    for flow in &flows {
-        for target in &flow.targets {
-            watch.mark(*target);
+    let (mut hits, mut tables) = (Vec::new(), Vec::new());
+    for region in &image.code {
+        scan_code(image, region, watch, &mut hits, &mut tables);
+    }
+    for region in &image.loaded {
+        scan_data(image, region, watch, &mut hits);
+    }
+    for hit in hits {
+        if is_genuine(image, map, &hit) {
+            watch.mark(hit.target);
         }
     }
-    let mut tables = Vec::new();
-    for region in &image.code {
-        scan_code(image, region, &flows, watch, &mut tables);
-    }
+    map.each_known_target(&mut |target| watch.mark(target));
     tables.sort_unstable();
     tables.dedup();
     follow_tables(image, &tables, watch);
-    for region in &image.loaded {
-        scan_words(region, watch);
+}
+
+/// Whether the bytes are what they were read as. Displacements in code that can
+/// be disassembled are left to the disassembly, which this causes.
+fn is_genuine(image: &Image<'_>, map: &mut CodeMap<'_, '_>, hit: &Hit) -> bool {
+    let is_code = image.code_at(hit.place).is_some();
+    match (hit.form, map.place_in_code(hit.place)) {
+        (Form::Relative, Place::Unknown) => is_behind_opcode(image, hit.place),
+        (Form::Relative, Place::Field | Place::Elsewhere) => false,
+        (Form::Absolute, Place::Elsewhere) => !is_code,
+        (Form::Absolute, Place::Unknown | Place::Field) => true,
+    }
+}
+
+/// Whether the bytes ahead may be those of an instruction that a displacement
+/// ends: a call, a jump, the start of a transaction, or an address taken.
+fn is_behind_opcode(image: &Image<'_>, place: u64) -> bool {
+    let Some(region) = image.code_at(place) else { return false };
+    match region.slice(place.saturating_sub(2), place) {
+        [0x0f, 0x80..=0x8f] | [0xc7, 0xf8] => true,
+        [0x8d, modrm] => modrm & 0xc7 == 0x05,
+        [.., last] => matches!(last, 0xe8 | 0xe9),
+        [] => false,
     }
 }
 
@@ -119,37 +160,30 @@ fn mark_near(map: &mut CodeMap<'_, '_>, watch: &mut Watch) {
     }
 }
 
-/// Takes the four bytes at every offset for a displacement that ends an
-/// instruction, unless disassembly has already said what they are. That finds
-/// calls, jumps and addresses taken, also in code that nothing describes. Bases
-/// of possible jump tables are added to `tables`.
+/// Takes the four bytes at every offset for a displacement, and for an address
+/// where the file has fixed ones. That finds calls, jumps and addresses taken,
+/// also in code that nothing describes. Bases of possible jump tables are added
+/// to `tables`.
 fn scan_code(
     image: &Image<'_>,
     region: &Region<'_>,
-    flows: &[&Flow],
-    watch: &mut Watch,
+    watch: &Watch,
+    hits: &mut Vec<Hit>,
     tables: &mut Vec<u64>,
 ) {
-    let mut hits = Vec::new();
     for (at, four) in region.bytes.windows(4).enumerate() {
         let value = i32::from_le_bytes([four[0], four[1], four[2], four[3]]);
         let place = region.address + at as u64;
         let target = (place + 4).wrapping_add_signed(i64::from(value));
         if watch.index_of(target).is_some() {
-            hits.push((place, target));
+            hits.push(Hit { place, target, form: Form::Relative });
         }
-        if image.is_fixed && watch.index_of(u64::from(value as u32)).is_some() {
-            watch.mark(u64::from(value as u32));
+        let address = u64::from(value as u32);
+        if image.is_fixed && watch.index_of(address).is_some() {
+            hits.push(Hit { place, target: address, form: Form::Absolute });
         }
         if at >= 3 && is_lea(&region.bytes[at - 3..at]) && starts_table(image, target) {
             tables.push(target);
-        }
-    }
-    for (place, target) in hits {
-        let after = flows.partition_point(|flow| flow.start <= place);
-        let is_explained = flows[..after].last().is_some_and(|flow| place + 4 <= flow.end);
-        if !is_explained {
-            watch.mark(target);
         }
     }
 }
@@ -190,12 +224,23 @@ fn follow_tables(image: &Image<'_>, tables: &[u64], watch: &mut Watch) {
     }
 }
 
-/// Takes eight bytes at every fourth offset for an address: pointers in data,
-/// addends of relocations, tables of absolute addresses, values of symbols.
-fn scan_words(region: &Region<'_>, watch: &mut Watch) {
-    for bytes in region.bytes.windows(8).step_by(4) {
-        if let Ok(bytes) = bytes.try_into() {
-            watch.mark(u64::from_le_bytes(bytes));
+/// Takes aligned words of eight bytes for addresses, and of four where the file
+/// has fixed ones: pointers, addends of relocations, values of symbols, tables.
+fn scan_data(image: &Image<'_>, region: &Region<'_>, watch: &Watch, hits: &mut Vec<Hit>) {
+    let skip = (region.address.wrapping_neg() % 8) as usize;
+    let bytes = region.bytes.get(skip..).unwrap_or_default();
+    let start = region.address + skip as u64;
+    let mut check = |at: usize, target: u64| {
+        if watch.index_of(target).is_some() {
+            hits.push(Hit { place: start + at as u64, target, form: Form::Absolute });
+        }
+    };
+    for (index, word) in bytes.chunks_exact(8).enumerate() {
+        let word = word.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        check(index * 8, word);
+        if image.is_fixed {
+            check(index * 8, word & u64::from(u32::MAX));
+            check(index * 8 + 4, word >> 32);
         }
     }
 }
