@@ -9,9 +9,11 @@ use crate::image::{Image, Region};
 
 /// Longest instruction of the architecture, in bytes.
 pub(crate) const INSTRUCTION_BYTES_MAX: u64 = 15;
-/// Starting points that vote lie this far ahead of the place in question.
-const VOTERS_FROM_BYTES: u64 = 128;
-const VOTERS_TO_BYTES: u64 = 48;
+/// So many starting points vote.
+const VOTERS: u64 = 64;
+/// They begin so far ahead of the place in question; the next distance is tried
+/// where they do not agree.
+const VOTERS_AHEAD_BYTES: [u64; 3] = [112, 256, 1024];
 /// Starting points ahead of a window of code without a known function.
 const LEAD_BYTES: u64 = 64;
 /// Instructions of a chain that are kept: those that a jump may cover.
@@ -86,7 +88,9 @@ impl<'i, 'f> CodeMap<'i, 'f> {
             gap_start = flow.end;
         }
         let region = self.image.code_at(address)?;
-        vote(region, gap_start, unit.end, address)
+        VOTERS_AHEAD_BYTES
+            .iter()
+            .find_map(|ahead| vote(region, gap_start, unit.end, address, *ahead))
     }
 
     /// Disassembles `from..to`. Calls `mark` with the targets of all that no known
@@ -236,13 +240,16 @@ fn units(image: &Image<'_>) -> Vec<Unit> {
 
 /// Decodes from many places ahead of `address`: real code falls into step within
 /// a few instructions, so they agree; where they do not, nothing is known.
-fn vote(region: &Region<'_>, gap_start: u64, gap_end: u64, address: u64) -> Option<Chain> {
-    let to = address.saturating_sub(VOTERS_TO_BYTES);
-    let voters = if to <= gap_start {
-        gap_start..gap_start + 1
-    } else {
-        gap_start.max(address.saturating_sub(VOTERS_FROM_BYTES))..to
-    };
+fn vote(
+    region: &Region<'_>,
+    gap_start: u64,
+    gap_end: u64,
+    address: u64,
+    ahead: u64,
+) -> Option<Chain> {
+    let from = address.saturating_sub(ahead);
+    // Only the beginning of a stretch that is too short is known to be a start.
+    let voters = if from <= gap_start { gap_start..gap_start + 1 } else { from..from + VOTERS };
     let wanted = ((voters.end - voters.start) / 4).max(1);
     let trails: Vec<Vec<u64>> =
         voters.filter_map(|start| trail(region, start, gap_end, address)).collect();

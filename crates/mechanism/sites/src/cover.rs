@@ -23,7 +23,7 @@ pub(crate) struct Site {
 }
 
 /// One way to place the jump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     /// Where the jump goes.
     pub start: u64,
@@ -32,6 +32,8 @@ pub(crate) struct Cover {
     /// Nothing may jump between `start` and here: the end of what the jump
     /// overwrites, or of the covered instructions if they reach behind the site.
     pub closed_end: u64,
+    /// Where instructions start behind `start` and ahead of `closed_end`.
+    pub inner_starts: Vec<u64>,
 }
 
 impl Site {
@@ -58,14 +60,17 @@ impl Site {
 }
 
 /// Every way to rewrite `site`, the best first: instructions ahead, which leave
-/// the site whole, then instructions behind.
+/// the site whole; then instructions behind; then both. The last overwrites the
+/// site's own start, where a system call may have to be started again.
 pub(crate) fn options(image: &Image<'_>, site: &Site) -> Vec<Cover> {
     // A prefix would make the return address ambiguous for the runtime.
     let is_odd = site.kind == site_kind::SYSCALL && site.len != 2;
     if is_odd || is_signal_return(image, site) {
         return Vec::new();
     }
-    ahead(image, site).into_iter().chain(behind(image, site)).collect()
+    let behind = behind(image, site, site.address);
+    let across = if site.kind == site_kind::SYSCALL { None } else { across(image, site) };
+    ahead(image, site).into_iter().chain(behind).chain(across).collect()
 }
 
 /// The chosen recipes: for each site the first way that nothing forbids.
@@ -79,11 +84,11 @@ pub(crate) fn choose(
     let mut recipes = Vec::with_capacity(sites.len());
     for (index, site) in sites.iter().enumerate() {
         let next = sites.get(index + 1).map_or(u64::MAX, |next| next.address);
-        let mut fitting: Vec<(Cover, Recipe)> = covers[index]
+        let mut fitting: Vec<(&Cover, Recipe)> = covers[index]
             .iter()
             .filter(|cover| cover.start >= taken_end && cover.end <= next)
             .filter(|cover| !watch.is_hit_between(cover.start + 1, cover.closed_end))
-            .filter_map(|cover| Some((*cover, recipe(image, site, Some(cover))?)))
+            .filter_map(|cover| Some((cover, recipe(image, site, Some(cover))?)))
             .collect();
         // Whoever jumps to the site itself should find the jump, not trap.
         if watch.is_hit_between(site.address, site.address + 1) {
@@ -105,38 +110,69 @@ pub(crate) fn choose(
 
 /// The shortest run of instructions directly ahead that is long enough.
 fn ahead(image: &Image<'_>, site: &Site) -> Option<Cover> {
-    let mut end = site.address;
-    for (back, start) in site.chain.starts.iter().rev().skip(1).enumerate() {
-        let instruction = decode(image, *start, end)?;
-        let is_whole = instruction.next_ip() == end && is_relocatable(&instruction);
-        if !is_whole || (back > 0 && site.has_landing_pads) {
+    let mut inner_starts = Vec::new();
+    for (back, start) in movable_ahead(image, site).into_iter().enumerate() {
+        if back > 0 && site.has_landing_pads {
             return None;
         }
-        end = *start;
         if site.address - start >= JUMP_BYTES {
-            return Some(Cover { start: *start, end: site.end(), closed_end: start + JUMP_BYTES });
+            let closed_end = start + JUMP_BYTES;
+            return Some(Cover { start, end: site.end(), closed_end, inner_starts });
         }
+        inner_starts.push(start);
     }
     None
 }
 
-/// The site with the shortest run of instructions behind it that is long enough.
-fn behind(image: &Image<'_>, site: &Site) -> Option<Cover> {
+/// The jump at `start`, which is the site or ahead of it, with the shortest run
+/// of instructions behind the site that is long enough.
+fn behind(image: &Image<'_>, site: &Site, start: u64) -> Option<Cover> {
     if site.has_landing_pads {
         return None;
     }
     let mut end = site.end();
-    while end - site.address < JUMP_BYTES {
+    let mut inner_starts = Vec::new();
+    while end - start < JUMP_BYTES {
         let instruction = decode(image, end, site.chain.end)?;
         let is_first = end == site.end();
-        let is_expected =
-            site.chain.is_known || !is_first || continues(&instruction, site.kind);
+        let is_expected = site.chain.is_known || !is_first || continues(&instruction, site.kind);
         if !is_expected || !is_relocatable(&instruction) {
             return None;
         }
+        inner_starts.push(end);
         end = instruction.next_ip();
     }
-    Some(Cover { start: site.address, end, closed_end: end })
+    Some(Cover { start, end, closed_end: end, inner_starts })
+}
+
+/// The site with as few instructions ahead of it as will do, and some behind.
+fn across(image: &Image<'_>, site: &Site) -> Option<Cover> {
+    let mut inner_starts = vec![site.address];
+    for start in movable_ahead(image, site) {
+        if let Some(mut cover) = behind(image, site, start) {
+            cover.inner_starts.extend(inner_starts);
+            return Some(cover);
+        }
+        inner_starts.push(start);
+    }
+    None
+}
+
+/// Starts of the instructions directly ahead, the nearest first, up to the first
+/// that has to stay where it is.
+fn movable_ahead(image: &Image<'_>, site: &Site) -> Vec<u64> {
+    let mut end = site.address;
+    let mut movable = Vec::new();
+    for start in site.chain.starts.iter().rev().skip(1) {
+        match decode(image, *start, end) {
+            Some(ahead) if ahead.next_ip() == end && is_relocatable(&ahead) => {
+                movable.push(*start);
+            }
+            _ => break,
+        }
+        end = *start;
+    }
+    movable
 }
 
 /// Where no function is known, data may follow a call that does not return

@@ -1,8 +1,9 @@
 //! Whether anything can jump to a covered byte.
 //!
-//! Every covered byte is watched, not only those where instructions start. All
-//! readings of the file that could yield an address are tried against them; a
-//! false hit costs a recipe, a missed one would break a program.
+//! Branches that disassembly shows are checked against every covered byte, for
+//! some jump behind a prefix. All other readings of the file that could yield an
+//! address are checked against the starts of covered instructions; a false hit
+//! costs a recipe, a missed one would break a program.
 
 use crate::chain::{CodeMap, Place};
 use crate::cover::{Cover, Site};
@@ -20,6 +21,8 @@ const TABLE_ENTRIES_MAX: usize = 65536;
 pub(crate) struct Watch {
     /// Ascending.
     addresses: Vec<u64>,
+    /// Whether an instruction starts there.
+    is_start: Vec<bool>,
     hit: Vec<bool>,
     /// A bit for each block from the first address on that holds any.
     blocks: Vec<u64>,
@@ -29,19 +32,23 @@ impl Watch {
     /// Watches the sites and what their covers close.
     pub fn new(sites: &[Site], covers: &[Vec<Cover>]) -> Watch {
         let mut addresses = Vec::new();
+        let mut starts = Vec::new();
         for (site, covers) in sites.iter().zip(covers) {
             for cover in covers {
                 addresses.extend(cover.start + 1..cover.closed_end);
-            }
-            if !covers.is_empty() {
-                addresses.push(site.address);
+                starts.extend(&cover.inner_starts);
+                starts.push(site.address);
             }
         }
+        starts.sort_unstable();
+        addresses.extend(&starts);
         addresses.sort_unstable();
         addresses.dedup();
+        let is_start =
+            addresses.iter().map(|address| starts.binary_search(address).is_ok()).collect();
         let first = addresses.first().copied().unwrap_or(0);
         let mut watch =
-            Watch { hit: vec![false; addresses.len()], blocks: Vec::new(), addresses };
+            Watch { hit: vec![false; addresses.len()], blocks: Vec::new(), is_start, addresses };
         for address in &watch.addresses {
             let block = (address / BLOCK_BYTES - first / BLOCK_BYTES) as usize;
             if watch.blocks.len() <= block / 64 {
@@ -63,6 +70,16 @@ impl Watch {
         if let Some(index) = self.index_of(address) {
             self.hit[index] = true;
         }
+    }
+
+    fn mark_start(&mut self, address: u64) {
+        if let Some(index) = self.index_of(address) {
+            self.hit[index] |= self.is_start[index];
+        }
+    }
+
+    fn has_start(&self, address: u64) -> bool {
+        self.index_of(address).is_some_and(|index| self.is_start[index])
     }
 
     fn index_of(&self, address: u64) -> Option<usize> {
@@ -99,7 +116,7 @@ pub(crate) fn mark(image: &Image<'_>, map: &mut CodeMap<'_, '_>, watch: &mut Wat
         return;
     }
     for address in &image.named {
-        watch.mark(*address);
+        watch.mark_start(*address);
     }
     mark_near(map, watch);
     let (mut hits, mut tables) = (Vec::new(), Vec::new());
@@ -111,7 +128,7 @@ pub(crate) fn mark(image: &Image<'_>, map: &mut CodeMap<'_, '_>, watch: &mut Wat
     }
     for hit in hits {
         if is_genuine(image, map, &hit) {
-            watch.mark(hit.target);
+            watch.mark_start(hit.target);
         }
     }
     map.each_known_target(&mut |target| watch.mark(target));
@@ -175,11 +192,11 @@ fn scan_code(
         let value = i32::from_le_bytes([four[0], four[1], four[2], four[3]]);
         let place = region.address + at as u64;
         let target = (place + 4).wrapping_add_signed(i64::from(value));
-        if watch.index_of(target).is_some() {
+        if watch.has_start(target) {
             hits.push(Hit { place, target, form: Form::Relative });
         }
         let address = u64::from(value as u32);
-        if image.is_fixed && watch.index_of(address).is_some() {
+        if image.is_fixed && watch.has_start(address) {
             hits.push(Hit { place, target: address, form: Form::Absolute });
         }
         if at >= 3 && is_lea(&region.bytes[at - 3..at]) && starts_table(image, target) {
@@ -217,7 +234,7 @@ fn follow_tables(image: &Image<'_>, tables: &[u64], watch: &mut Watch) {
         let own = usize::try_from((next - base) / 4).unwrap_or(usize::MAX);
         for index in 0..own.clamp(TABLE_ENTRIES_MIN, TABLE_ENTRIES_MAX) {
             match entry(region, *base, index) {
-                Some(target) if image.code_at(target).is_some() => watch.mark(target),
+                Some(target) if image.code_at(target).is_some() => watch.mark_start(target),
                 _ => break,
             }
         }
@@ -231,7 +248,7 @@ fn scan_data(image: &Image<'_>, region: &Region<'_>, watch: &Watch, hits: &mut V
     let bytes = region.bytes.get(skip..).unwrap_or_default();
     let start = region.address + skip as u64;
     let mut check = |at: usize, target: u64| {
-        if watch.index_of(target).is_some() {
+        if watch.has_start(target) {
             hits.push(Hit { place: start + at as u64, target, form: Form::Absolute });
         }
     };
