@@ -74,9 +74,12 @@ impl<'i, 'f> CodeMap<'i, 'f> {
         CodeMap { image, units: units(image), flows: HashMap::new() }
     }
 
-    /// The instructions up to the one that holds `address`; `None` where it
-    /// cannot be told which that is.
+    /// The instructions up to the one that holds `address`, none in a symbol's
+    /// data; `None` where it cannot be told which that is.
     pub fn chain_at(&mut self, address: u64) -> Option<Chain> {
+        if self.image.is_object(address) {
+            return Some(Chain { starts: Vec::new(), end: address, is_known: true });
+        }
         let index = self.unit_index(address)?;
         let unit = self.units[index];
         let mut gap_start = unit.start;
@@ -249,7 +252,11 @@ fn vote(
 ) -> Option<Chain> {
     let from = address.saturating_sub(ahead);
     // Only the beginning of a stretch that is too short is known to be a start.
-    let voters = if from <= gap_start { gap_start..gap_start + 1 } else { from..from + VOTERS };
+    let voters = match (from <= gap_start, ahead == VOTERS_AHEAD_BYTES[0]) {
+        (false, _) => from..from + VOTERS,
+        (true, true) => gap_start..gap_start + 1,
+        (true, false) => return None,
+    };
     let wanted = ((voters.end - voters.start) / 4).max(1);
     let trails: Vec<Vec<u64>> =
         voters.filter_map(|start| trail(region, start, gap_end, address)).collect();

@@ -9,6 +9,8 @@ use crate::targets::Watch;
 
 /// Length of `jmp rel32`.
 pub(crate) const JUMP_BYTES: u64 = 5;
+/// Longest run of instructions ahead of a site, in bytes.
+const BEFORE_BYTES_MAX: u64 = 32;
 /// No fixup.
 const NO_FIXUP: u8 = 0xff;
 
@@ -108,20 +110,25 @@ pub(crate) fn choose(
     recipes
 }
 
-/// The shortest run of instructions directly ahead that is long enough.
-fn ahead(image: &Image<'_>, site: &Site) -> Option<Cover> {
-    let mut inner_starts = Vec::new();
-    for (back, start) in movable_ahead(image, site).into_iter().enumerate() {
-        if back > 0 && site.has_landing_pads {
-            return None;
+/// Runs of instructions directly ahead that are long enough: the shortest, and
+/// longer ones that begin with an instruction which the jump alone replaces.
+fn ahead(image: &Image<'_>, site: &Site) -> Vec<Cover> {
+    let mut covers: Vec<Cover> = Vec::new();
+    let starts = movable_ahead(image, site);
+    for (index, start) in starts.iter().copied().enumerate() {
+        let before = site.address - start;
+        let closed_end = start + JUMP_BYTES;
+        if before < JUMP_BYTES || before > BEFORE_BYTES_MAX {
+            continue;
         }
-        if site.address - start >= JUMP_BYTES {
-            let closed_end = start + JUMP_BYTES;
-            return Some(Cover { start, end: site.end(), closed_end, inner_starts });
+        let inner_starts: Vec<u64> =
+            starts[..index].iter().copied().filter(|inner| *inner < closed_end).collect();
+        let is_one = inner_starts.is_empty();
+        if is_one || (covers.is_empty() && !site.has_landing_pads) {
+            covers.push(Cover { start, end: site.end(), closed_end, inner_starts });
         }
-        inner_starts.push(start);
     }
-    None
+    covers
 }
 
 /// The jump at `start`, which is the site or ahead of it, with the shortest run

@@ -60,6 +60,8 @@ pub(crate) struct Image<'f> {
     pub is_partial: bool,
     /// Sorted by start.
     pub functions: Vec<Function>,
+    /// Data that symbols name, within code; sorted.
+    objects: Vec<(u64, u64)>,
     /// Addresses that symbols, unwind entries and the header name; sorted.
     pub named: Vec<u64>,
 }
@@ -95,6 +97,7 @@ impl<'f> Image<'f> {
             loaded: loads.iter().map(|(region, _)| *region).collect(),
             is_fixed: header.e_type(LE) == elf::ET_EXEC,
             functions: Vec::new(),
+            objects: Vec::new(),
             named: vec![header.e_entry(LE)],
         })
     }
@@ -114,9 +117,16 @@ impl<'f> Image<'f> {
             function.start < function.end && code_at(code, function.start).is_some()
         });
         self.functions.sort_unstable();
+        self.objects.sort_unstable();
         self.named.extend(self.functions.iter().map(|function| function.start));
         self.named.sort_unstable();
         self.named.dedup();
+    }
+
+    /// Whether a symbol says that `address` holds data.
+    pub fn is_object(&self, address: u64) -> bool {
+        let after = self.objects.partition_point(|object| object.0 <= address);
+        self.objects[..after].last().is_some_and(|object| address < object.1)
     }
 
     /// The code region that holds `address`.
@@ -134,12 +144,16 @@ impl<'f> Image<'f> {
         for symbol in symbols.iter() {
             let start = symbol.st_value(LE);
             let type_ = symbol.st_type();
+            let (size, section) = (symbol.st_size(LE), symbol.st_shndx(LE));
+            let is_object = type_ == elf::STT_OBJECT && size > 0 && section != elf::SHN_UNDEF;
+            if is_object && code_at(&self.code, start).is_some() {
+                self.objects.push((start, start.saturating_add(size)));
+            }
             let is_code = matches!(type_, elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
-            if !is_code || symbol.st_shndx(LE) == elf::SHN_UNDEF {
+            if !is_code || section == elf::SHN_UNDEF {
                 continue;
             }
             self.named.push(start);
-            let size = symbol.st_size(LE);
             if type_ != elf::STT_NOTYPE && size > 0 {
                 let end = start.saturating_add(size);
                 self.functions.push(Function { start, end, has_landing_pads: false });
