@@ -95,24 +95,9 @@ pub fn trap_time() {
     }
 }
 
-/// True if the counter traps.
-pub fn time_traps() -> bool {
-    space().clocks.trapping
-}
-
 /// cpuid traps from now on.
 pub fn trap_cpuid() {
     space().clocks.cpuid_trapping = set_cpuid(false);
-}
-
-/// Sets the traps again that a new process does not inherit.
-pub fn renew_traps() {
-    if space().clocks.trapping {
-        set_time_counter(false);
-    }
-    if space().clocks.cpuid_trapping {
-        set_cpuid(false);
-    }
 }
 
 /// Ends all traps.

@@ -9,9 +9,6 @@ use crate::dispatch::begin_call;
 use crate::kernel::{self, ABORTED};
 use crate::memory;
 
-/// Detection is built in.
-pub const AVAILABLE: bool = true;
-
 /// Bytes around each pointer-like argument that are compared.
 const WINDOW: usize = 4096;
 

@@ -2,7 +2,7 @@
 
 use events::{DETECTED, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 use linux_abi::errno;
-use syscall_model::{Act, Arg, Special, VariantTable, row};
+use syscall_model::{Act, Arg, Row, VariantTable, row};
 
 use crate::block::{process, thread};
 use crate::effects::{self, Before};
@@ -27,17 +27,16 @@ struct Meaning {
     args: &'static [Arg],
     work: u8,
     act: Act,
-    detected: bool,
 }
 
-const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, detected: false };
+const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed };
 
 #[inline]
 fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
     match row(nr) {
         Some(row) => match row.act {
-            Act::Variant(table) => variant(table, args),
-            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act, detected: false },
+            Act::Variant(table) => variant(row, table, args),
+            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act },
         },
         // Numbers that the kernel does not know answer ENOSYS and write nothing;
         // what a newer kernel added is refused alike.
@@ -46,32 +45,19 @@ fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
 }
 
 /// The meaning of a call whose request selects it.
-fn variant(table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
-    let request = args[table.selector as usize] & 0xffff_ffff;
-    match table.find(request) {
+fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
+    match table.find(args[table.selector as usize]) {
         Some(variant) => Meaning {
             args: variant.args,
             work: effects::work_of(variant.args),
             act: variant.act,
-            detected: false,
         },
         None => Meaning {
-            args: syscall_args(table),
-            work: 0,
-            act: Act::Feed,
-            detected: table.fallback == Act::Detect,
+            args: row.args,
+            work: effects::work_of(row.args),
+            act: table.fallback,
         },
     }
-}
-
-static THREE_WORDS: [Arg; 3] = [
-    Arg::new("fd", syscall_model::Ty::Fd),
-    Arg::new("request", syscall_model::Ty::Hex),
-    Arg::new("argument", syscall_model::Ty::Hex),
-];
-
-fn syscall_args(_: &VariantTable) -> &'static [Arg] {
-    &THREE_WORDS
 }
 
 // --- recording ---
@@ -87,7 +73,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
-        Act::Feed if !meaning.detected => {
+        Act::Feed => {
             let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
                 effects::before(meaning.args, &args)
             } else {
@@ -100,7 +86,7 @@ fn record_call(registers: &mut Registers) -> Leave {
             log_call(nr, &args, meaning.args, meaning.work, result, &before, 0);
             result
         }
-        Act::Feed | Act::Detect => {
+        Act::Detect => {
             let Some(result) = crate::detect::record(nr, &args, meaning.args) else {
                 return aborted(registers);
             };

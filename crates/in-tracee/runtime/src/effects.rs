@@ -112,7 +112,8 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
 /// Logs all memory that the kernel wrote.
 pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before) {
     let mut sink = |address: u64, bytes: u64| {
-        if address != 0 && bytes > 0 && bytes < 1 << 40 {
+        let bytes = readable_bytes(address, bytes);
+        if address != 0 && bytes > 0 {
             process().log.blob(address, bytes, Tag::Memory, address);
         }
     };
@@ -142,6 +143,23 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
     }
 }
 
+/// Lengths come from the program and are not to be trusted: as much of the range
+/// as can be read. Short ranges, as successful calls have, are not probed.
+fn readable_bytes(address: u64, bytes: u64) -> u64 {
+    const TRUSTED_BYTES: u64 = 1 << 30;
+    if bytes <= 4096 {
+        return bytes;
+    }
+    if bytes < TRUSTED_BYTES && memory::read::<u8>(address.wrapping_add(bytes - 1)).is_some() {
+        return bytes;
+    }
+    let mut there = 0;
+    while there < bytes && memory::read::<u8>(address.wrapping_add(there)).is_some() {
+        there += 4096 - (address + there) % 4096;
+    }
+    there.min(bytes)
+}
+
 fn written(when: When, result: i64) -> bool {
     match when {
         When::Success => !kernel::failed(result),
@@ -151,9 +169,14 @@ fn written(when: When, result: i64) -> bool {
     }
 }
 
+/// Bytes behind a pointer that the kernel wrote.
 fn written_length(len: Len, address: u64, args: &[u64; 6], result: i64) -> u64 {
     match len {
         Len::SelfSized32 => u64::from(memory::read::<u32>(address).unwrap_or(0)),
+        Len::Counted { header, at, each } => {
+            let count = memory::read::<u32>(address + u64::from(at)).unwrap_or(0);
+            u64::from(header) + u64::from(count) * u64::from(each)
+        }
         other => length(other, args, result),
     }
 }
@@ -175,7 +198,11 @@ fn length(len: Len, args: &[u64; 6], result: i64) -> u64 {
         Len::AtArg64(arg, size) => {
             memory::read::<u64>(args[arg as usize]).unwrap_or(0).saturating_mul(u64::from(size))
         }
-        Len::SelfSized32 => 0,
+        Len::ArgPlus(arg, more) => args[arg as usize].saturating_add(u64::from(more)),
+        Len::RetPlus(more) => result + u64::from(more),
+        Len::NodeMask(arg) => args[arg as usize].saturating_sub(1).min(1 << 20).div_ceil(64) * 8,
+        Len::PagesOfArg(arg) => args[arg as usize].div_ceil(4096),
+        Len::SelfSized32 | Len::Counted { .. } => 0,
     }
 }
 

@@ -1,14 +1,14 @@
 //! Instructions whose results come from outside: they trap, and are recorded and
 //! replayed here.
 
-use core::arch::x86_64::{__cpuid_count, _rdtsc};
+use core::arch::x86_64::__cpuid_count;
 
 use events::{Instruction, Kind};
 use lane_protocol::site_kind;
 
 use crate::block::process;
 use crate::frame::RealFrame;
-use crate::{clocks, log, memory, report, sites};
+use crate::{clocks, memory, report, sites};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -197,20 +197,3 @@ fn apply_random(code: &[u8], value: u64, context: &mut RealFrame) {
     context.flags = context.flags & !0x8d5 | 1;
 }
 
-/// True if the fault does not come again when the instruction is run again.
-pub fn is_not_repeated(signal: u32, info: &[u64; 16]) -> bool {
-    // ud2 of ours is never seen here; int3 and single steps are SIGTRAP.
-    let _ = (signal, info);
-    false
-}
-
-/// Reads the time stamp counter, for `clocks`.
-pub fn time_stamp() -> u64 {
-    // SAFETY: reading the counter has no effect on memory.
-    unsafe { _rdtsc() }
-}
-
-/// True for an address of the runtime.
-pub fn is_ours(address: u64) -> bool {
-    log::in_region(address, 1)
-}

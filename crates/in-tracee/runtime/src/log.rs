@@ -142,11 +142,6 @@ impl Log {
         self.events += 1;
     }
 
-    /// Ends an event whose group goes on with data events.
-    pub fn end_with_more(&mut self) {
-        self.close(MORE);
-    }
-
     #[cold]
     fn notice(&mut self) {
         self.noticed = self.position;

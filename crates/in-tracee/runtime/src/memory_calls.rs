@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, kernel, memory, report, sites};
+use crate::{clocks, kernel, report, sites};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -384,7 +384,3 @@ pub fn has_shared() -> bool {
     space().shared_count != 0
 }
 
-/// Copies the program's memory for a checksum or a comparison; false if a part is missing.
-pub fn readable(address: u64) -> bool {
-    memory::read::<u8>(address).is_some()
-}

@@ -16,7 +16,7 @@ use crate::block::{
     BLOCKS, Process, enter_block, lane, process, process_at, session, stack_top, thread, thread_at,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
-use crate::entry::{Leave, Registers, rv_clone_shared, rv_resume};
+use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{detach, kernel, memory, memory_calls, outputs, report, signals};
 
@@ -401,7 +401,3 @@ pub fn leave_parents_memory() {
     crate::birth::intercept();
 }
 
-/// Leaves the runtime by the usual way.
-pub const fn leave_exactly() -> Leave {
-    Leave::Exactly
-}

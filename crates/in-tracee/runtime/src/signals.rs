@@ -243,7 +243,8 @@ pub unsafe extern "C" fn on_fault() -> ! {
     // The default action once more, at the same instruction: core dump and all.
     set_real(signal, &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() });
     set_real_mask(signals.mask & !bit(signal));
-    if signal == SIGTRAP || instructions::is_not_repeated(signal, &info) {
+    if signal == SIGTRAP {
+        // int3 is over: it does not come again by itself.
         die_of(signal);
     }
     // SAFETY: as above.

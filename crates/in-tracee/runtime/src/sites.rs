@@ -480,12 +480,3 @@ pub fn restore_all() {
     }
 }
 
-/// Where the program really is for an address inside of an island: `None` if it
-/// is not the resume address of a site.
-pub fn origin_of(resume: u64) -> Option<u64> {
-    sites()
-        .table
-        .iter()
-        .find(|site| site.state == State::Rewritten && site.resume == resume && resume != 0)
-        .map(|site| site.address + u64::from(site.bytes))
-}

@@ -7,12 +7,12 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
-use crate::block::{process, session, thread};
+use crate::block::process;
 use crate::dispatch::{Done, begin_call, feed, feed_with, log_call};
 use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
-use crate::{clocks, detect, memory, memory_calls, outputs, processes, report, signals};
+use crate::{clocks, memory, memory_calls, outputs, processes, report, signals};
 
 /// Performs or replays a call.
 pub fn perform(special: Special, number: u64, registers: &mut Registers, model: &'static [Arg]) -> Done {
@@ -64,6 +64,10 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         | Special::SetRobustList
         | Special::Receive
         | Special::Shmdt
+        | Special::RtSigpending
+        | Special::RtSigtimedwait
+        | Special::GetRobustList
+        | Special::FutexPi
         | Special::PidfdGetfd => plain(registers, number, &args, model),
     }
 }
@@ -394,7 +398,3 @@ pub fn replay_exit(registers: &Registers, word: u64) -> ! {
     report::leave(lane_protocol::report_kind::EXITED, code, "")
 }
 
-/// Memory checksums and the like that are due after an event.
-pub fn due(_: &Registers) {
-    let _ = (session(), thread(), detect::AVAILABLE);
-}
