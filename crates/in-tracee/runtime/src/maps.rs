@@ -16,7 +16,6 @@ pub struct Mapping {
     pub end: u64,
     pub readable: bool,
     pub writable: bool,
-    pub executable: bool,
     pub private: bool,
 }
 
@@ -65,7 +64,6 @@ fn parse(line: &[u8]) -> Option<Mapping> {
         end,
         readable: flags[0] == b'r',
         writable: flags[1] == b'w',
-        executable: flags[2] == b'x',
         private: flags[3] == b'p',
     })
 }
