@@ -28,7 +28,7 @@ pub trait AttachEvents: KeepFile + Send + Sync {
     fn main_ended(&self, how: ExitReport);
     /// The image that the lane's process executes cannot be recorded; the process
     /// goes on without the runtime.
-    fn not_recorded(&self, segment: Segment, lane: u32, pid: i32, error: &InjectError);
+    fn not_recorded(&self, pid: i32, error: &InjectError);
 }
 
 struct Shared {
@@ -150,7 +150,7 @@ fn serve_request(shared: &Shared, segment: Segment) {
         // The process died under our hands: its end is seen elsewhere.
         if error.raw_os_error() != Some(libc::ESRCH) {
             let error = InjectError::Prepare { pid, step: "following its execve", source: error };
-            shared.events.not_recorded(segment, lane.ids().0, pid, &error);
+            shared.events.not_recorded(pid, &error);
         }
     }
 }
@@ -194,7 +194,8 @@ fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -
         Ok(()) => lane.request().state.store(request::NONE, Ordering::Release),
         Err(error) => {
             // The new image runs natively: its lane is complete.
-            shared.events.not_recorded(segment, lane.ids().0, pid, &error);
+            shared.events.not_recorded(pid, &error);
+            birth::put_stop(&shared.memory, lane, &error.to_string());
             lane.state().store(lane_state::ENDED, Ordering::Release);
         }
     }

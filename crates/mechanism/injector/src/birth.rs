@@ -14,7 +14,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use events::{BIRTH_FIXED_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE, MapRecord, header, padded};
+use events::{
+    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE, MapRecord,
+    StopReason, Tag, header, padded,
+};
 use lane_protocol::{BIRTH_RANGES, Birth, CodeMap, FILE_TEXT, MemoryRange, TEXT_START};
 
 use crate::error::InjectError;
@@ -253,6 +256,20 @@ fn encode(registers: &libc::user_regs_struct, break_start: u64, image: &[ImageMa
     event.extend_from_slice(path);
     event.resize(len_bytes, 0);
     event
+}
+
+/// Tells the log that recording of its process stops, for one that stands still.
+pub(crate) fn put_stop(memory: &SessionMemory, lane: Lane, text: &str) {
+    let text_bytes = text.len().min(4096);
+    let len_bytes = HEADER_BYTES + BLOB_HEADER_BYTES + padded(text_bytes);
+    let head = header(Kind::Stop, 0, StopReason::Unsupported as u16, len_bytes as u32);
+    let mut event = head.to_le_bytes().to_vec();
+    event.extend_from_slice(&0u64.to_le_bytes());
+    event.extend_from_slice(&(text_bytes as u32).to_le_bytes());
+    event.extend_from_slice(&(Tag::Text as u32).to_le_bytes());
+    event.extend_from_slice(&text.as_bytes()[..text_bytes]);
+    event.resize(len_bytes, 0);
+    put_event(memory, lane, &event);
 }
 
 /// Puts the event into the lane's log, waiting for space while somebody makes it.

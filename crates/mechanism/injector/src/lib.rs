@@ -29,7 +29,7 @@ pub use attach::{AttachEvents, AttachService};
 pub use error::InjectError;
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake};
-pub use lane::{Lane, RingDamaged, Segment};
+pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use maps::{Mapping, read_maps};
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited, reap_any,

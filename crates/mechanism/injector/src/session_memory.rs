@@ -49,6 +49,8 @@ pub struct SessionMemory {
     base: NonNull<u8>,
     memfd: OwnedFd,
     text_bytes: u64,
+    /// First free place in the area of recipes.
+    next_recipe: AtomicU32,
 }
 
 // SAFETY: the mapping belongs to no thread; what is shared in it is accessed
@@ -124,7 +126,7 @@ impl SessionMemory {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
-        Ok(SessionMemory { base, memfd, text_bytes: 0 })
+        Ok(SessionMemory { base, memfd, text_bytes: 0, next_recipe: AtomicU32::new(0) })
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) {
@@ -233,21 +235,25 @@ impl SessionMemory {
         unsafe { &(*self.session()).segments[index] }
     }
 
-    /// Copies recipes to the area of recipes, beginning at the `first` one.
-    /// Returns false if they do not fit.
-    pub fn write_recipes(&self, first: u32, recipes: &[Recipe]) -> bool {
+    /// Announces the recipes of a file's sites. They go into the area of recipes;
+    /// where that is full, the file has none and its sites go on trapping.
+    pub fn announce_recipes(&self, slot: u32, recipes: &[Recipe]) {
+        let Some(file) = self.file(slot as usize) else { return };
+        let count = recipes.len() as u32;
+        let first = self.next_recipe.fetch_add(count, Ordering::Relaxed);
         let size = size_of::<Recipe>() as u64;
         let start = u64::from(first) * size;
-        if start + recipes.len() as u64 * size > RECIPES_BYTES {
-            return false;
+        if start + u64::from(count) * size > RECIPES_BYTES {
+            file.set_recipes(0, 0);
+            return;
         }
-        // SAFETY: the range was just checked; nobody reads it before the file's
-        // `recipes_ready` announces it, and the caller writes each place once.
+        // SAFETY: the range was just checked; it was given out once, and nobody
+        // reads it before the file's `recipes_ready` announces it.
         unsafe {
             let to = self.at(FILE_RECIPES + start).cast::<Recipe>();
             std::ptr::copy_nonoverlapping(recipes.as_ptr(), to, recipes.len());
         }
-        true
+        file.set_recipes(first, count);
     }
 }
 

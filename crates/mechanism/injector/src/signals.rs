@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread::JoinHandle;
 
-use crate::process::kill_process;
-
 /// What a child inherits when recording takes signals over.
 #[derive(Clone, Copy)]
 pub(crate) struct SignalState {
@@ -37,10 +35,16 @@ extern "C" fn read_dispositions() {
     IGNORED_AT_START.store(ignored as i32, Ordering::Relaxed);
 }
 
-/// The ones that [`ForwardSignals`] passes on.
-const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
-/// The ones that the terminal sends to the program as well.
-const LEFT_TO_PROGRAM: [i32; 3] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP];
+/// The ones that are taken from this process's own dispositions.
+const TAKEN: [i32; 7] = [
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+];
 /// Wakes the forwarding thread to end it.
 const END: i32 = libc::SIGWINCH;
 
@@ -72,7 +76,7 @@ fn blocked_set() -> libc::sigset_t {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in FORWARDED.iter().chain(&LEFT_TO_PROGRAM).chain(&[END]) {
+        for signal in TAKEN.iter().chain(&[END]) {
             libc::sigaddset(&raw mut set, *signal);
         }
         set
@@ -85,7 +89,7 @@ pub struct ForwardSignals {
     previous: libc::sigset_t,
 }
 
-/// The thread that passes signals on; dropping ends it.
+/// The thread that tells of signals; dropping ends it.
 pub struct Forwarded {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -108,11 +112,12 @@ impl ForwardSignals {
         SignalState::for_child(self.previous)
     }
 
-    /// Begins to pass signals on to `pid`.
-    pub fn forward_to(&self, pid: i32) -> Forwarded {
+    /// Begins to tell `act` each signal, and whether the kernel sent it (a
+    /// terminal) rather than a process.
+    pub fn watch(&self, act: impl Fn(i32, bool) + Send + 'static) -> Forwarded {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
-        let thread = std::thread::spawn(move || forward(pid, &seen));
+        let thread = std::thread::spawn(move || watch(&seen, act));
         let thread_id = std::os::unix::thread::JoinHandleExt::as_pthread_t(&thread);
         Forwarded { ended, thread: Some(thread), thread_id }
     }
@@ -132,7 +137,7 @@ impl Drop for ForwardSignals {
     }
 }
 
-fn forward(pid: i32, ended: &AtomicBool) {
+fn watch(ended: &AtomicBool, act: impl Fn(i32, bool)) {
     let set = blocked_set();
     while !ended.load(Ordering::Acquire) {
         // SAFETY: zero is a valid siginfo; the call fills it.
@@ -140,9 +145,8 @@ fn forward(pid: i32, ended: &AtomicBool) {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             (libc::sigwaitinfo(&raw const set, &raw mut info), info)
         };
-        // What the kernel sends (a terminal that hangs up) reaches the program too.
-        if FORWARDED.contains(&signal) && info.si_code <= 0 {
-            kill_process(pid, signal);
+        if TAKEN.contains(&signal) {
+            act(signal, info.si_code > 0);
         }
     }
 }
