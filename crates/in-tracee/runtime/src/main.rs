@@ -11,10 +11,35 @@
 #![no_std]
 #![no_main]
 
+mod birth;
+mod block;
+mod checksum;
+mod clocks;
+mod detach;
+mod detect;
+mod dispatch;
+mod effects;
 mod entry;
+mod frame;
+mod instructions;
+mod kept_files;
 mod kernel;
+mod log;
+mod memory;
+mod memory_calls;
+mod outputs;
+mod processes;
+mod report;
+mod seccomp;
+mod signals;
+mod sites;
+mod specials;
 
 #[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    kernel::exit_group(255)
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    if let Some(place) = info.location() {
+        kernel::write_all(2, place.file().as_ptr() as u64, place.file().len() as u64);
+        report::print_number(":", u64::from(place.line()));
+    }
+    report::fail("an assertion of the runtime does not hold")
 }

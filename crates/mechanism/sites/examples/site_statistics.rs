@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 7] = ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid"];
+const KIND_NAMES: [&str; 7] = [
+    "", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid",
+];
 
 #[derive(Default)]
 struct Statistics {
@@ -35,10 +37,18 @@ impl Statistics {
     }
 
     fn print(&self, name: &str) {
-        print!("{name}: {} files, {:.1} MB, {:.1?}", self.files, self.bytes as f64 / 1e6, self.time);
-        for kind in 1..7 {
+        print!(
+            "{name}: {} files, {:.1} MB, {:.1?}",
+            self.files,
+            self.bytes as f64 / 1e6,
+            self.time
+        );
+        for (kind, kind_name) in KIND_NAMES.iter().enumerate() {
             if self.found[kind] > 0 {
-                print!(", {} {}/{}", KIND_NAMES[kind], self.rewritten[kind], self.found[kind]);
+                print!(
+                    ", {kind_name} {}/{}",
+                    self.rewritten[kind], self.found[kind]
+                );
             }
         }
         println!(", ahead {}, unresolved {}", self.ahead, self.unresolved);
@@ -57,7 +67,9 @@ fn main() {
     }
     let mut total = Statistics::default();
     for path in &files {
-        let Some(statistics) = examine(path, is_verbose) else { continue };
+        let Some(statistics) = examine(path, is_verbose) else {
+            continue;
+        };
         let has_sites = statistics.found.iter().sum::<usize>() + statistics.unresolved > 0;
         if (is_verbose && has_sites) || statistics.time > Duration::from_millis(500) {
             statistics.print(&path.display().to_string());
@@ -68,10 +80,16 @@ fn main() {
 }
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return;
+    };
     if metadata.is_dir() {
-        let Ok(entries) = std::fs::read_dir(path) else { return };
-        entries.flatten().for_each(|entry| collect(&entry.path(), files));
+        let Ok(entries) = std::fs::read_dir(path) else {
+            return;
+        };
+        entries
+            .flatten()
+            .for_each(|entry| collect(&entry.path(), files));
     } else if metadata.is_file() {
         files.push(path.to_path_buf());
     }
@@ -101,7 +119,11 @@ fn examine(path: &Path, is_verbose: bool) -> Option<Statistics> {
         statistics.rewritten[kind] += usize::from(is_rewritten(recipe));
         statistics.ahead += usize::from(recipe.before > 0);
         if is_verbose && !is_rewritten(recipe) && recipe.kind == site_kind::SYSCALL {
-            println!("  {}: no recipe at {:#x}", path.display(), recipe.site_offset);
+            println!(
+                "  {}: no recipe at {:#x}",
+                path.display(),
+                recipe.site_offset
+            );
         }
     }
     Some(statistics)

@@ -9,6 +9,8 @@ use crate::targets::Watch;
 
 /// Length of `jmp rel32`.
 pub(crate) const JUMP_BYTES: u64 = 5;
+/// Longest run of instructions ahead of a site, in bytes.
+const BEFORE_BYTES_MAX: u64 = 32;
 /// No fixup.
 const NO_FIXUP: u8 = 0xff;
 
@@ -51,7 +53,13 @@ impl Site {
             .rev()
             .take(16)
             .any(|function| function.has_landing_pads && address < function.end);
-        Some(Site { address, len: instruction.len() as u64, kind, chain, has_landing_pads })
+        Some(Site {
+            address,
+            len: instruction.len() as u64,
+            kind,
+            chain,
+            has_landing_pads,
+        })
     }
 
     pub fn end(&self) -> u64 {
@@ -69,8 +77,16 @@ pub(crate) fn options(image: &Image<'_>, site: &Site) -> Vec<Cover> {
         return Vec::new();
     }
     let behind = behind(image, site, site.address);
-    let across = if site.kind == site_kind::SYSCALL { None } else { across(image, site) };
-    ahead(image, site).into_iter().chain(behind).chain(across).collect()
+    let across = if site.kind == site_kind::SYSCALL {
+        None
+    } else {
+        across(image, site)
+    };
+    ahead(image, site)
+        .into_iter()
+        .chain(behind)
+        .chain(across)
+        .collect()
 }
 
 /// The chosen recipes: for each site the first way that nothing forbids.
@@ -108,20 +124,33 @@ pub(crate) fn choose(
     recipes
 }
 
-/// The shortest run of instructions directly ahead that is long enough.
-fn ahead(image: &Image<'_>, site: &Site) -> Option<Cover> {
-    let mut inner_starts = Vec::new();
-    for (back, start) in movable_ahead(image, site).into_iter().enumerate() {
-        if back > 0 && site.has_landing_pads {
-            return None;
+/// Runs of instructions directly ahead that are long enough: the shortest, and
+/// longer ones that begin with an instruction which the jump alone replaces.
+fn ahead(image: &Image<'_>, site: &Site) -> Vec<Cover> {
+    let mut covers: Vec<Cover> = Vec::new();
+    let starts = movable_ahead(image, site);
+    for (index, start) in starts.iter().copied().enumerate() {
+        let before = site.address - start;
+        let closed_end = start + JUMP_BYTES;
+        if !(JUMP_BYTES..=BEFORE_BYTES_MAX).contains(&before) {
+            continue;
         }
-        if site.address - start >= JUMP_BYTES {
-            let closed_end = start + JUMP_BYTES;
-            return Some(Cover { start, end: site.end(), closed_end, inner_starts });
+        let inner_starts: Vec<u64> = starts[..index]
+            .iter()
+            .copied()
+            .filter(|inner| *inner < closed_end)
+            .collect();
+        let is_one = inner_starts.is_empty();
+        if is_one || (covers.is_empty() && !site.has_landing_pads) {
+            covers.push(Cover {
+                start,
+                end: site.end(),
+                closed_end,
+                inner_starts,
+            });
         }
-        inner_starts.push(start);
     }
-    None
+    covers
 }
 
 /// The jump at `start`, which is the site or ahead of it, with the shortest run
@@ -142,7 +171,12 @@ fn behind(image: &Image<'_>, site: &Site, start: u64) -> Option<Cover> {
         inner_starts.push(end);
         end = instruction.next_ip();
     }
-    Some(Cover { start, end, closed_end: end, inner_starts })
+    Some(Cover {
+        start,
+        end,
+        closed_end: end,
+        inner_starts,
+    })
 }
 
 /// The site with as few instructions ahead of it as will do, and some behind.
@@ -181,7 +215,10 @@ fn continues(instruction: &Instruction, kind: u8) -> bool {
     if kind != site_kind::SYSCALL {
         return true;
     }
-    let looks = matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Mov);
+    let looks = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Mov
+    );
     let operands = [instruction.op0_register(), instruction.op1_register()];
     looks && operands.contains(&Register::RAX)
 }
@@ -203,15 +240,15 @@ fn kind(code: Code) -> Option<u8> {
 fn is_relocatable(instruction: &Instruction) -> bool {
     let code = instruction.code();
     let is_repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
-    let is_short_relative = instruction.is_ip_rel_memory_operand()
-        && instruction.memory_base() != Register::RIP;
-    instruction.flow_control() == FlowControl::Next
-        && !instruction.is_invalid()
-        && !instruction.is_privileged()
-        && kind(code).is_none()
-        && !matches!(code, Code::Endbr64 | Code::Endbr32)
-        && !(is_repeated && instruction.is_string_instruction())
-        && !is_short_relative
+    let is_short_relative =
+        instruction.is_ip_rel_memory_operand() && instruction.memory_base() != Register::RIP;
+    let has_to_stay = instruction.is_invalid()
+        || instruction.is_privileged()
+        || kind(code).is_some()
+        || matches!(code, Code::Endbr64 | Code::Endbr32)
+        || (is_repeated && instruction.is_string_instruction())
+        || is_short_relative;
+    instruction.flow_control() == FlowControl::Next && !has_to_stay
 }
 
 /// `mov eax, 15; syscall`: unwinders know a signal's frame by these very bytes.
@@ -219,7 +256,9 @@ fn is_signal_return(image: &Image<'_>, site: &Site) -> bool {
     if site.kind != site_kind::SYSCALL {
         return false;
     }
-    let Some(region) = image.code_at(site.address) else { return false };
+    let Some(region) = image.code_at(site.address) else {
+        return false;
+    };
     let ahead = region.slice(site.address.saturating_sub(7), site.address);
     ahead.ends_with(&[0x48, 0xc7, 0xc0, 15, 0, 0, 0]) || ahead.ends_with(&[0xb8, 15, 0, 0, 0])
 }
@@ -239,13 +278,18 @@ fn recipe(image: &Image<'_>, site: &Site, cover: Option<&Cover>) -> Option<Recip
         fixup_after_end: 0,
         code: [0; 36],
     };
-    let Some(cover) = cover else { return Some(recipe) };
+    let Some(cover) = cover else {
+        return Some(recipe);
+    };
     let ahead = region.slice(cover.start, site.address);
     let behind = region.slice(site.end(), cover.end);
     recipe.before = u8::try_from(ahead.len()).ok()?;
     recipe.after = u8::try_from(behind.len()).ok()?;
     recipe.code.get_mut(..ahead.len())?.copy_from_slice(ahead);
-    recipe.code.get_mut(ahead.len()..ahead.len() + behind.len())?.copy_from_slice(behind);
+    recipe
+        .code
+        .get_mut(ahead.len()..ahead.len() + behind.len())?
+        .copy_from_slice(behind);
     if let Some(fixup) = fixup(ahead, cover.start)? {
         (recipe.fixup_before, recipe.fixup_before_end) = fixup;
     }

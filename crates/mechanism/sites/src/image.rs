@@ -56,10 +56,13 @@ pub(crate) struct Image<'f> {
     pub loaded: Vec<Region<'f>>,
     /// Linked for fixed addresses, so that 32-bit values may be addresses.
     pub is_fixed: bool,
-    /// Some executable segment could not be looked at.
+    /// Some loaded bytes could not be looked at: they overlap others, lie beyond
+    /// 4 GiB or behind the file's end.
     pub is_partial: bool,
     /// Sorted by start.
     pub functions: Vec<Function>,
+    /// Data that symbols name, within code; sorted.
+    objects: Vec<(u64, u64)>,
     /// Addresses that symbols, unwind entries and the header name; sorted.
     pub named: Vec<u64>,
 }
@@ -74,34 +77,44 @@ impl<'f> Image<'f> {
         }
         let programs = header.program_headers(LE, file).ok()?;
         let mut loads: Vec<(Region<'f>, bool)> = Vec::new();
-        let mut code_bytes = 0u64;
-        for program in programs.iter().filter(|program| program.p_type(LE) == elf::PT_LOAD) {
+        let mut loaded_bytes = 0u64;
+        for program in programs
+            .iter()
+            .filter(|program| program.p_type(LE) == elf::PT_LOAD)
+        {
             let is_code = program.p_flags(LE) & elf::PF_X != 0;
             let (address, size) = (program.p_vaddr(LE), program.p_filesz(LE));
-            if is_code {
-                code_bytes = code_bytes.saturating_add(size);
-            }
+            loaded_bytes = loaded_bytes.saturating_add(size);
             let region = region(file, address, program.p_offset(LE), size);
             loads.extend(region.map(|region| (region, is_code)));
         }
         drop_overlaps(&mut loads);
-        let executable: Vec<Region<'f>> =
-            loads.iter().filter(|(_, is_code)| *is_code).map(|(region, _)| *region).collect();
-        let readable: u64 = executable.iter().map(|region| region.bytes.len() as u64).sum();
+        let executable: Vec<Region<'f>> = loads
+            .iter()
+            .filter(|(_, is_code)| *is_code)
+            .map(|(region, _)| *region)
+            .collect();
+        let readable: u64 = loads
+            .iter()
+            .map(|(region, _)| region.bytes.len() as u64)
+            .sum();
         Some(Image {
             file,
-            is_partial: readable < code_bytes,
+            is_partial: readable < loaded_bytes,
             code: code_regions(header, file, &executable),
             loaded: loads.iter().map(|(region, _)| *region).collect(),
             is_fixed: header.e_type(LE) == elf::ET_EXEC,
             functions: Vec::new(),
+            objects: Vec::new(),
             named: vec![header.e_entry(LE)],
         })
     }
 
     /// Reads symbols and unwind entries: only files with candidates need them.
     pub fn read_functions(&mut self) {
-        let Ok(header) = Header::parse(self.file) else { return };
+        let Ok(header) = Header::parse(self.file) else {
+            return;
+        };
         if let Ok(sections) = header.sections(LE, self.file) {
             self.read_symbols(&sections, elf::SHT_SYMTAB);
             self.read_symbols(&sections, elf::SHT_DYNSYM);
@@ -114,9 +127,19 @@ impl<'f> Image<'f> {
             function.start < function.end && code_at(code, function.start).is_some()
         });
         self.functions.sort_unstable();
-        self.named.extend(self.functions.iter().map(|function| function.start));
+        self.objects.sort_unstable();
+        self.named
+            .extend(self.functions.iter().map(|function| function.start));
         self.named.sort_unstable();
         self.named.dedup();
+    }
+
+    /// Whether a symbol says that `address` holds data.
+    pub fn is_object(&self, address: u64) -> bool {
+        let after = self.objects.partition_point(|object| object.0 <= address);
+        self.objects[..after]
+            .last()
+            .is_some_and(|object| address < object.1)
     }
 
     /// The code region that holds `address`.
@@ -130,19 +153,29 @@ impl<'f> Image<'f> {
     }
 
     fn read_symbols(&mut self, sections: &SectionTable<'f, Header>, kind: u32) {
-        let Ok(symbols) = sections.symbols(LE, self.file, kind) else { return };
+        let Ok(symbols) = sections.symbols(LE, self.file, kind) else {
+            return;
+        };
         for symbol in symbols.iter() {
             let start = symbol.st_value(LE);
             let type_ = symbol.st_type();
+            let (size, section) = (symbol.st_size(LE), symbol.st_shndx(LE));
+            let is_object = type_ == elf::STT_OBJECT && size > 0 && section != elf::SHN_UNDEF;
+            if is_object && code_at(&self.code, start).is_some() {
+                self.objects.push((start, start.saturating_add(size)));
+            }
             let is_code = matches!(type_, elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
-            if !is_code || symbol.st_shndx(LE) == elf::SHN_UNDEF {
+            if !is_code || section == elf::SHN_UNDEF {
                 continue;
             }
             self.named.push(start);
-            let size = symbol.st_size(LE);
             if type_ != elf::STT_NOTYPE && size > 0 {
                 let end = start.saturating_add(size);
-                self.functions.push(Function { start, end, has_landing_pads: false });
+                self.functions.push(Function {
+                    start,
+                    end,
+                    has_landing_pads: false,
+                });
             }
         }
     }
@@ -160,8 +193,10 @@ impl<'f> Image<'f> {
             );
         }
         let programs = header.program_headers(LE, self.file).ok()?;
-        let index =
-            programs.iter().find(|program| program.p_type(LE) == elf::PT_GNU_EH_FRAME)?.p_vaddr(LE);
+        let index = programs
+            .iter()
+            .find(|program| program.p_type(LE) == elf::PT_GNU_EH_FRAME)?
+            .p_vaddr(LE);
         let bytes = self.loaded_at(index)?.slice(index, index.checked_add(8)?);
         // Version 1, and the pointer to the entries as a 32-bit distance (the
         // only form that linkers write).
@@ -172,13 +207,19 @@ impl<'f> Image<'f> {
         let address = (index + 4).checked_add_signed(i64::from(distance))?;
         let holder = self.loaded_at(address)?;
         let bytes = holder.slice(address, holder.end());
-        Some(Region { address, offset: holder.offset + (address - holder.address), bytes })
+        Some(Region {
+            address,
+            offset: holder.offset + (address - holder.address),
+            bytes,
+        })
     }
 }
 
 fn code_at<'r, 'f>(regions: &'r [Region<'f>], address: u64) -> Option<&'r Region<'f>> {
     let after = regions.partition_point(|region| region.address <= address);
-    regions[..after].last().filter(|region| region.contains(address))
+    regions[..after]
+        .last()
+        .filter(|region| region.contains(address))
 }
 
 /// The part of `offset..offset + len` that the file holds, below 4 GiB.
@@ -190,8 +231,14 @@ fn region(file: &[u8], address: u64, offset: u64, len: u64) -> Option<Region<'_>
     }
     let bytes = &file[offset as usize..end as usize];
     // Room for a window around any address, so that sums cannot overflow.
-    address.checked_add(bytes.len() as u64)?.checked_add(1 << 32)?;
-    Some(Region { address, offset, bytes })
+    address
+        .checked_add(bytes.len() as u64)?
+        .checked_add(1 << 32)?;
+    Some(Region {
+        address,
+        offset,
+        bytes,
+    })
 }
 
 /// Sorts by address; a segment that overlaps an earlier one, in memory or in the
@@ -205,7 +252,9 @@ fn drop_overlaps(loads: &mut Vec<(Region<'_>, bool)>) {
         let span = (region.offset, region.offset + region.bytes.len() as u64);
         let is_apart = kept.len() < 256
             && region.address >= address_end
-            && kept.iter().all(|other| span.1 <= other.0 || other.1 <= span.0);
+            && kept
+                .iter()
+                .all(|other| span.1 <= other.0 || other.1 <= span.0);
         if is_apart {
             kept.push(span);
             address_end = region.end();
@@ -216,20 +265,25 @@ fn drop_overlaps(loads: &mut Vec<(Region<'_>, bool)>) {
 
 /// The executable sections inside of executable segments; the whole segments
 /// where the file names no sections.
-fn code_regions<'f>(
-    header: &Header,
-    file: &'f [u8],
-    executable: &[Region<'f>],
-) -> Vec<Region<'f>> {
+fn code_regions<'f>(header: &Header, file: &'f [u8], executable: &[Region<'f>]) -> Vec<Region<'f>> {
     let wanted = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
     let mut code: Vec<Region<'f>> = Vec::new();
     if let Ok(sections) = header.sections(LE, file) {
-        for section in sections.iter().filter(|section| section.sh_flags(LE) & wanted == wanted) {
+        for section in sections
+            .iter()
+            .filter(|section| section.sh_flags(LE) & wanted == wanted)
+        {
             let (start, size) = (section.sh_addr(LE), section.sh_size(LE));
-            let Some(holder) = code_at(executable, start) else { continue };
+            let Some(holder) = code_at(executable, start) else {
+                continue;
+            };
             let bytes = holder.slice(start, start.saturating_add(size));
             let offset = holder.offset + (start - holder.address);
-            code.push(Region { address: start, offset, bytes });
+            code.push(Region {
+                address: start,
+                offset,
+                bytes,
+            });
         }
     }
     if code.is_empty() {

@@ -44,7 +44,7 @@ pub struct Analysis {
     /// with `before` and `after` 0.
     pub recipes: Vec<Recipe>,
     /// Bytes that look like `rdtsc`, `rdtscp`, `rdrand`, `rdseed` or `cpuid`
-    /// could be told neither to be one nor not to be one, or some of the code
+    /// could be told neither to be one nor not to be one, or parts of the file
     /// could not be looked at.
     pub unresolved_time_sites: bool,
 }
@@ -55,20 +55,33 @@ pub fn analyse(file: &[u8]) -> Analysis {
     let Some(mut image) = Image::parse(file) else {
         return Analysis::default();
     };
+    if image.is_partial {
+        // What is not seen may hold sites, or addresses that forbid a recipe.
+        return Analysis {
+            recipes: Vec::new(),
+            unresolved_time_sites: true,
+        };
+    }
     let candidates = candidates::find(&image.code);
     if candidates.is_empty() {
-        return Analysis { recipes: Vec::new(), unresolved_time_sites: image.is_partial };
+        return Analysis::default();
     }
     image.read_functions();
     let mut map = CodeMap::new(&image);
-    let (sites, is_unclear) = confirm(&mut map, &candidates);
-    let covers: Vec<_> = sites.iter().map(|site| cover::options(&image, site)).collect();
+    let (sites, unresolved_time_sites) = confirm(&mut map, &candidates);
+    let covers: Vec<_> = sites
+        .iter()
+        .map(|site| cover::options(&image, site))
+        .collect();
     let mut watch = Watch::new(&sites, &covers);
     targets::mark(&image, &mut map, &mut watch);
     let mut recipes = cover::choose(&image, &sites, &covers, &watch);
     recipes.sort_by_key(|recipe| recipe.site_offset);
     recipes.dedup_by_key(|recipe| recipe.site_offset);
-    Analysis { recipes, unresolved_time_sites: is_unclear || image.is_partial }
+    Analysis {
+        recipes,
+        unresolved_time_sites,
+    }
 }
 
 /// Tells real instructions from bytes that look like one.
@@ -78,7 +91,9 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
     for candidate in candidates {
         match map.chain_at(candidate.address) {
             Some(chain) => {
-                let Some(site) = Site::from_chain(map.image, chain) else { continue };
+                let Some(site) = Site::from_chain(map.image, chain) else {
+                    continue;
+                };
                 if sites.last().is_none_or(|last| last.address != site.address) {
                     sites.push(site);
                 }

@@ -13,7 +13,9 @@ pub(crate) fn functions(frames: &Region<'_>) -> Vec<Function> {
     let mut found = Vec::new();
     let mut last_cie = None;
     while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else { continue };
+        let CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
         let parsed = partial.parse(|section, bases, offset| match &last_cie {
             Some((known, cie)) if *known == offset => Ok(gimli::CommonInformationEntry::clone(cie)),
             _ => {
@@ -24,8 +26,14 @@ pub(crate) fn functions(frames: &Region<'_>) -> Vec<Function> {
         });
         let Ok(fde) = parsed else { continue };
         let start = fde.initial_address();
-        let Some(end) = start.checked_add(fde.len()) else { continue };
-        found.push(Function { start, end, has_landing_pads: fde.lsda().is_some() });
+        let Some(end) = start.checked_add(fde.len()) else {
+            continue;
+        };
+        found.push(Function {
+            start,
+            end,
+            has_landing_pads: fde.lsda().is_some(),
+        });
     }
     found
 }
