@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use events::{
-    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE, MapRecord,
-    StopReason, Tag, header, padded,
+    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE,
+    MapRecord, StopReason, Tag, header, padded,
 };
 use lane_protocol::{BIRTH_RANGES, Birth, CodeMap, FILE_TEXT, MemoryRange, TEXT_START};
 
@@ -162,8 +162,11 @@ fn describe(
 ) -> Result<Birth, InjectError> {
     let entry = registers.rip;
     let at_entry = image.iter().find(|part| (part.map.start..part.map.end).contains(&entry));
-    let at_entry = at_entry
-        .ok_or_else(|| InjectError::Prepare { pid, step: "finding its entry point", source: io::ErrorKind::NotFound.into() })?;
+    let at_entry = at_entry.ok_or_else(|| InjectError::Prepare {
+        pid,
+        step: "finding its entry point",
+        source: io::ErrorKind::NotFound.into(),
+    })?;
     let mut birth = Birth {
         entry,
         stack_pointer: registers.rsp,
@@ -192,7 +195,8 @@ fn describe(
                 .code
                 .get_mut(birth.code_count as usize)
                 .ok_or(InjectError::TooLarge { pid, what: "it has too many code segments" })?;
-            *slot = CodeMap { start: map.start, end: map.end, file_offset: map.file_offset, file, _reserved: 0 };
+            *slot =
+                CodeMap { start: map.start, end: map.end, file_offset: map.file_offset, file, _reserved: 0 };
             birth.code_count += 1;
         }
     }
@@ -302,7 +306,13 @@ mod tests {
             inode: 2,
             name: b"/bin/x".to_vec(),
         };
-        let stack = Mapping { start: 0x7ffe_0000, end: 0x8000_0000, inode: 0, name: b"[stack]".to_vec(), ..map.clone() };
+        let stack = Mapping {
+            start: 0x7ffe_0000,
+            end: 0x8000_0000,
+            inode: 0,
+            name: b"[stack]".to_vec(),
+            ..map.clone()
+        };
         let image = [
             ImageMap { map, file: Some(7), is_stack: false },
             ImageMap { map: stack, file: None, is_stack: true },
