@@ -30,8 +30,10 @@ use crate::session_memory::SessionMemory;
 use crate::tracee::Stopped;
 
 const PAGE_BYTES: u64 = 4096;
-/// `syscall; jmp rbx`
-const ENTRY_CODE: u32 = 0xe3ff_050f;
+/// `mov eax, ebp; syscall; jmp rbx`, in the lower 6 bytes. The number comes from
+/// rbp because execve, which has not returned yet, will put its result into rax.
+const ENTRY_CODE: u64 = 0xe3ff_050f_e889;
+const ENTRY_CODE_MASK: u64 = 0xffff_ffff_ffff;
 /// The stack's mapping, in `MapRecord::flags`.
 const GROWS_DOWN: u32 = 1;
 /// Code segment of 32-bit user code.
@@ -72,10 +74,10 @@ pub(crate) fn prepare(
     put_event(memory, lane, &event);
 
     process
-        .poke(registers.rip, (entry_word & 0xffff_ffff_0000_0000) | u64::from(ENTRY_CODE))
+        .poke(registers.rip, (entry_word & !ENTRY_CODE_MASK) | ENTRY_CODE)
         .map_err(InjectError::prepare(pid, "writing to its entry point"))?;
     let control_fd = memory.control_fd().load(Ordering::Relaxed) as u64;
-    registers.rax = libc::SYS_mmap as u64;
+    registers.rbp = libc::SYS_mmap as u64;
     registers.orig_rax = u64::MAX;
     registers.rdi = TEXT_START;
     registers.rsi = memory.text_bytes();
