@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, PidFd, Segment, SessionMemory, futex_wait,
-    futex_wake,
+    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, PidFd, Segment, SessionMemory,
+    futex_wait, futex_wake,
 };
 use lane_protocol::{file_state, request};
 use trace_store::{FileEntry, FileStore, StoreError};
@@ -71,7 +71,8 @@ impl Keeper {
         let Some(place) = self.memory.file(slot as usize) else { return false };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if place.state() == file_state::ASKED {
-            let kept = open().map_err(Unkept::from).and_then(|file| self.keep_content(slot, key, &file, original));
+            let kept =
+                open().map_err(Unkept::from).and_then(|file| self.keep_content(slot, key, &file, original));
             match kept {
                 Ok(hash) => {
                     asked.hashes.insert(slot, hash);
@@ -93,7 +94,13 @@ impl Keeper {
         true
     }
 
-    fn keep_content(&self, slot: u32, key: &FileKey, file: &File, original: &[u8]) -> Result<[u8; 32], Unkept> {
+    fn keep_content(
+        &self,
+        slot: u32,
+        key: &FileKey,
+        file: &File,
+        original: &[u8],
+    ) -> Result<[u8; 32], Unkept> {
         let metadata = file.metadata()?;
         if FileKey::of(&metadata) != *key {
             return Err(Unkept);
@@ -116,7 +123,8 @@ impl Keeper {
     fn serve(&self, segment: Segment) {
         let lane = self.memory.lane(segment);
         let argument = |index: usize| lane.request().arguments[index].load(Ordering::Relaxed);
-        let (fd, slot, pid, executable) = (argument(0) as i32, argument(1), argument(2) as i32, argument(3) != 0);
+        let (fd, slot, pid, executable) =
+            (argument(0) as i32, argument(1), argument(2) as i32, argument(3) != 0);
         let kept = match self.memory.file(slot as usize).map(|place: FileSlot| place.key()) {
             Some(key) => {
                 let path = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));

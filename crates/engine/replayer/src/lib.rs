@@ -100,7 +100,8 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     };
     let first_pid = start_replay(&memory)?;
     let ends = Arc::new(Mutex::new(Ends::default()));
-    let mut supervisor = Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
+    let mut supervisor =
+        Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
     let thread = std::thread::spawn(move || {
         supervisor.run(options.progress.as_deref());
         supervisor.into_result()
@@ -155,7 +156,9 @@ fn recorded_interception(trace: &TraceReader, features: &Features) -> Intercepti
 fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>) {
     let store = home.and_then(|home| FileStore::open(home).ok());
     for entry in trace.files() {
-        let (Some(slot), Ok(path)) = (memory.file(entry.id as usize), trace.file_path(&entry.file)) else { continue };
+        let (Some(slot), Ok(path)) = (memory.file(entry.id as usize), trace.file_path(&entry.file)) else {
+            continue;
+        };
         slot.set_kept(&entry.file.hash, entry.file.size);
         if !is_elf(&path) {
             continue;

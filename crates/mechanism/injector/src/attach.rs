@@ -120,7 +120,8 @@ fn serve(shared: &Arc<Shared>) {
 /// Finds a request that nobody serves yet.
 fn take_request(shared: &Shared) -> Option<Segment> {
     shared.memory.segments_in_use().into_iter().find(|segment| {
-        let asked = || shared.memory.lane(*segment).request().state.load(Ordering::Acquire) == request::ATTACH;
+        let asked =
+            || shared.memory.lane(*segment).request().state.load(Ordering::Acquire) == request::ATTACH;
         let taken = &shared.taken[segment.index()];
         if !asked() || taken.swap(true, Ordering::SeqCst) {
             return false;

@@ -10,6 +10,9 @@ use lane_protocol::{FILES_MAX, KeptFile, file_state, first_file_slot};
 use crate::futex::futex_wake;
 use crate::session_memory::SessionMemory;
 
+/// Most slots that a search looks at; processes look at as many.
+const PROBES_MAX: usize = 64;
+
 /// What tells one content of a file from another, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey {
@@ -23,7 +26,8 @@ pub struct FileKey {
 impl FileKey {
     /// The key of what `stat` describes.
     pub fn of(metadata: &std::fs::Metadata) -> FileKey {
-        let nanoseconds = |seconds: i64, rest: i64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(rest as u64);
+        let nanoseconds =
+            |seconds: i64, rest: i64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(rest as u64);
         FileKey {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -143,7 +147,7 @@ impl SessionMemory {
     /// `None` if the table is full. Processes do the same concurrently.
     pub fn find_or_claim_file(&self, key: &FileKey) -> Option<u32> {
         let first = first_file_slot(key.device, key.inode);
-        for distance in 0..FILES_MAX {
+        for distance in 0..PROBES_MAX {
             let index = (first + distance) % FILES_MAX;
             let slot = self.file(index).expect("the index is below the table's length");
             let mut state = slot.state();

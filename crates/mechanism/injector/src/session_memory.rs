@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode, RECIPES_BYTES, Recipe,
-    SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
+    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
+    RECIPES_BYTES, Recipe, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
@@ -307,5 +307,10 @@ fn standard_file(fd: i32) -> StandardFile {
     if result != 0 {
         return StandardFile::default();
     }
-    StandardFile { device: stat.st_dev, inode: stat.st_ino, raw_device: stat.st_rdev, mode: u64::from(stat.st_mode) }
+    StandardFile {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        raw_device: stat.st_rdev,
+        mode: u64::from(stat.st_mode),
+    }
 }
