@@ -32,10 +32,12 @@ pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
         libc::sigemptyset(&raw mut none);
         SignalState::for_child(none)
     };
+    let rseq = registered_rseq();
     // SAFETY: the child calls async-signal-safe functions only and never returns.
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {
+            give_up_rseq(rseq);
             become_replay(memfd, control_fd, text_bytes, &signals);
         }
         pid
@@ -45,6 +47,42 @@ pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
     }
     memory.lane(Segment::FIRST).pid().store(pid, Ordering::Release);
     Ok(pid)
+}
+
+/// Where the C library registered restartable sequences for this thread, which
+/// the kernel writes to whenever it interrupts the thread; 0 if nowhere. The
+/// registration survives fork, the memory does not survive the child's beginning.
+fn registered_rseq() -> u64 {
+    // SAFETY: looks a variable up by name and reads it as glibc 2.35 declares it
+    // (a ptrdiff_t, relative to the thread pointer, which fs:0 holds).
+    unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+        if offset.is_null() {
+            return 0;
+        }
+        let thread_pointer: u64;
+        std::arch::asm!("mov {}, fs:[0]", out(reg) thread_pointer, options(nostack, readonly));
+        thread_pointer.wrapping_add_signed(*offset as i64)
+    }
+}
+
+/// Ends the registration. The kernel wants the length that it was given: 32 bytes
+/// at first, more since its features grew.
+fn give_up_rseq(rseq: u64) {
+    const RSEQ_FLAG_UNREGISTER: u32 = 1;
+    const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+    if rseq == 0 {
+        return;
+    }
+    for length in (32u32..=256).step_by(4) {
+        // SAFETY: only ends what was registered; wrong lengths are refused.
+        let result = unsafe {
+            libc::syscall(libc::SYS_rseq, rseq, length, RSEQ_FLAG_UNREGISTER, RSEQ_SIGNATURE)
+        };
+        if result == 0 {
+            return;
+        }
+    }
 }
 
 fn control_fd() -> i32 {
