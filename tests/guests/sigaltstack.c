@@ -4,6 +4,10 @@
 #include <setjmp.h>
 #include <sys/resource.h>
 
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
+
 static char alternate[65536];
 static sigjmp_buf out;
 static volatile int on_alternate;

@@ -3,7 +3,7 @@
 #include "guest.h"
 #include <ucontext.h>
 
-static volatile int count, depth, deepest;
+static volatile int count, depth, deepest, raises;
 
 static void counting(int number)
 {
@@ -22,7 +22,7 @@ static void recursing(int number)
 {
 	if (++depth > deepest)
 		deepest = depth;
-	if (depth < 5)
+	if (++raises < 5)
 		raise(number);
 	depth--;
 }
@@ -47,7 +47,7 @@ int main(void)
 	set(SIGHUP, recursing, SA_NODEFER);
 	raise(SIGHUP);
 	say("deepest with SA_NODEFER: %d", deepest);
-	depth = deepest = 0;
+	depth = deepest = raises = 0;
 	set(SIGHUP, recursing, 0);
 	raise(SIGHUP);
 	say("deepest without: %d", deepest);

@@ -2,8 +2,8 @@
 // covers: rt_sigprocmask rt_sigpending
 #include "guest.h"
 
-static char order[64];
-static int at;
+static volatile char order[64];
+static volatile int at;
 
 static void note(int number)
 {
@@ -42,7 +42,7 @@ int main(void)
 	}
 	reap("child, nothing pending", child);
 	CHECK(sigprocmask(SIG_SETMASK, &old, NULL) == 0);
-	say("order %.*s", at, order);
+	say("order %.*s", at, (char *)order);
 	sigset_t now;
 	CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0);
 	CHECK(memcmp(&now, &old, 8) == 0);
