@@ -32,7 +32,7 @@ int main(void)
 	CHECK_ERR(futex(&lock, FUTEX_LOCK_PI, 0, NULL, NULL, 0), EDEADLK);
 	CHECK(futex(&lock, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0) == 0);
 	say("unlocked: %u", lock);
-	CHECK_ERR(futex(BAD, FUTEX_WAKE, 1, NULL, NULL, 0), EINVAL == 0 ? 0 : EFAULT);
+	CHECK_ERR(futex(BAD, FUTEX_WAKE, 1, NULL, NULL, 0), EFAULT);
 	CHECK_ERR(futex(&word, 77, 1, NULL, NULL, 0), ENOSYS);
 
 	void *head = NULL;
