@@ -1,1 +1,25 @@
-fn main() {}
+//! Chores of the workspace: `cargo xtask <chore>`.
+
+mod syscalls_doc;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask syscalls-doc    writes docs/SYSCALLS.md";
+
+fn main() -> ExitCode {
+    let chore = std::env::args().nth(1);
+    let done = match chore.as_deref() {
+        Some("syscalls-doc") => syscalls_doc::write(&syscalls_doc::page_path()),
+        Some(_) | None => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -38,11 +38,7 @@ impl Variant {
     ];
 
     const fn new(name: &'static str, optimisation: &'static str, is_static: bool) -> Variant {
-        Variant {
-            name,
-            optimisation,
-            is_static,
-        }
+        Variant { name, optimisation, is_static }
     }
 }
 
@@ -53,14 +49,12 @@ fn guests_directory() -> PathBuf {
 /// All guests, in the order of their names.
 pub fn find_guests() -> Result<Vec<Guest>, String> {
     let directory = guests_directory();
-    let entries = fs::read_dir(&directory)
-        .map_err(|error| format!("cannot read {}: {error}", directory.display()))?;
+    let entries =
+        fs::read_dir(&directory).map_err(|error| format!("cannot read {}: {error}", directory.display()))?;
     let mut guests = Vec::new();
     for entry in entries {
         let source = entry.map_err(|error| error.to_string())?.path();
-        let is_program = source
-            .extension()
-            .is_some_and(|extension| extension == "c" || extension == "S");
+        let is_program = source.extension().is_some_and(|extension| extension == "c" || extension == "S");
         if is_program {
             guests.push(Guest::read(&source)?);
         }
@@ -84,21 +78,13 @@ pub fn covered_system_calls() -> Result<BTreeSet<String>, String> {
 /// The values of `// KEY: value` lines.
 fn header_values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines()
-        .filter_map(|line| {
-            line.strip_prefix("// ")?
-                .strip_prefix(key)?
-                .strip_prefix(':')
-        })
+        .filter_map(|line| line.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(':'))
         .map(str::trim)
         .collect()
 }
 
 fn words(text: &str, key: &str) -> Vec<String> {
-    header_values(text, key)
-        .iter()
-        .flat_map(|value| value.split_whitespace())
-        .map(str::to_owned)
-        .collect()
+    header_values(text, key).iter().flat_map(|value| value.split_whitespace()).map(str::to_owned).collect()
 }
 
 fn parse_expectation(value: &str) -> Option<i32> {
@@ -115,15 +101,13 @@ impl Guest {
     fn read(source: &Path) -> Result<Guest, String> {
         let text = fs::read_to_string(source)
             .map_err(|error| format!("cannot read {}: {error}", source.display()))?;
-        let name = source
-            .file_stem()
-            .expect("a file with an extension has a stem")
-            .to_string_lossy()
-            .into_owned();
+        let name =
+            source.file_stem().expect("a file with an extension has a stem").to_string_lossy().into_owned();
         let code = match header_values(&text, "expect").first() {
             None => 0,
-            Some(value) => parse_expectation(value)
-                .ok_or_else(|| format!("{name}: unknown expectation {value:?}"))?,
+            Some(value) => {
+                parse_expectation(value).ok_or_else(|| format!("{name}: unknown expectation {value:?}"))?
+            }
         };
         Ok(Guest {
             name,
@@ -146,21 +130,12 @@ impl Guest {
         if variant.is_static {
             command.arg("-static");
         }
-        command
-            .args(&self.build)
-            .arg("-o")
-            .arg(output)
-            .arg(&self.source);
-        let result = command
-            .output()
-            .map_err(|error| format!("cannot start gcc: {error}"))?;
+        command.args(&self.build).arg("-o").arg(output).arg(&self.source);
+        let result = command.output().map_err(|error| format!("cannot start gcc: {error}"))?;
         if result.status.success() {
             Ok(())
         } else {
-            Err(format!(
-                "{command:?} failed:\n{}",
-                String::from_utf8_lossy(&result.stderr)
-            ))
+            Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr)))
         }
     }
 }

@@ -46,48 +46,23 @@ pub fn without_nondeterminism(output: &[u8]) -> Vec<u8> {
 }
 
 /// Says where two runs differ; `Ok` if they agree.
-pub fn compare(
-    left_name: &str,
-    left: &Outcome,
-    right_name: &str,
-    right: &Outcome,
-) -> Result<(), String> {
+pub fn compare(left_name: &str, left: &Outcome, right_name: &str, right: &Outcome) -> Result<(), String> {
     let mut report = String::new();
     if left.code != right.code {
-        let _ = writeln!(
-            report,
-            "exit code: {left_name} {}, {right_name} {}",
-            left.code, right.code
-        );
+        let _ = writeln!(report, "exit code: {left_name} {}, {right_name} {}", left.code, right.code);
     }
-    for (what, a, b) in [
-        ("stdout", &left.stdout, &right.stdout),
-        ("stderr", &left.stderr, &right.stderr),
-    ] {
+    for (what, a, b) in [("stdout", &left.stdout, &right.stdout), ("stderr", &left.stderr, &right.stderr)] {
         if a != b {
             let _ = writeln!(report, "{what} differs:");
             describe_difference(&mut report, left_name, a, right_name, b);
         }
     }
-    if report.is_empty() {
-        Ok(())
-    } else {
-        Err(report)
-    }
+    if report.is_empty() { Ok(()) } else { Err(report) }
 }
 
-fn describe_difference(
-    report: &mut String,
-    left_name: &str,
-    left: &[u8],
-    right_name: &str,
-    right: &[u8],
-) {
+fn describe_difference(report: &mut String, left_name: &str, left: &[u8], right_name: &str, right: &[u8]) {
     let lines = |bytes: &[u8]| -> Vec<String> {
-        String::from_utf8_lossy(bytes)
-            .lines()
-            .map(|line| line.chars().take(200).collect())
-            .collect()
+        String::from_utf8_lossy(bytes).lines().map(|line| line.chars().take(200).collect()).collect()
     };
     let (left, right) = (lines(left), lines(right));
     let first = left.iter().zip(&right).take_while(|(a, b)| a == b).count();
@@ -105,11 +80,7 @@ mod tests {
     use super::*;
 
     fn outcome(stdout: &str, code: i32) -> Outcome {
-        Outcome {
-            stdout: stdout.into(),
-            stderr: Vec::new(),
-            code,
-        }
+        Outcome { stdout: stdout.into(), stderr: Vec::new(), code }
     }
 
     #[test]
@@ -119,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_difference_names_its_line() {
-        let report = compare("x", &outcome("a\nb\n", 0), "y", &outcome("a\nc\n", 1))
-            .expect_err("the outcomes differ");
+        let report =
+            compare("x", &outcome("a\nb\n", 0), "y", &outcome("a\nc\n", 1)).expect_err("the outcomes differ");
         assert!(report.contains("first at line 2"), "{report}");
         assert!(report.contains("x 0, y 1"), "{report}");
     }

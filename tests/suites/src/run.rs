@@ -42,13 +42,7 @@ impl User {
             User::Current => Command::new(program),
             User::Nobody => {
                 let mut command = Command::new("setpriv");
-                command.args([
-                    "--reuid=65534",
-                    "--regid=65534",
-                    "--clear-groups",
-                    "--inh-caps=-all",
-                    "--",
-                ]);
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"]);
                 command.arg(program);
                 command
             }
@@ -60,10 +54,7 @@ impl User {
 pub fn plain_environment(command: &mut Command, home: &Path) {
     command
         .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("LANG", "C.UTF-8")
         .env("HOME", home)
         .env("RETROVANE_HOME", home.join("traces"));
@@ -104,28 +95,20 @@ pub fn run(mut command: Command, time_max: Duration) -> Result<Outcome, String> 
         ));
     };
     let status = status.map_err(|error| format!("cannot wait for {command:?}: {error}"))?;
-    let (Ok(stdout), Ok(stderr)) = (stdout.recv_timeout(left()), stderr.recv_timeout(left()))
-    else {
+    let (Ok(stdout), Ok(stderr)) = (stdout.recv_timeout(left()), stderr.recv_timeout(left())) else {
         kill_group(group);
         return Err(format!(
             "the program ended ({status}), but a process it left held its output for {} s",
             time_max.as_secs()
         ));
     };
-    Ok(Outcome {
-        stdout,
-        stderr,
-        code: Outcome::code_of(status),
-    })
+    Ok(Outcome { stdout, stderr, code: Outcome::code_of(status) })
 }
 
 /// Kills every process of the group that `run` made.
 fn kill_group(group: u32) {
     // A group that is already gone is what was wanted.
-    let _ = Command::new("sh")
-        .args(["-c", &format!("kill -KILL -{group}")])
-        .stderr(Stdio::null())
-        .status();
+    let _ = Command::new("sh").args(["-c", &format!("kill -KILL -{group}")]).stderr(Stdio::null()).status();
 }
 
 fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {

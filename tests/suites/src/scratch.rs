@@ -18,14 +18,9 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 impl Scratch {
     pub fn new(label: &str) -> Result<Scratch, String> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let label: String = label
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-            .collect();
-        let path = std::env::temp_dir().join(format!(
-            "retrovane-test-{}-{number}-{label}",
-            std::process::id()
-        ));
+        let label: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let path =
+            std::env::temp_dir().join(format!("retrovane-test-{}-{number}-{label}", std::process::id()));
         let scratch = Scratch { path, kept: false };
         scratch.fresh_directory("")?;
         Ok(scratch)
@@ -41,11 +36,7 @@ impl Scratch {
 
     /// An empty directory of this name, writable for everybody.
     pub fn fresh_directory(&self, name: &str) -> Result<PathBuf, String> {
-        let path = if name.is_empty() {
-            self.path.clone()
-        } else {
-            self.path.join(name)
-        };
+        let path = if name.is_empty() { self.path.clone() } else { self.path.join(name) };
         make_fresh(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
         Ok(path)
     }

@@ -51,10 +51,7 @@ impl Tool {
                 self.binary.display()
             )
         })?;
-        Ok(Tool {
-            binary: copy,
-            mode: self.mode,
-        })
+        Ok(Tool { binary: copy, mode: self.mode })
     }
 
     /// `retrovane ARGS…` as this user.
@@ -70,10 +67,7 @@ impl Tool {
 /// (target/PROFILE/deps/NAME), so that `CARGO_TARGET_DIR` is respected.
 fn target_directory() -> PathBuf {
     let own = std::env::current_exe().expect("a running program has a path");
-    own.ancestors()
-        .nth(3)
-        .expect("test binaries lie in target/PROFILE/deps")
-        .to_path_buf()
+    own.ancestors().nth(3).expect("test binaries lie in target/PROFILE/deps").to_path_buf()
 }
 
 /// Smaller inputs, for a quick look (`RETROVANE_QUICK=1`).

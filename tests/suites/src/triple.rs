@@ -59,7 +59,8 @@ impl Case<'_> {
     fn recorded(&self, tool: &Tool, scratch: &Scratch, trace: &Path) -> Result<Outcome, String> {
         let directory = scratch.fresh_directory("run")?;
         (self.prepare)(&directory)?;
-        let mut args: Vec<OsString> = vec!["record".into(), "-o".into(), trace.into(), "--".into()];
+        let mut args: Vec<OsString> =
+            vec!["record".into(), "-q".into(), "-o".into(), trace.into(), "--".into()];
         args.extend(self.argv.iter().cloned());
         let mut command = tool.command(self.user, &scratch.fresh_directory("home")?, &args);
         command.current_dir(&directory);
@@ -67,7 +68,7 @@ impl Case<'_> {
     }
 
     fn replayed(&self, tool: &Tool, scratch: &Scratch, trace: &Path) -> Result<Outcome, String> {
-        let args = ["replay".into(), trace.into()];
+        let args = ["replay".into(), "-q".into(), trace.into()];
         let mut command = tool.command(self.user, &scratch.fresh_directory("home")?, &args);
         command.current_dir(scratch.fresh_directory("elsewhere")?);
         run(command, self.time_max).map_err(|error| format!("replay: {error}"))
@@ -92,16 +93,10 @@ pub fn check_case(tool: &Tool, scratch: &Scratch, case: &Case<'_>) -> TestResult
     }
     let trace = scratch.join("trace");
     let recorded = case.recorded(tool, scratch, &trace)?;
-    compare(
-        "native",
-        &case.normalised(&native),
-        "recorded",
-        &case.normalised(&recorded),
-    )?;
+    compare("native", &case.normalised(&native), "recorded", &case.normalised(&recorded))?;
     scratch.fresh_directory("run")?;
     for path in &case.removed_before_replay {
-        fs::remove_file(path)
-            .map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+        fs::remove_file(path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
     }
     let replayed = case.replayed(tool, scratch, &trace)?;
     compare("recorded", &recorded, "replayed", &replayed)

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{
-    Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests,
-};
+use suites::{Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests};
 
 /// What this machine lacks, or `None` if the guest can run.
 fn missing_capability(guest: &Guest, user: User, machine: &Machine) -> Option<String> {
@@ -18,9 +15,7 @@ fn missing_capability(guest: &Guest, user: User, machine: &Machine) -> Option<St
         let met = match need.as_str() {
             "root" => as_root,
             "user" => !as_root,
-            flag => flag
-                .strip_prefix("cpu:")
-                .is_some_and(|flag| machine.cpu_flags.contains(flag)),
+            flag => flag.strip_prefix("cpu:").is_some_and(|flag| machine.cpu_flags.contains(flag)),
         };
         (!met).then(|| format!("needs {need}"))
     })
@@ -41,20 +36,12 @@ impl Machine {
         Machine {
             is_root: id.is_ok_and(|output| output.stdout == b"0\n"),
             has_static_libc: has_static_libc(),
-            cpu_flags: flags
-                .unwrap_or_default()
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect(),
+            cpu_flags: flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
         }
     }
 
     fn users(&self) -> &'static [User] {
-        if self.is_root {
-            &[User::Current, User::Nobody]
-        } else {
-            &[User::Current]
-        }
+        if self.is_root { &[User::Current, User::Nobody] } else { &[User::Current] }
     }
 }
 
@@ -86,30 +73,21 @@ fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User) -> Resu
 /// The rows of the system-call table that no guest names.
 fn check_coverage() -> Result<(), String> {
     let covered = covered_system_calls()?;
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/SYSTEM_CALLS");
-    let text = fs::read_to_string(&list)
-        .map_err(|error| format!("cannot read {}: {error}", list.display()))?;
-    let all: BTreeSet<String> = text
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let all: BTreeSet<String> =
+        syscall_model::TABLE.iter().flatten().map(|row| row.name.to_owned()).collect();
     let missing: Vec<_> = all.difference(&covered).collect();
     let unknown: Vec<_> = covered.difference(&all).collect();
     if missing.is_empty() && unknown.is_empty() {
         Ok(())
     } else {
-        Err(format!(
-            "no guest covers {missing:?}; not in the table: {unknown:?}"
-        ))
+        Err(format!("no guest covers {missing:?}; not in the table: {unknown:?}"))
     }
 }
 
 fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
-    let mut trials = vec![Trial::test(
-        "coverage::every_system_call_has_a_guest",
-        || check_coverage().map_err(Failed::from),
-    )];
+    let mut trials = vec![Trial::test("coverage::every_system_call_has_a_guest", || {
+        check_coverage().map_err(Failed::from)
+    })];
     for guest in find_guests()? {
         for variant in Variant::ALL.into_iter().filter(|v| guest.has_variant(*v)) {
             for &user in machine.users() {

@@ -1,0 +1,110 @@
+//! Where a file's code enters the kernel or reads something that differs from
+//! run to run, and how each such site is rewritten into a jump.
+//!
+//! The result depends on the file's content alone, so it is computed once for
+//! each content, outside of the traced program (docs/adr/0001). The runtime
+//! applies a recipe when a site has trapped for the first time; it neither
+//! decodes nor decides.
+//!
+//! Invariant: a recipe never covers an instruction, other than its first, that
+//! anything known can jump to. Where that cannot be shown the site has no
+//! recipe and goes on trapping. Known are: direct branches and addresses taken
+//! relative to the instruction pointer, anywhere in the file; addresses in
+//! data, relocations and symbols; jump tables of 32-bit offsets. Functions with
+//! exception tables are never covered beyond one instruction.
+//!
+//! Deliberately absent: following values through registers, rewriting code that
+//! is made at run time, 32-bit code.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod candidates;
+mod chain;
+mod cover;
+mod image;
+mod serial;
+mod targets;
+mod unwind;
+
+use lane_protocol::{Recipe, site_kind};
+
+pub use cache::analyse_cached;
+pub use serial::{FORMAT_VERSION, from_bytes, to_bytes};
+
+use candidates::Pattern;
+use chain::CodeMap;
+use cover::Site;
+use image::Image;
+use targets::Watch;
+
+/// What is known of a file's sites.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Analysis {
+    /// Sorted by `site_offset`. Sites that cannot be rewritten are in the list
+    /// with `before` and `after` 0.
+    pub recipes: Vec<Recipe>,
+    /// Bytes that look like `rdtsc`, `rdtscp`, `rdrand`, `rdseed` or `cpuid`
+    /// could be told neither to be one nor not to be one, or parts of the file
+    /// could not be looked at.
+    pub unresolved_time_sites: bool,
+}
+
+/// Finds the sites of an ELF file for x86-64; nothing in any other content, and
+/// nothing beyond a file offset of 4 GiB.
+pub fn analyse(file: &[u8]) -> Analysis {
+    let Some(mut image) = Image::parse(file) else {
+        return Analysis::default();
+    };
+    if image.is_partial {
+        // What is not seen may hold sites, or addresses that forbid a recipe.
+        return Analysis {
+            recipes: Vec::new(),
+            unresolved_time_sites: true,
+        };
+    }
+    let candidates = candidates::find(&image.code);
+    if candidates.is_empty() {
+        return Analysis::default();
+    }
+    image.read_functions();
+    let mut map = CodeMap::new(&image);
+    let (sites, unresolved_time_sites) = confirm(&mut map, &candidates);
+    let covers: Vec<_> = sites
+        .iter()
+        .map(|site| cover::options(&image, site))
+        .collect();
+    let mut watch = Watch::new(&sites, &covers);
+    targets::mark(&image, &mut map, &mut watch);
+    let mut recipes = cover::choose(&image, &sites, &covers, &watch);
+    recipes.sort_by_key(|recipe| recipe.site_offset);
+    recipes.dedup_by_key(|recipe| recipe.site_offset);
+    Analysis {
+        recipes,
+        unresolved_time_sites,
+    }
+}
+
+/// Tells real instructions from bytes that look like one.
+fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (Vec<Site>, bool) {
+    let mut sites: Vec<Site> = Vec::new();
+    let mut unresolved = false;
+    for candidate in candidates {
+        match map.chain_at(candidate.address) {
+            Some(chain) => {
+                let Some(site) = Site::from_chain(map.image, chain) else {
+                    continue;
+                };
+                if sites.last().is_none_or(|last| last.address != site.address) {
+                    sites.push(site);
+                }
+            }
+            None => unresolved |= candidate.pattern == Pattern::Time,
+        }
+    }
+    (sites, unresolved)
+}
+
+/// Whether a kind of site reads time or chance rather than entering the kernel.
+pub fn is_time_kind(kind: u8) -> bool {
+    kind != site_kind::SYSCALL
+}

@@ -1,0 +1,49 @@
+//! The on-disk trace, the store of kept files, and packs.
+//!
+//! A trace is a directory that only its owner may read: `trace.json` says what
+//! was recorded, `events.rvt` holds the lanes' logs, `files/` the content of the
+//! files that replay maps. [`TraceWriter`] appends to it, [`TraceReader`] reads
+//! it, [`FileStore`] keeps each file's content once for all traces, [`traces`]
+//! names traces and [`pack`] makes one file of a trace. The bytes are described
+//! in `docs/TRACE_FORMAT.md`.
+//!
+//! Architecture invariant: what is read from a disk is untrusted. No length is
+//! believed before it is bounded, nothing panics, and data whose checksum is
+//! wrong are never handed out.
+//!
+//! Deliberately absent: what an event means (the events crate), and any thread:
+//! who calls decides what runs beside what.
+#![forbid(unsafe_code)]
+
+mod compress;
+mod contents;
+mod content_copy;
+mod disk;
+mod error;
+mod file_store;
+mod index;
+mod key_index;
+mod meta;
+pub mod pack;
+mod reader;
+mod record;
+mod scan;
+pub mod traces;
+mod writer;
+
+pub use compress::Pressure;
+pub use contents::{FileEntry, LaneEnd, LaneInfo, NO_PARENT, TraceFile};
+pub use error::StoreError;
+pub use file_store::{FileKey, FileStore, Kept, default_home};
+pub use meta::{Meta, Summary, Totals};
+pub use reader::{Cut, CutWhy, LaneReader, TraceReader};
+pub use record::{CHUNK_BYTES_MAX, FORMAT_VERSION};
+pub use writer::TraceWriter;
+
+/// BLAKE3 of a file's content.
+pub type FileHash = [u8; 32];
+
+/// The name of a kept file: its hash in lower-case hex.
+pub fn hash_hex(hash: &FileHash) -> String {
+    blake3::Hash::from_bytes(*hash).to_hex().to_string()
+}

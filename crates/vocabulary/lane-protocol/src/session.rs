@@ -316,3 +316,12 @@ pub struct LaneHeader {
 
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
+
+/// Where the search for a kept file begins: open addressing, linear probing, at
+/// most 64 steps.
+pub const fn first_file_slot(device: u64, inode: u64) -> usize {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    ((device.wrapping_mul(MIX) ^ inode).wrapping_mul(MIX) >> 50) as usize
+}
+
+const _: () = assert!(FILES_MAX == 1 << 14);

@@ -11,12 +11,13 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-mod flags;
+pub mod flags;
+mod notation;
 mod row;
 mod table;
-mod variants;
+pub mod variants;
 
-pub use flags::{Flag, FlagSet};
+pub use flags::{Flag, FlagSet, Shown};
 pub use row::{Act, Arg, Len, Row, Shape, Special, Ty, Variant, VariantTable, When};
 pub use table::{ROW_COUNT, TABLE};
 pub use variants::{FCNTL, IOCTL, PRCTL};

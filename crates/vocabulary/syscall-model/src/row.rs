@@ -55,6 +55,10 @@ pub enum Special {
     RtSigaction,
     RtSigprocmask,
     RtSigreturn,
+    /// The pending set is the runtime's.
+    RtSigpending,
+    /// Takes from the runtime's pending set.
+    RtSigtimedwait,
     Sigaltstack,
     /// Replaces the signal mask for the time of the call: rt_sigsuspend, ppoll,
     /// pselect6, epoll_pwait, epoll_pwait2.
@@ -68,6 +72,8 @@ pub enum Special {
     Rseq,
     SetTidAddress,
     SetRobustList,
+    /// Answers with the list that the runtime keeps.
+    GetRobustList,
     Close,
     CloseRange,
     /// dup2 and dup3: the target may be a descriptor that the runtime protects.
@@ -87,6 +93,9 @@ pub enum Special {
     PidfdGetfd,
     Userfaultfd,
     ProcessVm,
+    /// The futex commands with priority inheritance: the kernel sets bits of the
+    /// word while the caller sleeps, and the owner that runs meanwhile sees them.
+    FutexPi,
 }
 
 /// One argument.
@@ -129,9 +138,11 @@ pub enum Ty {
     TextList,
     /// Memory that the kernel reads.
     In(Len),
-    /// Memory that the kernel writes.
+    /// Memory of which the kernel writes every byte.
     Out(Len, When),
-    /// Memory that the kernel reads and writes.
+    /// Memory that the kernel reads and writes, or of which it may leave parts as
+    /// they were (the padding of directory entries). As much of it as can be told
+    /// before the call is input: a result counts as its upper bound then.
     InOut(Len, When),
     /// An array of `struct iovec` that the kernel reads from; its count is in the argument.
     IovIn(u8),
@@ -159,10 +170,14 @@ pub enum Len {
     Fixed(u32),
     /// The value of the argument.
     Arg(u8),
+    /// The value of the argument plus a header.
+    ArgPlus(u8, u32),
     /// The value of the argument times a size.
     ArgTimes(u8, u32),
     /// The call's result.
     Ret,
+    /// The call's result plus a header.
+    RetPlus(u32),
     /// The call's result times a size.
     RetTimes(u32),
     /// The smaller of the call's result and an argument (calls that return the
@@ -172,12 +187,24 @@ pub enum Len {
     RetOrArgTimes(u8, u32),
     /// `select`: as many bytes as hold argument-many bits, rounded up to 8.
     BitsOfArg(u8),
+    /// A node mask of the NUMA calls: as many bytes as hold one bit less than the
+    /// argument says, rounded up to 8 (get_mempolicy(2), BUGS in mbind(2)).
+    NodeMask(u8),
+    /// `mincore`: a byte for each page of 4096 bytes that the argument begins.
+    PagesOfArg(u8),
     /// The 32-bit number that an argument points to, times a size, read after the call.
     AtArg32(u8, u32),
     /// The 64-bit number that an argument points to, times a size, read after the call.
     AtArg64(u8, u32),
     /// A structure that begins with its own size as a 32-bit number.
     SelfSized32,
+    /// A header, followed by as many elements as the 32-bit number at an offset in
+    /// the header says, read before the call.
+    Counted {
+        header: u32,
+        at: u32,
+        each: u32,
+    },
 }
 
 /// When the kernel has written an output.
@@ -235,6 +262,9 @@ pub struct VariantTable {
     pub name: &'static str,
     /// The argument that holds the request.
     pub selector: u8,
+    /// The bits of that argument that select. The kernel takes every selector as
+    /// 32 bits, whatever the upper half of the register holds.
+    pub mask: u32,
     pub variants: &'static [Variant],
     /// What a request outside of the table is.
     pub fallback: Act,
@@ -248,7 +278,7 @@ impl PartialEq for VariantTable {
 impl Eq for VariantTable {}
 
 /// One request.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Variant {
     pub request: u64,
     pub name: &'static str,
@@ -259,8 +289,10 @@ pub struct Variant {
 }
 
 impl VariantTable {
-    /// The entry of a request. Tables are sorted by request (a test holds them to it).
-    pub fn find(&self, request: u64) -> Option<&'static Variant> {
+    /// The entry for a value of the selecting argument. Tables are sorted by
+    /// request (a test holds them to it).
+    pub fn find(&self, selector: u64) -> Option<&'static Variant> {
+        let request = u64::from(selector as u32 & self.mask);
         let variants: &'static [Variant] = self.variants;
         match variants.binary_search_by(|variant| variant.request.cmp(&request)) {
             Ok(index) => Some(&variants[index]),

@@ -1,0 +1,223 @@
+//! The beginning of an image: a recorded one, which the injector has just made
+//! jump here, or a replayed one, which is built from its birth event.
+
+use core::sync::atomic::Ordering;
+
+use events::{BIRTH_FIXED_BYTES, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, padded};
+use lane_protocol::{
+    CodeMap, FILE_RECIPES, FILE_SESSION, Interception, RECIPES_BYTES, RECIPES_START, REGION_BYTES,
+    REGION_START, SESSION_BYTES, SESSION_START, TEXT_BYTES_MAX, TEXT_START,
+};
+use linux_abi::general as nr;
+
+use crate::block::{enter_block, lane, process, session, space};
+use crate::entry::{Leave, Registers, rv_resume};
+use crate::{clocks, frame, kernel, memory, memory_calls, processes, report, seccomp, signals, sites};
+
+/// End of the memory that a process can map, in bytes.
+const MEMORY_END: u64 = 0x7fff_ffff_f000;
+const FLAGS_AT_START: u64 = 0x202;
+
+/// Called once for each real image, on the runtime's first stack.
+pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, replaying: u32) -> ! {
+    let control_fd = control_fd as i32;
+    if replaying != 0 {
+        forget_everything_else();
+    }
+    let shared = nr::MAP_SHARED | nr::MAP_FIXED;
+    kernel::mmap(SESSION_START, SESSION_BYTES, 3, shared, control_fd, FILE_SESSION);
+    kernel::mmap(RECIPES_START, RECIPES_BYTES, 1, shared, control_fd, FILE_RECIPES);
+    enter_block(0);
+    processes::map_lane(0, segment, control_fd);
+    let process = process();
+    process.replaying = replaying != 0;
+    process.segment = segment;
+    process.control_fd = control_fd;
+    process.slot = 0;
+    process.lane = lane().lane.load(Ordering::Relaxed);
+    process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    process.check_every = u64::from(session().check_every_events);
+    process.log.attach(0);
+    frame::measure_vectors();
+    if process.replaying {
+        // One supervisor, many ends: what happens to us is its own affair.
+        lane().pid.store(process.pid, Ordering::Release);
+        signals::install();
+        intercept();
+        clocks::trap_time();
+        if session().cpuid_faulting != 0 {
+            clocks::trap_cpuid();
+        }
+        let Some(word) = process.log.peek() else {
+            report::log_ended();
+        };
+        if word as u8 != Kind::Birth as u8 {
+            report::fail("the log of a new image does not begin with its birth");
+        }
+        recreate(word)
+    }
+    record_birth(user_stack)
+}
+
+/// Unmaps all that is not the runtime's.
+fn forget_everything_else() {
+    kernel::munmap(0, REGION_START);
+    let end = REGION_START + REGION_BYTES;
+    kernel::munmap(end, MEMORY_END - end);
+}
+
+/// From now on the program's calls come to us.
+pub fn intercept() {
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    if session().interception == Interception::Seccomp as u32 {
+        seccomp::install_once();
+        return;
+    }
+    let result = kernel::call(
+        nr::__NR_prctl,
+        [PR_SET_SYSCALL_USER_DISPATCH, 1, TEXT_START, TEXT_BYTES_MAX, 0, 0],
+    );
+    if kernel::failed(result) {
+        report::die("syscall user dispatch is refused here; use --seccomp");
+    }
+}
+
+// --- recording ---
+
+fn record_birth(user_stack: u64) -> ! {
+    let birth = lane().birth;
+    put_entry_back(&birth);
+    let vdso = hide_vdso(user_stack);
+    let process = process();
+    let mut mask = 0u64;
+    kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    process.signals.mask = mask;
+    let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;
+    space().break_start = break_start;
+    space().break_now = break_start;
+    let log = &mut process.log;
+    log.begin(Kind::Data, 0, 0);
+    // By convention two empty blobs: where the break starts, and the signal mask.
+    log.blob(break_start, 0, Tag::Memory, 0);
+    log.blob(mask, 0, Tag::Memory, 0);
+    for range in &birth.ranges[..(birth.range_count as usize).min(birth.ranges.len())] {
+        log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
+    }
+    log.end();
+    clocks::find_vdso(vdso);
+    signals::install();
+    if session().cpuid_faulting != 0 {
+        clocks::trap_cpuid();
+    }
+    intercept();
+    for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {
+        sites::code_mapped(*map);
+    }
+    start(birth.entry, user_stack)
+}
+
+/// Puts back the bytes at the entry point that the injector borrowed.
+fn put_entry_back(birth: &lane_protocol::Birth) {
+    let page = birth.entry & !4095;
+    let bytes = (birth.entry + 8 - page).next_multiple_of(4096);
+    kernel::mprotect(page, bytes, nr::PROT_READ | nr::PROT_WRITE);
+    memory::write(birth.entry, &birth.entry_word);
+    kernel::mprotect(page, bytes, birth.entry_protection);
+}
+
+/// Hides the vDSO from the program, so that its time calls come to us; returns
+/// where it is.
+fn hide_vdso(user_stack: u64) -> u64 {
+    const AT_IGNORE: u64 = 1;
+    const AT_SYSINFO_EHDR: u64 = 33;
+    // argc, argv, NULL, envp, NULL, then pairs.
+    // SAFETY: the kernel built this stack a moment ago.
+    unsafe {
+        let mut at = user_stack as *mut u64;
+        at = at.add(at.read() as usize + 2);
+        while at.read() != 0 {
+            at = at.add(1);
+        }
+        at = at.add(1);
+        while at.read() != 0 {
+            if at.read() == AT_SYSINFO_EHDR {
+                at.write(AT_IGNORE);
+                return at.add(1).read();
+            }
+            at = at.add(2);
+        }
+    }
+    0
+}
+
+fn start(entry: u64, stack_pointer: u64) -> ! {
+    let registers = Registers { rip: entry, rsp: stack_pointer, flags: FLAGS_AT_START, ..Registers::default() };
+    // SAFETY: the image is complete; these are the registers that execve leaves.
+    unsafe { rv_resume(&registers) }
+}
+
+// --- replaying ---
+
+/// Replay: the program's exec succeeded.
+pub fn replay_exec() -> Leave {
+    processes::leave_parents_memory();
+    forget_everything_else();
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    recreate(word)
+}
+
+/// Builds the image that the birth event at hand describes, and starts it.
+fn recreate(word: u64) -> ! {
+    let log = &mut process().log;
+    let entry = log.body(0);
+    let stack_pointer = log.body(1);
+    let map_count = log.body(3) & 0xffff_ffff;
+    let path_bytes = log.body(3) >> 32;
+    let fixed = BIRTH_FIXED_BYTES as u64 + map_count * MAP_RECORD_BYTES as u64 + padded(path_bytes as usize) as u64;
+    if fixed > (word >> 32) - HEADER_BYTES as u64 {
+        report::fail("a birth does not fit into its event");
+    }
+    sites::reset();
+    space().shared_count = 0;
+    let mut code = [CodeMap::default(); lane_protocol::BIRTH_RANGES];
+    let mut code_count = 0;
+    for index in 0..map_count {
+        let at = 4 + index * (MAP_RECORD_BYTES as u64 / 8);
+        let (start, end) = (log.body(at), log.body(at + 1));
+        let (protection, flags) = (log.body(at + 2) & 0xffff_ffff, log.body(at + 2) >> 32);
+        let file = log.body(at + 3) as u32;
+        let file_offset = log.body(at + 4);
+        if end <= start || crate::log::in_region(start, end - start) {
+            report::fail("a birth maps memory where the runtime is");
+        }
+        let grows = if flags & 1 != 0 { u64::from(nr::MAP_GROWSDOWN | nr::MAP_STACK) } else { 0 };
+        let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | grows;
+        let content = (file != u32::MAX).then_some((file, file_offset));
+        memory_calls::map_kept(start, end - start, protection, real_flags, content);
+        if content.is_some() && protection & 4 != 0 && code_count < code.len() {
+            code[code_count] = CodeMap { start, end, file_offset, file, _reserved: 0 };
+            code_count += 1;
+        }
+    }
+    let mut conventions = [0u64; 2];
+    let mut seen = 0;
+    log.apply(word, HEADER_BYTES as u64 + fixed, &mut |tag, address, bytes, _| {
+        if tag == Tag::Memory && bytes == 0 && seen < 2 {
+            conventions[seen] = address;
+            seen += 1;
+        }
+    });
+    space().break_start = conventions[0];
+    space().break_now = conventions[0];
+    let process = process();
+    process.signals.reset_for_image();
+    process.signals.mask = conventions[1];
+    for map in &code[..code_count] {
+        sites::code_mapped(*map);
+    }
+    kernel::call(nr::__NR_arch_prctl, [0x1002, 0, 0, 0, 0, 0]);
+    frame::clear_vectors();
+    start(entry, stack_pointer)
+}

@@ -1,0 +1,192 @@
+//! The runtime's own state: of the thread, the process, the address space.
+//!
+//! A child of vfork runs in its parent's memory while the parent waits: it takes
+//! the next thread and process block, and shares the address space's.
+
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+
+use lane_protocol::{LaneHeader, SESSION_START, Session, lane_header_address};
+
+use crate::entry::Registers;
+use crate::log::Log;
+use crate::signals::Signals;
+use crate::sites::Sites;
+
+/// Bytes of a thread's stack inside the runtime.
+pub const STACK_BYTES: usize = 64 * 1024;
+/// Bytes of the stack for the runtime's real signal handlers: a frame with AMX
+/// state is 11 KiB.
+pub const SIGNAL_STACK_BYTES: usize = 64 * 1024;
+/// Blocks: the process and children of vfork below it.
+pub const BLOCKS: usize = 8;
+
+pub const THREAD_USER_STACK: usize = offset_of!(Thread, user_stack);
+pub const THREAD_STACK_TOP: usize = offset_of!(Thread, stack_top);
+pub const THREAD_TARGET: usize = offset_of!(Thread, target);
+pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
+
+/// What the gs base points to.
+#[repr(C)]
+pub struct Thread {
+    pub own_address: u64,
+    pub user_stack: u64,
+    pub stack_top: u64,
+    pub target: u64,
+    /// Not zero: a signal is to be delivered before the next call is begun.
+    pub pending: u32,
+    /// Not zero: the call came through a trap, not through an island.
+    pub trapped: u32,
+    pub index: usize,
+    /// Registers of the program at a fault, for `signals::on_fault`.
+    pub fault_registers: Registers,
+    pub fault_signal: u32,
+    pub fault_info: [u64; 16],
+}
+
+/// State of a process.
+#[repr(C)]
+pub struct Process {
+    pub replaying: bool,
+    /// Memory is checksummed every so many events; 0: never.
+    pub check_every: u64,
+    /// Events before the next checksum.
+    pub next_check: u64,
+    pub segment: u64,
+    /// Slot of the lane's segment in our memory.
+    pub slot: u64,
+    pub lane: u32,
+    pub pid: i32,
+    pub control_fd: i32,
+    /// The value that the program set for PR_SET_DUMPABLE, plus one; 0: none.
+    pub dumpable: u32,
+    pub log: Log,
+    pub signals: Signals,
+    /// What each descriptor reaches; see `outputs`.
+    pub fd_classes: [u8; 1024],
+}
+
+/// State of an address space.
+#[repr(C)]
+pub struct Space {
+    pub break_start: u64,
+    pub break_now: u64,
+    pub sites: Sites,
+    pub clocks: crate::clocks::Clocks,
+    /// Shared writable mappings of the program.
+    pub shared: [lane_protocol::MemoryRange; 64],
+    pub shared_count: usize,
+    /// Bytes and features of the vector state in signal frames.
+    pub vector_bytes: u32,
+    pub vector_features: u64,
+}
+
+/// A cell that the single running thread of the address space owns.
+#[repr(transparent)]
+pub struct Owned<T>(UnsafeCell<T>);
+
+// SAFETY: one thread runs in an address space at a time (a parent waits for its
+// vfork child inside the kernel).
+unsafe impl<T> Sync for Owned<T> {}
+
+impl<T> Owned<T> {
+    pub const fn new(value: T) -> Self {
+        Owned(UnsafeCell::new(value))
+    }
+
+    pub fn get(&self) -> *mut T {
+        self.0.get()
+    }
+}
+
+#[repr(C, align(64))]
+pub struct Stacks([[u8; STACK_BYTES]; BLOCKS]);
+
+// The statics are all zero at first, which is a valid value of each of them:
+// they hold numbers, arrays of numbers and flags.
+pub static STACKS: Owned<Stacks> = Owned::new(Stacks([[0; STACK_BYTES]; BLOCKS]));
+static SIGNAL_STACKS: Owned<[[u8; SIGNAL_STACK_BYTES]; BLOCKS]> =
+    Owned::new([[0; SIGNAL_STACK_BYTES]; BLOCKS]);
+static THREADS: Owned<core::mem::MaybeUninit<[Thread; BLOCKS]>> =
+    Owned::new(core::mem::MaybeUninit::zeroed());
+static PROCESSES: Owned<core::mem::MaybeUninit<[Process; BLOCKS]>> =
+    Owned::new(core::mem::MaybeUninit::zeroed());
+static SPACE: Owned<core::mem::MaybeUninit<Space>> = Owned::new(core::mem::MaybeUninit::zeroed());
+
+/// The running thread's block.
+#[inline]
+pub fn thread() -> &'static mut Thread {
+    let address: u64;
+    // SAFETY: the gs base points to the block from birth on, and its first word
+    // holds its own address.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[0]", out(reg) address, options(nostack, preserves_flags, readonly));
+        &mut *(address as *mut Thread)
+    }
+}
+
+/// The block of this index.
+pub fn thread_at(index: usize) -> &'static mut Thread {
+    assert!(index < BLOCKS);
+    // SAFETY: all-zero is a valid block; one thread runs at a time.
+    unsafe { &mut (*THREADS.get().cast::<[Thread; BLOCKS]>())[index] }
+}
+
+/// The process of this index.
+pub fn process_at(index: usize) -> &'static mut Process {
+    assert!(index < BLOCKS);
+    // SAFETY: as for `thread_at`.
+    unsafe { &mut (*PROCESSES.get().cast::<[Process; BLOCKS]>())[index] }
+}
+
+/// The running process.
+#[inline]
+pub fn process() -> &'static mut Process {
+    // SAFETY: the index is below BLOCKS from birth on.
+    unsafe { &mut *PROCESSES.get().cast::<Process>().add(thread().index) }
+}
+
+/// The address space.
+#[inline]
+pub fn space() -> &'static mut Space {
+    // SAFETY: as for `thread_at`.
+    unsafe { &mut *SPACE.get().cast::<Space>() }
+}
+
+/// The session's header.
+#[inline]
+pub fn session() -> &'static Session {
+    // SAFETY: mapped at this address before anything asks for it; fields that
+    // change are atomics.
+    unsafe { &*(SESSION_START as *const Session) }
+}
+
+/// The running lane's header.
+#[inline]
+pub fn lane() -> &'static mut LaneHeader {
+    // SAFETY: the segment is mapped at its slot from birth on; only this process
+    // writes the fields that are not atomics.
+    unsafe { &mut *(lane_header_address(process().slot) as *mut LaneHeader) }
+}
+
+/// Prepares the block of this index for the calling thread and points gs there.
+pub fn enter_block(index: usize) {
+    let block = thread_at(index);
+    block.own_address = block as *mut Thread as u64;
+    block.stack_top = stack_top(index);
+    block.index = index;
+    crate::kernel::call(
+        linux_abi::general::__NR_arch_prctl,
+        [0x1001, block.own_address, 0, 0, 0, 0],
+    );
+}
+
+/// Top of the stack of this index.
+pub fn stack_top(index: usize) -> u64 {
+    STACKS.get() as u64 + ((index + 1) * STACK_BYTES) as u64
+}
+
+/// Start of the signal stack of this index.
+pub fn signal_stack(index: usize) -> u64 {
+    SIGNAL_STACKS.get() as u64 + (index * SIGNAL_STACK_BYTES) as u64
+}

@@ -1,0 +1,43 @@
+//! Leaving a process alone: recording ends, the program goes on as if we had
+//! never been there.
+
+use core::sync::atomic::Ordering;
+
+use events::{Kind, StopReason, Tag};
+use lane_protocol::Interception;
+use linux_abi::general as nr;
+
+use crate::block::{process, session, space};
+use crate::entry::{Leave, Registers};
+use crate::{clocks, kernel, processes, sites};
+
+/// Ends the recording of this process. The program makes the call at hand by
+/// itself.
+pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {
+    let process = process();
+    let log = &mut process.log;
+    if log.broken == 0 {
+        log.begin(Kind::Stop, 0, reason);
+        log.blob(0, text.len() as u64, Tag::Text, text.as_ptr() as u64);
+        log.end();
+        processes::end_lane();
+        kernel::futex_wake(&session().doorbell);
+        log.broken = reason;
+    } else if reason == StopReason::RecorderDied as u16 {
+        let note = "retrovane: the recorder died; this process goes on unrecorded\n";
+        kernel::write_all(2, note.as_ptr() as u64, note.len() as u64);
+    }
+    if session().interception == Interception::Seccomp as u32 {
+        // A filter cannot be taken away: calls go on through us, unlogged.
+        session().stop.fetch_max(0, Ordering::Relaxed);
+    }
+    sites::restore_all();
+    clocks::end_traps();
+    space().shared_count = 0;
+    process.signals.give_back();
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
+    kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
+    registers.rip = registers.rcx.wrapping_sub(2);
+    Leave::Exactly
+}

@@ -1,0 +1,273 @@
+//! One system call of the program, from arrival to departure: recorded or replayed.
+
+use events::{DETECTED, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+use linux_abi::errno;
+use syscall_model::{Act, Arg, Row, VariantTable, row};
+
+use crate::block::{process, thread};
+use crate::effects::{self, Before};
+use crate::entry::{Leave, Registers};
+use crate::kernel::{self, ABORTED};
+use crate::{report, signals, sites, specials};
+
+/// Called by the entry code for each system call.
+pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
+    // SAFETY: the entry code passes the registers that it pushed.
+    let registers = unsafe { &mut *registers };
+    let thread = thread();
+    if thread.trapped != 0 {
+        thread.trapped = 0;
+        sites::on_trap(registers.rcx.wrapping_sub(2));
+    }
+    if process().replaying { replay_call(registers) } else { record_call(registers) }
+}
+
+/// The model of a call, with variants looked up.
+struct Meaning {
+    args: &'static [Arg],
+    work: u8,
+    act: Act,
+}
+
+const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed };
+
+#[inline]
+fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
+    match row(nr) {
+        Some(row) => match row.act {
+            Act::Variant(table) => variant(row, table, args),
+            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act },
+        },
+        // Numbers that the kernel does not know answer ENOSYS and write nothing;
+        // what a newer kernel added is refused alike.
+        None => Meaning { act: Act::Refuse("not part of the pinned ABI"), ..UNKNOWN_CALL },
+    }
+}
+
+/// The meaning of a call whose request selects it.
+fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
+    match table.find(args[table.selector as usize]) {
+        Some(variant) => Meaning {
+            args: variant.args,
+            work: effects::work_of(variant.args),
+            act: variant.act,
+        },
+        None => Meaning {
+            args: row.args,
+            work: effects::work_of(row.args),
+            act: table.fallback,
+        },
+    }
+}
+
+// --- recording ---
+
+fn record_call(registers: &mut Registers) -> Leave {
+    if process().log.broken != 0 {
+        return crate::detach::detach(registers, process().log.broken, "");
+    }
+    let nr = registers.rax;
+    let args = registers.args();
+    if process().check_every != 0 {
+        crate::checksum::record_if_due();
+    }
+    if thread().pending != 0 && signals::deliver_before(registers) {
+        return Leave::Exactly;
+    }
+    let meaning = meaning(nr, &args);
+    let result = match meaning.act {
+        Act::Feed => {
+            let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
+                effects::before(meaning.args, &args)
+            } else {
+                Before::default()
+            };
+            let result = kernel::call_for_program(nr, &args);
+            if result == ABORTED {
+                return aborted(registers);
+            }
+            log_call(nr, &args, meaning.args, meaning.work, result, &before, 0);
+            result
+        }
+        Act::Detect => {
+            let Some(result) = crate::detect::record(nr, &args, meaning.args) else {
+                return aborted(registers);
+            };
+            result
+        }
+        Act::Perform(special) => match specials::perform(special, nr, registers, meaning.args) {
+            Done::Result(result) => result,
+            Done::Aborted => return aborted(registers),
+            Done::Elsewhere(leave) => return leave,
+        },
+        Act::Refuse(_) => {
+            let result = -i64::from(errno::ENOSYS);
+            log_call(nr, &args, meaning.args, 0, result, &Before::default(), REFUSED);
+            result
+        }
+        Act::Variant(_) => report::die("a variant of a variant"),
+    };
+    registers.rax = result as u64;
+    if thread().pending != 0 && signals::deliver_after(registers) {
+        return Leave::Exactly;
+    }
+    Leave::Call
+}
+
+/// How a call with code of its own ended.
+pub enum Done {
+    Result(i64),
+    /// A signal is to be delivered before the call.
+    Aborted,
+    /// The registers are set as the program shall find them.
+    Elsewhere(Leave),
+}
+
+/// The call was not begun because a signal waits: deliver it first; the program
+/// then makes the call again.
+fn aborted(registers: &mut Registers) -> Leave {
+    if signals::deliver_before(registers) {
+        return Leave::Exactly;
+    }
+    record_call(registers)
+}
+
+/// Logs a call with everything that its row names.
+pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, before: &Before, flags: u8) {
+    begin_call(nr, args, model.len(), result, flags);
+    if work != 0 {
+        if work & effects::READS_TEXT != 0 {
+            effects::log_texts(model, args);
+        }
+        if work & effects::SENDS != 0 {
+            effects::log_sent(model, args, result);
+        }
+        if work & effects::WRITES != 0 {
+            effects::log_written(model, args, result, before);
+        }
+    }
+    process().log.end();
+}
+
+/// Begins the event of a call: result and arguments. Blobs and `end` follow.
+#[inline]
+pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags: u8) {
+    let log = &mut process().log;
+    let follows = if signals::has_deliverable() { SIGNAL_FOLLOWS } else { 0 };
+    log.follows = follows != 0;
+    log.begin(Kind::Syscall, arg_count as u8 | flags | follows, nr as u16);
+    log.word(result as u64);
+    for &arg in &args[..arg_count] {
+        log.word(arg);
+    }
+}
+
+// --- replaying ---
+
+fn replay_call(registers: &mut Registers) -> Leave {
+    let nr = registers.rax;
+    let args = registers.args();
+    let Some(word) = process().log.peek() else {
+        report::note_registers(registers);
+        report::log_ended();
+    };
+    // The commonest: the call itself comes next.
+    let kind = word as u8;
+    if kind != Kind::Syscall as u8 {
+        return replay_other(registers, word, nr);
+    }
+    check(registers, word, nr, &args);
+    let meaning = meaning(nr, &args);
+    if let Act::Perform(special) = meaning.act {
+        match specials::perform(special, nr, registers, meaning.args) {
+            Done::Result(result) => registers.rax = result as u64,
+            Done::Aborted => report::fail("a replayed call was interrupted"),
+            Done::Elsewhere(leave) => return leave,
+        }
+    } else {
+        registers.rax = feed(word, registers) as u64;
+    }
+    if (word >> 8) as u8 & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
+        return Leave::Exactly;
+    }
+    Leave::Call
+}
+
+/// What comes before the call that the program is about to make.
+#[cold]
+fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
+    match Kind::from_byte(word as u8) {
+        Some(Kind::Signal) => {
+            signals::replay_before(registers, word);
+            Leave::Exactly
+        }
+        Some(Kind::Birth) if nr == 59 || nr == 322 => crate::birth::replay_exec(),
+        Some(Kind::Exit) if nr == 60 || nr == 231 => specials::replay_exit(registers, word),
+        Some(Kind::Stop) => {
+            report::note_registers(registers);
+            report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
+        }
+        Some(Kind::Island) => {
+            sites::replay_island(word);
+            replay_call(registers)
+        }
+        Some(Kind::Checksum) => {
+            crate::checksum::verify(registers, word);
+            replay_call(registers)
+        }
+        _ => report::diverge(registers, word, nr, &registers.args()),
+    }
+}
+
+/// Compares number and arguments with the event at hand.
+#[inline]
+fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6]) {
+    let count = (word >> 8) as usize & 7;
+    let mut same = (word >> 16) as u16 as u64 == nr && count <= 6 && (word >> 32) >= 16 + 8 * count as u64;
+    let log = &process().log;
+    for index in 0..count.min(6) {
+        same &= log.body(1 + index as u64) == args[index];
+    }
+    if !same {
+        report::diverge(registers, word, nr, args);
+    }
+}
+
+/// Injects the result and the memory of the event at hand, and consumes it.
+#[inline]
+pub fn feed(word: u64, registers: &Registers) -> i64 {
+    feed_with(word, registers, &mut |_, _, _, _| {})
+}
+
+/// Like [`feed`], handing all blobs that are not memory to `other`.
+#[inline]
+pub fn feed_with(word: u64, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
+    let log = &mut process().log;
+    let result = log.body(0) as i64;
+    let offset = 16 + ((word >> 8) & 7) * 8;
+    if offset == word >> 32 && (word >> 8) as u8 & events::MORE == 0 {
+        log.consume(word);
+        log.events += 1;
+        return result;
+    }
+    log.apply(word, offset, &mut |tag, address, bytes, source| match tag {
+        Tag::Sent => check_sent(registers, word, address, bytes, source),
+        other_tag => other(other_tag, address, bytes, source),
+    });
+    result
+}
+
+/// Compares what the program sends with what it sent.
+fn check_sent(registers: &Registers, word: u64, address: u64, bytes: u64, source: u64) {
+    let mut recorded = [0u8; effects::SENT_BYTES_MAX as usize];
+    let mut now = [0u8; effects::SENT_BYTES_MAX as usize];
+    let bytes = bytes.min(effects::SENT_BYTES_MAX) as usize;
+    crate::memory::copy(recorded.as_mut_ptr() as u64, source, bytes as u64);
+    crate::memory::copy(now.as_mut_ptr() as u64, address, bytes as u64);
+    if recorded[..bytes] != now[..bytes] {
+        crate::block::lane().report.text[..bytes].copy_from_slice(&now[..bytes]);
+        report::note_registers(registers);
+        let _ = DETECTED;
+        report::diverge(registers, word, registers.rax, &registers.args());
+    }
+}

@@ -1,0 +1,297 @@
+//! Where control enters and leaves the runtime.
+//!
+//! A system call of the program arrives at `rv_entry_site`, either from the
+//! island of a rewritten site or from the SIGSYS handler, which merely points
+//! the program there. Conventions on arrival: rcx is the address behind the
+//! call's instruction (what the kernel would leave in rcx), r11 the address to
+//! go on at (the same, or the relocated neighbours in the island); all other
+//! registers are the program's, and so is the stack, which is not touched.
+
+use core::arch::global_asm;
+
+use crate::block::{
+    THREAD_STACK_TOP, THREAD_TARGET, THREAD_PENDING, THREAD_USER_STACK,
+};
+
+/// The program's general registers, as the entry code lays them out on the
+/// runtime's stack.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Registers {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub r10: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rcx: u64,
+    pub rax: u64,
+    /// Where the program goes on.
+    pub rip: u64,
+    pub flags: u64,
+    pub rsp: u64,
+}
+
+const _: () = assert!(size_of::<Registers>() == 144);
+
+impl Registers {
+    /// The six arguments of a system call.
+    #[inline]
+    pub fn args(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
+}
+
+/// What the entry code does when the runtime is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Leave {
+    /// Behind a system call: rcx and r11 as the kernel leaves them.
+    Call = 0,
+    /// Every register as in [`Registers`].
+    Exactly = 1,
+}
+
+global_asm!(
+    ".section .text.rv_start, \"ax\"",
+    ".global rv_start_record",
+    "rv_start_record:",
+    "xor r14d, r14d",
+    "jmp rv_begin",
+    ".balign 16",
+    "mov r14d, 1",
+    "jmp rv_begin",
+    ".text",
+    // No stack yet: map the variables, then take the first thread's stack.
+    "rv_begin:",
+    "mov r15, rsp",
+    "lea rdi, [rip + rv_data_start]",
+    "lea rsi, [rip + rv_bss_start]",
+    "sub rsi, rdi",
+    "mov eax, 9",
+    "mov edx, 3",
+    "mov r10d, 0x12",
+    "mov r8, r13",
+    "mov r9d, {file_data}",
+    "syscall",
+    "lea rdi, [rip + rv_bss_start]",
+    "lea rsi, [rip + rv_bss_end]",
+    "sub rsi, rdi",
+    "mov eax, 9",
+    "mov edx, 3",
+    "mov r10d, 0x32",
+    "mov r8, -1",
+    "xor r9d, r9d",
+    "syscall",
+    "lea rsp, [rip + {stacks} + {stack_bytes}]",
+    "mov rdi, r12",
+    "mov rsi, r13",
+    "mov rdx, r15",
+    "mov ecx, r14d",
+    "xor ebp, ebp",
+    "call {birth}",
+    "ud2",
+
+    ".balign 64",
+    ".global rv_entry_site",
+    "rv_entry_site:",
+    "mov gs:[{user_stack}], rsp",
+    "mov rsp, gs:[{stack_top}]",
+    "push qword ptr gs:[{user_stack}]",
+    "pushfq",
+    "cld",
+    "push r11",
+    "push rax",
+    "push rcx",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push r11",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "mov rdi, rsp",
+    "call {on_call}",
+    "test eax, eax",
+    "jnz rv_leave_exactly",
+    // Behind a call: rcx is the return address, r11 the flags.
+    "mov r11, [rsp + 128]",
+    "mov rax, [rsp + 120]",
+    "test r11d, 0x40500",
+    "jnz 2f",
+    "mov gs:[{target}], rax",
+    // The arithmetic flags without popf: overflow by an addition, the rest by sahf.
+    "mov eax, r11d",
+    "mov edx, r11d",
+    "shr eax, 11",
+    "and eax, 1",
+    "mov ah, dl",
+    "add al, 0x7f",
+    "sahf",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbp",
+    "pop rbx",
+    "lea rsp, [rsp + 8]",
+    "pop r9",
+    "pop r8",
+    "pop r10",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "pop rcx",
+    "pop rax",
+    "mov rsp, [rsp + 16]",
+    "jmp qword ptr gs:[{target}]",
+    "2:",
+    "mov [rsp + 48], r11",
+    "rv_leave_exactly:",
+    "mov rax, [rsp + 120]",
+    "mov gs:[{target}], rax",
+    "push qword ptr [rsp + 128]",
+    "popfq",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbp",
+    "pop rbx",
+    "pop r11",
+    "pop r9",
+    "pop r8",
+    "pop r10",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "pop rcx",
+    "pop rax",
+    "mov rsp, [rsp + 16]",
+    "jmp qword ptr gs:[{target}]",
+
+    // Goes on in the program with all registers as given.
+    ".global rv_resume",
+    "rv_resume:",
+    "mov rsp, rdi",
+    "jmp rv_leave_exactly",
+
+    // A synchronous fault of the program: its registers are in the thread's block.
+    ".global rv_entry_fault",
+    "rv_entry_fault:",
+    "mov rsp, gs:[{stack_top}]",
+    "cld",
+    "call {on_fault}",
+    "ud2",
+
+    // One call on the program's behalf. It is not begun once a signal is pending;
+    // the signal handler moves us from the window to the abort label.
+    // rdi: number, rsi: six arguments. Result in rax.
+    ".global rv_call",
+    "rv_call:",
+    "mov rax, rdi",
+    "mov r11, rsi",
+    "mov rdi, [r11]",
+    "mov rsi, [r11 + 8]",
+    "mov rdx, [r11 + 16]",
+    "mov r10, [r11 + 24]",
+    "mov r8, [r11 + 32]",
+    "mov r9, [r11 + 40]",
+    ".global rv_call_window",
+    "rv_call_window:",
+    "cmp dword ptr gs:[{pending}], 0",
+    "jne rv_call_aborted",
+    ".global rv_call_instruction",
+    "rv_call_instruction:",
+    "syscall",
+    "ret",
+    ".global rv_call_aborted",
+    "rv_call_aborted:",
+    "mov rax, {aborted}",
+    "ret",
+
+    // clone for a child that shares our memory while we wait: it must not touch
+    // this stack. rdi: six arguments, rsi: the child's thread block.
+    ".global rv_clone_shared",
+    "rv_clone_shared:",
+    "push rbx",
+    "mov rbx, rsi",
+    "mov r11, rdi",
+    "mov rdi, [r11]",
+    "mov rsi, [r11 + 8]",
+    "mov rdx, [r11 + 16]",
+    "mov r10, [r11 + 24]",
+    "mov r8, [r11 + 32]",
+    "xor r9d, r9d",
+    "mov eax, 56",
+    "syscall",
+    "test rax, rax",
+    "jz 3f",
+    "pop rbx",
+    "ret",
+    "3:",
+    "mov rdi, rbx",
+    "mov rsp, [rbx + {stack_top}]",
+    "xor ebp, ebp",
+    "call {vfork_child}",
+    "ud2",
+
+    // Copies memory that may not be there. rdi: to, rsi: from, rdx: bytes.
+    // Returns the bytes that were left.
+    ".global rv_probe_copy",
+    "rv_probe_copy:",
+    "mov rcx, rdx",
+    ".global rv_probe_instruction",
+    "rv_probe_instruction:",
+    "rep movsb",
+    ".global rv_probe_landing",
+    "rv_probe_landing:",
+    "mov rax, rcx",
+    "ret",
+
+    // Where the kernel's own signal frames return.
+    ".global rv_restorer",
+    "rv_restorer:",
+    "mov eax, 15",
+    "syscall",
+    file_data = const lane_protocol::FILE_DATA,
+    stacks = sym crate::block::STACKS,
+    stack_bytes = const crate::block::STACK_BYTES,
+    birth = sym crate::birth::begin,
+    on_call = sym crate::dispatch::on_call,
+    on_fault = sym crate::signals::on_fault,
+    vfork_child = sym crate::processes::vfork_child,
+    user_stack = const THREAD_USER_STACK,
+    stack_top = const THREAD_STACK_TOP,
+    target = const THREAD_TARGET,
+    pending = const THREAD_PENDING,
+    aborted = const crate::kernel::ABORTED,
+);
+
+unsafe extern "C" {
+    pub fn rv_entry_site();
+    pub fn rv_entry_fault();
+    pub fn rv_resume(registers: *const Registers) -> !;
+    pub fn rv_call(nr: u64, args: *const [u64; 6]) -> i64;
+    pub fn rv_call_window();
+    pub fn rv_call_instruction();
+    pub fn rv_call_aborted();
+    pub fn rv_clone_shared(args: *const [u64; 6], child: *mut crate::block::Thread) -> i64;
+    pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
+    pub fn rv_probe_instruction();
+    pub fn rv_probe_landing();
+    pub fn rv_restorer();
+}

@@ -1,0 +1,352 @@
+//! Signal frames: the kernel's layout, written and read by the runtime on the
+//! program's stack (arch/x86/kernel/signal_64.c, Linux 6.12).
+
+use linux_abi::errno;
+
+use crate::block::{Owned, space};
+use crate::entry::Registers;
+use crate::memory;
+
+/// The `ucontext` of a real frame: flags, link, stack, then the registers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RealFrame {
+    _flags: u64,
+    _link: u64,
+    _stack: [u64; 3],
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub rdx: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rsp: u64,
+    pub rip: u64,
+    pub flags: u64,
+    /// cs, gs, fs, ss.
+    selectors: u64,
+    error: u64,
+    trap: u64,
+    _old_mask: u64,
+    cr2: u64,
+    vector_state: u64,
+    _reserved: [u64; 8],
+    mask: u64,
+}
+
+const _: () = assert!(size_of::<RealFrame>() == 304);
+
+impl RealFrame {
+    /// The general registers.
+    pub fn registers(&self) -> Registers {
+        Registers {
+            r15: self.r15,
+            r14: self.r14,
+            r13: self.r13,
+            r12: self.r12,
+            rbp: self.rbp,
+            rbx: self.rbx,
+            r11: self.r11,
+            r9: self.r9,
+            r8: self.r8,
+            r10: self.r10,
+            rdx: self.rdx,
+            rsi: self.rsi,
+            rdi: self.rdi,
+            rcx: self.rcx,
+            rax: self.rax,
+            rip: self.rip,
+            flags: self.flags,
+            rsp: self.rsp,
+        }
+    }
+}
+
+/// The program's alternate signal stack (`stack_t`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SignalStack {
+    pub address: u64,
+    pub flags: u32,
+    pub _pad: u32,
+    pub bytes: u64,
+}
+
+const SS_ONSTACK: u32 = 1;
+const SS_DISABLE: u32 = 2;
+const SS_AUTODISARM: u32 = 1 << 31;
+/// MINSIGSTKSZ of x86-64.
+const STACK_BYTES_MIN: u64 = 2048;
+
+impl SignalStack {
+    fn holds(&self, stack_pointer: u64) -> bool {
+        self.bytes != 0
+            && self.flags & SS_AUTODISARM == 0
+            && stack_pointer > self.address
+            && stack_pointer - self.address <= self.bytes
+    }
+
+    /// What sigaltstack reports, given the stack pointer.
+    pub fn as_seen_from(&self, stack_pointer: u64) -> SignalStack {
+        let state = if self.bytes == 0 {
+            SS_DISABLE
+        } else if self.holds(stack_pointer) {
+            SS_ONSTACK
+        } else {
+            0
+        };
+        SignalStack { flags: state | (self.flags & SS_AUTODISARM), ..*self }
+    }
+
+    /// Sets the stack as sigaltstack does.
+    pub fn set(&mut self, address: u64, flags: u32, bytes: u64, stack_pointer: u64) -> Result<(), u32> {
+        if self.holds(stack_pointer) {
+            return Err(errno::EPERM);
+        }
+        match flags & !SS_AUTODISARM {
+            SS_DISABLE => *self = SignalStack::default(),
+            0 | SS_ONSTACK if bytes < STACK_BYTES_MIN => return Err(errno::ENOMEM),
+            0 | SS_ONSTACK => *self = SignalStack { address, flags: flags & SS_AUTODISARM, _pad: 0, bytes },
+            _ => return Err(errno::EINVAL),
+        }
+        Ok(())
+    }
+}
+
+const VECTOR_BYTES_MAX: usize = 4096;
+/// Bytes of the frame below the vector state: return address, ucontext, siginfo.
+const FRAME_BYTES: u64 = 8 + 304 + 128;
+const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
+const RED_ZONE_BYTES: u64 = 128;
+const UC_FP_XSTATE: u64 = 1;
+const UC_SIGCONTEXT_SS: u64 = 2;
+const UC_STRICT_RESTORE_SS: u64 = 4;
+/// cs 0x33, ss 0x2b.
+const SELECTORS: u64 = 0x33 | 0x2b << 48;
+const DIRECTION_RESUME_TRAP: u64 = 0x400 | 0x1_0000 | 0x100;
+
+#[repr(C, align(64))]
+struct VectorState([u8; VECTOR_BYTES_MAX + 64]);
+
+static VECTORS: Owned<VectorState> = Owned::new(VectorState([0; VECTOR_BYTES_MAX + 64]));
+
+/// Finds out which vector state there is. Before cpuid faults.
+pub fn measure_vectors() {
+    let space = space();
+    let leaf = core::arch::x86_64::__cpuid(1);
+    if leaf.ecx & 1 << 27 == 0 {
+        // No xsave: the legacy area alone.
+        space.vector_features = 0;
+        space.vector_bytes = 512;
+        return;
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: OSXSAVE is set, so xgetbv works.
+    unsafe {
+        core::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack));
+    }
+    // AMX tiles (17, 18) are not in a frame unless the program asked for them.
+    let features = (u64::from(high) << 32 | u64::from(low)) & 0xff;
+    let mut bytes = 576;
+    for feature in 2..8 {
+        if features & 1 << feature != 0 {
+            let leaf = core::arch::x86_64::__cpuid_count(0xd, feature);
+            bytes = bytes.max(leaf.eax + leaf.ebx);
+        }
+    }
+    space.vector_features = features;
+    space.vector_bytes = bytes;
+    assert!(bytes as usize <= VECTOR_BYTES_MAX);
+}
+
+/// Saves the live vector registers into the buffer, in one canonical form: all
+/// features marked as in use, so that equal state gives equal bytes.
+fn save_vectors() -> u64 {
+    let space = space();
+    let buffer = VECTORS.get().cast::<u8>();
+    // SAFETY: the buffer is ours, 64-aligned and large enough (measure_vectors).
+    unsafe {
+        core::ptr::write_bytes(buffer, 0, space.vector_bytes as usize + 4);
+        if space.vector_features == 0 {
+            core::arch::asm!("fxsave64 [{}]", in(reg) buffer, options(nostack));
+        } else {
+            core::arch::asm!("xsave64 [{}]", in(reg) buffer,
+                in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+            let in_use = buffer.add(512).cast::<u64>();
+            if in_use.read() & 1 == 0 {
+                // The initial x87 control word, which xsave leaves out.
+                buffer.cast::<u16>().write(0x37f);
+            }
+            in_use.write(space.vector_features);
+            let reserved = buffer.add(464).cast::<u32>();
+            reserved.write(FP_XSTATE_MAGIC1);
+            reserved.add(1).write(space.vector_bytes + 4);
+            reserved.add(2).cast::<u64>().write(space.vector_features);
+            reserved.add(4).write(space.vector_bytes);
+            buffer.add(space.vector_bytes as usize).cast::<u32>().write_unaligned(FP_XSTATE_MAGIC2);
+        }
+    }
+    buffer as u64
+}
+
+/// Loads the vector registers from the buffer.
+fn load_vectors() {
+    let space = space();
+    let buffer = VECTORS.get().cast::<u8>();
+    // SAFETY: as in `save_vectors`; the caller filled the buffer.
+    unsafe {
+        if space.vector_features == 0 {
+            core::arch::asm!("fxrstor64 [{}]", in(reg) buffer, options(nostack));
+            return;
+        }
+        // What the program wrote into the header must not make us fault.
+        let header = buffer.add(512).cast::<u64>();
+        header.write(header.read() & space.vector_features);
+        for word in 1..8 {
+            header.add(word).write(0);
+        }
+        let control = buffer.add(24).cast::<u32>();
+        control.write(control.read() & 0xffff);
+        core::arch::asm!("xrstor64 [{}]", in(reg) buffer,
+            in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+    }
+}
+
+/// Puts the vector registers into the state that execve leaves.
+pub fn clear_vectors() {
+    let buffer = VECTORS.get().cast::<u8>();
+    // SAFETY: as in `save_vectors`.
+    unsafe {
+        core::ptr::write_bytes(buffer, 0, VECTOR_BYTES_MAX);
+        buffer.cast::<u16>().write(0x37f);
+        buffer.add(24).cast::<u32>().write(0x1f80);
+    }
+    load_vectors();
+}
+
+/// Writes a frame below the program's stack (or on its alternate one) and points
+/// the registers at the handler. False if the memory is not there.
+#[allow(clippy::too_many_arguments)] // the parts of a frame are what they are
+pub fn build(
+    registers: &mut Registers,
+    signal: u32,
+    info: &[u64; 16],
+    handler: u64,
+    restorer: u64,
+    on_stack: bool,
+    mask: u64,
+    stack: &mut SignalStack,
+) -> bool {
+    let mut top = registers.rsp.wrapping_sub(RED_ZONE_BYTES);
+    let seen = stack.as_seen_from(registers.rsp);
+    if on_stack && stack.bytes != 0 && !stack.holds(registers.rsp) {
+        top = stack.address + stack.bytes;
+    }
+    let vector_bytes = u64::from(space().vector_bytes) + 4;
+    let vectors = top.wrapping_sub(vector_bytes) & !63;
+    let frame = (vectors.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
+    let r = &registers;
+    let context = RealFrame {
+        _flags: UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS | if space().vector_features != 0 { UC_FP_XSTATE } else { 0 },
+        _link: 0,
+        _stack: [seen.address, u64::from(seen.flags), seen.bytes],
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        rdi: r.rdi,
+        rsi: r.rsi,
+        rbp: r.rbp,
+        rbx: r.rbx,
+        rdx: r.rdx,
+        rax: r.rax,
+        rcx: r.rcx,
+        rsp: r.rsp,
+        rip: r.rip,
+        flags: r.flags,
+        selectors: SELECTORS,
+        error: 0,
+        trap: 0,
+        _old_mask: mask,
+        cr2: 0,
+        vector_state: vectors,
+        _reserved: [0; 8],
+        mask,
+    };
+    let saved = save_vectors();
+    let context_address = frame + 8;
+    let info_address = context_address + 304;
+    let written = memory::copy(vectors, saved, vector_bytes)
+        && memory::write(info_address, info)
+        && memory::write(context_address, &context)
+        && memory::write(frame, &restorer);
+    if !written {
+        return false;
+    }
+    if stack.flags & SS_AUTODISARM != 0 && on_stack {
+        *stack = SignalStack::default();
+    }
+    registers.rdi = u64::from(signal);
+    registers.rsi = info_address;
+    registers.rdx = context_address;
+    registers.rax = 0;
+    registers.rip = handler;
+    registers.rsp = frame;
+    registers.flags &= !DIRECTION_RESUME_TRAP;
+    true
+}
+
+/// Reads the frame that the program returns from. Gives the mask that holds
+/// from now on; `None` if the frame is not readable.
+pub fn restore(registers: &mut Registers, stack: &mut SignalStack) -> Option<u64> {
+    let frame = registers.rsp.wrapping_sub(8);
+    let words = memory::read::<[u64; 32]>(frame.wrapping_add(8))?;
+    let mask = memory::read::<u64>(frame.wrapping_add(8 + 296))?;
+    let vectors = words[28];
+    if vectors == 0 {
+        clear_vectors();
+    } else {
+        let buffer = VECTORS.get() as u64;
+        if !memory::copy(buffer, vectors, u64::from(space().vector_bytes)) {
+            return None;
+        }
+        load_vectors();
+    }
+    *registers = Registers {
+        r8: words[5],
+        r9: words[6],
+        r10: words[7],
+        r11: words[8],
+        r12: words[9],
+        r13: words[10],
+        r14: words[11],
+        r15: words[12],
+        rdi: words[13],
+        rsi: words[14],
+        rbp: words[15],
+        rbx: words[16],
+        rdx: words[17],
+        rax: words[18],
+        rcx: words[19],
+        rsp: words[20],
+        rip: words[21],
+        flags: (words[22] & 0x4_0dd5) | 0x202,
+    };
+    // The alternate stack as it was, errors ignored like the kernel's.
+    let _ = stack.set(words[2], words[3] as u32, words[4], registers.rsp);
+    Some(mask)
+}

@@ -1,0 +1,167 @@
+//! Files that the program maps: their content is kept by the supervisor, once for
+//! each content, before the mapping is used.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{FILES_MAX, file_state, first_file_slot, request};
+use linux_abi::general as nr;
+
+use crate::block::{lane, process, session};
+use crate::{kernel, report};
+
+/// What became of a file that is about to be mapped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// Kept under this id.
+    File(u32),
+    /// Could not be kept; its size in bytes. Its content is logged.
+    Content(u64),
+    /// Mapping it gives memory without a file (/dev/zero).
+    Anonymous,
+    /// Not a file that can be mapped: the kernel will say so.
+    Nothing,
+    /// A device's own memory.
+    Device,
+}
+
+/// Sees to it that the file's content is kept.
+pub fn keep(fd: i32, executable: bool) -> Kept {
+    let mut stat = [0u64; 18];
+    let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    if kernel::failed(result) {
+        return Kept::Nothing;
+    }
+    let mode = stat[3] & 0o170000;
+    const REGULAR: u64 = 0o100000;
+    const CHARACTER: u64 = 0o020000;
+    const DEV_ZERO: u64 = 0x105;
+    match mode {
+        REGULAR => {}
+        CHARACTER if stat[5] == DEV_ZERO => return Kept::Anonymous,
+        CHARACTER if stat[5] == 0x103 => return Kept::Nothing,
+        CHARACTER => return Kept::Device,
+        _ => return Kept::Nothing,
+    }
+    // st_size, st_mtim, st_ctim.
+    let size = stat[6];
+    let mtime = stat[11].wrapping_mul(1_000_000_000).wrapping_add(stat[12]);
+    let ctime = stat[13].wrapping_mul(1_000_000_000).wrapping_add(stat[14]);
+    let key = [stat[0], stat[1], size, mtime, ctime];
+    match find_or_ask(fd, key, executable) {
+        Some(file) => Kept::File(file),
+        None => Kept::Content(size),
+    }
+}
+
+fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
+    let files = &session().files;
+    let start = first_file_slot(key[0], key[1]);
+    for step in 0..64 {
+        let index = (start + step) % FILES_MAX;
+        let kept = &files[index];
+        loop {
+            match kept.state.load(Ordering::Acquire) {
+                file_state::FREE => {
+                    let claimed = kept.state.compare_exchange(
+                        file_state::FREE,
+                        file_state::CLAIMED,
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    );
+                    if claimed.is_ok() {
+                        return ask(fd, index, key, executable);
+                    }
+                }
+                file_state::CLAIMED => {
+                    kernel::futex_wait(&kept.state, file_state::CLAIMED, 1);
+                }
+                state => {
+                    let same = kept.device.load(Ordering::Relaxed) == key[0]
+                        && kept.inode.load(Ordering::Relaxed) == key[1]
+                        && kept.size_bytes.load(Ordering::Relaxed) == key[2]
+                        && kept.mtime_ns.load(Ordering::Relaxed) == key[3]
+                        && kept.ctime_ns.load(Ordering::Relaxed) == key[4];
+                    if !same {
+                        break;
+                    }
+                    match state {
+                        file_state::KEPT => return Some(index as u32),
+                        file_state::ASKED => {
+                            kernel::futex_wait(&kept.state, file_state::ASKED, 100);
+                            if session().stop.load(Ordering::Relaxed) != 0 {
+                                return None;
+                            }
+                        }
+                        _ => return None,
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Fills in the claimed slot and waits for the supervisor.
+fn ask(fd: i32, index: usize, key: [u64; 5], executable: bool) -> Option<u32> {
+    let session = session();
+    let kept = &session.files[index];
+    kept.device.store(key[0], Ordering::Relaxed);
+    kept.inode.store(key[1], Ordering::Relaxed);
+    kept.size_bytes.store(key[2], Ordering::Relaxed);
+    kept.mtime_ns.store(key[3], Ordering::Relaxed);
+    kept.ctime_ns.store(key[4], Ordering::Relaxed);
+    kept.state.store(file_state::ASKED, Ordering::Release);
+    let arguments = [fd as u64, index as u64, process().pid as u64, u64::from(executable)];
+    let answer = request_answer(request::KEEP, arguments, &session.keep_doorbell);
+    (answer == Some(0) && kept.state.load(Ordering::Acquire) == file_state::KEPT).then_some(index as u32)
+}
+
+/// Asks the supervisor for something and waits for the answer; `None` if it is gone.
+pub fn request_answer(what: u32, arguments: [u64; 4], doorbell: &core::sync::atomic::AtomicU32) -> Option<i32> {
+    let request = &lane().request;
+    for (slot, value) in request.arguments.iter().zip(arguments) {
+        slot.store(value, Ordering::Relaxed);
+    }
+    request.state.store(what, Ordering::Release);
+    doorbell.fetch_add(1, Ordering::Release);
+    kernel::futex_wake(doorbell);
+    loop {
+        let state = request.state.load(Ordering::Acquire);
+        if state == request::ANSWERED {
+            break;
+        }
+        if state == request::NONE {
+            return Some(0);
+        }
+        kernel::futex_wait(&request.state, state, 100);
+        let gone = kernel::call(nr::__NR_kill, [session().supervisor_pid as u64, 0, 0, 0, 0, 0]);
+        if gone == -i64::from(linux_abi::errno::ESRCH) {
+            return None;
+        }
+    }
+    let answer = request.answer.load(Ordering::Acquire);
+    request.state.store(request::NONE, Ordering::Release);
+    Some(answer)
+}
+
+/// Replay: opens the kept content of a file; stands still if it is missing.
+pub fn open(file: u32) -> i32 {
+    let session = session();
+    let mut path = [0u8; 4096 + 80];
+    let Some(kept) = session.files.get(file as usize) else {
+        report::fail("the log names a file that the trace does not have");
+    };
+    let dir = session.files_dir_bytes.min(4096) as usize;
+    path[..dir].copy_from_slice(&session.files_dir[..dir]);
+    path[dir] = b'/';
+    for (index, byte) in kept.hash.iter().enumerate() {
+        path[dir + 1 + index * 2] = b"0123456789abcdef"[(byte >> 4) as usize];
+        path[dir + 2 + index * 2] = b"0123456789abcdef"[(byte & 15) as usize];
+    }
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        report::stand(lane_protocol::report_kind::MISSING, fd as i32, "a kept file is missing");
+    }
+    fd as i32
+}

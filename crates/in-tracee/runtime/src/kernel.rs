@@ -1,0 +1,106 @@
+//! System calls that the runtime makes for itself, and those it makes for the program.
+
+use core::arch::asm;
+
+use linux_abi::general as nr;
+
+use crate::entry::rv_call;
+
+/// Result of a call on the program's behalf that was not begun, or that the
+/// kernel wants to begin again, because a signal waits to be delivered first.
+/// Outside of the range of errors that a program can see.
+pub const ABORTED: i64 = -513;
+
+/// A system call of the runtime's own: never logged.
+#[inline]
+pub fn call(nr: u32, args: [u64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: the callers pass arguments whose memory effects they own; the
+    // kernel clobbers rcx and r11 only.
+    unsafe {
+        asm!("syscall", inlateout("rax") u64::from(nr) => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// A system call on the program's behalf; [`ABORTED`] if a signal comes first.
+#[inline]
+pub fn call_for_program(nr: u64, args: &[u64; 6]) -> i64 {
+    // SAFETY: the program asked for this call; the assembler routine keeps the
+    // calling convention.
+    unsafe { rv_call(nr, args) }
+}
+
+/// Ends the process.
+pub fn exit_group(code: i32) -> ! {
+    loop {
+        call(nr::__NR_exit_group, [code as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// True if a result is an error number.
+#[inline]
+pub fn failed(result: i64) -> bool {
+    (-4095..0).contains(&result)
+}
+
+/// Maps memory; see mmap(2).
+pub fn mmap(address: u64, bytes: u64, protection: u32, flags: u32, fd: i32, offset: u64) -> i64 {
+    call(
+        nr::__NR_mmap,
+        [address, bytes, u64::from(protection), u64::from(flags), fd as i64 as u64, offset],
+    )
+}
+
+/// Unmaps memory; see munmap(2).
+pub fn munmap(address: u64, bytes: u64) -> i64 {
+    call(nr::__NR_munmap, [address, bytes, 0, 0, 0, 0])
+}
+
+/// Changes protection; see mprotect(2).
+pub fn mprotect(address: u64, bytes: u64, protection: u32) -> i64 {
+    call(nr::__NR_mprotect, [address, bytes, u64::from(protection), 0, 0, 0])
+}
+
+/// Sleeps while the word holds `seen`, at most `timeout_ms`. The word may be in
+/// memory that processes share.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u64) -> i64 {
+    let timeout = [timeout_ms / 1000, timeout_ms % 1000 * 1_000_000];
+    call(
+        nr::__NR_futex,
+        [
+            word as *const _ as u64,
+            u64::from(nr::FUTEX_WAIT),
+            u64::from(seen),
+            timeout.as_ptr() as u64,
+            0,
+            0,
+        ],
+    )
+}
+
+/// Wakes all sleepers of the word.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    call(
+        nr::__NR_futex,
+        [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), i32::MAX as u64, 0, 0, 0],
+    );
+}
+
+/// Writes all bytes, as far as the descriptor takes them.
+pub fn write_all(fd: i32, mut address: u64, mut bytes: u64) {
+    while bytes > 0 {
+        let written = call(nr::__NR_write, [fd as u64, address, bytes, 0, 0, 0]);
+        if written == -i64::from(linux_abi::errno::EINTR) || written == -i64::from(linux_abi::errno::EAGAIN) {
+            continue;
+        }
+        if written <= 0 {
+            return;
+        }
+        address += written as u64;
+        bytes -= written as u64;
+    }
+}

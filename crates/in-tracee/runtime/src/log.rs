@@ -1,0 +1,319 @@
+//! The lane's log as the runtime sees it: it writes events when recording and
+//! reads them when replaying.
+//!
+//! The ring is mapped twice in a row, so whatever starts inside of it is
+//! contiguous. Memory of a recorded call goes from the program straight into
+//! the ring.
+
+use core::sync::atomic::Ordering;
+
+use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MORE, Tag, header, padded};
+use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
+
+use crate::block::{lane, process, session};
+use crate::{kernel, memory, report};
+
+/// Bytes after which the supervisor is told of progress.
+const NOTICE_BYTES: u64 = RING_BYTES / 4;
+
+/// The writing or reading end of a ring.
+#[repr(C)]
+pub struct Log {
+    base: u64,
+    /// Head when recording, tail when replaying.
+    position: u64,
+    /// Recording: up to here there is space. Replaying: up to here there are events.
+    limit: u64,
+    noticed: u64,
+    /// Recording: place inside the event that is being written.
+    at: u64,
+    kind: u64,
+    flags: u8,
+    code: u16,
+    /// Whole groups of events so far.
+    pub events: u64,
+    /// Recording has to stop; a `StopReason`. Nothing is published any more.
+    pub broken: u16,
+    /// The call logged last said that a signal follows.
+    pub follows: bool,
+}
+
+impl Log {
+    /// Attaches to the ring at the slot, going on where it stands.
+    pub fn attach(&mut self, slot: u64) {
+        let ring = ring();
+        self.base = ring_address(slot);
+        self.position = if process().replaying {
+            ring.tail.load(Ordering::Acquire)
+        } else {
+            ring.head.load(Ordering::Acquire)
+        };
+        self.limit = self.position;
+        self.noticed = self.position;
+        self.broken = 0;
+    }
+
+    #[inline]
+    fn here(&self, offset: u64) -> u64 {
+        self.base + ((self.position + offset) & (RING_BYTES - 1))
+    }
+
+    // --- recording ---
+
+    /// Begins an event; its words and blobs follow, then [`Log::end`].
+    #[inline]
+    pub fn begin(&mut self, kind: Kind, flags: u8, code: u16) {
+        if self.position + EVENT_BYTES_MAX as u64 > self.limit {
+            self.wait_for_space();
+        }
+        self.kind = kind as u64;
+        self.flags = flags;
+        self.code = code;
+        self.at = HEADER_BYTES as u64;
+    }
+
+    /// Appends a word to the body.
+    #[inline]
+    pub fn word(&mut self, word: u64) {
+        let target = self.here(self.at) as *mut u64;
+        // SAFETY: inside the ring's double mapping; `begin` saw to the space and
+        // events keep below their maximum.
+        unsafe { target.write(word) };
+        self.at += 8;
+    }
+
+    /// Appends `bytes` from memory to the body, padded.
+    pub fn raw(&mut self, source: u64, bytes: u64) {
+        memory::copy(self.here(self.at), source, bytes);
+        self.at += padded(bytes as usize) as u64;
+    }
+
+    /// Appends a blob; what does not fit goes on in data events.
+    pub fn blob(&mut self, address: u64, bytes: u64, tag: Tag, source: u64) {
+        let mut done = 0;
+        loop {
+            let room = EVENT_BYTES_MAX as u64 - self.at;
+            if room < BLOB_HEADER_BYTES as u64 + 64 {
+                self.close(MORE);
+                self.begin(Kind::Data, 0, 0);
+                continue;
+            }
+            let part = (bytes - done).min((room - BLOB_HEADER_BYTES as u64) & !7);
+            self.word(address + done);
+            self.word(part | (tag as u64) << 32);
+            if part > 0 {
+                let target = self.here(self.at);
+                if part <= 8 {
+                    // SAFETY: space as in `word`; the padding is deterministic.
+                    unsafe { (target as *mut u64).write(0) };
+                }
+                if !memory::copy(target, source + done, part) {
+                    // The kernel wrote it, so it was there; now it is not readable
+                    // (write-only memory): nothing can read it in replay either.
+                    // SAFETY: as in `word`.
+                    unsafe { core::ptr::write_bytes(target as *mut u8, 0, part as usize) };
+                }
+                self.at += padded(part as usize) as u64;
+            }
+            done += part;
+            if done >= bytes {
+                return;
+            }
+        }
+    }
+
+    fn close(&mut self, extra_flags: u8) {
+        let word = header(Kind::from_byte(self.kind as u8).unwrap_or(Kind::Data), self.flags | extra_flags, self.code, self.at as u32);
+        // SAFETY: as in `word`.
+        unsafe { (self.here(0) as *mut u64).write(word) };
+        self.position += self.at;
+        if self.broken == 0 {
+            ring().head.store(self.position, Ordering::Release);
+            if self.position - self.noticed >= NOTICE_BYTES {
+                self.notice();
+            }
+        }
+    }
+
+    /// Ends the event (and its group).
+    #[inline]
+    pub fn end(&mut self) {
+        self.close(0);
+        self.events += 1;
+    }
+
+    #[cold]
+    fn notice(&mut self) {
+        self.noticed = self.position;
+        let session = session();
+        session.doorbell.fetch_add(1, Ordering::Release);
+        kernel::futex_wake(&session.doorbell);
+        if session.stop.load(Ordering::Relaxed) != 0 {
+            self.broken = session.stop.load(Ordering::Relaxed) as u16;
+        }
+    }
+
+    #[cold]
+    fn wait_for_space(&mut self) {
+        let ring = ring();
+        loop {
+            if self.broken != 0 {
+                // Nobody reads any more: the ring is scratch memory now.
+                self.limit = u64::MAX;
+                return;
+            }
+            self.limit = ring.tail.load(Ordering::Acquire) + RING_BYTES;
+            if self.position + EVENT_BYTES_MAX as u64 <= self.limit {
+                return;
+            }
+            let seen = ring.hot_prepare_sleep();
+            if ring.tail.load(Ordering::SeqCst) + RING_BYTES == self.limit {
+                self.notice();
+                kernel::futex_wait(&ring.hot_wake, seen, 100);
+            }
+            ring.hot_end_sleep();
+            if supervisor_died() {
+                self.broken = events::StopReason::RecorderDied as u16;
+            }
+        }
+    }
+
+    // --- replaying ---
+
+    /// The header word of the next event; waits for it. `None`: the log ends.
+    #[inline]
+    pub fn peek(&mut self) -> Option<u64> {
+        if self.position + HEADER_BYTES as u64 > self.limit && !self.wait_for_bytes(HEADER_BYTES as u64) {
+            return None;
+        }
+        // SAFETY: at least a header is there.
+        let word = unsafe { (self.here(0) as *const u64).read() };
+        let bytes = word >> 32;
+        if bytes < 8 || bytes > EVENT_BYTES_MAX as u64 || bytes % 8 != 0 {
+            report::fail("the log holds an event of an impossible length");
+        }
+        if self.position + bytes > self.limit && !self.wait_for_bytes(bytes) {
+            return None;
+        }
+        Some(word)
+    }
+
+    /// A word of the next event's body; [`Log::peek`] came first.
+    #[inline]
+    pub fn body(&self, index: u64) -> u64 {
+        // SAFETY: inside the double mapping whatever the index, as events are
+        // shorter than the ring; checked against the length by the callers.
+        unsafe { (self.here(8 + index * 8) as *const u64).read() }
+    }
+
+    /// Address of the byte at this offset of the next event.
+    #[inline]
+    pub fn address_of(&self, offset: u64) -> u64 {
+        self.here(offset)
+    }
+
+    /// Consumes the next event, of which `word` is the header.
+    #[inline]
+    pub fn consume(&mut self, word: u64) {
+        self.position += word >> 32;
+        ring().tail.store(self.position, Ordering::Release);
+        if self.position - self.noticed >= RING_BYTES / 2 {
+            self.notice_consumed();
+        }
+    }
+
+    #[cold]
+    fn notice_consumed(&mut self) {
+        self.noticed = self.position;
+        lane().events_done.store(self.events, Ordering::Relaxed);
+        let session = session();
+        session.doorbell.fetch_add(1, Ordering::Release);
+        kernel::futex_wake(&session.doorbell);
+    }
+
+    /// Waits until this many bytes can be read; false at the end of the log.
+    #[cold]
+    fn wait_for_bytes(&mut self, bytes: u64) -> bool {
+        let ring = ring();
+        loop {
+            // Closed first: what was produced before is visible then.
+            let closed = ring.closed.load(Ordering::Acquire) != 0;
+            self.limit = ring.head.load(Ordering::Acquire);
+            if self.position + bytes <= self.limit {
+                return true;
+            }
+            if closed {
+                return false;
+            }
+            let seen = ring.hot_prepare_sleep();
+            if ring.head.load(Ordering::SeqCst) == self.limit && ring.closed.load(Ordering::SeqCst) == 0 {
+                self.notice_consumed();
+                kernel::futex_wait(&ring.hot_wake, seen, 100);
+            }
+            ring.hot_end_sleep();
+            if supervisor_died() {
+                kernel::exit_group(255);
+            }
+        }
+    }
+
+    /// Applies the blobs of the event at hand, from `offset` bytes after its
+    /// start: memory is written, everything else goes to `other`.
+    /// Then consumes the event and applies its data events.
+    pub fn apply(&mut self, word: u64, offset: u64, other: &mut dyn FnMut(Tag, u64, u64, u64)) {
+        let mut word = word;
+        let mut offset = offset;
+        loop {
+            let end = word >> 32;
+            while offset + BLOB_HEADER_BYTES as u64 <= end {
+                let address = self.body((offset - 8) / 8);
+                let len_tag = self.body((offset - 8) / 8 + 1);
+                let bytes = len_tag & 0xffff_ffff;
+                let source = self.here(offset + BLOB_HEADER_BYTES as u64);
+                if offset + BLOB_HEADER_BYTES as u64 + bytes > end {
+                    report::fail("a blob is longer than its event");
+                }
+                match Tag::from_word((len_tag >> 32) as u32 & 0xffff) {
+                    Some(Tag::Memory) if bytes > 0 => {
+                        if in_region(address, bytes) || !memory::copy(address, source, bytes) {
+                            report::stand(report_kind::FAILED, 14, "memory that the recorded kernel wrote is not there");
+                        }
+                    }
+                    Some(tag) => other(tag, address, bytes, source),
+                    None => report::fail("a blob has an unknown tag"),
+                }
+                offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
+            }
+            let more = (word >> 8) as u8 & MORE != 0;
+            self.consume(word);
+            if !more {
+                break;
+            }
+            word = match self.peek() {
+                Some(word) => word,
+                None => report::log_ended(),
+            };
+            offset = HEADER_BYTES as u64;
+        }
+        self.events += 1;
+    }
+}
+
+/// True if the range touches the runtime's own memory.
+pub fn in_region(address: u64, bytes: u64) -> bool {
+    use lane_protocol::{REGION_BYTES, REGION_START};
+    address < REGION_START + REGION_BYTES && address.saturating_add(bytes) > REGION_START
+}
+
+fn ring() -> &'static Ring {
+    &lane().ring
+}
+
+/// True once nobody is there to read or feed the ring.
+fn supervisor_died() -> bool {
+    let result = kernel::call(
+        linux_abi::general::__NR_kill,
+        [session().supervisor_pid as u64, 0, 0, 0, 0, 0],
+    );
+    result == -i64::from(linux_abi::errno::ESRCH)
+}

@@ -1,0 +1,46 @@
+//! The library inside every traced process.
+//!
+//! A freestanding image mapped at a fixed address (lane-protocol's layout): it
+//! takes every system call of the program, performs it and logs what came back
+//! (recording), or injects what the log says (replaying).
+//!
+//! Architecture invariants: it uses no vector registers, no thread-local
+//! storage, no libc and no allocation; it touches the program's memory only
+//! where a system call or a signal frame would have; it never lets a call of the
+//! program reach the kernel from outside of its own text.
+#![no_std]
+#![no_main]
+
+mod birth;
+mod block;
+mod checksum;
+mod clocks;
+mod detach;
+mod detect;
+mod dispatch;
+mod effects;
+mod entry;
+mod frame;
+mod instructions;
+mod kept_files;
+mod kernel;
+mod log;
+mod maps;
+mod memory;
+mod memory_calls;
+mod outputs;
+mod processes;
+mod report;
+mod seccomp;
+mod signals;
+mod sites;
+mod specials;
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    if let Some(place) = info.location() {
+        kernel::write_all(2, place.file().as_ptr() as u64, place.file().len() as u64);
+        report::print_number(":", u64::from(place.line()));
+    }
+    report::fail("an assertion of the runtime does not hold")
+}

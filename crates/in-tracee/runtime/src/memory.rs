@@ -1,0 +1,44 @@
+//! Access to memory that the program named and nobody vouches for.
+
+use crate::entry::rv_probe_copy;
+
+/// Copies `bytes` from anywhere to anywhere; returns false if a part of it is
+/// not mapped as needed.
+#[inline]
+pub fn copy(to: u64, from: u64, bytes: u64) -> bool {
+    // SAFETY: a fault inside the routine ends it early (signals::on_signal); the
+    // caller owns the target or is emulating a store of the program.
+    unsafe { rv_probe_copy(to, from, bytes) == 0 }
+}
+
+/// Reads a plain value of the program's memory.
+#[inline]
+pub fn read<T: Copy + Default>(address: u64) -> Option<T> {
+    let mut value = T::default();
+    copy(&raw mut value as u64, address, size_of::<T>() as u64).then_some(value)
+}
+
+/// Writes a plain value into the program's memory.
+#[inline]
+pub fn write<T: Copy>(address: u64, value: &T) -> bool {
+    copy(address, value as *const T as u64, size_of::<T>() as u64)
+}
+
+/// Copies a NUL-terminated text, at most `buffer.len()` bytes, without the NUL.
+pub fn read_text(address: u64, buffer: &mut [u8]) -> Option<usize> {
+    let mut len = 0;
+    while len < buffer.len() {
+        // Up to the end of a page at once: behind it nothing may be mapped.
+        let at = address.wrapping_add(len as u64);
+        let step = (4096 - at % 4096).min((buffer.len() - len) as u64).min(64) as usize;
+        let target = buffer[len..].as_mut_ptr() as u64;
+        if !copy(target, at, step as u64) {
+            return None;
+        }
+        if let Some(end) = buffer[len..len + step].iter().position(|&byte| byte == 0) {
+            return Some(len + end);
+        }
+        len += step;
+    }
+    Some(len)
+}

@@ -1,0 +1,386 @@
+//! Memory management: performed in both modes, at the same addresses.
+
+use events::Tag;
+use lane_protocol::{CodeMap, MemoryRange};
+use linux_abi::{errno, general as nr};
+use syscall_model::Arg;
+
+use crate::block::{process, space};
+use crate::dispatch::{Done, begin_call, feed, feed_with, log_call};
+use crate::effects::Before;
+use crate::entry::Registers;
+use crate::kept_files::{self, Kept};
+use crate::log::in_region;
+use crate::{clocks, kernel, report, sites};
+
+const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
+const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
+const PAGE_MASK: u64 = 4095;
+
+fn pages(bytes: u64) -> u64 {
+    bytes.saturating_add(PAGE_MASK) & !PAGE_MASK
+}
+
+fn error(number: u32) -> i64 {
+    -i64::from(number)
+}
+
+/// Replay: the result of the event at hand.
+fn recorded_result(registers: &Registers) -> i64 {
+    match process().log.peek() {
+        Some(_) => process().log.body(0) as i64,
+        None => {
+            report::note_registers(registers);
+            report::log_ended()
+        }
+    }
+}
+
+/// Replay: what was performed has to give what was recorded.
+fn same(registers: &Registers, recorded: i64, now: i64) {
+    if recorded != now {
+        let word = process().log.peek().unwrap_or(0);
+        report::diverge(registers, word, registers.rax, &[recorded as u64, now as u64]);
+    }
+}
+
+fn consume(registers: &Registers) -> i64 {
+    match process().log.peek() {
+        Some(word) => feed(word, registers),
+        None => report::log_ended(),
+    }
+}
+
+/// mmap(2).
+pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
+    let [address, bytes, protection, flags, fd, offset] = *args;
+    let anonymous = flags & u64::from(nr::MAP_ANONYMOUS) != 0;
+    if process().replaying {
+        return replay_mmap(registers, args, anonymous);
+    }
+    let number = u64::from(nr::__NR_mmap);
+    let fixed = flags & u64::from(nr::MAP_FIXED | nr::MAP_FIXED_NOREPLACE) != 0;
+    if fixed && in_region(address, bytes) {
+        begin_call(number, args, 6, error(errno::ENOMEM), 0);
+        process().log.end();
+        return Done::Result(error(errno::ENOMEM));
+    }
+    let shared = matches!(flags & 15, 1 | 3);
+    let kept = if anonymous { Kept::Anonymous } else { kept_files::keep(fd as i32, protection & PROT_EXEC != 0) };
+    if matches!(kept, Kept::Device) {
+        return Done::Elsewhere(crate::detach::detach(
+            registers,
+            events::StopReason::Unsupported as u16,
+            "it maps the memory of a device, which cannot be recorded",
+        ));
+    }
+    let result = kernel::call(nr::__NR_mmap, *args);
+    if kernel::failed(result) {
+        log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
+        return Done::Result(result);
+    }
+    let start = result as u64;
+    if fixed {
+        sites::unmapped(start, pages(bytes));
+    }
+    if shared && protection & PROT_WRITE != 0 {
+        note_shared(start, pages(bytes));
+    }
+    begin_call(number, args, 6, result, 0);
+    let log = &mut process().log;
+    match kept {
+        Kept::File(file) => {
+            let reference = [u64::from(file), offset];
+            log.blob(start, 16, Tag::FileRef, reference.as_ptr() as u64);
+        }
+        Kept::Content(size) => log_content(start, bytes, offset, size, protection),
+        Kept::Anonymous | Kept::Nothing | Kept::Device => {}
+    }
+    log.end();
+    if protection & PROT_EXEC != 0 {
+        match kept {
+            Kept::File(file) => {
+                let end = start + pages(bytes);
+                sites::code_mapped(CodeMap { start, end, file_offset: offset, file, _reserved: 0 });
+            }
+            _ => clocks::trap_time(),
+        }
+    }
+    Done::Result(result)
+}
+
+/// The content of a mapping whose file could not be kept.
+fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
+    let there = size.saturating_sub(offset).min(bytes);
+    if protection & u64::from(nr::PROT_READ) == 0 {
+        return;
+    }
+    process().log.blob(start, there, Tag::Memory, start);
+}
+
+static SIX_WORDS: &[Arg] = {
+    const WORD: Arg = Arg::new("", syscall_model::Ty::Hex);
+    &[WORD, WORD, WORD, WORD, WORD, WORD]
+};
+
+fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done {
+    let [_, bytes, protection, flags, ..] = *args;
+    let recorded = recorded_result(registers);
+    if kernel::failed(recorded) {
+        return Done::Result(consume(registers));
+    }
+    let start = recorded as u64;
+    if in_region(start, bytes) || start & PAGE_MASK != 0 {
+        report::fail("a recorded mapping lies where the runtime is");
+    }
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    // A file's mapping is private in replay: the file itself is never touched.
+    let file = if anonymous { None } else { file_reference(word) };
+    let growing = flags & u64::from(nr::MAP_GROWSDOWN | nr::MAP_NORESERVE | nr::MAP_STACK);
+    let writable_first = file.is_none() && !anonymous;
+    let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | growing;
+    let real_protection = if writable_first { 3 } else { protection };
+    map_kept(start, bytes, real_protection, real_flags, file);
+    sites::unmapped(start, pages(bytes));
+    let result = feed_with(word, registers, &mut |_, _, _, _| {});
+    if writable_first && protection != 3 {
+        kernel::mprotect(start, pages(bytes), protection as u32);
+    }
+    if protection & PROT_EXEC != 0
+        && let Some((file, file_offset)) = file
+    {
+        let end = start + pages(bytes);
+        sites::code_mapped(CodeMap { start, end, file_offset, file, _reserved: 0 });
+    }
+    Done::Result(result)
+}
+
+/// The file reference among the blobs of the event at hand, if there is one: it
+/// comes first.
+fn file_reference(word: u64) -> Option<(u32, u64)> {
+    let log = &process().log;
+    let first = 16 + 8 * 6;
+    if word >> 32 < first + 32 {
+        return None;
+    }
+    let index = (first - 8) / 8;
+    let is_reference = log.body(index + 1) >> 32 == Tag::FileRef as u64;
+    is_reference.then(|| (log.body(index + 2) as u32, log.body(index + 3)))
+}
+
+/// Maps memory at its recorded place, with a kept file's content or empty.
+pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Option<(u32, u64)>) {
+    let result = match file {
+        Some((file, offset)) => {
+            let fd = kept_files::open(file);
+            let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
+            kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+            result
+        }
+        None => {
+            let flags = flags | u64::from(nr::MAP_ANONYMOUS);
+            kernel::mmap(start, bytes, protection as u32, flags as u32, -1, 0)
+        }
+    };
+    if result as u64 != start {
+        report::stand(
+            lane_protocol::report_kind::MISSING,
+            result as i32,
+            "memory could not be mapped where it was when recording",
+        );
+    }
+}
+
+/// munmap(2).
+pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
+    let [address, bytes, ..] = *args;
+    let number = u64::from(nr::__NR_munmap);
+    let result = if in_region(address, bytes) {
+        error(errno::EINVAL)
+    } else {
+        kernel::munmap(address, bytes)
+    };
+    if result == 0 {
+        sites::unmapped(address, pages(bytes));
+        forget_shared(address, pages(bytes));
+    }
+    if process().replaying {
+        same(registers, recorded_result(registers), result);
+        return Done::Result(consume(registers));
+    }
+    begin_call(number, args, 2, result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// mprotect(2).
+pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let [address, bytes, protection, ..] = *args;
+    let result = if in_region(address, bytes) {
+        error(errno::ENOMEM)
+    } else {
+        kernel::call(number as u32, *args)
+    };
+    if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && protection & PROT_WRITE != 0 {
+        clocks::trap_time();
+    }
+    if process().replaying {
+        same(registers, recorded_result(registers), result);
+        return Done::Result(consume(registers));
+    }
+    begin_call(number, args, model.len(), result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// mremap(2).
+pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
+    let [old, old_bytes, new_bytes, flags, target, _] = *args;
+    const MAYMOVE: u64 = 1;
+    const FIXED: u64 = 2;
+    let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
+    if !process().replaying {
+        let result = if bad { error(errno::EFAULT) } else { kernel::call(nr::__NR_mremap, *args) };
+        if !kernel::failed(result) {
+            moved(old, old_bytes, result as u64, new_bytes);
+        }
+        begin_call(u64::from(nr::__NR_mremap), args, 5, result, 0);
+        process().log.end();
+        return Done::Result(result);
+    }
+    let recorded = recorded_result(registers);
+    if !kernel::failed(recorded) {
+        let mut real = *args;
+        if recorded as u64 != old {
+            real[3] = flags | MAYMOVE | FIXED;
+            real[4] = recorded as u64;
+        } else {
+            real[3] = flags & !(MAYMOVE | FIXED);
+        }
+        let result = kernel::call(nr::__NR_mremap, real);
+        same(registers, recorded, result);
+        moved(old, old_bytes, result as u64, new_bytes);
+    }
+    Done::Result(consume(registers))
+}
+
+fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    if new != old {
+        sites::unmapped(old, pages(old_bytes));
+        sites::unmapped(new, pages(new_bytes));
+    }
+    if is_shared(old, old_bytes) {
+        forget_shared(old, pages(old_bytes));
+        note_shared(new, pages(new_bytes));
+    }
+}
+
+/// brk(2): the break is the runtime's own, so that it can be where it was when
+/// recording, whatever the kernel would choose.
+pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
+    let space = space();
+    let wanted = args[0];
+    if wanted >= space.break_start && wanted != space.break_now {
+        let old_end = pages(space.break_now);
+        let new_end = pages(wanted);
+        let possible = if new_end > old_end {
+            let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+            let recorded_refusal = process().replaying && recorded_result(registers) as u64 != wanted;
+            !recorded_refusal
+                && kernel::mmap(old_end, new_end - old_end, 3, flags, -1, 0) as u64 == old_end
+        } else {
+            new_end == old_end || kernel::munmap(new_end, old_end - new_end) == 0
+        };
+        if possible {
+            space.break_now = wanted;
+        }
+    }
+    let result = space.break_now as i64;
+    if process().replaying {
+        same(registers, recorded_result(registers), result);
+        return Done::Result(consume(registers));
+    }
+    begin_call(u64::from(nr::__NR_brk), args, 1, result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// madvise(2): advice that changes content is followed in both modes.
+pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let [address, bytes, advice, ..] = *args;
+    let advice = advice as u32;
+    let changes = matches!(
+        advice,
+        nr::MADV_DONTNEED
+            | nr::MADV_DONTNEED_LOCKED
+            | nr::MADV_FREE
+            | nr::MADV_REMOVE
+            | nr::MADV_DONTFORK
+            | nr::MADV_DOFORK
+            | nr::MADV_WIPEONFORK
+            | nr::MADV_KEEPONFORK
+    );
+    let mut real = *args;
+    if advice == nr::MADV_FREE {
+        // When the kernel takes the pages is its own affair: take them at once.
+        real[2] = u64::from(nr::MADV_DONTNEED);
+    }
+    if process().replaying {
+        let recorded = recorded_result(registers);
+        if changes && recorded == 0 {
+            let result = kernel::call(nr::__NR_madvise, real);
+            // Removing from a file's mapping: private in replay.
+            if advice == nr::MADV_REMOVE && result != 0 {
+                kernel::call(nr::__NR_madvise, [address, bytes, u64::from(nr::MADV_DONTNEED), 0, 0, 0]);
+            }
+        }
+        return Done::Result(consume(registers));
+    }
+    let result = if in_region(address, bytes) {
+        error(errno::ENOMEM)
+    } else {
+        kernel::call(nr::__NR_madvise, real)
+    };
+    begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+// --- shared writable memory ---
+
+fn note_shared(start: u64, bytes: u64) {
+    let space = space();
+    if space.shared_count < space.shared.len() {
+        space.shared[space.shared_count] = MemoryRange { start, end: start + bytes };
+        space.shared_count += 1;
+    }
+}
+
+fn is_shared(start: u64, bytes: u64) -> bool {
+    let space = space();
+    space.shared[..space.shared_count]
+        .iter()
+        .any(|range| range.start < start + bytes && start < range.end)
+}
+
+fn forget_shared(start: u64, bytes: u64) {
+    let space = space();
+    let mut index = 0;
+    while index < space.shared_count {
+        let range = space.shared[index];
+        if start <= range.start && range.end <= start.saturating_add(bytes) {
+            space.shared_count -= 1;
+            space.shared[index] = space.shared[space.shared_count];
+        } else {
+            index += 1;
+        }
+    }
+}
+
+/// True if the program has memory that a child of fork would share.
+pub fn has_shared() -> bool {
+    space().shared_count != 0
+}
+

@@ -1,0 +1,129 @@
+//! Which calls reach the standard output and error that the recording was
+//! started with, so that replay can show them in their order.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::StandardFile;
+use linux_abi::general as nr;
+
+use crate::block::{process, session};
+use crate::{kernel, memory};
+
+const UNKNOWN: u8 = 0;
+const OTHER: u8 = 3;
+
+/// Class of a descriptor: `events::OUTPUT_STDOUT`, `OUTPUT_STDERR`, or 0.
+/// Remembered until the descriptor is closed.
+#[inline]
+pub fn class_of(fd: u64) -> u32 {
+    let classes = &mut process().fd_classes;
+    let index = fd as u32 as usize;
+    let known = classes.get(index).copied().unwrap_or(UNKNOWN);
+    let class = if known != UNKNOWN {
+        known
+    } else {
+        let class = find_class(index as i32);
+        if let Some(slot) = classes.get_mut(index) {
+            *slot = class;
+        }
+        class
+    };
+    if class == OTHER { 0 } else { u32::from(class) }
+}
+
+/// The descriptor was closed or now means something else.
+pub fn forget(fd: u64) {
+    if let Some(slot) = process().fd_classes.get_mut(fd as u32 as usize) {
+        *slot = UNKNOWN;
+    }
+}
+
+/// Forgets all descriptors of a range.
+pub fn forget_range(first: u64, last: u64) {
+    let classes = &mut process().fd_classes;
+    let end = (last as usize).min(classes.len() - 1);
+    for slot in classes.iter_mut().take(end + 1).skip(first as usize) {
+        *slot = UNKNOWN;
+    }
+}
+
+#[cold]
+fn find_class(fd: i32) -> u8 {
+    let mut stat = [0u64; 18];
+    let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    if kernel::failed(result) {
+        // Not remembered as other: the number may come to mean something.
+        return UNKNOWN;
+    }
+    // struct stat: st_dev, st_ino, st_nlink, st_mode+st_uid, st_gid+pad, st_rdev.
+    let file = StandardFile {
+        device: stat[0],
+        inode: stat[1],
+        raw_device: stat[5],
+        mode: stat[3] & 0xffff_ffff,
+    };
+    // What goes to /dev/null is not shown: nobody saw it.
+    let null_device = file.mode & 0o170000 == 0o020000 && file.raw_device == 0x103;
+    if null_device {
+        return OTHER;
+    }
+    let standard = &session().standard_files;
+    let is_out = standard[1].mode != 0 && standard[1] == file;
+    let is_err = standard[2].mode != 0 && standard[2] == file;
+    match (is_out, is_err) {
+        (true, true) => (if fd == 2 { events::OUTPUT_STDERR } else { events::OUTPUT_STDOUT }) as u8,
+        (true, false) => events::OUTPUT_STDOUT as u8,
+        (false, true) => events::OUTPUT_STDERR as u8,
+        (false, false) => OTHER,
+    }
+}
+
+/// Recording: the next place in the order of all outputs.
+pub fn take_order() -> u64 {
+    session().output_order.fetch_add(1, Ordering::AcqRel)
+}
+
+/// Replay: shows `bytes` of the program's memory, given as pieces, when all
+/// earlier outputs of the trace have been shown.
+pub fn show(class: u32, order: u64, mut bytes: u64, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
+    let session = session();
+    let lane = crate::block::lane();
+    loop {
+        let turn = session.output_order.load(Ordering::Acquire);
+        if turn >= order {
+            break;
+        }
+        let seen = session.output_wake.load(Ordering::Acquire);
+        lane.waits_for_output.store(order + 1, Ordering::SeqCst);
+        if session.output_order.load(Ordering::SeqCst) == turn {
+            session.doorbell.fetch_add(1, Ordering::Release);
+            kernel::futex_wake(&session.doorbell);
+            kernel::futex_wait(&session.output_wake, seen, 100);
+        }
+    }
+    lane.waits_for_output.store(0, Ordering::Release);
+    if session.show_output != 0 {
+        let fd = session.output_fds[(class == events::OUTPUT_STDERR) as usize];
+        let mut index = 0;
+        while bytes > 0
+            && let Some((address, len)) = pieces(index)
+        {
+            let part = len.min(bytes);
+            kernel::write_all(fd, address, part);
+            bytes -= part;
+            index += 1;
+        }
+    }
+    session.output_order.fetch_max(order + 1, Ordering::AcqRel);
+    session.output_wake.fetch_add(1, Ordering::Release);
+    kernel::futex_wake(&session.output_wake);
+}
+
+/// The pieces of an array of `struct iovec`.
+pub fn vector_piece(vectors: u64, count: u64, index: usize) -> Option<(u64, u64)> {
+    if index as u64 >= count {
+        return None;
+    }
+    let [base, len] = memory::read::<[u64; 2]>(vectors + index as u64 * 16)?;
+    Some((base, len))
+}

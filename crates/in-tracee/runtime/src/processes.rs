@@ -1,0 +1,403 @@
+//! Making and ending processes: fork, vfork, clone, exec, exit.
+//!
+//! Every process has a lane of its own. A child of vfork runs in our memory while
+//! we wait inside the kernel: it takes the next blocks and its own lane.
+
+use core::sync::atomic::Ordering;
+
+use events::{Kind, StopReason, Tag};
+use lane_protocol::{
+    LANE_HEADER_BYTES, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address, lane_state, request,
+    ring_address, segment_offset,
+};
+use linux_abi::{errno, general as nr};
+
+use crate::block::{
+    BLOCKS, Process, enter_block, lane, process, process_at, session, stack_top, thread, thread_at,
+};
+use crate::dispatch::{Done, begin_call, feed, feed_with};
+use crate::entry::{Registers, rv_clone_shared, rv_resume};
+use crate::kept_files::request_answer;
+use crate::{detach, kernel, memory, memory_calls, outputs, report, signals};
+
+const VM: u64 = nr::CLONE_VM as u64;
+const VFORK: u64 = nr::CLONE_VFORK as u64;
+const THREAD: u64 = nr::CLONE_THREAD as u64;
+const PARENT: u64 = nr::CLONE_PARENT as u64;
+const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
+const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
+const CHILD_CLEARTID: u64 = nr::CLONE_CHILD_CLEARTID as u64;
+const SETTLS: u64 = nr::CLONE_SETTLS as u64;
+const PIDFD: u64 = nr::CLONE_PIDFD as u64;
+
+/// What a child has to know to begin.
+#[derive(Clone, Copy)]
+struct Beginning {
+    flags: u64,
+    stack: u64,
+    child_tid: u64,
+    tls: u64,
+    segment: u64,
+    lane: u32,
+    parent_lane: u32,
+}
+
+/// fork, vfork and clone, with clone's arguments.
+pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
+    let [flags, stack, parent_tid, child_tid, tls, _] = args;
+    let count = if number == u64::from(nr::__NR_clone) { 5 } else { 0 };
+    if process().replaying {
+        return replay_fork(registers, args);
+    }
+    if flags & THREAD != 0 || flags & (VM | VFORK) == VM {
+        return stop(registers, StopReason::Thread, "it created a thread");
+    }
+    if flags & VM == 0 && memory_calls::has_shared() {
+        return stop(registers, StopReason::SharedMemory, "it shares writable memory with a child process");
+    }
+    let Some(segment) = take_segment() else {
+        return stop(registers, StopReason::TooManyProcesses, "too many processes run at once");
+    };
+    let beginning = Beginning {
+        flags,
+        stack,
+        child_tid,
+        tls,
+        segment,
+        lane: session().next_lane.fetch_add(1, Ordering::AcqRel),
+        parent_lane: process().lane,
+    };
+    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS;
+    let result = make_child(registers, &beginning, [flags & !ours, 0, parent_tid, 0, 0, 0]);
+    if kernel::failed(result) {
+        give_segment_back(segment);
+    }
+    let logged = registers.args();
+    begin_call(number, &logged, count, result, 0);
+    let log = &mut process().log;
+    if result > 0 {
+        let child = u64::from(beginning.lane);
+        log.blob(0, 8, Tag::Child, &raw const child as u64);
+        if flags & (PARENT_SETTID | PIDFD) != 0 {
+            log.blob(parent_tid, 4, Tag::Memory, parent_tid);
+        }
+    }
+    log.end();
+    Done::Result(result)
+}
+
+fn stop(registers: &mut Registers, reason: StopReason, text: &str) -> Done {
+    Done::Elsewhere(detach::detach(registers, reason as u16, text))
+}
+
+/// Makes the child, with no signal in between; returns in the parent only.
+fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
+    let mask = process().signals.mask;
+    let replaying = process().replaying;
+    if !replaying {
+        signals::set_real_mask(!0);
+    }
+    let result = if beginning.flags & VM != 0 {
+        make_sharing_child(registers, beginning, args)
+    } else {
+        let result = kernel::call(nr::__NR_clone, args);
+        if result == 0 {
+            begin_child(*registers, beginning);
+        }
+        result
+    };
+    if !replaying {
+        signals::set_real_mask(mask);
+    }
+    result
+}
+
+fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
+    let index = thread().index + 1;
+    if index == BLOCKS {
+        return -i64::from(errno::EAGAIN);
+    }
+    let child = thread_at(index);
+    child.stack_top = stack_top(index);
+    child.index = index;
+    // SAFETY: the block is unused; the parent waits while the child uses it.
+    unsafe {
+        core::ptr::copy_nonoverlapping(process() as *const Process, process_at(index), 1);
+        BEGINNINGS.get().cast::<(Registers, Beginning)>().add(index).write((*registers, *beginning));
+        rv_clone_shared(&args, child)
+    }
+}
+
+static BEGINNINGS: crate::block::Owned<core::mem::MaybeUninit<[(Registers, Beginning); BLOCKS]>> =
+    crate::block::Owned::new(core::mem::MaybeUninit::uninit());
+
+/// A child of vfork arrives here, on its own stack.
+pub unsafe extern "C" fn vfork_child(child: *mut crate::block::Thread) -> ! {
+    // SAFETY: the parent set the block and the beginning up before it made us.
+    unsafe {
+        let index = (*child).index;
+        enter_block(index);
+        let (registers, beginning) = BEGINNINGS.get().cast::<(Registers, Beginning)>().add(index).read();
+        begin_child(registers, &beginning)
+    }
+}
+
+/// A child begins: its own lane, its own interception, then back to the program.
+fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
+    let own = process();
+    own.segment = beginning.segment;
+    own.lane = beginning.lane;
+    own.slot = thread().index as u64;
+    own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    own.signals.forget_waiting();
+    thread().pending = 0;
+    map_lane(own.slot, own.segment, own.control_fd);
+    let header = lane();
+    header.lane.store(own.lane, Ordering::Relaxed);
+    header.parent_lane.store(beginning.parent_lane, Ordering::Relaxed);
+    header.pid.store(own.pid, Ordering::Relaxed);
+    header.state.store(lane_state::LIVE, Ordering::Release);
+    own.log.attach(own.slot);
+    own.log.events = 0;
+    signals::install();
+    crate::birth::intercept();
+    if beginning.flags & SETTLS != 0 {
+        kernel::call(nr::__NR_arch_prctl, [0x1002, beginning.tls, 0, 0, 0, 0]);
+    }
+    if own.replaying {
+        let Some(word) = own.log.peek() else { report::log_ended() };
+        if word as u8 != Kind::Syscall as u8 || own.log.body(0) != 0 {
+            report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
+        }
+        feed(word, &registers);
+    } else {
+        log_beginning(beginning);
+        signals::set_real_mask(own.signals.mask);
+    }
+    registers.rax = 0;
+    registers.r11 = registers.flags;
+    if beginning.stack != 0 {
+        registers.rsp = beginning.stack;
+    }
+    // SAFETY: the registers are the parent's at its call.
+    unsafe { rv_resume(&registers) }
+}
+
+/// The child's first event: its own return from the call that made it.
+fn log_beginning(beginning: &Beginning) {
+    let own = process();
+    let pid = own.pid as u64;
+    own.log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
+    own.log.word(0);
+    if beginning.flags & CHILD_SETTID != 0 {
+        memory::write(beginning.child_tid, &own.pid);
+        own.log.blob(beginning.child_tid, 4, Tag::Memory, &raw const pid as u64);
+    }
+    own.log.end();
+}
+
+fn replay_fork(registers: &mut Registers, args: [u64; 6]) -> Done {
+    let [flags, stack, _, child_tid, tls, _] = args;
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    let mut child_lane = None;
+    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+        if tag == Tag::Child && bytes == 8 {
+            child_lane = memory::read::<u32>(source);
+        }
+    });
+    if let Some(lane) = child_lane
+        && result > 0
+        && is_wanted(lane)
+    {
+        let Some(segment) = take_segment() else {
+            report::fail("more processes at once than replay can hold");
+        };
+        let parent_lane = process().lane;
+        let beginning = Beginning { flags, stack, child_tid, tls, segment, lane, parent_lane };
+        let real = PARENT | (flags & (VM | VFORK));
+        // vfork without shared memory only makes the parent wait: not needed here.
+        let real = if flags & VM == 0 { PARENT } else { real };
+        let made = make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
+        if kernel::failed(made) {
+            report::stand(lane_protocol::report_kind::MISSING, made as i32, "a process could not be made");
+        }
+    }
+    Done::Result(result)
+}
+
+fn is_wanted(lane: u32) -> bool {
+    let session = session();
+    if session.lane_filter == 0 {
+        return true;
+    }
+    match session.wanted_lanes.get(lane as usize / 64) {
+        Some(word) => word & 1 << (lane % 64) != 0,
+        None => false,
+    }
+}
+
+/// Takes a free segment of the session's memory.
+fn take_segment() -> Option<u64> {
+    let session = session();
+    for (index, word) in session.segments.iter().enumerate().take(SEGMENTS / 64) {
+        let mut bits = word.load(Ordering::Relaxed);
+        while bits != u64::MAX {
+            let free = (!bits).trailing_zeros();
+            match word.compare_exchange_weak(bits, bits | 1 << free, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(index as u64 * 64 + u64::from(free)),
+                Err(now) => bits = now,
+            }
+        }
+    }
+    None
+}
+
+fn give_segment_back(segment: u64) {
+    let word = &session().segments[segment as usize / 64];
+    word.fetch_and(!(1 << (segment % 64)), Ordering::AcqRel);
+}
+
+/// Maps a lane's segment at a slot: header, ring, and the ring once more.
+pub fn map_lane(slot: u64, segment: u64, control_fd: i32) {
+    let shared = nr::MAP_SHARED | nr::MAP_FIXED;
+    let offset = segment_offset(segment);
+    let first = LANE_HEADER_BYTES + RING_BYTES;
+    let one = kernel::mmap(lane_header_address(slot), first, 3, shared, control_fd, offset);
+    let again = ring_address(slot) + RING_BYTES;
+    let two = kernel::mmap(again, RING_BYTES, 3, shared, control_fd, offset + LANE_HEADER_BYTES);
+    if kernel::failed(one) || kernel::failed(two) {
+        report::die("the lane's memory could not be mapped");
+    }
+    const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
+}
+
+// --- exec ---
+
+/// execve and execveat.
+pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
+    let at = number == u64::from(nr::__NR_execveat);
+    let count = if at { 5 } else { 3 };
+    if process().replaying {
+        // A successful exec is a birth, seen before we come here.
+        return crate::specials::replayed(registers);
+    }
+    let (dir, path, flags) = if at { (args[0], args[1], args[4]) } else { (nr::AT_FDCWD as u64, args[0], 0) };
+    if let Some(error) = cannot_execute(dir, path, flags) {
+        return log_exec(number, args, count, path, -error);
+    }
+    if let Some(text) = cannot_record(dir, path, flags) {
+        return stop(registers, StopReason::Unsupported, text);
+    }
+    const PR_SET_PTRACER: u64 = 0x5961_6d61;
+    if session().yama != 0 {
+        let supervisor = session().supervisor_pid as u64;
+        kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
+    }
+    let pid = process().pid as u64;
+    match request_answer(request::ATTACH, [pid, process().control_fd as u64, 0, 0], &session().attach_doorbell) {
+        Some(0) => {}
+        Some(_) => {
+            return stop(registers, StopReason::Unsupported, "it executes a program that ptrace may not attach to");
+        }
+        None => {
+            process().log.broken = StopReason::RecorderDied as u16;
+            return Done::Elsewhere(detach::detach(registers, StopReason::RecorderDied as u16, ""));
+        }
+    }
+    let result = kernel::call(number as u32, *args);
+    // Still here: it failed. The supervisor lets go of us while we stand.
+    let request = &lane().request;
+    request.state.store(request::RELEASE, Ordering::Release);
+    kernel::call(nr::__NR_tgkill, [pid, pid, 19, 0, 0, 0]);
+    while request.state.load(Ordering::Acquire) == request::RELEASE {
+        kernel::futex_wait(&request.state, request::RELEASE, 100);
+    }
+    log_exec(number, args, count, path, result)
+}
+
+fn log_exec(number: u64, args: &[u64; 6], count: usize, path: u64, result: i64) -> Done {
+    begin_call(number, args, count, result, 0);
+    let mut text = [0u8; 1024];
+    if let Some(len) = memory::read_text(path, &mut text) {
+        process().log.blob(path, len as u64, Tag::Text, text.as_ptr() as u64);
+    }
+    process().log.end();
+    Done::Result(result)
+}
+
+/// The error that exec is sure to give, so that searches along PATH are cheap.
+fn cannot_execute(dir: u64, path: u64, flags: u64) -> Option<i64> {
+    let access_flags = u64::from(nr::AT_EACCESS) | (flags & u64::from(nr::AT_EMPTY_PATH | nr::AT_SYMLINK_NOFOLLOW));
+    let result = kernel::call(nr::__NR_faccessat2, [dir, path, u64::from(nr::X_OK), access_flags, 0, 0]);
+    (kernel::failed(result) && result != -i64::from(errno::ENOSYS)).then_some(-result)
+}
+
+/// Why the program at the path cannot be recorded, if so.
+fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
+    let empty = flags & u64::from(nr::AT_EMPTY_PATH) != 0;
+    let mut own = false;
+    let fd = if empty && memory::read::<u8>(path) == Some(0) {
+        dir as i64
+    } else {
+        own = true;
+        kernel::call(nr::__NR_openat, [dir, path, u64::from(nr::O_RDONLY | nr::O_CLOEXEC), 0, 0, 0])
+    };
+    if kernel::failed(fd) {
+        return None;
+    }
+    let mut stat = [0u64; 18];
+    let mut head = [0u8; 64];
+    kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    let read = kernel::call(nr::__NR_pread64, [fd as u64, head.as_mut_ptr() as u64, 64, 0, 0, 0]);
+    if own {
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+    let mode = stat[3] as u32;
+    let is_elf = read >= 20 && head[..4] == *b"\x7fELF";
+    let ordinary = kernel::call(nr::__NR_geteuid, [0; 6]) != 0;
+    if is_elf && (head[4] != 2 || head[18] != 62) {
+        return Some("it executes a program that is not for x86-64");
+    }
+    let gains = mode & 0o4000 != 0 || mode & 0o2010 == 0o2010;
+    (ordinary && is_elf && gains).then_some("it executes a setuid program")
+}
+
+// --- exit ---
+
+/// exit and exit_group.
+pub fn exit(code: i32) -> Done {
+    let log = &mut process().log;
+    log.begin(Kind::Exit, 0, 0);
+    log.word(code as i64 as u64);
+    log.end();
+    end_lane();
+    kernel::exit_group(code)
+}
+
+/// Says that the lane's log is complete.
+pub fn end_lane() {
+    lane().state.store(lane_state::ENDED, Ordering::Release);
+    session().doorbell.fetch_add(1, Ordering::Release);
+    outputs::forget(0);
+}
+
+/// Replay of exec in a child of vfork: the new image needs memory of its own, so
+/// a copy of us goes on, and we end to let the parent go on.
+pub fn leave_parents_memory() {
+    if thread().index == 0 {
+        return;
+    }
+    let result = kernel::call(nr::__NR_clone, [PARENT, 0, 0, 0, 0, 0]);
+    if result > 0 {
+        kernel::exit_group(0);
+    }
+    if kernel::failed(result) {
+        report::stand(lane_protocol::report_kind::MISSING, result as i32, "a process could not be made");
+    }
+    process().pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    lane().pid.store(process().pid, Ordering::Release);
+    crate::birth::intercept();
+}
+

@@ -1,0 +1,591 @@
+//! Signals: the runtime owns every real handler. What the kernel delivers is
+//! queued; the program's handler runs at the boundary of a system call, on a
+//! frame that the runtime writes. Replay sees no real signal.
+//!
+//! The real mask follows the program's (without the signals that the runtime
+//! needs), so blocked signals stay in the kernel, where sigpending, signalfd,
+//! sigtimedwait and execve find them.
+
+use events::{BEFORE_CALL, FATAL, Kind};
+use linux_abi::general as nr;
+use lane_protocol::report_kind;
+
+use crate::block::{process, signal_stack, thread, SIGNAL_STACK_BYTES};
+use crate::entry::{self, Leave, Registers};
+use crate::frame::{self, RealFrame};
+use crate::{instructions, kernel, memory, report};
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Action {
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+/// `siginfo_t`.
+pub type Info = [u64; 16];
+
+const DEFAULT: u64 = 0;
+const IGNORE: u64 = 1;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+const SA_RESTART: u64 = 0x1000_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_SIGINFO: u64 = 4;
+const SA_NOCLDSTOP: u64 = 1;
+const SA_NOCLDWAIT: u64 = 2;
+
+const SIGILL: u32 = 4;
+const SIGTRAP: u32 = 5;
+const SIGBUS: u32 = 7;
+const SIGFPE: u32 = 8;
+const SIGKILL: u32 = 9;
+const SIGSEGV: u32 = 11;
+const SIGSTOP: u32 = 19;
+const SIGSYS: u32 = 31;
+
+/// Signals whose real handler is always ours: faults of the program, and the
+/// traps that bring its calls to us.
+const OURS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+/// Signals that are never blocked for real.
+const NEVER_BLOCKED: u64 = OURS;
+
+const fn bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Most signals that wait at once: the kernel holds the rest.
+const QUEUE: usize = 64;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Waiting {
+    signal: u32,
+    /// Came while a call had replaced the mask: the mask is no obstacle.
+    forced: bool,
+    info: Info,
+}
+
+/// A process's signal state.
+#[repr(C)]
+pub struct Signals {
+    actions: [Action; 65],
+    /// Actions that the program set or asked for; others are what execve left.
+    known: u64,
+    /// The program's mask.
+    pub mask: u64,
+    pub stack: frame::SignalStack,
+    queue: [Waiting; QUEUE],
+    count: usize,
+    /// A call with a mask of its own is being made.
+    masked_wait: bool,
+}
+
+/// Installs the real handlers that the runtime always needs.
+pub fn install() {
+    let own = [signal_stack(thread().index), 0, SIGNAL_STACK_BYTES as u64];
+    kernel::call(nr::__NR_sigaltstack, [own.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
+        install_real(signal, 0);
+    }
+}
+
+fn install_real(signal: u32, flags: u64) -> i64 {
+    let action = Action {
+        handler: on_signal as *const () as u64,
+        flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT)),
+        restorer: entry::rv_restorer as *const () as u64,
+        mask: !NEVER_BLOCKED,
+    };
+    set_real(signal, &action)
+}
+
+fn set_real(signal: u32, action: &Action) -> i64 {
+    kernel::call(
+        nr::__NR_rt_sigaction,
+        [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0],
+    )
+}
+
+/// Sets the real mask to what follows from the program's.
+pub fn set_real_mask(mask: u64) {
+    let real = mask & !NEVER_BLOCKED;
+    kernel::call(
+        nr::__NR_rt_sigprocmask,
+        [u64::from(nr::SIG_SETMASK), &raw const real as u64, 0, 8, 0, 0],
+    );
+}
+
+/// The mask to give to the kernel in place of the program's.
+pub fn real_mask(mask: u64) -> u64 {
+    mask & !NEVER_BLOCKED
+}
+
+/// A call that replaces the mask begins or ends.
+pub fn set_masked_wait(waiting: bool) {
+    process().signals.masked_wait = waiting;
+}
+
+// --- the kernel's deliveries ---
+
+/// The runtime's only real handler.
+unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealFrame) {
+    // SAFETY: the kernel passes both, on our signal stack.
+    let (info, context) = unsafe { (&mut *info, &mut *context) };
+    let signal = signal as u32;
+    let rip = context.rip;
+    let inside = crate::log::in_region(rip, 1);
+    let code = (info[1] & 0xffff_ffff) as i32;
+    if signal == SIGSYS && (code == 1 || code == 2) && !inside {
+        // A call of the program: it goes on at our entry as if it came from an island.
+        context.rcx = rip;
+        context.r11 = rip;
+        context.rip = entry::rv_entry_site as *const () as u64;
+        thread().trapped = 1;
+        return;
+    }
+    let synchronous = code > 0 && bit(signal) & OURS != 0;
+    if synchronous && inside {
+        if rip == entry::rv_probe_instruction as *const () as u64 {
+            context.rip = entry::rv_probe_landing as *const () as u64;
+            return;
+        }
+        report::print_number("retrovane: fault inside the runtime at ", rip);
+        report::print_number("retrovane: fault address ", info[2]);
+        report::fail("a fault inside the runtime");
+    }
+    if synchronous {
+        on_program_fault(signal, info, context);
+        return;
+    }
+    arrive(signal, info, context);
+}
+
+/// A fault in the program's own code.
+fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
+    if instructions::emulate(signal, context) {
+        return;
+    }
+    let thread = thread();
+    thread.fault_registers = context.registers();
+    thread.fault_signal = signal;
+    thread.fault_info = *info;
+    context.rip = entry::rv_entry_fault as *const () as u64;
+}
+
+/// An asynchronous signal: queued, and the call that may be about to begin held back.
+fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
+    let signals = &mut process().signals;
+    if process().replaying {
+        return;
+    }
+    let action = signals.actions[signal as usize & 63];
+    if action.handler == IGNORE {
+        return;
+    }
+    if action.handler == DEFAULT {
+        // One of ours, sent by somebody: what the default does is the kernel's.
+        die_of(signal);
+        return;
+    }
+    let queued = signals.queue[..signals.count].iter().any(|waiting| waiting.signal == signal);
+    if (signal < 32 && queued) || signals.count == QUEUE {
+        return;
+    }
+    signals.queue[signals.count] = Waiting { signal, forced: signals.masked_wait, info: *info };
+    signals.count += 1;
+    thread().pending = 1;
+    let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
+    if window.contains(&context.rip) {
+        context.rip = entry::rv_call_aborted as *const () as u64;
+    }
+}
+
+/// Lets the kernel's default action of a signal happen to us.
+fn die_of(signal: u32) {
+    set_real(signal, &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() });
+    let mask = bit(signal);
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_UNBLOCK), &raw const mask as u64, 0, 8, 0, 0]);
+    kernel::call(nr::__NR_tgkill, [process().pid as u64, process().pid as u64, u64::from(signal), 0, 0, 0]);
+}
+
+/// Goes on after a fault of the program: its handler runs, or it dies.
+pub unsafe extern "C" fn on_fault() -> ! {
+    let thread = thread();
+    let mut registers = thread.fault_registers;
+    let signal = thread.fault_signal;
+    let info = thread.fault_info;
+    let signals = &mut process().signals;
+    let action = signals.actions[signal as usize];
+    let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
+    let flags = if handled { 0 } else { FATAL };
+    if process().replaying {
+        replay_fault(&registers, signal, handled);
+    } else {
+        let log = &mut process().log;
+        log.begin(Kind::Fault, flags, signal as u16);
+        log.word(registers.rip);
+        log.raw(info.as_ptr() as u64, 128);
+        log.end();
+    }
+    if handled && deliver(&mut registers, signal, &info) {
+        // SAFETY: the registers are the program's, complete.
+        unsafe { entry::rv_resume(&registers) }
+    }
+    if process().replaying {
+        report::note_registers(&registers);
+        report::leave(report_kind::FAULTED, signal as i32, "");
+    }
+    // The default action once more, at the same instruction: core dump and all.
+    set_real(signal, &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() });
+    set_real_mask(signals.mask & !bit(signal));
+    if signal == SIGTRAP {
+        // int3 is over: it does not come again by itself.
+        die_of(signal);
+    }
+    // SAFETY: as above.
+    unsafe { entry::rv_resume(&registers) }
+}
+
+fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
+    let Some(word) = process().log.peek() else {
+        report::note_registers(registers);
+        report::leave(report_kind::LOG_ENDED, signal as i32, "");
+    };
+    let log = &mut process().log;
+    let expected = word as u8 == Kind::Fault as u8
+        && (word >> 16) as u16 as u32 == signal
+        && log.body(0) == registers.rip
+        && ((word >> 8) as u8 & FATAL == 0) == handled;
+    if !expected {
+        report::diverge(registers, word, u64::MAX, &[u64::from(signal), registers.rip]);
+    }
+    memory::copy(&raw mut thread().fault_info as u64, log.address_of(16), 128);
+    log.consume(word);
+    log.events += 1;
+}
+
+// --- giving signals to the program's handlers ---
+
+/// True if a queued signal can be delivered now.
+#[inline]
+pub fn has_deliverable() -> bool {
+    thread().pending != 0 && next_deliverable().is_some()
+}
+
+fn next_deliverable() -> Option<usize> {
+    let signals = &process().signals;
+    signals.queue[..signals.count]
+        .iter()
+        .position(|waiting| waiting.forced || signals.mask & bit(waiting.signal) == 0)
+}
+
+fn take(index: usize) -> Waiting {
+    let signals = &mut process().signals;
+    let waiting = signals.queue[index];
+    signals.queue.copy_within(index + 1..signals.count, index);
+    signals.count -= 1;
+    waiting
+}
+
+/// Recomputes whether something waits, after the queue or the mask changed.
+pub fn refresh_pending() {
+    thread().pending = 0;
+    if next_deliverable().is_some() {
+        thread().pending = 1;
+    }
+}
+
+/// Delivers what waits before the call that the registers are about to make:
+/// the handler runs first, then the program makes the call (again).
+pub fn deliver_before(registers: &mut Registers) -> bool {
+    let Some(index) = next_deliverable() else {
+        refresh_pending();
+        return false;
+    };
+    // One at a boundary: more follow at the handler's own first call.
+    point_at_call(registers);
+    deliver_logged(registers, index, BEFORE_CALL);
+    refresh_pending();
+    true
+}
+
+/// The registers as they are before the call's instruction.
+fn point_at_call(registers: &mut Registers) {
+    registers.rip = registers.rcx.wrapping_sub(2);
+}
+
+/// Delivers the signal that waits behind the call just made, of which the event
+/// said so.
+pub fn deliver_after(registers: &mut Registers) -> bool {
+    // Whether one follows was decided when the call was logged; one that came
+    // since then waits for the next boundary.
+    if !process().log.follows {
+        return false;
+    }
+    let Some(index) = next_deliverable() else {
+        return false;
+    };
+    registers.rip = registers.rcx;
+    registers.r11 = registers.flags;
+    deliver_logged(registers, index, 0);
+    refresh_pending();
+    true
+}
+
+fn deliver_logged(registers: &mut Registers, index: usize, flags: u8) {
+    // The queue is the handler's too: keep it out while an entry is taken.
+    set_real_mask(!0);
+    let waiting = take(index);
+    let log = &mut process().log;
+    log.begin(Kind::Signal, flags, waiting.signal as u16);
+    log.raw(waiting.info.as_ptr() as u64, 128);
+    log.end();
+    if !deliver(registers, waiting.signal, &waiting.info) {
+        die_of(SIGSEGV);
+    }
+}
+
+/// Replay: the event at hand is a signal before the call.
+pub fn replay_before(registers: &mut Registers, word: u64) {
+    point_at_call(registers);
+    replay_signal(registers, word);
+}
+
+/// Replay: the call's event said that a signal follows.
+pub fn replay_following(registers: &mut Registers) -> bool {
+    let Some(word) = process().log.peek() else {
+        report::note_registers(registers);
+        report::log_ended();
+    };
+    if word as u8 != Kind::Signal as u8 {
+        report::diverge(registers, word, u64::MAX, &[]);
+    }
+    registers.rip = registers.rcx;
+    registers.r11 = registers.flags;
+    replay_signal(registers, word);
+    true
+}
+
+fn replay_signal(registers: &mut Registers, word: u64) {
+    let signal = (word >> 16) as u16 as u32;
+    let mut info: Info = [0; 16];
+    let log = &mut process().log;
+    memory::copy(info.as_mut_ptr() as u64, log.address_of(8), 128);
+    log.consume(word);
+    log.events += 1;
+    if signal == 0 || signal > 64 {
+        report::fail("a signal of an impossible number");
+    }
+    if !deliver(registers, signal, &info) {
+        report::leave(report_kind::FAULTED, SIGSEGV as i32, "");
+    }
+}
+
+/// Builds the frame and points the registers at the handler; false if the stack
+/// cannot hold it.
+fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
+    let signals = &mut process().signals;
+    let action = signals.actions[signal as usize];
+    let on_stack = action.flags & SA_ONSTACK != 0;
+    if !frame::build(registers, signal, info, action.handler, action.restorer, on_stack, signals.mask, &mut signals.stack) {
+        return false;
+    }
+    if action.flags & SA_RESETHAND != 0 {
+        signals.actions[signal as usize].handler = DEFAULT;
+        if !process().replaying && bit(signal) & OURS == 0 {
+            set_real(signal, &Action::default());
+        }
+    }
+    signals.mask |= action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        signals.mask |= bit(signal);
+    }
+    signals.mask &= !(bit(SIGKILL) | bit(SIGSTOP));
+    if !process().replaying {
+        set_real_mask(signals.mask);
+    }
+    true
+}
+
+// --- calls ---
+
+/// rt_sigreturn: back to where the frame says.
+pub fn sigreturn(registers: &mut Registers) -> Leave {
+    let signals = &mut process().signals;
+    match frame::restore(registers, &mut signals.stack) {
+        Some(mask) => signals.mask = mask & !(bit(SIGKILL) | bit(SIGSTOP)),
+        None => {
+            if process().replaying {
+                report::note_registers(registers);
+                report::leave(report_kind::FAULTED, SIGSEGV as i32, "");
+            }
+            die_of(SIGSEGV);
+        }
+    }
+    registers.rip = crate::sites::translate(registers.rip);
+    if !process().replaying {
+        set_real_mask(signals.mask);
+        refresh_pending();
+    }
+    Leave::Exactly
+}
+
+/// rt_sigaction, in both modes; returns the call's result.
+pub fn sigaction(args: &[u64; 6]) -> i64 {
+    let [signal, new, old, size, ..] = *args;
+    let signal = signal as u32;
+    if size != 8 || signal == 0 || signal > 64 || (new != 0 && matches!(signal, SIGKILL | SIGSTOP)) {
+        return -i64::from(linux_abi::errno::EINVAL);
+    }
+    let signals = &mut process().signals;
+    if signals.known & bit(signal) == 0 {
+        signals.learn(signal);
+    }
+    let previous = signals.actions[signal as usize];
+    if new != 0 {
+        let Some([handler, flags, restorer, mask]) = memory::read::<[u64; 4]>(new) else {
+            return -i64::from(linux_abi::errno::EFAULT);
+        };
+        let action = Action { handler, flags, restorer, mask: mask & !(bit(SIGKILL) | bit(SIGSTOP)) };
+        signals.actions[signal as usize] = action;
+        if !process().replaying {
+            signals.apply(signal, &action);
+        }
+    }
+    if old != 0 && !memory::write(old, &previous) {
+        return -i64::from(linux_abi::errno::EFAULT);
+    }
+    0
+}
+
+impl Signals {
+    /// What execve left: ignored or default.
+    fn learn(&mut self, signal: u32) {
+        self.known |= bit(signal);
+        if process().replaying || bit(signal) & OURS != 0 {
+            return;
+        }
+        let mut action = Action::default();
+        kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), 0, &raw mut action as u64, 8, 0, 0]);
+        self.actions[signal as usize] = action;
+    }
+
+    /// Makes the kernel deliver to us, or act by itself, as the program wants.
+    fn apply(&mut self, signal: u32, action: &Action) {
+        if bit(signal) & OURS != 0 {
+            return;
+        }
+        if action.handler > IGNORE {
+            install_real(signal, action.flags);
+        } else {
+            let real = Action {
+                flags: (action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_RESTORER,
+                restorer: entry::rv_restorer as *const () as u64,
+                ..*action
+            };
+            set_real(signal, &real);
+            if self.count == 0 {
+                return;
+            }
+            // What waits for a handler that is no more is gone.
+            set_real_mask(!0);
+            let count = self.count;
+            let mut kept = 0;
+            for index in 0..count {
+                if self.queue[index].signal != signal {
+                    self.queue[kept] = self.queue[index];
+                    kept += 1;
+                }
+            }
+            self.count = kept;
+            set_real_mask(self.mask);
+            refresh_pending();
+        }
+    }
+
+    /// Gives all handlers, mask and stack back to the kernel, as the program set them.
+    pub fn give_back(&mut self) {
+        for signal in 1..=64u32 {
+            if self.known & bit(signal) != 0 || bit(signal) & OURS != 0 {
+                set_real(signal, &self.actions[signal as usize]);
+            }
+        }
+        let stack = [self.stack.address, u64::from(self.stack.flags), self.stack.bytes];
+        let off = [0u64, 2, 0];
+        let real = if self.stack.bytes == 0 { &off } else { &stack };
+        kernel::call(nr::__NR_sigaltstack, [real.as_ptr() as u64, 0, 0, 0, 0, 0]);
+        kernel::call(
+            nr::__NR_rt_sigprocmask,
+            [u64::from(nr::SIG_SETMASK), &raw const self.mask as u64, 0, 8, 0, 0],
+        );
+    }
+
+    /// A new process: what waited was its parent's.
+    pub fn forget_waiting(&mut self) {
+        self.count = 0;
+    }
+
+    /// A new image: handlers are gone, the mask stays.
+    pub fn reset_for_image(&mut self) {
+        self.known = 0;
+        self.count = 0;
+        self.stack = frame::SignalStack::default();
+        for action in &mut self.actions {
+            *action = Action::default();
+        }
+    }
+}
+
+/// rt_sigprocmask, in both modes.
+pub fn sigprocmask(args: &[u64; 6]) -> i64 {
+    let [how, new, old, size, ..] = *args;
+    if size != 8 {
+        return -i64::from(linux_abi::errno::EINVAL);
+    }
+    let signals = &mut process().signals;
+    let previous = signals.mask;
+    if new != 0 {
+        let Some(set) = memory::read::<u64>(new) else {
+            return -i64::from(linux_abi::errno::EFAULT);
+        };
+        let mask = match how as u32 {
+            nr::SIG_BLOCK => previous | set,
+            nr::SIG_UNBLOCK => previous & !set,
+            nr::SIG_SETMASK => set,
+            _ => return -i64::from(linux_abi::errno::EINVAL),
+        } & !(bit(SIGKILL) | bit(SIGSTOP));
+        signals.mask = mask;
+        if !process().replaying && mask != previous {
+            set_real_mask(mask);
+            refresh_pending();
+        }
+    }
+    if old != 0 && !memory::write(old, &previous) {
+        return -i64::from(linux_abi::errno::EFAULT);
+    }
+    0
+}
+
+/// sigaltstack, in both modes.
+pub fn sigaltstack(args: &[u64; 6], user_stack: u64) -> i64 {
+    let [new, old, ..] = *args;
+    let stack = &mut process().signals.stack;
+    let previous = stack.as_seen_from(user_stack);
+    if new != 0 {
+        let Some([address, flags, bytes]) = memory::read::<[u64; 3]>(new) else {
+            return -i64::from(linux_abi::errno::EFAULT);
+        };
+        if let Err(error) = stack.set(address, flags as u32, bytes, user_stack) {
+            return -i64::from(error);
+        }
+    }
+    if old != 0 && !memory::write(old, &previous) {
+        return -i64::from(linux_abi::errno::EFAULT);
+    }
+    0
+}

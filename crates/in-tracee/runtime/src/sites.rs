@@ -1,0 +1,488 @@
+//! Rewriting of sites: where the program's code calls the kernel, or reads time
+//! or randomness from the processor.
+//!
+//! How a site can be rewritten was found outside, by disassembly of its file
+//! (the recipes in the session's memory); here a recipe is only applied, when a
+//! site traps for the second time. Memory for islands is logged, so that replay
+//! keeps it free; whether a site is rewritten changes no event.
+
+use core::sync::atomic::Ordering;
+
+use events::Kind;
+use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
+use linux_abi::general as nr;
+
+use crate::block::{process, session, space};
+use crate::entry::rv_entry_site;
+use crate::{kernel, memory};
+
+const TABLE: usize = 1024;
+const MAPS: usize = 512;
+const ISLANDS: usize = 32;
+const ISLAND_BYTES: u64 = 0x4000;
+/// A relative jump reaches this far, less the length of code around it.
+const REACH_BYTES: u64 = 0x7fff_0000;
+/// Traps at a site before it is rewritten.
+const HITS_BEFORE_REWRITING: u32 = 2;
+/// Longest island of one site, in bytes.
+const ISLAND_CODE_MAX: u64 = 96;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Free = 0,
+    Trapping = 1,
+    Rewritten = 2,
+    /// Rewriting it would not be safe.
+    Hopeless = 3,
+    /// The instruction was replaced by ud2 (time and randomness).
+    Stopped = 4,
+}
+
+/// A site that trapped or was replaced.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Site {
+    pub address: u64,
+    /// Where the island goes on behind the call; 0: behind the site itself.
+    resume: u64,
+    hits: u32,
+    state: State,
+    pub kind: u8,
+    pub bytes: u8,
+    /// Bytes ahead of the site that the jump replaced.
+    before: u8,
+    /// Length of what the patch replaced.
+    patched: u8,
+    /// What the patch replaced: from `address - before` on.
+    original: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Island {
+    start: u64,
+    used: u64,
+}
+
+/// State of an address space's sites.
+#[repr(C)]
+pub struct Sites {
+    table: [Site; TABLE],
+    maps: [CodeMap; MAPS],
+    map_count: usize,
+    islands: [Island; ISLANDS],
+    island_count: usize,
+}
+
+fn sites() -> &'static mut Sites {
+    &mut space().sites
+}
+
+fn slot_of(address: u64) -> Option<usize> {
+    let table = &sites().table;
+    let start = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
+    (0..TABLE / 2)
+        .map(|step| (start + step) % TABLE)
+        .find(|&slot| table[slot].state == State::Free || table[slot].address == address)
+}
+
+/// The site at this address, if it is known.
+pub fn find(address: u64) -> Option<&'static mut Site> {
+    let site = &mut sites().table[slot_of(address)?];
+    (site.state != State::Free).then_some(site)
+}
+
+impl Site {
+    /// The bytes of the replaced instruction.
+    pub fn instruction(&self) -> &[u8] {
+        &self.original[..self.bytes as usize]
+    }
+
+    /// True if a ud2 stands in its place.
+    pub fn is_stopped(&self) -> bool {
+        self.state == State::Stopped
+    }
+}
+
+/// A system call came through a trap from this site.
+#[cold]
+pub fn on_trap(address: u64) {
+    let Some(slot) = slot_of(address) else {
+        return;
+    };
+    let site = &mut sites().table[slot];
+    if site.state == State::Free {
+        *site = Site {
+            address,
+            resume: 0,
+            hits: 0,
+            state: State::Trapping,
+            kind: site_kind::SYSCALL,
+            bytes: 2,
+            before: 0,
+            patched: 0,
+            original: [0; 16],
+        };
+    }
+    site.hits += 1;
+    let due = site.hits >= HITS_BEFORE_REWRITING && (site.hits < 8 || site.hits % 16 == 0);
+    if site.state == State::Trapping && due && session().rewriting_off == 0 {
+        rewrite(site);
+    }
+}
+
+/// The address to go on at for an instruction pointer that a frame names: inside
+/// of a patch, that is the island.
+pub fn translate(rip: u64) -> u64 {
+    match find(rip.wrapping_sub(2)) {
+        Some(site) if site.state == State::Rewritten && site.resume != 0 => site.resume,
+        _ => rip,
+    }
+}
+
+fn map_of(address: u64) -> Option<CodeMap> {
+    let sites = sites();
+    sites.maps[..sites.map_count]
+        .iter()
+        .find(|map| (map.start..map.end).contains(&address))
+        .copied()
+}
+
+/// The recipes of a file; `None` while they are not known.
+fn recipes_of(file: u32) -> Option<&'static [Recipe]> {
+    let kept = session().files.get(file as usize)?;
+    if kept.recipes_ready.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let first = kept.recipe_first.load(Ordering::Relaxed) as usize;
+    let count = kept.recipe_count.load(Ordering::Relaxed) as usize;
+    let most = lane_protocol::RECIPES_BYTES as usize / size_of::<Recipe>();
+    if first.checked_add(count)? > most {
+        return None;
+    }
+    // SAFETY: inside the mapped area of recipes, written before `recipes_ready`.
+    Some(unsafe { core::slice::from_raw_parts((RECIPES_START as *const Recipe).add(first), count) })
+}
+
+fn rewrite(site: &mut Site) {
+    let Some(map) = map_of(site.address) else {
+        // Generated code, or code of a file that could not be kept.
+        site.state = State::Hopeless;
+        return;
+    };
+    let Some(recipes) = recipes_of(map.file) else {
+        return;
+    };
+    let offset = (site.address - map.start + map.file_offset) as u32;
+    let recipe = match recipes.binary_search_by(|recipe| recipe.site_offset.cmp(&offset)) {
+        Ok(index) if recipes[index].kind == site_kind::SYSCALL => recipes[index],
+        _ => {
+            site.state = State::Hopeless;
+            return;
+        }
+    };
+    let covered = recipe.before + recipe.site_bytes + recipe.after;
+    if recipe.before + recipe.after == 0 || covered > 16 {
+        site.state = State::Hopeless;
+        return;
+    }
+    // The file may have been changed in memory (relocations, another patcher).
+    let start = site.address - u64::from(recipe.before);
+    let mut now = [0u8; 64];
+    let expected_before = &recipe.code[..recipe.before as usize];
+    let readable = memory::copy(now.as_mut_ptr() as u64, start, u64::from(covered));
+    let tail = (recipe.before + recipe.site_bytes) as usize;
+    if !readable
+        || now[..recipe.before as usize] != *expected_before
+        || now[tail..covered as usize] != recipe.code[recipe.before as usize..][..recipe.after as usize]
+    {
+        site.state = State::Hopeless;
+        return;
+    }
+    let Some(island) = island_near(site.address) else {
+        return;
+    };
+    let resume = write_island(island, site.address, &recipe);
+    let patch_bytes = if recipe.before >= 5 { recipe.before } else { covered };
+    site.before = recipe.before;
+    site.patched = patch_bytes;
+    site.original.copy_from_slice(&now[..16]);
+    let mut patch = [0xcc_u8; 16];
+    patch[0] = 0xe9;
+    let displacement = island.wrapping_sub(start + 5) as u32;
+    patch[1..5].copy_from_slice(&displacement.to_le_bytes());
+    if write_code(start, &patch[..patch_bytes as usize]) {
+        site.resume = if recipe.after > 0 { resume } else { 0 };
+        site.state = State::Rewritten;
+    } else {
+        site.state = State::Hopeless;
+    }
+}
+
+/// Writes into code that is mapped read-execute.
+pub fn write_code(address: u64, bytes: &[u8]) -> bool {
+    let first = address & !4095;
+    let end = (address + bytes.len() as u64 + 4095) & !4095;
+    let read_write = nr::PROT_READ | nr::PROT_WRITE;
+    if kernel::failed(kernel::mprotect(first, end - first, read_write)) {
+        return false;
+    }
+    let written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
+    kernel::mprotect(first, end - first, nr::PROT_READ | nr::PROT_EXEC);
+    written
+}
+
+/// Writes the island of a site; returns the address behind the runtime's call.
+fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
+    let mut code = [0u8; ISLAND_CODE_MAX as usize];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        code[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+        at
+    };
+    let before = recipe.before as usize;
+    let after = recipe.after as usize;
+    put(&recipe.code[..before]);
+    // mov rcx, imm64: what the kernel would leave there.
+    let behind = site + u64::from(recipe.site_bytes);
+    put(&[0x48, 0xb9]);
+    put(&behind.to_le_bytes());
+    // mov r11, imm64: where to go on.
+    put(&[0x49, 0xbb]);
+    let resume_at = put(&[]);
+    put(&[0; 8]);
+    // jmp [rip + 0]: the entry's address follows.
+    put(&[0xff, 0x25, 0, 0, 0, 0]);
+    let after_at = put(&(rv_entry_site as *const () as u64).to_le_bytes());
+    put(&recipe.code[before..before + after]);
+    let jump_at = put(&[0xe9]) - 1;
+    let back = behind + after as u64;
+    let end = put(&(back.wrapping_sub(island + jump_at as u64 + 5) as u32).to_le_bytes());
+    let resume = if after > 0 { island + after_at as u64 } else { behind };
+    code[resume_at..resume_at + 8].copy_from_slice(&resume.to_le_bytes());
+    // Displacements relative to the instruction pointer moved with the code.
+    if recipe.fixup_before != 0xff {
+        let moved = (site - before as u64).wrapping_sub(island);
+        fix(&mut code, recipe.fixup_before as usize, moved);
+    }
+    if recipe.fixup_after != 0xff {
+        let place = recipe.fixup_after as usize - before + after_at;
+        let moved = behind.wrapping_sub(island + after_at as u64);
+        fix(&mut code, place, moved);
+    }
+    memory::copy(island, code.as_ptr() as u64, end as u64);
+    resume
+}
+
+fn fix(code: &mut [u8], place: usize, moved: u64) {
+    if let Some(field) = code.get_mut(place..place + 4) {
+        let mut displacement = [0; 4];
+        displacement.copy_from_slice(field);
+        let fixed = u32::from_le_bytes(displacement).wrapping_add(moved as u32);
+        field.copy_from_slice(&fixed.to_le_bytes());
+    }
+}
+
+/// Space for one island within reach of the site.
+fn island_near(site: u64) -> Option<u64> {
+    let state = sites();
+    let count = state.island_count;
+    for island in &mut state.islands[..count] {
+        if island.start.abs_diff(site) < REACH_BYTES && island.used + ISLAND_CODE_MAX <= ISLAND_BYTES {
+            island.used += ISLAND_CODE_MAX;
+            return Some(island.start + island.used - ISLAND_CODE_MAX);
+        }
+    }
+    if process().replaying || state.island_count == ISLANDS {
+        return None;
+    }
+    let map = map_of(site)?;
+    let start = map_island(map.start)?;
+    let log = &mut process().log;
+    log.begin(Kind::Island, 0, 0);
+    log.word(start);
+    log.word(ISLAND_BYTES);
+    log.end();
+    add_island(start);
+    island_near(site)
+}
+
+/// Maps memory near the code, below it where there is room.
+fn map_island(code_start: u64) -> Option<u64> {
+    for step in 1..512u64 {
+        let distance = step * 0x10_0000;
+        let below = code_start.wrapping_sub(distance) & !0xfff;
+        if below < code_start && below > 0x10_0000 && map_island_at(below) {
+            return Some(below);
+        }
+        let above = code_start.wrapping_add(distance) & !0xfff;
+        if above < 0x7fff_f000_0000 && map_island_at(above) {
+            return Some(above);
+        }
+    }
+    None
+}
+
+fn map_island_at(address: u64) -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let result = kernel::mmap(address, ISLAND_BYTES, protection, flags, -1, 0);
+    if !kernel::failed(result) && result as u64 != address {
+        kernel::munmap(result as u64, ISLAND_BYTES);
+        return false;
+    }
+    result as u64 == address
+}
+
+fn add_island(start: u64) {
+    let state = sites();
+    if state.island_count < ISLANDS {
+        state.islands[state.island_count] = Island { start, used: 0 };
+        state.island_count += 1;
+    }
+}
+
+/// True for the start of an island's memory.
+pub fn is_island(start: u64) -> bool {
+    let state = sites();
+    state.islands[..state.island_count].iter().any(|island| island.start == start)
+}
+
+/// Replay: the recorded process mapped an island here.
+pub fn replay_island(word: u64) {
+    let log = &mut process().log;
+    let start = log.body(0);
+    if log.body(1) != ISLAND_BYTES || !map_island_at(start) {
+        crate::report::fail("the memory of a recorded island is not free");
+    }
+    log.consume(word);
+    log.events += 1;
+    add_island(start);
+}
+
+/// The program mapped a kept file executable. Its time and randomness sites are
+/// stopped at once: they do not trap by themselves.
+pub fn code_mapped(map: CodeMap) {
+    let state = sites();
+    if state.map_count == MAPS {
+        crate::clocks::trap_time();
+        return;
+    }
+    state.maps[state.map_count] = map;
+    state.map_count += 1;
+    let Some(recipes) = wait_for_recipes(map.file) else {
+        crate::clocks::trap_time();
+        return;
+    };
+    let first = map.file_offset as u32;
+    let end = map.file_offset + (map.end - map.start);
+    for recipe in recipes {
+        let inside = u64::from(recipe.site_offset) >= u64::from(first) && u64::from(recipe.site_offset) < end;
+        let stops = matches!(
+            recipe.kind,
+            site_kind::RDTSC | site_kind::RDTSCP | site_kind::RDRAND | site_kind::RDSEED
+        );
+        if inside && stops {
+            stop_site(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
+        }
+    }
+}
+
+/// Waits for the analysis of a file: the first time ever it takes some
+/// milliseconds, afterwards it is known.
+fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
+    let kept = session().files.get(file as usize)?;
+    for _ in 0..200 {
+        match kept.recipes_ready.load(Ordering::Acquire) {
+            0 => kernel::futex_wait(&kept.recipes_ready, 0, 10),
+            1 => return recipes_of(file),
+            // Analysed, but something in it may read time unseen.
+            _ => return None,
+        };
+    }
+    None
+}
+
+fn stop_site(address: u64, recipe: &Recipe) {
+    let Some(slot) = slot_of(address) else {
+        crate::clocks::trap_time();
+        return;
+    };
+    let mut original = [0; 16];
+    let bytes = recipe.site_bytes.clamp(2, 16);
+    if !memory::copy(original.as_mut_ptr() as u64, address, u64::from(bytes)) {
+        return;
+    }
+    if write_code(address, &[0x0f, 0x0b]) {
+        sites().table[slot] = Site {
+            address,
+            resume: 0,
+            hits: 0,
+            state: State::Stopped,
+            kind: recipe.kind,
+            bytes,
+            before: 0,
+            patched: 0,
+            original,
+        };
+    }
+}
+
+/// Memory of the program went away or was replaced: so did what we know of it.
+pub fn unmapped(start: u64, bytes: u64) {
+    let end = start.saturating_add(bytes);
+    let state = sites();
+    let mut touched = false;
+    let mut index = 0;
+    while index < state.map_count {
+        let map = state.maps[index];
+        if map.start < end && start < map.end {
+            touched = true;
+            state.map_count -= 1;
+            state.maps[index] = state.maps[state.map_count];
+        } else {
+            index += 1;
+        }
+    }
+    if touched {
+        for site in &mut state.table {
+            if (start..end).contains(&site.address) && site.state != State::Free {
+                // The slot stays, so that others behind it are still found.
+                site.state = State::Trapping;
+                site.resume = 0;
+                site.hits = 0;
+            }
+        }
+    }
+}
+
+/// A new image: nothing is known of it.
+pub fn reset() {
+    let state = sites();
+    state.map_count = 0;
+    state.island_count = 0;
+    for site in &mut state.table {
+        site.state = State::Free;
+    }
+}
+
+/// Puts the original code back everywhere.
+pub fn restore_all() {
+    for site in &mut sites().table {
+        match site.state {
+            State::Rewritten => {
+                let start = site.address - u64::from(site.before);
+                write_code(start, &site.original[..site.patched as usize]);
+            }
+            State::Stopped => {
+                write_code(site.address, &site.original[..site.bytes as usize]);
+            }
+            State::Free | State::Trapping | State::Hopeless => continue,
+        }
+        site.state = State::Hopeless;
+        site.resume = 0;
+    }
+}
+

@@ -1,0 +1,400 @@
+//! Calls with code of their own, in both modes.
+//!
+//! Each function performs its call and logs it when recording, or consumes its
+//! event when replaying: one place for both.
+
+use events::Tag;
+use linux_abi::{errno, general as nr};
+use syscall_model::{Arg, Special};
+
+use crate::block::process;
+use crate::dispatch::{Done, begin_call, feed, feed_with, log_call};
+use crate::effects::{self, Before};
+use crate::entry::Registers;
+use crate::kernel::{self, ABORTED};
+use crate::{clocks, memory, memory_calls, outputs, processes, report, signals};
+
+/// Performs or replays a call.
+pub fn perform(special: Special, number: u64, registers: &mut Registers, model: &'static [Arg]) -> Done {
+    let args = registers.args();
+    match special {
+        Special::Mmap => memory_calls::mmap(registers, &args),
+        Special::Munmap => memory_calls::munmap(registers, &args),
+        Special::Mprotect => memory_calls::mprotect(registers, number, &args, model),
+        Special::PkeyMprotect => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        Special::Mremap => memory_calls::mremap(registers, &args),
+        Special::Brk => memory_calls::brk(registers, &args),
+        Special::Madvise => memory_calls::madvise(registers, &args, model),
+        Special::Fork => processes::fork(registers, number, [u64::from(linux_abi::general::SIGCHLD), 0, 0, 0, 0, 0]),
+        Special::Vfork => {
+            let flags = nr::CLONE_VM | nr::CLONE_VFORK | nr::SIGCHLD;
+            processes::fork(registers, number, [u64::from(flags), 0, 0, 0, 0, 0])
+        }
+        Special::Clone => processes::fork(registers, number, args),
+        Special::Execve | Special::Execveat => processes::exec(registers, number, &args),
+        Special::Exit | Special::ExitGroup => processes::exit(args[0] as i32),
+        Special::RtSigaction => own(registers, number, &args, 4, signals::sigaction(&args), &[(args[2], 32)]),
+        Special::RtSigprocmask => own(registers, number, &args, 4, signals::sigprocmask(&args), &[(args[2], 8)]),
+        Special::Sigaltstack => {
+            let result = signals::sigaltstack(&args, registers.rsp);
+            own(registers, number, &args, 2, result, &[(args[1], 24)])
+        }
+        Special::RtSigreturn => sigreturn(registers),
+        Special::MaskedWait => masked_wait(registers, number, &args, model),
+        Special::ArchPrctl => arch_prctl(registers, number, &args),
+        Special::Prctl => prctl(registers, number, &args),
+        Special::ClockGettime => time(registers, number, &args, args[0], &[(args[1], 0, 16)]),
+        Special::Gettimeofday => time(registers, number, &args, 0, &[(args[0], 0, 16), (args[1], 2, 8)]),
+        Special::Time => time_call(registers, number, &args),
+        Special::Getcpu => time(registers, number, &args, 0, &[(args[0], 0, 4), (args[1], 1, 4)]),
+        Special::Output => output(registers, number, &args, model),
+        Special::KernelCopy => kernel_copy(registers, number, &args, model),
+        Special::Close => close(registers, number, &args, model),
+        Special::CloseRange => close_range(registers, number, &args, model),
+        Special::DupTo => dup_to(registers, number, &args, model),
+        Special::Clone3
+        | Special::Rseq
+        | Special::Seccomp
+        | Special::Userfaultfd
+        | Special::RemapFilePages
+        | Special::Shmat => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        Special::Ptrace => refuse(registers, number, &args, model.len(), errno::EPERM),
+        Special::ProcessVm => process_vm(registers, number, &args, model),
+        Special::SetTidAddress
+        | Special::SetRobustList
+        | Special::Receive
+        | Special::Shmdt
+        | Special::RtSigpending
+        | Special::RtSigtimedwait
+        | Special::GetRobustList
+        | Special::FutexPi
+        | Special::PidfdGetfd => plain(registers, number, &args, model),
+    }
+}
+
+/// Replay: injects the result of the event at hand.
+pub fn replayed(registers: &Registers) -> Done {
+    match process().log.peek() {
+        Some(word) => Done::Result(feed(word, registers)),
+        None => report::log_ended(),
+    }
+}
+
+/// A call that is performed and logged by its row alone.
+pub fn plain(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    plain_as(registers, number, args, args, model)
+}
+
+/// The same, with other arguments for the kernel than the program gave.
+pub fn plain_as(registers: &Registers, number: u64, args: &[u64; 6], real: &[u64; 6], model: &'static [Arg]) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    let before = effects::before(model, args);
+    let result = kernel::call_for_program(number, real);
+    if result == ABORTED {
+        return Done::Aborted;
+    }
+    log_call(number, args, model, effects::work_of(model), result, &before, 0);
+    Done::Result(result)
+}
+
+/// A call that the runtime answers by itself, the same in both modes.
+fn own(registers: &Registers, number: u64, args: &[u64; 6], count: usize, result: i64, written: &[(u64, u64)]) -> Done {
+    if process().replaying {
+        let Done::Result(recorded) = replayed(registers) else {
+            return Done::Result(result);
+        };
+        return Done::Result(recorded);
+    }
+    begin_call(number, args, count, result, 0);
+    let log = &mut process().log;
+    for &(address, bytes) in written {
+        if address != 0 && result == 0 {
+            log.blob(address, bytes, Tag::Memory, address);
+        }
+    }
+    log.end();
+    Done::Result(result)
+}
+
+/// Answers with an error, without asking the kernel.
+pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize, error: u32) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    begin_call(number, args, count, -i64::from(error), events::REFUSED);
+    process().log.end();
+    Done::Result(-i64::from(error))
+}
+
+fn sigreturn(registers: &mut Registers) -> Done {
+    if process().replaying {
+        let _ = replayed(registers);
+    } else {
+        begin_call(u64::from(nr::__NR_rt_sigreturn), &[0; 6], 0, 0, 0);
+        process().log.end();
+    }
+    // What was queued when this was logged is delivered at the next call.
+    Done::Elsewhere(signals::sigreturn(registers))
+}
+
+/// Calls that replace the signal mask while they wait: the kernel gets the mask
+/// without the signals that the runtime needs.
+fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    let mut real = *args;
+    let mut mask = 0u64;
+    let mut pair = [0u64; 2];
+    let place = match number as u32 {
+        nr::__NR_rt_sigsuspend => 0,
+        nr::__NR_ppoll => 3,
+        nr::__NR_epoll_pwait | nr::__NR_epoll_pwait2 => 4,
+        _ => 5,
+    };
+    if args[place] != 0 {
+        if place == 5 {
+            // pselect6 and io_pgetevents: a pointer to the set, and its size.
+            pair = memory::read::<[u64; 2]>(args[5]).unwrap_or_default();
+            if pair[0] != 0
+                && let Some(set) = memory::read::<u64>(pair[0])
+            {
+                mask = signals::real_mask(set);
+                pair[0] = &raw const mask as u64;
+                real[5] = pair.as_ptr() as u64;
+            }
+        } else if let Some(set) = memory::read::<u64>(args[place]) {
+            mask = signals::real_mask(set);
+            real[place] = &raw const mask as u64;
+        }
+    }
+    signals::set_masked_wait(true);
+    let done = plain_as(registers, number, args, &real, model);
+    signals::set_masked_wait(false);
+    core::hint::black_box((&mask, &pair));
+    done
+}
+
+fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+    const ARCH_SET_GS: u64 = 0x1001;
+    const ARCH_SET_FS: u64 = 0x1002;
+    const ARCH_GET_FS: u64 = 0x1003;
+    const ARCH_GET_GS: u64 = 0x1004;
+    match args[0] {
+        // gs is the runtime's.
+        ARCH_SET_GS => refuse(registers, number, args, 2, errno::EPERM),
+        ARCH_SET_FS => {
+            let result = kernel::call(number as u32, *args);
+            own(registers, number, args, 2, result, &[])
+        }
+        ARCH_GET_FS => {
+            let result = kernel::call(number as u32, *args);
+            own(registers, number, args, 2, result, &[(args[1], 8)])
+        }
+        ARCH_GET_GS => {
+            let written = memory::write(args[1], &0u64);
+            let result = if written { 0 } else { -i64::from(errno::EFAULT) };
+            own(registers, number, args, 2, result, &[(args[1], 8)])
+        }
+        // cpuid faulting, AMX permission, shadow stacks: as on a machine without.
+        _ => refuse(registers, number, args, 2, errno::EINVAL),
+    }
+}
+
+fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+    const PR_GET_DUMPABLE: u64 = 3;
+    const PR_SET_DUMPABLE: u64 = 4;
+    const PR_GET_SECCOMP: u64 = 21;
+    const PR_SET_SECCOMP: u64 = 22;
+    const PR_SET_TSC: u64 = 26;
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    let process_block = process();
+    match args[0] & 0xffff_ffff {
+        // Recording later images needs ptrace: the program's wish is only noted.
+        PR_SET_DUMPABLE if args[1] <= 1 => {
+            process_block.dumpable = args[1] as u32 + 1;
+            own(registers, number, args, 5, 0, &[])
+        }
+        PR_GET_DUMPABLE if process_block.dumpable != 0 => {
+            own(registers, number, args, 5, i64::from(process_block.dumpable) - 1, &[])
+        }
+        PR_SET_SECCOMP | PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH => {
+            refuse(registers, number, args, 5, errno::EINVAL)
+        }
+        PR_GET_SECCOMP => own(registers, number, args, 5, 0, &[]),
+        option => match syscall_model::PRCTL.find(option) {
+            Some(variant) => match variant.act {
+                syscall_model::Act::Refuse(_) => refuse(registers, number, args, variant.args.len(), errno::EINVAL),
+                _ => plain(registers, number, args, variant.args),
+            },
+            None => refuse(registers, number, args, 5, errno::EINVAL),
+        },
+    }
+}
+
+/// A time call: `parts` says which words of the answer go where and how many bytes.
+#[inline]
+fn time(registers: &Registers, number: u64, args: &[u64; 6], first: u64, parts: &[(u64, usize, u64)]) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    let mut answer = [0u64; 4];
+    let mut result = clocks::ask(number, first, &mut answer);
+    for &(address, index, bytes) in parts {
+        let source = &raw const answer[index] as u64;
+        if result == 0 && address != 0 && !memory::copy(address, source, bytes) {
+            result = -i64::from(errno::EFAULT);
+        }
+    }
+    begin_call(number, args, 2, result, 0);
+    let log = &mut process().log;
+    for &(address, index, bytes) in parts {
+        if result == 0 && address != 0 {
+            log.blob(address, bytes, Tag::Memory, &raw const answer[index] as u64);
+        }
+    }
+    log.end();
+    Done::Result(result)
+}
+
+fn time_call(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    let mut answer = [0u64; 4];
+    let mut result = clocks::ask(number, 0, &mut answer);
+    if args[0] != 0 && !memory::write(args[0], &result) {
+        result = -i64::from(errno::EFAULT);
+    }
+    begin_call(number, args, 1, result, 0);
+    if args[0] != 0 && result >= 0 {
+        process().log.blob(args[0], 8, Tag::Memory, args[0]);
+    }
+    process().log.end();
+    Done::Result(result)
+}
+
+/// write and its kin: what reaches the recorded standard output is shown again
+/// by replay, in order.
+#[inline]
+fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if process().replaying {
+        return replay_output(registers, number, args);
+    }
+    let class = outputs::class_of(args[0]);
+    let result = kernel::call_for_program(number, args);
+    if result == ABORTED {
+        return Done::Aborted;
+    }
+    begin_call(number, args, model.len(), result, 0);
+    effects::log_sent(model, args, result);
+    let work = effects::WORK[number as usize];
+    if work & effects::WRITES != 0 {
+        effects::log_written(model, args, result, &Before::default());
+    }
+    if class != 0 && result > 0 {
+        let note = [u64::from(class), outputs::take_order()];
+        process().log.blob(0, 16, Tag::Output, note.as_ptr() as u64);
+    }
+    process().log.end();
+    Done::Result(result)
+}
+
+fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    let mut shown = None;
+    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+        if tag == Tag::Output && bytes == 16 {
+            shown = memory::read::<[u64; 2]>(source);
+        }
+    });
+    if let Some([class, order]) = shown {
+        let vectored = matches!(number as u32, nr::__NR_writev | nr::__NR_pwritev | nr::__NR_pwritev2);
+        let mut pieces = |index: usize| match vectored {
+            true => outputs::vector_piece(args[1], args[2], index),
+            false => (index == 0).then_some((args[1], args[2])),
+        };
+        outputs::show(class as u32, order, result.max(0) as u64, &mut pieces);
+    }
+    Done::Result(result)
+}
+
+/// Data that moves inside the kernel never passes us. Towards the recorded
+/// standard output it is refused, and programs fall back to read and write.
+fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    let target = match number as u32 {
+        nr::__NR_sendfile | nr::__NR_vmsplice => args[0],
+        nr::__NR_tee => args[1],
+        _ => args[2],
+    };
+    if outputs::class_of(target) != 0 {
+        return refuse(registers, number, args, model.len(), errno::EINVAL);
+    }
+    plain(registers, number, args, model)
+}
+
+fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    outputs::forget(args[0]);
+    if args[0] as u32 as i32 == process().control_fd {
+        return refuse(registers, number, args, model.len(), errno::EBADF);
+    }
+    plain(registers, number, args, model)
+}
+
+fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let [first, last, flags, ..] = args.map(|arg| arg & 0xffff_ffff);
+    let ours = process().control_fd as u64;
+    outputs::forget_range(first, last);
+    if process().replaying || !(first..=last).contains(&ours) {
+        return plain(registers, number, args, model);
+    }
+    // Around the descriptor that is ours.
+    let mut result = 0;
+    if first < ours {
+        result = kernel::call(number as u32, [first, ours - 1, flags, 0, 0, 0]);
+    }
+    if !kernel::failed(result) && last > ours {
+        result = kernel::call(number as u32, [ours + 1, last, flags, 0, 0, 0]);
+    }
+    log_call(number, args, model, 0, result, &Before::default(), 0);
+    Done::Result(result)
+}
+
+fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    outputs::forget(args[1]);
+    if args[1] as u32 as i32 == process().control_fd || args[0] as u32 as i32 == process().control_fd {
+        return refuse(registers, number, args, model.len(), errno::EBADF);
+    }
+    plain(registers, number, args, model)
+}
+
+/// process_vm_readv writes to our memory, process_vm_writev to another's, which
+/// may be recorded too.
+fn process_vm(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let other = args[0] as i32 != process().pid;
+    if number as u32 == nr::__NR_process_vm_writev {
+        let error = if other { errno::EPERM } else { errno::ENOSYS };
+        return refuse(registers, number, args, model.len(), error);
+    }
+    plain(registers, number, args, model)
+}
+
+/// Replay of an exit: the process ends as recorded.
+pub fn replay_exit(registers: &Registers, word: u64) -> ! {
+    let log = &mut process().log;
+    let code = log.body(0) as i32;
+    if code != registers.rdi as i32 {
+        report::diverge(registers, word, registers.rax, &registers.args());
+    }
+    log.consume(word);
+    log.events += 1;
+    report::leave(lane_protocol::report_kind::EXITED, code, "")
+}
+

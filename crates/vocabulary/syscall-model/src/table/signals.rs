@@ -1,0 +1,28 @@
+//! Signals.
+
+use crate::flags::files::CLOEXEC_NONBLOCK;
+use crate::flags::signals::{PIDFD_SIGNAL, SIG_HOW};
+use crate::notation::*;
+use crate::row::{Len::*, Row, Shape::*, Special::*, When::*};
+
+pub(super) const ROWS: &[Row] = rows! {
+    13 rt_sigaction(sig: SIGNAL, act: reads(Sigaction, Fixed(32)), oact: writes(Sigaction, Fixed(32)),
+        sigsetsize: SIZE) => perform(RtSigaction);
+    14 rt_sigprocmask(how: of(&SIG_HOW), nset: reads(Sigset, Arg(3)), oset: writes(Sigset, Arg(3)),
+        sigsetsize: SIZE) => perform(RtSigprocmask);
+    15 rt_sigreturn() => perform(RtSigreturn);
+    34 pause(), blocks;
+    62 kill(pid: PID, sig: SIGNAL);
+    127 rt_sigpending(uset: writes(Sigset, Arg(1)), sigsetsize: SIZE) => perform(RtSigpending);
+    128 rt_sigtimedwait(uthese: reads(Sigset, Arg(3)), uinfo: writes_when(Positive, Siginfo, Fixed(128)),
+        uts: TIMESPEC, sigsetsize: SIZE) => perform(RtSigtimedwait), blocks;
+    129 rt_sigqueueinfo(pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128)));
+    130 rt_sigsuspend(unewset: reads(Sigset, Arg(1)), sigsetsize: SIZE) => perform(MaskedWait), blocks;
+    131 sigaltstack(uss: reads(Opaque, Fixed(24)), uoss: writes(Opaque, Fixed(24))) => perform(Sigaltstack);
+    200 tkill(pid: PID, sig: SIGNAL);
+    234 tgkill(tgid: PID, pid: PID, sig: SIGNAL);
+    282 signalfd(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE);
+    289 signalfd4(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE, flags: of(&CLOEXEC_NONBLOCK));
+    297 rt_tgsigqueueinfo(tgid: PID, pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128)));
+    424 pidfd_send_signal(pidfd: FD, sig: SIGNAL, info: reads(Siginfo, Fixed(128)), flags: of(&PIDFD_SIGNAL));
+};
