@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use injector::{ExitReport, Segment, SessionMemory, cpu_time, futex_wait, futex_wake, kill_process};
 use lane_protocol::{lane_state, report_kind};
-use trace_store::{LaneEnd, LaneInfo, TraceReader};
+use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::Progress;
+use crate::backtrace::{Start, backtrace};
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
@@ -22,6 +23,11 @@ const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 /// Processor time after the last event that a process may use whose end the log
 /// does not tell: it was killed in its own code, where nothing ends it now.
 const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
+
+/// Places of registers in a report.
+const RBP: usize = 6;
+const RSP: usize = 7;
+const RIP: usize = 16;
 
 /// Ends of processes, from the thread that reaps them.
 #[derive(Default)]
@@ -69,6 +75,8 @@ pub(crate) struct Supervisor {
     /// Lanes to follow; `None`: all.
     wanted: Option<Vec<u32>>,
     ends: Arc<Mutex<Ends>>,
+    /// Recorded paths of kept files, by their hash in hex.
+    originals: HashMap<String, Vec<u8>>,
     processes: BTreeMap<Segment, Process>,
     /// Ends that cannot be judged yet.
     ended: Vec<End>,
@@ -89,12 +97,14 @@ impl Supervisor {
         ends: Arc<Mutex<Ends>>,
         first_pid: i32,
     ) -> Supervisor {
+        let originals = trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
         Supervisor {
             memory,
             trace,
             lanes,
             wanted,
             ends,
+            originals,
             processes: BTreeMap::new(),
             ended: Vec::new(),
             result: Supervised::default(),
@@ -248,7 +258,11 @@ impl Supervisor {
             }
             _ => {
                 if !self.ending {
-                    let divergence = Divergence::of_report(&report, recorded_pid, process.feed.lane);
+                    let mut divergence = Divergence::of_report(&report, recorded_pid, process.feed.lane);
+                    if report.registers[RIP] != 0 {
+                        let [rip, rsp, rbp] = [RIP, RSP, RBP].map(|index| report.registers[index]);
+                        divergence.stack = backtrace(process.pid, &Start { rip, rsp, rbp }, &self.originals);
+                    }
                     self.result.divergence = Some(divergence);
                     self.ending = true;
                 }
