@@ -19,6 +19,9 @@ use crate::feeder::{Feed, FeedError};
 const HEIR_WITHIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// How long all processes have to wait before an output that none has is a gap: it
+/// was lost with a killed process.
+const GAP_PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 /// Processor time after the last event that a process may use whose end the log
 /// does not tell: it was killed in its own code, where nothing ends it now.
@@ -85,6 +88,8 @@ pub(crate) struct Supervisor {
     /// Everything is being ended: what dies now does not count.
     ending: bool,
     looked_at_time: Instant,
+    /// The output that all wait for a gap before, and since when.
+    stalled: Option<(u64, Instant)>,
     first_pid: i32,
 }
 
@@ -111,6 +116,7 @@ impl Supervisor {
             error: None,
             ending: false,
             looked_at_time: Instant::now(),
+            stalled: None,
             first_pid,
         }
     }
@@ -336,7 +342,7 @@ impl Supervisor {
 
     /// Where the trace is cut or filtered, an output may be missing that all
     /// others wait for: goes on with the next that there is.
-    fn look_at_outputs(&self) {
+    fn look_at_outputs(&mut self) {
         let mut next: Option<u64> = None;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
@@ -349,12 +355,21 @@ impl Supervisor {
             }
         }
         let order = self.memory.output_order();
-        if let Some(next) = next
-            && order.load(Ordering::Acquire) < next
-        {
+        let Some(next) = next.filter(|next| order.load(Ordering::Acquire) < *next) else {
+            self.stalled = None;
+            return;
+        };
+        // A process that is being made is not seen yet: only what lasts is a gap.
+        let since = match self.stalled {
+            Some((awaited, since)) if awaited == next => since,
+            _ => Instant::now(),
+        };
+        self.stalled = Some((next, since));
+        if since.elapsed() >= GAP_PATIENCE {
             order.store(next, Ordering::Release);
             self.memory.output_wake().fetch_add(1, Ordering::Release);
             futex_wake(self.memory.output_wake());
+            self.stalled = None;
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Thread {
     pub pending: u32,
     /// Not zero: the call came through a trap, not through an island.
     pub trapped: u32,
+    /// Not zero: the program's next single-step trap is not its own.
+    pub swallow_step: u32,
     pub index: usize,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,

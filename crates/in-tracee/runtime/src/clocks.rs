@@ -95,6 +95,11 @@ pub fn trap_time() {
     }
 }
 
+/// A new image inherits the counter's trap from the one before it: ends it.
+pub fn begin_untrapped() {
+    set_time_counter(true);
+}
+
 /// cpuid traps from now on.
 pub fn trap_cpuid() {
     space().clocks.cpuid_trapping = set_cpuid(false);

@@ -344,6 +344,14 @@ fn add_island(start: u64) {
     }
 }
 
+/// True for an address inside of an island.
+pub fn in_island(address: u64) -> bool {
+    let state = sites();
+    state.islands[..state.island_count]
+        .iter()
+        .any(|island| (island.start..island.start + ISLAND_BYTES).contains(&address))
+}
+
 /// True for the start of an island's memory.
 pub fn is_island(start: u64) -> bool {
     let state = sites();
