@@ -68,6 +68,13 @@ pub struct Process {
     pub fd_classes: [u8; 1024],
 }
 
+impl Process {
+    /// Replay: header of the event at hand; 0 when recording.
+    pub fn log_word(&mut self) -> u64 {
+        if self.replaying { self.log.peek().unwrap_or(0) } else { 0 }
+    }
+}
+
 /// State of an address space.
 #[repr(C)]
 pub struct Space {

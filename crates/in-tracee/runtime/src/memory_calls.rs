@@ -197,6 +197,10 @@ pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Optio
 pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, ..] = *args;
     let number = u64::from(nr::__NR_munmap);
+    if process().replaying && recorded_result(registers) != 0 {
+        // Refused then (bad arguments, sealed memory): nothing changes now.
+        return Done::Result(consume(registers));
+    }
     let result = if in_region(address, bytes) {
         error(errno::EINVAL)
     } else {
@@ -218,6 +222,13 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
 /// mprotect(2).
 pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [address, bytes, protection, ..] = *args;
+    if process().replaying && recorded_result(registers) != 0 {
+        // It may have got half-way, over a hole; sealed memory refuses it whole.
+        if recorded_result(registers) == error(errno::ENOMEM) {
+            kernel::call(number as u32, *args);
+        }
+        return Done::Result(consume(registers));
+    }
     let result = if in_region(address, bytes) {
         error(errno::ENOMEM)
     } else {

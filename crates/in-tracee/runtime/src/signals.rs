@@ -141,6 +141,12 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     let inside = crate::log::in_region(rip, 1);
     let code = (info[1] & 0xffff_ffff) as i32;
     if signal == SIGSYS && (code == 1 || code == 2) && !inside {
+        let clocks = &crate::block::space().clocks;
+        if clocks.in_vdso {
+            let args = [context.rdi, context.rsi, context.rdx, context.r10, context.r8, context.r9];
+            context.rax = kernel::call(context.rax as u32, args) as u64;
+            return;
+        }
         // A call of the program: it goes on at our entry as if it came from an island.
         context.rcx = rip;
         context.r11 = rip;
@@ -331,6 +337,22 @@ pub fn deliver_before(registers: &mut Registers) -> bool {
     point_at_call(registers);
     deliver_all(registers, index, BEFORE_CALL);
     true
+}
+
+/// Delivers what waits when a handler has returned, where the program goes on.
+pub fn deliver_at_return(registers: &mut Registers) {
+    if let Some(index) = next_deliverable() {
+        deliver_all(registers, index, 0);
+    }
+}
+
+/// Replay: the return's event said that a signal follows.
+pub fn replay_at_return(registers: &mut Registers) {
+    match process().log.peek() {
+        Some(word) if word as u8 == Kind::Signal as u8 => replay_signals(registers, word),
+        Some(word) => report::diverge(registers, word, u64::MAX, &[]),
+        None => report::log_ended(),
+    }
 }
 
 /// Delivers all that waits and is not blocked: like the kernel, each on top of the

@@ -129,14 +129,25 @@ pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize,
 }
 
 fn sigreturn(registers: &mut Registers) -> Done {
+    let word = process().log_word();
     if process().replaying {
         let _ = replayed(registers);
+    }
+    let leave = signals::sigreturn(registers);
+    if process().replaying {
+        if (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0 {
+            signals::replay_at_return(registers);
+        }
     } else {
         begin_call(u64::from(nr::__NR_rt_sigreturn), &[0; 6], 0, 0, 0);
         process().log.end();
+        // The mask that was restored may have let more in: they come before the
+        // program goes on, as from the kernel.
+        if process().log.follows {
+            signals::deliver_at_return(registers);
+        }
     }
-    // What was queued when this was logged is delivered at the next call.
-    Done::Elsewhere(signals::sigreturn(registers))
+    Done::Elsewhere(leave)
 }
 
 /// Calls that replace the signal mask while they wait: the kernel gets the mask
