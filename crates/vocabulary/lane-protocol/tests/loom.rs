@@ -107,8 +107,9 @@ fn a_consumer_sees_all_that_came_before_the_end() {
             if closed {
                 break;
             }
-            let is_ready =
-                |ring: &Ring| ring.closed.load(Ordering::Acquire) != 0 || ring.head.load(Ordering::Acquire) > consumed;
+            let is_ready = |ring: &Ring| {
+                ring.closed.load(Ordering::Acquire) != 0 || ring.head.load(Ordering::Acquire) > consumed
+            };
             hot_wait(ring, futex, is_ready);
         }
         assert_eq!(consumed, 1);
