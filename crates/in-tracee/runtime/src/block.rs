@@ -90,6 +90,7 @@ pub struct Space {
     pub break_start: u64,
     pub break_now: u64,
     pub sites: Sites,
+    pub mapped: crate::mapped_files::MappedFiles,
     pub clocks: crate::clocks::Clocks,
     /// Shared writable mappings of the program.
     pub shared: [lane_protocol::MemoryRange; 64],

@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, kernel, report, sites};
+use crate::{clocks, kernel, mapped_files, report, sites};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -66,7 +66,19 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(error(errno::ENOMEM));
     }
     let shared = matches!(flags & 15, 1 | 3);
-    let kept = if anonymous { Kept::Anonymous } else { kept_files::keep(fd as i32, protection & PROT_EXEC != 0) };
+    let (kept, identity) = if anonymous {
+        (Kept::Anonymous, [0, 0])
+    } else {
+        kept_files::keep(fd as i32, protection & PROT_EXEC != 0)
+    };
+    let writes_shared = shared && protection & PROT_WRITE != 0;
+    if !anonymous && mapped_files::has_alias(identity, writes_shared) {
+        return Done::Elsewhere(crate::detach::detach(
+            registers,
+            events::StopReason::SharedMemory as u16,
+            "it maps one file twice, once shared and writable",
+        ));
+    }
     if matches!(kept, Kept::Device) {
         return Done::Elsewhere(crate::detach::detach(
             registers,
@@ -82,9 +94,13 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let start = result as u64;
     if fixed {
         sites::unmapped(start, pages(bytes));
+        mapped_files::forget(start, pages(bytes));
     }
     if shared && protection & PROT_WRITE != 0 {
         note_shared(start, pages(bytes));
+    }
+    if matches!(kept, Kept::File(_) | Kept::Content(_)) {
+        mapped_files::note(start, start + pages(bytes), identity, offset, writes_shared);
     }
     begin_call(number, args, 6, result, 0);
     let log = &mut process().log;
@@ -207,6 +223,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         kernel::munmap(address, bytes)
     };
     if result == 0 {
+        mapped_files::forget(address, pages(bytes));
         sites::unmapped(address, pages(bytes));
         forget_shared(address, pages(bytes));
     }
@@ -278,6 +295,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    mapped_files::moved(old, old_bytes, new, new_bytes);
     if new != old {
         sites::unmapped(old, pages(old_bytes));
         sites::unmapped(new, pages(new_bytes));

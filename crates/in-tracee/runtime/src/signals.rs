@@ -188,7 +188,8 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     if synchronous && inside {
-        if rip == entry::rv_probe_instruction as *const () as u64 {
+        let copying = entry::rv_probe_copy as *const () as u64..entry::rv_probe_landing as *const () as u64;
+        if copying.contains(&rip) {
             context.rip = entry::rv_probe_landing as *const () as u64;
             return;
         }

@@ -305,6 +305,11 @@ fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [
     if work & effects::WRITES != 0 {
         effects::log_written(model, args, result, &Before::default());
     }
+    if result > 0 && outputs::is_mapped(args[0]) {
+        let position = matches!(number as u32, nr::__NR_pwrite64 | nr::__NR_pwritev | nr::__NR_pwritev2)
+            .then_some(args[3]);
+        crate::mapped_files::log_written(args[0], position, result as u64);
+    }
     if class != 0 && result > 0 {
         let note = [u64::from(class), outputs::take_order()];
         process().log.blob(0, 16, Tag::Output, note.as_ptr() as u64);
