@@ -368,9 +368,24 @@ impl Log {
 
 /// Replay: writes what the recorded kernel wrote.
 fn put_memory(address: u64, source: u64, bytes: u64) {
-    if in_region(address, bytes) || !memory::copy(address, source, bytes) {
+    if in_region(address, bytes) || !(memory::copy(address, source, bytes) || force_memory(address, source, bytes)) {
         report::stand(report_kind::FAILED, 14, "memory that the recorded kernel wrote is not there");
     }
+}
+
+/// Memory that the program may only read changes when somebody writes to the file
+/// behind it.
+#[cold]
+fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
+    use linux_abi::general::{PROT_READ, PROT_WRITE};
+    let page = address & !4095;
+    let length = (address + bytes - page).next_multiple_of(4096);
+    if kernel::failed(kernel::mprotect(page, length, PROT_READ | PROT_WRITE)) {
+        return false;
+    }
+    let copied = memory::copy(address, source, bytes);
+    kernel::mprotect(page, length, PROT_READ);
+    copied
 }
 
 /// True if the range touches the runtime's own memory.

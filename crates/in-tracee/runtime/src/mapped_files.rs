@@ -5,9 +5,10 @@ use events::Tag;
 use linux_abi::general as nr;
 
 use crate::block::{process, space};
-use crate::{kernel, outputs};
+use crate::{kept_files, kernel, outputs};
 
 const FILES: usize = 256;
+const COPIES: usize = 64;
 
 /// A file's mapping.
 #[repr(C)]
@@ -17,7 +18,6 @@ struct Mapped {
     end: u64,
     identity: [u64; 2],
     offset: u64,
-    writes_shared: bool,
 }
 
 /// The mappings of an address space.
@@ -25,6 +25,16 @@ struct Mapped {
 pub struct MappedFiles {
     files: [Mapped; FILES],
     count: usize,
+    copies: [Copied; COPIES],
+    copy_count: usize,
+}
+
+/// Replay: a file's content that mappings share.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Copied {
+    identity: [u64; 2],
+    fd: i32,
 }
 
 fn all() -> &'static mut [Mapped] {
@@ -33,19 +43,43 @@ fn all() -> &'static mut [Mapped] {
 }
 
 /// Notes a new mapping. Descriptors that were looked at before may reach it.
-pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64, writes_shared: bool) {
+pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
     let mapped = &mut space().mapped;
     if mapped.count < FILES {
-        mapped.files[mapped.count] = Mapped { start, end, identity, offset, writes_shared };
+        mapped.files[mapped.count] = Mapped { start, end, identity, offset };
         mapped.count += 1;
     }
     outputs::forget_range(0, u64::from(u32::MAX));
 }
 
-/// True if a new mapping would show the same memory as another, and one of them is
-/// written: replay, which maps copies, could not follow.
-pub fn has_alias(identity: [u64; 2], writes_shared: bool) -> bool {
-    all().iter().any(|file| file.identity == identity && (writes_shared || file.writes_shared))
+/// Replay: the descriptor of a copy that all mappings of the file show, made when
+/// the first shared mapping appears: what is stored through one is seen through
+/// the others, and the kept file stays as it is. `None`: no mapping is shared.
+pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
+    let mapped = &mut space().mapped;
+    let copies = &mut mapped.copies[..mapped.copy_count];
+    if let Some(copy) = copies.iter().find(|copy| copy.identity == identity) {
+        return Some(copy.fd);
+    }
+    if !shared || mapped.copy_count == COPIES {
+        return None;
+    }
+    let name = c"retrovane";
+    let fd = kernel::call(nr::__NR_memfd_create, [name.as_ptr() as u64, 1, 0, 0, 0, 0]);
+    let source = kept_files::open(file);
+    loop {
+        let moved = kernel::call(nr::__NR_sendfile, [fd as u64, source as u64, 0, 1 << 30, 0, 0]);
+        if moved <= 0 {
+            break;
+        }
+    }
+    kernel::call(nr::__NR_close, [source as u64, 0, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return None;
+    }
+    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
+    mapped.copy_count += 1;
+    Some(fd as i32)
 }
 
 /// True if the file is mapped.
@@ -82,7 +116,12 @@ pub fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
 
 /// A new image has mappings of its own.
 pub fn reset() {
-    space().mapped.count = 0;
+    let mapped = &mut space().mapped;
+    mapped.count = 0;
+    for copy in &mapped.copies[..mapped.copy_count] {
+        kernel::call(nr::__NR_close, [copy.fd as u64, 0, 0, 0, 0, 0]);
+    }
+    mapped.copy_count = 0;
 }
 
 /// The program wrote to a mapped file through a descriptor: logs what the

@@ -52,6 +52,8 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Close => close(registers, number, &args, model),
         Special::CloseRange => close_range(registers, number, &args, model),
         Special::DupTo => dup_to(registers, number, &args, model),
+        // Without clone3 programs fall back to clone.
+        Special::Clone3 if args[1] < 64 => refuse(registers, number, &args, model.len(), errno::EINVAL),
         Special::Clone3
         | Special::Rseq
         | Special::Seccomp
