@@ -4,7 +4,7 @@
 // covers: nfsservctl getpmsg putpmsg afs_syscall tuxcall security vserver set_thread_area
 // covers: get_thread_area epoll_ctl_old epoll_wait_old modify_ldt iopl ioperm acct swapon swapoff
 // covers: reboot kexec_load kexec_file_load name_to_handle_at open_by_handle_at lsm_get_self_attr
-// covers: lsm_set_self_attr lsm_list_modules statmount listmount map_shadow_stack uretprobe
+// covers: lsm_set_self_attr lsm_list_modules statmount listmount map_shadow_stack
 // covers: landlock_create_ruleset landlock_add_rule landlock_restrict_self
 #include "guest.h"
 #include <linux/keyctl.h>
