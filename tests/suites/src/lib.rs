@@ -16,7 +16,7 @@ mod triple;
 
 pub use guest::{Guest, Variant, covered_system_calls, find_guests};
 pub use outcome::{Outcome, compare, without_nondeterminism};
-pub use run::{RUN_TIME_MAX, User, run};
+pub use run::{Live, RUN_TIME_MAX, User, plain_environment, run};
 pub use scratch::Scratch;
 pub use server::Server;
 pub use tool::{Mode, Tool, have_program, quick_mode, tests_run_as_root};
