@@ -161,6 +161,7 @@ fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>)
         };
         slot.set_kept(&entry.file.hash, entry.file.size);
         if !is_elf(&path) {
+            memory.announce_recipes(entry.id, &[], true);
             continue;
         }
         let analysis = sites::analyse_cached(
@@ -170,8 +171,9 @@ fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>)
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        let recipes = analysis.map(|analysis| analysis.recipes).unwrap_or_default();
-        memory.announce_recipes(entry.id, &recipes);
+        let (recipes, complete) =
+            analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
+        memory.announce_recipes(entry.id, &recipes, complete);
     }
 }
 

@@ -14,6 +14,8 @@ use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
 
+/// How soon a copy takes over the lane of a process that made it and ended.
+const HEIR_WITHIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
@@ -53,6 +55,13 @@ struct Process {
     time_at_log_end: Option<Duration>,
 }
 
+/// A process that ended.
+struct End {
+    pid: i32,
+    how: ExitReport,
+    since: Instant,
+}
+
 pub(crate) struct Supervisor {
     memory: Arc<SessionMemory>,
     trace: TraceReader,
@@ -61,7 +70,8 @@ pub(crate) struct Supervisor {
     wanted: Option<Vec<u32>>,
     ends: Arc<Mutex<Ends>>,
     processes: BTreeMap<Segment, Process>,
-    /// Ends that no lane is known for yet, since the last look.
+    /// Ends that cannot be judged yet.
+    ended: Vec<End>,
     result: Supervised,
     error: Option<ReplayError>,
     /// Everything is being ended: what dies now does not count.
@@ -86,6 +96,7 @@ impl Supervisor {
             wanted,
             ends,
             processes: BTreeMap::new(),
+            ended: Vec::new(),
             result: Supervised::default(),
             error: None,
             ending: false,
@@ -108,10 +119,11 @@ impl Supervisor {
             self.find_processes();
             let moved = self.feed_all();
             self.look_at_reports();
-            for (pid, how) in ended {
-                self.process_ended(pid, how);
-            }
-            if all_gone {
+            self.ended.extend(ended.into_iter().map(|(pid, how)| End { pid, how, since: Instant::now() }));
+            let ended = std::mem::take(&mut self.ended);
+            self.ended = ended.into_iter().filter(|end| !self.process_ended(end)).collect();
+            if all_gone && self.ended.is_empty() {
+                self.look_at_survivors();
                 return;
             }
             if self.ending {
@@ -156,12 +168,14 @@ impl Supervisor {
     /// Takes notice of processes that are new.
     fn find_processes(&mut self) {
         for segment in self.memory.segments_in_use() {
-            if self.processes.contains_key(&segment) {
+            let lane = self.memory.lane(segment);
+            let pid = lane.pid().load(Ordering::Acquire);
+            if let Some(process) = self.processes.get_mut(&segment) {
+                // A copy may have taken the lane over.
+                process.pid = pid;
                 continue;
             }
-            let lane = self.memory.lane(segment);
             let state = lane.state().load(Ordering::Acquire);
-            let pid = lane.pid().load(Ordering::Acquire);
             if ![lane_state::LIVE, lane_state::ENDED, lane_state::REPORTED].contains(&state) || pid == 0 {
                 continue;
             }
@@ -242,33 +256,57 @@ impl Supervisor {
         }
     }
 
-    fn process_ended(&mut self, pid: i32, how: ExitReport) {
-        let segment =
-            self.processes.iter().find(|(_, process)| process.pid == pid).map(|(segment, _)| *segment);
-        let Some(segment) = segment else {
-            if !self.ending {
+    /// Takes notice of the end of a process, unless it cannot be judged yet.
+    /// Returns false in that case.
+    fn process_ended(&mut self, end: &End) -> bool {
+        let pid = end.pid;
+        let holder = |process: &&Process| process.pid == pid;
+        let Some(segment) = self.processes.values().find(holder).map(|process| process.feed.segment) else {
+            // A child of vfork that executed a new image left its lane to a copy of
+            // itself, before anybody looked.
+            if !self.ending && end.how != ExitReport::Exited(0) {
                 let lane = if pid == self.first_pid { 0 } else { u32::MAX };
-                self.fail(Divergence::of_death(
-                    pid,
-                    lane,
-                    0,
-                    format!("a process of the replay {how} before it began"),
-                ));
+                let text = format!("a process of the replay {} before it began", end.how);
+                self.fail(Divergence::of_death(pid, lane, 0, text));
             }
-            return;
+            return true;
         };
         // It may have reported between the last look and its end.
         self.look_at_reports();
-        let Some(process) = self.processes.remove(&segment) else { return };
         let lane = self.memory.lane(segment);
+        let heir = lane.pid().load(Ordering::Acquire);
+        let Some(process) = self.processes.get_mut(&segment) else { return true };
+        if heir != pid {
+            process.pid = heir;
+            return true;
+        }
+        let may_have_heir = end.how == ExitReport::Exited(0) && end.since.elapsed() < HEIR_WITHIN;
+        if !process.ended_well && !self.ending && may_have_heir {
+            return false;
+        }
         let done = lane.events_done().load(Ordering::Relaxed);
         if !process.ended_well && !self.ending {
             let recorded_pid = process.recorded.as_ref().map_or(pid, |info| info.pid);
-            let text = format!("the replaying process {how} without a report");
-            self.fail(Divergence::of_death(recorded_pid, process.feed.lane, done, text));
+            let text = format!("the replaying process {} without a report", end.how);
+            let failure = Divergence::of_death(recorded_pid, process.feed.lane, done, text);
+            self.fail(failure);
         }
         self.result.events += done;
+        self.processes.remove(&segment);
         self.memory.free_segment(segment);
+        true
+    }
+
+    /// No process is left: lanes that did not end well lost theirs.
+    fn look_at_survivors(&mut self) {
+        let lost = self.processes.values().find(|process| !process.ended_well);
+        if let Some(process) = lost
+            && !self.ending
+        {
+            let pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
+            let text = "the replaying process vanished".to_owned();
+            self.fail(Divergence::of_death(pid, process.feed.lane, 0, text));
+        }
     }
 
     fn fail(&mut self, failure: Divergence) {

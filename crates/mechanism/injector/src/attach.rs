@@ -100,8 +100,12 @@ fn add_thread(shared: &Arc<Shared>) {
 
 fn serve(shared: &Arc<Shared>) {
     let doorbell = shared.memory.attach_doorbell();
-    while !shared.ended.load(Ordering::SeqCst) {
-        let seen = doorbell.load(Ordering::Acquire);
+    loop {
+        // Before looking: what comes after the look changes the value.
+        let seen = doorbell.load(Ordering::SeqCst);
+        if shared.ended.load(Ordering::SeqCst) {
+            return;
+        }
         match take_request(shared) {
             Some(segment) => {
                 // The last idle thread sees to a successor before it may block.

@@ -113,7 +113,7 @@ fn keep_files(
                 None => {
                     let path = path_of(pid, &map, exe);
                     let kept = keeper
-                        .keep(&path, &map.name, true)
+                        .keep(&path, &map.name)
                         .map_err(InjectError::prepare(pid, "keeping a file that it maps"))?;
                     known.push((identity, kept));
                     kept

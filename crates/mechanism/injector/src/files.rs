@@ -13,6 +13,11 @@ use crate::session_memory::SessionMemory;
 /// Most slots that a search looks at; processes look at as many.
 const PROBES_MAX: usize = 64;
 
+/// Values of `recipes_ready`: the recipes name all sites; or something in the file
+/// may read time without being among them.
+const READY: u32 = 1;
+const READY_INCOMPLETE: u32 = 2;
+
 /// What tells one content of a file from another, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey {
@@ -46,7 +51,7 @@ pub trait KeepFile: Sync {
     ///
     /// # Errors
     /// If the file cannot be looked at.
-    fn keep(&self, path: &std::path::Path, original: &[u8], executable: bool) -> io::Result<Option<u32>>;
+    fn keep(&self, path: &std::path::Path, original: &[u8]) -> io::Result<Option<u32>>;
 }
 
 /// One slot.
@@ -125,20 +130,15 @@ impl<'session> FileSlot<'session> {
         futex_wake(self.state_word());
     }
 
-    /// Announces the recipes of the file's sites.
-    pub fn set_recipes(&self, first: u32, count: u32) {
+    /// Announces the recipes of the file's sites, and whether they are all there are.
+    pub(crate) fn set_recipes(&self, first: u32, count: u32, complete: bool) {
         // SAFETY: see `new`; the fields are atomics.
         unsafe {
             (*self.slot).recipe_first.store(first, Ordering::Relaxed);
             (*self.slot).recipe_count.store(count, Ordering::Relaxed);
-            (*self.slot).recipes_ready.store(1, Ordering::Release);
+            (*self.slot).recipes_ready.store(if complete { READY } else { READY_INCOMPLETE }, Ordering::Release);
+            futex_wake(&(*self.slot).recipes_ready);
         }
-    }
-
-    /// True once recipes are announced.
-    pub fn has_recipes(&self) -> bool {
-        // SAFETY: see `new`; the field is an atomic.
-        unsafe { (*self.slot).recipes_ready.load(Ordering::Acquire) != 0 }
     }
 }
 
