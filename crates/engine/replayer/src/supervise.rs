@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use injector::{ExitReport, Segment, SessionMemory, cpu_time, futex_wait, futex_wake, kill_process};
 use lane_protocol::{lane_state, report_kind};
-use trace_store::{LaneEnd, LaneInfo, TraceReader};
+use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::Progress;
+use crate::backtrace::{Start, backtrace};
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
@@ -18,10 +19,18 @@ use crate::feeder::{Feed, FeedError};
 const HEIR_WITHIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// How long all processes have to wait before an output that none has is a gap: it
+/// was lost with a killed process.
+const GAP_PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 /// Processor time after the last event that a process may use whose end the log
 /// does not tell: it was killed in its own code, where nothing ends it now.
 const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
+
+/// Places of registers in a report.
+const RBP: usize = 6;
+const RSP: usize = 7;
+const RIP: usize = 16;
 
 /// Ends of processes, from the thread that reaps them.
 #[derive(Default)]
@@ -69,6 +78,8 @@ pub(crate) struct Supervisor {
     /// Lanes to follow; `None`: all.
     wanted: Option<Vec<u32>>,
     ends: Arc<Mutex<Ends>>,
+    /// Recorded paths of kept files, by their hash in hex.
+    originals: HashMap<String, Vec<u8>>,
     processes: BTreeMap<Segment, Process>,
     /// Ends that cannot be judged yet.
     ended: Vec<End>,
@@ -77,6 +88,8 @@ pub(crate) struct Supervisor {
     /// Everything is being ended: what dies now does not count.
     ending: bool,
     looked_at_time: Instant,
+    /// The output that all wait for a gap before, and since when.
+    stalled: Option<(u64, Instant)>,
     first_pid: i32,
 }
 
@@ -89,18 +102,21 @@ impl Supervisor {
         ends: Arc<Mutex<Ends>>,
         first_pid: i32,
     ) -> Supervisor {
+        let originals = trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
         Supervisor {
             memory,
             trace,
             lanes,
             wanted,
             ends,
+            originals,
             processes: BTreeMap::new(),
             ended: Vec::new(),
             result: Supervised::default(),
             error: None,
             ending: false,
             looked_at_time: Instant::now(),
+            stalled: None,
             first_pid,
         }
     }
@@ -248,7 +264,11 @@ impl Supervisor {
             }
             _ => {
                 if !self.ending {
-                    let divergence = Divergence::of_report(&report, recorded_pid, process.feed.lane);
+                    let mut divergence = Divergence::of_report(&report, recorded_pid, process.feed.lane);
+                    if report.registers[RIP] != 0 {
+                        let [rip, rsp, rbp] = [RIP, RSP, RBP].map(|index| report.registers[index]);
+                        divergence.stack = backtrace(process.pid, &Start { rip, rsp, rbp }, &self.originals);
+                    }
                     self.result.divergence = Some(divergence);
                     self.ending = true;
                 }
@@ -322,7 +342,7 @@ impl Supervisor {
 
     /// Where the trace is cut or filtered, an output may be missing that all
     /// others wait for: goes on with the next that there is.
-    fn look_at_outputs(&self) {
+    fn look_at_outputs(&mut self) {
         let mut next: Option<u64> = None;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
@@ -335,12 +355,21 @@ impl Supervisor {
             }
         }
         let order = self.memory.output_order();
-        if let Some(next) = next
-            && order.load(Ordering::Acquire) < next
-        {
+        let Some(next) = next.filter(|next| order.load(Ordering::Acquire) < *next) else {
+            self.stalled = None;
+            return;
+        };
+        // A process that is being made is not seen yet: only what lasts is a gap.
+        let since = match self.stalled {
+            Some((awaited, since)) if awaited == next => since,
+            _ => Instant::now(),
+        };
+        self.stalled = Some((next, since));
+        if since.elapsed() >= GAP_PATIENCE {
             order.store(next, Ordering::Release);
             self.memory.output_wake().fetch_add(1, Ordering::Release);
             futex_wake(self.memory.output_wake());
+            self.stalled = None;
         }
     }
 

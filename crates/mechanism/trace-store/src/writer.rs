@@ -81,8 +81,8 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`StoreError::Io`] if the compressor does not take the level.
-    pub fn set_pressure(&mut self, pressure: Pressure) -> Result<(), StoreError> {
-        self.compressor.set_pressure(pressure).doing("compress", &self.path)
+    pub fn set_pressure(&mut self, pressure: Pressure) {
+        self.compressor.set_pressure(pressure);
     }
 
     /// Announces a lane. `parent` is [`crate::NO_PARENT`] if no recorded lane made it.
