@@ -4,13 +4,19 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::measure::median;
 use crate::rows::{ROWS, START_UP, Work};
+
+/// A run that takes longer is killed and reported as not measured.
+const RUN_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// What one run took.
 #[derive(Clone, Copy, Debug)]
@@ -150,14 +156,7 @@ impl Session {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         self.environment(&mut command, &ready.inputs);
-        let start = Instant::now();
-        let mut child = command.spawn().map_err(|error| format!("cannot start {:?}: {error}", argv[0]))?;
-        let mut bytes = Vec::new();
-        let read = child.stderr.take().expect("stderr is piped").read_to_end(&mut bytes);
-        let status = child.wait().map_err(|error| error.to_string())?;
-        let wall = start.elapsed();
-        read.map_err(|error| error.to_string())?;
-        let stderr = String::from_utf8_lossy(&bytes);
+        let (status, stderr, wall) = run_limited(command)?;
         if !status.success() {
             let last = stderr.lines().last().unwrap_or_default();
             return Err(format!("{status}: {last}"));
@@ -198,6 +197,36 @@ impl Session {
             walls.push(taken.wall.as_secs_f64());
         }
         Ok(StartUp { replay: Duration::from_secs_f64(median(&walls)) })
+    }
+}
+
+/// Status, stderr and wall-clock time of a run that may take `RUN_TIME_MAX`.
+fn run_limited(mut command: Command) -> Result<(ExitStatus, String, Duration), String> {
+    let start = Instant::now();
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
+    let group = child.id();
+    let mut pipe = child.stderr.take().expect("stderr is piped");
+    let (sender, end) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.read_to_end(&mut bytes);
+        let status = child.wait();
+        // Nobody listens any more when the limit has passed.
+        let _ = sender.send((start.elapsed(), read.and(status), bytes));
+    });
+    match end.recv_timeout(RUN_TIME_MAX) {
+        Ok((wall, status, bytes)) => {
+            let status = status.map_err(|error| error.to_string())?;
+            Ok((status, String::from_utf8_lossy(&bytes).into_owned(), wall))
+        }
+        Err(_) => {
+            // A group that has just ended needs no kill.
+            let _ = Command::new("sh").args(["-c", &format!("kill -KILL -{group}")]).status();
+            Err(format!("no end after {} s", RUN_TIME_MAX.as_secs()))
+        }
     }
 }
 

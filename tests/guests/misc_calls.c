@@ -107,8 +107,8 @@ int main(void)
 	s(SYS_finit_module, "finit_module", -1, (long)"", 0, 0, 0);
 	s(SYS_delete_module, "delete_module", (long)"retrovane-no-such-module", O_NONBLOCK, 0, 0, 0);
 	n(SYS_modify_ldt, "modify_ldt", 0, (long)buffer, sizeof buffer, 0, 0);
-	s(SYS_iopl, "iopl", 0, 0, 0, 0, 0);
-	s(SYS_ioperm, "ioperm", 0x80000, 1, 1, 0, 0);
+	n(SYS_iopl, "iopl", 0, 0, 0, 0, 0);
+	n(SYS_ioperm, "ioperm", 0x80000, 1, 1, 0, 0);
 	s(SYS_acct, "acct", (long)"/absent/file", 0, 0, 0, 0);
 	s(SYS_swapon, "swapon", (long)"/absent/file", 0, 0, 0, 0);
 	s(SYS_swapoff, "swapoff", (long)"/absent/file", 0, 0, 0, 0);
