@@ -345,7 +345,7 @@ fn setuid_program(tool: &Tool) -> TestResult {
     let outcome = run(bench.tool_command(User::Nobody, &args), RUN_TIME_MAX)?;
     no_panic(&outcome)?;
     check(outcome.code != 0, "the tool should refuse", &outcome)?;
-    says(&outcome, &["setuid"])
+    says(&outcome, &["set-user-id"])
 }
 
 fn unknown_options(tool: &Tool) -> TestResult {
