@@ -1,0 +1,208 @@
+//! Recording a program.
+//!
+//! The program's processes write their logs into rings by themselves; this crate
+//! is the other side: the [`Drainer`](drainer) empties the rings into the trace,
+//! the [`Keeper`](keeper) keeps files and finds their sites, the injector's
+//! threads give birth to new images, and the caller's thread waits for the
+//! program as a shell would.
+//!
+//! Architecture invariant: no process ever waits for the disk. A ring that fills
+//! makes its process wait for the drainer; when the disk is full, recording ends
+//! and the drainer goes on emptying the rings.
+//!
+//! Deliberately absent: what events mean, beyond their ends.
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod drainer;
+mod error;
+mod keeper;
+mod lane_log;
+mod sink;
+mod waiting;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use injector::{AttachService, Features, ForwardSignals, SessionMemory, Setup, futex_wake, resolve, spawn};
+use lane_protocol::{Interception, Mode};
+use trace_store::{FileStore, LaneEnd, Meta, Summary, TraceWriter};
+
+pub use error::RecordError;
+pub use injector::{ExitReport, InjectError, ProgramError};
+
+use analysis::Analyst;
+use drainer::Drainer;
+use keeper::{KeepThread, Keeper};
+use sink::Sink;
+use waiting::{Status, wait_for_main};
+
+/// How far a recording is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    pub processes: usize,
+    pub events: u64,
+    pub raw_bytes: u64,
+}
+
+/// What to record, and how.
+pub struct RecordOptions {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    /// The trace's directory: absent, or empty.
+    pub trace_dir: PathBuf,
+    /// Where kept files are, for all traces.
+    pub home: PathBuf,
+    /// Checksum memory every so many events; 0: never.
+    pub check_every_events: u32,
+    /// `None`: the fastest that the machine offers.
+    pub interception: Option<Interception>,
+    pub rewriting_off: bool,
+    /// Say nothing on stderr but errors.
+    pub quiet: bool,
+    /// Told now and then by the drainer.
+    pub progress: Option<Box<dyn Fn(Progress) + Send>>,
+}
+
+/// How a recording went.
+#[derive(Debug)]
+pub struct RecordOutcome {
+    /// How the program ended.
+    pub status: ExitReport,
+    pub trace_dir: PathBuf,
+    pub processes: u64,
+    pub events: u64,
+    pub raw_bytes: u64,
+    /// Why and where recording stopped before the program did; empty: nowhere.
+    pub notes: Vec<String>,
+}
+
+/// Records a program from its start until all of its processes have ended.
+///
+/// Blocks signals in the calling thread meanwhile, and stops itself when the
+/// program is stopped. To be called while the process has one thread.
+///
+/// # Errors
+/// [`RecordError::Program`] before anything runs if it cannot be recorded, others
+/// if something is missing to record it with.
+pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
+    let program = resolve(&options.program, &options.arguments)?;
+    let features = Features::probe();
+    if features.yama_scope >= 2 && !is_root() {
+        return Err(RecordError::PtraceForbidden { scope: features.yama_scope });
+    }
+    let interception = choose_interception(options.interception, &features)?;
+    let setup = Setup {
+        mode: Mode::Record,
+        interception,
+        features,
+        check_every_events: options.check_every_events,
+        rewriting_off: options.rewriting_off,
+        files_dir: None,
+        show_output: false,
+        wanted_lanes: None,
+    };
+    let memory = Arc::new(SessionMemory::create(&setup)?);
+    let store = FileStore::open(&options.home)?;
+    let writer = TraceWriter::create(&options.trace_dir, &meta(&options, interception))?;
+    let sink = Arc::new(Sink::new(writer, Arc::clone(&memory)));
+    let (analyst, jobs) = Analyst::new(Arc::clone(&memory), options.trace_dir.clone());
+    let status = Arc::new(Status::default());
+    let keeper = Arc::new(Keeper::new(
+        Arc::clone(&memory),
+        store,
+        Arc::clone(&sink),
+        options.trace_dir.clone(),
+        jobs,
+        Arc::clone(&status),
+    ));
+
+    let started = Instant::now();
+    let signals = ForwardSignals::block();
+    // The only thread forks; all others begin afterwards.
+    let spawned = match spawn(&memory, &program, &signals, &*keeper) {
+        Ok(spawned) => spawned,
+        Err(error) => {
+            sink.abandon(&options.trace_dir);
+            return Err(error.into());
+        }
+    };
+    let drainer = Drainer::start(
+        Arc::clone(&memory),
+        Arc::clone(&sink),
+        Arc::clone(&status),
+        spawned.pid,
+        options.progress,
+    );
+    let analyst = analyst.start(Arc::clone(&keeper));
+    let keep_thread = KeepThread::start(Arc::clone(&memory), Arc::clone(&keeper));
+    let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), spawned.pid);
+    let forwarded = waiting::watch_signals(&signals, &memory, &status, spawned.pid);
+
+    let exit = wait_for_main(&attach, &status, spawned.pid);
+    status.set_main(exit);
+    memory.doorbell().fetch_add(1, Ordering::Release);
+    futex_wake(memory.doorbell());
+    let drained = drainer.wait(!options.quiet && std::io::stderr().is_terminal());
+
+    drop(forwarded);
+    drop(attach);
+    drop(keep_thread);
+    drop(keeper);
+    drop(analyst);
+    drop(signals);
+    let mut notes = drained.notes;
+    notes.extend(sink.failure());
+    let summary = Summary {
+        exit: drained.first_end.unwrap_or(match exit {
+            ExitReport::Exited(code) => LaneEnd::Exited(code),
+            ExitReport::Killed(signal) => LaneEnd::Killed(signal),
+        }),
+        duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        notes: notes.clone(),
+    };
+    sink.finish(&summary);
+    Ok(RecordOutcome {
+        status: exit,
+        trace_dir: options.trace_dir,
+        processes: drained.processes,
+        events: drained.events,
+        raw_bytes: drained.raw_bytes,
+        notes,
+    })
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+fn choose_interception(wanted: Option<Interception>, features: &Features) -> Result<Interception, RecordError> {
+    match wanted {
+        Some(Interception::UserDispatch) if !features.user_dispatch => Err(RecordError::NoUserDispatch),
+        Some(interception) => Ok(interception),
+        None if features.user_dispatch => Ok(Interception::UserDispatch),
+        None => Ok(Interception::Seccomp),
+    }
+}
+
+fn meta(options: &RecordOptions, interception: Interception) -> Meta {
+    let mut command = vec![options.program.clone()];
+    command.extend(options.arguments.iter().cloned());
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let name = match interception {
+        Interception::UserDispatch => "user-dispatch",
+        Interception::Seccomp => "seccomp",
+    };
+    let mut meta = Meta::now(command, cwd, name);
+    if options.check_every_events != 0 {
+        meta.options.insert("check".into(), options.check_every_events.to_string());
+    }
+    if options.rewriting_off {
+        meta.options.insert("rewriting".into(), "off".into());
+    }
+    meta
+}

@@ -1,0 +1,191 @@
+//! Replaying a trace.
+//!
+//! The processes replay by themselves; this crate starts the first of them, feeds
+//! each lane's log into its ring, keeps the order of outputs going where a trace
+//! has gaps, and looks at what processes report.
+//!
+//! Architecture invariant: a replay ends well only if every process reported its
+//! recorded end. Whatever else happens to a process is a failure that is told.
+//!
+//! Deliberately absent: any influence of the outside on the processes.
+#![forbid(unsafe_code)]
+
+mod describe;
+mod error;
+mod feeder;
+mod supervise;
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use injector::{Features, SessionMemory, Setup, reap_any, start_replay};
+use lane_protocol::{Interception, Mode};
+use trace_store::{FileStore, LaneEnd, LaneInfo, TraceReader};
+
+pub use describe::{Divergence, Frame, ReportKind};
+pub use error::ReplayError;
+pub use injector::ExitReport;
+
+use supervise::{Ends, Supervisor};
+
+/// How far a replay is, in events of all lanes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    pub events_done: u64,
+    pub events_total: u64,
+}
+
+/// What to replay, and how.
+pub struct ReplayOptions {
+    pub trace_dir: PathBuf,
+    /// Where analyses of files are cached; `None`: nowhere.
+    pub home: Option<PathBuf>,
+    /// Only this process, and its ancestors as far as they lead to it.
+    pub pid: Option<i32>,
+    /// Show what the program wrote to standard output and error.
+    pub show_output: bool,
+    /// `None`: as it was recorded, if this machine can.
+    pub interception: Option<Interception>,
+    pub rewriting_off: bool,
+    /// Told now and then.
+    pub progress: Option<Box<dyn Fn(Progress) + Send>>,
+}
+
+/// How a replay went.
+#[derive(Debug)]
+pub struct ReplayOutcome {
+    /// How the program ended when it was recorded; `None` where the trace does not say.
+    pub status: Option<ExitReport>,
+    /// What went wrong, if something did.
+    pub divergence: Option<Divergence>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    pub events: u64,
+}
+
+/// Replays a trace to its end. To be called while the process has one thread,
+/// and no children: it waits for all there are.
+///
+/// # Errors
+/// [`ReplayError`] if the trace cannot be used, or the machine lacks something.
+/// A divergence is no error but an outcome.
+pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
+    let trace = TraceReader::open(&options.trace_dir)?;
+    let shown = shown_lane(&trace, options.pid)?;
+    let lanes: HashMap<u32, LaneInfo> = trace.lanes().iter().map(|info| (info.lane, info.clone())).collect();
+    let wanted = options.pid.map(|_| ancestors(&lanes, shown.lane));
+    let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
+    let features = Features::probe();
+    let interception = options.interception.unwrap_or_else(|| recorded_interception(&trace, &features));
+    let setup = Setup {
+        mode: Mode::Replay,
+        interception,
+        features,
+        check_every_events: 0,
+        rewriting_off: options.rewriting_off,
+        files_dir: Some(&files_dir),
+        show_output: options.show_output,
+        wanted_lanes: wanted.as_deref(),
+    };
+    let memory = Arc::new(SessionMemory::create(&setup)?);
+    offer_files(&memory, &trace, options.home.as_deref());
+
+    let mut notes = notes_of(&trace, &shown);
+    let status = match shown.end {
+        Some(LaneEnd::Exited(code)) => Some(ExitReport::Exited(code)),
+        Some(LaneEnd::Killed(signal)) => Some(ExitReport::Killed(signal)),
+        Some(LaneEnd::Unknown | LaneEnd::Stopped(_)) | None => None,
+    };
+    let first_pid = start_replay(&memory)?;
+    let ends = Arc::new(Mutex::new(Ends::default()));
+    let mut supervisor = Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
+    let thread = std::thread::spawn(move || {
+        supervisor.run(options.progress.as_deref());
+        supervisor.into_result()
+    });
+    while let Some((pid, how)) = reap_any() {
+        ends.lock().unwrap_or_else(PoisonError::into_inner).processes.push((pid, how));
+        supervise::ring(&memory);
+    }
+    ends.lock().unwrap_or_else(PoisonError::into_inner).all_gone = true;
+    supervise::ring(&memory);
+    let result = thread.join().map_err(|_| ReplayError::Panicked)??;
+    notes.extend(result.notes);
+    Ok(ReplayOutcome { status, divergence: result.divergence, notes, events: result.events })
+}
+
+/// The lane whose end is the replay's: the wanted process's last, else the first.
+fn shown_lane(trace: &TraceReader, pid: Option<i32>) -> Result<LaneInfo, ReplayError> {
+    let found = match pid {
+        Some(pid) => trace.lanes().iter().rev().find(|info| info.pid == pid),
+        None => trace.lanes().iter().find(|info| info.lane == 0),
+    };
+    found.cloned().ok_or(match pid {
+        Some(pid) => ReplayError::NoSuchProcess { pid },
+        None => ReplayError::Empty,
+    })
+}
+
+/// A lane and those that lead to it.
+fn ancestors(lanes: &HashMap<u32, LaneInfo>, lane: u32) -> Vec<u32> {
+    let mut path = vec![lane];
+    let mut at = lane;
+    while let Some(info) = lanes.get(&at)
+        && !path.contains(&info.parent)
+        && lanes.contains_key(&info.parent)
+    {
+        at = info.parent;
+        path.push(at);
+    }
+    path
+}
+
+fn recorded_interception(trace: &TraceReader, features: &Features) -> Interception {
+    if trace.meta().interception == "seccomp" || !features.user_dispatch {
+        Interception::Seccomp
+    } else {
+        Interception::UserDispatch
+    }
+}
+
+/// Puts the trace's files into the session's table, with the recipes for those
+/// that are programs. A file that is missing stays unknown: who needs it reports.
+fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>) {
+    let store = home.and_then(|home| FileStore::open(home).ok());
+    for entry in trace.files() {
+        let (Some(slot), Ok(path)) = (memory.file(entry.id as usize), trace.file_path(&entry.file)) else { continue };
+        slot.set_kept(&entry.file.hash, entry.file.size);
+        if !is_elf(&path) {
+            continue;
+        }
+        let analysis = sites::analyse_cached(
+            |name| store.as_ref()?.side_read(&entry.file.hash, name),
+            // A cache that cannot be written costs time only.
+            |name, bytes| drop(store.as_ref().map(|store| store.side_write(&entry.file.hash, name, bytes))),
+            || std::fs::read(&path),
+        );
+        // Without recipes, sites go on trapping.
+        let recipes = analysis.map(|analysis| analysis.recipes).unwrap_or_default();
+        memory.announce_recipes(entry.id, &recipes);
+    }
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut head = [0u8; 4];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"\x7fELF"
+}
+
+/// What the trace itself says that a user should know.
+fn notes_of(trace: &TraceReader, shown: &LaneInfo) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(cut) = trace.cut() {
+        notes.push(format!("{cut}; replay goes as far as it reaches"));
+    }
+    notes.extend(trace.summary().map(|summary| summary.notes.clone()).unwrap_or_default());
+    if let (None, Some(LaneEnd::Unknown)) = (trace.cut(), shown.end) {
+        notes.push(format!("how process {} ended is not known", shown.pid));
+    }
+    notes
+}

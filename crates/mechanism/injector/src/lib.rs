@@ -1,0 +1,42 @@
+//! Births of traced processes.
+//!
+//! The memory that supervisor and runtime share ([`SessionMemory`]), the start
+//! of a recorded program ([`spawn`]) and of a replaying process
+//! ([`start_replay`]), and the only ptrace there is: the stop at execve, where
+//! the runtime is mapped into the new image ([`AttachService`]).
+//!
+//! Architecture invariant: all unsafe code of the tools is in this crate; what it
+//! exports is safe. Nothing here stops a process in steady state: a process is
+//! traced from shortly before an execve until the stop that ends it.
+
+mod attach;
+mod birth;
+mod error;
+mod files;
+mod futex;
+mod image;
+mod lane;
+mod maps;
+mod process;
+mod program;
+mod replay_start;
+mod session_memory;
+mod signals;
+mod spawn;
+mod tracee;
+
+pub use attach::{AttachEvents, AttachService};
+pub use error::InjectError;
+pub use files::{FileKey, FileSlot, KeepFile};
+pub use futex::{futex_wait, futex_wake};
+pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
+pub use maps::{Mapping, read_maps};
+pub use process::{
+    ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited, reap_any,
+    reap_main, stop_self,
+};
+pub use program::{Program, ProgramError, resolve};
+pub use replay_start::start_replay;
+pub use session_memory::{Features, SessionMemory, Setup};
+pub use signals::{ForwardSignals, Forwarded};
+pub use spawn::{Spawned, spawn};

@@ -17,6 +17,7 @@
 //! is made at run time, 32-bit code.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod candidates;
 mod chain;
 mod cover;
@@ -27,6 +28,7 @@ mod unwind;
 
 use lane_protocol::{Recipe, site_kind};
 
+pub use cache::analyse_cached;
 pub use serial::{FORMAT_VERSION, from_bytes, to_bytes};
 
 use candidates::Pattern;

@@ -1,0 +1,26 @@
+//! Why nothing could be recorded.
+
+use injector::{InjectError, ProgramError};
+use trace_store::StoreError;
+
+/// Why a recording did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The program cannot be run, or not be recorded.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The machine lacks something at the program's start.
+    #[error(transparent)]
+    Inject(#[from] InjectError),
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Syscall user dispatch was demanded.
+    #[error("this kernel has no syscall user dispatch (Linux 5.11 has): leave the choice to retrovane, or use --seccomp")]
+    NoUserDispatch,
+    /// Yama forbids.
+    #[error(
+        "ptrace is forbidden here (/proc/sys/kernel/yama/ptrace_scope is {scope}), and retrovane needs it once for each execve: set it to 1 or 0, or record as root"
+    )]
+    PtraceForbidden { scope: u32 },
+}

@@ -1,0 +1,234 @@
+//! One lane on its way from the ring into the trace.
+
+use std::time::{Duration, Instant};
+
+use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
+use injector::{Lane, PidFd, Segment};
+use trace_store::LaneEnd;
+
+use crate::sink::Sink;
+
+/// A chunk is written when it is this long,
+const CHUNK_BYTES: usize = 256 * 1024;
+/// or this old, so that a recorder that is killed loses little.
+const CHUNK_AGE: Duration = Duration::from_millis(50);
+
+/// A lane's buffer and what the events in it said of its end.
+pub(crate) struct LaneLog {
+    pub segment: Segment,
+    pub lane: u32,
+    pub pid: i32,
+    /// `None`: the process was gone when its lane was first seen.
+    pub process: Option<PidFd>,
+    /// The end that the log itself tells.
+    pub end: Option<LaneEnd>,
+    buffer: Vec<u8>,
+    /// Events in the buffer.
+    buffered_events: u64,
+    buffered_since: Instant,
+    pub events: u64,
+    pub raw_bytes: u64,
+    /// The log stopped making sense: what follows is not recorded.
+    damaged: bool,
+}
+
+/// What one look at a ring found.
+pub(crate) struct Drained {
+    pub bytes: usize,
+    /// A text to tell the user, once.
+    pub message: Option<String>,
+}
+
+impl LaneLog {
+    pub fn new(segment: Segment, lane: u32, pid: i32) -> LaneLog {
+        LaneLog {
+            segment,
+            lane,
+            pid,
+            process: PidFd::open(pid),
+            end: None,
+            buffer: Vec::with_capacity(2 * CHUNK_BYTES),
+            buffered_events: 0,
+            buffered_since: Instant::now(),
+            events: 0,
+            raw_bytes: 0,
+            damaged: false,
+        }
+    }
+
+    /// Empties the ring, and writes a chunk if it is time.
+    pub fn drain(&mut self, lane: Lane, sink: &Sink) -> Drained {
+        let start = self.buffer.len();
+        if start == 0 {
+            self.buffered_since = Instant::now();
+        }
+        let mut message = None;
+        let bytes = match lane.copy_out(&mut self.buffer) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                message = self.damage(start, &error.to_string());
+                0
+            }
+        };
+        if bytes != 0 {
+            message = self.walk(start);
+        }
+        if self.buffer.len() >= CHUNK_BYTES || self.buffered_since.elapsed() >= CHUNK_AGE {
+            self.flush(sink);
+        }
+        Drained { bytes, message }
+    }
+
+    /// Writes what there is as a chunk.
+    pub fn flush(&mut self, sink: &Sink) {
+        if !self.buffer.is_empty() {
+            sink.append(self.lane, self.buffered_events, &self.buffer);
+            self.buffer.clear();
+            self.buffered_events = 0;
+            self.buffered_since = Instant::now();
+        }
+    }
+
+    /// Counts the events from `start` on, and finds the end if it is among them.
+    /// What comes after an end, or after damage, is dropped.
+    fn walk(&mut self, start: usize) -> Option<String> {
+        if self.damaged {
+            self.buffer.truncate(start);
+            return None;
+        }
+        let mut at = start;
+        let mut message = None;
+        while at < self.buffer.len() {
+            let rest = &self.buffer[at..];
+            let Some((kind, len_bytes)) = measure(rest) else {
+                return self.damage(at, "its log is no sequence of events: the program overwrote it");
+            };
+            match kind {
+                Kind::Data => {}
+                Kind::Exit | Kind::Stop | Kind::Fault => {
+                    self.buffered_events += 1;
+                    self.events += 1;
+                    let end = Event::parse(rest).ok().and_then(|(event, _)| end_of(&event));
+                    if let Some(LaneEnd::Stopped(_)) = end {
+                        message = Some(stop_text(rest));
+                    }
+                    self.end = end.or(self.end);
+                }
+                Kind::Syscall | Kind::Signal | Kind::Instruction | Kind::Island | Kind::Birth | Kind::Checksum
+                | Kind::Pause => {
+                    self.buffered_events += 1;
+                    self.events += 1;
+                }
+            }
+            at += len_bytes;
+        }
+        self.raw_bytes += (at - start) as u64;
+        message
+    }
+
+    fn damage(&mut self, keep: usize, why: &str) -> Option<String> {
+        self.buffer.truncate(keep);
+        if self.damaged {
+            return None;
+        }
+        self.damaged = true;
+        self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
+        Some(why.to_owned())
+    }
+}
+
+/// Kind and length of the event at the start; `None` if it is none, or not whole.
+fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
+    let head = u64::from_le_bytes(bytes.get(..HEADER_BYTES)?.try_into().ok()?);
+    let len_bytes = (head >> 32) as usize;
+    let kind = Kind::from_byte(head as u8)?;
+    let fits = len_bytes >= HEADER_BYTES && len_bytes.is_multiple_of(8) && len_bytes <= bytes.len();
+    fits.then_some((kind, len_bytes))
+}
+
+/// The end that an event means for its lane.
+fn end_of(event: &Event) -> Option<LaneEnd> {
+    match event.kind {
+        Kind::Exit => Some(LaneEnd::Exited(event.result() as i32)),
+        Kind::Stop => Some(LaneEnd::Stopped(event.code)),
+        Kind::Fault if event.flags & FATAL != 0 => Some(LaneEnd::Killed(i32::from(event.code))),
+        Kind::Fault | Kind::Syscall | Kind::Data | Kind::Signal | Kind::Instruction | Kind::Island | Kind::Birth
+        | Kind::Checksum | Kind::Pause => None,
+    }
+}
+
+/// The text that the runtime gave with its stop, or the reason's own.
+fn stop_text(bytes: &[u8]) -> String {
+    let Ok((event, _)) = Event::parse(bytes) else { return String::new() };
+    let text = event
+        .blobs()
+        .find(|blob| blob.tag == Tag::Text)
+        .map(|blob| String::from_utf8_lossy(blob.data).trim_end_matches('\0').to_owned())
+        .filter(|text| !text.is_empty());
+    text.unwrap_or_else(|| reason_text(event.code).to_owned())
+}
+
+fn reason_text(code: u16) -> &'static str {
+    match StopReason::from_code(code) {
+        Some(StopReason::Thread) => "it made a thread, which this version cannot record",
+        Some(StopReason::SharedMemory) => "it shares writable memory with another process, which this version cannot record",
+        Some(StopReason::DiskFull) => "the trace cannot be written",
+        Some(StopReason::RecorderDied) => "the recorder is gone",
+        Some(StopReason::Unsupported) => "it did something that cannot be recorded",
+        Some(StopReason::TooManyProcesses) => "there are too many processes at the same time",
+        None => "for a reason that this version does not know",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use events::{BLOB_HEADER_BYTES, header, padded};
+
+    fn log() -> LaneLog {
+        LaneLog::new(Segment::FIRST, 0, 0)
+    }
+
+    fn exit_event(code: u64) -> Vec<u8> {
+        [header(Kind::Exit, 0, 0, 16).to_le_bytes(), code.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn events_are_counted_and_the_exit_is_the_end() {
+        let mut log = log();
+        log.buffer.extend(header(Kind::Syscall, 0, 39, 16).to_le_bytes());
+        log.buffer.extend(7u64.to_le_bytes());
+        log.buffer.extend(header(Kind::Data, 0, 0, 8).to_le_bytes());
+        log.buffer.extend(exit_event(3));
+        assert_eq!(log.walk(0), None);
+        assert_eq!((log.events, log.end), (2, Some(LaneEnd::Exited(3))));
+    }
+
+    #[test]
+    fn a_stop_tells_its_text() {
+        let text = b"it made a thread (clone)";
+        let len_bytes = HEADER_BYTES + BLOB_HEADER_BYTES + padded(text.len());
+        let mut bytes = header(Kind::Stop, 0, StopReason::Thread as u16, len_bytes as u32).to_le_bytes().to_vec();
+        bytes.extend(0u64.to_le_bytes());
+        bytes.extend((text.len() as u32).to_le_bytes());
+        bytes.extend((Tag::Text as u32).to_le_bytes());
+        bytes.extend(text);
+        bytes.resize(len_bytes, 0);
+        let mut log = log();
+        log.buffer = bytes;
+        assert_eq!(log.walk(0).as_deref(), Some("it made a thread (clone)"));
+        assert_eq!(log.end, Some(LaneEnd::Stopped(1)));
+    }
+
+    #[test]
+    fn damage_cuts_the_log_after_the_last_whole_event() {
+        let mut log = log();
+        log.buffer.extend(exit_event(0));
+        log.buffer.extend([0xff; 24]);
+        assert!(log.walk(0).is_some());
+        assert_eq!(log.buffer.len(), 16);
+        log.buffer.extend([1; 8]);
+        assert_eq!(log.walk(16), None);
+        assert_eq!(log.buffer.len(), 16);
+    }
+}

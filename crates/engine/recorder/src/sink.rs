@@ -1,0 +1,96 @@
+//! The trace's writer, shared by the drainer and the keeper, and what happens
+//! when it fails: recording stops once, with one message, and what comes later
+//! is discarded.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use events::StopReason;
+use injector::SessionMemory;
+use trace_store::{FileEntry, LaneEnd, Pressure, StoreError, Summary, TraceWriter};
+
+/// A writer that fails at most once.
+pub(crate) struct Sink {
+    memory: Arc<SessionMemory>,
+    state: Mutex<State>,
+}
+
+struct State {
+    writer: Option<TraceWriter>,
+    failure: Option<String>,
+}
+
+impl Sink {
+    pub fn new(writer: TraceWriter, memory: Arc<SessionMemory>) -> Sink {
+        Sink { memory, state: Mutex::new(State { writer: Some(writer), failure: None }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the writer unless it has failed already; false if it
+    /// has, or does now.
+    fn with(&self, act: impl FnOnce(&mut TraceWriter) -> Result<(), StoreError>) -> bool {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return false;
+        }
+        let Some(writer) = state.writer.as_mut() else { return false };
+        match act(writer) {
+            Ok(()) => true,
+            Err(error) => {
+                self.memory.stop().store(StopReason::DiskFull as u32, Ordering::Release);
+                let text = format!("recording stopped, because the trace cannot be written: {error}");
+                eprintln!("retrovane: {text}; the program goes on, and what was recorded so far can be replayed");
+                state.failure = Some(text);
+                false
+            }
+        }
+    }
+
+    pub fn begin_lane(&self, lane: u32, parent: u32, pid: i32) -> bool {
+        self.with(|writer| writer.begin_lane(lane, parent, pid))
+    }
+
+    pub fn append(&self, lane: u32, events: u64, bytes: &[u8]) -> bool {
+        self.with(|writer| writer.append(lane, events, bytes))
+    }
+
+    pub fn end_lane(&self, lane: u32, end: LaneEnd) -> bool {
+        self.with(|writer| writer.end_lane(lane, end))
+    }
+
+    pub fn add_file(&self, id: u32, file: &FileEntry) -> bool {
+        self.with(|writer| writer.add_file(id, file))
+    }
+
+    pub fn set_pressure(&self, pressure: Pressure) {
+        self.with(|writer| writer.set_pressure(pressure));
+    }
+
+    /// What went wrong, if something did.
+    pub fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
+    }
+
+    /// Completes the trace. One whose writer failed stays cut.
+    pub fn finish(&self, summary: &Summary) {
+        let mut state = self.lock();
+        let writer = state.writer.take();
+        if state.failure.is_some() {
+            return;
+        }
+        if let Some(Err(error)) = writer.map(|writer| writer.finish(summary)) {
+            eprintln!("retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut");
+        }
+    }
+
+    /// Removes a trace in which nothing was recorded.
+    pub fn abandon(&self, trace_dir: &Path) {
+        self.lock().writer = None;
+        // What cannot be removed stays: a trace without lanes.
+        let _ = std::fs::remove_dir_all(trace_dir);
+    }
+}

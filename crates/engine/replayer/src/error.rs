@@ -1,0 +1,27 @@
+//! Why a trace could not be replayed.
+
+use injector::InjectError;
+use trace_store::StoreError;
+
+/// Why a replay did not begin, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The machine lacks something.
+    #[error(transparent)]
+    Inject(#[from] InjectError),
+    /// Recording was cut before it began.
+    #[error("the trace holds no process: the recording was cut before the program began")]
+    Empty,
+    /// `--pid` names nobody.
+    #[error("the trace holds no process {pid}: `retrovane info` lists those that it holds")]
+    NoSuchProcess { pid: i32 },
+    /// The log of a lane is no sequence of events, though its checksums are right.
+    #[error("the log of lane {lane} holds something that is no event: record again")]
+    BadEvents { lane: u32 },
+    /// A thread of the replayer panicked.
+    #[error("a part of retrovane failed (see above): this is a fault of retrovane")]
+    Panicked,
+}

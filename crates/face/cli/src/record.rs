@@ -1,0 +1,100 @@
+//! `retrovane record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use lane_protocol::Interception;
+use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, record};
+use trace_store::{default_home, traces};
+
+use crate::exit;
+
+/// Run a program and record what it does.
+#[derive(Args)]
+pub struct RecordArguments {
+    /// Directory of the trace [default: NAME-N in RETROVANE_HOME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Checksum the program's memory every N events, for replay to verify
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    check: u32,
+    /// Intercept system calls by seccomp instead of syscall user dispatch
+    #[arg(long)]
+    seccomp: bool,
+    /// Never rewrite code: every system call traps (slow)
+    #[arg(long)]
+    no_rewrite: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// Records, and ends as the program ended.
+pub fn run(arguments: RecordArguments) -> ExitCode {
+    let Some(home) = default_home() else {
+        return exit::failure(exit::FAILED, &"neither RETROVANE_HOME nor HOME is set: say where traces go");
+    };
+    let mut command = arguments.command.into_iter();
+    let Some(program) = command.next() else { return exit::failure(2, &"no program given") };
+    let is_named = arguments.output.is_none();
+    let trace_dir = match arguments.output {
+        Some(dir) => dir,
+        None => match traces::new_dir(&home, &program.to_string_lossy()) {
+            Ok(dir) => dir,
+            Err(error) => return exit::failure(exit::FAILED, &error),
+        },
+    };
+    let options = RecordOptions {
+        program,
+        arguments: command.collect(),
+        trace_dir,
+        home: home.clone(),
+        check_every_events: arguments.check,
+        interception: arguments.seccomp.then_some(Interception::Seccomp),
+        rewriting_off: arguments.no_rewrite,
+        quiet: arguments.quiet,
+        progress: None,
+    };
+    let outcome = match record(options) {
+        Ok(outcome) => outcome,
+        Err(error) => return exit::failure(code_of(&error), &error),
+    };
+    if is_named && let Err(error) = traces::set_latest(&home, &outcome.trace_dir) {
+        eprintln!("retrovane: {error}");
+    }
+    if let ExitReport::Killed(signal) = outcome.status {
+        injector::die_by_signal(signal);
+    }
+    exit::of_program(outcome.status)
+}
+
+fn code_of(error: &RecordError) -> u8 {
+    match error {
+        RecordError::Program(error) => match error {
+            ProgramError::NotFound(_) => exit::NOT_FOUND,
+            ProgramError::NotExecutable(_)
+            | ProgramError::IsDirectory(_)
+            | ProgramError::NotRegular(_)
+            | ProgramError::NotAProgram(_)
+            | ProgramError::Interpreter { .. }
+            | ProgramError::TooManyInterpreters(_) => exit::NOT_EXECUTABLE,
+            ProgramError::ThirtyTwoBit(_)
+            | ProgramError::Foreign { .. }
+            | ProgramError::SetId(_)
+            | ProgramError::Capabilities(_)
+            | ProgramError::Unreadable { .. } => exit::NOT_RECORDABLE,
+            ProgramError::NulByte(_) => exit::FAILED,
+        },
+        RecordError::Inject(InjectError::NotRecordable { .. }) => exit::NOT_RECORDABLE,
+        RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
+        RecordError::Inject(_)
+        | RecordError::Store(_)
+        | RecordError::NoUserDispatch
+        | RecordError::PtraceForbidden { .. } => exit::FAILED,
+    }
+}

@@ -1,0 +1,69 @@
+//! Builds the runtime, which lives in every traced process, for its own target.
+//!
+//! The runtime is a package apart from the workspace, so that its profile and
+//! its target are its own. What cargo tells this script about the outer build
+//! must not reach the inner one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the runtime is made of, relative to this package.
+const SOURCES: [&str; 6] = [
+    "../../in-tracee/runtime",
+    "../../vocabulary/events",
+    "../../vocabulary/lane-protocol",
+    "../../vocabulary/linux-abi",
+    "../../vocabulary/syscall-model",
+    "build.rs",
+];
+
+fn main() {
+    let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    for source in SOURCES {
+        watch(&package.join(source));
+    }
+    let target_dir = out.join("runtime");
+    let runtime = package.join("../../in-tracee/runtime");
+    let cargo = std::env::var_os("CARGO").expect("cargo sets it");
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(&runtime)
+        .args(["build", "--release", "--target", "x86_64-unknown-none", "--target-dir"])
+        .arg(&target_dir);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if leaks(&text) {
+            build.env_remove(&name);
+        }
+    }
+    let status = build.status().expect("cargo, which runs this script, can be run");
+    assert!(status.success(), "the runtime does not build: {status}");
+    let image = target_dir.join("x86_64-unknown-none/release/rv-runtime");
+    println!("cargo:rustc-env=RETROVANE_RUNTIME={}", image.display());
+}
+
+/// True for variables that would change the inner build.
+fn leaks(name: &str) -> bool {
+    let kept = ["CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_TERM_COLOR"];
+    let kept = kept.contains(&name) || name.starts_with("CARGO_REGISTRIES_") || name.starts_with("CARGO_HTTP_");
+    (name.starts_with("CARGO") && !kept)
+        || ["RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "TARGET", "HOST", "OUT_DIR", "OPT_LEVEL", "PROFILE", "DEBUG", "NUM_JOBS"]
+            .contains(&name)
+}
+
+/// Names the sources one by one: a folder as a whole would count its target too.
+fn watch(path: &Path) {
+    if path.is_file() {
+        println!("cargo:rerun-if-changed={}", path.display());
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name() != "target" {
+            watch(&entry.path());
+        }
+    }
+    // A file that is added shows in its folder's time.
+    println!("cargo:rerun-if-changed={}", path.join("src").display());
+}

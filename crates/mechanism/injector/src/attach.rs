@@ -1,0 +1,203 @@
+//! Serving requests to attach: the stop at each later execve.
+//!
+//! A process that is about to execute a new image asks, is seized while it runs,
+//! and goes on into execve; the one stop that follows is where the runtime is put
+//! into the new image. Each request is served by one thread from seizing to
+//! letting go, as ptrace demands; another thread is there before one blocks, so a
+//! process that is stopped half-way delays no other.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use lane_protocol::{SEGMENTS, lane_state, request};
+
+use crate::birth;
+use crate::error::InjectError;
+use crate::files::KeepFile;
+use crate::futex::{futex_wait, futex_wake};
+use crate::lane::{Lane, Segment};
+use crate::process::{ExitReport, kill_process, stop_self};
+use crate::session_memory::SessionMemory;
+use crate::tracee::{Next, Running, Stopped};
+
+/// What the service tells its owner.
+pub trait AttachEvents: KeepFile + Send + Sync {
+    /// The main child ended while it was traced; its status is gone from the kernel.
+    fn main_ended(&self, how: ExitReport);
+    /// The image that the lane's process executes cannot be recorded; the process
+    /// goes on without the runtime.
+    fn not_recorded(&self, pid: i32, error: &InjectError);
+}
+
+struct Shared {
+    memory: Arc<SessionMemory>,
+    events: Arc<dyn AttachEvents>,
+    main_pid: i32,
+    /// Held while the main child is traced.
+    main_traced: Mutex<()>,
+    /// Segments whose request a thread serves.
+    taken: Vec<AtomicBool>,
+    idle: AtomicUsize,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    ended: AtomicBool,
+}
+
+/// The threads that attach. Dropping ends them once no process is attached.
+pub struct AttachService {
+    shared: Arc<Shared>,
+}
+
+impl AttachService {
+    /// Begins to serve requests of the session's processes.
+    pub fn start(memory: Arc<SessionMemory>, events: Arc<dyn AttachEvents>, main_pid: i32) -> AttachService {
+        let shared = Arc::new(Shared {
+            memory,
+            events,
+            main_pid,
+            main_traced: Mutex::new(()),
+            taken: (0..SEGMENTS).map(|_| AtomicBool::new(false)).collect(),
+            idle: AtomicUsize::new(0),
+            threads: Mutex::new(Vec::new()),
+            ended: AtomicBool::new(false),
+        });
+        add_thread(&shared);
+        AttachService { shared }
+    }
+
+    /// Waits until the main child is not traced, and keeps it so.
+    pub fn main_untraced(&self) -> MutexGuard<'_, ()> {
+        lock(&self.shared.main_traced)
+    }
+}
+
+impl Drop for AttachService {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        let doorbell = self.shared.memory.attach_doorbell();
+        doorbell.fetch_add(1, Ordering::SeqCst);
+        futex_wake(doorbell);
+        let threads = std::mem::take(&mut *lock(&self.shared.threads));
+        for thread in threads {
+            // A thread that panicked has said so on stderr.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A thread that panicked holding the lock left nothing half-done in it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn add_thread(shared: &Arc<Shared>) {
+    shared.idle.fetch_add(1, Ordering::SeqCst);
+    let own = Arc::clone(shared);
+    let thread = std::thread::spawn(move || serve(&own));
+    lock(&shared.threads).push(thread);
+}
+
+fn serve(shared: &Arc<Shared>) {
+    let doorbell = shared.memory.attach_doorbell();
+    while !shared.ended.load(Ordering::SeqCst) {
+        let seen = doorbell.load(Ordering::Acquire);
+        match take_request(shared) {
+            Some(segment) => {
+                // The last idle thread sees to a successor before it may block.
+                if shared.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    add_thread(shared);
+                }
+                serve_request(shared, segment);
+                shared.taken[segment.index()].store(false, Ordering::SeqCst);
+                shared.idle.fetch_add(1, Ordering::SeqCst);
+            }
+            None => futex_wait(doorbell, seen, Duration::from_millis(500)),
+        }
+    }
+}
+
+/// Finds a request that nobody serves yet.
+fn take_request(shared: &Shared) -> Option<Segment> {
+    shared.memory.segments_in_use().into_iter().find(|segment| {
+        let asked = || shared.memory.lane(*segment).request().state.load(Ordering::Acquire) == request::ATTACH;
+        let taken = &shared.taken[segment.index()];
+        if !asked() || taken.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        // Another thread may have served it between the two looks.
+        let still = asked();
+        if !still {
+            taken.store(false, Ordering::SeqCst);
+        }
+        still
+    })
+}
+
+fn serve_request(shared: &Shared, segment: Segment) {
+    let lane = shared.memory.lane(segment);
+    let pid = lane.request().arguments[0].load(Ordering::Relaxed) as i32;
+    let _main = (pid == shared.main_pid).then(|| lock(&shared.main_traced));
+    let running = match Running::seize(pid) {
+        Ok(running) => running,
+        Err(error) => {
+            lane.answer(error.raw_os_error().unwrap_or(libc::EPERM));
+            return;
+        }
+    };
+    lane.answer(0);
+    if let Err(error) = follow(shared, segment, pid, running) {
+        // The process died under our hands: its end is seen elsewhere.
+        if error.raw_os_error() != Some(libc::ESRCH) {
+            let error = InjectError::Prepare { pid, step: "following its execve", source: error };
+            shared.events.not_recorded(pid, &error);
+        }
+    }
+}
+
+/// Accompanies a process until it has its new image, or has none, or is gone.
+fn follow(shared: &Shared, segment: Segment, pid: i32, mut running: Running) -> io::Result<()> {
+    let lane = shared.memory.lane(segment);
+    loop {
+        running = match running.wait()? {
+            Next::Exec(stopped) => return give_birth(shared, segment, lane, stopped),
+            Next::Signal(stopped, libc::SIGSTOP)
+                if lane.request().state.load(Ordering::Acquire) == request::RELEASE =>
+            {
+                stopped.detach()?;
+                lane.set_request_state(request::NONE);
+                return Ok(());
+            }
+            Next::Signal(stopped, signal) => stopped.resume(signal)?,
+            Next::GroupStop(stopped) => {
+                let running = stopped.listen()?;
+                if pid == shared.main_pid {
+                    // Nobody else can see this stop: do what its waiter would.
+                    stop_self();
+                    kill_process(pid, libc::SIGCONT);
+                }
+                running
+            }
+            Next::Gone(status) => {
+                if pid == shared.main_pid {
+                    shared.events.main_ended(ExitReport::of(status));
+                }
+                return Ok(());
+            }
+        };
+    }
+}
+
+fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -> io::Result<()> {
+    let pid = stopped.pid();
+    match birth::prepare(&shared.memory, segment, &stopped, &*shared.events) {
+        Ok(()) => lane.request().state.store(request::NONE, Ordering::Release),
+        Err(error) => {
+            // The new image runs natively: its lane is complete.
+            shared.events.not_recorded(pid, &error);
+            birth::put_stop(&shared.memory, lane, &error.to_string());
+            lane.state().store(lane_state::ENDED, Ordering::Release);
+        }
+    }
+    stopped.detach()
+}

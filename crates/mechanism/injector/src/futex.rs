@@ -1,0 +1,26 @@
+//! Futexes between processes.
+
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// Sleeps while `word` holds `expected`, at most for `timeout`. Returns early
+/// when woken, when the word has another value, or on a signal; the caller looks
+/// at its condition again in each case.
+pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
+    let time = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
+    };
+    // SAFETY: the word and the time live for the whole call; the kernel only reads both.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const time);
+    }
+}
+
+/// Wakes all that sleep on `word`, in this process and in others.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the kernel uses the word's address as a key and does not touch it.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+    }
+}

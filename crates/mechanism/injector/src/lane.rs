@@ -1,0 +1,268 @@
+//! A lane's segment as the supervisor sees it: states, request, report, ring.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use lane_protocol::{Birth, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report, Request, Ring, SEGMENTS, lane_state, request};
+
+use crate::futex::futex_wake;
+
+/// Index of a segment: below [`SEGMENTS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Segment(usize);
+
+impl Segment {
+    /// The segment of the first process.
+    pub const FIRST: Segment = Segment(0);
+
+    /// The segment with this index, if there is one.
+    pub fn new(index: usize) -> Option<Segment> {
+        (index < SEGMENTS).then_some(Segment(index))
+    }
+
+    /// Its index.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// The counters of a ring contradict each other: the program wrote over them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the counters of a lane's ring are damaged: the program overwrote them")]
+pub struct RingDamaged;
+
+/// A lane's segment. Plain fields are read and written as values, so that no
+/// reference to memory that the other side changes exists.
+#[derive(Clone, Copy)]
+pub struct Lane<'session> {
+    header: *mut LaneHeader,
+    ring: *mut u8,
+    _session: PhantomData<&'session ()>,
+}
+
+// SAFETY: a view of shared memory that is accessed as `SessionMemory` says.
+unsafe impl Send for Lane<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Lane<'_> {}
+
+impl<'session> Lane<'session> {
+    /// # Safety
+    /// `segment` is the start of a segment that stays mapped for `'session`.
+    pub(crate) unsafe fn new(segment: *mut u8) -> Lane<'session> {
+        // SAFETY: a segment is a header and, behind it, a ring.
+        let ring = unsafe { segment.add(LANE_HEADER_BYTES as usize) };
+        Lane { header: segment.cast(), ring, _session: PhantomData }
+    }
+
+    pub(crate) fn set_lane(&self, lane: u32, parent: u32) {
+        self.number(lane, parent);
+    }
+
+    fn number(&self, lane: u32, parent: u32) {
+        // SAFETY: see `Lane::new`; the fields are atomics.
+        unsafe {
+            (*self.header).lane.store(lane, Ordering::Relaxed);
+            (*self.header).parent_lane.store(parent, Ordering::Relaxed);
+        }
+    }
+
+    /// The lane's id and its parent's.
+    pub fn ids(&self) -> (u32, u32) {
+        // SAFETY: see `Lane::new`; the fields are atomics.
+        unsafe { ((*self.header).lane.load(Ordering::Relaxed), (*self.header).parent_lane.load(Ordering::Relaxed)) }
+    }
+
+    /// What the runtime reports (replay). Meaningful in state REPORTED.
+    pub fn report(&self) -> ReportCopy {
+        // SAFETY: see `Lane::new`. All fields are numbers, for which any bits are
+        // valid; the process stands still and writes no more.
+        unsafe {
+            let report: *const Report = &raw const (*self.header).report;
+            ReportCopy {
+                kind: (*report).kind.load(Ordering::Acquire),
+                code: (&raw const (*report).code).read_volatile(),
+                event: (&raw const (*report).event).read_volatile(),
+                expected_header: (&raw const (*report).expected_header).read_volatile(),
+                expected: (&raw const (*report).expected).read_volatile(),
+                got_number: (&raw const (*report).got_number).read_volatile(),
+                got: (&raw const (*report).got).read_volatile(),
+                registers: (&raw const (*report).registers).read_volatile(),
+                text: {
+                    let text = (&raw const (*report).text).read_volatile();
+                    let bytes = (&raw const (*report).text_bytes).read_volatile() as usize;
+                    String::from_utf8_lossy(&text[..bytes.min(text.len())]).into_owned()
+                },
+            }
+        }
+    }
+
+    pub(crate) fn set_birth(&self, birth: &Birth) {
+        // SAFETY: see `Lane::new`; the process stands at its birth, so that this
+        // side is the only one that uses the field.
+        unsafe { (&raw mut (*self.header).birth).write_volatile(*birth) }
+    }
+
+    /// Makes the segment as good as new, except for its bit.
+    pub(crate) fn clear(&self) {
+        let ring = self.ring();
+        for word in [&ring.head, &ring.tail, self.waits_for_output(), self.events_done()] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in [&ring.hot_sleeping, &ring.closed] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.request().state.store(request::NONE, Ordering::Relaxed);
+        self.pid().store(0, Ordering::Relaxed);
+        // SAFETY: see `Lane::new`; the field is an atomic.
+        unsafe { (*self.header).report.kind.store(0, Ordering::Relaxed) };
+        self.state().store(lane_state::FREE, Ordering::Release);
+    }
+
+    /// Appends all that the ring holds to `to`, frees it, and wakes the producer
+    /// if it waits for space. Returns how many bytes there were.
+    ///
+    /// # Errors
+    /// [`RingDamaged`] when the counters are impossible.
+    pub fn copy_out(&self, to: &mut Vec<u8>) -> Result<usize, RingDamaged> {
+        let ring = self.ring();
+        let head = ring.head.load(Ordering::Acquire);
+        let tail = ring.tail.load(Ordering::Relaxed);
+        let filled_bytes = head.wrapping_sub(tail);
+        if filled_bytes > RING_BYTES {
+            return Err(RingDamaged);
+        }
+        if filled_bytes == 0 {
+            return Ok(0);
+        }
+        let (first, second) = spans(tail, filled_bytes);
+        to.reserve(filled_bytes as usize);
+        for (start, len_bytes) in [first, second] {
+            // SAFETY: both spans lie inside of the ring; `to` has the room. The
+            // producer does not write there before it sees the new tail; a program
+            // that breaks this rule spoils its own log, whose reader trusts nothing.
+            unsafe {
+                let end = to.as_mut_ptr().add(to.len());
+                std::ptr::copy_nonoverlapping(self.ring.add(start), end, len_bytes);
+                to.set_len(to.len() + len_bytes);
+            }
+        }
+        ring.tail.store(head, Ordering::Release);
+        self.announce();
+        Ok(filled_bytes as usize)
+    }
+
+    /// Puts as much of `from` into the ring as there is space for and wakes the
+    /// consumer if it waits. Returns how many bytes went in.
+    ///
+    /// # Errors
+    /// [`RingDamaged`] when the counters are impossible.
+    pub fn copy_in(&self, from: &[u8]) -> Result<usize, RingDamaged> {
+        let len_bytes = self.put(from)?;
+        if len_bytes != 0 {
+            self.announce();
+        }
+        Ok(len_bytes)
+    }
+
+    fn put(&self, from: &[u8]) -> Result<usize, RingDamaged> {
+        let ring = self.ring();
+        let head = ring.head.load(Ordering::Relaxed);
+        let filled_bytes = head.wrapping_sub(ring.tail.load(Ordering::Acquire));
+        let space_bytes = RING_BYTES.checked_sub(filled_bytes).ok_or(RingDamaged)?;
+        let len_bytes = space_bytes.min(from.len() as u64);
+        let (first, second) = spans(head, len_bytes);
+        let mut rest = from;
+        for (start, span_bytes) in [first, second] {
+            let (part, tail) = rest.split_at(span_bytes);
+            // SAFETY: both spans lie inside of the ring, in the part that is free:
+            // the consumer does not read there before it sees the new head.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), self.ring.add(start), span_bytes) };
+            rest = tail;
+        }
+        ring.head.store(head.wrapping_add(len_bytes), Ordering::Release);
+        Ok(len_bytes as usize)
+    }
+
+    /// Puts one whole event into the ring for a process that stands still and
+    /// cannot itself; false if there is no space now. The consumer looks at rings
+    /// by itself, so nobody is woken.
+    pub(crate) fn put_for_stopped(&self, event: &[u8]) -> bool {
+        let ring = self.ring();
+        let filled_bytes = ring.head.load(Ordering::Relaxed).wrapping_sub(ring.tail.load(Ordering::Acquire));
+        RING_BYTES.checked_sub(filled_bytes).is_some_and(|space| space >= event.len() as u64)
+            && self.put(event) == Ok(event.len())
+    }
+
+    /// Replay: no more will come.
+    pub fn close(&self) {
+        self.ring().closed.store(1, Ordering::Release);
+        self.announce();
+    }
+
+    fn announce(&self) {
+        if self.ring().cold_announce() {
+            futex_wake(&self.ring().hot_wake);
+        }
+    }
+
+    /// Answers the outstanding request and wakes who waits for it.
+    pub fn answer(&self, answer: i32) {
+        self.request().answer.store(answer, Ordering::Relaxed);
+        self.set_request_state(request::ANSWERED);
+    }
+
+    pub(crate) fn set_request_state(&self, state: u32) {
+        self.request().state.store(state, Ordering::Release);
+        futex_wake(&self.request().state);
+    }
+}
+
+/// Accessors of the header's shared words.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
+        impl<'session> Lane<'session> {
+            $($(#[$doc])*
+            pub fn $name(&self) -> &'session $type {
+                // SAFETY: see `Lane::new`; the target is made of atomics only.
+                unsafe { &(*self.header).$name }
+            })*
+        }
+    };
+}
+
+words! {
+    /// See [`lane_state`].
+    state: AtomicU32;
+    /// The process that runs the lane.
+    pid: AtomicI32;
+    /// See [`LaneHeader::waits_for_output`].
+    waits_for_output: AtomicU64;
+    /// See [`LaneHeader::events_done`].
+    events_done: AtomicU64;
+    /// The ring's counters.
+    ring: Ring;
+    /// The outstanding request.
+    request: Request;
+}
+
+/// A [`Report`] as it was when it was read.
+#[derive(Debug, Clone)]
+pub struct ReportCopy {
+    pub kind: u32,
+    pub code: i32,
+    pub event: u64,
+    pub expected_header: u64,
+    pub expected: [u64; 8],
+    pub got_number: u64,
+    pub got: [u64; 8],
+    pub registers: [u64; 18],
+    pub text: String,
+}
+
+/// Where `len_bytes` from a position on lie in the ring: start and length of the
+/// part before its end and of the part that wrapped around.
+fn spans(position: u64, len_bytes: u64) -> ((usize, usize), (usize, usize)) {
+    let start = position % RING_BYTES;
+    let first_bytes = len_bytes.min(RING_BYTES - start);
+    ((start as usize, first_bytes as usize), (0, (len_bytes - first_bytes) as usize))
+}

@@ -1,0 +1,199 @@
+//! Processes seen from outside: their ends, stops and times.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitReport {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+}
+
+impl ExitReport {
+    /// Reads a wait status of a process that ended.
+    pub(crate) fn of(status: i32) -> ExitReport {
+        if libc::WIFSIGNALED(status) {
+            ExitReport::Killed(libc::WTERMSIG(status))
+        } else {
+            ExitReport::Exited(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+impl std::fmt::Display for ExitReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ExitReport::Exited(code) => write!(f, "exited with code {code}"),
+            ExitReport::Killed(signal) => write!(f, "killed by signal {signal}"),
+        }
+    }
+}
+
+/// What became of the main child. Nothing is consumed by looking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MainEvent {
+    /// It ended; [`reap_main`] takes its status.
+    Ended,
+    /// Job control stopped it.
+    Stopped,
+    /// It stands in front of its tracer, another thread of this process.
+    Traced,
+    /// There is no such child: its tracer has reaped it.
+    NoChild,
+}
+
+/// The result of taking a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MainWait {
+    Ended(ExitReport),
+    Stopped(i32),
+    Nothing,
+    NoChild,
+}
+
+/// Waits until something happens to a child and leaves its status where it is.
+///
+/// A plain waitpid would swallow the ptrace stops that another thread of this
+/// process waits for: the kernel treats tracees of the same process as children
+/// of all its threads (wait_consider_task in kernel/exit.c).
+pub fn peek_main(pid: i32) -> MainEvent {
+    loop {
+        // SAFETY: zero is a valid siginfo; the kernel writes it within the call.
+        let (result, info) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
+            (libc::waitid(libc::P_PID, pid as libc::id_t, &raw mut info, flags), info)
+        };
+        if result == 0 {
+            return match info.si_code {
+                libc::CLD_TRAPPED => MainEvent::Traced,
+                libc::CLD_STOPPED => MainEvent::Stopped,
+                _ => MainEvent::Ended,
+            };
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return MainEvent::NoChild;
+        }
+    }
+}
+
+/// Takes the status of a child if it has ended or stopped.
+pub fn reap_main(pid: i32) -> MainWait {
+    let mut status = 0;
+    // SAFETY: the status is written within the call only.
+    let result = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
+    match result {
+        0 => MainWait::Nothing,
+        _ if result == pid && libc::WIFSTOPPED(status) => MainWait::Stopped(libc::WSTOPSIG(status)),
+        _ if result == pid => MainWait::Ended(ExitReport::of(status)),
+        _ => MainWait::NoChild,
+    }
+}
+
+/// Waits for the end of any child; `None` when there is none left.
+pub fn reap_any() -> Option<(i32, ExitReport)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is written within the call only.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        if pid > 0 {
+            return Some((pid, ExitReport::of(status)));
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return None;
+        }
+    }
+}
+
+/// Stops this very process as the terminal's stop key would, until it is continued.
+pub fn stop_self() {
+    // SAFETY: sends a signal; nothing else.
+    unsafe {
+        libc::kill(libc::getpid(), libc::SIGSTOP);
+    }
+}
+
+/// Sends a signal. A process that is gone is no error.
+pub fn kill_process(pid: i32, signal: i32) {
+    if pid > 0 {
+        // SAFETY: sends a signal to one process; nothing else.
+        unsafe {
+            libc::kill(pid, signal);
+        }
+    }
+}
+
+/// Ends this process by the signal that ended its child, so that whoever waits
+/// sees the same. Returns if the signal does not kill.
+pub fn die_by_signal(signal: i32) {
+    // SAFETY: a core dump of this process would be of no use to anyone, so its
+    // limit is set to 0; disposition and mask are set so that the signal acts.
+    unsafe {
+        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const limit);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::kill(libc::getpid(), signal);
+    }
+}
+
+/// Processor time that a process has used so far; `None` if it is gone.
+pub fn cpu_time(pid: i32) -> Option<Duration> {
+    // SAFETY: both calls write their results within the call.
+    unsafe {
+        let mut clock: libc::clockid_t = 0;
+        if libc::clock_getcpuclockid(pid, &raw mut clock) != 0 {
+            return None;
+        }
+        let mut time: libc::timespec = std::mem::zeroed();
+        if libc::clock_gettime(clock, &raw mut time) != 0 {
+            return None;
+        }
+        Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+}
+
+/// A process, held so that its number cannot come to mean another one.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// Holds the process that has this number now; `None` if there is none.
+    pub fn open(pid: i32) -> Option<PidFd> {
+        // SAFETY: the result is a new descriptor or an error.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+            (fd >= 0).then(|| PidFd(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// A copy of a descriptor of that process.
+    ///
+    /// # Errors
+    /// What pidfd_getfd(2) fails with.
+    pub fn descriptor(&self, fd: i32) -> io::Result<std::fs::File> {
+        // SAFETY: the result is a new descriptor or an error.
+        unsafe {
+            let copy = libc::syscall(libc::SYS_pidfd_getfd, self.0.as_raw_fd(), fd, 0) as i32;
+            if copy < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(copy).into()) }
+        }
+    }
+}
+
+/// Which of these processes have ended, without waiting.
+pub fn poll_exited(processes: &[&PidFd]) -> Vec<bool> {
+    let mut polls: Vec<libc::pollfd> = processes
+        .iter()
+        .map(|process| libc::pollfd { fd: process.0.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    // SAFETY: the array lives for the call and has the length that is passed.
+    let result = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, 0) };
+    polls.iter().map(|poll| result > 0 && poll.revents & libc::POLLIN != 0).collect()
+}

@@ -1,0 +1,311 @@
+//! The memory that the supervisor and all processes of a session share.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use lane_protocol::{
+    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode, RECIPES_BYTES, Recipe,
+    SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
+};
+
+use crate::error::InjectError;
+use crate::files::FileSlot;
+use crate::image::runtime_image;
+use crate::lane::{Lane, Segment};
+
+/// What this machine offers to interception.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    /// Syscall user dispatch (Linux 5.11) works.
+    pub user_dispatch: bool,
+    /// cpuid can be made to fault.
+    pub cpuid_faulting: bool,
+    /// `/proc/sys/kernel/yama/ptrace_scope`; 0 without Yama.
+    pub yama_scope: u32,
+}
+
+/// What is decided before a session begins.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    pub mode: Mode,
+    pub interception: Interception,
+    pub features: Features,
+    /// Checksum memory every so many events; 0: never.
+    pub check_every_events: u32,
+    pub rewriting_off: bool,
+    /// Replay: the folder of kept files, absolute.
+    pub files_dir: Option<&'a Path>,
+    /// Replay: outputs are shown.
+    pub show_output: bool,
+    /// Replay: lanes to follow; `None`: all.
+    pub wanted_lanes: Option<&'a [u32]>,
+}
+
+/// The mapping of a session's memfd, and the memfd.
+pub struct SessionMemory {
+    base: NonNull<u8>,
+    memfd: OwnedFd,
+    text_bytes: u64,
+    /// First free place in the area of recipes.
+    next_recipe: AtomicU32,
+}
+
+// SAFETY: the mapping belongs to no thread; what is shared in it is accessed
+// through atomics, or written by one side before it is announced by an atomic.
+unsafe impl Send for SessionMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SessionMemory {}
+
+impl Features {
+    /// Asks the kernel, without changing anything.
+    pub fn probe() -> Features {
+        const ARCH_SET_CPUID: libc::c_int = 0x1012;
+        const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
+        // SAFETY: both calls set what is set already: dispatch off, cpuid permitted.
+        let (dispatch, cpuid) = unsafe {
+            (
+                libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0),
+                libc::syscall(libc::SYS_arch_prctl, ARCH_SET_CPUID, 1),
+            )
+        };
+        let yama_scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(0);
+        Features { user_dispatch: dispatch == 0, cpuid_faulting: cpuid == 0, yama_scope }
+    }
+}
+
+impl SessionMemory {
+    /// Makes the memory, loads the runtime's image, and fills the header.
+    ///
+    /// # Errors
+    /// [`InjectError::Memory`] when memory is short, [`InjectError::RuntimeImage`]
+    /// when this executable was built wrongly.
+    pub fn create(setup: &Setup) -> Result<SessionMemory, InjectError> {
+        let image = runtime_image()?;
+        let mut memory = Self::map().map_err(InjectError::Memory)?;
+        memory.text_bytes = image.text_bytes;
+        for (offset, bytes) in &image.text {
+            memory.write(FILE_TEXT + offset, bytes);
+        }
+        for (offset, bytes) in &image.data {
+            memory.write(FILE_DATA + offset, bytes);
+        }
+        memory.fill_header(setup);
+        Ok(memory)
+    }
+
+    fn map() -> io::Result<SessionMemory> {
+        // SAFETY: the name is a C string; the result is checked and then owned.
+        let memfd = unsafe {
+            let fd = libc::memfd_create(c"retrovane".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: a new mapping at a place of the kernel's choice, of a file as long as it.
+        let base = unsafe {
+            if libc::ftruncate(memfd.as_raw_fd(), FILE_BYTES as libc::off_t) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::mmap(
+                std::ptr::null_mut(),
+                FILE_BYTES as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                memfd.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
+        Ok(SessionMemory { base, memfd, text_bytes: 0, next_recipe: AtomicU32::new(0) })
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= FILE_BYTES));
+        // SAFETY: the range was just checked to be inside of the mapping, which no
+        // process shares yet, as `self` is borrowed mutably.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(offset), bytes.len()) }
+    }
+
+    fn fill_header(&mut self, setup: &Setup) {
+        // SAFETY: the header lies at its offset, aligned to a page and zeroed, which
+        // is valid for all its fields; nobody else has a reference to it yet.
+        let session = unsafe { &mut *self.at(FILE_SESSION).cast::<Session>() };
+        session.magic = SESSION_MAGIC;
+        session.mode = setup.mode as u32;
+        session.interception = setup.interception as u32;
+        session.supervisor_pid = std::process::id() as i32;
+        session.control_fd.store(-1, Ordering::Relaxed);
+        session.cpuid_faulting = u32::from(setup.features.cpuid_faulting);
+        session.yama = u32::from(setup.features.yama_scope != 0);
+        session.check_every_events = setup.check_every_events;
+        session.rewriting_off = u32::from(setup.rewriting_off);
+        session.next_lane.store(1, Ordering::Relaxed);
+        session.show_output = u32::from(setup.show_output);
+        session.output_fds = [1, 2];
+        session.standard_files = [0, 1, 2].map(standard_file);
+        if let Some(dir) = setup.files_dir {
+            let bytes = dir.as_os_str().as_encoded_bytes();
+            let len_bytes = bytes.len().min(session.files_dir.len() - 1);
+            session.files_dir[..len_bytes].copy_from_slice(&bytes[..len_bytes]);
+            session.files_dir_bytes = len_bytes as u32;
+        }
+        if let Some(lanes) = setup.wanted_lanes {
+            session.lane_filter = 1;
+            for lane in lanes {
+                if let Some(word) = session.wanted_lanes.get_mut(*lane as usize / 64) {
+                    *word |= 1 << (lane % 64);
+                }
+            }
+        }
+        session.segments[0].store(1, Ordering::Relaxed);
+        let first = self.lane(Segment::FIRST);
+        first.set_lane(0, u32::MAX);
+        first.state().store(lane_state::LIVE, Ordering::Release);
+    }
+
+    fn at(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset < FILE_BYTES);
+        // SAFETY: callers pass offsets inside of the mapping.
+        unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+
+    pub(crate) fn session(&self) -> *mut Session {
+        self.at(FILE_SESSION).cast()
+    }
+
+    pub(crate) fn memfd(&self) -> &OwnedFd {
+        &self.memfd
+    }
+
+    /// Bytes of the runtime's code and constants, whole pages.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.text_bytes
+    }
+
+    /// The lane in a segment.
+    pub fn lane(&self, segment: Segment) -> Lane<'_> {
+        let start = self.at(segment_offset(segment.index() as u64));
+        // SAFETY: the segment is inside of the mapping (its index is bounded) and
+        // stays mapped as long as the borrow of `self`.
+        unsafe { Lane::new(start) }
+    }
+
+    /// A slot of the table of kept files; `None` beyond its end.
+    pub fn file(&self, slot: usize) -> Option<FileSlot<'_>> {
+        if slot >= FILES_MAX {
+            return None;
+        }
+        // SAFETY: the slot is inside of the table, in the mapping that `self` keeps.
+        Some(unsafe { FileSlot::new(&raw mut (*self.session()).files[slot]) })
+    }
+
+    /// Segments in use.
+    pub fn segments_in_use(&self) -> Vec<Segment> {
+        let mut found = Vec::new();
+        for index in 0..SEGMENTS / 64 {
+            let mut bits = self.segment_word(index).load(Ordering::Acquire);
+            while bits != 0 {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                found.extend(Segment::new(index * 64 + bit));
+            }
+        }
+        found
+    }
+
+    /// Gives a segment back: it is cleared, and its bit last of all.
+    pub fn free_segment(&self, segment: Segment) {
+        self.lane(segment).clear();
+        let bit = 1 << (segment.index() % 64);
+        self.segment_word(segment.index() / 64).fetch_and(!bit, Ordering::AcqRel);
+    }
+
+    fn segment_word(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
+        unsafe { &(*self.session()).segments[index] }
+    }
+
+    /// Announces the recipes of a file's sites. They go into the area of recipes;
+    /// where that is full, the file has none and its sites go on trapping.
+    pub fn announce_recipes(&self, slot: u32, recipes: &[Recipe]) {
+        let Some(file) = self.file(slot as usize) else { return };
+        let count = recipes.len() as u32;
+        let first = self.next_recipe.fetch_add(count, Ordering::Relaxed);
+        let size = size_of::<Recipe>() as u64;
+        let start = u64::from(first) * size;
+        if start + u64::from(count) * size > RECIPES_BYTES {
+            file.set_recipes(0, 0);
+            return;
+        }
+        // SAFETY: the range was just checked; it was given out once, and nobody
+        // reads it before the file's `recipes_ready` announces it.
+        unsafe {
+            let to = self.at(FILE_RECIPES + start).cast::<Recipe>();
+            std::ptr::copy_nonoverlapping(recipes.as_ptr(), to, recipes.len());
+        }
+        file.set_recipes(first, count);
+    }
+}
+
+/// Accessors of the header's atomics.
+macro_rules! atomics {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
+        impl SessionMemory {
+            $($(#[$doc])*
+            pub fn $name(&self) -> &$type {
+                // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
+                unsafe { &(*self.session()).$name }
+            })*
+        }
+    };
+}
+
+atomics! {
+    /// See [`Session::stop`].
+    stop: AtomicU32;
+    /// See [`Session::doorbell`].
+    doorbell: AtomicU32;
+    /// See [`Session::attach_doorbell`].
+    attach_doorbell: AtomicU32;
+    /// See [`Session::keep_doorbell`].
+    keep_doorbell: AtomicU32;
+    /// See [`Session::next_lane`].
+    next_lane: AtomicU32;
+    /// See [`Session::output_order`].
+    output_order: AtomicU64;
+    /// See [`Session::output_wake`].
+    output_wake: AtomicU32;
+    /// See [`Session::control_fd`].
+    control_fd: std::sync::atomic::AtomicI32;
+}
+
+impl Drop for SessionMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map`; all borrows of it ended with `self`.
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast(), FILE_BYTES as usize);
+        }
+    }
+}
+
+fn standard_file(fd: i32) -> StandardFile {
+    // SAFETY: zero is a valid `stat`; fstat fills it or fails.
+    let (result, stat) = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &raw mut stat), stat)
+    };
+    if result != 0 {
+        return StandardFile::default();
+    }
+    StandardFile { device: stat.st_dev, inode: stat.st_ino, raw_device: stat.st_rdev, mode: u64::from(stat.st_mode) }
+}
