@@ -46,10 +46,24 @@ fn main() {
 /// True for variables that would change the inner build.
 fn leaks(name: &str) -> bool {
     let kept = ["CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_TERM_COLOR"];
-    let kept = kept.contains(&name) || name.starts_with("CARGO_REGISTRIES_") || name.starts_with("CARGO_HTTP_");
+    let kept =
+        kept.contains(&name) || name.starts_with("CARGO_REGISTRIES_") || name.starts_with("CARGO_HTTP_");
     (name.starts_with("CARGO") && !kept)
-        || ["RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "TARGET", "HOST", "OUT_DIR", "OPT_LEVEL", "PROFILE", "DEBUG", "NUM_JOBS"]
-            .contains(&name)
+        || [
+            "RUSTFLAGS",
+            "RUSTDOCFLAGS",
+            "RUSTC",
+            "RUSTC_WRAPPER",
+            "RUSTC_WORKSPACE_WRAPPER",
+            "TARGET",
+            "HOST",
+            "OUT_DIR",
+            "OPT_LEVEL",
+            "PROFILE",
+            "DEBUG",
+            "NUM_JOBS",
+        ]
+        .contains(&name)
 }
 
 /// Names the sources one by one: a folder as a whole would count its target too.

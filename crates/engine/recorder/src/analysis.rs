@@ -55,8 +55,9 @@ impl Analyst {
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        let recipes = analysis.map(|analysis| analysis.recipes).unwrap_or_default();
-        self.memory.announce_recipes(job.slot, &recipes);
+        let (recipes, complete) =
+            analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
+        self.memory.announce_recipes(job.slot, &recipes, complete);
     }
 }
 

@@ -171,7 +171,8 @@ impl Work {
             let drained = log.drain(self.memory.lane(log.segment), &self.sink);
             fullest_bytes = fullest_bytes.max(drained.bytes);
             if let Some(message) = drained.message {
-                let text = format!("recording of process {} stopped: {message}; the program goes on", log.pid);
+                let text =
+                    format!("recording of process {} stopped: {message}; the program goes on", log.pid);
                 eprintln!("retrovane: {text}");
                 self.report.notes.push(text);
             }
@@ -213,7 +214,12 @@ impl Work {
             self.logs.iter().filter_map(|(segment, log)| Some((segment, log.process.as_ref()?))).collect();
         let exited = poll_exited(&held.iter().map(|(_, process)| *process).collect::<Vec<_>>());
         let never_held = self.logs.values().filter(|log| log.process.is_none()).map(|log| log.segment);
-        held.iter().zip(exited).filter(|(_, exited)| *exited).map(|((segment, _), _)| **segment).chain(never_held).collect()
+        held.iter()
+            .zip(exited)
+            .filter(|(_, exited)| *exited)
+            .map(|((segment, _), _)| **segment)
+            .chain(never_held)
+            .collect()
     }
 
     fn end_lane(&mut self, segment: Segment) {
@@ -255,7 +261,9 @@ impl Work {
             self.told_waiting = true;
             let count = self.logs.len();
             let what = if count == 1 { "process that it started" } else { "processes that it started" };
-            eprintln!("retrovane: the program has ended; waiting for {count} {what} (Ctrl-C ends the recording, they go on)");
+            eprintln!(
+                "retrovane: the program has ended; waiting for {count} {what} (Ctrl-C ends the recording, they go on)"
+            );
         }
         false
     }

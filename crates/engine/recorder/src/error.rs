@@ -16,7 +16,9 @@ pub enum RecordError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Syscall user dispatch was demanded.
-    #[error("this kernel has no syscall user dispatch (Linux 5.11 has): leave the choice to retrovane, or use --seccomp")]
+    #[error(
+        "this kernel has no syscall user dispatch (Linux 5.11 has): leave the choice to retrovane, or use --seccomp"
+    )]
     NoUserDispatch,
     /// Yama forbids.
     #[error(

@@ -1,10 +1,9 @@
 //! Keeping the files that processes map.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -13,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, PidFd, Segment, SessionMemory, futex_wait,
-    futex_wake,
+    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, PidFd, Segment, SessionMemory,
+    futex_wait, futex_wake,
 };
 use lane_protocol::{file_state, request};
 use trace_store::{FileEntry, FileStore, StoreError};
@@ -30,15 +29,7 @@ pub(crate) struct Keeper {
     sink: Arc<Sink>,
     files_dir: PathBuf,
     status: Arc<Status>,
-    /// Slots whose analysis was asked for. Its lock is held while a file is kept,
-    /// so that no content is kept twice at the same time.
-    asked: Mutex<Asked>,
-}
-
-struct Asked {
-    slots: HashSet<u32>,
-    jobs: Sender<Job>,
-    hashes: std::collections::HashMap<u32, [u8; 32]>,
+    jobs: Mutex<Sender<Job>>,
 }
 
 impl Keeper {
@@ -50,50 +41,54 @@ impl Keeper {
         jobs: Sender<Job>,
         status: Arc<Status>,
     ) -> Keeper {
-        let asked = Asked { slots: HashSet::new(), jobs, hashes: std::collections::HashMap::new() };
-        Keeper { memory, store, sink, files_dir: trace_dir.join("files"), status, asked: Mutex::new(asked) }
+        Keeper { memory, store, sink, files_dir: trace_dir.join("files"), status, jobs: Mutex::new(jobs) }
     }
 
     pub fn store(&self) -> &FileStore {
         &self.store
     }
 
-    /// Keeps the content of `file` in its slot, unless that was done, and has its
-    /// sites found if it is executable. False if it cannot be kept.
+    /// Keeps the content of a file in its slot, unless that was done, and has its
+    /// sites found. False if it cannot be kept.
     fn keep_in_slot(
         &self,
         slot: u32,
         key: &FileKey,
         open: impl FnOnce() -> io::Result<File>,
         original: &[u8],
-        executable: bool,
     ) -> bool {
         let Some(place) = self.memory.file(slot as usize) else { return false };
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held while a file is kept, so that none is kept twice at the same time.
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if place.state() == file_state::ASKED {
-            let kept = open().map_err(Unkept::from).and_then(|file| self.keep_content(slot, key, &file, original));
+            let kept = open().map_err(Unkept::from).and_then(|file| {
+                let hash = self.keep_content(slot, key, &file, original)?;
+                Ok((hash, is_elf(&file)))
+            });
             match kept {
-                Ok(hash) => {
-                    asked.hashes.insert(slot, hash);
+                // A program's first map is rarely executable, so all are analysed.
+                // The analyst ends after the last sender.
+                Ok((hash, true)) => {
                     place.set_kept(&hash, key.size_bytes);
+                    let _ = jobs.send(Job { slot, hash });
                 }
-                Err(_) => place.set_failed(),
+                Ok((hash, false)) => {
+                    place.set_kept(&hash, key.size_bytes);
+                    self.memory.announce_recipes(slot, &[], true);
+                }
+                Err(Unkept) => place.set_failed(),
             }
         }
-        if place.state() != file_state::KEPT {
-            return false;
-        }
-        if executable
-            && asked.slots.insert(slot)
-            && let Some(hash) = asked.hashes.get(&slot).copied()
-        {
-            // The analyst ends after the last sender.
-            let _ = asked.jobs.send(Job { slot, hash });
-        }
-        true
+        place.state() == file_state::KEPT
     }
 
-    fn keep_content(&self, slot: u32, key: &FileKey, file: &File, original: &[u8]) -> Result<[u8; 32], Unkept> {
+    fn keep_content(
+        &self,
+        slot: u32,
+        key: &FileKey,
+        file: &File,
+        original: &[u8],
+    ) -> Result<[u8; 32], Unkept> {
         let metadata = file.metadata()?;
         if FileKey::of(&metadata) != *key {
             return Err(Unkept);
@@ -116,13 +111,13 @@ impl Keeper {
     fn serve(&self, segment: Segment) {
         let lane = self.memory.lane(segment);
         let argument = |index: usize| lane.request().arguments[index].load(Ordering::Relaxed);
-        let (fd, slot, pid, executable) = (argument(0) as i32, argument(1), argument(2) as i32, argument(3) != 0);
+        let (fd, slot, pid) = (argument(0) as i32, argument(1), argument(2) as i32);
         let kept = match self.memory.file(slot as usize).map(|place: FileSlot| place.key()) {
             Some(key) => {
                 let path = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
                 let original = std::fs::read_link(&path).unwrap_or_default();
                 let original = original.as_os_str().as_bytes();
-                self.keep_in_slot(slot as u32, &key, || open_of(pid, fd, &path), original, executable)
+                self.keep_in_slot(slot as u32, &key, || open_of(pid, fd, &path), original)
             }
             None => false,
         };
@@ -145,6 +140,11 @@ impl From<StoreError> for Unkept {
     }
 }
 
+fn is_elf(file: &File) -> bool {
+    let mut head = [0u8; 4];
+    file.read_exact_at(&mut head, 0).is_ok() && head == *b"\x7fELF"
+}
+
 /// A file that another process has open: by its name in /proc, or, where that is
 /// refused, a copy of the descriptor.
 fn open_of(pid: i32, fd: i32, path: &Path) -> io::Result<File> {
@@ -155,10 +155,10 @@ fn open_of(pid: i32, fd: i32, path: &Path) -> io::Result<File> {
 }
 
 impl KeepFile for Keeper {
-    fn keep(&self, path: &Path, original: &[u8], executable: bool) -> io::Result<Option<u32>> {
+    fn keep(&self, path: &Path, original: &[u8]) -> io::Result<Option<u32>> {
         let key = FileKey::of(&std::fs::metadata(path)?);
         let Some(slot) = self.memory.find_or_claim_file(&key) else { return Ok(None) };
-        let kept = self.keep_in_slot(slot, &key, || File::open(path), original, executable);
+        let kept = self.keep_in_slot(slot, &key, || File::open(path), original);
         Ok(kept.then_some(slot))
     }
 }
@@ -187,8 +187,12 @@ impl KeepThread {
         let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
             let doorbell = own_memory.keep_doorbell();
-            while !own_ended.load(Ordering::Acquire) {
-                let seen = doorbell.load(Ordering::Acquire);
+            loop {
+                // Before looking: what comes after the look changes the value.
+                let seen = doorbell.load(Ordering::SeqCst);
+                if own_ended.load(Ordering::SeqCst) {
+                    return;
+                }
                 if !serve_all(&own_memory, &keeper) {
                     futex_wait(doorbell, seen, Duration::from_millis(500));
                 }
@@ -212,8 +216,8 @@ fn serve_all(memory: &SessionMemory, keeper: &Keeper) -> bool {
 
 impl Drop for KeepThread {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Release);
-        self.memory.keep_doorbell().fetch_add(1, Ordering::Release);
+        self.ended.store(true, Ordering::SeqCst);
+        self.memory.keep_doorbell().fetch_add(1, Ordering::SeqCst);
         futex_wake(self.memory.keep_doorbell());
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so on stderr.

@@ -114,7 +114,12 @@ impl LaneLog {
                     }
                     self.end = end.or(self.end);
                 }
-                Kind::Syscall | Kind::Signal | Kind::Instruction | Kind::Island | Kind::Birth | Kind::Checksum
+                Kind::Syscall
+                | Kind::Signal
+                | Kind::Instruction
+                | Kind::Island
+                | Kind::Birth
+                | Kind::Checksum
                 | Kind::Pause => {
                     self.buffered_events += 1;
                     self.events += 1;
@@ -152,8 +157,15 @@ fn end_of(event: &Event) -> Option<LaneEnd> {
         Kind::Exit => Some(LaneEnd::Exited(event.result() as i32)),
         Kind::Stop => Some(LaneEnd::Stopped(event.code)),
         Kind::Fault if event.flags & FATAL != 0 => Some(LaneEnd::Killed(i32::from(event.code))),
-        Kind::Fault | Kind::Syscall | Kind::Data | Kind::Signal | Kind::Instruction | Kind::Island | Kind::Birth
-        | Kind::Checksum | Kind::Pause => None,
+        Kind::Fault
+        | Kind::Syscall
+        | Kind::Data
+        | Kind::Signal
+        | Kind::Instruction
+        | Kind::Island
+        | Kind::Birth
+        | Kind::Checksum
+        | Kind::Pause => None,
     }
 }
 
@@ -171,7 +183,9 @@ fn stop_text(bytes: &[u8]) -> String {
 fn reason_text(code: u16) -> &'static str {
     match StopReason::from_code(code) {
         Some(StopReason::Thread) => "it made a thread, which this version cannot record",
-        Some(StopReason::SharedMemory) => "it shares writable memory with another process, which this version cannot record",
+        Some(StopReason::SharedMemory) => {
+            "it shares writable memory with another process, which this version cannot record"
+        }
         Some(StopReason::DiskFull) => "the trace cannot be written",
         Some(StopReason::RecorderDied) => "the recorder is gone",
         Some(StopReason::Unsupported) => "it did something that cannot be recorded",
@@ -208,7 +222,8 @@ mod tests {
     fn a_stop_tells_its_text() {
         let text = b"it made a thread (clone)";
         let len_bytes = HEADER_BYTES + BLOB_HEADER_BYTES + padded(text.len());
-        let mut bytes = header(Kind::Stop, 0, StopReason::Thread as u16, len_bytes as u32).to_le_bytes().to_vec();
+        let mut bytes =
+            header(Kind::Stop, 0, StopReason::Thread as u16, len_bytes as u32).to_le_bytes().to_vec();
         bytes.extend(0u64.to_le_bytes());
         bytes.extend((text.len() as u32).to_le_bytes());
         bytes.extend((Tag::Text as u32).to_le_bytes());

@@ -180,7 +180,10 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-fn choose_interception(wanted: Option<Interception>, features: &Features) -> Result<Interception, RecordError> {
+fn choose_interception(
+    wanted: Option<Interception>,
+    features: &Features,
+) -> Result<Interception, RecordError> {
     match wanted {
         Some(Interception::UserDispatch) if !features.user_dispatch => Err(RecordError::NoUserDispatch),
         Some(interception) => Ok(interception),

@@ -43,7 +43,9 @@ impl Sink {
             Err(error) => {
                 self.memory.stop().store(StopReason::DiskFull as u32, Ordering::Release);
                 let text = format!("recording stopped, because the trace cannot be written: {error}");
-                eprintln!("retrovane: {text}; the program goes on, and what was recorded so far can be replayed");
+                eprintln!(
+                    "retrovane: {text}; the program goes on, and what was recorded so far can be replayed"
+                );
                 state.failure = Some(text);
                 false
             }
@@ -83,7 +85,9 @@ impl Sink {
             return;
         }
         if let Some(Err(error)) = writer.map(|writer| writer.finish(summary)) {
-            eprintln!("retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut");
+            eprintln!(
+                "retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut"
+            );
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use events::StopReason;
 use injector::{
-    AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, SessionMemory, futex_wake, kill_process,
-    peek_main, reap_main, stop_self,
+    AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, SessionMemory, futex_wake,
+    kill_process, peek_main, reap_main, stop_self,
 };
 
 /// What the recorder's threads tell each other of the program.

@@ -49,8 +49,8 @@ pub struct Divergence {
 }
 
 const REGISTERS: [&str; 18] = [
-    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
-    "flags",
+    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "rip", "flags",
 ];
 
 impl Divergence {

@@ -41,8 +41,9 @@ impl Feed {
                 lane.close();
                 break;
             }
-            let space_bytes =
-                RING_BYTES.checked_sub(lane.ring().filled_bytes()).ok_or(FeedError::Ring(RingDamaged))? as usize;
+            let space_bytes = RING_BYTES
+                .checked_sub(lane.ring().filled_bytes())
+                .ok_or(FeedError::Ring(RingDamaged))? as usize;
             let part_bytes = whole_events(&self.chunk[self.done..], space_bytes)?;
             if part_bytes == 0 {
                 break;

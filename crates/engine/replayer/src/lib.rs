@@ -100,7 +100,8 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     };
     let first_pid = start_replay(&memory)?;
     let ends = Arc::new(Mutex::new(Ends::default()));
-    let mut supervisor = Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
+    let mut supervisor =
+        Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
     let thread = std::thread::spawn(move || {
         supervisor.run(options.progress.as_deref());
         supervisor.into_result()
@@ -155,9 +156,12 @@ fn recorded_interception(trace: &TraceReader, features: &Features) -> Intercepti
 fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>) {
     let store = home.and_then(|home| FileStore::open(home).ok());
     for entry in trace.files() {
-        let (Some(slot), Ok(path)) = (memory.file(entry.id as usize), trace.file_path(&entry.file)) else { continue };
+        let (Some(slot), Ok(path)) = (memory.file(entry.id as usize), trace.file_path(&entry.file)) else {
+            continue;
+        };
         slot.set_kept(&entry.file.hash, entry.file.size);
         if !is_elf(&path) {
+            memory.announce_recipes(entry.id, &[], true);
             continue;
         }
         let analysis = sites::analyse_cached(
@@ -167,8 +171,9 @@ fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>)
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        let recipes = analysis.map(|analysis| analysis.recipes).unwrap_or_default();
-        memory.announce_recipes(entry.id, &recipes);
+        let (recipes, complete) =
+            analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
+        memory.announce_recipes(entry.id, &recipes, complete);
     }
 }
 

@@ -9,10 +9,10 @@ use injector::{ExitReport, Segment, SessionMemory, cpu_time, futex_wait, futex_w
 use lane_protocol::{lane_state, report_kind};
 use trace_store::{LaneEnd, LaneInfo, TraceReader};
 
+use crate::Progress;
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
-use crate::Progress;
 
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -148,7 +148,8 @@ impl Supervisor {
     }
 
     fn events_done(&self) -> u64 {
-        let running = |process: &Process| self.memory.lane(process.feed.segment).events_done().load(Ordering::Relaxed);
+        let running =
+            |process: &Process| self.memory.lane(process.feed.segment).events_done().load(Ordering::Relaxed);
         self.result.events + self.processes.values().map(running).sum::<u64>()
     }
 
@@ -242,11 +243,17 @@ impl Supervisor {
     }
 
     fn process_ended(&mut self, pid: i32, how: ExitReport) {
-        let segment = self.processes.iter().find(|(_, process)| process.pid == pid).map(|(segment, _)| *segment);
+        let segment =
+            self.processes.iter().find(|(_, process)| process.pid == pid).map(|(segment, _)| *segment);
         let Some(segment) = segment else {
             if !self.ending {
                 let lane = if pid == self.first_pid { 0 } else { u32::MAX };
-                self.fail(Divergence::of_death(pid, lane, 0, format!("a process of the replay {how} before it began")));
+                self.fail(Divergence::of_death(
+                    pid,
+                    lane,
+                    0,
+                    format!("a process of the replay {how} before it began"),
+                ));
             }
             return;
         };

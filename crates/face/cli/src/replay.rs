@@ -27,7 +27,10 @@ pub struct ReplayArguments {
 /// Replays, and ends with the recorded exit code.
 pub fn run(arguments: ReplayArguments) -> ExitCode {
     let Some(home) = default_home() else {
-        return exit::failure(exit::BAD_TRACE, &"neither RETROVANE_HOME nor HOME is set: say where traces are");
+        return exit::failure(
+            exit::BAD_TRACE,
+            &"neither RETROVANE_HOME nor HOME is set: say where traces are",
+        );
     };
     let trace_dir = match traces::resolve(&home, arguments.trace.as_deref()) {
         Ok(dir) => dir,

@@ -50,6 +50,8 @@ pub struct Process {
     pub replaying: bool,
     /// Memory is checksummed every so many events; 0: never.
     pub check_every: u64,
+    /// Events before the next checksum.
+    pub next_check: u64,
     pub segment: u64,
     /// Slot of the lane's segment in our memory.
     pub slot: u64,

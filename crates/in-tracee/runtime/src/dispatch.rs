@@ -68,6 +68,9 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let nr = registers.rax;
     let args = registers.args();
+    if process().check_every != 0 {
+        crate::checksum::record_if_due();
+    }
     if thread().pending != 0 && signals::deliver_before(registers) {
         return Leave::Exactly;
     }

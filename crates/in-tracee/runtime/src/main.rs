@@ -25,6 +25,7 @@ mod instructions;
 mod kept_files;
 mod kernel;
 mod log;
+mod maps;
 mod memory;
 mod memory_calls;
 mod outputs;

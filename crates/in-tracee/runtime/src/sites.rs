@@ -344,6 +344,12 @@ fn add_island(start: u64) {
     }
 }
 
+/// True for the start of an island's memory.
+pub fn is_island(start: u64) -> bool {
+    let state = sites();
+    state.islands[..state.island_count].iter().any(|island| island.start == start)
+}
+
 /// Replay: the recorded process mapped an island here.
 pub fn replay_island(word: u64) {
     let log = &mut process().log;

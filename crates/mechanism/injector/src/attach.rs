@@ -100,8 +100,12 @@ fn add_thread(shared: &Arc<Shared>) {
 
 fn serve(shared: &Arc<Shared>) {
     let doorbell = shared.memory.attach_doorbell();
-    while !shared.ended.load(Ordering::SeqCst) {
-        let seen = doorbell.load(Ordering::Acquire);
+    loop {
+        // Before looking: what comes after the look changes the value.
+        let seen = doorbell.load(Ordering::SeqCst);
+        if shared.ended.load(Ordering::SeqCst) {
+            return;
+        }
         match take_request(shared) {
             Some(segment) => {
                 // The last idle thread sees to a successor before it may block.
@@ -120,7 +124,8 @@ fn serve(shared: &Arc<Shared>) {
 /// Finds a request that nobody serves yet.
 fn take_request(shared: &Shared) -> Option<Segment> {
     shared.memory.segments_in_use().into_iter().find(|segment| {
-        let asked = || shared.memory.lane(*segment).request().state.load(Ordering::Acquire) == request::ATTACH;
+        let asked =
+            || shared.memory.lane(*segment).request().state.load(Ordering::Acquire) == request::ATTACH;
         let taken = &shared.taken[segment.index()];
         if !asked() || taken.swap(true, Ordering::SeqCst) {
             return false;

@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use events::{
-    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE, MapRecord,
-    StopReason, Tag, header, padded,
+    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE,
+    MapRecord, StopReason, Tag, header, padded,
 };
 use lane_protocol::{BIRTH_RANGES, Birth, CodeMap, FILE_TEXT, MemoryRange, TEXT_START};
 
@@ -30,8 +30,10 @@ use crate::session_memory::SessionMemory;
 use crate::tracee::Stopped;
 
 const PAGE_BYTES: u64 = 4096;
-/// `syscall; jmp rbx`
-const ENTRY_CODE: u32 = 0xe3ff_050f;
+/// `mov eax, ebp; syscall; jmp rbx`, in the lower 6 bytes. The number comes from
+/// rbp because execve, which has not returned yet, will put its result into rax.
+const ENTRY_CODE: u64 = 0xe3ff_050f_e889;
+const ENTRY_CODE_MASK: u64 = 0xffff_ffff_ffff;
 /// The stack's mapping, in `MapRecord::flags`.
 const GROWS_DOWN: u32 = 1;
 /// Code segment of 32-bit user code.
@@ -72,10 +74,10 @@ pub(crate) fn prepare(
     put_event(memory, lane, &event);
 
     process
-        .poke(registers.rip, (entry_word & 0xffff_ffff_0000_0000) | u64::from(ENTRY_CODE))
+        .poke(registers.rip, (entry_word & !ENTRY_CODE_MASK) | ENTRY_CODE)
         .map_err(InjectError::prepare(pid, "writing to its entry point"))?;
     let control_fd = memory.control_fd().load(Ordering::Relaxed) as u64;
-    registers.rax = libc::SYS_mmap as u64;
+    registers.rbp = libc::SYS_mmap as u64;
     registers.orig_rax = u64::MAX;
     registers.rdi = TEXT_START;
     registers.rsi = memory.text_bytes();
@@ -111,7 +113,7 @@ fn keep_files(
                 None => {
                     let path = path_of(pid, &map, exe);
                     let kept = keeper
-                        .keep(&path, &map.name, true)
+                        .keep(&path, &map.name)
                         .map_err(InjectError::prepare(pid, "keeping a file that it maps"))?;
                     known.push((identity, kept));
                     kept
@@ -162,8 +164,11 @@ fn describe(
 ) -> Result<Birth, InjectError> {
     let entry = registers.rip;
     let at_entry = image.iter().find(|part| (part.map.start..part.map.end).contains(&entry));
-    let at_entry = at_entry
-        .ok_or_else(|| InjectError::Prepare { pid, step: "finding its entry point", source: io::ErrorKind::NotFound.into() })?;
+    let at_entry = at_entry.ok_or_else(|| InjectError::Prepare {
+        pid,
+        step: "finding its entry point",
+        source: io::ErrorKind::NotFound.into(),
+    })?;
     let mut birth = Birth {
         entry,
         stack_pointer: registers.rsp,
@@ -192,7 +197,8 @@ fn describe(
                 .code
                 .get_mut(birth.code_count as usize)
                 .ok_or(InjectError::TooLarge { pid, what: "it has too many code segments" })?;
-            *slot = CodeMap { start: map.start, end: map.end, file_offset: map.file_offset, file, _reserved: 0 };
+            *slot =
+                CodeMap { start: map.start, end: map.end, file_offset: map.file_offset, file, _reserved: 0 };
             birth.code_count += 1;
         }
     }
@@ -302,7 +308,13 @@ mod tests {
             inode: 2,
             name: b"/bin/x".to_vec(),
         };
-        let stack = Mapping { start: 0x7ffe_0000, end: 0x8000_0000, inode: 0, name: b"[stack]".to_vec(), ..map.clone() };
+        let stack = Mapping {
+            start: 0x7ffe_0000,
+            end: 0x8000_0000,
+            inode: 0,
+            name: b"[stack]".to_vec(),
+            ..map.clone()
+        };
         let image = [
             ImageMap { map, file: Some(7), is_stack: false },
             ImageMap { map: stack, file: None, is_stack: true },

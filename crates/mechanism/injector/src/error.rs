@@ -6,7 +6,9 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
     /// Shared memory could not be made.
-    #[error("cannot create the memory shared with the program: {0}; check the limits on memory and /proc/sys/vm/overcommit_memory")]
+    #[error(
+        "cannot create the memory shared with the program: {0}; check the limits on memory and /proc/sys/vm/overcommit_memory"
+    )]
     Memory(#[source] io::Error),
     /// The runtime inside this executable is unusable.
     #[error("the runtime inside retrovane is unusable ({0}); build retrovane again")]
@@ -26,7 +28,9 @@ pub enum InjectError {
     #[error("process {pid} ended before its program began ({how})")]
     Died { pid: i32, how: String },
     /// The new image cannot be recorded.
-    #[error("process {pid} executes {what}, which cannot be recorded: retrovane records 64-bit x86-64 programs")]
+    #[error(
+        "process {pid} executes {what}, which cannot be recorded: retrovane records 64-bit x86-64 programs"
+    )]
     NotRecordable { pid: i32, what: String },
     /// Something about the stopped process could not be read or set.
     #[error("cannot prepare process {pid} ({step}): {source}")]

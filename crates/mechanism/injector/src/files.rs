@@ -10,6 +10,14 @@ use lane_protocol::{FILES_MAX, KeptFile, file_state, first_file_slot};
 use crate::futex::futex_wake;
 use crate::session_memory::SessionMemory;
 
+/// Most slots that a search looks at; processes look at as many.
+const PROBES_MAX: usize = 64;
+
+/// Values of `recipes_ready`: the recipes name all sites; or something in the file
+/// may read time without being among them.
+const READY: u32 = 1;
+const READY_INCOMPLETE: u32 = 2;
+
 /// What tells one content of a file from another, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey {
@@ -23,7 +31,8 @@ pub struct FileKey {
 impl FileKey {
     /// The key of what `stat` describes.
     pub fn of(metadata: &std::fs::Metadata) -> FileKey {
-        let nanoseconds = |seconds: i64, rest: i64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(rest as u64);
+        let nanoseconds =
+            |seconds: i64, rest: i64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(rest as u64);
         FileKey {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -42,7 +51,7 @@ pub trait KeepFile: Sync {
     ///
     /// # Errors
     /// If the file cannot be looked at.
-    fn keep(&self, path: &std::path::Path, original: &[u8], executable: bool) -> io::Result<Option<u32>>;
+    fn keep(&self, path: &std::path::Path, original: &[u8]) -> io::Result<Option<u32>>;
 }
 
 /// One slot.
@@ -121,20 +130,15 @@ impl<'session> FileSlot<'session> {
         futex_wake(self.state_word());
     }
 
-    /// Announces the recipes of the file's sites.
-    pub fn set_recipes(&self, first: u32, count: u32) {
+    /// Announces the recipes of the file's sites, and whether they are all there are.
+    pub(crate) fn set_recipes(&self, first: u32, count: u32, complete: bool) {
         // SAFETY: see `new`; the fields are atomics.
         unsafe {
             (*self.slot).recipe_first.store(first, Ordering::Relaxed);
             (*self.slot).recipe_count.store(count, Ordering::Relaxed);
-            (*self.slot).recipes_ready.store(1, Ordering::Release);
+            (*self.slot).recipes_ready.store(if complete { READY } else { READY_INCOMPLETE }, Ordering::Release);
+            futex_wake(&(*self.slot).recipes_ready);
         }
-    }
-
-    /// True once recipes are announced.
-    pub fn has_recipes(&self) -> bool {
-        // SAFETY: see `new`; the field is an atomic.
-        unsafe { (*self.slot).recipes_ready.load(Ordering::Acquire) != 0 }
     }
 }
 
@@ -143,7 +147,7 @@ impl SessionMemory {
     /// `None` if the table is full. Processes do the same concurrently.
     pub fn find_or_claim_file(&self, key: &FileKey) -> Option<u32> {
         let first = first_file_slot(key.device, key.inode);
-        for distance in 0..FILES_MAX {
+        for distance in 0..PROBES_MAX {
             let index = (first + distance) % FILES_MAX;
             let slot = self.file(index).expect("the index is below the table's length");
             let mut state = slot.state();

@@ -33,7 +33,9 @@ pub(crate) fn runtime_image() -> Result<RuntimeImage, InjectError> {
         } else if start >= DATA_START && start + memory_bytes <= DATA_START + DATA_BYTES_MAX {
             image.data.push((start - DATA_START, bytes));
         } else {
-            return Err(InjectError::RuntimeImage(format!("a segment at {start:#x} is outside of the areas")));
+            return Err(InjectError::RuntimeImage(format!(
+                "a segment at {start:#x} is outside of the areas"
+            )));
         }
     }
     if image.text.is_empty() {

@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use lane_protocol::{Birth, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report, Request, Ring, SEGMENTS, lane_state, request};
+use lane_protocol::{
+    Birth, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report, Request, Ring, SEGMENTS, lane_state, request,
+};
 
 use crate::futex::futex_wake;
 
@@ -69,7 +71,9 @@ impl<'session> Lane<'session> {
     /// The lane's id and its parent's.
     pub fn ids(&self) -> (u32, u32) {
         // SAFETY: see `Lane::new`; the fields are atomics.
-        unsafe { ((*self.header).lane.load(Ordering::Relaxed), (*self.header).parent_lane.load(Ordering::Relaxed)) }
+        unsafe {
+            ((*self.header).lane.load(Ordering::Relaxed), (*self.header).parent_lane.load(Ordering::Relaxed))
+        }
     }
 
     /// What the runtime reports (replay). Meaningful in state REPORTED.

@@ -32,8 +32,8 @@ pub use futex::{futex_wait, futex_wake};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use maps::{Mapping, read_maps};
 pub use process::{
-    ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited, reap_any,
-    reap_main, stop_self,
+    ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited,
+    reap_any, reap_main, stop_self,
 };
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::start_replay;

@@ -34,7 +34,10 @@ pub fn read_maps(pid: i32) -> io::Result<Vec<Mapping>> {
     let text = std::fs::read(format!("/proc/{pid}/maps"))?;
     text.split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
-        .map(|line| parse_line(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a line of maps is malformed")))
+        .map(|line| {
+            parse_line(line)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a line of maps is malformed"))
+        })
         .collect()
 }
 

@@ -163,7 +163,8 @@ fn check_one(path: &Path) -> Result<(), ProgramError> {
         return Err(ProgramError::NotExecutable(name));
     }
     let mode = metadata.permissions().mode();
-    let (set_uid, set_gid) = (mode & libc::S_ISUID != 0, mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0);
+    let (set_uid, set_gid) =
+        (mode & libc::S_ISUID != 0, mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0);
     debug_assert!(metadata.mode() == mode);
     // On a script the kernel ignores these bits.
     if (set_uid || set_gid) && read_head(path)?.starts_with(b"\x7fELF") {
@@ -278,7 +279,10 @@ mod tests {
         assert!(matches!(check("circle"), Err(ProgramError::TooManyInterpreters(_))));
         assert!(matches!(check("absent"), Err(ProgramError::NotFound(_))));
         assert!(matches!(resolve(folder.as_os_str(), &[]), Err(ProgramError::IsDirectory(_))));
-        assert!(matches!(resolve(OsStr::new("no-such-program-anywhere"), &[]), Err(ProgramError::NotFound(_))));
+        assert!(matches!(
+            resolve(OsStr::new("no-such-program-anywhere"), &[]),
+            Err(ProgramError::NotFound(_))
+        ));
         std::fs::remove_dir_all(&folder).expect("own folder");
     }
 }

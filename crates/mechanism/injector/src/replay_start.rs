@@ -32,11 +32,12 @@ pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
         libc::sigemptyset(&raw mut none);
         SignalState::for_child(none)
     };
+    let rseq = rseq_area();
     // SAFETY: the child calls async-signal-safe functions only and never returns.
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {
-            become_replay(memfd, control_fd, text_bytes, &signals);
+            become_replay(memfd, control_fd, text_bytes, &signals, rseq);
         }
         pid
     };
@@ -58,7 +59,7 @@ fn control_fd() -> i32 {
 
 /// The child's side: drops what it inherited and jumps into the runtime, which
 /// unmaps everything else.
-fn become_replay(memfd: i32, control_fd: i32, text_bytes: u64, signals: &SignalState) -> ! {
+fn become_replay(memfd: i32, control_fd: i32, text_bytes: u64, signals: &SignalState, rseq: Option<usize>) -> ! {
     // SAFETY: this process has one thread, gives up all of its memory, and runs
     // nothing but the runtime from here on, whose entry takes its arguments in
     // r12 and r13. The mapping is new (MAP_FIXED_NOREPLACE).
@@ -69,6 +70,7 @@ fn become_replay(memfd: i32, control_fd: i32, text_bytes: u64, signals: &SignalS
             libc::_exit(126);
         }
         close_all_but(control_fd);
+        forget_thread_areas(rseq);
         let text = libc::mmap(
             TEXT_START as *mut libc::c_void,
             text_bytes as usize,
@@ -97,5 +99,39 @@ unsafe fn close_all_but(control_fd: i32) {
     unsafe {
         libc::syscall(libc::SYS_close_range, 3u32, control_fd as u32 - 1, 0u32);
         libc::syscall(libc::SYS_close_range, control_fd as u32 + 1, u32::MAX, 0u32);
+    }
+}
+
+/// Where libc registered this thread's area for restartable sequences (rseq(2)),
+/// to which the kernel writes at its own will.
+fn rseq_area() -> Option<usize> {
+    // SAFETY: the name is a C string; glibc (from 2.35 on) documents the symbol as
+    // a `ptrdiff_t`, the distance from the thread pointer.
+    unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+        (!offset.is_null()).then(|| (libc::pthread_self() as usize).wrapping_add_signed(*offset))
+    }
+}
+
+/// Takes back what libc told the kernel of places in memory, for memory that is
+/// about to be unmapped.
+///
+/// # Safety
+/// Whoever relies on these never runs again in this process.
+unsafe fn forget_thread_areas(rseq: Option<usize>) {
+    const RSEQ_FLAG_UNREGISTER: i32 = 1;
+    /// What libc registers with, on x86.
+    const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+    // SAFETY: the calls change the kernel's notes only. The length must be the one
+    // that was registered, which depends on glibc and kernel: 32 times a number.
+    unsafe {
+        libc::syscall(libc::SYS_set_robust_list, 0usize, 24usize);
+        libc::syscall(libc::SYS_set_tid_address, 0usize);
+        let Some(area) = rseq else { return };
+        for len_bytes in (32..=512usize).step_by(32) {
+            if libc::syscall(libc::SYS_rseq, area, len_bytes, RSEQ_FLAG_UNREGISTER, RSEQ_SIGNATURE) == 0 {
+                break;
+            }
+        }
     }
 }

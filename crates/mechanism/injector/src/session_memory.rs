@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode, RECIPES_BYTES, Recipe,
-    SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
+    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
+    RECIPES_BYTES, Recipe, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
@@ -237,14 +237,15 @@ impl SessionMemory {
 
     /// Announces the recipes of a file's sites. They go into the area of recipes;
     /// where that is full, the file has none and its sites go on trapping.
-    pub fn announce_recipes(&self, slot: u32, recipes: &[Recipe]) {
+    /// `complete`: no other site of the file reads time.
+    pub fn announce_recipes(&self, slot: u32, recipes: &[Recipe], complete: bool) {
         let Some(file) = self.file(slot as usize) else { return };
         let count = recipes.len() as u32;
         let first = self.next_recipe.fetch_add(count, Ordering::Relaxed);
         let size = size_of::<Recipe>() as u64;
         let start = u64::from(first) * size;
         if start + u64::from(count) * size > RECIPES_BYTES {
-            file.set_recipes(0, 0);
+            file.set_recipes(0, 0, false);
             return;
         }
         // SAFETY: the range was just checked; it was given out once, and nobody
@@ -253,7 +254,7 @@ impl SessionMemory {
             let to = self.at(FILE_RECIPES + start).cast::<Recipe>();
             std::ptr::copy_nonoverlapping(recipes.as_ptr(), to, recipes.len());
         }
-        file.set_recipes(first, count);
+        file.set_recipes(first, count, complete);
     }
 }
 
@@ -307,5 +308,10 @@ fn standard_file(fd: i32) -> StandardFile {
     if result != 0 {
         return StandardFile::default();
     }
-    StandardFile { device: stat.st_dev, inode: stat.st_ino, raw_device: stat.st_rdev, mode: u64::from(stat.st_mode) }
+    StandardFile {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        raw_device: stat.st_rdev,
+        mode: u64::from(stat.st_mode),
+    }
 }

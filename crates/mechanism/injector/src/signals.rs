@@ -27,7 +27,9 @@ extern "C" fn read_dispositions() {
         // SAFETY: zero is a valid sigaction; the call only reads the disposition.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN {
+            if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+            {
                 ignored |= 1 << signal;
             }
         }
@@ -36,15 +38,8 @@ extern "C" fn read_dispositions() {
 }
 
 /// The ones that are taken from this process's own dispositions.
-const TAKEN: [i32; 7] = [
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTSTP,
-];
+const TAKEN: [i32; 7] =
+    [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP];
 /// Wakes the forwarding thread to end it.
 const END: i32 = libc::SIGWINCH;
 
@@ -57,7 +52,8 @@ impl SignalState {
     /// Called in the child between fork and execve: async-signal-safe.
     pub fn apply(&self) {
         for signal in 1..65 {
-            let action = if signal < 32 && self.ignored & 1 << signal != 0 { libc::SIG_IGN } else { libc::SIG_DFL };
+            let action =
+                if signal < 32 && self.ignored & 1 << signal != 0 { libc::SIG_IGN } else { libc::SIG_DFL };
             // SAFETY: ignoring and the default need no handler; errors (SIGKILL,
             // SIGSTOP, libc's own) change nothing.
             unsafe {

@@ -30,6 +30,8 @@ struct ChildPlan<'a> {
     memfd: i32,
     control_fd: i32,
     go: i32,
+    /// The parent's end, of which the child must not keep a copy.
+    go_write: i32,
     errors: i32,
 }
 
@@ -58,6 +60,7 @@ pub fn spawn(
         memfd: memory.memfd().as_raw_fd(),
         control_fd,
         go: go_read.as_raw_fd(),
+        go_write: go_write.as_raw_fd(),
         errors: errors_write.as_raw_fd(),
     };
     // SAFETY: the child calls async-signal-safe functions only and never returns.
@@ -125,6 +128,7 @@ fn run_child(plan: &ChildPlan) -> ! {
     // process has one thread and memory of its own.
     unsafe {
         plan.signals.apply();
+        libc::close(plan.go_write);
         let mut byte = 0u8;
         // The parent closes the other end when it traces this process, or dies.
         libc::read(plan.go, (&raw mut byte).cast(), 1);
@@ -149,10 +153,13 @@ fn choose_control_fd() -> i32 {
     let highest = limit.clamp(4, 1024) as i32;
     let wanted = if highest > 48 { highest - 24 } else { highest - 1 };
     // A number that is free, so that nothing inherited is lost.
-    (3..=wanted).rev().find(|fd| {
-        // SAFETY: asks for the flags of a number; nothing is changed.
-        unsafe { libc::fcntl(*fd, libc::F_GETFD) == -1 }
-    }).unwrap_or(wanted)
+    (3..=wanted)
+        .rev()
+        .find(|fd| {
+            // SAFETY: asks for the flags of a number; nothing is changed.
+            unsafe { libc::fcntl(*fd, libc::F_GETFD) == -1 }
+        })
+        .unwrap_or(wanted)
 }
 
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

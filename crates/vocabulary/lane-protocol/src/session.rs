@@ -87,16 +87,6 @@ pub struct Session {
 /// Files that a session can keep.
 pub const FILES_MAX: usize = 16384;
 
-/// Where the search for a file's slot begins; it goes on slot by slot, around
-/// the end of the table.
-#[inline]
-pub fn first_file_slot(device: u64, inode: u64) -> usize {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    ((device.wrapping_mul(MULTIPLIER) ^ inode).wrapping_mul(MULTIPLIER) >> 50) as usize
-}
-
-const _: () = assert!(FILES_MAX == 1 << 14);
-
 /// Identity of a standard file.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
