@@ -60,7 +60,6 @@ fn write_all(root: &Command, dir: &Path) -> Result<(), CommandError> {
 
 fn render(command: Command) -> Result<Vec<u8>, CommandError> {
     let mut page = Vec::new();
-    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).replace(' ', "-");
-    Man::new(command.name(name)).manual("Retrovane").render(&mut page)?;
+    Man::new(command).manual("Retrovane").render(&mut page)?;
     Ok(page)
 }

@@ -1,10 +1,11 @@
 //! `retrovane pack`.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use trace_store::{StoreError, pack, traces};
+use trace_store::{TraceReader, pack, traces};
 
 use crate::exit::CommandError;
 use crate::progress;
@@ -43,33 +44,38 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
     Ok(ExitCode::SUCCESS)
 }
 
+/// Most bytes at the start of a pack that are searched for the trace's description.
+const HEAD_BYTES: u64 = 1 << 20;
+
 /// Unpacks a pack into the home directory, under the pack's name, and returns
 /// the trace's directory. A pack that was unpacked before is not unpacked again.
 pub fn unpack(file: &Path, settings: &Settings) -> Result<PathBuf, CommandError> {
     let home = settings.home()?;
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    if let Some(dir) = unpacked_before(file, &home.join(&stem)) {
-        return Ok(dir);
-    }
     let wanted = home.join(&stem);
-    let dir = match std::fs::create_dir_all(&home).and_then(|()| std::fs::create_dir(&wanted)) {
-        Ok(()) => wanted,
-        Err(_) => traces::new_dir(&home, &stem)?,
-    };
-    pack::unpack(file, &dir).inspect_err(|_| {
-        // What is left of it is empty: the store removes what it wrote.
-        let _ = std::fs::remove_dir(&dir);
-    })?;
+    if holds(file, &wanted) {
+        return Ok(wanted);
+    }
+    let is_name = !stem.starts_with('.') && stem != "latest" && stem.chars().all(|char| !char.is_control());
+    let dir = if is_name && !wanted.exists() { wanted } else { traces::new_dir(&home, &stem)? };
+    pack::unpack(file, &dir)?;
     if !settings.quiet {
         eprintln!("retrovane: unpacked into {}", dir.display());
     }
     Ok(dir)
 }
 
-/// The trace that this pack was unpacked into before, if it is there still.
-fn unpacked_before(file: &Path, dir: &Path) -> Option<PathBuf> {
-    let same = || -> Result<bool, StoreError> {
-        Ok(trace_store::TraceReader::open(dir)?.cut().is_none() && pack::is_pack_of(file, dir)?)
+/// True if the directory holds the trace that the pack holds: the description of
+/// a trace tells its start to the nanosecond, and a pack begins with it.
+fn holds(file: &Path, dir: &Path) -> bool {
+    let head = || -> std::io::Result<(Vec<u8>, Vec<u8>)> {
+        let description = std::fs::read(dir.join("trace.json"))?;
+        let mut head = Vec::new();
+        std::fs::File::open(file)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+        Ok((description, head))
     };
-    matches!(same(), Ok(true)).then(|| dir.to_owned())
+    let is_inside = |(description, head): (Vec<u8>, Vec<u8>)| {
+        !description.is_empty() && head.windows(description.len()).any(|window| window == description)
+    };
+    head().is_ok_and(is_inside) && TraceReader::open(dir).is_ok_and(|trace| trace.cut().is_none())
 }
