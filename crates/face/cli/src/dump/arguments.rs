@@ -65,7 +65,8 @@ fn flags(set: &'static FlagSet, value: u64) -> String {
     // The upper half of an int that is negative, or of a register that held
     // something else before.
     let value = if value >> 32 == 0xffff_ffff { value & 0xffff_ffff } else { value };
-    set.show(value).to_string()
+    let named = set.show(value).to_string();
+    if named == "0x0" { "0".to_owned() } else { named }
 }
 
 /// The flags of an open file: reading only is a mode, though no bit is set.

@@ -1,7 +1,7 @@
 //! Which events are shown.
 
 use events::{Event, Instruction, Kind, Tag};
-use syscall_model::{Arg, Row, TABLE, Ty, by_name, row};
+use syscall_model::{Arg, Row, TABLE, Ty, by_name};
 
 use crate::exit::CommandError;
 use crate::lane_events::WholeEvent;
@@ -191,6 +191,8 @@ fn distance(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use syscall_model::row;
+
     use super::*;
 
     fn calls(names: &[&str]) -> Vec<&'static str> {

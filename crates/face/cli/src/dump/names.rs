@@ -8,7 +8,7 @@ pub fn error_of(result: i64) -> Option<i32> {
 }
 
 /// Name and text of an error number.
-pub fn error(number: i32) -> (String, &'static str) {
+pub fn error(number: i32) -> (String, String) {
     // What the kernel says to itself when a signal interrupts a call.
     let inside = match number {
         512 => "ERESTARTSYS",
@@ -18,12 +18,16 @@ pub fn error(number: i32) -> (String, &'static str) {
         _ => "",
     };
     if !inside.is_empty() {
-        return (inside.to_owned(), "To be restarted");
+        return (inside.to_owned(), "To be restarted".to_owned());
     }
-    match Errno::from_raw(number) {
-        Errno::UnknownErrno => (format!("ERRNO_{number}"), "Unknown error"),
-        known => (format!("{known:?}"), known.desc()),
-    }
+    let name = match Errno::from_raw(number) {
+        Errno::UnknownErrno => format!("ERRNO_{number}"),
+        known => format!("{known:?}"),
+    };
+    // The texts of the C library, as all other tools print them.
+    let text = std::io::Error::from_raw_os_error(number).to_string();
+    let end = text.rfind(" (os error").unwrap_or(text.len());
+    (name, text[..end].to_owned())
 }
 
 /// A number by its name in a table, else in decimal.
@@ -56,7 +60,7 @@ mod tests {
 
     #[test]
     fn errors_have_names_and_texts() {
-        assert_eq!(error(2), ("ENOENT".to_owned(), "No such file or directory"));
+        assert_eq!(error(2), ("ENOENT".to_owned(), "No such file or directory".to_owned()));
         assert_eq!(error(512).0, "ERESTARTSYS");
         assert_eq!(error(4000).0, "ERRNO_4000");
         assert_eq!((error_of(-2), error_of(0), error_of(-4096)), (Some(2), None, None));
