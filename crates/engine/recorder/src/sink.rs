@@ -69,7 +69,10 @@ impl Sink {
     }
 
     pub fn set_pressure(&self, pressure: Pressure) {
-        self.with(|writer| writer.set_pressure(pressure));
+        self.with(|writer| {
+            writer.set_pressure(pressure);
+            Ok(())
+        });
     }
 
     /// What went wrong, if something did.

@@ -10,6 +10,7 @@
 //! Deliberately absent: any influence of the outside on the processes.
 #![forbid(unsafe_code)]
 
+mod backtrace;
 mod describe;
 mod error;
 mod feeder;

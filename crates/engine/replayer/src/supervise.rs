@@ -7,19 +7,30 @@ use std::time::{Duration, Instant};
 
 use injector::{ExitReport, Segment, SessionMemory, cpu_time, futex_wait, futex_wake, kill_process};
 use lane_protocol::{lane_state, report_kind};
-use trace_store::{LaneEnd, LaneInfo, TraceReader};
+use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::Progress;
+use crate::backtrace::{Start, backtrace};
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
 
+/// How soon a copy takes over the lane of a process that made it and ended.
+const HEIR_WITHIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// How long all processes have to wait before an output that none has is a gap: it
+/// was lost with a killed process.
+const GAP_PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 /// Processor time after the last event that a process may use whose end the log
 /// does not tell: it was killed in its own code, where nothing ends it now.
 const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
+
+/// Places of registers in a report.
+const RBP: usize = 6;
+const RSP: usize = 7;
+const RIP: usize = 16;
 
 /// Ends of processes, from the thread that reaps them.
 #[derive(Default)]
@@ -53,6 +64,13 @@ struct Process {
     time_at_log_end: Option<Duration>,
 }
 
+/// A process that ended.
+struct End {
+    pid: i32,
+    how: ExitReport,
+    since: Instant,
+}
+
 pub(crate) struct Supervisor {
     memory: Arc<SessionMemory>,
     trace: TraceReader,
@@ -60,13 +78,18 @@ pub(crate) struct Supervisor {
     /// Lanes to follow; `None`: all.
     wanted: Option<Vec<u32>>,
     ends: Arc<Mutex<Ends>>,
+    /// Recorded paths of kept files, by their hash in hex.
+    originals: HashMap<String, Vec<u8>>,
     processes: BTreeMap<Segment, Process>,
-    /// Ends that no lane is known for yet, since the last look.
+    /// Ends that cannot be judged yet.
+    ended: Vec<End>,
     result: Supervised,
     error: Option<ReplayError>,
     /// Everything is being ended: what dies now does not count.
     ending: bool,
     looked_at_time: Instant,
+    /// The output that all wait for a gap before, and since when.
+    stalled: Option<(u64, Instant)>,
     first_pid: i32,
 }
 
@@ -79,17 +102,21 @@ impl Supervisor {
         ends: Arc<Mutex<Ends>>,
         first_pid: i32,
     ) -> Supervisor {
+        let originals = trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
         Supervisor {
             memory,
             trace,
             lanes,
             wanted,
             ends,
+            originals,
             processes: BTreeMap::new(),
+            ended: Vec::new(),
             result: Supervised::default(),
             error: None,
             ending: false,
             looked_at_time: Instant::now(),
+            stalled: None,
             first_pid,
         }
     }
@@ -108,10 +135,11 @@ impl Supervisor {
             self.find_processes();
             let moved = self.feed_all();
             self.look_at_reports();
-            for (pid, how) in ended {
-                self.process_ended(pid, how);
-            }
-            if all_gone {
+            self.ended.extend(ended.into_iter().map(|(pid, how)| End { pid, how, since: Instant::now() }));
+            let ended = std::mem::take(&mut self.ended);
+            self.ended = ended.into_iter().filter(|end| !self.process_ended(end)).collect();
+            if all_gone && self.ended.is_empty() {
+                self.look_at_survivors();
                 return;
             }
             if self.ending {
@@ -156,12 +184,14 @@ impl Supervisor {
     /// Takes notice of processes that are new.
     fn find_processes(&mut self) {
         for segment in self.memory.segments_in_use() {
-            if self.processes.contains_key(&segment) {
+            let lane = self.memory.lane(segment);
+            let pid = lane.pid().load(Ordering::Acquire);
+            if let Some(process) = self.processes.get_mut(&segment) {
+                // A copy may have taken the lane over.
+                process.pid = pid;
                 continue;
             }
-            let lane = self.memory.lane(segment);
             let state = lane.state().load(Ordering::Acquire);
-            let pid = lane.pid().load(Ordering::Acquire);
             if ![lane_state::LIVE, lane_state::ENDED, lane_state::REPORTED].contains(&state) || pid == 0 {
                 continue;
             }
@@ -234,7 +264,11 @@ impl Supervisor {
             }
             _ => {
                 if !self.ending {
-                    let divergence = Divergence::of_report(&report, recorded_pid, process.feed.lane);
+                    let mut divergence = Divergence::of_report(&report, recorded_pid, process.feed.lane);
+                    if report.registers[RIP] != 0 {
+                        let [rip, rsp, rbp] = [RIP, RSP, RBP].map(|index| report.registers[index]);
+                        divergence.stack = backtrace(process.pid, &Start { rip, rsp, rbp }, &self.originals);
+                    }
                     self.result.divergence = Some(divergence);
                     self.ending = true;
                 }
@@ -242,33 +276,57 @@ impl Supervisor {
         }
     }
 
-    fn process_ended(&mut self, pid: i32, how: ExitReport) {
-        let segment =
-            self.processes.iter().find(|(_, process)| process.pid == pid).map(|(segment, _)| *segment);
-        let Some(segment) = segment else {
-            if !self.ending {
+    /// Takes notice of the end of a process, unless it cannot be judged yet.
+    /// Returns false in that case.
+    fn process_ended(&mut self, end: &End) -> bool {
+        let pid = end.pid;
+        let holder = |process: &&Process| process.pid == pid;
+        let Some(segment) = self.processes.values().find(holder).map(|process| process.feed.segment) else {
+            // A child of vfork that executed a new image left its lane to a copy of
+            // itself, before anybody looked.
+            if !self.ending && end.how != ExitReport::Exited(0) {
                 let lane = if pid == self.first_pid { 0 } else { u32::MAX };
-                self.fail(Divergence::of_death(
-                    pid,
-                    lane,
-                    0,
-                    format!("a process of the replay {how} before it began"),
-                ));
+                let text = format!("a process of the replay {} before it began", end.how);
+                self.fail(Divergence::of_death(pid, lane, 0, text));
             }
-            return;
+            return true;
         };
         // It may have reported between the last look and its end.
         self.look_at_reports();
-        let Some(process) = self.processes.remove(&segment) else { return };
         let lane = self.memory.lane(segment);
+        let heir = lane.pid().load(Ordering::Acquire);
+        let Some(process) = self.processes.get_mut(&segment) else { return true };
+        if heir != pid {
+            process.pid = heir;
+            return true;
+        }
+        let may_have_heir = end.how == ExitReport::Exited(0) && end.since.elapsed() < HEIR_WITHIN;
+        if !process.ended_well && !self.ending && may_have_heir {
+            return false;
+        }
         let done = lane.events_done().load(Ordering::Relaxed);
         if !process.ended_well && !self.ending {
             let recorded_pid = process.recorded.as_ref().map_or(pid, |info| info.pid);
-            let text = format!("the replaying process {how} without a report");
-            self.fail(Divergence::of_death(recorded_pid, process.feed.lane, done, text));
+            let text = format!("the replaying process {} without a report", end.how);
+            let failure = Divergence::of_death(recorded_pid, process.feed.lane, done, text);
+            self.fail(failure);
         }
         self.result.events += done;
+        self.processes.remove(&segment);
         self.memory.free_segment(segment);
+        true
+    }
+
+    /// No process is left: lanes that did not end well lost theirs.
+    fn look_at_survivors(&mut self) {
+        let lost = self.processes.values().find(|process| !process.ended_well);
+        if let Some(process) = lost
+            && !self.ending
+        {
+            let pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
+            let text = "the replaying process vanished".to_owned();
+            self.fail(Divergence::of_death(pid, process.feed.lane, 0, text));
+        }
     }
 
     fn fail(&mut self, failure: Divergence) {
@@ -284,7 +342,7 @@ impl Supervisor {
 
     /// Where the trace is cut or filtered, an output may be missing that all
     /// others wait for: goes on with the next that there is.
-    fn look_at_outputs(&self) {
+    fn look_at_outputs(&mut self) {
         let mut next: Option<u64> = None;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
@@ -297,12 +355,21 @@ impl Supervisor {
             }
         }
         let order = self.memory.output_order();
-        if let Some(next) = next
-            && order.load(Ordering::Acquire) < next
-        {
+        let Some(next) = next.filter(|next| order.load(Ordering::Acquire) < *next) else {
+            self.stalled = None;
+            return;
+        };
+        // A process that is being made is not seen yet: only what lasts is a gap.
+        let since = match self.stalled {
+            Some((awaited, since)) if awaited == next => since,
+            _ => Instant::now(),
+        };
+        self.stalled = Some((next, since));
+        if since.elapsed() >= GAP_PATIENCE {
             order.store(next, Ordering::Release);
             self.memory.output_wake().fetch_add(1, Ordering::Release);
             futex_wake(self.memory.output_wake());
+            self.stalled = None;
         }
     }
 

@@ -105,6 +105,7 @@ fn record_birth(user_stack: u64) -> ! {
     }
     log.end();
     clocks::find_vdso(vdso);
+    clocks::begin_untrapped();
     signals::install();
     if session().cpuid_faulting != 0 {
         clocks::trap_cpuid();

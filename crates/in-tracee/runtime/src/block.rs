@@ -37,6 +37,8 @@ pub struct Thread {
     pub pending: u32,
     /// Not zero: the call came through a trap, not through an island.
     pub trapped: u32,
+    /// Not zero: the program's next single-step trap is not its own.
+    pub swallow_step: u32,
     pub index: usize,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
@@ -64,6 +66,13 @@ pub struct Process {
     pub signals: Signals,
     /// What each descriptor reaches; see `outputs`.
     pub fd_classes: [u8; 1024],
+}
+
+impl Process {
+    /// Replay: header of the event at hand; 0 when recording.
+    pub fn log_word(&mut self) -> u64 {
+        if self.replaying { self.log.peek().unwrap_or(0) } else { 0 }
+    }
 }
 
 /// State of an address space.

@@ -10,12 +10,12 @@ use crate::kernel::{self, ABORTED};
 use crate::memory;
 
 /// Bytes around each pointer-like argument that are compared.
-const WINDOW: usize = 4096;
+const WINDOW: usize = 2048;
 
 /// Performs and logs a call; `None` if a signal comes first.
 pub fn record(number: u64, args: &[u64; 6], model: &[Arg]) -> Option<i64> {
-    let mut before = [[0u8; WINDOW]; 3];
-    let mut known = [0usize; 3];
+    let mut before = [[0u8; WINDOW]; 6];
+    let mut known = [0usize; 6];
     for (index, slot) in before.iter_mut().enumerate() {
         known[index] = snapshot(args[index], slot);
     }
@@ -24,7 +24,7 @@ pub fn record(number: u64, args: &[u64; 6], model: &[Arg]) -> Option<i64> {
         return None;
     }
     begin_call(number, args, model.len(), result, DETECTED);
-    for index in 0..3 {
+    for index in 0..6 {
         let mut after = [0u8; WINDOW];
         let bytes = snapshot(args[index], &mut after).min(known[index]);
         if let Some(first) = (0..bytes).find(|&at| before[index][at] != after[at]) {

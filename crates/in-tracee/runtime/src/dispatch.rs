@@ -18,6 +18,8 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     if thread.trapped != 0 {
         thread.trapped = 0;
         sites::on_trap(registers.rcx.wrapping_sub(2));
+        // The bytes behind the site may be a part of its jump by now.
+        registers.rip = sites::translate(registers.rip);
     }
     if process().replaying { replay_call(registers) } else { record_call(registers) }
 }
@@ -223,7 +225,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
 #[inline]
 fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6]) {
     let count = (word >> 8) as usize & 7;
-    let mut same = (word >> 16) as u16 as u64 == nr && count <= 6 && (word >> 32) >= 16 + 8 * count as u64;
+    let mut same = (word >> 16) as u16 == nr as u16 && count <= 6 && (word >> 32) >= 16 + 8 * count as u64;
     let log = &process().log;
     for index in 0..count.min(6) {
         same &= log.body(1 + index as u64) == args[index];

@@ -46,6 +46,11 @@ pub struct RealFrame {
 const _: () = assert!(size_of::<RealFrame>() == 304);
 
 impl RealFrame {
+    /// Blocks more signals once the handler has returned.
+    pub fn block(&mut self, mask: u64) {
+        self.mask |= mask;
+    }
+
     /// The general registers.
     pub fn registers(&self) -> Registers {
         Registers {

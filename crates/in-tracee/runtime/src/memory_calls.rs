@@ -197,6 +197,10 @@ pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Optio
 pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, ..] = *args;
     let number = u64::from(nr::__NR_munmap);
+    if process().replaying && recorded_result(registers) != 0 {
+        // Refused then (bad arguments, sealed memory): nothing changes now.
+        return Done::Result(consume(registers));
+    }
     let result = if in_region(address, bytes) {
         error(errno::EINVAL)
     } else {
@@ -218,6 +222,13 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
 /// mprotect(2).
 pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [address, bytes, protection, ..] = *args;
+    if process().replaying && recorded_result(registers) != 0 {
+        // It may have got half-way, over a hole; sealed memory refuses it whole.
+        if recorded_result(registers) == error(errno::ENOMEM) {
+            kernel::call(number as u32, *args);
+        }
+        return Done::Result(consume(registers));
+    }
     let result = if in_region(address, bytes) {
         error(errno::ENOMEM)
     } else {
@@ -333,7 +344,9 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
             let result = kernel::call(nr::__NR_madvise, real);
             // Removing from a file's mapping: private in replay.
             if advice == nr::MADV_REMOVE && result != 0 {
-                kernel::call(nr::__NR_madvise, [address, bytes, u64::from(nr::MADV_DONTNEED), 0, 0, 0]);
+                // SAFETY: the recorded kernel zeroed this range, which has to be
+                // mapped writable for that.
+                unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes as usize) };
             }
         }
         return Done::Result(consume(registers));
@@ -344,6 +357,80 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         kernel::call(nr::__NR_madvise, real)
     };
     begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// shmat(2): the segment's content is logged as it is found. Sharing it with
+/// another process would need a common lane.
+pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
+    let number = u64::from(nr::__NR_shmat);
+    if process().replaying {
+        let recorded = recorded_result(registers);
+        if !kernel::failed(recorded) {
+            let Some(word) = process().log.peek() else { report::log_ended() };
+            // The length is the second blob's own: an empty one with it as address.
+            let bytes = process().log.body(4);
+            if in_region(recorded as u64, bytes) || word >> 32 < 48 {
+                report::fail("a recorded segment lies where the runtime is");
+            }
+            note_shared(recorded as u64, bytes);
+            map_kept(recorded as u64, bytes, 3, u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED), None);
+        }
+        return Done::Result(consume(registers));
+    }
+    let segment = shared_segment(args[0]);
+    if segment.is_some_and(|(_, attached)| attached > 0) {
+        return Done::Elsewhere(crate::detach::detach(
+            registers,
+            events::StopReason::SharedMemory as u16,
+            "it attaches to System V shared memory that is attached elsewhere",
+        ));
+    }
+    let result = kernel::call(nr::__NR_shmat, *args);
+    begin_call(number, args, 3, result, 0);
+    let log = &mut process().log;
+    if let Some((bytes, _)) = segment
+        && !kernel::failed(result)
+    {
+        log.blob(pages(bytes), 0, Tag::Memory, 0);
+        log.blob(result as u64, bytes, Tag::Memory, result as u64);
+        note_shared(result as u64, pages(bytes));
+    }
+    log.end();
+    Done::Result(result)
+}
+
+/// Size in bytes and number of attachments of a System V segment.
+fn shared_segment(id: u64) -> Option<(u64, u64)> {
+    // struct shmid64_ds: 48 bytes of permissions, size, three times, two pids,
+    // attachments.
+    let mut state = [0u64; 32];
+    const IPC_STAT: u64 = 2;
+    let result = kernel::call(nr::__NR_shmctl, [id, IPC_STAT, state.as_mut_ptr() as u64, 0, 0, 0]);
+    (result == 0).then_some((state[6], state[11]))
+}
+
+/// shmdt(2).
+pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
+    let space = space();
+    let range = space.shared[..space.shared_count].iter().find(|range| range.start == args[0]).copied();
+    if process().replaying {
+        if recorded_result(registers) == 0
+            && let Some(range) = range
+        {
+            kernel::munmap(range.start, range.end - range.start);
+            forget_shared(range.start, range.end - range.start);
+        }
+        return Done::Result(consume(registers));
+    }
+    let result = kernel::call(nr::__NR_shmdt, *args);
+    if result == 0
+        && let Some(range) = range
+    {
+        forget_shared(range.start, range.end - range.start);
+    }
+    begin_call(u64::from(nr::__NR_shmdt), args, 1, result, 0);
     process().log.end();
     Done::Result(result)
 }

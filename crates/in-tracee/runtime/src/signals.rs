@@ -6,7 +6,7 @@
 //! needs), so blocked signals stay in the kernel, where sigpending, signalfd,
 //! sigtimedwait and execve find them.
 
-use events::{BEFORE_CALL, FATAL, Kind};
+use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use linux_abi::general as nr;
 use lane_protocol::report_kind;
 
@@ -141,6 +141,12 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     let inside = crate::log::in_region(rip, 1);
     let code = (info[1] & 0xffff_ffff) as i32;
     if signal == SIGSYS && (code == 1 || code == 2) && !inside {
+        let clocks = &crate::block::space().clocks;
+        if clocks.in_vdso {
+            let args = [context.rdi, context.rsi, context.rdx, context.r10, context.r8, context.r9];
+            context.rax = kernel::call(context.rax as u32, args) as u64;
+            return;
+        }
         // A call of the program: it goes on at our entry as if it came from an island.
         context.rcx = rip;
         context.r11 = rip;
@@ -149,6 +155,16 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     let synchronous = code > 0 && bit(signal) & OURS != 0;
+    if signal == SIGTRAP && synchronous && (inside || crate::sites::in_island(rip)) {
+        // The program single-steps itself (trap flag): our own steps are not its.
+        return;
+    }
+    if signal == SIGTRAP && synchronous && thread().swallow_step != 0 && rip == thread().target {
+        // The step into the program at the end of rt_sigreturn, which the kernel
+        // makes without a trap.
+        thread().swallow_step = 0;
+        return;
+    }
     if synchronous && inside {
         if rip == entry::rv_probe_instruction as *const () as u64 {
             context.rip = entry::rv_probe_landing as *const () as u64;
@@ -183,7 +199,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     if process().replaying {
         return;
     }
-    let action = signals.actions[signal as usize & 63];
+    let action = signals.actions[(signal as usize).min(64)];
     if action.handler == IGNORE {
         return;
     }
@@ -192,8 +208,13 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         die_of(signal);
         return;
     }
-    let queued = signals.queue[..signals.count].iter().any(|waiting| waiting.signal == signal);
-    if (signal < 32 && queued) || signals.count == QUEUE {
+    // From here on it counts as being handled: what its handler would block stays
+    // in the kernel. The queue cannot overflow: a full one blocks everything.
+    context.block(action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 });
+    if signals.count + 1 >= QUEUE {
+        context.block(!NEVER_BLOCKED);
+    }
+    if signals.count == QUEUE {
         return;
     }
     signals.queue[signals.count] = Waiting { signal, forced: signals.masked_wait, info: *info };
@@ -278,10 +299,16 @@ pub fn has_deliverable() -> bool {
 }
 
 fn next_deliverable() -> Option<usize> {
+    next_deliverable_with(0)
+}
+
+/// The next one that is not blocked by the mask and `more`.
+fn next_deliverable_with(more: u64) -> Option<usize> {
     let signals = &process().signals;
+    let mask = signals.mask | more;
     signals.queue[..signals.count]
         .iter()
-        .position(|waiting| waiting.forced || signals.mask & bit(waiting.signal) == 0)
+        .position(|waiting| (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0)
 }
 
 fn take(index: usize) -> Waiting {
@@ -307,11 +334,47 @@ pub fn deliver_before(registers: &mut Registers) -> bool {
         refresh_pending();
         return false;
     };
-    // One at a boundary: more follow at the handler's own first call.
     point_at_call(registers);
-    deliver_logged(registers, index, BEFORE_CALL);
-    refresh_pending();
+    deliver_all(registers, index, BEFORE_CALL);
     true
+}
+
+/// Delivers what waits when a handler has returned, where the program goes on.
+pub fn deliver_at_return(registers: &mut Registers) {
+    if let Some(index) = next_deliverable() {
+        deliver_all(registers, index, 0);
+    }
+}
+
+/// Replay: the return's event said that a signal follows.
+pub fn replay_at_return(registers: &mut Registers) {
+    match process().log.peek() {
+        Some(word) if word as u8 == Kind::Signal as u8 => replay_signals(registers, word),
+        Some(word) => report::diverge(registers, word, u64::MAX, &[]),
+        None => report::log_ended(),
+    }
+}
+
+/// Delivers all that waits and is not blocked: like the kernel, each on top of the
+/// one before, so that the last runs first.
+fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
+    let mut next = Some(first);
+    while let Some(index) = next {
+        // The queue is the handler's too: keep it out while an entry is taken.
+        set_real_mask(!0);
+        let waiting = take(index);
+        let own = deliver_mask(waiting.signal);
+        next = next_deliverable_with(own);
+        let stacked = if next.is_some() { STACKED } else { 0 };
+        deliver_logged(registers, &waiting, flags | stacked);
+    }
+    refresh_pending();
+}
+
+/// The signals that a handler's own run blocks.
+fn deliver_mask(signal: u32) -> u64 {
+    let action = &process().signals.actions[signal as usize];
+    action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 }
 }
 
 /// The registers as they are before the call's instruction.
@@ -332,15 +395,11 @@ pub fn deliver_after(registers: &mut Registers) -> bool {
     };
     registers.rip = registers.rcx;
     registers.r11 = registers.flags;
-    deliver_logged(registers, index, 0);
-    refresh_pending();
+    deliver_all(registers, index, 0);
     true
 }
 
-fn deliver_logged(registers: &mut Registers, index: usize, flags: u8) {
-    // The queue is the handler's too: keep it out while an entry is taken.
-    set_real_mask(!0);
-    let waiting = take(index);
+fn deliver_logged(registers: &mut Registers, waiting: &Waiting, flags: u8) {
     let log = &mut process().log;
     log.begin(Kind::Signal, flags, waiting.signal as u16);
     log.raw(waiting.info.as_ptr() as u64, 128);
@@ -353,7 +412,7 @@ fn deliver_logged(registers: &mut Registers, index: usize, flags: u8) {
 /// Replay: the event at hand is a signal before the call.
 pub fn replay_before(registers: &mut Registers, word: u64) {
     point_at_call(registers);
-    replay_signal(registers, word);
+    replay_signals(registers, word);
 }
 
 /// Replay: the call's event said that a signal follows.
@@ -367,8 +426,24 @@ pub fn replay_following(registers: &mut Registers) -> bool {
     }
     registers.rip = registers.rcx;
     registers.r11 = registers.flags;
-    replay_signal(registers, word);
+    replay_signals(registers, word);
     true
+}
+
+/// The signal at hand and those stacked on top of it.
+fn replay_signals(registers: &mut Registers, first: u64) {
+    let mut word = first;
+    loop {
+        replay_signal(registers, word);
+        if (word >> 8) as u8 & STACKED == 0 {
+            return;
+        }
+        word = match process().log.peek() {
+            Some(next) if next as u8 == Kind::Signal as u8 => next,
+            Some(other) => report::diverge(registers, other, u64::MAX, &[]),
+            None => report::log_ended(),
+        };
+    }
 }
 
 fn replay_signal(registers: &mut Registers, word: u64) {
@@ -428,6 +503,8 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
         }
     }
     registers.rip = crate::sites::translate(registers.rip);
+    const TRAP_FLAG: u64 = 0x100;
+    thread().swallow_step = u32::from(registers.flags & TRAP_FLAG != 0);
     if !process().replaying {
         set_real_mask(signals.mask);
         refresh_pending();

@@ -52,8 +52,6 @@ pub struct Site {
     pub bytes: u8,
     /// Bytes ahead of the site that the jump replaced.
     before: u8,
-    /// Length of what the patch replaced.
-    patched: u8,
     /// What the patch replaced: from `address - before` on.
     original: [u8; 16],
 }
@@ -121,7 +119,6 @@ pub fn on_trap(address: u64) {
             kind: site_kind::SYSCALL,
             bytes: 2,
             before: 0,
-            patched: 0,
             original: [0; 16],
         };
     }
@@ -183,7 +180,7 @@ fn rewrite(site: &mut Site) {
         }
     };
     let covered = recipe.before + recipe.site_bytes + recipe.after;
-    if recipe.before + recipe.after == 0 || covered > 16 {
+    if recipe.before + recipe.after == 0 || recipe.before + recipe.after > 36 {
         site.state = State::Hopeless;
         return;
     }
@@ -204,15 +201,13 @@ fn rewrite(site: &mut Site) {
         return;
     };
     let resume = write_island(island, site.address, &recipe);
-    let patch_bytes = if recipe.before >= 5 { recipe.before } else { covered };
     site.before = recipe.before;
-    site.patched = patch_bytes;
     site.original.copy_from_slice(&now[..16]);
-    let mut patch = [0xcc_u8; 16];
-    patch[0] = 0xe9;
+    // Five bytes and no more: what is covered behind them may be jumped to.
+    let mut patch = [0xe9, 0, 0, 0, 0];
     let displacement = island.wrapping_sub(start + 5) as u32;
     patch[1..5].copy_from_slice(&displacement.to_le_bytes());
-    if write_code(start, &patch[..patch_bytes as usize]) {
+    if write_code(start, &patch) {
         site.resume = if recipe.after > 0 { resume } else { 0 };
         site.state = State::Rewritten;
     } else {
@@ -344,6 +339,14 @@ fn add_island(start: u64) {
     }
 }
 
+/// True for an address inside of an island.
+pub fn in_island(address: u64) -> bool {
+    let state = sites();
+    state.islands[..state.island_count]
+        .iter()
+        .any(|island| (island.start..island.start + ISLAND_BYTES).contains(&address))
+}
+
 /// True for the start of an island's memory.
 pub fn is_island(start: u64) -> bool {
     let state = sites();
@@ -424,7 +427,6 @@ fn stop_site(address: u64, recipe: &Recipe) {
             kind: recipe.kind,
             bytes,
             before: 0,
-            patched: 0,
             original,
         };
     }
@@ -474,7 +476,7 @@ pub fn restore_all() {
         match site.state {
             State::Rewritten => {
                 let start = site.address - u64::from(site.before);
-                write_code(start, &site.original[..site.patched as usize]);
+                write_code(start, &site.original[..5]);
             }
             State::Stopped => {
                 write_code(site.address, &site.original[..site.bytes as usize]);

@@ -56,14 +56,14 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         | Special::Rseq
         | Special::Seccomp
         | Special::Userfaultfd
-        | Special::RemapFilePages
-        | Special::Shmat => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        | Special::RemapFilePages => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        Special::Shmat => memory_calls::shmat(registers, &args),
+        Special::Shmdt => memory_calls::shmdt(registers, &args),
         Special::Ptrace => refuse(registers, number, &args, model.len(), errno::EPERM),
         Special::ProcessVm => process_vm(registers, number, &args, model),
         Special::SetTidAddress
         | Special::SetRobustList
         | Special::Receive
-        | Special::Shmdt
         | Special::RtSigpending
         | Special::RtSigtimedwait
         | Special::GetRobustList
@@ -129,14 +129,25 @@ pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize,
 }
 
 fn sigreturn(registers: &mut Registers) -> Done {
+    let word = process().log_word();
     if process().replaying {
         let _ = replayed(registers);
+    }
+    let leave = signals::sigreturn(registers);
+    if process().replaying {
+        if (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0 {
+            signals::replay_at_return(registers);
+        }
     } else {
         begin_call(u64::from(nr::__NR_rt_sigreturn), &[0; 6], 0, 0, 0);
         process().log.end();
+        // The mask that was restored may have let more in: they come before the
+        // program goes on, as from the kernel.
+        if process().log.follows {
+            signals::deliver_at_return(registers);
+        }
     }
-    // What was queued when this was logged is delivered at the next call.
-    Done::Elsewhere(signals::sigreturn(registers))
+    Done::Elsewhere(leave)
 }
 
 /// Calls that replace the signal mask while they wait: the kernel gets the mask
@@ -369,10 +380,26 @@ fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
 
 fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     outputs::forget(args[1]);
-    if args[1] as u32 as i32 == process().control_fd || args[0] as u32 as i32 == process().control_fd {
+    if args[0] as u32 as i32 == process().control_fd {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
+    if args[1] as u32 as i32 == process().control_fd && !process().replaying {
+        move_control_fd();
+    }
     plain(registers, number, args, model)
+}
+
+/// The program wants the number of our descriptor: take another.
+fn move_control_fd() {
+    let old = process().control_fd;
+    for least in [old + 1, old / 2, 3] {
+        let new = kernel::call(nr::__NR_fcntl, [old as u64, u64::from(nr::F_DUPFD), least as u64, 0, 0, 0]);
+        if !kernel::failed(new) {
+            process().control_fd = new as i32;
+            kernel::call(nr::__NR_close, [old as u64, 0, 0, 0, 0, 0]);
+            return;
+        }
+    }
 }
 
 /// process_vm_readv writes to our memory, process_vm_writev to another's, which

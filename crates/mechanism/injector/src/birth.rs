@@ -76,7 +76,11 @@ pub(crate) fn prepare(
     process
         .poke(registers.rip, (entry_word & !ENTRY_CODE_MASK) | ENTRY_CODE)
         .map_err(InjectError::prepare(pid, "writing to its entry point"))?;
-    let control_fd = memory.control_fd().load(Ordering::Relaxed) as u64;
+    // A process that wanted the descriptor's number for itself has moved it.
+    let control_fd = match lane.request().arguments[1].load(Ordering::Relaxed) {
+        0 => memory.control_fd().load(Ordering::Relaxed) as u64,
+        moved => moved,
+    };
     registers.rbp = libc::SYS_mmap as u64;
     registers.orig_rax = u64::MAX;
     registers.rdi = TEXT_START;

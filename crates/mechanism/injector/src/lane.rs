@@ -270,3 +270,82 @@ fn spans(position: u64, len_bytes: u64) -> ((usize, usize), (usize, usize)) {
     let first_bytes = len_bytes.min(RING_BYTES - start);
     ((start as usize, first_bytes as usize), (0, (len_bytes - first_bytes) as usize))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session_memory::{Features, SessionMemory, Setup};
+    use lane_protocol::{Interception, Mode};
+
+    fn memory() -> SessionMemory {
+        SessionMemory::create(&Setup {
+            mode: Mode::Record,
+            interception: Interception::UserDispatch,
+            features: Features { user_dispatch: true, cpuid_faulting: false, yama_scope: 0 },
+            check_every_events: 0,
+            rewriting_off: false,
+            files_dir: None,
+            show_output: false,
+            wanted_lanes: None,
+        })
+        .expect("memory for the test")
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_across_the_end_of_the_ring() {
+        let memory = memory();
+        let lane = memory.lane(Segment::new(3).expect("below the bound"));
+        let pattern: Vec<u8> = (0..251u8).collect();
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let near_end = RING_BYTES - 100;
+        lane.ring().head.store(near_end, Ordering::Relaxed);
+        lane.ring().tail.store(near_end, Ordering::Relaxed);
+        for _ in 0..3 {
+            assert_eq!(lane.copy_in(&pattern), Ok(pattern.len()));
+            sent.extend_from_slice(&pattern);
+            assert_eq!(lane.copy_out(&mut received), Ok(pattern.len()));
+        }
+        assert_eq!(received, sent);
+        assert_eq!(lane.copy_out(&mut received), Ok(0));
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_more_than_its_size() {
+        let memory = memory();
+        let lane = memory.lane(Segment::FIRST);
+        lane.ring().head.store(77, Ordering::Relaxed);
+        lane.ring().tail.store(77, Ordering::Relaxed);
+        let bytes: Vec<u8> = (0..RING_BYTES as usize + 5).map(|index| (index / 3) as u8).collect();
+        assert_eq!(lane.copy_in(&bytes), Ok(RING_BYTES as usize));
+        assert_eq!(lane.copy_in(&bytes), Ok(0));
+        assert!(!lane.put_for_stopped(&[0; 8]));
+        let mut out = Vec::new();
+        assert_eq!(lane.copy_out(&mut out), Ok(RING_BYTES as usize));
+        assert_eq!(out, bytes[..RING_BYTES as usize]);
+    }
+
+    #[test]
+    fn positions_may_wrap_around_and_damage_is_noticed() {
+        let memory = memory();
+        let lane = memory.lane(Segment::FIRST);
+        lane.ring().head.store(u64::MAX - 3, Ordering::Relaxed);
+        lane.ring().tail.store(u64::MAX - 3, Ordering::Relaxed);
+        let mut out = Vec::new();
+        assert_eq!(lane.copy_in(&[1, 2, 3, 4, 5, 6, 7, 8]), Ok(8));
+        assert_eq!(lane.copy_out(&mut out), Ok(8));
+        assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8]);
+        lane.ring().tail.store(lane.ring().head.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        assert_eq!(lane.copy_out(&mut out), Err(RingDamaged));
+        assert_eq!(lane.copy_in(&[0; 8]), Err(RingDamaged));
+    }
+
+    #[test]
+    fn segments_are_taken_and_given_back() {
+        let memory = memory();
+        assert_eq!(memory.segments_in_use(), [Segment::FIRST]);
+        assert_eq!(memory.lane(Segment::FIRST).ids(), (0, u32::MAX));
+        memory.free_segment(Segment::FIRST);
+        assert!(memory.segments_in_use().is_empty());
+        assert_eq!(memory.lane(Segment::FIRST).state().load(Ordering::Relaxed), lane_state::FREE);
+    }
+}

@@ -22,24 +22,22 @@ impl Pressure {
     }
 }
 
-/// Compresses chunks one after the other with one context.
+/// Compresses chunks one after the other: a context for each level, because a
+/// context that ran out of room takes no new level.
 pub(crate) struct ChunkCompressor {
-    context: Compressor<'static>,
+    contexts: [Compressor<'static>; 2],
     pressure: Pressure,
 }
 
 impl ChunkCompressor {
     pub fn new() -> std::io::Result<ChunkCompressor> {
-        let pressure = Pressure::Idle;
-        Ok(ChunkCompressor { context: Compressor::new(pressure.level())?, pressure })
+        let contexts =
+            [Compressor::new(Pressure::Idle.level())?, Compressor::new(Pressure::Behind.level())?];
+        Ok(ChunkCompressor { contexts, pressure: Pressure::Idle })
     }
 
-    pub fn set_pressure(&mut self, pressure: Pressure) -> std::io::Result<()> {
-        if self.pressure != pressure {
-            self.context.set_compression_level(pressure.level())?;
-            self.pressure = pressure;
-        }
-        Ok(())
+    pub fn set_pressure(&mut self, pressure: Pressure) {
+        self.pressure = pressure;
     }
 
     /// Appends to `record` the bytes to store, and says whether they are
@@ -49,7 +47,8 @@ impl ChunkCompressor {
         let start = record.len();
         let room = bytes.len() - bytes.len() / 16;
         record.resize(start + room, 0);
-        match self.context.compress_to_buffer(bytes, &mut record[start..]) {
+        let context = &mut self.contexts[usize::from(self.pressure == Pressure::Behind)];
+        match context.compress_to_buffer(bytes, &mut record[start..]) {
             Ok(stored) if stored < bytes.len() => {
                 record.truncate(start + stored);
                 true

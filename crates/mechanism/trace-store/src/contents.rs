@@ -125,7 +125,9 @@ impl Contents {
     /// Whether a small record may come next.
     pub fn check(&self, entry: &Entry) -> Result<(), Misfit> {
         match entry {
-            Entry::Begin { lane, .. } if self.positions.contains_key(lane) => Err("the lane has begun already"),
+            Entry::Begin { lane, .. } if self.positions.contains_key(lane) => {
+                Err("the lane has begun already")
+            }
             Entry::Begin { .. } => Ok(()),
             Entry::End { lane, .. } => self.open_position(*lane).map(|_| ()),
             Entry::File(file) if self.file_ids.contains(&file.id) => Err("another file has that id"),

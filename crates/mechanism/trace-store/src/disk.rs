@@ -35,13 +35,7 @@ pub(crate) fn make_empty_dir(path: &Path) -> Result<(), StoreError> {
 
 /// Creates a file that must not exist, mode 0600, for reading and writing.
 pub(crate) fn create_file(path: &Path) -> Result<File, StoreError> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .doing("create", path)
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).doing("create", path)
 }
 
 /// Reads a whole file of at most `bytes_max` bytes; `None` if it is longer.

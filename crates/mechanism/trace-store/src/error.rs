@@ -46,7 +46,9 @@ pub enum StoreError {
     #[error("the trace has no lane {lane}")]
     NoSuchLane { lane: u32 },
     /// A file changed while its content was being kept.
-    #[error("a file changed while its content was being kept (inode {inode}, {size} bytes): its content has to be logged instead")]
+    #[error(
+        "a file changed while its content was being kept (inode {inode}, {size} bytes): its content has to be logged instead"
+    )]
     Changing { inode: u64, size: u64 },
     /// Only regular files have content that can be kept.
     #[error("inode {inode} is not a regular file: its content cannot be kept")]

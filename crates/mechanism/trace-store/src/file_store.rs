@@ -181,7 +181,11 @@ impl FileStore {
         let temporary = Temporary::beside(&to)?;
         let (found, _) = copy_content(&content, &temporary.file).doing("copy a file to", &to)?;
         if found != *hash {
-            return Err(StoreError::Damaged { path: from, offset: 0, what: "the content does not have its hash" });
+            return Err(StoreError::Damaged {
+                path: from,
+                offset: 0,
+                what: "the content does not have its hash",
+            });
         }
         temporary.rename_to(&to)
     }
@@ -231,7 +235,8 @@ impl FileStore {
     }
 
     fn holds(&self, hash: &FileHash, size: u64) -> bool {
-        fs::symlink_metadata(self.content_path(hash)).is_ok_and(|found| found.is_file() && found.len() == size)
+        fs::symlink_metadata(self.content_path(hash))
+            .is_ok_and(|found| found.is_file() && found.len() == size)
     }
 
     fn index(&self) -> MutexGuard<'_, KeyIndex> {
@@ -285,7 +290,9 @@ fn remove_unlinked_in(shard: &Path) -> Result<(u64, u64), StoreError> {
 }
 
 fn check_unchanged(file: &File, key: FileKey) -> Result<(), StoreError> {
-    let found = file.metadata().map_err(|error| StoreError::io("read the state of", Path::new("a file to keep"), error))?;
+    let found = file
+        .metadata()
+        .map_err(|error| StoreError::io("read the state of", Path::new("a file to keep"), error))?;
     if !found.is_file() {
         return Err(StoreError::NotRegular { inode: key.inode });
     }

@@ -1,7 +1,9 @@
 //! The index at the end of a complete trace: its [`Contents`] as bytes.
 
 use crate::contents::{ChunkPlace, Contents, Entry};
-use crate::record::{CHUNK_BYTES_MAX, Fields, RECORD_HEADER_BYTES, encode_end, encode_file, parse_end, parse_file};
+use crate::record::{
+    CHUNK_BYTES_MAX, Fields, RECORD_HEADER_BYTES, encode_end, encode_file, parse_end, parse_file,
+};
 
 /// Most bytes of the index in one record.
 pub(crate) const PART_BYTES_MAX: usize = 4 << 20;
@@ -45,8 +47,10 @@ pub(crate) fn parse(bytes: &[u8], index_offset: u64) -> Option<Contents> {
         let mut free_from = 0;
         for _ in 0..fields.u64()? {
             let chunk = parse_chunk(&mut fields)?;
-            let chunk_end = chunk.offset.checked_add(RECORD_HEADER_BYTES as u64 + u64::from(chunk.stored_bytes))?;
-            let bounded = chunk.stored_bytes <= chunk.raw_bytes && chunk.raw_bytes as usize <= CHUNK_BYTES_MAX;
+            let chunk_end =
+                chunk.offset.checked_add(RECORD_HEADER_BYTES as u64 + u64::from(chunk.stored_bytes))?;
+            let bounded =
+                chunk.stored_bytes <= chunk.raw_bytes && chunk.raw_bytes as usize <= CHUNK_BYTES_MAX;
             if !bounded || chunk.offset < free_from || chunk_end > index_offset {
                 return None;
             }

@@ -16,8 +16,8 @@
 #![forbid(unsafe_code)]
 
 mod compress;
-mod contents;
 mod content_copy;
+mod contents;
 mod disk;
 mod error;
 mod file_store;

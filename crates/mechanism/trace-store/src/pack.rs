@@ -61,7 +61,8 @@ pub fn pack(trace_dir: &Path, out_file: &Path, progress: &mut dyn FnMut(u64, u64
     let temporary = Temporary::beside(out_file)?;
     let mut tar = Builder::new(BufWriter::with_capacity(BUFFER_BYTES, &temporary.file));
     let manifest = Manifest { pack: FORMAT_VERSION, entries: items.len() as u64, bytes };
-    let json = serde_json::to_vec(&manifest).map_err(|error| StoreError::io("write", out_file, error.into()))?;
+    let json =
+        serde_json::to_vec(&manifest).map_err(|error| StoreError::io("write", out_file, error.into()))?;
     append(&mut tar, MANIFEST_NAME, json.len() as u64, &mut json.as_slice()).doing("write", out_file)?;
     let mut done = log_bytes;
     for item in &items {
@@ -176,9 +177,10 @@ pub fn unpack(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
 fn unpack_entries(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
     let bad = |what| StoreError::BadPack { path: file.to_owned(), what };
     let broken = |error: io::Error| match error.kind() {
-        io::ErrorKind::Other | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            bad("its structure is damaged, or it is truncated")
-        }
+        io::ErrorKind::Other
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::InvalidData => bad("its structure is damaged, or it is truncated"),
         _ => StoreError::io("read", file, error),
     };
     let files_dir = into_dir.join(FILES_NAME);
@@ -208,7 +210,8 @@ fn unpack_entries(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
         if entry.header().entry_type() != EntryType::Regular {
             return Err(bad("an entry is not a regular file"));
         }
-        let (to, hash) = destination(&name, into_dir).ok_or_else(|| bad("an entry has a name that no pack has"))?;
+        let (to, hash) =
+            destination(&name, into_dir).ok_or_else(|| bad("an entry has a name that no pack has"))?;
         let out = disk::create_file(&to)?;
         let mut content = Hashed::new(&mut entry, |_| ());
         let copied = copy_to(&mut content, &out, &to, &broken)?;
@@ -234,9 +237,14 @@ fn read_manifest(entry: &mut impl Read, file: &Path) -> Result<Manifest, StoreEr
         .take(MANIFEST_BYTES_MAX)
         .read_to_end(&mut json)
         .map_err(|_| bad("its structure is damaged, or it is truncated"))?;
-    let manifest: Manifest = serde_json::from_slice(&json).map_err(|_| bad("its first entry makes no sense"))?;
+    let manifest: Manifest =
+        serde_json::from_slice(&json).map_err(|_| bad("its first entry makes no sense"))?;
     if manifest.pack > FORMAT_VERSION {
-        return Err(StoreError::Version { path: file.to_owned(), found: manifest.pack, supported: FORMAT_VERSION });
+        return Err(StoreError::Version {
+            path: file.to_owned(),
+            found: manifest.pack,
+            supported: FORMAT_VERSION,
+        });
     }
     Ok(manifest)
 }

@@ -393,8 +393,8 @@ impl LaneReader {
         })?;
         let (header, payload) =
             self.stored.split_first_chunk().ok_or_else(|| damaged("the record has no header"))?;
-        let header =
-            RecordHeader::parse(header, place.offset).map_err(|bad: BadHeader| log.bad_header(place.offset, bad))?;
+        let header = RecordHeader::parse(header, place.offset)
+            .map_err(|bad: BadHeader| log.bad_header(place.offset, bad))?;
         let expected = (RecordKind::Chunk, self.lane, self.next as u64, self.next_event, place);
         let found = (header.kind, header.lane, header.number, header.first_event, header.place(place.offset));
         if found != expected {

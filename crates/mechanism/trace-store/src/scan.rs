@@ -50,7 +50,12 @@ impl Log<'_> {
 
     /// Reads the payload of the record at `offset` into `payload`; false if its
     /// checksum is wrong. The caller knows that the bytes are there.
-    pub fn payload(&self, offset: u64, header: &RecordHeader, payload: &mut Vec<u8>) -> Result<bool, StoreError> {
+    pub fn payload(
+        &self,
+        offset: u64,
+        header: &RecordHeader,
+        payload: &mut Vec<u8>,
+    ) -> Result<bool, StoreError> {
         payload.resize(header.stored_bytes as usize, 0);
         self.file.read_exact_at(payload, offset + RECORD_HEADER_BYTES as u64).doing("read", self.path)?;
         Ok(payload_fits(header, payload))

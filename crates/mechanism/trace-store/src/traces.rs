@@ -114,7 +114,9 @@ pub fn resolve(home: &Path, name: Option<&str>) -> Result<PathBuf, StoreError> {
         }
         // The latest one was removed: the one before it is the latest now.
         let newest = list(home)?.into_iter().next();
-        return newest.map(|listing| listing.path).ok_or_else(|| StoreError::NoTraces { home: home.to_owned() });
+        return newest
+            .map(|listing| listing.path)
+            .ok_or_else(|| StoreError::NoTraces { home: home.to_owned() });
     };
     let named = home.join(name);
     if is_plain(name) && is_trace(&named) {
@@ -128,7 +130,10 @@ pub fn resolve(home: &Path, name: Option<&str>) -> Result<PathBuf, StoreError> {
         return Err(StoreError::NotATrace { path: path.to_owned(), why: "it is a pack: unpack it first" });
     }
     if path.exists() {
-        return Err(StoreError::NotATrace { path: path.to_owned(), why: "it has no trace.json and events.rvt" });
+        return Err(StoreError::NotATrace {
+            path: path.to_owned(),
+            why: "it has no trace.json and events.rvt",
+        });
     }
     Err(StoreError::NoSuchTrace { name: name.to_owned(), home: home.to_owned() })
 }
@@ -193,7 +198,9 @@ fn own_bytes(dir: &Path) -> u64 {
     let bytes = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.len());
     let files = fs::read_dir(dir.join(FILES_NAME)).into_iter().flatten().flatten();
     let unshared = files.filter_map(|entry| entry.metadata().ok()).filter(|found| found.nlink() == 1);
-    bytes(&dir.join(META_NAME)) + bytes(&dir.join(EVENTS_NAME)) + unshared.map(|found| found.len()).sum::<u64>()
+    bytes(&dir.join(META_NAME))
+        + bytes(&dir.join(EVENTS_NAME))
+        + unshared.map(|found| found.len()).sum::<u64>()
 }
 
 /// Removes a trace of the home directory. Kept files that no other trace needs
@@ -204,7 +211,10 @@ fn own_bytes(dir: &Path) -> u64 {
 /// [`StoreError::InUse`] while it is recorded, [`StoreError::Io`].
 pub fn remove(home: &Path, name: &str) -> Result<(), StoreError> {
     if !is_plain(name) {
-        return Err(StoreError::BadName { name: name.to_owned(), why: "only traces in the home directory are removed, by their name" });
+        return Err(StoreError::BadName {
+            name: name.to_owned(),
+            why: "only traces in the home directory are removed, by their name",
+        });
     }
     let dir = home.join(name);
     let is_dir = fs::symlink_metadata(&dir).is_ok_and(|found| found.is_dir());
@@ -242,7 +252,9 @@ pub fn prune(home: &Path) -> Result<Pruned, StoreError> {
 
 /// True if the directory looks like a trace.
 fn is_trace(dir: &Path) -> bool {
-    [META_NAME, EVENTS_NAME].iter().all(|name| fs::metadata(dir.join(name)).is_ok_and(|found| found.is_file()))
+    [META_NAME, EVENTS_NAME]
+        .iter()
+        .all(|name| fs::metadata(dir.join(name)).is_ok_and(|found| found.is_file()))
 }
 
 /// True for one component that is no way up.

@@ -12,8 +12,8 @@ use crate::error::{Doing, StoreError};
 use crate::index;
 use crate::meta::{Closing, Meta, Summary, Totals};
 use crate::record::{
-    CHUNK_BYTES_MAX, COMPRESSED, FILE_HEADER_BYTES, FORMAT_VERSION, RECORD_HEADER_BYTES, RecordHeader, RecordKind, encode_entry,
-    file_header, payload_sum,
+    CHUNK_BYTES_MAX, COMPRESSED, FILE_HEADER_BYTES, FORMAT_VERSION, RECORD_HEADER_BYTES, RecordHeader,
+    RecordKind, encode_entry, file_header, payload_sum,
 };
 
 /// Name of the description in a trace's directory.
@@ -81,8 +81,8 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`StoreError::Io`] if the compressor does not take the level.
-    pub fn set_pressure(&mut self, pressure: Pressure) -> Result<(), StoreError> {
-        self.compressor.set_pressure(pressure).doing("compress", &self.path)
+    pub fn set_pressure(&mut self, pressure: Pressure) {
+        self.compressor.set_pressure(pressure);
     }
 
     /// Announces a lane. `parent` is [`crate::NO_PARENT`] if no recorded lane made it.
@@ -167,7 +167,8 @@ impl TraceWriter {
         let closing = serde_json::to_vec(&Closing { summary: summary.clone(), totals })
             .map_err(|error| StoreError::io("describe", &self.path, error.into()))?;
         if closing.len() > CHUNK_BYTES_MAX {
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the summary is larger than 8 MiB");
+            let source =
+                std::io::Error::new(std::io::ErrorKind::InvalidInput, "the summary is larger than 8 MiB");
             return Err(StoreError::io("write", &self.path, source));
         }
         self.write_with_payload(&RecordHeader::plain(RecordKind::Summary, 0, &closing), &closing)?;

@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use sample::{Sample, read_lane};
 use trace_store::{
-    CHUNK_BYTES_MAX, CutWhy, FileEntry, LaneEnd, Meta, NO_PARENT, Pressure, StoreError, TraceReader, TraceWriter,
+    CHUNK_BYTES_MAX, CutWhy, FileEntry, LaneEnd, Meta, NO_PARENT, Pressure, StoreError, TraceReader,
+    TraceWriter,
 };
 
 #[test]
@@ -69,11 +70,14 @@ fn large_chunks_at_every_pressure_and_of_every_kind() {
     .collect();
     let regular: Vec<u8> = (0..CHUNK_BYTES_MAX).map(|index| (index / 9) as u8).collect();
     for pressure in [Pressure::Behind, Pressure::Idle] {
-        writer.set_pressure(pressure).expect("the level exists");
+        writer.set_pressure(pressure);
         writer.append(0, 5, &random).expect("it is written");
         writer.append(0, 7, &regular).expect("it is written");
     }
-    assert!(matches!(writer.append(0, 1, &vec![0; CHUNK_BYTES_MAX + 1]), Err(StoreError::Refused { lane: 0, .. })));
+    assert!(matches!(
+        writer.append(0, 1, &vec![0; CHUNK_BYTES_MAX + 1]),
+        Err(StoreError::Refused { lane: 0, .. })
+    ));
     let totals = writer.finish(&Sample::small().summary).expect("it is finished");
     assert_eq!((totals.events, totals.chunks), (24, 4));
 

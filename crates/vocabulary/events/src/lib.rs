@@ -86,6 +86,9 @@ pub const REFUSED: u8 = 1 << 6;
 /// Flag of a signal event: delivered before the call that the program was about
 /// to make, rather than after the one it made.
 pub const BEFORE_CALL: u8 = 1;
+/// Flag of a signal event: another follows at the same boundary, whose handler
+/// runs first.
+pub const STACKED: u8 = 2;
 /// Flag of a fault event: no handler, the process dies of it.
 pub const FATAL: u8 = 1;
 

@@ -314,6 +314,7 @@ pub struct LaneHeader {
     pub report: Report,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
 

@@ -30,7 +30,11 @@ impl Sample {
         };
         Sample {
             meta,
-            summary: Summary { exit: LaneEnd::Exited(3), duration_ns: 12_345, notes: vec!["a note".to_owned()] },
+            summary: Summary {
+                exit: LaneEnd::Exited(3),
+                duration_ns: 12_345,
+                notes: vec!["a note".to_owned()],
+            },
             lanes: [
                 (0, vec![(3, vec![7; 400]), (1, b"not much".to_vec()), (2, (0..=255).collect())]),
                 (5, vec![(9, b"abcdefgh".repeat(30)), (1, vec![0; 16])]),
@@ -106,7 +110,8 @@ impl Sample {
         assert!(reader.summary().is_none_or(|summary| summary == &self.summary));
         let mut damaged = false;
         for info in reader.lanes() {
-            let (_, chunks) = self.lanes.iter().find(|(lane, _)| *lane == info.lane).expect("no lane is made up");
+            let (_, chunks) =
+                self.lanes.iter().find(|(lane, _)| *lane == info.lane).expect("no lane is made up");
             let mut lane = reader.lane(info.lane).expect("it is listed");
             let mut bytes = Vec::new();
             for expected in chunks {

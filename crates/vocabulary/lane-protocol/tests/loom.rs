@@ -1,0 +1,113 @@
+//! The ring's sleep and announce protocol, checked over all interleavings.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p lane-protocol --test loom --release`.
+//! A wake-up that can be lost shows as a deadlock, which loom reports. The futex
+//! is modelled as a mutex and a condition: the kernel compares the word and goes
+//! to sleep in one step, and so does the model.
+#![cfg(loom)]
+
+use lane_protocol::Ring;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+struct Futex {
+    bucket: Mutex<()>,
+    sleepers: Condvar,
+}
+
+impl Futex {
+    fn new() -> Futex {
+        Futex { bucket: Mutex::new(()), sleepers: Condvar::new() }
+    }
+
+    fn wait(&self, word: &AtomicU32, seen: u32) {
+        let bucket = self.bucket.lock().expect("no thread panics");
+        if word.load(Ordering::Relaxed) == seen {
+            drop(self.sleepers.wait(bucket).expect("no thread panics"));
+        }
+    }
+
+    fn wake(&self) {
+        let _bucket = self.bucket.lock().expect("no thread panics");
+        self.sleepers.notify_all();
+    }
+}
+
+fn shared() -> Arc<(Ring, Futex)> {
+    Arc::new((Ring::new(), Futex::new()))
+}
+
+/// The hot side sleeps until `is_ready`, as the runtime does.
+fn hot_wait(ring: &Ring, futex: &Futex, is_ready: impl Fn(&Ring) -> bool) {
+    while !is_ready(ring) {
+        let seen = ring.hot_prepare_sleep();
+        if !is_ready(ring) {
+            futex.wait(&ring.hot_wake, seen);
+        }
+        ring.hot_end_sleep();
+    }
+}
+
+fn cold_announce(ring: &Ring, futex: &Futex) {
+    if ring.cold_announce() {
+        futex.wake();
+    }
+}
+
+#[test]
+fn a_producer_that_waits_for_space_is_woken() {
+    loom::model(|| {
+        let shared = shared();
+        shared.0.head.store(2, Ordering::Relaxed);
+        let cold = Arc::clone(&shared);
+        let drainer = thread::spawn(move || {
+            let (ring, futex) = &*cold;
+            for tail in 1..=2 {
+                ring.tail.store(tail, Ordering::Release);
+                cold_announce(ring, futex);
+            }
+        });
+        let (ring, futex) = &*shared;
+        for wanted in 1..=2 {
+            hot_wait(ring, futex, |ring| ring.tail.load(Ordering::Acquire) >= wanted);
+        }
+        drainer.join().expect("it does not panic");
+        assert_eq!(ring.filled_bytes(), 0);
+    });
+}
+
+#[test]
+fn a_consumer_sees_all_that_came_before_the_end() {
+    loom::model(|| {
+        let shared = shared();
+        let cold = Arc::clone(&shared);
+        let feeder = thread::spawn(move || {
+            let (ring, futex) = &*cold;
+            ring.head.store(1, Ordering::Release);
+            cold_announce(ring, futex);
+            ring.closed.store(1, Ordering::Release);
+            cold_announce(ring, futex);
+        });
+        let (ring, futex) = &*shared;
+        let mut consumed = 0;
+        loop {
+            // Closed first: what was produced before is visible then.
+            let closed = ring.closed.load(Ordering::Acquire) != 0;
+            let head = ring.head.load(Ordering::Acquire);
+            if head > consumed {
+                consumed = head;
+                ring.tail.store(consumed, Ordering::Release);
+                continue;
+            }
+            if closed {
+                break;
+            }
+            let is_ready =
+                |ring: &Ring| ring.closed.load(Ordering::Acquire) != 0 || ring.head.load(Ordering::Acquire) > consumed;
+            hot_wait(ring, futex, is_ready);
+        }
+        assert_eq!(consumed, 1);
+        feeder.join().expect("it does not panic");
+    });
+}

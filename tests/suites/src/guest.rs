@@ -1,0 +1,155 @@
+//! Guests: small C and assembly programs, found by folder, whose header lines
+//! say what they need and how they end.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One program of tests/guests.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    pub name: String,
+    pub source: PathBuf,
+    /// `// needs:` words: `root`, `user`, `cpu:FLAG`.
+    pub needs: Vec<String>,
+    /// `// build:` arguments of the compiler.
+    build: Vec<String>,
+    /// The expected end: an exit code, or 128 + n for signal n.
+    pub code: i32,
+    /// `// variants:` names, if not all make sense.
+    variants: Vec<String>,
+}
+
+/// One way to build a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    pub name: &'static str,
+    optimisation: &'static str,
+    pub is_static: bool,
+}
+
+impl Variant {
+    pub const ALL: [Variant; 4] = [
+        Variant::new("O0", "-O0", false),
+        Variant::new("O2", "-O2", false),
+        Variant::new("O0-static", "-O0", true),
+        Variant::new("O2-static", "-O2", true),
+    ];
+
+    const fn new(name: &'static str, optimisation: &'static str, is_static: bool) -> Variant {
+        Variant { name, optimisation, is_static }
+    }
+}
+
+fn guests_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests")
+}
+
+/// All guests, in the order of their names.
+pub fn find_guests() -> Result<Vec<Guest>, String> {
+    let directory = guests_directory();
+    let entries =
+        fs::read_dir(&directory).map_err(|error| format!("cannot read {}: {error}", directory.display()))?;
+    let mut guests = Vec::new();
+    for entry in entries {
+        let source = entry.map_err(|error| error.to_string())?.path();
+        let is_program = source.extension().is_some_and(|extension| extension == "c" || extension == "S");
+        if is_program {
+            guests.push(Guest::read(&source)?);
+        }
+    }
+    guests.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(guests)
+}
+
+/// The system calls that the guests' `// covers:` lines name.
+pub fn covered_system_calls() -> Result<BTreeSet<String>, String> {
+    let mut covered = BTreeSet::new();
+    for guest in find_guests()? {
+        let text = fs::read_to_string(&guest.source).map_err(|error| error.to_string())?;
+        for value in header_values(&text, "covers") {
+            covered.extend(value.split_whitespace().map(str::to_owned));
+        }
+    }
+    Ok(covered)
+}
+
+/// The values of `// KEY: value` lines.
+fn header_values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(':'))
+        .map(str::trim)
+        .collect()
+}
+
+fn words(text: &str, key: &str) -> Vec<String> {
+    header_values(text, key).iter().flat_map(|value| value.split_whitespace()).map(str::to_owned).collect()
+}
+
+fn parse_expectation(value: &str) -> Option<i32> {
+    let (kind, number) = value.split_once(' ')?;
+    let number: i32 = number.parse().ok()?;
+    match kind {
+        "exit" => Some(number),
+        "signal" => Some(128 + number),
+        _ => None,
+    }
+}
+
+impl Guest {
+    fn read(source: &Path) -> Result<Guest, String> {
+        let text = fs::read_to_string(source)
+            .map_err(|error| format!("cannot read {}: {error}", source.display()))?;
+        let name =
+            source.file_stem().expect("a file with an extension has a stem").to_string_lossy().into_owned();
+        let code = match header_values(&text, "expect").first() {
+            None => 0,
+            Some(value) => {
+                parse_expectation(value).ok_or_else(|| format!("{name}: unknown expectation {value:?}"))?
+            }
+        };
+        Ok(Guest {
+            name,
+            source: source.to_path_buf(),
+            needs: words(&text, "needs"),
+            build: words(&text, "build"),
+            code,
+            variants: words(&text, "variants"),
+        })
+    }
+
+    pub fn has_variant(&self, variant: Variant) -> bool {
+        self.variants.is_empty() || self.variants.iter().any(|name| name == variant.name)
+    }
+
+    /// Compiles to `output`; a warning is an error.
+    pub fn build(&self, variant: Variant, output: &Path) -> Result<(), String> {
+        let mut command = Command::new("gcc");
+        command.args(["-Wall", "-Werror", "-g", variant.optimisation]);
+        if variant.is_static {
+            command.arg("-static");
+        }
+        command.args(&self.build).arg("-o").arg(output).arg(&self.source);
+        let result = command.output().map_err(|error| format!("cannot start gcc: {error}"))?;
+        if result.status.success() {
+            Ok(())
+        } else {
+            Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_lines_are_read() {
+        let text = "// covers: a b\n// covers: c\n// expect: signal 11\nint main;\n";
+        assert_eq!(words(text, "covers"), ["a", "b", "c"]);
+        assert_eq!(parse_expectation("signal 11"), Some(139));
+        assert_eq!(parse_expectation("exit 3"), Some(3));
+        assert_eq!(parse_expectation("nonsense"), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! What the test suites share: guests found by folder, runs with a limit of
+//! time, and the comparison of native, recorded and replayed runs.
+//!
+//! Linux is the oracle: the same program in the same fresh directory runs
+//! natively and under the tool, and both must say the same. Deliberately
+//! absent: retries, and sleeps as synchronisation.
+#![forbid(unsafe_code)]
+
+mod guest;
+mod outcome;
+mod run;
+mod scratch;
+mod tool;
+mod triple;
+
+pub use guest::{Guest, Variant, covered_system_calls, find_guests};
+pub use outcome::{Outcome, compare, without_nondeterminism};
+pub use run::{RUN_TIME_MAX, User, run};
+pub use scratch::Scratch;
+pub use tool::{Mode, Tool, have_program, quick_mode};
+pub use triple::{Case, check_case};
+
+/// What a test says when it fails: whole sentences with the evidence.
+pub type TestResult = Result<(), String>;

@@ -1,0 +1,127 @@
+//! Runs a command with a limit of time, as some user, in a known environment.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::outcome::Outcome;
+
+/// How long one run may take before its process group is killed.
+pub const RUN_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Time for readers to see the end of a pipe after the group was killed.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// Whoever runs the tests.
+    Current,
+    /// The user `nobody` (65534), which only root can become.
+    Nobody,
+}
+
+impl User {
+    /// The user as it stands in a test's name.
+    pub fn name(self, tests_run_as_root: bool) -> &'static str {
+        match self {
+            User::Current if tests_run_as_root => "root",
+            User::Current => "user",
+            User::Nobody => "nobody",
+        }
+    }
+
+    /// The command that runs `program` as this user.
+    pub fn command(self, program: &OsStr) -> Command {
+        match self {
+            User::Current => Command::new(program),
+            User::Nobody => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"]);
+                command.arg(program);
+                command
+            }
+        }
+    }
+}
+
+/// Gives the command a small environment that is the same on every machine.
+pub fn plain_environment(command: &mut Command, home: &Path) {
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LANG", "C.UTF-8")
+        .env("HOME", home)
+        .env("RETROVANE_HOME", home.join("traces"));
+}
+
+/// Runs to the end, or kills the process group when `time_max` has passed.
+///
+/// The run lasts until every process that holds its output has gone, so that
+/// what daemons print is part of it.
+pub fn run(mut command: Command, time_max: Duration) -> Result<Outcome, String> {
+    let start = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let group = child.id();
+    let stdout = collect(child.stdout.take().expect("stdout is piped"));
+    let stderr = collect(child.stderr.take().expect("stderr is piped"));
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || {
+        // The receiver may have given up: then nobody wants the status.
+        let _ = ended.send(child.wait());
+    });
+
+    let left = || time_max.saturating_sub(start.elapsed());
+    let Ok(status) = end.recv_timeout(left()) else {
+        kill_group(group);
+        let out = stdout.recv_timeout(DRAIN_TIME_MAX).unwrap_or_default();
+        let err = stderr.recv_timeout(DRAIN_TIME_MAX).unwrap_or_default();
+        return Err(format!(
+            "no end after {} s; killed.\nstdout ends: {}\nstderr ends: {}",
+            time_max.as_secs(),
+            tail(&out),
+            tail(&err)
+        ));
+    };
+    let status = status.map_err(|error| format!("cannot wait for {command:?}: {error}"))?;
+    let (Ok(stdout), Ok(stderr)) = (stdout.recv_timeout(left()), stderr.recv_timeout(left())) else {
+        kill_group(group);
+        return Err(format!(
+            "the program ended ({status}), but a process it left held its output for {} s",
+            time_max.as_secs()
+        ));
+    };
+    Ok(Outcome { stdout, stderr, code: Outcome::code_of(status) })
+}
+
+/// Kills every process of the group that `run` made.
+fn kill_group(group: u32) {
+    // A group that is already gone is what was wanted.
+    let _ = Command::new("sh").args(["-c", &format!("kill -KILL -{group}")]).stderr(Stdio::null()).status();
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A pipe that fails yields what came before: the comparison sees it.
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn tail(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(600)..]).into_owned()
+}

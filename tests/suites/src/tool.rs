@@ -1,0 +1,83 @@
+//! The `retrovane` binary under test, and what this machine has.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{User, plain_environment};
+
+/// What is done with each program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Native, recorded, replayed.
+    Full,
+    /// Natively only: for writing tests before the tool can run them
+    /// (`RETROVANE_SUITES=native`).
+    Native,
+}
+
+/// The tool and how to call it.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    pub binary: PathBuf,
+    pub mode: Mode,
+}
+
+impl Tool {
+    /// `RETROVANE_BIN`, else the release binary of this workspace.
+    pub fn find() -> Tool {
+        let mode = match std::env::var("RETROVANE_SUITES").as_deref() {
+            Ok("native") => Mode::Native,
+            Ok(_) | Err(_) => Mode::Full,
+        };
+        let binary = match std::env::var_os("RETROVANE_BIN") {
+            Some(path) => PathBuf::from(path),
+            None => target_directory().join("release/retrovane"),
+        };
+        Tool { binary, mode }
+    }
+
+    /// A copy of the tool that every user can reach, whatever the permissions
+    /// of the directories above the build.
+    pub fn reachable_copy(&self, directory: &Path) -> Result<Tool, String> {
+        if self.mode == Mode::Native {
+            return Ok(self.clone());
+        }
+        let copy = directory.join("retrovane");
+        fs::copy(&self.binary, &copy).map_err(|error| {
+            format!(
+                "no tool to test at {} ({error}): `cargo build --release` makes it",
+                self.binary.display()
+            )
+        })?;
+        Ok(Tool { binary: copy, mode: self.mode })
+    }
+
+    /// `retrovane ARGS…` as this user.
+    pub fn command(&self, user: User, home: &Path, args: &[OsString]) -> Command {
+        let mut command = user.command(self.binary.as_os_str());
+        command.args(args);
+        plain_environment(&mut command, home);
+        command
+    }
+}
+
+/// The workspace's target directory, from where this test binary lies
+/// (target/PROFILE/deps/NAME), so that `CARGO_TARGET_DIR` is respected.
+fn target_directory() -> PathBuf {
+    let own = std::env::current_exe().expect("a running program has a path");
+    own.ancestors().nth(3).expect("test binaries lie in target/PROFILE/deps").to_path_buf()
+}
+
+/// Smaller inputs, for a quick look (`RETROVANE_QUICK=1`).
+pub fn quick_mode() -> bool {
+    std::env::var_os("RETROVANE_QUICK").is_some()
+}
+
+/// Whether the program is on the path that tests use.
+pub fn have_program(name: &str) -> bool {
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        .split(':')
+        .any(|directory| Path::new(directory).join(name).exists())
+}

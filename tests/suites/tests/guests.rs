@@ -1,0 +1,128 @@
+//! Every guest × variant × user: native, recorded and replayed runs agree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use suites::{Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests};
+
+/// What this machine lacks, or `None` if the guest can run.
+fn missing_capability(guest: &Guest, user: User, machine: &Machine) -> Option<String> {
+    let as_root = machine.is_root && user == User::Current;
+    guest.needs.iter().find_map(|need| {
+        let met = match need.as_str() {
+            "root" => as_root,
+            "user" => !as_root,
+            flag => flag.strip_prefix("cpu:").is_some_and(|flag| machine.cpu_flags.contains(flag)),
+        };
+        (!met).then(|| format!("needs {need}"))
+    })
+}
+
+/// What decides which tests can run here.
+struct Machine {
+    is_root: bool,
+    has_static_libc: bool,
+    cpu_flags: BTreeSet<String>,
+}
+
+impl Machine {
+    fn look() -> Machine {
+        let id = Command::new("id").arg("-u").output();
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let flags = cpu.lines().find(|line| line.starts_with("flags"));
+        Machine {
+            is_root: id.is_ok_and(|output| output.stdout == b"0\n"),
+            has_static_libc: has_static_libc(),
+            cpu_flags: flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+        }
+    }
+
+    fn users(&self) -> &'static [User] {
+        if self.is_root { &[User::Current, User::Nobody] } else { &[User::Current] }
+    }
+}
+
+/// Without a static libc gcc answers with the bare name it was asked for.
+fn has_static_libc() -> bool {
+    Command::new("gcc")
+        .arg("-print-file-name=libc.a")
+        .output()
+        .is_ok_and(|output| output.stdout.starts_with(b"/"))
+}
+
+fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User) -> Result<(), String> {
+    let mut scratch = Scratch::new(&format!("{}-{}", guest.name, variant.name))?;
+    let binary = scratch.fresh_directory("bin")?.join(&guest.name);
+    guest.build(variant, &binary)?;
+    let mut case = Case::new(user, vec![binary.clone().into()]);
+    case.code = Some(guest.code);
+    // A trace replays without the program too: tried with half of the variants.
+    if variant.name.starts_with("O2") {
+        case.removed_before_replay.push(binary);
+    }
+    check_case(tool, &scratch, &case).inspect_err(|_| {
+        if std::env::var_os("RETROVANE_KEEP").is_some() {
+            scratch.keep();
+        }
+    })
+}
+
+/// The rows of the system-call table that no guest names.
+fn check_coverage() -> Result<(), String> {
+    let covered = covered_system_calls()?;
+    let all: BTreeSet<String> =
+        syscall_model::TABLE.iter().flatten().map(|row| row.name.to_owned()).collect();
+    let missing: Vec<_> = all.difference(&covered).collect();
+    let unknown: Vec<_> = covered.difference(&all).collect();
+    if missing.is_empty() && unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("no guest covers {missing:?}; not in the table: {unknown:?}"))
+    }
+}
+
+fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
+    let mut trials = vec![Trial::test("coverage::every_system_call_has_a_guest", || {
+        check_coverage().map_err(Failed::from)
+    })];
+    for guest in find_guests()? {
+        for variant in Variant::ALL.into_iter().filter(|v| guest.has_variant(*v)) {
+            for &user in machine.users() {
+                let missing = if variant.is_static && !machine.has_static_libc {
+                    Some("needs a static libc".to_owned())
+                } else {
+                    missing_capability(&guest, user, machine)
+                };
+                let user_name = user.name(machine.is_root);
+                let name = format!("{}::{}::{user_name}", guest.name, variant.name);
+                let (tool, guest) = (Arc::clone(tool), guest.clone());
+                let trial = Trial::test(name, move || {
+                    check_guest(&tool, &guest, variant, user).map_err(Failed::from)
+                });
+                trials.push(match missing {
+                    Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
+                    None => trial,
+                });
+            }
+        }
+    }
+    Ok(trials)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let prepared = Scratch::new("tool").and_then(|scratch| {
+        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
+        Ok((trials(&tool, &Machine::look())?, scratch))
+    });
+    match prepared {
+        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
