@@ -91,7 +91,7 @@ struct Work {
     status: Arc<Status>,
     main_pid: i32,
     logs: BTreeMap<Segment, LaneLog>,
-    /// Segments seen in state RESERVED, since when.
+    /// Segments that a parent took for a child that is about to be, since when.
     reserved: HashMap<Segment, Instant>,
     report: DrainReport,
     polled: Instant,
@@ -136,31 +136,27 @@ impl Work {
         }
     }
 
-    /// Begins the lanes that are new.
+    /// Begins the lanes that are new, and notes those that are about to be.
     fn find_lanes(&mut self) {
+        let mut reserved = HashMap::new();
         for segment in self.memory.segments_in_use() {
             if self.logs.contains_key(&segment) {
                 continue;
             }
             let lane = self.memory.lane(segment);
-            match lane.state().load(Ordering::Acquire) {
-                lane_state::LIVE | lane_state::ENDED => {
-                    self.reserved.remove(&segment);
-                    let pid = lane.pid().load(Ordering::Acquire);
-                    if pid == 0 {
-                        continue;
-                    }
-                    let (id, parent) = lane.ids();
-                    self.sink.begin_lane(id, parent, pid);
-                    self.logs.insert(segment, LaneLog::new(segment, id, pid));
-                    self.report.processes += 1;
-                }
-                lane_state::RESERVED => {
-                    self.reserved.entry(segment).or_insert_with(Instant::now);
-                }
-                _ => {}
+            let pid = lane.pid().load(Ordering::Acquire);
+            let state = lane.state().load(Ordering::Acquire);
+            if (state == lane_state::LIVE || state == lane_state::ENDED) && pid != 0 {
+                let (id, parent) = lane.ids();
+                self.sink.begin_lane(id, parent, pid);
+                self.logs.insert(segment, LaneLog::new(segment, id, pid));
+                self.report.processes += 1;
+            } else {
+                let since = self.reserved.get(&segment).copied().unwrap_or_else(Instant::now);
+                reserved.insert(segment, since);
             }
         }
+        self.reserved = reserved;
     }
 
     /// Empties all rings. True if one was so full that it should be looked at

@@ -80,14 +80,12 @@ impl Sink {
         self.lock().failure.clone()
     }
 
-    /// Completes the trace. One whose writer failed stays cut.
+    /// Completes the trace, also one whose writer has failed: there may be room
+    /// for its end, which then says why it is not whole.
     pub fn finish(&self, summary: &Summary) {
         let mut state = self.lock();
-        let writer = state.writer.take();
-        if state.failure.is_some() {
-            return;
-        }
-        if let Some(Err(error)) = writer.map(|writer| writer.finish(summary)) {
+        let result = state.writer.take().map(|writer| writer.finish(summary));
+        if let (Some(Err(error)), None) = (result, &state.failure) {
             eprintln!(
                 "retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut"
             );

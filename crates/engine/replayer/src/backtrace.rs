@@ -63,7 +63,10 @@ fn mapped_files(
             _ => ranges.push((path, map.start..map.end, map)),
         }
     }
-    ranges.into_iter().filter_map(|(path, range, first)| load(path, range, first, originals, unwinder)).collect()
+    ranges
+        .into_iter()
+        .filter_map(|(path, range, first)| load(path, range, first, originals, unwinder))
+        .collect()
 }
 
 fn path_of(map: &Mapping) -> PathBuf {
@@ -89,11 +92,11 @@ fn load(
         (offset & !0xfff..offset.saturating_add(len_bytes)).contains(&first.file_offset)
     })?;
     // An address in memory minus the bias is an address in the file.
-    let file_address =
-        segment.address().wrapping_sub(segment.file_range().0).wrapping_add(first.file_offset);
+    let file_address = segment.address().wrapping_sub(segment.file_range().0).wrapping_add(first.file_offset);
     let bias = first.start.wrapping_sub(file_address);
     let section = |name: &str| object.section_by_name(name);
-    let place = |name: &str| section(name).map(|found| found.address()..found.address().saturating_add(found.size()));
+    let place =
+        |name: &str| section(name).map(|found| found.address()..found.address().saturating_add(found.size()));
     let data = |name: &str| section(name).and_then(|found| found.data().ok().map(<[u8]>::to_vec));
     let info = ExplicitModuleSectionInfo {
         base_svma: 0,

@@ -102,7 +102,8 @@ impl Supervisor {
         ends: Arc<Mutex<Ends>>,
         first_pid: i32,
     ) -> Supervisor {
-        let originals = trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
+        let originals =
+            trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
         Supervisor {
             memory,
             trace,
@@ -347,7 +348,8 @@ impl Supervisor {
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             match lane.state().load(Ordering::Acquire) {
-                lane_state::FREE | lane_state::ENDED | lane_state::REPORTED => {}
+                lane_state::ENDED | lane_state::REPORTED => {}
+                // Also a child that is about to be, which counts as one that does not wait.
                 _ => match lane.waits_for_output().load(Ordering::Acquire) {
                     0 => return,
                     order => next = Some(next.map_or(order - 1, |other| other.min(order - 1))),

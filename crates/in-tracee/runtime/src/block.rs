@@ -24,6 +24,9 @@ pub const BLOCKS: usize = 8;
 pub const THREAD_USER_STACK: usize = offset_of!(Thread, user_stack);
 pub const THREAD_STACK_TOP: usize = offset_of!(Thread, stack_top);
 pub const THREAD_TARGET: usize = offset_of!(Thread, target);
+pub const THREAD_PROBE_RAX: usize = offset_of!(Thread, probe_rax);
+pub const THREAD_PROBE_FLAGS: usize = offset_of!(Thread, probe_flags);
+pub const THREAD_PROBE_EXPECTED: usize = offset_of!(Thread, probe_expected);
 pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
 
 /// What the gs base points to.
@@ -44,6 +47,10 @@ pub struct Thread {
     pub fault_registers: Registers,
     pub fault_signal: u32,
     pub fault_info: [u64; 16],
+    /// What a probe's stub keeps and compares; see `probe`.
+    pub probe_rax: u64,
+    pub probe_flags: u64,
+    pub probe_expected: [u64; crate::probe::CONDITIONS],
 }
 
 /// State of a process.
@@ -64,6 +71,8 @@ pub struct Process {
     pub dumpable: u32,
     pub log: Log,
     pub signals: Signals,
+    pub pausing: crate::pause::Pausing,
+    pub probe: crate::probe::Probe,
     /// What each descriptor reaches; see `outputs`.
     pub fd_classes: [u8; 1024],
 }
@@ -88,6 +97,8 @@ pub struct Space {
     /// Bytes and features of the vector state in signal frames.
     pub vector_bytes: u32,
     pub vector_features: u64,
+    /// Offset and length of each feature's part.
+    pub vector_parts: [(u32, u32); 8],
 }
 
 /// A cell that the single running thread of the address space owns.

@@ -36,11 +36,10 @@ pub fn verify(registers: &Registers, word: u64) {
 
 /// A sum over address and content of all pages that the program can write and
 /// that are not all zero: how mappings are split makes no difference.
-fn sum() -> u64 {
+pub fn sum() -> u64 {
     let mut total = 0u64;
     maps::for_each(&mut |mapping: &Mapping| {
-        let counted = mapping.readable && mapping.writable && mapping.private && !sites::is_island(mapping.start);
-        if !counted {
+        if !is_summed(mapping) {
             return;
         }
         for page in (mapping.start..mapping.end).step_by(4096) {
@@ -50,7 +49,13 @@ fn sum() -> u64 {
     total
 }
 
-fn page_sum(page: u64) -> u64 {
+/// True for memory that belongs to the program's state.
+pub fn is_summed(mapping: &Mapping) -> bool {
+    mapping.readable && mapping.writable && mapping.private && !sites::is_island(mapping.start)
+}
+
+/// The sum of one page; 0 if it is all zero.
+pub fn page_sum(page: u64) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = page;
     let mut any = 0;

@@ -31,6 +31,7 @@ pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {
         // A filter cannot be taken away: calls go on through us, unlogged.
         session().stop.fetch_max(0, Ordering::Relaxed);
     }
+    crate::pause::delete_timer();
     sites::restore_all();
     clocks::end_traps();
     space().shared_count = 0;

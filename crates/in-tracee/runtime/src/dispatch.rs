@@ -21,7 +21,13 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         // The bytes behind the site may be a part of its jump by now.
         registers.rip = sites::translate(registers.rip);
     }
-    if process().replaying { replay_call(registers) } else { record_call(registers) }
+    if process().replaying {
+        let leave = replay_call(registers);
+        crate::pause::arm_if_next();
+        leave
+    } else {
+        record_call(registers)
+    }
 }
 
 /// The model of a call, with variants looked up.

@@ -166,6 +166,7 @@ pub fn measure_vectors() {
     for feature in 2..8 {
         if features & 1 << feature != 0 {
             let leaf = core::arch::x86_64::__cpuid_count(0xd, feature);
+            space.vector_parts[feature as usize] = (leaf.ebx, leaf.eax);
             bytes = bytes.max(leaf.eax + leaf.ebx);
         }
     }
@@ -202,6 +203,55 @@ fn save_vectors() -> u64 {
         }
     }
     buffer as u64
+}
+
+/// A sum over the live vector registers.
+pub fn live_vector_sum() -> u64 {
+    sum_buffer(save_vectors())
+}
+
+/// The same over the registers that the kernel saved in a frame.
+pub fn saved_vector_sum(context: &RealFrame) -> u64 {
+    let space = space();
+    let buffer = VECTORS.get() as u64;
+    if !memory::copy(buffer, context.vector_state, u64::from(space.vector_bytes)) {
+        return 0;
+    }
+    if space.vector_features != 0 {
+        let bytes = buffer as *mut u8;
+        // SAFETY: as in `save_vectors`.
+        unsafe {
+            let in_use = bytes.add(512).cast::<u64>().read();
+            if in_use & 1 == 0 {
+                core::ptr::write_bytes(bytes, 0, 24);
+                core::ptr::write_bytes(bytes.add(32), 0, 128);
+                bytes.cast::<u16>().write(0x37f);
+            }
+            if in_use & 2 == 0 {
+                core::ptr::write_bytes(bytes.add(160), 0, 256);
+            }
+            for feature in 2..8 {
+                if space.vector_features & 1 << feature != 0 && in_use & 1 << feature == 0 {
+                    let (offset, length) = space.vector_parts[feature];
+                    core::ptr::write_bytes(bytes.add(offset as usize), 0, length as usize);
+                }
+            }
+        }
+    }
+    sum_buffer(buffer)
+}
+
+/// Sums the registers in the buffer, without what only the kernel writes there.
+fn sum_buffer(buffer: u64) -> u64 {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let words = space().vector_bytes as usize / 8;
+    let mut sum = 0u64;
+    for index in (0..words).filter(|index| !(52..72).contains(index)) {
+        // SAFETY: inside the buffer.
+        let word = unsafe { (buffer as *const u64).add(index).read() };
+        sum = (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
+    }
+    sum
 }
 
 /// Loads the vector registers from the buffer.

@@ -51,6 +51,9 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     };
     apply(instruction, &code[..bytes as usize], &outputs, context);
     context.rip += bytes;
+    if process().replaying {
+        crate::pause::arm_if_next();
+    }
     true
 }
 

@@ -206,6 +206,13 @@ impl Log {
         unsafe { (self.here(8 + index * 8) as *const u64).read() }
     }
 
+    /// Bytes of the next event's body; [`Log::peek`] came first.
+    pub fn body_bytes(&self) -> u64 {
+        // SAFETY: at least a header is there.
+        let word = unsafe { (self.here(0) as *const u64).read() };
+        (word >> 32) - HEADER_BYTES as u64
+    }
+
     /// Address of the byte at this offset of the next event.
     #[inline]
     pub fn address_of(&self, offset: u64) -> u64 {

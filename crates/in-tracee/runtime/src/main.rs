@@ -11,10 +11,12 @@
 #![no_std]
 #![no_main]
 
+mod arena;
 mod birth;
 mod block;
 mod checksum;
 mod clocks;
+mod decode;
 mod detach;
 mod detect;
 mod dispatch;
@@ -29,6 +31,8 @@ mod maps;
 mod memory;
 mod memory_calls;
 mod outputs;
+mod pause;
+mod probe;
 mod processes;
 mod report;
 mod seccomp;

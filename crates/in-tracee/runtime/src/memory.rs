@@ -18,6 +18,11 @@ pub fn read<T: Copy + Default>(address: u64) -> Option<T> {
     copy(&raw mut value as u64, address, size_of::<T>() as u64).then_some(value)
 }
 
+/// Reads a word of the program's memory.
+pub fn read_word(address: u64) -> Option<u64> {
+    read(address)
+}
+
 /// Writes a plain value into the program's memory.
 #[inline]
 pub fn write<T: Copy>(address: u64, value: &T) -> bool {

@@ -150,6 +150,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.slot = thread().index as u64;
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own.signals.forget_waiting();
+    crate::pause::forget_timer();
     thread().pending = 0;
     map_lane(own.slot, own.segment, own.control_fd);
     let header = lane();
@@ -170,6 +171,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);
+        crate::pause::arm_if_next();
     } else {
         log_beginning(beginning);
         signals::set_real_mask(own.signals.mask);

@@ -13,7 +13,7 @@ use lane_protocol::report_kind;
 use crate::block::{process, signal_stack, thread, SIGNAL_STACK_BYTES};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, kernel, memory, report};
+use crate::{instructions, kernel, memory, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -148,10 +148,32 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
             return;
         }
         // A call of the program: it goes on at our entry as if it came from an island.
+        if process().pausing.stepping {
+            context.flags &= !pause::TRAP_FLAG;
+        }
+        pause::abandon();
         context.rcx = rip;
         context.r11 = rip;
         context.rip = entry::rv_entry_site as *const () as u64;
         thread().trapped = 1;
+        return;
+    }
+    const SI_TIMER: i32 = -2;
+    const TRAP_TRACE: i32 = 2;
+    if signal == SIGTRAP && code == SI_TIMER {
+        return pause::on_timer(context);
+    }
+    if signal == SIGTRAP && code == TRAP_TRACE && process().pausing.stepping {
+        return pause::on_step(context);
+    }
+    if signal == SIGTRAP && pause::on_breakpoint(context) {
+        return;
+    }
+    let replaying = process().replaying;
+    if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
+        return;
+    }
+    if replaying && probe::on_fault(context) {
         return;
     }
     let synchronous = code > 0 && bit(signal) & OURS != 0;
@@ -188,6 +210,10 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     }
     let thread = thread();
     thread.fault_registers = context.registers();
+    if process().pausing.stepping {
+        thread.fault_registers.flags &= !pause::TRAP_FLAG;
+    }
+    pause::abandon();
     thread.fault_signal = signal;
     thread.fault_info = *info;
     context.rip = entry::rv_entry_fault as *const () as u64;
@@ -220,6 +246,9 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     signals.queue[signals.count] = Waiting { signal, forced: signals.masked_wait, info: *info };
     signals.count += 1;
     thread().pending = 1;
+    if !crate::log::in_region(context.rip, 1) {
+        pause::signal_waits();
+    }
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
     if window.contains(&context.rip) {
         context.rip = entry::rv_call_aborted as *const () as u64;
@@ -239,6 +268,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     let thread = thread();
     let mut registers = thread.fault_registers;
     let signal = thread.fault_signal;
+    if signal == 0 {
+        pause::on_pause(registers);
+    }
     let info = thread.fault_info;
     let signals = &mut process().signals;
     let action = signals.actions[signal as usize];
@@ -254,6 +286,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
         log.end();
     }
     if handled && deliver(&mut registers, signal, &info) {
+        if process().replaying {
+            pause::arm_if_next();
+        }
         // SAFETY: the registers are the program's, complete.
         unsafe { entry::rv_resume(&registers) }
     }
@@ -369,6 +404,7 @@ fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
         deliver_logged(registers, &waiting, flags | stacked);
     }
     refresh_pending();
+    pause::nothing_waits();
 }
 
 /// The signals that a handler's own run blocks.

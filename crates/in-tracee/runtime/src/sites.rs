@@ -19,7 +19,9 @@ use crate::{kernel, memory};
 const TABLE: usize = 1024;
 const MAPS: usize = 512;
 const ISLANDS: usize = 32;
-const ISLAND_BYTES: u64 = 0x4000;
+/// Bytes of an island for sites; behind them a page for a probe.
+const ISLAND_BYTES: u64 = 0x3000;
+const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
 /// A relative jump reaches this far, less the length of code around it.
 const REACH_BYTES: u64 = 0x7fff_0000;
 /// Traps at a site before it is rewritten.
@@ -282,26 +284,60 @@ fn fix(code: &mut [u8], place: usize, moved: u64) {
 
 /// Space for one island within reach of the site.
 fn island_near(site: u64) -> Option<u64> {
+    take_near(site, ISLAND_CODE_MAX).or_else(|| {
+        add_island_near(site)?;
+        take_near(site, ISLAND_CODE_MAX)
+    })
+}
+
+/// Takes memory of an island within reach of the address.
+fn take_near(address: u64, bytes: u64) -> Option<u64> {
     let state = sites();
     let count = state.island_count;
-    for island in &mut state.islands[..count] {
-        if island.start.abs_diff(site) < REACH_BYTES && island.used + ISLAND_CODE_MAX <= ISLAND_BYTES {
-            island.used += ISLAND_CODE_MAX;
-            return Some(island.start + island.used - ISLAND_CODE_MAX);
-        }
-    }
-    if process().replaying || state.island_count == ISLANDS {
+    let island = state.islands[..count]
+        .iter_mut()
+        .find(|island| island.start.abs_diff(address) < REACH_BYTES && island.used + bytes <= ISLAND_BYTES)?;
+    island.used += bytes;
+    Some(island.start + island.used - bytes)
+}
+
+/// Maps and logs a new island within reach of the address. Replay has those that
+/// were recorded, and no others.
+fn add_island_near(address: u64) -> Option<()> {
+    if process().replaying || sites().island_count == ISLANDS {
         return None;
     }
-    let map = map_of(site)?;
-    let start = map_island(map.start)?;
+    let near = map_of(address).map_or(address, |map| map.start);
+    let start = map_island(near)?;
     let log = &mut process().log;
     log.begin(Kind::Island, 0, 0);
     log.word(start);
     log.word(ISLAND_BYTES);
     log.end();
     add_island(start);
-    island_near(site)
+    Some(())
+}
+
+/// Recording: sees to it that replay will have memory near the address.
+pub fn ensure_island_near(address: u64) {
+    let state = sites();
+    let there = state.islands[..state.island_count]
+        .iter()
+        .any(|island| island.start.abs_diff(address) < REACH_BYTES);
+    if !there {
+        // Without, replay uses a breakpoint, which is slower.
+        let _ = add_island_near(address);
+    }
+}
+
+/// Memory for a probe's stub near the address: the last bytes of an island, which
+/// no site takes.
+pub fn probe_space(address: u64) -> Option<u64> {
+    let state = sites();
+    state.islands[..state.island_count]
+        .iter()
+        .find(|island| island.start.abs_diff(address) < REACH_BYTES)
+        .map(|island| island.start + ISLAND_BYTES)
 }
 
 /// Maps memory near the code, below it where there is room.
@@ -323,9 +359,9 @@ fn map_island(code_start: u64) -> Option<u64> {
 fn map_island_at(address: u64) -> bool {
     let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
     let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
-    let result = kernel::mmap(address, ISLAND_BYTES, protection, flags, -1, 0);
+    let result = kernel::mmap(address, ISLAND_MAPPED_BYTES, protection, flags, -1, 0);
     if !kernel::failed(result) && result as u64 != address {
-        kernel::munmap(result as u64, ISLAND_BYTES);
+        kernel::munmap(result as u64, ISLAND_MAPPED_BYTES);
         return false;
     }
     result as u64 == address
@@ -344,7 +380,7 @@ pub fn in_island(address: u64) -> bool {
     let state = sites();
     state.islands[..state.island_count]
         .iter()
-        .any(|island| (island.start..island.start + ISLAND_BYTES).contains(&address))
+        .any(|island| (island.start..island.start + ISLAND_MAPPED_BYTES).contains(&address))
 }
 
 /// True for the start of an island's memory.

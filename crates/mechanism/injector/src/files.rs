@@ -136,7 +136,9 @@ impl<'session> FileSlot<'session> {
         unsafe {
             (*self.slot).recipe_first.store(first, Ordering::Relaxed);
             (*self.slot).recipe_count.store(count, Ordering::Relaxed);
-            (*self.slot).recipes_ready.store(if complete { READY } else { READY_INCOMPLETE }, Ordering::Release);
+            (*self.slot)
+                .recipes_ready
+                .store(if complete { READY } else { READY_INCOMPLETE }, Ordering::Release);
             futex_wake(&(*self.slot).recipes_ready);
         }
     }

@@ -59,7 +59,13 @@ fn control_fd() -> i32 {
 
 /// The child's side: drops what it inherited and jumps into the runtime, which
 /// unmaps everything else.
-fn become_replay(memfd: i32, control_fd: i32, text_bytes: u64, signals: &SignalState, rseq: Option<usize>) -> ! {
+fn become_replay(
+    memfd: i32,
+    control_fd: i32,
+    text_bytes: u64,
+    signals: &SignalState,
+    rseq: Option<usize>,
+) -> ! {
     // SAFETY: this process has one thread, gives up all of its memory, and runs
     // nothing but the runtime from here on, whose entry takes its arguments in
     // r12 and r13. The mapping is new (MAP_FIXED_NOREPLACE).

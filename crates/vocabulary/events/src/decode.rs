@@ -170,7 +170,7 @@ impl<'log> Event<'log> {
                     .saturating_add(padded(path.min(EVENT_BYTES_MAX)))
                     .saturating_add(BIRTH_FIXED_BYTES)
             }
-            Kind::Pause => self.body.len(),
+            Kind::Pause => 160,
         }
     }
 

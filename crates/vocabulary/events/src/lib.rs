@@ -47,8 +47,9 @@ pub enum Kind {
     Checksum = 9,
     /// Recording stopped here and the program went on; code is a stop reason, blob: a text.
     Stop = 10,
-    /// The program was stopped at this very state between two calls; body: the
-    /// registers, then a checksum of memory.
+    /// The program was stopped at this very state between two calls; body: 18
+    /// registers (r15 r14 r13 r12 rbp rbx r11 r9 r8 r10 rdx rsi rdi rcx rax rip flags
+    /// rsp), a sum of the vector registers, a sum of memory; blobs: pages.
     Pause = 11,
 }
 
@@ -114,6 +115,8 @@ pub enum Tag {
     /// Like `Memory`, and the bytes enter the block cache's slot given in the
     /// upper half of the tag's word.
     MemoryToCache = 7,
+    /// A page as it was at a pause, to tell rounds of a loop apart.
+    Page = 8,
 }
 
 impl Tag {
@@ -128,6 +131,7 @@ impl Tag {
             5 => Tag::Child,
             6 => Tag::Cached,
             7 => Tag::MemoryToCache,
+            8 => Tag::Page,
             _ => return None,
         })
     }

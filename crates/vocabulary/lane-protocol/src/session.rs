@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-use crate::layout::{LANE_HEADER_BYTES, SEGMENTS, SESSION_BYTES};
+use crate::layout::{SEGMENTS, SESSION_BYTES};
 use crate::ring::Ring;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
@@ -315,7 +315,7 @@ pub struct LaneHeader {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
+const _: () = assert!(size_of::<LaneHeader>() as u64 <= crate::layout::LANE_HEADER_BYTES);
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
 
 /// Where the search for a kept file begins: open addressing, linear probing, at

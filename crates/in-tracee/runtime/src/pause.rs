@@ -1,0 +1,342 @@
+//! Pause points: stopping the program between two system calls, and finding the
+//! same point again without counters.
+//!
+//! A signal that finds the program computing waits for the next system call, but
+//! not for ever: after two milliseconds the program is paused where it is, or a
+//! few steps on, at an instruction that a jump can replace. The point is
+//! identified by the state: general registers, vector registers, a sum over all
+//! writable memory. If all of that is equal, what follows is equal, whichever
+//! round of a loop it is. Replay plants a probe at the address (see `probe`).
+//!
+//! To let the probe tell rounds apart quickly, the pages that change while the
+//! program runs on for a moment are logged with their content.
+
+use events::{Kind, Tag};
+use lane_protocol::report_kind;
+use linux_abi::general as nr;
+
+use crate::block::{Owned, process, thread};
+use crate::entry::{self, Registers, rv_resume};
+use crate::frame::{self, RealFrame};
+use crate::maps::{self, Mapping};
+use crate::{checksum, decode, kernel, log, memory, probe, report, signals, sites};
+
+/// How long a signal waits for a system call, in nanoseconds.
+const PATIENCE_NS: u64 = 2_000_000;
+/// How long the program runs on to show which pages it is writing, in nanoseconds.
+const WATCH_NS: u64 = 300_000;
+/// Steps towards an instruction that a jump can replace.
+const STEPS_MAX: u32 = 64;
+/// Pages that are logged with a pause.
+pub const HOT_PAGES_MAX: usize = 16;
+/// Words of a pause's body: registers, vector sum, memory sum.
+pub const BODY_WORDS: u64 = 20;
+/// Pages whose change is watched; a program that writes more is watched in part.
+const WATCHED_PAGES: usize = 4096;
+
+pub const TRAP_FLAG: u64 = 0x100;
+/// Flags that belong to the program's state: arithmetic, direction.
+pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
+
+/// State of pausing in a process.
+#[repr(C)]
+pub struct Pausing {
+    /// Id of our POSIX timer, plus one.
+    timer: u32,
+    armed: bool,
+    watching: bool,
+    pub stepping: bool,
+    steps_left: u32,
+    /// Address of a breakpoint behind a repeated instruction that is let finish;
+    /// 0: none.
+    passing: u64,
+    passed_byte: u8,
+}
+
+#[repr(C)]
+struct Watch {
+    count: usize,
+    pages: [(u64, u64); WATCHED_PAGES],
+}
+
+static WATCH: Owned<Watch> = Owned::new(Watch { count: 0, pages: [(0, 0); WATCHED_PAGES] });
+
+// --- recording ---
+
+/// A signal was queued while the program computes.
+pub fn signal_waits() {
+    let pausing = &mut process().pausing;
+    if !pausing.armed && !pausing.stepping {
+        pausing.watching = false;
+        set_timer(PATIENCE_NS);
+    }
+}
+
+/// What waited was delivered at a boundary.
+pub fn nothing_waits() {
+    let pausing = &mut process().pausing;
+    pausing.stepping = false;
+    if pausing.passing != 0 {
+        abandon();
+    }
+    let pausing = &mut process().pausing;
+    if pausing.armed {
+        set_timer(0);
+        pausing.armed = false;
+    }
+}
+
+/// A new process has no timer yet.
+pub fn forget_timer() {
+    let pausing = &mut process().pausing;
+    pausing.timer = 0;
+    pausing.armed = false;
+    pausing.stepping = false;
+}
+
+/// Gives the timer back.
+pub fn delete_timer() {
+    let timer = process().pausing.timer;
+    if timer != 0 {
+        kernel::call(nr::__NR_timer_delete, [u64::from(timer - 1), 0, 0, 0, 0, 0]);
+        forget_timer();
+    }
+}
+
+fn set_timer(after_ns: u64) {
+    let pausing = &mut process().pausing;
+    if pausing.timer == 0 {
+        // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
+        const SIGTRAP: u64 = 5;
+        const SIGEV_THREAD_ID: u64 = 4;
+        let event = [0u64, SIGTRAP | SIGEV_THREAD_ID << 32, process().pid as u64, 0, 0, 0, 0, 0];
+        let mut id = 0u32;
+        let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
+        if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {
+            return;
+        }
+        pausing.timer = id + 1;
+    }
+    let time = [0u64, 0, 0, after_ns];
+    let arguments = [u64::from(pausing.timer - 1), 0, time.as_ptr() as u64, 0, 0, 0];
+    kernel::call(nr::__NR_timer_settime, arguments);
+    pausing.armed = after_ns != 0;
+}
+
+/// Our timer: no system call came in time.
+pub fn on_timer(context: &mut RealFrame) {
+    let pausing = &mut process().pausing;
+    pausing.armed = false;
+    if !signals::has_deliverable() || log::in_region(context.rip, 1) || sites::in_island(context.rip) {
+        return;
+    }
+    if !pausing.watching {
+        pausing.watching = true;
+        watch_pages();
+        set_timer(WATCH_NS);
+        return;
+    }
+    pausing.watching = false;
+    pausing.steps_left = STEPS_MAX;
+    pause_near(context);
+}
+
+/// A single step of the search for a good place.
+pub fn on_step(context: &mut RealFrame) {
+    context.flags &= !TRAP_FLAG;
+    process().pausing.stepping = false;
+    if !log::in_region(context.rip, 1) && !sites::in_island(context.rip) && signals::has_deliverable() {
+        pause_near(context);
+    }
+}
+
+/// A breakpoint: true if it was ours, behind a repeated instruction.
+pub fn on_breakpoint(context: &mut RealFrame) -> bool {
+    let passing = process().pausing.passing;
+    if passing == 0 || context.rip != passing + 1 {
+        return false;
+    }
+    abandon();
+    context.rip = passing;
+    if signals::has_deliverable() {
+        pause_near(context);
+    }
+    true
+}
+
+/// Something else happens first: takes back what the search has changed.
+pub fn abandon() {
+    let pausing = &mut process().pausing;
+    pausing.stepping = false;
+    if pausing.passing != 0 {
+        sites::write_code(pausing.passing, &[pausing.passed_byte]);
+        pausing.passing = 0;
+    }
+}
+
+/// Pauses here if a jump can replace this instruction, else steps on.
+fn pause_near(context: &mut RealFrame) {
+    let pausing = &mut process().pausing;
+    let mut code = [0u8; 2];
+    memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
+    if code == [0x0f, 0x05] {
+        // The boundary is here.
+        return;
+    }
+    if let Some(bytes) = decode::repeated_bytes(context.rip) {
+        // Half-way through is no place that a probe could find: let it finish.
+        let behind = context.rip + bytes;
+        if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::write_code(behind, &[0xcc]) {
+            pausing.passing = behind;
+        }
+        return;
+    }
+    // pushf would push our trap flag, and popf end it.
+    let shows_flags = matches!(code[0], 0x9c | 0x9d | 0xcf | 0xcc) || code[0] == 0x66;
+    let good = decode::replaceable(context.rip).is_some();
+    if !good && pausing.steps_left > 0 && !shows_flags {
+        pausing.steps_left -= 1;
+        pausing.stepping = true;
+        context.flags |= TRAP_FLAG;
+        return;
+    }
+    let thread = thread();
+    thread.fault_registers = context.registers();
+    thread.fault_registers.flags &= !TRAP_FLAG;
+    thread.fault_signal = 0;
+    context.rip = entry::rv_entry_fault as *const () as u64;
+}
+
+fn watch_pages() {
+    // SAFETY: one thread runs, and its handlers do not nest.
+    let watch = unsafe { &mut *WATCH.get() };
+    watch.count = 0;
+    each_page(&mut |page| {
+        if watch.count < WATCHED_PAGES {
+            watch.pages[watch.count] = (page, checksum::page_sum(page));
+            watch.count += 1;
+        }
+    });
+}
+
+fn each_page(each: &mut dyn FnMut(u64)) {
+    maps::for_each(&mut |mapping: &Mapping| {
+        if checksum::is_summed(mapping) {
+            for page in (mapping.start..mapping.end).step_by(4096) {
+                each(page);
+            }
+        }
+    });
+}
+
+/// The pages that changed since they were watched, the stack's first.
+fn hot_pages(stack_pointer: u64) -> ([u64; HOT_PAGES_MAX], usize) {
+    // SAFETY: as in `watch_pages`.
+    let watch = unsafe { &*WATCH.get() };
+    let mut pages = [0; HOT_PAGES_MAX];
+    pages[0] = stack_pointer & !4095;
+    let mut count = 1;
+    for &(page, sum) in &watch.pages[..watch.count] {
+        if count < HOT_PAGES_MAX
+            && page != pages[0]
+            && memory::read::<u8>(page).is_some()
+            && checksum::page_sum(page) != sum
+        {
+            pages[count] = page;
+            count += 1;
+        }
+    }
+    (pages, count)
+}
+
+/// The program stands at a pause point with these registers.
+pub fn on_pause(mut registers: Registers) -> ! {
+    if process().replaying {
+        replay(&mut registers);
+    } else {
+        record(&mut registers);
+    }
+    // SAFETY: the registers are the program's, complete.
+    unsafe { rv_resume(&registers) }
+}
+
+fn record(registers: &mut Registers) {
+    sites::ensure_island_near(registers.rip);
+    let vectors = frame::live_vector_sum();
+    let sum = checksum::sum();
+    let (pages, count) = hot_pages(registers.rsp);
+    let log = &mut process().log;
+    log.begin(Kind::Pause, 0, 0);
+    for word in state_words(registers) {
+        log.word(word);
+    }
+    log.word(vectors);
+    log.word(sum);
+    for &page in &pages[..count] {
+        log.blob(page, 4096, Tag::Page, page);
+    }
+    log.end();
+    signals::deliver_at_return(registers);
+}
+
+/// The registers as a pause logs them.
+pub fn state_words(registers: &Registers) -> [u64; 18] {
+    let r = registers;
+    [
+        r.r15,
+        r.r14,
+        r.r13,
+        r.r12,
+        r.rbp,
+        r.rbx,
+        r.r11,
+        r.r9,
+        r.r8,
+        r.r10,
+        r.rdx,
+        r.rsi,
+        r.rdi,
+        r.rcx,
+        r.rax,
+        r.rip,
+        r.flags & STATE_FLAGS,
+        r.rsp,
+    ]
+}
+
+// --- replaying ---
+
+/// If a pause is what comes next, plants the probe that will find it.
+#[inline]
+pub fn arm_if_next() {
+    loop {
+        let Some(word) = process().log.peek() else {
+            return;
+        };
+        match Kind::from_byte(word as u8) {
+            Some(Kind::Island) => sites::replay_island(word),
+            Some(Kind::Pause) => {
+                probe::plant();
+                return;
+            }
+            _ => return,
+        }
+    }
+}
+
+fn replay(registers: &mut Registers) {
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    let log = &mut process().log;
+    log.consume(word);
+    log.events += 1;
+    let signal_next = process().log.peek().is_some_and(|next| next as u8 == Kind::Signal as u8);
+    if signal_next {
+        signals::replay_at_return(registers);
+    } else if process().log.peek().is_none() {
+        report::note_registers(registers);
+        report::leave(report_kind::LOG_ENDED, 0, "");
+    }
+    arm_if_next();
+}

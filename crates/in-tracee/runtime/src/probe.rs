@@ -1,0 +1,276 @@
+//! The probe that replay plants at a pause point.
+//!
+//! The instruction there becomes a jump to a stub that compares a few words of
+//! the state in line (some nanoseconds a miss) and traps when they are all equal;
+//! the trap compares everything. What differed then is compared in line from the
+//! next round on. Where no jump fits, a breakpoint traps at each pass.
+
+use events::{BLOB_HEADER_BYTES, Tag};
+
+use crate::block::{
+    THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread,
+};
+use crate::decode::{self, Replaceable};
+use crate::entry::{self, Registers};
+use crate::frame::{self, RealFrame};
+use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
+use crate::{checksum, memory, sites};
+
+/// Words that a stub compares in line.
+pub const CONDITIONS: usize = 4;
+const STUB_BYTES: usize = 288;
+
+/// Order of the registers in a pause's body, as the processor numbers them; rip
+/// and flags have no number.
+const NUMBERS: [u8; 18] = [15, 14, 13, 12, 5, 3, 11, 9, 8, 10, 2, 6, 7, 1, 0, NONE, NONE, 4];
+const NONE: u8 = 0xff;
+const RAX: u8 = 0;
+
+#[derive(Clone, Copy)]
+enum Condition {
+    Free,
+    Register(u8),
+    Word(u64),
+}
+
+/// A planted probe.
+#[repr(C)]
+pub struct Probe {
+    /// Where; 0: none is planted.
+    address: u64,
+    stub: u64,
+    trap: u64,
+    miss: u64,
+    end: u64,
+    original: [u8; 16],
+    bytes: u64,
+    displacement: Option<usize>,
+    conditions: [Condition; CONDITIONS],
+    next_condition: usize,
+    stepping_over: bool,
+}
+
+fn probe() -> &'static mut Probe {
+    &mut process().probe
+}
+
+fn expected(index: u64) -> u64 {
+    process().log.body(index)
+}
+
+/// Plants the probe for the pause at hand.
+pub fn plant() {
+    let address = expected(15);
+    let probe = probe();
+    if probe.address != 0 {
+        return;
+    }
+    probe.address = address;
+    probe.stepping_over = false;
+    probe.conditions = [Condition::Free; CONDITIONS];
+    probe.next_condition = 0;
+    probe.stub = 0;
+    let replaceable = decode::replaceable(address);
+    let stub = sites::probe_space(address);
+    if let (Some(instruction), Some(stub)) = (replaceable, stub) {
+        let Replaceable { bytes, code, displacement } = instruction;
+        probe.original = code;
+        probe.bytes = bytes;
+        probe.displacement = displacement;
+        probe.stub = stub;
+        write_stub();
+        let mut jump = [0xe9, 0, 0, 0, 0];
+        jump[1..].copy_from_slice(&(stub.wrapping_sub(address + 5) as u32).to_le_bytes());
+        sites::write_code(address, &jump);
+    } else {
+        memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
+        sites::write_code(address, &[0xcc]);
+    }
+}
+
+/// Takes the probe away.
+fn remove() {
+    let probe = probe();
+    let bytes = if probe.stub != 0 { 5 } else { 1 };
+    sites::write_code(probe.address, &probe.original[..bytes]);
+    probe.address = 0;
+}
+
+/// Writes the stub with its present conditions.
+fn write_stub() {
+    let probe = probe();
+    let mut code = [0u8; STUB_BYTES];
+    let mut at = 0;
+    let mut misses = [0usize; CONDITIONS];
+    let mut put = |bytes: &[u8]| {
+        code[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+        at
+    };
+    // mov gs:[rax slot], rax; lahf; seto al; mov gs:[flags slot], rax
+    put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
+    put(&[0x9f, 0x0f, 0x90, 0xc0]);
+    put(&on_slot(0x89, RAX, THREAD_PROBE_FLAGS));
+    for (index, condition) in probe.conditions.iter().enumerate() {
+        let slot = THREAD_PROBE_EXPECTED + index * 8;
+        match *condition {
+            Condition::Free => continue,
+            Condition::Register(RAX) => {
+                put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+                put(&on_slot(0x3b, RAX, slot));
+            }
+            Condition::Register(number) => {
+                put(&on_slot(0x3b, number, slot));
+            }
+            Condition::Word(address) => {
+                // mov rax, imm64; mov rax, [rax]
+                put(&[0x48, 0xb8]);
+                put(&address.to_le_bytes());
+                put(&[0x48, 0x8b, 0x00]);
+                put(&on_slot(0x3b, RAX, slot));
+            }
+        }
+        // jne miss
+        misses[index] = put(&[0x0f, 0x85, 0, 0, 0, 0]);
+    }
+    let trap_end = put(&[0xcc]);
+    // mov rax, gs:[flags slot]; add al, 0x7f; sahf; mov rax, gs:[rax slot]
+    put(&on_slot(0x8b, RAX, THREAD_PROBE_FLAGS));
+    put(&[0x04, 0x7f, 0x9e]);
+    let copy_at = put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+    put(&probe.original[..probe.bytes as usize]);
+    let end = put(&[0xe9, 0, 0, 0, 0]);
+    let back = (probe.address + probe.bytes).wrapping_sub(probe.stub + end as u64) as u32;
+    code[end - 4..end].copy_from_slice(&back.to_le_bytes());
+    for &miss in misses.iter().filter(|&&miss| miss != 0) {
+        let distance = (trap_end - miss) as u32;
+        code[miss - 4..miss].copy_from_slice(&distance.to_le_bytes());
+    }
+    if let Some(place) = probe.displacement {
+        let moved = probe.address.wrapping_sub(probe.stub + copy_at as u64) as u32;
+        let place = copy_at + place;
+        let mut old = [0u8; 4];
+        old.copy_from_slice(&code[place..place + 4]);
+        let new = u32::from_le_bytes(old).wrapping_add(moved);
+        code[place..place + 4].copy_from_slice(&new.to_le_bytes());
+    }
+    memory::copy(probe.stub, code.as_ptr() as u64, end as u64);
+    probe.trap = probe.stub + trap_end as u64 - 1;
+    probe.miss = probe.stub + trap_end as u64;
+    probe.end = probe.stub + end as u64;
+}
+
+/// An instruction on a 64-bit register and a word of the thread's block.
+fn on_slot(opcode: u8, register: u8, offset: usize) -> [u8; 9] {
+    let [a, b, c, d] = (offset as u32).to_le_bytes();
+    let rex = 0x48 | (register >> 3) << 2;
+    [0x65, rex, opcode, (register & 7) << 3 | 4, 0x25, a, b, c, d]
+}
+
+/// A trap of the program: true if it was the probe's.
+pub fn on_trap(context: &mut RealFrame) -> bool {
+    let probe = probe();
+    if probe.address == 0 {
+        return false;
+    }
+    let mut registers = context.registers();
+    if probe.stub != 0 && context.rip == probe.trap + 1 {
+        let saved = thread().probe_flags;
+        registers.rax = thread().probe_rax;
+        registers.flags = registers.flags & !0x8d5 | (saved >> 8) & 0xd5 | (saved & 1) << 11;
+    } else if probe.stub != 0 || context.rip != probe.address + 1 {
+        return false;
+    }
+    registers.rip = probe.address;
+    if is_expected(&registers, context) {
+        remove();
+        let thread = thread();
+        thread.fault_registers = registers;
+        thread.fault_signal = 0;
+        context.rip = entry::rv_entry_fault as *const () as u64;
+    } else if probe.stub != 0 {
+        write_stub();
+        context.rip = probe.miss;
+    } else {
+        // Step over the instruction with its own first byte.
+        sites::write_code(probe.address, &probe.original[..1]);
+        probe.stepping_over = true;
+        context.rip = probe.address;
+        context.flags |= TRAP_FLAG;
+    }
+    true
+}
+
+/// A single step: true if it was the one over a breakpoint.
+pub fn on_step(context: &mut RealFrame) -> bool {
+    let probe = probe();
+    if probe.address == 0 || !probe.stepping_over {
+        return false;
+    }
+    probe.stepping_over = false;
+    context.flags &= !TRAP_FLAG;
+    sites::write_code(probe.address, &[0xcc]);
+    true
+}
+
+/// A fault inside the stub: a word that it compares is not mapped, so it is not
+/// equal.
+pub fn on_fault(context: &mut RealFrame) -> bool {
+    let probe = probe();
+    let inside = probe.address != 0 && (probe.stub..probe.miss).contains(&context.rip);
+    if inside {
+        context.rip = probe.miss;
+    }
+    inside
+}
+
+/// Compares the whole state; learns from the first difference.
+fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
+    let words = state_words(registers);
+    for (index, &word) in words.iter().enumerate() {
+        let wanted = if index == 16 { expected(16) & STATE_FLAGS } else { expected(index as u64) };
+        if word != wanted {
+            if NUMBERS[index] != NONE {
+                learn(Condition::Register(NUMBERS[index]), wanted);
+            }
+            return false;
+        }
+    }
+    if let Some((address, wanted)) = differing_word() {
+        learn(Condition::Word(address), wanted);
+        return false;
+    }
+    frame::saved_vector_sum(context) == expected(18) && checksum::sum() == expected(19)
+}
+
+fn learn(condition: Condition, wanted: u64) {
+    let probe = probe();
+    let index = probe.next_condition % CONDITIONS;
+    probe.conditions[index] = condition;
+    thread().probe_expected[index] = wanted;
+    probe.next_condition += 1;
+}
+
+/// The first word of the logged pages that is not as it was.
+fn differing_word() -> Option<(u64, u64)> {
+    let log = &process().log;
+    let event_bytes = log.body_bytes();
+    let mut offset = 8 * BODY_WORDS;
+    while offset + BLOB_HEADER_BYTES as u64 + 4096 <= event_bytes {
+        let index = offset / 8;
+        let page = log.body(index);
+        if log.body(index + 1) != 4096 | (Tag::Page as u64) << 32 {
+            return None;
+        }
+        for word in 0..512 {
+            let wanted = log.body(index + 2 + word);
+            let address = page + word * 8;
+            match memory::read_word(address) {
+                Some(now) if now == wanted => {}
+                _ => return Some((address, wanted)),
+            }
+        }
+        offset += BLOB_HEADER_BYTES as u64 + 4096;
+    }
+    None
+}
