@@ -18,9 +18,11 @@ pub fn name_what_exists(tree: &Tree) -> Vec<Finding> {
                 let broken = links(line).filter(|link| !link_exists(tree, file, link));
                 missing.extend(broken.map(|link| link.split('#').next().unwrap_or_default().to_owned()));
             }
-            found.extend(missing.into_iter().map(|path| {
-                Finding::new(&file.path, index + 1, format!("{path} does not exist"))
-            }));
+            found.extend(
+                missing
+                    .into_iter()
+                    .map(|path| Finding::new(&file.path, index + 1, format!("{path} does not exist"))),
+            );
         }
     }
     found
@@ -84,6 +86,9 @@ A [link](../crates/x/src/lib.rs), another [one](y.md#part), [outside](https://x/
         let source = "//! Written in `docs/none.md`.\nlet a = \"`docs/none.md`\";\n";
         let tree = Tree::of(&[("docs/a.md", text), ("crates/x/src/lib.rs", source)]);
         let found: Vec<String> = name_what_exists(&tree).into_iter().map(|finding| finding.what).collect();
-        assert_eq!(found, ["crates/x/src/gone.rs does not exist", "y.md does not exist", "docs/none.md does not exist"]);
+        assert_eq!(
+            found,
+            ["crates/x/src/gone.rs does not exist", "y.md does not exist", "docs/none.md does not exist"]
+        );
     }
 }

@@ -21,7 +21,11 @@ pub fn are_short_or_excepted(tree: &Tree) -> Vec<Finding> {
         if exceptions.contains_key(subject.as_str()) {
             used.push(subject);
         } else {
-            found.push(Finding::new(path, line, format!("{what}; shorten it, or give a reason in {EXCEPTIONS}")));
+            found.push(Finding::new(
+                path,
+                line,
+                format!("{what}; shorten it, or give a reason in {EXCEPTIONS}"),
+            ));
         }
     };
     for file in tree.rust() {
@@ -35,7 +39,9 @@ pub fn are_short_or_excepted(tree: &Tree) -> Vec<Finding> {
         }
     }
     let unused = exceptions.iter().filter(|(subject, _)| !used.iter().any(|known| known == *subject));
-    found.extend(unused.map(|(subject, line)| Finding::new(EXCEPTIONS, *line, format!("{subject} needs no exception any more"))));
+    found.extend(unused.map(|(subject, line)| {
+        Finding::new(EXCEPTIONS, *line, format!("{subject} needs no exception any more"))
+    }));
     found
 }
 
@@ -43,12 +49,16 @@ pub fn are_short_or_excepted(tree: &Tree) -> Vec<Finding> {
 fn exceptions(tree: &Tree) -> (HashMap<&str, usize>, Vec<Finding>) {
     let (mut exceptions, mut found) = (HashMap::new(), Vec::new());
     let text = tree.file(EXCEPTIONS).map_or("", |file| file.text.as_str());
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+    for (index, line) in
+        text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+    {
         match line.split_once(" | ") {
             Some((subject, reason)) if !reason.trim().is_empty() => {
                 exceptions.insert(subject.trim(), index + 1);
             }
-            Some(_) | None => found.push(Finding::new(EXCEPTIONS, index + 1, "an exception without a reason")),
+            Some(_) | None => {
+                found.push(Finding::new(EXCEPTIONS, index + 1, "an exception without a reason"))
+            }
         }
     }
     (exceptions, found)
@@ -63,7 +73,9 @@ fn long_functions(text: &str) -> Vec<(String, usize, usize)> {
         let name: String = code[at + 3..].chars().take_while(|char| is_name(*char)).collect();
         let (brace, semicolon) = (code[at..].find('{'), code[at..].find(';'));
         // A declaration, or the type of a pointer.
-        let Some(brace) = brace.filter(|brace| semicolon.is_none_or(|semicolon| semicolon > *brace)) else { continue };
+        let Some(brace) = brace.filter(|brace| semicolon.is_none_or(|semicolon| semicolon > *brace)) else {
+            continue;
+        };
         let Some(end) = end_of_braces(&code, at + brace).filter(|_| !name.is_empty()) else { continue };
         let (first, last) = (line_at(&code, at), line_at(&code, end));
         if last - first + 1 > FUNCTION_LINES_MAX {
@@ -82,7 +94,8 @@ mod tests {
         let function = format!("fn long() {{\n{}}}\n", "    a();\n".repeat(80));
         let file = "// b\n".repeat(501);
         let exceptions = "# comment\na.rs long | a table\nold.rs | gone\nb.rs |  \n";
-        let tree = Tree::of(&[("a.rs", &function), ("b.rs", &file), ("c.rs", &function), (EXCEPTIONS, exceptions)]);
+        let tree =
+            Tree::of(&[("a.rs", &function), ("b.rs", &file), ("c.rs", &function), (EXCEPTIONS, exceptions)]);
         let mut found: Vec<(String, usize)> =
             are_short_or_excepted(&tree).into_iter().map(|finding| (finding.path, finding.line)).collect();
         found.sort();

@@ -34,9 +34,14 @@ pub fn say_what_is_there(tree: &Tree) -> Vec<Finding> {
             for at in places(&code, keyword) {
                 let is_name = |char: &char| char.is_ascii_alphanumeric() || *char == '_';
                 let name: String = code[at + keyword.len()..].chars().take_while(is_name).collect();
-                let is_empty = EMPTY_ENDS.iter().any(|end| name.ends_with(end)) || EMPTY_NAMES.contains(&name.as_str());
+                let is_empty =
+                    EMPTY_ENDS.iter().any(|end| name.ends_with(end)) || EMPTY_NAMES.contains(&name.as_str());
                 if is_empty {
-                    found.push(Finding::new(&file.path, line_at(&code, at), format!("{name} says nothing of what it is")));
+                    found.push(Finding::new(
+                        &file.path,
+                        line_at(&code, at),
+                        format!("{name} says nothing of what it is"),
+                    ));
                 }
             }
         }

@@ -57,14 +57,18 @@ fn vector_instructions(image: &[u8]) -> object::Result<Vec<String>> {
 
 /// A vector register that the instruction names.
 fn vector_register(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> Option<Register> {
-    let is_vector = |register: &Register| register.is_vector_register() || register.is_mm() || register.is_k();
+    let is_vector =
+        |register: &Register| register.is_vector_register() || register.is_mm() || register.is_k();
     let named = (0..instruction.op_count()).map(|operand| instruction.op_register(operand)).find(is_vector);
     // vzeroupper and its kin name none, and change them all; fxrstor and xrstor
     // load them from memory, which is their purpose.
     named.or_else(|| {
         let info = factory.info(instruction);
         let is_block = instruction.is_save_restore_instruction();
-        info.used_registers().iter().map(|used| used.register()).find(|register| !is_block && is_vector(register))
+        info.used_registers()
+            .iter()
+            .map(|used| used.register())
+            .find(|register| !is_block && is_vector(register))
     })
 }
 

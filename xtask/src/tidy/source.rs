@@ -163,7 +163,8 @@ pub fn panics_say_why(tree: &Tree) -> Vec<Finding> {
 /// No notes of what is still to do, and no path that exists on one machine only.
 pub fn nothing_is_left_over(tree: &Tree) -> Vec<Finding> {
     // In pieces, so that this file does not find itself.
-    let words = [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["HA", "CK"]].map(|[start, end]| format!("{start}{end}"));
+    let words =
+        [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["HA", "CK"]].map(|[start, end]| format!("{start}{end}"));
     let places_of_people = ["home", "root", "work", "Users"].map(|folder| format!("/{folder}/"));
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| !file.path.ends_with("Cargo.lock")) {
@@ -172,7 +173,11 @@ pub fn nothing_is_left_over(tree: &Tree) -> Vec<Finding> {
                 found.push(Finding::new(&file.path, index + 1, format!("{word}: do it, or leave it")));
             }
             for place in places_of_people.iter().filter(|place| is_absolute(line, place)) {
-                found.push(Finding::new(&file.path, index + 1, format!("a path of one machine ({place}...)")));
+                found.push(Finding::new(
+                    &file.path,
+                    index + 1,
+                    format!("a path of one machine ({place}...)"),
+                ));
             }
         }
     }

@@ -30,7 +30,8 @@ impl Image {
         let arguments = stack.list(birth.stack_pointer.wrapping_add(8));
         let environment_count = arguments.as_ref().and_then(|list| {
             let start = birth.stack_pointer.wrapping_add(8 * (list.len() as u64 + 2));
-            (0..ARGUMENTS_MAX * 16).find(|index| stack.word(start.wrapping_add(8 * index)).is_none_or(|word| word == 0))
+            (0..ARGUMENTS_MAX * 16)
+                .find(|index| stack.word(start.wrapping_add(8 * index)).is_none_or(|word| word == 0))
         });
         Some(Image {
             path: OsString::from_vec(birth.path.to_vec()),

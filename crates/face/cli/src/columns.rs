@@ -11,7 +11,8 @@ pub enum Side {
 
 /// Lines of cells, each column as wide as its widest cell; the last is not padded.
 pub fn lines(sides: &[Side], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..sides.len()).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
     for row in rows {

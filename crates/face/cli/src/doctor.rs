@@ -64,12 +64,15 @@ fn works(checks: &[Check]) -> bool {
 
 fn text(machine: &Machine, checks: &[Check], quiet: bool) -> String {
     let mut text = String::new();
-    let mut put = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("writing to a String does not fail");
+    let mut put =
+        |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("writing to a String does not fail");
     let lacking = checks.iter().filter(|check| check.state == State::Lacking).count();
     let path = machine.interception().map_or("", |path| path.meaning());
     match (works(checks), lacking) {
         (true, 0) => put(format_args!("Programs can be recorded here. {path}")),
-        (true, _) => put(format_args!("Programs can be recorded here, with {lacking} limits, see below. {path}")),
+        (true, _) => {
+            put(format_args!("Programs can be recorded here, with {lacking} limits, see below. {path}"))
+        }
         (false, _) => put(format_args!("Programs cannot be recorded here; what to do is said below.")),
     }
     if quiet && works(checks) {

@@ -63,8 +63,8 @@ With --json: one object a line, with the fields
 and for a syscall: number, call, request (of ioctl and its kin, if known), arguments (each with
 name, raw (hexadecimal) and text), result, error (name, if it failed), refused, detected, child
 (pid, lane), output (stream, order); for a signal or a fault: signal, address; for an instruction:
-call, outputs; for a birth: path, command; for an exit: code; for a checksum: sum; for a stop:
-reason.";
+call, outputs; for a birth: path, command; for an exit: code; for a checksum: sum; for a
+pause: address, sum; for an island: address, bytes; for a stop: reason.";
 
 /// Show what a trace says, call by call, without replaying it
 #[derive(Args, Debug)]
@@ -192,7 +192,12 @@ fn show_all(
     }
 }
 
-fn heading(info: &LaneInfo, showing: &Showing<'_>, is_later: bool, out: &mut impl Write) -> std::io::Result<()> {
+fn heading(
+    info: &LaneInfo,
+    showing: &Showing<'_>,
+    is_later: bool,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     if is_later {
         writeln!(out)?;
     }

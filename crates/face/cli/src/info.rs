@@ -137,13 +137,21 @@ fn headlines(trace: &TraceReader, facts: &Facts) -> Vec<(&'static str, String)> 
     lines.push(("host", format!("Linux {}, {}", printable(&meta.kernel), printable(&meta.cpu))));
     lines.push(("retrovane", format!("{}, by {}", printable(&meta.tool), printable(&meta.interception))));
     if !meta.options.is_empty() {
-        let options: Vec<String> = meta.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let options: Vec<String> =
+            meta.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         lines.push(("options", printable(&options.join(" "))));
     }
-    lines.push(("events", format!("{} in {} processes", wording::count(totals.events), wording::count(totals.lanes))));
+    lines.push((
+        "events",
+        format!("{} in {} processes", wording::count(totals.events), wording::count(totals.lanes)),
+    ));
     lines.push((
         "log",
-        format!("{} ({} before compression)", wording::bytes(totals.stored_bytes), wording::bytes(totals.raw_bytes)),
+        format!(
+            "{} ({} before compression)",
+            wording::bytes(totals.stored_bytes),
+            wording::bytes(totals.raw_bytes)
+        ),
     ));
     let mut files = format!(
         "{} kept, {} ({} in this trace alone)",
@@ -159,12 +167,15 @@ fn headlines(trace: &TraceReader, facts: &Facts) -> Vec<(&'static str, String)> 
 }
 
 fn ended(trace: &TraceReader) -> String {
-    let first = trace.lanes().iter().find(|info| info.parent == trace_store::NO_PARENT).and_then(|info| info.end);
+    let first =
+        trace.lanes().iter().find(|info| info.parent == trace_store::NO_PARENT).and_then(|info| info.end);
     match trace.summary().map(|summary| summary.exit).or(first) {
         Some(LaneEnd::Exited(code)) => format!("with exit code {code}"),
         Some(LaneEnd::Killed(number)) => format!("killed by {}", wording::signal(number)),
         Some(LaneEnd::Unknown) => "nobody knows how".to_owned(),
-        Some(LaneEnd::Stopped(reason)) => format!("after the recording, which stopped: {}", wording::stop_reason(reason)),
+        Some(LaneEnd::Stopped(reason)) => {
+            format!("after the recording, which stopped: {}", wording::stop_reason(reason))
+        }
         None => "after the trace's end".to_owned(),
     }
 }

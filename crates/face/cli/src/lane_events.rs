@@ -132,14 +132,16 @@ impl WholeEvent {
                     let (slot, bytes) = (word32(blob.data, 0), word32(blob.data, 4));
                     (Tag::Memory, cache.get(slot.unwrap_or(0)), u64::from(bytes.unwrap_or(0)))
                 }
-                Tag::Memory | Tag::Text | Tag::Sent | Tag::FileRef | Tag::Output | Tag::Child => {
+                Tag::Memory | Tag::Text | Tag::Sent | Tag::FileRef | Tag::Output | Tag::Child | Tag::Page => {
                     (blob.tag, blob.data, blob.data.len() as u64)
                 }
             };
             // A blob that was too long for one event goes on where it ended.
             let goes_on = event.kind == Kind::Data
                 && self.blobs.last().is_some_and(|last| {
-                    last.tag == tag && last.total_bytes > 0 && last.address.wrapping_add(last.total_bytes) == blob.address
+                    last.tag == tag
+                        && last.total_bytes > 0
+                        && last.address.wrapping_add(last.total_bytes) == blob.address
                 });
             if !goes_on {
                 let start = self.bytes.len();
@@ -203,6 +205,7 @@ pub struct LaneEvents {
 impl LaneEvents {
     /// Starts to read.
     pub fn open(trace: &TraceReader, lane: u32) -> Result<LaneEvents, CommandError> {
+        tracing::trace!(lane, "reading the lane");
         Ok(LaneEvents {
             lane,
             reader: trace.lane(lane)?,
@@ -226,7 +229,11 @@ impl LaneEvents {
                         continue;
                     }
                     let is_rest = is_open || self.at < self.chunk.len();
-                    return if is_rest && !self.is_cut { Err(self.bad(DecodeError::Truncated)) } else { Ok(false) };
+                    return if is_rest && !self.is_cut {
+                        Err(self.bad(DecodeError::Truncated))
+                    } else {
+                        Ok(false)
+                    };
                 }
                 Err(error) => return Err(self.bad(error)),
             };

@@ -46,7 +46,10 @@ pub fn run(arguments: &LsArguments, settings: &Settings) -> Result<ExitCode, Com
         writeln!(out)?;
     } else if traces.is_empty() {
         if !settings.quiet {
-            eprintln!("retrovane: there is no trace in {} yet: make one with `retrovane record`", home.display());
+            eprintln!(
+                "retrovane: there is no trace in {} yet: make one with `retrovane record`",
+                home.display()
+            );
         }
     } else {
         out.write_all(table(&traces).as_bytes())?;

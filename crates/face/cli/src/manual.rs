@@ -38,10 +38,9 @@ pub fn run(arguments: &ManArguments) -> Result<ExitCode, CommandError> {
     }
     let page = match &arguments.page {
         None => root,
-        Some(name) => root
-            .find_subcommand(name)
-            .cloned()
-            .ok_or_else(|| CommandError::Usage(format!("there is no command {name:?}: `retrovane --help` lists them")))?,
+        Some(name) => root.find_subcommand(name).cloned().ok_or_else(|| {
+            CommandError::Usage(format!("there is no command {name:?}: `retrovane --help` lists them"))
+        })?,
     };
     std::io::stdout().write_all(&render(page)?)?;
     Ok(ExitCode::SUCCESS)

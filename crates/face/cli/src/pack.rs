@@ -1,6 +1,7 @@
 //! `retrovane pack`.
 
 use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,12 +58,19 @@ pub fn unpack(file: &Path, settings: &Settings) -> Result<PathBuf, CommandError>
         return Ok(wanted);
     }
     let is_name = !stem.starts_with('.') && stem != "latest" && stem.chars().all(|char| !char.is_control());
+    make_home(&home)?;
     let dir = if is_name && !wanted.exists() { wanted } else { traces::new_dir(&home, &stem)? };
     pack::unpack(file, &dir)?;
     if !settings.quiet {
         eprintln!("retrovane: unpacked into {}", dir.display());
     }
     Ok(dir)
+}
+
+/// Makes the home directory where it is missing, for nobody else to look into.
+fn make_home(home: &Path) -> Result<(), CommandError> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home);
+    made.map_err(|source| CommandError::Write { path: home.to_owned(), source })
 }
 
 /// True if the directory holds the trace that the pack holds: the description of

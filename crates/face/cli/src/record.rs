@@ -62,7 +62,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
     let options = RecordOptions {
         program,
         arguments: command.collect(),
-        trace_dir,
+        trace_dir: trace_dir.clone(),
         home: home.clone(),
         check_every_events: arguments.check,
         interception: arguments.seccomp.then_some(Interception::Seccomp),
@@ -72,7 +72,13 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
     };
     let outcome = match record(options) {
         Ok(outcome) => outcome,
-        Err(error) => return exit::failure(code_of(&error), &error),
+        Err(error) => {
+            if is_named {
+                // Nothing was recorded: no name is used up. What holds anything stays.
+                let _ = std::fs::remove_dir(&trace_dir);
+            }
+            return exit::failure(code_of(&error), &error);
+        }
     };
     if is_named && let Err(error) = traces::set_latest(&home, &outcome.trace_dir) {
         eprintln!("retrovane: {error}");

@@ -40,7 +40,16 @@ impl Settings {
 
     /// Opens a trace: the latest, a name, or a path.
     pub fn open(&self, name: Option<&str>) -> Result<TraceReader, CommandError> {
-        Ok(TraceReader::open(&self.trace_dir(name)?)?)
+        let dir = self.trace_dir(name)?;
+        tracing::debug!(dir = %dir.display(), "opening the trace");
+        let trace = TraceReader::open(&dir)?;
+        tracing::debug!(
+            lanes = trace.lanes().len(),
+            files = trace.files().len(),
+            is_cut = trace.cut().is_some(),
+            "opened"
+        );
+        Ok(trace)
     }
 
     /// Sends what crates tell about themselves to stderr, as far as it is wanted.

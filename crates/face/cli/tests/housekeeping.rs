@@ -17,7 +17,8 @@ fn write(home: &Home, name: &str) {
         exit(3),
     ];
     trace.lane(0, None, 100, &parent, Some(LaneEnd::Exited(3)));
-    let stop = event(Kind::Stop, 0, StopReason::Thread as u16, &[], &[(0, Tag::Text, b"it created a thread")]);
+    let stop =
+        event(Kind::Stop, 0, StopReason::Thread as u16, &[], &[(0, Tag::Text, b"it created a thread")]);
     trace.lane(1, Some(0), 101, &[first_return(), stop], Some(LaneEnd::Stopped(StopReason::Thread as u16)));
     trace.finish(LaneEnd::Exited(3));
 }
@@ -35,7 +36,8 @@ fn ls_shows_a_line_for_each_trace() {
     assert!(lines[0].starts_with("NAME    WHEN (UTC)           COMMAND"));
     assert!(lines[1].starts_with("prog-0  2024-03-01 12:30:00  prog 'an argument'  3          7"), "{text}");
     assert!(lines[2].contains("  cut "), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&home.prints(&["list", "--json"])).expect("it is JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&home.prints(&["list", "--json"])).expect("it is JSON");
     assert_eq!(json[0]["exit"], serde_json::json!({ "exited": 3 }));
     assert_eq!(json[0]["command"], serde_json::json!(["prog", "an argument"]));
     assert_eq!(json[1]["cut"], true);
@@ -59,7 +61,8 @@ fn info_tells_what_a_user_asks() {
     ] {
         assert!(text.contains(expected), "{expected:?} is missing in:\n{text}");
     }
-    let json: serde_json::Value = serde_json::from_str(&home.prints(&["info", "--json"])).expect("it is JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&home.prints(&["info", "--json"])).expect("it is JSON");
     assert_eq!(json["refused"][0]["count"], 1);
     assert_eq!(json["processes"][1]["stop"], "it created a thread");
     assert_eq!(json["processes"][1]["parent_lane"], 0);
@@ -107,7 +110,9 @@ fn a_pack_is_a_trace_elsewhere() {
     let message = String::from_utf8_lossy(&home.run(&["info", pack]).stderr).into_owned();
     assert!(message.contains("pack"), "{message}");
 
-    let other = Home::new();
+    let mut other = Home::new();
+    // As on a machine where nothing was recorded yet.
+    other.use_folder("new/home");
     // The trace holds no program that runs: replay fails after it has unpacked.
     let _ = other.run(&["replay", pack]);
     assert!(other.path().join("elsewhere/trace.json").exists());
@@ -167,4 +172,15 @@ fn doctor_answers_in_words_and_in_json() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
     let code = if json["works"].as_bool().expect("it is a truth value") { 0 } else { 122 };
     assert_eq!(output.status.code(), Some(code));
+}
+
+#[test]
+fn a_recording_that_fails_leaves_no_trace() {
+    let home = Home::new();
+    assert_eq!(home.fails(&["record", "no-such-program-anywhere"]).0, 127);
+    assert_eq!(home.fails(&["record", "/"]).0, 126);
+    assert_eq!(home.prints(&["ls", "--json"]), "[]\n");
+    let left = std::fs::read_dir(home.path()).expect("it exists").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).filter(|name| name != "kept").collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("no-such")), "{left:?}");
 }

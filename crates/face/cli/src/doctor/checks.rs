@@ -95,17 +95,22 @@ fn kernel(machine: &Machine) -> Check {
             "Older than Linux 5.11, from which on this is tested: the fallback may serve.",
         )
         .advising("use Linux 5.11 or later"),
-        (false, None) => Check::new("kernel", State::Missing, found, "Older than Linux 5.11: calls cannot be intercepted.")
-            .advising("use Linux 5.11 or later"),
+        (false, None) => {
+            Check::new("kernel", State::Missing, found, "Older than Linux 5.11: calls cannot be intercepted.")
+                .advising("use Linux 5.11 or later")
+        }
     }
 }
 
 fn interception(machine: &Machine) -> Check {
     const NAME: &str = "syscall user dispatch";
     match machine.interception() {
-        Some(Interception::UserDispatch) => {
-            Check::new(NAME, State::Good, "works", "System calls are intercepted this way, the quickest there is.")
-        }
+        Some(Interception::UserDispatch) => Check::new(
+            NAME,
+            State::Good,
+            "works",
+            "System calls are intercepted this way, the quickest there is.",
+        ),
         Some(Interception::Seccomp) => Check::new(
             NAME,
             State::Lacking,
@@ -114,8 +119,13 @@ fn interception(machine: &Machine) -> Check {
              filter stays when a recording stops early.",
         )
         .advising("use Linux 5.11 or later with CONFIG_GENERIC_ENTRY, as all distributions build it"),
-        None => Check::new(NAME, State::Missing, "not here", "Nothing on this machine can intercept system calls.")
-            .advising("use Linux 5.11 or later; in a sandbox (gVisor and the like) run outside of it"),
+        None => Check::new(
+            NAME,
+            State::Missing,
+            "not here",
+            "Nothing on this machine can intercept system calls.",
+        )
+        .advising("use Linux 5.11 or later; in a sandbox (gVisor and the like) run outside of it"),
     }
 }
 
@@ -127,10 +137,16 @@ fn fallback(machine: &Machine) -> Check {
             "seccomp",
             State::Good,
             format!("works, {found}"),
-            if needed { "It intercepts system calls here." } else { "The fallback, not needed; `record --seccomp` takes it." },
+            if needed {
+                "It intercepts system calls here."
+            } else {
+                "The fallback, not needed; `record --seccomp` takes it."
+            },
         ),
-        false if needed => Check::new("seccomp", State::Missing, "not here", "Nothing can intercept system calls.")
-            .advising("use a kernel with CONFIG_SECCOMP_FILTER"),
+        false if needed => {
+            Check::new("seccomp", State::Missing, "not here", "Nothing can intercept system calls.")
+                .advising("use a kernel with CONFIG_SECCOMP_FILTER")
+        }
         false => Check::new("seccomp", State::Neutral, "not here", "It would be a fallback only."),
     }
 }
@@ -173,9 +189,16 @@ fn ptrace_advice(machine: &Machine, error: Errno) -> String {
 
 fn shared_memory(machine: &Machine) -> Check {
     match machine.shared_memory {
-        true => Check::new("memfd_create", State::Good, "works", "The log's memory, which outlives the program."),
-        false => Check::new("memfd_create", State::Missing, "refused", "There is no memory to share with the program.")
-            .advising("permit memfd_create in the container's seccomp profile"),
+        true => {
+            Check::new("memfd_create", State::Good, "works", "The log's memory, which outlives the program.")
+        }
+        false => Check::new(
+            "memfd_create",
+            State::Missing,
+            "refused",
+            "There is no memory to share with the program.",
+        )
+        .advising("permit memfd_create in the container's seccomp profile"),
     }
 }
 
@@ -191,8 +214,13 @@ fn space(machine: &Machine) -> Check {
             .advising("set RETROVANE_HOME to a directory of yours");
     }
     if space.free_bytes < SPACE_BYTES_MIN {
-        return Check::new(NAME, State::Lacking, found, "A full disk ends a recording, though not the program.")
-            .advising("remove traces with `retrovane rm`, or set RETROVANE_HOME to a larger disk");
+        return Check::new(
+            NAME,
+            State::Lacking,
+            found,
+            "A full disk ends a recording, though not the program.",
+        )
+        .advising("remove traces with `retrovane rm`, or set RETROVANE_HOME to a larger disk");
     }
     Check::new(NAME, State::Good, found, "Traces go there, and one copy of each file that programs map.")
 }
@@ -200,7 +228,12 @@ fn space(machine: &Machine) -> Check {
 fn layout(machine: &Machine) -> Check {
     const NAME: &str = "address layout";
     match machine.layout_error {
-        None => Check::new(NAME, State::Good, "randomisation can be switched off", "Layouts are recreated with ease."),
+        None => Check::new(
+            NAME,
+            State::Good,
+            "randomisation can be switched off",
+            "Layouts are recreated with ease.",
+        ),
         Some(error) => Check::new(
             NAME,
             State::Neutral,
@@ -213,7 +246,12 @@ fn layout(machine: &Machine) -> Check {
 fn cpuid(machine: &Machine) -> Check {
     const NAME: &str = "cpuid faulting";
     match machine.cpuid_faulting {
-        true => Check::new(NAME, State::Good, "works", "What cpuid says is recorded, and traces replay on other processors."),
+        true => Check::new(
+            NAME,
+            State::Good,
+            "works",
+            "What cpuid says is recorded, and traces replay on other processors.",
+        ),
         false => Check::new(
             NAME,
             State::Lacking,
@@ -226,7 +264,12 @@ fn cpuid(machine: &Machine) -> Check {
 fn time_counter(machine: &Machine) -> Check {
     const NAME: &str = "time stamp counter";
     match machine.time_counter_trap {
-        true => Check::new(NAME, State::Good, "can be made to trap (PR_SET_TSC)", "Programs that read it are recorded exactly."),
+        true => Check::new(
+            NAME,
+            State::Good,
+            "can be made to trap (PR_SET_TSC)",
+            "Programs that read it are recorded exactly.",
+        ),
         false => Check::new(
             NAME,
             State::Lacking,
@@ -242,8 +285,13 @@ fn clock(machine: &Machine) -> Check {
     if QUICK_CLOCKS.contains(&source) {
         return Check::new("clock", State::Good, source, "Time is read without entering the kernel.");
     }
-    Check::new("clock", State::Lacking, source, "Reading the time enters the kernel, with or without retrovane: some 200 ns or more.")
-        .advising("if the hypervisor offers a stable tsc, boot with clocksource=tsc")
+    Check::new(
+        "clock",
+        State::Lacking,
+        source,
+        "Reading the time enters the kernel, with or without retrovane: some 200 ns or more.",
+    )
+    .advising("if the hypervisor offers a stable tsc, boot with clocksource=tsc")
 }
 
 fn write_tracking(machine: &Machine) -> Check {
@@ -325,7 +373,8 @@ mod tests {
             home: None,
             ..good_machine()
         };
-        let missing: Vec<Check> = all(&worst).into_iter().filter(|check| check.state == State::Missing).collect();
+        let missing: Vec<Check> =
+            all(&worst).into_iter().filter(|check| check.state == State::Missing).collect();
         assert_eq!(missing.len(), 5);
         assert!(missing.iter().all(|check| check.advice.is_some()), "{missing:?}");
         for (scope, word) in [(1, "traced"), (2, "root"), (3, "boot")] {

@@ -126,19 +126,23 @@ fn status(field: &str) -> Option<String> {
 
 /// The first two numbers of a release.
 pub fn version_of(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|char: char| !char.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    let mut numbers =
+        release.split(|char: char| !char.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
     model.unwrap_or("unknown").to_owned()
 }
 
 /// Tries to trace a child of ours, which is what a recording does at every execve.
 fn ptrace_error() -> Option<Errno> {
-    let child = Command::new("/proc/self/exe").args(["doctor", "--stand-still"]).stdin(Stdio::piped()).spawn();
+    let child =
+        Command::new("/proc/self/exe").args(["doctor", "--stand-still"]).stdin(Stdio::piped()).spawn();
     let Ok(mut child) = child else { return Some(Errno::ECHILD) };
     let pid = i32::try_from(child.id()).map_or(Pid::this(), Pid::from_raw);
     let error = ptrace::seize(pid, ptrace::Options::empty()).err();

@@ -49,7 +49,8 @@ impl<'a> Call<'a> {
     pub fn arguments(&self) -> std::ops::Range<usize> {
         let logged = self.event.arg_count();
         let count = if self.model.is_empty() { logged } else { self.model.len().min(logged) };
-        let last_is_noise = count == 4 && self.is_mode_without_meaning() || count == 3 && self.is_mode_without_meaning();
+        let last_is_noise =
+            count == 4 && self.is_mode_without_meaning() || count == 3 && self.is_mode_without_meaning();
         0..if last_is_noise { count - 1 } else { count }
     }
 
@@ -139,7 +140,9 @@ impl<'a> Call<'a> {
             return;
         }
         match (self.row.map_or("", |row| row.name), self.request()) {
-            ("mmap" | "brk" | "mremap" | "shmat" | "map_shadow_stack", _) => put(out, format_args!("{result:#x}")),
+            ("mmap" | "brk" | "mremap" | "shmat" | "map_shadow_stack", _) => {
+                put(out, format_args!("{result:#x}"))
+            }
             ("umask", _) => put(out, format_args!("{}", arguments::octal(result as u64))),
             ("fcntl", Some("F_GETFL")) => {
                 put(out, format_args!("{result:#x} (flags {})", arguments::open_flags(result as u64)));
@@ -155,7 +158,9 @@ impl<'a> Call<'a> {
         }
         if self.whole.has_flag(DETECTED) {
             match self.loose_blobs(Tag::Memory).next() {
-                Some(blob) => put(out, format_args!(" <detected: {} bytes at {:#x}>", blob.total_bytes, blob.address)),
+                Some(blob) => {
+                    put(out, format_args!(" <detected: {} bytes at {:#x}>", blob.total_bytes, blob.address))
+                }
                 None => out.push_str(" <detected>"),
             }
         }

@@ -11,29 +11,88 @@ const CLASSES: &[(&str, &[&str])] = &[
     (
         "network",
         &[
-            "socket", "connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg", "shutdown", "bind",
-            "listen", "getsockname", "getpeername", "socketpair", "setsockopt", "getsockopt", "recvmmsg", "sendmmsg",
+            "socket",
+            "connect",
+            "accept",
+            "accept4",
+            "sendto",
+            "recvfrom",
+            "sendmsg",
+            "recvmsg",
+            "shutdown",
+            "bind",
+            "listen",
+            "getsockname",
+            "getpeername",
+            "socketpair",
+            "setsockopt",
+            "getsockopt",
+            "recvmmsg",
+            "sendmmsg",
         ],
     ),
     (
         "process",
         &[
-            "clone", "clone3", "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
-            "rt_sigqueueinfo", "kill", "tkill", "tgkill", "pidfd_open", "pidfd_send_signal", "unshare", "setns",
+            "clone",
+            "clone3",
+            "fork",
+            "vfork",
+            "execve",
+            "execveat",
+            "exit",
+            "exit_group",
+            "wait4",
+            "waitid",
+            "rt_sigqueueinfo",
+            "kill",
+            "tkill",
+            "tgkill",
+            "pidfd_open",
+            "pidfd_send_signal",
+            "unshare",
+            "setns",
         ],
     ),
     (
         "memory",
         &[
-            "mmap", "munmap", "mprotect", "brk", "mremap", "madvise", "msync", "mincore", "mlock*", "munlock*", "mbind",
-            "set_mempolicy*", "get_mempolicy", "migrate_pages", "move_pages", "shmat", "shmdt", "remap_file_pages",
-            "pkey_*", "process_madvise", "map_shadow_stack", "mseal", "userfaultfd",
+            "mmap",
+            "munmap",
+            "mprotect",
+            "brk",
+            "mremap",
+            "madvise",
+            "msync",
+            "mincore",
+            "mlock*",
+            "munlock*",
+            "mbind",
+            "set_mempolicy*",
+            "get_mempolicy",
+            "migrate_pages",
+            "move_pages",
+            "shmat",
+            "shmdt",
+            "remap_file_pages",
+            "pkey_*",
+            "process_madvise",
+            "map_shadow_stack",
+            "mseal",
+            "userfaultfd",
         ],
     ),
     (
         "signal",
         &[
-            "rt_sig*", "sigaltstack", "kill", "tkill", "tgkill", "signalfd*", "pause", "rt_tgsigqueueinfo",
+            "rt_sig*",
+            "sigaltstack",
+            "kill",
+            "tkill",
+            "tgkill",
+            "signalfd*",
+            "pause",
+            "rt_tgsigqueueinfo",
             "pidfd_send_signal",
         ],
     ),
@@ -41,8 +100,18 @@ const CLASSES: &[(&str, &[&str])] = &[
     (
         "time",
         &[
-            "clock_*", "timer_*", "timerfd_*", "gettimeofday", "settimeofday", "time", "times", "nanosleep", "alarm",
-            "getitimer", "setitimer", "adjtimex",
+            "clock_*",
+            "timer_*",
+            "timerfd_*",
+            "gettimeofday",
+            "settimeofday",
+            "time",
+            "times",
+            "nanosleep",
+            "alarm",
+            "getitimer",
+            "setitimer",
+            "adjtimex",
         ],
     ),
     ("poll", &["poll", "ppoll", "select", "pselect6", "epoll_*", "eventfd*"]),
@@ -85,9 +154,11 @@ impl Filter {
             None => (name, false),
         };
         let rows = TABLE.iter().flatten();
-        if let Some((_, patterns)) = CLASSES.iter().find(|(known, _)| *known == class && (must_be_class || by_name(name).is_none()))
+        if let Some((_, patterns)) =
+            CLASSES.iter().find(|(known, _)| *known == class && (must_be_class || by_name(name).is_none()))
         {
-            rows.filter(|row| patterns.iter().any(|pattern| fits(pattern, row.name))).for_each(|row| mark(calls, row));
+            rows.filter(|row| patterns.iter().any(|pattern| fits(pattern, row.name)))
+                .for_each(|row| mark(calls, row));
             self.signals |= class == "signal";
         } else if class == "file" {
             rows.filter(|row| row.args.iter().any(is_path)).for_each(|row| mark(calls, row));
@@ -97,7 +168,9 @@ impl Filter {
             self.instructions = [true; INSTRUCTIONS.len()];
         } else if let (Some(row), false) = (by_name(name), must_be_class) {
             mark(calls, row);
-        } else if let (Some(index), false) = (INSTRUCTIONS.iter().position(|known| *known == name), must_be_class) {
+        } else if let (Some(index), false) =
+            (INSTRUCTIONS.iter().position(|known| *known == name), must_be_class)
+        {
             self.instructions[index] = true;
         } else {
             return Err(CommandError::Usage(unknown(name)));
@@ -168,8 +241,12 @@ fn unknown(name: &str) -> String {
     let names = TABLE.iter().flatten().map(|row| row.name).chain(INSTRUCTIONS).chain(classes);
     let nearest = names.map(|known| (distance(name, known), known)).min();
     match nearest {
-        Some((far, known)) if far <= 2 => format!("--call {name}: there is no such call or class; is {known} meant?"),
-        Some(_) | None => format!("--call {name}: there is no such call or class; docs/SYSCALLS.md lists the calls"),
+        Some((far, known)) if far <= 2 => {
+            format!("--call {name}: there is no such call or class; is {known} meant?")
+        }
+        Some(_) | None => {
+            format!("--call {name}: there is no such call or class; docs/SYSCALLS.md lists the calls")
+        }
     }
 }
 

@@ -45,7 +45,9 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
         Kind::Birth => {
             if let Some(image) = Image::of(whole) {
                 put("path", json!(String::from_utf8_lossy(image.path.as_bytes())));
-                let command = image.arguments.map(|list| list.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>());
+                let command = image.arguments.map(|list| {
+                    list.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+                });
                 put("command", json!(command));
                 put("entry", hex(image.entry));
                 put("maps", json!(image.map_count));
@@ -63,7 +65,12 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
             put("events", json!(events));
         }
         Kind::Stop => put("reason", json!(stop_text(whole))),
-        Kind::Pause | Kind::Data => {}
+        Kind::Pause => {
+            let (address, sum) = line::pause(whole);
+            put("address", hex(address));
+            put("sum", hex(sum));
+        }
+        Kind::Data => {}
     }
     Value::Object(fields)
 }

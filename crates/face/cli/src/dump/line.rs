@@ -36,7 +36,10 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             put(out, format_args!("=== checksum of memory {sum:#018x} after {events} events ==="));
         }
         Kind::Stop => put(out, format_args!("=== recording stopped: {} ===", stop_text(whole))),
-        Kind::Pause => put(out, format_args!("=== a pause point ===")),
+        Kind::Pause => {
+            let (address, sum) = pause(whole);
+            put(out, format_args!("=== paused at {address:#x}, checksum of memory {sum:#018x} ==="));
+        }
         Kind::Data => out.push_str("=== data of nothing ==="),
     }
 }
@@ -45,7 +48,9 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
 pub fn end(out: &mut String, info: &LaneInfo) {
     match info.end {
         Some(LaneEnd::Exited(code)) => put(out, format_args!("+++ exited with {code} +++")),
-        Some(LaneEnd::Killed(number)) => put(out, format_args!("+++ killed by {} +++", wording::signal(number))),
+        Some(LaneEnd::Killed(number)) => {
+            put(out, format_args!("+++ killed by {} +++", wording::signal(number)))
+        }
         Some(LaneEnd::Unknown) => out.push_str("+++ nobody knows how it ended +++"),
         Some(LaneEnd::Stopped(reason)) => {
             put(out, format_args!("=== recording stopped: {} ===", wording::stop_reason(reason)));
@@ -57,6 +62,14 @@ pub fn end(out: &mut String, info: &LaneInfo) {
 /// The first two words of the body.
 pub fn words(whole: &WholeEvent) -> [u64; 2] {
     [0, 1].map(|index| whole.event().body_word(index).unwrap_or(0))
+}
+
+/// Where a pause point is, and the sum of memory there.
+pub fn pause(whole: &WholeEvent) -> (u64, u64) {
+    const RIP: usize = 15;
+    const MEMORY_SUM: usize = 19;
+    let word = |index| whole.event().body_word(index).unwrap_or(0);
+    (word(RIP), word(MEMORY_SUM))
 }
 
 fn call(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {

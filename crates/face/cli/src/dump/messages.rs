@@ -82,11 +82,14 @@ fn show_control(out: &mut String, mut data: &[u8]) {
     let mut separator = "";
     while data.len() >= CONTROL_HEADER_BYTES {
         let len_bytes = half(data, 0) as usize;
-        let Some(content) = data.get(CONTROL_HEADER_BYTES..len_bytes.max(CONTROL_HEADER_BYTES)) else { break };
+        let Some(content) = data.get(CONTROL_HEADER_BYTES..len_bytes.max(CONTROL_HEADER_BYTES)) else {
+            break;
+        };
         let (level, kind) = (half(data, 8), half(data, 12));
         out.push_str(separator);
         if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
-            let descriptors: Vec<String> = content.chunks_exact(4).map(|fd| (half(fd, 0) as i32).to_string()).collect();
+            let descriptors: Vec<String> =
+                content.chunks_exact(4).map(|fd| (half(fd, 0) as i32).to_string()).collect();
             put(out, format_args!("{{SCM_RIGHTS [{}]}}", descriptors.join(", ")));
         } else {
             put(out, format_args!("{{level={level}, type={kind}, {} bytes}}", content.len()));
@@ -112,6 +115,7 @@ pub fn lengths(out: &mut String, call: &Call<'_>, value: u64) {
         let data = received.or_else(sent)?;
         Some(u32::from_le_bytes(data.get(..4)?.try_into().ok()?))
     };
-    let lengths: Vec<String> = (0..count).filter_map(length).map(|len| format!("{{msg_len={len}}}")).collect();
+    let lengths: Vec<String> =
+        (0..count).filter_map(length).map(|len| format!("{{msg_len={len}}}")).collect();
     if lengths.is_empty() { address(out, value) } else { put(out, format_args!("[{}]", lengths.join(", "))) }
 }

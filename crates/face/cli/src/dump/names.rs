@@ -69,6 +69,9 @@ mod tests {
     #[test]
     fn bits_keep_what_has_no_name() {
         let table = [(1, "ONE"), (4, "FOUR")];
-        assert_eq!([0, 1, 5, 13, 8].map(|value| bits(&table, value)), ["0", "ONE", "ONE|FOUR", "ONE|FOUR|0x8", "0x8"]);
+        assert_eq!(
+            [0, 1, 5, 13, 8].map(|value| bits(&table, value)),
+            ["0", "ONE", "ONE|FOUR", "ONE|FOUR|0x8", "0x8"]
+        );
     }
 }

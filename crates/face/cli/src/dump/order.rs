@@ -83,7 +83,12 @@ impl<'t> Merge<'t> {
             lanes: trace.lanes().iter().map(lane).collect(),
             alive: Vec::new(),
             queue: None,
-            positions: trace.lanes().iter().enumerate().map(|(position, info)| (info.lane, position)).collect(),
+            positions: trace
+                .lanes()
+                .iter()
+                .enumerate()
+                .map(|(position, info)| (info.lane, position))
+                .collect(),
             current: usize::MAX,
             next_output: 0,
             shown: None,
@@ -197,7 +202,9 @@ impl<'t> Merge<'t> {
 
     /// The current lane if it lives, else the lane that made it, else any.
     fn first_candidate(&mut self) -> Option<usize> {
-        let is_alive = |lanes: &[Lane], position: usize| lanes.get(position).is_some_and(|lane| lane.state == State::Alive);
+        let is_alive = |lanes: &[Lane], position: usize| {
+            lanes.get(position).is_some_and(|lane| lane.state == State::Alive)
+        };
         if is_alive(&self.lanes, self.current) {
             return Some(self.current);
         }
@@ -239,8 +246,11 @@ impl<'t> Merge<'t> {
         }
         let pid = self.waited_for(&lane.next)?;
         let own = self.trace.lanes()[position].lane;
-        let mut children = self.trace.lanes().iter().enumerate().filter(|(_, info)| info.parent == own && info.pid == pid);
-        children.find(|&(child, _)| self.lanes[child].state != State::Ended).map(|(child, _)| Obstacle::End(child))
+        let mut children =
+            self.trace.lanes().iter().enumerate().filter(|(_, info)| info.parent == own && info.pid == pid);
+        children
+            .find(|&(child, _)| self.lanes[child].state != State::Ended)
+            .map(|(child, _)| Obstacle::End(child))
     }
 
     /// The pid of the child whose end a call reports.

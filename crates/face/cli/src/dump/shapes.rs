@@ -66,7 +66,13 @@ pub fn show(out: &mut String, shape: Shape, data: &[u8], total_bytes: u64, shown
     }
 }
 
-fn structure(out: &mut String, shape: Shape, fields: Fields<'_>, total_bytes: u64, shown_max: usize) -> Option<()> {
+fn structure(
+    out: &mut String,
+    shape: Shape,
+    fields: Fields<'_>,
+    total_bytes: u64,
+    shown_max: usize,
+) -> Option<()> {
     match shape {
         Shape::Bytes => bytes(out, fields.data, total_bytes, shown_max),
         Shape::Plain | Shape::Opaque => return None,
@@ -98,12 +104,22 @@ fn structure(out: &mut String, shape: Shape, fields: Fields<'_>, total_bytes: u6
         Shape::Rusage => processes::usage(out, fields)?,
         Shape::Utsname => processes::system_name(out, fields)?,
         Shape::Winsize => {
-            let [rows, columns, width, height] = [fields.u16(0)?, fields.u16(2)?, fields.u16(4)?, fields.u16(6)?];
-            put(out, format_args!("{{ws_row={rows}, ws_col={columns}, ws_xpixel={width}, ws_ypixel={height}}}"));
+            let [rows, columns, width, height] =
+                [fields.u16(0)?, fields.u16(2)?, fields.u16(4)?, fields.u16(6)?];
+            put(
+                out,
+                format_args!("{{ws_row={rows}, ws_col={columns}, ws_xpixel={width}, ws_ypixel={height}}}"),
+            );
         }
         Shape::Termios => {
-            let [input, output, control, local] = [fields.u32(0)?, fields.u32(4)?, fields.u32(8)?, fields.u32(12)?];
-            put(out, format_args!("{{c_iflag={input:#x}, c_oflag={output:#x}, c_cflag={control:#x}, c_lflag={local:#x}, ...}}"));
+            let [input, output, control, local] =
+                [fields.u32(0)?, fields.u32(4)?, fields.u32(8)?, fields.u32(12)?];
+            put(
+                out,
+                format_args!(
+                    "{{c_iflag={input:#x}, c_oflag={output:#x}, c_cflag={control:#x}, c_lflag={local:#x}, ...}}"
+                ),
+            );
         }
     }
     Some(())

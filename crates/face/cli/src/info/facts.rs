@@ -89,7 +89,8 @@ impl Facts {
 
 /// The text that a stop gives, or its reason's own.
 pub fn stop_text(whole: &WholeEvent) -> String {
-    let given = whole.blob(Tag::Text).map(|blob| wording::printable(blob.data)).filter(|text| !text.is_empty());
+    let given =
+        whole.blob(Tag::Text).map(|blob| wording::printable(blob.data)).filter(|text| !text.is_empty());
     given.unwrap_or_else(|| wording::stop_reason(whole.code).to_owned())
 }
 
@@ -110,12 +111,14 @@ pub fn refusal_reason(name: &str) -> Option<&'static str> {
     let (call, request) = name.split_once(' ').unwrap_or((name, ""));
     match by_name(call)?.act {
         Act::Refuse(reason) => Some(reason),
-        Act::Variant(table) => table.variants.iter().find(|variant| variant.name == request).and_then(|variant| {
-            match variant.act {
-                Act::Refuse(reason) => Some(reason),
-                Act::Feed | Act::Perform(_) | Act::Variant(_) | Act::Detect => None,
-            }
-        }),
+        Act::Variant(table) => {
+            table.variants.iter().find(|variant| variant.name == request).and_then(|variant| {
+                match variant.act {
+                    Act::Refuse(reason) => Some(reason),
+                    Act::Feed | Act::Perform(_) | Act::Variant(_) | Act::Detect => None,
+                }
+            })
+        }
         Act::Feed | Act::Perform(_) | Act::Detect => None,
     }
 }

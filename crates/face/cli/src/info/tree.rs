@@ -28,15 +28,18 @@ pub fn show(trace: &TraceReader, facts: &Facts) -> String {
 /// Positions of the lanes with their depth: each after its parent, children in
 /// the order of their begin.
 pub fn in_tree_order(lanes: &[LaneInfo]) -> Vec<(usize, usize)> {
-    let known: HashMap<u32, usize> = lanes.iter().enumerate().map(|(position, info)| (info.lane, position)).collect();
+    let known: HashMap<u32, usize> =
+        lanes.iter().enumerate().map(|(position, info)| (info.lane, position)).collect();
     let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
     for (position, info) in lanes.iter().enumerate() {
-        let parent = known.get(&info.parent).copied().filter(|&parent| parent != position && info.parent != NO_PARENT);
+        let parent =
+            known.get(&info.parent).copied().filter(|&parent| parent != position && info.parent != NO_PARENT);
         children.entry(parent).or_default().push(position);
     }
     let mut order = Vec::with_capacity(lanes.len());
     let mut seen = vec![false; lanes.len()];
-    let mut open: Vec<(usize, usize)> = children.remove(&None).unwrap_or_default().into_iter().rev().map(|root| (root, 0)).collect();
+    let mut open: Vec<(usize, usize)> =
+        children.remove(&None).unwrap_or_default().into_iter().rev().map(|root| (root, 0)).collect();
     while let Some((position, depth)) = open.pop() {
         seen[position] = true;
         order.push((position, depth));
@@ -97,7 +100,8 @@ mod tests {
 
     #[test]
     fn children_follow_their_parent_and_no_lane_is_lost() {
-        let lanes = [lane(0, NO_PARENT), lane(1, 0), lane(2, 1), lane(3, 0), lane(4, 5), lane(5, 4), lane(6, 99)];
+        let lanes =
+            [lane(0, NO_PARENT), lane(1, 0), lane(2, 1), lane(3, 0), lane(4, 5), lane(5, 4), lane(6, 99)];
         let order = in_tree_order(&lanes);
         assert_eq!(order, [(0, 0), (1, 1), (2, 2), (3, 1), (6, 0), (4, 0), (5, 0)]);
     }

@@ -11,16 +11,23 @@ use trace_store::{LaneEnd, Meta, NO_PARENT, Summary, TraceWriter};
 
 /// A home directory for traces, and the command that uses it.
 pub struct Home {
-    pub dir: TempDir,
+    dir: TempDir,
+    path: PathBuf,
 }
 
 impl Home {
     pub fn new() -> Home {
-        Home { dir: tempfile::tempdir().expect("a temporary directory") }
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Home { path: dir.path().to_owned(), dir }
     }
 
     pub fn path(&self) -> &Path {
-        self.dir.path()
+        &self.path
+    }
+
+    /// From now on a folder in it, which does not exist yet, is the home.
+    pub fn use_folder(&mut self, name: &str) {
+        self.path = self.dir.path().join(name);
     }
 
     /// Runs `retrovane` with these arguments.
@@ -75,7 +82,14 @@ impl Writing {
     }
 
     /// Writes a whole lane as one chunk.
-    pub fn lane(&mut self, lane: u32, parent: Option<u32>, pid: i32, events: &[Vec<u8>], end: Option<LaneEnd>) {
+    pub fn lane(
+        &mut self,
+        lane: u32,
+        parent: Option<u32>,
+        pid: i32,
+        events: &[Vec<u8>],
+        end: Option<LaneEnd>,
+    ) {
         self.writer.begin_lane(lane, parent.unwrap_or(NO_PARENT), pid).expect("the lane begins");
         let count = events.iter().filter(|bytes| bytes[0] != Kind::Data as u8).count() as u64;
         self.writer.append(lane, count, &events.concat()).expect("the events are written");
@@ -149,7 +163,13 @@ pub fn birth(path: &str, arguments: &[&str]) -> Vec<u8> {
     body.extend(name.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
     // As the recorder has it: the memory comes in an event of its own.
     let mut bytes = event(Kind::Birth, MORE, 0, &body, &[]);
-    bytes.extend(event(Kind::Data, 0, 0, &[], &[(0x50_0000, Tag::Memory, b""), (STACK, Tag::Memory, &stack)]));
+    bytes.extend(event(
+        Kind::Data,
+        0,
+        0,
+        &[],
+        &[(0x50_0000, Tag::Memory, b""), (STACK, Tag::Memory, &stack)],
+    ));
     bytes
 }
 

@@ -73,7 +73,12 @@ pub fn statx(out: &mut String, fields: Fields<'_>) -> Option<()> {
     let (mask, attributes, bits, size) = (fields.u32(0)?, fields.u64(8)?, fields.u16(28)?, fields.u64(40)?);
     let mode = mode(u32::from(bits));
     let mask = syscall_model::flags::files::STATX.show(u64::from(mask));
-    put(out, format_args!("{{stx_mask={mask}, stx_attributes={attributes:#x}, stx_mode={mode}, stx_size={size}, ...}}"));
+    put(
+        out,
+        format_args!(
+            "{{stx_mask={mask}, stx_attributes={attributes:#x}, stx_mode={mode}, stx_size={size}, ...}}"
+        ),
+    );
     Some(())
 }
 

@@ -59,6 +59,7 @@ pub fn epoll(out: &mut String, fields: Fields<'_>, total_bytes: u64) {
 /// An `fd_set`.
 pub fn descriptors(out: &mut String, fields: Fields<'_>) {
     let is_set = |number: &usize| fields.data[number / 8] & 1 << (number % 8) != 0;
-    let set: Vec<String> = (0..fields.data.len() * 8).filter(is_set).map(|number| number.to_string()).collect();
+    let set: Vec<String> =
+        (0..fields.data.len() * 8).filter(is_set).map(|number| number.to_string()).collect();
     put(out, format_args!("[{}]", set.join(" ")));
 }

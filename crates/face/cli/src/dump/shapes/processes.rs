@@ -103,7 +103,9 @@ pub fn signal_info(out: &mut String, fields: Fields<'_>) -> Option<()> {
             sender(out)?;
             put(out, format_args!(", si_value={:#x}", fields.u64(24)?));
         }
-        (4 | 5 | 7 | 8 | 11, 1..) if code != 0x80 => put(out, format_args!(", si_addr={:#x}", fields.u64(16)?)),
+        (4 | 5 | 7 | 8 | 11, 1..) if code != 0x80 => {
+            put(out, format_args!(", si_addr={:#x}", fields.u64(16)?))
+        }
         (_, ..=0) => sender(out)?,
         (_, 1..) => {}
     }
@@ -118,10 +120,15 @@ pub fn wait_status(out: &mut String, status: u32) {
     match signal {
         _ if status == CONTINUED => out.push_str("[{WIFCONTINUED(s)}]"),
         0 => put(out, format_args!("[{{WIFEXITED(s) && WEXITSTATUS(s) == {upper}}}]")),
-        0x7f => put(out, format_args!("[{{WIFSTOPPED(s) && WSTOPSIG(s) == {}}}]", wording::signal(upper as i32))),
+        0x7f => {
+            put(out, format_args!("[{{WIFSTOPPED(s) && WSTOPSIG(s) == {}}}]", wording::signal(upper as i32)))
+        }
         signal => {
             let core = if status & 0x80 != 0 { " && WCOREDUMP(s)" } else { "" };
-            put(out, format_args!("[{{WIFSIGNALED(s) && WTERMSIG(s) == {}{core}}}]", wording::signal(signal)));
+            put(
+                out,
+                format_args!("[{{WIFSIGNALED(s) && WTERMSIG(s) == {}{core}}}]", wording::signal(signal)),
+            );
         }
     }
 }

@@ -29,7 +29,10 @@ fn numbers_and_times() {
         shown(Shape::Itimerspec, &words(&[0, 0, 2, 3])),
         "{it_interval={tv_sec=0, tv_nsec=0}, it_value={tv_sec=2, tv_nsec=3}}"
     );
-    assert_eq!(shown(Shape::Rlimit, &words(&[8 << 20, u64::MAX])), "{rlim_cur=8192*1024, rlim_max=RLIM_INFINITY}");
+    assert_eq!(
+        shown(Shape::Rlimit, &words(&[8 << 20, u64::MAX])),
+        "{rlim_cur=8192*1024, rlim_max=RLIM_INFINITY}"
+    );
 }
 
 #[test]
@@ -49,7 +52,10 @@ fn files_and_directories() {
         "{stx_mask=STATX_TYPE|STATX_MODE, stx_attributes=0x0, stx_mode=S_IFDIR|0755, stx_size=0, ...}"
     );
     let statfs = words(&[0xef53, 4096, 100, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(shown(Shape::Statfs, &statfs), "{f_type=EXT4_SUPER_MAGIC, f_bsize=4096, f_blocks=100, f_bfree=50, ...}");
+    assert_eq!(
+        shown(Shape::Statfs, &statfs),
+        "{f_type=EXT4_SUPER_MAGIC, f_bsize=4096, f_blocks=100, f_bfree=50, ...}"
+    );
     let mut entries = words(&[1, 1]);
     entries.extend([24, 0, 4, b'.', 0, 0, 0, 0]);
     assert_eq!(shown(Shape::Dirents, &entries), r#"[{d_name=".", d_type=DT_DIR}]"#);
@@ -95,7 +101,10 @@ fn signals_and_processes() {
         "{sa_handler=SIG_IGN, sa_mask=[], sa_flags=SA_RESTART}"
     );
     assert_eq!(shown(Shape::WaitStatus, &halves(&[0x0300])), "[{WIFEXITED(s) && WEXITSTATUS(s) == 3}]");
-    assert_eq!(shown(Shape::WaitStatus, &halves(&[0x8b])), "[{WIFSIGNALED(s) && WTERMSIG(s) == SIGSEGV && WCOREDUMP(s)}]");
+    assert_eq!(
+        shown(Shape::WaitStatus, &halves(&[0x8b])),
+        "[{WIFSIGNALED(s) && WTERMSIG(s) == SIGSEGV && WCOREDUMP(s)}]"
+    );
     assert_eq!(shown(Shape::WaitStatus, &halves(&[0x137f])), "[{WIFSTOPPED(s) && WSTOPSIG(s) == SIGSTOP}]");
     let mut info = halves(&[17, 0, 1, 0, 42, 1000, 3]);
     info.resize(128, 0);
@@ -124,7 +133,9 @@ fn signals_and_processes() {
 fn what_is_too_short_is_shown_as_bytes() {
     assert_eq!(shown(Shape::Stat, &[1, 2]), "{2 bytes: 01 02}");
     assert_eq!(shown(Shape::Opaque, &[0xff; 40]), format!("{{40 bytes:{} ...}}", " ff".repeat(32)));
-    for shape in [Shape::Siginfo, Shape::SockAddr, Shape::Termios, Shape::Utsname, Shape::Sigaction, Shape::Rusage] {
+    for shape in
+        [Shape::Siginfo, Shape::SockAddr, Shape::Termios, Shape::Utsname, Shape::Sigaction, Shape::Rusage]
+    {
         for len in 0..8 {
             assert!(!shown(shape, &vec![1; len]).is_empty(), "{shape:?}");
         }
