@@ -199,7 +199,7 @@ fn recreate(word: u64) -> ! {
         let content = (file != u32::MAX).then_some((file, file_offset));
         memory_calls::map_kept(start, end - start, protection, real_flags, content);
         if content.is_some() && protection & 4 != 0 && code_count < code.len() {
-            code[code_count] = CodeMap { start, end, file_offset, file, _reserved: 0 };
+            code[code_count] = CodeMap { start, end, file_offset, file, protection: protection as u32 };
             code_count += 1;
         }
     }

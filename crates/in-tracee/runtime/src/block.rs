@@ -27,6 +27,7 @@ pub const THREAD_TARGET: usize = offset_of!(Thread, target);
 pub const THREAD_PROBE_RAX: usize = offset_of!(Thread, probe_rax);
 pub const THREAD_PROBE_FLAGS: usize = offset_of!(Thread, probe_flags);
 pub const THREAD_PROBE_EXPECTED: usize = offset_of!(Thread, probe_expected);
+pub const THREAD_KEPT_R11: usize = offset_of!(Thread, kept_r11);
 pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
 
 /// What the gs base points to.
@@ -36,6 +37,8 @@ pub struct Thread {
     pub user_stack: u64,
     pub stack_top: u64,
     pub target: u64,
+    /// The program's r11 on the way from an instruction's island.
+    pub kept_r11: u64,
     /// Not zero: a signal is to be delivered before the next call is begun.
     pub pending: u32,
     /// Not zero: the call came through a trap, not through an island.

@@ -108,6 +108,11 @@ pub fn trap_cpuid() {
     space().clocks.cpuid_trapping = set_cpuid(false);
 }
 
+/// True if cpuid traps.
+pub fn cpuid_traps() -> bool {
+    space().clocks.cpuid_trapping
+}
+
 /// Ends all traps.
 pub fn end_traps() {
     set_time_counter(true);

@@ -10,7 +10,7 @@
 use core::arch::global_asm;
 
 use crate::block::{
-    THREAD_STACK_TOP, THREAD_TARGET, THREAD_PENDING, THREAD_USER_STACK,
+    THREAD_KEPT_R11, THREAD_STACK_TOP, THREAD_TARGET, THREAD_PENDING, THREAD_USER_STACK,
 };
 
 /// The program's general registers, as the entry code lays them out on the
@@ -183,6 +183,36 @@ global_asm!(
     "mov rsp, [rsp + 16]",
     "jmp qword ptr gs:[{target}]",
 
+    // An instruction with a result from outside, from its island: r11 holds its
+    // address, the program's r11 is kept; all else is the program's.
+    ".balign 64",
+    ".global rv_entry_instruction",
+    "rv_entry_instruction:",
+    "mov gs:[{user_stack}], rsp",
+    "mov rsp, gs:[{stack_top}]",
+    "push qword ptr gs:[{user_stack}]",
+    "pushfq",
+    "cld",
+    "push r11",
+    "push rax",
+    "push rcx",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push qword ptr gs:[{kept_r11}]",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "mov rdi, rsp",
+    "call {on_instruction}",
+    "jmp rv_leave_exactly",
+
     // Goes on in the program with all registers as given.
     ".global rv_resume",
     "rv_resume:",
@@ -297,6 +327,8 @@ global_asm!(
     stack_bytes = const crate::block::STACK_BYTES,
     birth = sym crate::birth::begin,
     on_call = sym crate::dispatch::on_call,
+    on_instruction = sym crate::instructions::on_instruction,
+    kept_r11 = const THREAD_KEPT_R11,
     on_fault = sym crate::signals::on_fault,
     vfork_child = sym crate::processes::vfork_child,
     user_stack = const THREAD_USER_STACK,
@@ -308,6 +340,7 @@ global_asm!(
 
 unsafe extern "C" {
     pub fn rv_entry_site();
+    pub fn rv_entry_instruction();
     pub fn rv_entry_fault();
     pub fn rv_resume(registers: *const Registers) -> !;
     pub fn rv_call(nr: u64, args: *const [u64; 6]) -> i64;

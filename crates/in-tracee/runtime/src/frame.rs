@@ -51,6 +51,16 @@ impl RealFrame {
         self.mask |= mask;
     }
 
+    /// Sets what the processor's instructions for time and chance can change.
+    pub fn set_registers(&mut self, registers: &Registers) {
+        let r = registers;
+        (self.r8, self.r9, self.r10, self.r11) = (r.r8, r.r9, r.r10, r.r11);
+        (self.r12, self.r13, self.r14, self.r15) = (r.r12, r.r13, r.r14, r.r15);
+        (self.rax, self.rbx, self.rcx, self.rdx) = (r.rax, r.rbx, r.rcx, r.rdx);
+        (self.rdi, self.rsi, self.rbp, self.rsp) = (r.rdi, r.rsi, r.rbp, r.rsp);
+        (self.rip, self.flags) = (r.rip, r.flags);
+    }
+
     /// The general registers.
     pub fn registers(&self) -> Registers {
         Registers {

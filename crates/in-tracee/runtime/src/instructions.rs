@@ -1,17 +1,40 @@
-//! Instructions whose results come from outside: they trap, and are recorded and
-//! replayed here.
+//! Instructions whose results come from outside: they trap, or lead here by a
+//! jump, and are recorded and replayed.
 
 use core::arch::x86_64::__cpuid_count;
 
+use core::sync::atomic::Ordering;
+
 use events::{Instruction, Kind};
+use lane_protocol::cpuid_state::{CLAIMED as CPUID_CLAIMED, FREE as CPUID_FREE, READY as CPUID_READY};
 use lane_protocol::site_kind;
 
-use crate::block::process;
+use crate::block::{process, session};
+use crate::entry::Registers;
 use crate::frame::RealFrame;
-use crate::{clocks, memory, report, sites};
+use crate::{clocks, memory, pause, report, signals, sites};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
+
+/// Called from the island of a rewritten site; `rip` is the site.
+pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
+    // SAFETY: the entry code passes the registers that it pushed.
+    let registers = unsafe { &mut *registers };
+    let found = sites::find(registers.rip).and_then(|site| Some((instruction_of(site.kind)?, site)));
+    let Some((instruction, site)) = found else {
+        report::fail("an island belongs to no site");
+    };
+    let behind = site.behind();
+    perform(instruction, site.instruction(), registers);
+    registers.rip = behind;
+    if process().replaying {
+        pause::arm_if_next();
+    } else if signals::has_deliverable() {
+        // It came while we were here: the program may compute from here on.
+        pause::signal_waits();
+    }
+}
 
 /// Emulates the instruction at which the program trapped, if it is one of ours.
 pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
@@ -22,39 +45,52 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     if !readable {
         return false;
     }
-    let instruction = match (signal, code) {
+    let (instruction, bytes) = match (signal, code) {
         (SIGSEGV, [0x0f, 0x31, ..]) => (Instruction::Rdtsc, 2),
         (SIGSEGV, [0x0f, 0x01, 0xf9, ..]) => (Instruction::Rdtscp, 3),
         (SIGSEGV, [0x0f, 0xa2, ..]) => (Instruction::Cpuid, 2),
         (SIGILL, [0x0f, 0x0b, ..]) => match sites::find(context.rip) {
             Some(site) if site.is_stopped() => {
                 code[..site.bytes as usize].copy_from_slice(site.instruction());
-                let instruction = match site.kind {
-                    site_kind::RDTSC => Instruction::Rdtsc,
-                    site_kind::RDTSCP => Instruction::Rdtscp,
-                    site_kind::RDRAND => Instruction::Rdrand,
-                    site_kind::RDSEED => Instruction::Rdseed,
-                    _ => return false,
-                };
-                (instruction, u64::from(site.bytes))
+                match instruction_of(site.kind) {
+                    Some(instruction) => (instruction, usize::from(site.bytes)),
+                    None => return false,
+                }
             }
             _ => return false,
         },
         _ => return false,
     };
-    let (instruction, bytes) = instruction;
-    let inputs = [context.rax & 0xffff_ffff, context.rcx & 0xffff_ffff];
+    let mut registers = context.registers();
+    perform(instruction, &code[..bytes], &mut registers);
+    registers.rip += bytes as u64;
+    context.set_registers(&registers);
+    if process().replaying {
+        pause::arm_if_next();
+    }
+    true
+}
+
+fn instruction_of(kind: u8) -> Option<Instruction> {
+    match kind {
+        site_kind::RDTSC => Some(Instruction::Rdtsc),
+        site_kind::RDTSCP => Some(Instruction::Rdtscp),
+        site_kind::RDRAND => Some(Instruction::Rdrand),
+        site_kind::RDSEED => Some(Instruction::Rdseed),
+        site_kind::CPUID => Some(Instruction::Cpuid),
+        _ => None,
+    }
+}
+
+/// Performs the instruction with these registers, but for the instruction pointer.
+fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
+    let inputs = [registers.rax & 0xffff_ffff, registers.rcx & 0xffff_ffff];
     let outputs = if process().replaying {
-        replay(instruction, &inputs, context)
+        replay(instruction, &inputs, registers)
     } else {
         record(instruction, &inputs)
     };
-    apply(instruction, &code[..bytes as usize], &outputs, context);
-    context.rip += bytes;
-    if process().replaying {
-        crate::pause::arm_if_next();
-    }
-    true
+    apply(instruction, code, &outputs, registers);
 }
 
 /// Performs the instruction and logs its result.
@@ -70,9 +106,7 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
             [time & 0xffff_ffff, 0, u64::from(processor), time >> 32, 0]
         }
         Instruction::Cpuid => {
-            let leaf = clocks::with_cpuid(|| __cpuid_count(inputs[0] as u32, inputs[1] as u32));
-            let mut words = [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx];
-            hide(inputs, &mut words);
+            let words = processor_words(inputs);
             [words[0], words[1], words[2], words[3], 0].map(u64::from)
         }
         Instruction::Rdrand | Instruction::Rdseed => [random(), 0, 0, 0, 1],
@@ -84,6 +118,62 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
     }
     log.end();
     outputs
+}
+
+/// What cpuid says to the program: asked once in a session, since cpuid costs an
+/// exit of the virtual machine, and two more for letting it through.
+fn processor_words(inputs: &[u64; 2]) -> [u32; 4] {
+    let leaf = inputs[0] as u32;
+    // Leaves that do not look at ecx; others are told apart by it.
+    let subleaf = if matches!(leaf, 0..=3 | 5 | 6 | 0x8000_0000..=0x8000_0008) { 0 } else { inputs[1] as u32 };
+    let words = if differs_between_processors(leaf) { None } else { find_words(leaf, subleaf) };
+    words.unwrap_or_else(|| {
+        let found = clocks::with_cpuid(|| __cpuid_count(leaf, subleaf));
+        let mut words = [found.eax, found.ebx, found.ecx, found.edx];
+        hide(inputs, &mut words);
+        publish_words(leaf, subleaf, words);
+        words
+    })
+}
+
+/// Core types, hypervisors' own leaves, AMD's topology.
+fn differs_between_processors(leaf: u32) -> bool {
+    matches!(leaf, 0x1a | 0x4000_0000..=0x4fff_ffff | 0x8000_001e)
+}
+
+fn find_words(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
+    for entry in &session().processor {
+        match entry.state.load(Ordering::Acquire) {
+            CPUID_READY => {
+                let key = (entry.leaf.load(Ordering::Relaxed), entry.subleaf.load(Ordering::Relaxed));
+                if key == (leaf, subleaf) {
+                    return Some([0, 1, 2, 3].map(|index: usize| entry.words[index].load(Ordering::Relaxed)));
+                }
+            }
+            CPUID_FREE => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Keeps an answer for the next who asks; two who ask at once keep it twice.
+fn publish_words(leaf: u32, subleaf: u32, words: [u32; 4]) {
+    if differs_between_processors(leaf) {
+        return;
+    }
+    let claimed = session().processor.iter().find(|entry| {
+        let claim = entry.state.compare_exchange(CPUID_FREE, CPUID_CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
+        claim.is_ok()
+    });
+    if let Some(entry) = claimed {
+        entry.leaf.store(leaf, Ordering::Relaxed);
+        entry.subleaf.store(subleaf, Ordering::Relaxed);
+        for (place, word) in entry.words.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        entry.state.store(CPUID_READY, Ordering::Release);
+    }
 }
 
 /// Hides what could not be recorded (randomness, transactions) and what depends
@@ -112,10 +202,9 @@ fn random() -> u64 {
     value
 }
 
-fn replay(instruction: Instruction, inputs: &[u64; 2], context: &RealFrame) -> [u64; 5] {
-    let registers = context.registers();
+fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) -> [u64; 5] {
     let Some(word) = process().log.peek() else {
-        report::note_registers(&registers);
+        report::note_registers(registers);
         report::log_ended();
     };
     let log = &mut process().log;
@@ -125,7 +214,7 @@ fn replay(instruction: Instruction, inputs: &[u64; 2], context: &RealFrame) -> [
         && word >> 32 == 64
         && (!is_cpuid || [log.body(0), log.body(1)] == *inputs);
     if !same {
-        report::diverge(&registers, word, u64::MAX, &[instruction as u64, inputs[0], inputs[1]]);
+        report::diverge(registers, word, u64::MAX, &[instruction as u64, inputs[0], inputs[1]]);
     }
     let outputs = [log.body(2), log.body(3), log.body(4), log.body(5), log.body(6)];
     log.consume(word);
@@ -134,30 +223,30 @@ fn replay(instruction: Instruction, inputs: &[u64; 2], context: &RealFrame) -> [
 }
 
 /// Puts the result into the program's registers.
-fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], context: &mut RealFrame) {
+fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], registers: &mut Registers) {
     match instruction {
         Instruction::Rdtsc => {
-            context.rax = outputs[0];
-            context.rdx = outputs[3];
+            registers.rax = outputs[0];
+            registers.rdx = outputs[3];
         }
         Instruction::Rdtscp => {
-            context.rax = outputs[0];
-            context.rdx = outputs[3];
-            context.rcx = outputs[2];
+            registers.rax = outputs[0];
+            registers.rdx = outputs[3];
+            registers.rcx = outputs[2];
         }
         Instruction::Cpuid => {
-            context.rax = outputs[0];
-            context.rbx = outputs[1];
-            context.rcx = outputs[2];
-            context.rdx = outputs[3];
+            registers.rax = outputs[0];
+            registers.rbx = outputs[1];
+            registers.rcx = outputs[2];
+            registers.rdx = outputs[3];
         }
-        Instruction::Rdrand | Instruction::Rdseed => apply_random(code, outputs[0], context),
+        Instruction::Rdrand | Instruction::Rdseed => apply_random(code, outputs[0], registers),
     }
 }
 
 /// rdrand and rdseed: any general register in 16, 32 or 64 bits; carry says that
 /// it succeeded.
-fn apply_random(code: &[u8], value: u64, context: &mut RealFrame) {
+fn apply_random(code: &[u8], value: u64, registers: &mut Registers) {
     let mut short = false;
     let mut rex = 0;
     let mut at = 0;
@@ -172,22 +261,22 @@ fn apply_random(code: &[u8], value: u64, context: &mut RealFrame) {
     let modrm = code.get(at + 2).copied().unwrap_or(0);
     let number = (modrm & 7) | (rex & 1) << 3;
     let register = match number {
-        0 => &mut context.rax,
-        1 => &mut context.rcx,
-        2 => &mut context.rdx,
-        3 => &mut context.rbx,
-        4 => &mut context.rsp,
-        5 => &mut context.rbp,
-        6 => &mut context.rsi,
-        7 => &mut context.rdi,
-        8 => &mut context.r8,
-        9 => &mut context.r9,
-        10 => &mut context.r10,
-        11 => &mut context.r11,
-        12 => &mut context.r12,
-        13 => &mut context.r13,
-        14 => &mut context.r14,
-        _ => &mut context.r15,
+        0 => &mut registers.rax,
+        1 => &mut registers.rcx,
+        2 => &mut registers.rdx,
+        3 => &mut registers.rbx,
+        4 => &mut registers.rsp,
+        5 => &mut registers.rbp,
+        6 => &mut registers.rsi,
+        7 => &mut registers.rdi,
+        8 => &mut registers.r8,
+        9 => &mut registers.r9,
+        10 => &mut registers.r10,
+        11 => &mut registers.r11,
+        12 => &mut registers.r12,
+        13 => &mut registers.r13,
+        14 => &mut registers.r14,
+        _ => &mut registers.r15,
     };
     *register = if rex & 8 != 0 {
         value
@@ -197,6 +286,6 @@ fn apply_random(code: &[u8], value: u64, context: &mut RealFrame) {
         value & 0xffff_ffff
     };
     // Carry set; overflow, sign, zero, auxiliary and parity cleared.
-    context.flags = context.flags & !0x8d5 | 1;
+    registers.flags = registers.flags & !0x8d5 | 1;
 }
 

@@ -109,7 +109,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         match kept {
             Kept::File(file) => {
                 let end = start + pages(bytes);
-                sites::code_mapped(CodeMap { start, end, file_offset: offset, file, _reserved: 0 });
+                sites::code_mapped(CodeMap { start, end, file_offset: offset, file, protection: protection as u32 });
             }
             _ => clocks::trap_time(),
         }
@@ -169,7 +169,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         && let Some((file, file_offset)) = content
     {
         let end = start + pages(bytes);
-        sites::code_mapped(CodeMap { start, end, file_offset, file, _reserved: 0 });
+        sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
     }
     Done::Result(result)
 }

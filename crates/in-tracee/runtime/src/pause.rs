@@ -127,7 +127,12 @@ fn set_timer(after_ns: u64) {
 pub fn on_timer(context: &mut RealFrame) {
     let pausing = &mut process().pausing;
     pausing.armed = false;
-    if !signals::has_deliverable() || log::in_region(context.rip, 1) || sites::in_island(context.rip) {
+    if !signals::has_deliverable() || log::in_region(context.rip, 1) {
+        return;
+    }
+    if sites::in_island(context.rip) {
+        // It may lead back into a computation.
+        set_timer(WATCH_NS);
         return;
     }
     if !pausing.watching {
@@ -145,7 +150,12 @@ pub fn on_timer(context: &mut RealFrame) {
 pub fn on_step(context: &mut RealFrame) {
     context.flags &= !TRAP_FLAG;
     process().pausing.stepping = false;
-    if !log::in_region(context.rip, 1) && !sites::in_island(context.rip) && signals::has_deliverable() {
+    if log::in_region(context.rip, 1) || !signals::has_deliverable() {
+        return;
+    }
+    if sites::in_island(context.rip) {
+        set_timer(WATCH_NS);
+    } else {
         pause_near(context);
     }
 }

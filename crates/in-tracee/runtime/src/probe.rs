@@ -70,6 +70,7 @@ pub fn plant() {
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
     probe.stub = 0;
+    sites::uncover(address);
     let replaceable = decode::replaceable(address);
     let stub = sites::probe_space(address);
     if let (Some(instruction), Some(stub)) = (replaceable, stub) {

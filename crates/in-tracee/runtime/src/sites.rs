@@ -2,18 +2,20 @@
 //! or randomness from the processor.
 //!
 //! How a site can be rewritten was found outside, by disassembly of its file
-//! (the recipes in the session's memory); here a recipe is only applied, when a
-//! site traps for the second time. Memory for islands is logged, so that replay
-//! keeps it free; whether a site is rewritten changes no event.
+//! (the recipes in the session's memory); here a recipe is only applied: when code
+//! is mapped, to what reads time, randomness or the processor's features, and to
+//! the calls that most processes use; later, to a call that traps for the second
+//! time. Memory for islands is logged, so that replay keeps it free; whether a
+//! site is rewritten changes no event.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use events::Kind;
 use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
 use linux_abi::general as nr;
 
-use crate::block::{process, session, space};
-use crate::entry::rv_entry_site;
+use crate::block::{THREAD_KEPT_R11, process, session, space};
+use crate::entry::{rv_entry_instruction, rv_entry_site};
 use crate::{kernel, memory};
 
 const TABLE: usize = 1024;
@@ -26,13 +28,15 @@ const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
 const REACH_BYTES: u64 = 0x7fff_0000;
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;
+/// Value in `Session::site_uses` of a site that is rewritten before it traps; less:
+/// processes in which it trapped.
+const IS_HOT: u8 = 128;
 /// Longest island of one site, in bytes.
 const ISLAND_CODE_MAX: u64 = 96;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
-    Free = 0,
     Trapping = 1,
     Rewritten = 2,
     /// Rewriting it would not be safe.
@@ -54,8 +58,10 @@ pub struct Site {
     pub bytes: u8,
     /// Bytes ahead of the site that the jump replaced.
     before: u8,
-    /// What the patch replaced: from `address - before` on.
-    original: [u8; 16],
+    /// What the jump replaced: from `address - before` on.
+    covered: [u8; 5],
+    /// The site's own instruction.
+    own: [u8; 15],
 }
 
 #[repr(C)]
@@ -68,7 +74,11 @@ struct Island {
 /// State of an address space's sites.
 #[repr(C)]
 pub struct Sites {
+    /// Hash table: place in `table` plus one; 0: free.
+    places: [u16; TABLE],
+    /// Dense, so that a process that knows few sites touches few pages.
     table: [Site; TABLE],
+    site_count: usize,
     maps: [CodeMap; MAPS],
     map_count: usize,
     islands: [Island; ISLANDS],
@@ -79,41 +89,35 @@ fn sites() -> &'static mut Sites {
     &mut space().sites
 }
 
+/// Place of the address in the hash table: its own, or a free one.
 fn slot_of(address: u64) -> Option<usize> {
-    let table = &sites().table;
+    let state = sites();
     let start = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
-    (0..TABLE / 2)
-        .map(|step| (start + step) % TABLE)
-        .find(|&slot| table[slot].state == State::Free || table[slot].address == address)
+    (0..TABLE / 2).map(|step| (start + step) % TABLE).find(|&slot| match state.places[slot] {
+        0 => true,
+        place => state.table[usize::from(place) - 1].address == address,
+    })
 }
 
 /// The site at this address, if it is known.
 pub fn find(address: u64) -> Option<&'static mut Site> {
-    let site = &mut sites().table[slot_of(address)?];
-    (site.state != State::Free).then_some(site)
-}
-
-impl Site {
-    /// The bytes of the replaced instruction.
-    pub fn instruction(&self) -> &[u8] {
-        &self.original[..self.bytes as usize]
-    }
-
-    /// True if a ud2 stands in its place.
-    pub fn is_stopped(&self) -> bool {
-        self.state == State::Stopped
+    let state = sites();
+    match state.places[slot_of(address)?] {
+        0 => None,
+        place => Some(&mut state.table[usize::from(place) - 1]),
     }
 }
 
-/// A system call came through a trap from this site.
-#[cold]
-pub fn on_trap(address: u64) {
-    let Some(slot) = slot_of(address) else {
-        return;
-    };
-    let site = &mut sites().table[slot];
-    if site.state == State::Free {
-        *site = Site {
+/// The site at this address, made known if it was not; true: it was not.
+fn find_or_add(address: u64) -> Option<(&'static mut Site, bool)> {
+    let state = sites();
+    let slot = slot_of(address)?;
+    let is_new = state.places[slot] == 0;
+    if is_new {
+        if state.site_count == TABLE {
+            return None;
+        }
+        state.table[state.site_count] = Site {
             address,
             resume: 0,
             hits: 0,
@@ -121,14 +125,82 @@ pub fn on_trap(address: u64) {
             kind: site_kind::SYSCALL,
             bytes: 2,
             before: 0,
-            original: [0; 16],
+            covered: [0; 5],
+            own: [0; 15],
         };
+        state.site_count += 1;
+        state.places[slot] = state.site_count as u16;
     }
+    Some((&mut state.table[usize::from(state.places[slot]) - 1], is_new))
+}
+
+impl Site {
+    /// The bytes of the replaced instruction.
+    pub fn instruction(&self) -> &[u8] {
+        &self.own[..self.bytes as usize]
+    }
+
+    /// True if a ud2 stands in its place.
+    pub fn is_stopped(&self) -> bool {
+        match self.state {
+            State::Stopped => true,
+            State::Rewritten => self.kind != site_kind::SYSCALL && self.kind != site_kind::CPUID,
+            State::Trapping | State::Hopeless => false,
+        }
+    }
+
+    /// Where the program goes on behind the instruction.
+    pub fn behind(&self) -> u64 {
+        if self.resume != 0 { self.resume } else { self.address + u64::from(self.bytes) }
+    }
+}
+
+/// A system call came through a trap from this site.
+#[cold]
+pub fn on_trap(address: u64) {
+    let Some((site, is_new)) = find_or_add(address) else {
+        return;
+    };
     site.hits += 1;
+    if is_new {
+        note_trap(address);
+    }
     let due = site.hits >= HITS_BEFORE_REWRITING && (site.hits < 8 || site.hits % 16 == 0);
     if site.state == State::Trapping && due && session().rewriting_off == 0 {
         rewrite(site);
     }
+}
+
+/// Tells the processes to come that this site is used: what at least every second
+/// process uses is rewritten before it traps.
+fn note_trap(address: u64) {
+    let Some((recipes, index, map)) = map_of(address).and_then(|map| {
+        let recipes = recipes_of(map.file)?;
+        Some((recipes, index_of(recipes, &map, address)?, map))
+    }) else {
+        return;
+    };
+    let Some(use_of) = use_of(recipes, index) else {
+        return;
+    };
+    let seen = use_of.load(Ordering::Relaxed);
+    if seen >= IS_HOT - 1 {
+        return;
+    }
+    let mapped = session().files[map.file as usize].mapped.load(Ordering::Relaxed);
+    let is_hot = seen > 0 && 2 * (u32::from(seen) + 1) >= mapped;
+    use_of.store(if is_hot { IS_HOT } else { seen + 1 }, Ordering::Relaxed);
+}
+
+/// How often the site of a recipe was used, in [`IS_HOT`]'s terms.
+fn use_of(recipes: &[Recipe], index: usize) -> Option<&'static AtomicU8> {
+    let first = (recipes.as_ptr() as u64 - RECIPES_START) as usize / size_of::<Recipe>();
+    session().site_uses.get(first + index)
+}
+
+fn index_of(recipes: &[Recipe], map: &CodeMap, address: u64) -> Option<usize> {
+    let offset = (address - map.start + map.file_offset) as u32;
+    recipes.binary_search_by(|recipe| recipe.site_offset.cmp(&offset)).ok()
 }
 
 /// The address to go on at for an instruction pointer that a frame names: inside
@@ -173,51 +245,51 @@ fn rewrite(site: &mut Site) {
     let Some(recipes) = recipes_of(map.file) else {
         return;
     };
-    let offset = (site.address - map.start + map.file_offset) as u32;
-    let recipe = match recipes.binary_search_by(|recipe| recipe.site_offset.cmp(&offset)) {
-        Ok(index) if recipes[index].kind == site_kind::SYSCALL => recipes[index],
-        _ => {
-            site.state = State::Hopeless;
-            return;
+    match index_of(recipes, &map, site.address) {
+        Some(index) if recipes[index].kind == site_kind::SYSCALL => {
+            cover(site, &recipes[index], &write_code);
         }
-    };
-    let covered = recipe.before + recipe.site_bytes + recipe.after;
-    if recipe.before + recipe.after == 0 || recipe.before + recipe.after > 36 {
-        site.state = State::Hopeless;
-        return;
+        _ => site.state = State::Hopeless,
     }
-    // The file may have been changed in memory (relocations, another patcher).
+}
+
+/// Puts the jump of a recipe in place, by `write`. True if it stands.
+fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -> bool {
+    let covered = recipe.before + recipe.site_bytes + recipe.after;
     let start = site.address - u64::from(recipe.before);
     let mut now = [0u8; 64];
-    let expected_before = &recipe.code[..recipe.before as usize];
-    let readable = memory::copy(now.as_mut_ptr() as u64, start, u64::from(covered));
+    // The file may have been changed in memory (relocations, another patcher).
     let tail = (recipe.before + recipe.site_bytes) as usize;
-    if !readable
-        || now[..recipe.before as usize] != *expected_before
-        || now[tail..covered as usize] != recipe.code[recipe.before as usize..][..recipe.after as usize]
-    {
+    let as_analysed = recipe.before + recipe.after != 0
+        && recipe.before + recipe.after <= 36
+        && memory::copy(now.as_mut_ptr() as u64, start, u64::from(covered))
+        && now[..recipe.before as usize] == recipe.code[..recipe.before as usize]
+        && now[tail..covered as usize] == recipe.code[recipe.before as usize..][..recipe.after as usize];
+    if !as_analysed {
         site.state = State::Hopeless;
-        return;
+        return false;
     }
     let Some(island) = island_near(site.address) else {
-        return;
+        return false;
     };
-    let resume = write_island(island, site.address, &recipe);
+    let resume = write_island(island, site.address, recipe);
     site.before = recipe.before;
-    site.original.copy_from_slice(&now[..16]);
+    site.covered.copy_from_slice(&now[..5]);
     // Five bytes and no more: what is covered behind them may be jumped to.
     let mut patch = [0xe9, 0, 0, 0, 0];
     let displacement = island.wrapping_sub(start + 5) as u32;
     patch[1..5].copy_from_slice(&displacement.to_le_bytes());
-    if write_code(start, &patch) {
-        site.resume = if recipe.after > 0 { resume } else { 0 };
+    if write(start, &patch) {
+        let is_call = recipe.kind == site_kind::SYSCALL;
+        site.resume = if recipe.after > 0 || !is_call { resume } else { 0 };
         site.state = State::Rewritten;
     } else {
         site.state = State::Hopeless;
     }
+    site.state == State::Rewritten
 }
 
-/// Writes into code that is mapped read-execute.
+/// Writes into code, which may not be written otherwise.
 pub fn write_code(address: u64, bytes: &[u8]) -> bool {
     let first = address & !4095;
     let end = (address + bytes.len() as u64 + 4095) & !4095;
@@ -226,8 +298,13 @@ pub fn write_code(address: u64, bytes: &[u8]) -> bool {
         return false;
     }
     let written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
-    kernel::mprotect(first, end - first, nr::PROT_READ | nr::PROT_EXEC);
+    kernel::mprotect(first, end - first, protection_at(address));
     written
+}
+
+/// Protection of the code at the address.
+fn protection_at(address: u64) -> u32 {
+    map_of(address).map_or(nr::PROT_READ | nr::PROT_EXEC, |map| map.protection)
 }
 
 /// Writes the island of a site; returns the address behind the runtime's call.
@@ -242,23 +319,34 @@ fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
     let before = recipe.before as usize;
     let after = recipe.after as usize;
     put(&recipe.code[..before]);
-    // mov rcx, imm64: what the kernel would leave there.
     let behind = site + u64::from(recipe.site_bytes);
-    put(&[0x48, 0xb9]);
-    put(&behind.to_le_bytes());
-    // mov r11, imm64: where to go on.
+    let is_call = recipe.kind == site_kind::SYSCALL;
+    let entry = if is_call {
+        // mov rcx, imm64: what the kernel would leave there.
+        put(&[0x48, 0xb9]);
+        put(&behind.to_le_bytes());
+        rv_entry_site as *const () as u64
+    } else {
+        // mov gs:[kept], r11: the instruction leaves it alone.
+        put(&[0x65, 0x4c, 0x89, 0x1c, 0x25]);
+        put(&(THREAD_KEPT_R11 as u32).to_le_bytes());
+        rv_entry_instruction as *const () as u64
+    };
+    // mov r11, imm64: where a call goes on; which instruction it is.
     put(&[0x49, 0xbb]);
     let resume_at = put(&[]);
-    put(&[0; 8]);
+    put(&site.to_le_bytes());
     // jmp [rip + 0]: the entry's address follows.
     put(&[0xff, 0x25, 0, 0, 0, 0]);
-    let after_at = put(&(rv_entry_site as *const () as u64).to_le_bytes());
+    let after_at = put(&entry.to_le_bytes());
     put(&recipe.code[before..before + after]);
     let jump_at = put(&[0xe9]) - 1;
     let back = behind + after as u64;
     let end = put(&(back.wrapping_sub(island + jump_at as u64 + 5) as u32).to_le_bytes());
     let resume = if after > 0 { island + after_at as u64 } else { behind };
-    code[resume_at..resume_at + 8].copy_from_slice(&resume.to_le_bytes());
+    if is_call {
+        code[resume_at..resume_at + 8].copy_from_slice(&resume.to_le_bytes());
+    }
     // Displacements relative to the instruction pointer moved with the code.
     if recipe.fixup_before != 0xff {
         let moved = (site - before as u64).wrapping_sub(island);
@@ -402,8 +490,17 @@ pub fn replay_island(word: u64) {
 }
 
 /// The program mapped a kept file executable. Its time and randomness sites are
-/// stopped at once: they do not trap by themselves.
+/// replaced at once: they do not trap by themselves. With them goes what traps
+/// often, as memory is made writable once for all.
 pub fn code_mapped(map: CodeMap) {
+    if process().replaying {
+        // Recorded where it was needed, and needed here first.
+        while let Some(word) = process().log.peek()
+            && word as u8 == Kind::Island as u8
+        {
+            replay_island(word);
+        }
+    }
     let state = sites();
     if state.map_count == MAPS {
         crate::clocks::trap_time();
@@ -415,17 +512,67 @@ pub fn code_mapped(map: CodeMap) {
         crate::clocks::trap_time();
         return;
     };
-    let first = map.file_offset as u32;
+    session().files[map.file as usize].mapped.fetch_add(1, Ordering::Relaxed);
     let end = map.file_offset + (map.end - map.start);
-    for recipe in recipes {
-        let inside = u64::from(recipe.site_offset) >= u64::from(first) && u64::from(recipe.site_offset) < end;
-        let stops = matches!(
-            recipe.kind,
-            site_kind::RDTSC | site_kind::RDTSCP | site_kind::RDRAND | site_kind::RDSEED
-        );
-        if inside && stops {
-            stop_site(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
+    let from = recipes.partition_point(|recipe| u64::from(recipe.site_offset) < map.file_offset);
+    let to = recipes.partition_point(|recipe| u64::from(recipe.site_offset) < end);
+    let mut writable = false;
+    for (index, recipe) in recipes.iter().enumerate().take(to).skip(from) {
+        let is_due = match recipe.kind {
+            site_kind::SYSCALL => {
+                let seen = use_of(recipes, index).map_or(0, |seen| seen.load(Ordering::Relaxed));
+                seen == IS_HOT && may_jump(recipe)
+            }
+            // It traps by itself, or is not watched at all.
+            site_kind::CPUID => crate::clocks::cpuid_traps() && may_jump(recipe),
+            _ => true,
+        };
+        if !is_due {
+            continue;
         }
+        if !writable {
+            let read_write = nr::PROT_READ | nr::PROT_WRITE;
+            if kernel::failed(kernel::mprotect(map.start, map.end - map.start, read_write)) {
+                crate::clocks::trap_time();
+                return;
+            }
+            writable = true;
+        }
+        replace(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
+    }
+    if writable {
+        kernel::mprotect(map.start, map.end - map.start, map.protection);
+    }
+}
+
+fn may_jump(recipe: &Recipe) -> bool {
+    recipe.before + recipe.after != 0 && session().rewriting_off == 0
+}
+
+/// Replaces the instruction at a site in memory that is writable now.
+fn replace(address: u64, recipe: &Recipe) {
+    let is_call = recipe.kind == site_kind::SYSCALL;
+    let Some((site, _)) = find_or_add(address) else {
+        if !is_call {
+            crate::clocks::trap_time();
+        }
+        return;
+    };
+    site.kind = recipe.kind;
+    site.bytes = recipe.site_bytes.clamp(2, 15);
+    site.state = State::Trapping;
+    site.resume = 0;
+    if !memory::copy(site.own.as_mut_ptr() as u64, address, u64::from(site.bytes)) {
+        return;
+    }
+    let write = |start: u64, patch: &[u8]| memory::copy(start, patch.as_ptr() as u64, patch.len() as u64);
+    let jumps = session().rewriting_off == 0 && cover(site, recipe, &write);
+    // Some way to the instruction may not lead over the jump. One that traps by
+    // itself may stay.
+    let whole = !jumps || recipe.before >= 5;
+    let traps = is_call || recipe.kind == site_kind::CPUID;
+    if whole && !traps && write(address, &[0x0f, 0x0b]) && !jumps {
+        site.state = State::Stopped;
     }
 }
 
@@ -442,30 +589,6 @@ fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
         };
     }
     None
-}
-
-fn stop_site(address: u64, recipe: &Recipe) {
-    let Some(slot) = slot_of(address) else {
-        crate::clocks::trap_time();
-        return;
-    };
-    let mut original = [0; 16];
-    let bytes = recipe.site_bytes.clamp(2, 16);
-    if !memory::copy(original.as_mut_ptr() as u64, address, u64::from(bytes)) {
-        return;
-    }
-    if write_code(address, &[0x0f, 0x0b]) {
-        sites().table[slot] = Site {
-            address,
-            resume: 0,
-            hits: 0,
-            state: State::Stopped,
-            kind: recipe.kind,
-            bytes,
-            before: 0,
-            original,
-        };
-    }
 }
 
 /// Memory of the program went away or was replaced: so did what we know of it.
@@ -485,8 +608,8 @@ pub fn unmapped(start: u64, bytes: u64) {
         }
     }
     if touched {
-        for site in &mut state.table {
-            if (start..end).contains(&site.address) && site.state != State::Free {
+        for site in &mut state.table[..state.site_count] {
+            if (start..end).contains(&site.address) {
                 // The slot stays, so that others behind it are still found.
                 site.state = State::Trapping;
                 site.resume = 0;
@@ -501,26 +624,45 @@ pub fn reset() {
     let state = sites();
     state.map_count = 0;
     state.island_count = 0;
-    for site in &mut state.table {
-        site.state = State::Free;
+    if state.site_count != 0 {
+        state.places = [0; TABLE];
+        state.site_count = 0;
     }
 }
 
 /// Puts the original code back everywhere.
 pub fn restore_all() {
-    for site in &mut sites().table {
-        match site.state {
-            State::Rewritten => {
-                let start = site.address - u64::from(site.before);
-                write_code(start, &site.original[..5]);
-            }
-            State::Stopped => {
-                write_code(site.address, &site.original[..site.bytes as usize]);
-            }
-            State::Free | State::Trapping | State::Hopeless => continue,
-        }
-        site.state = State::Hopeless;
-        site.resume = 0;
+    let state = sites();
+    for site in &mut state.table[..state.site_count] {
+        restore(site);
     }
 }
 
+/// Puts the original code of a site back.
+fn restore(site: &mut Site) {
+    if site.is_stopped() {
+        write_code(site.address, &site.own[..site.bytes as usize]);
+    }
+    if site.state == State::Rewritten {
+        write_code(site.address - u64::from(site.before), &site.covered);
+    }
+    site.state = State::Hopeless;
+    site.resume = 0;
+}
+
+/// Replay: a pause was recorded at this address, where the program's own code
+/// has to stand.
+pub fn uncover(address: u64) {
+    let state = sites();
+    for site in &mut state.table[..state.site_count] {
+        let start = site.address - u64::from(site.before);
+        if site.state != State::Rewritten || !(start..start + 5).contains(&address) {
+            continue;
+        }
+        let reads_outside = site.is_stopped();
+        restore(site);
+        if reads_outside && write_code(site.address, &[0x0f, 0x0b]) {
+            site.state = State::Stopped;
+        }
+    }
+}

@@ -201,8 +201,13 @@ fn describe(
                 .code
                 .get_mut(birth.code_count as usize)
                 .ok_or(InjectError::TooLarge { pid, what: "it has too many code segments" })?;
-            *slot =
-                CodeMap { start: map.start, end: map.end, file_offset: map.file_offset, file, _reserved: 0 };
+            *slot = CodeMap {
+                start: map.start,
+                end: map.end,
+                file_offset: map.file_offset,
+                file,
+                protection: map.protection,
+            };
             birth.code_count += 1;
         }
     }

@@ -1,12 +1,12 @@
 //! The session's header and the lanes' headers.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
-use crate::layout::{SEGMENTS, SESSION_BYTES};
+use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::ring::Ring;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0001;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0002;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +80,35 @@ pub struct Session {
     pub files_dir: [u8; 4096],
     /// Segments in use, a bit each.
     pub segments: [AtomicU64; SEGMENTS / 64],
+    /// What cpuid answers.
+    pub processor: [CpuidAnswer; 128],
     /// Kept files. A file's id is its index here.
     pub files: [KeptFile; FILES_MAX],
+    /// How much the site of each recipe is used; the runtime's own counting.
+    pub site_uses: [AtomicU8; RECIPES_MAX],
 }
+
+/// State of a [`CpuidAnswer`].
+pub mod cpuid_state {
+    pub const FREE: u32 = 0;
+    /// Somebody fills it in.
+    pub const CLAIMED: u32 = 1;
+    pub const READY: u32 = 2;
+}
+
+/// What cpuid answers to a leaf and subleaf, on any processor.
+#[repr(C)]
+pub struct CpuidAnswer {
+    /// See [`cpuid_state`].
+    pub state: AtomicU32,
+    pub leaf: AtomicU32,
+    pub subleaf: AtomicU32,
+    /// eax, ebx, ecx, edx.
+    pub words: [AtomicU32; 4],
+}
+
+/// Recipes that there is room for.
+pub const RECIPES_MAX: usize = RECIPES_BYTES as usize / size_of::<Recipe>();
 
 /// Files that a session can keep.
 pub const FILES_MAX: usize = 16384;
@@ -129,6 +155,9 @@ pub struct KeptFile {
     pub size_bytes: AtomicU64,
     pub mtime_ns: AtomicU64,
     pub ctime_ns: AtomicU64,
+    /// How often its code was mapped.
+    pub mapped: AtomicU32,
+    pub _reserved: u32,
     /// BLAKE3 of the content.
     pub hash: [u8; 32],
 }
@@ -252,7 +281,8 @@ pub struct CodeMap {
     pub end: u64,
     pub file_offset: u64,
     pub file: u32,
-    pub _reserved: u32,
+    /// PROT_* bits.
+    pub protection: u32,
 }
 
 /// Why a replaying process stands still. Kept in [`Report::kind`].
