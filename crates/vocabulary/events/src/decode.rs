@@ -1,8 +1,7 @@
 //! Reading events from bytes that nobody vouches for.
 
 use crate::{
-    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, Tag,
-    padded,
+    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, Tag, padded,
 };
 
 /// Why bytes are not an event.
