@@ -188,6 +188,30 @@ impl Log {
         }
     }
 
+    /// A whole event of a call of which only number, arguments and result matter:
+    /// false if there is no space for it at once.
+    #[inline]
+    pub fn short_call(&mut self, number: u16, args: &[u64], result: i64) -> bool {
+        let bytes = (16 + 8 * args.len()) as u64;
+        if self.position + bytes > self.limit || self.position - self.noticed >= NOTICE_BYTES || self.broken != 0 {
+            return false;
+        }
+        let target = self.here(0) as *mut u64;
+        // SAFETY: as in `word`.
+        unsafe {
+            target.write(header(Kind::Syscall, args.len() as u8, number, bytes as u32));
+            target.add(1).write(result as u64);
+            for (index, &arg) in args.iter().enumerate() {
+                target.add(2 + index).write(arg);
+            }
+        }
+        self.position += bytes;
+        ring().head.store(self.position, Ordering::Release);
+        self.events += 1;
+        self.follows = false;
+        true
+    }
+
     /// Ends the event (and its group).
     #[inline]
     pub fn end(&mut self) {
