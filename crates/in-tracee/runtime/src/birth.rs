@@ -21,6 +21,7 @@ const FLAGS_AT_START: u64 = 0x202;
 /// Called once for each real image, on the runtime's first stack.
 pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, replaying: u32) -> ! {
     let control_fd = control_fd as i32;
+    crate::block::populate(true);
     if replaying != 0 {
         forget_everything_else();
     }

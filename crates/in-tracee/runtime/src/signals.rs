@@ -79,10 +79,10 @@ pub struct Signals {
     /// The program's mask.
     pub mask: u64,
     pub stack: frame::SignalStack,
-    queue: [Waiting; QUEUE],
     count: usize,
     /// A call with a mask of its own is being made.
     masked_wait: bool,
+    queue: [Waiting; QUEUE],
 }
 
 /// Installs the real handlers that the runtime always needs.

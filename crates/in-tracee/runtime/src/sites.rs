@@ -74,15 +74,15 @@ struct Island {
 /// State of an address space's sites.
 #[repr(C)]
 pub struct Sites {
+    site_count: usize,
+    map_count: usize,
+    island_count: usize,
+    islands: [Island; ISLANDS],
     /// Hash table: place in `table` plus one; 0: free.
     places: [u16; TABLE],
     /// Dense, so that a process that knows few sites touches few pages.
     table: [Site; TABLE],
-    site_count: usize,
     maps: [CodeMap; MAPS],
-    map_count: usize,
-    islands: [Island; ISLANDS],
-    island_count: usize,
 }
 
 fn sites() -> &'static mut Sites {
