@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{FILES_MAX, file_state, first_file_slot, request};
+use lane_protocol::{FILE_PROBES, file_slot, file_state, request};
 use linux_abi::general as nr;
 
 use crate::block::{lane, process, session};
@@ -58,9 +58,8 @@ pub fn keep(fd: i32, executable: bool) -> Kept {
 
 fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
     let files = &session().files;
-    let start = first_file_slot(key[0], key[1]);
-    for step in 0..64 {
-        let index = (start + step) % FILES_MAX;
+    for step in 0..FILE_PROBES {
+        let index = file_slot(key[0], key[1], step);
         let kept = &files[index];
         loop {
             match kept.state.load(Ordering::Acquire) {
@@ -127,7 +126,8 @@ pub fn request_answer(what: u32, arguments: [u64; 4], doorbell: &core::sync::ato
     }
     request.state.store(what, Ordering::Release);
     doorbell.fetch_add(1, Ordering::Release);
-    kernel::futex_wake(doorbell);
+    // One server is enough: each looks until nothing is left.
+    kernel::futex_wake_one(doorbell);
     // The answer takes about as long as falling asleep and being woken.
     for _ in 0..SPINS {
         if request.state.load(Ordering::Acquire) != what {
