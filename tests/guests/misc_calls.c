@@ -4,7 +4,7 @@
 // covers: nfsservctl getpmsg putpmsg afs_syscall tuxcall security vserver set_thread_area
 // covers: get_thread_area epoll_ctl_old epoll_wait_old modify_ldt iopl ioperm acct swapon swapoff
 // covers: reboot kexec_load kexec_file_load name_to_handle_at open_by_handle_at lsm_get_self_attr
-// covers: lsm_set_self_attr lsm_list_modules statmount listmount map_shadow_stack uretprobe
+// covers: lsm_set_self_attr lsm_list_modules statmount listmount map_shadow_stack
 // covers: landlock_create_ruleset landlock_add_rule landlock_restrict_self
 #include "guest.h"
 #include <linux/keyctl.h>
@@ -107,8 +107,8 @@ int main(void)
 	s(SYS_finit_module, "finit_module", -1, (long)"", 0, 0, 0);
 	s(SYS_delete_module, "delete_module", (long)"retrovane-no-such-module", O_NONBLOCK, 0, 0, 0);
 	n(SYS_modify_ldt, "modify_ldt", 0, (long)buffer, sizeof buffer, 0, 0);
-	s(SYS_iopl, "iopl", 0, 0, 0, 0, 0);
-	s(SYS_ioperm, "ioperm", 0x80000, 1, 1, 0, 0);
+	n(SYS_iopl, "iopl", 0, 0, 0, 0, 0);
+	n(SYS_ioperm, "ioperm", 0x80000, 1, 1, 0, 0);
 	s(SYS_acct, "acct", (long)"/absent/file", 0, 0, 0, 0);
 	s(SYS_swapon, "swapon", (long)"/absent/file", 0, 0, 0, 0);
 	s(SYS_swapoff, "swapoff", (long)"/absent/file", 0, 0, 0, 0);

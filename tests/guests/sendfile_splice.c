@@ -30,15 +30,14 @@ int main(void)
 	CHECK(splice(p[0], NULL, to, &out, 9, 0) == 9 && out == 9);
 	CHECK_ERR(splice(p[0], NULL, to, NULL, 9, SPLICE_F_NONBLOCK), EAGAIN);
 	struct iovec vector = {"gifted pages", 12};
-	CHECK(vmsplice(p[1], &vector, 1, 0) == 12);
-	memset(text, 0, sizeof text);
-	CHECK(read(p[0], text, sizeof text) == 12);
-	say("vmsplice out: %s", text);
-	CHECK(write(p[1], "inwards", 7) == 7);
-	memset(text, 0, sizeof text);
-	vector = (struct iovec){text, 7};
-	CHECK(vmsplice(p[0], &vector, 1, 0) == 7);
-	say("vmsplice in: %s", text);
+	// A recorder may refuse this: the pages stay shared with the pipe.
+	if (nondet_outcome("vmsplice", vmsplice(p[1], &vector, 1, 0)) == 12) {
+		memset(text, 0, sizeof text);
+		CHECK(read(p[0], text, sizeof text) == 12 && strcmp(text, "gifted pages") == 0);
+		CHECK(write(p[1], "inwards", 7) == 7);
+		vector = (struct iovec){text, 7};
+		CHECK(vmsplice(p[0], &vector, 1, 0) == 7 && memcmp(text, "inwards", 7) == 0);
+	}
 	CHECK_ERR(sendfile(to, 999, NULL, 1), EBADF);
 	CHECK_ERR(splice(from, NULL, to, NULL, 1, 0), EINVAL);
 	return 0;

@@ -10,14 +10,16 @@ mod guest;
 mod outcome;
 mod run;
 mod scratch;
+mod server;
 mod tool;
 mod triple;
 
 pub use guest::{Guest, Variant, covered_system_calls, find_guests};
 pub use outcome::{Outcome, compare, without_nondeterminism};
-pub use run::{RUN_TIME_MAX, User, run};
+pub use run::{Live, RUN_TIME_MAX, User, plain_environment, run};
 pub use scratch::Scratch;
-pub use tool::{Mode, Tool, have_program, quick_mode};
+pub use server::Server;
+pub use tool::{Mode, Tool, have_program, quick_mode, tests_run_as_root};
 pub use triple::{Case, check_case};
 
 /// What a test says when it fails: whole sentences with the evidence.

@@ -1,10 +1,10 @@
 //! Runs a command with a limit of time, as some user, in a known environment.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,6 +58,91 @@ pub fn plain_environment(command: &mut Command, home: &Path) {
         .env("LANG", "C.UTF-8")
         .env("HOME", home)
         .env("RETROVANE_HOME", home.join("traces"));
+}
+
+/// A run that a test watches and disturbs while it goes on.
+pub struct Live {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    stderr: mpsc::Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Live {
+    pub fn start(mut command: Command) -> Result<Live, String> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr = collect(child.stderr.take().expect("stderr is piped"));
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return; // Nobody listens any more.
+                }
+            }
+        });
+        Ok(Live { child, lines, stderr, seen: String::new() })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line of stdout that begins so, and returns its rest.
+    pub fn wait_for_line(&mut self, start: &str) -> Result<String, String> {
+        let deadline = Instant::now() + RUN_TIME_MAX;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self
+                .lines
+                .recv_timeout(left)
+                .map_err(|_| format!("no line {start:?} came; stdout so far:\n{}", self.seen))?;
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+            if let Some(rest) = line.strip_prefix(start) {
+                return Ok(rest.to_owned());
+            }
+        }
+    }
+
+    /// Sends SIGKILL to a process, or with a minus sign to a group.
+    pub fn kill(target: &str) -> Result<(), String> {
+        let status = Command::new("sh")
+            .args(["-c", &format!("kill -KILL {target}")])
+            .status()
+            .map_err(|error| format!("cannot start sh: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("cannot kill {target}")) }
+    }
+
+    /// The end of the run and all that it printed.
+    pub fn end(mut self) -> Result<Outcome, String> {
+        let deadline = Instant::now() + RUN_TIME_MAX;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.seen.push_str(&line);
+                    self.seen.push('\n');
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    kill_group(self.child.id());
+                    return Err(format!("no end of stdout: {}", tail(self.seen.as_bytes())));
+                }
+            }
+        }
+        let stderr = self
+            .stderr
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            .map_err(|_| "no end of stderr".to_owned())?;
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        Ok(Outcome { stdout: self.seen.into_bytes(), stderr, code: Outcome::code_of(status) })
+    }
 }
 
 /// Runs to the end, or kills the process group when `time_max` has passed.
@@ -122,6 +207,7 @@ fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-fn tail(bytes: &[u8]) -> String {
+/// The end of an output, for messages.
+pub fn tail(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(600)..]).into_owned()
 }

@@ -41,9 +41,10 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Leaves the directory in place, for whoever looks for the cause.
-    pub fn keep(&mut self) {
-        self.kept = true;
+    /// Leaves the directory in place, for whoever looks for the cause
+    /// (`RETROVANE_KEEP=1`).
+    pub fn keep_if_asked(&mut self) {
+        self.kept = std::env::var_os("RETROVANE_KEEP").is_some();
     }
 }
 

@@ -70,6 +70,11 @@ fn target_directory() -> PathBuf {
     own.ancestors().nth(3).expect("test binaries lie in target/PROFILE/deps").to_path_buf()
 }
 
+/// Whether the tests can become other users.
+pub fn tests_run_as_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+}
+
 /// Smaller inputs, for a quick look (`RETROVANE_QUICK=1`).
 pub fn quick_mode() -> bool {
     std::env::var_os("RETROVANE_QUICK").is_some()

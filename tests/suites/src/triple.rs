@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::TestResult;
 use crate::outcome::{Outcome, compare, without_nondeterminism};
-use crate::run::{RUN_TIME_MAX, User, plain_environment, run};
+use crate::run::{RUN_TIME_MAX, User, plain_environment, run, tail};
 use crate::scratch::Scratch;
 use crate::tool::{Mode, Tool};
 
@@ -84,8 +84,8 @@ pub fn check_case(tool: &Tool, scratch: &Scratch, case: &Case<'_>) -> TestResult
         return Err(format!(
             "the native run ended with {} instead of {code}\nstdout: {}\nstderr: {}",
             native.code,
-            native.stdout_text(),
-            native.stderr_text()
+            tail(&native.stdout),
+            tail(&native.stderr)
         ));
     }
     if tool.mode == Mode::Native {

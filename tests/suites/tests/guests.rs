@@ -6,7 +6,10 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests};
+use suites::{
+    Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests,
+    tests_run_as_root,
+};
 
 /// What this machine lacks, or `None` if the guest can run.
 fn missing_capability(guest: &Guest, user: User, machine: &Machine) -> Option<String> {
@@ -30,11 +33,10 @@ struct Machine {
 
 impl Machine {
     fn look() -> Machine {
-        let id = Command::new("id").arg("-u").output();
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let flags = cpu.lines().find(|line| line.starts_with("flags"));
         Machine {
-            is_root: id.is_ok_and(|output| output.stdout == b"0\n"),
+            is_root: tests_run_as_root(),
             has_static_libc: has_static_libc(),
             cpu_flags: flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
         }
@@ -63,11 +65,7 @@ fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User) -> Resu
     if variant.name.starts_with("O2") {
         case.removed_before_replay.push(binary);
     }
-    check_case(tool, &scratch, &case).inspect_err(|_| {
-        if std::env::var_os("RETROVANE_KEEP").is_some() {
-            scratch.keep();
-        }
-    })
+    check_case(tool, &scratch, &case).inspect_err(|_| scratch.keep_if_asked())
 }
 
 /// The rows of the system-call table that no guest names.

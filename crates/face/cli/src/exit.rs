@@ -1,14 +1,18 @@
-//! What the command's exit code says.
+//! What the command's exit code says, and what it says when it fails.
 
+use std::io;
 use std::process::ExitCode;
 
 use replayer::ExitReport;
+use trace_store::StoreError;
 
+/// The command line makes no sense.
+pub const USAGE: u8 = 2;
 /// Replay diverged.
 pub const DIVERGED: u8 = 120;
 /// The trace is damaged, missing or unusable.
 pub const BAD_TRACE: u8 = 121;
-/// The program cannot be recorded.
+/// The program, or any program on this machine, cannot be recorded.
 pub const NOT_RECORDABLE: u8 = 122;
 /// Retrovane itself failed.
 pub const FAILED: u8 = 125;
@@ -17,10 +21,107 @@ pub const NOT_EXECUTABLE: u8 = 126;
 /// The program was not found.
 pub const NOT_FOUND: u8 = 127;
 
+/// For `--help`: what the codes mean.
+pub const CODES: &str = "\
+Exit codes:
+  record and replay end with the program's own code (128+N if signal N killed it), the others with 0;
+  2    the command line makes no sense
+  120  replay diverged from the recording
+  121  the trace is damaged, missing, or cannot be used here
+  122  the program cannot be recorded, or nothing can on this machine
+  125  retrovane failed otherwise
+  126  the program is not executable
+  127  the program was not found";
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("neither --home nor RETROVANE_HOME nor HOME says where traces are: set one of them")]
+    NoHome,
+    #[error("{0}")]
+    Usage(String),
+    #[error(
+        "the log of lane {lane} is damaged after {events} events: {source}; record again, or take another copy of the trace"
+    )]
+    BadEvents {
+        lane: u32,
+        events: u64,
+        #[source]
+        source: events::DecodeError,
+    },
+    #[error("the trace has no process {pid}: `retrovane info` lists the processes")]
+    NoSuchProcess { pid: i32 },
+    #[error("cannot write the output: {0}")]
+    Output(#[source] io::Error),
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        path: std::path::PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot make JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> CommandError {
+        CommandError::Output(error)
+    }
+}
+
+impl CommandError {
+    /// The exit code that stands for it.
+    pub fn code(&self) -> u8 {
+        match self {
+            CommandError::Usage(_) => USAGE,
+            CommandError::NoHome => FAILED,
+            CommandError::Store(error) => code_of_store(error),
+            CommandError::BadEvents { .. } | CommandError::NoSuchProcess { .. } => BAD_TRACE,
+            CommandError::Output(_) | CommandError::Write { .. } | CommandError::Json(_) => FAILED,
+        }
+    }
+
+    /// True if the reader of our output is gone, as `head` is after its lines:
+    /// nobody wants to hear of it.
+    fn is_broken_pipe(&self) -> bool {
+        let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        match self {
+            CommandError::Output(error) => is_broken(error),
+            CommandError::Json(error) => error.io_error_kind() == Some(io::ErrorKind::BrokenPipe),
+            CommandError::Store(_)
+            | CommandError::NoHome
+            | CommandError::Usage(_)
+            | CommandError::BadEvents { .. }
+            | CommandError::NoSuchProcess { .. }
+            | CommandError::Write { .. } => false,
+        }
+    }
+}
+
+/// The code for a failure of the trace store.
+fn code_of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::BadName { .. } => USAGE,
+        StoreError::DiskFull { .. } | StoreError::NotEmpty { .. } => FAILED,
+        _ => BAD_TRACE,
+    }
+}
+
 /// Says what went wrong and gives the code that stands for it.
 pub fn failure(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("retrovane: {error}");
     ExitCode::from(code)
+}
+
+/// The code of a command that ended like this; tells what went wrong.
+pub fn of_command(result: Result<ExitCode, CommandError>) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => failure(error.code(), &error),
+    }
 }
 
 /// The code of a program's end, as shells have it.

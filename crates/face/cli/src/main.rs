@@ -1,31 +1,48 @@
 //! The command `retrovane`.
+//!
+//! Architecture invariant: everything here is words: arguments in, text out. What
+//! a trace, a recording or a replay is, other crates know; no command keeps
+//! state of its own.
 #![forbid(unsafe_code)]
 
+mod births;
+mod columns;
+mod command_line;
+mod completions;
+mod doctor;
+mod dump;
 mod exit;
+mod info;
+mod lane_events;
+mod ls;
+mod manual;
+mod pack;
+mod progress;
 mod record;
 mod replay;
+mod rm;
+mod settings;
+mod wording;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-/// Record what a program does, and replay it.
-#[derive(Parser)]
-#[command(name = "retrovane", version)]
-struct CommandLine {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Record(record::RecordArguments),
-    Replay(replay::ReplayArguments),
-}
+use command_line::{Command, CommandLine};
 
 fn main() -> ExitCode {
-    match CommandLine::parse().command {
-        Command::Record(arguments) => record::run(arguments),
-        Command::Replay(arguments) => replay::run(arguments),
+    let CommandLine { settings, command } = CommandLine::parse();
+    settings.start_telling();
+    match command {
+        Command::Record(arguments) => record::run(arguments, &settings),
+        Command::Replay(arguments) => replay::run(arguments, &settings),
+        Command::Ls(arguments) => exit::of_command(ls::run(&arguments, &settings)),
+        Command::Info(arguments) => exit::of_command(info::run(&arguments, &settings)),
+        Command::Dump(arguments) => exit::of_command(dump::run(&arguments, &settings)),
+        Command::Pack(arguments) => exit::of_command(pack::run(&arguments, &settings)),
+        Command::Rm(arguments) => exit::of_command(rm::run(&arguments, &settings)),
+        Command::Doctor(arguments) => exit::of_command(doctor::run(&arguments, &settings)),
+        Command::Completions(arguments) => exit::of_command(completions::run(&arguments)),
+        Command::Man(arguments) => exit::of_command(manual::run(&arguments)),
     }
 }

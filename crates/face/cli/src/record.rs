@@ -7,12 +7,24 @@ use std::process::ExitCode;
 use clap::Args;
 use lane_protocol::Interception;
 use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, record};
-use trace_store::{default_home, traces};
+use trace_store::traces;
 
 use crate::exit;
+use crate::settings::Settings;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane record -- make -j2
+  retrovane record -o /tmp/trace -- ./server --port 8080
+  retrovane record --check 1000 -- ./flaky-test
+  (ulimit -c 0; retrovane record sh -c 'sort < in | uniq -c')
+
+Ends with the program's own exit code. Everything after the program belongs to
+it; `--` makes that clear.";
 
 /// Run a program and record what it does.
-#[derive(Args)]
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct RecordArguments {
     /// Directory of the trace [default: NAME-N in RETROVANE_HOME]
     #[arg(short, long, value_name = "DIR")]
@@ -26,21 +38,19 @@ pub struct RecordArguments {
     /// Never rewrite code: every system call traps (slow)
     #[arg(long)]
     no_rewrite: bool,
-    /// Say nothing but errors
-    #[arg(short, long)]
-    quiet: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
 /// Records, and ends as the program ended.
-pub fn run(arguments: RecordArguments) -> ExitCode {
-    let Some(home) = default_home() else {
-        return exit::failure(exit::FAILED, &"neither RETROVANE_HOME nor HOME is set: say where traces go");
+pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
+    let home = match settings.home() {
+        Ok(home) => home,
+        Err(error) => return exit::failure(error.code(), &error),
     };
     let mut command = arguments.command.into_iter();
-    let Some(program) = command.next() else { return exit::failure(2, &"no program given") };
+    let Some(program) = command.next() else { return exit::failure(exit::USAGE, &"no program given") };
     let is_named = arguments.output.is_none();
     let trace_dir = match arguments.output {
         Some(dir) => dir,
@@ -52,17 +62,23 @@ pub fn run(arguments: RecordArguments) -> ExitCode {
     let options = RecordOptions {
         program,
         arguments: command.collect(),
-        trace_dir,
+        trace_dir: trace_dir.clone(),
         home: home.clone(),
         check_every_events: arguments.check,
         interception: arguments.seccomp.then_some(Interception::Seccomp),
         rewriting_off: arguments.no_rewrite,
-        quiet: arguments.quiet,
+        quiet: settings.quiet,
         progress: None,
     };
     let outcome = match record(options) {
         Ok(outcome) => outcome,
-        Err(error) => return exit::failure(code_of(&error), &error),
+        Err(error) => {
+            if is_named {
+                // Nothing was recorded: no name is used up. What holds anything stays.
+                let _ = std::fs::remove_dir(&trace_dir);
+            }
+            return exit::failure(code_of(&error), &error);
+        }
     };
     if is_named && let Err(error) = traces::set_latest(&home, &outcome.trace_dir) {
         eprintln!("retrovane: {error}");

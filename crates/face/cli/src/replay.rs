@@ -1,17 +1,32 @@
 //! `retrovane replay`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use replayer::{ReplayError, ReplayOptions, ReportKind, replay};
-use trace_store::{default_home, traces};
+use trace_store::pack::is_pack;
 
-use crate::exit;
+use crate::exit::{self, CommandError};
+use crate::pack::unpack;
+use crate::progress;
+use crate::settings::Settings;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane replay                  what was recorded last
+  retrovane replay make-3           a trace by its name
+  retrovane replay make.rvpack      a pack: it is unpacked into the directory of traces
+  retrovane replay make-3 --pid 4711
+
+Shows what the program wrote to its standard output and error, and ends with its
+exit code.";
 
 /// Replay a trace: the program does the same again, touching nothing outside.
-#[derive(Args)]
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct ReplayArguments {
-    /// Name or directory of the trace [default: the latest]
+    /// Name or directory of the trace, or a pack [default: the latest]
     trace: Option<String>,
     /// Only this process of the recorded ones
     #[arg(long)]
@@ -19,33 +34,28 @@ pub struct ReplayArguments {
     /// Never rewrite code: every system call traps (slow)
     #[arg(long)]
     no_rewrite: bool,
-    /// Say nothing but errors
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// Replays, and ends with the recorded exit code.
-pub fn run(arguments: ReplayArguments) -> ExitCode {
-    let Some(home) = default_home() else {
-        return exit::failure(
-            exit::BAD_TRACE,
-            &"neither RETROVANE_HOME nor HOME is set: say where traces are",
-        );
-    };
-    let trace_dir = match traces::resolve(&home, arguments.trace.as_deref()) {
+pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
+    let trace_dir = match find(arguments.trace.as_deref(), settings) {
         Ok(dir) => dir,
-        Err(error) => return exit::failure(exit::BAD_TRACE, &error),
+        Err(error) => return exit::failure(error.code(), &error),
     };
+    let bar = progress::events(settings, "replaying");
+    let shown = bar.clone();
     let options = ReplayOptions {
         trace_dir,
-        home: Some(home),
+        home: settings.home().ok(),
         pid: arguments.pid,
         show_output: true,
         interception: None,
         rewriting_off: arguments.no_rewrite,
-        progress: None,
+        progress: Some(Box::new(move |now| progress::show(&shown, now.events_done, now.events_total))),
     };
-    let outcome = match replay(options) {
+    let replayed = replay(options);
+    bar.finish_and_clear();
+    let outcome = match replayed {
         Ok(outcome) => outcome,
         Err(error) => {
             let code = match error {
@@ -58,7 +68,7 @@ pub fn run(arguments: ReplayArguments) -> ExitCode {
             return exit::failure(code, &error);
         }
     };
-    if !arguments.quiet {
+    if !settings.quiet {
         for note in &outcome.notes {
             eprintln!("retrovane: {note}");
         }
@@ -72,4 +82,12 @@ pub fn run(arguments: ReplayArguments) -> ExitCode {
         return exit::failure(code, divergence);
     }
     outcome.status.map_or(ExitCode::SUCCESS, exit::of_program)
+}
+
+/// The directory of the trace that is meant.
+fn find(name: Option<&str>, settings: &Settings) -> Result<PathBuf, CommandError> {
+    match name {
+        Some(name) if is_pack(Path::new(name)) => unpack(Path::new(name), settings),
+        Some(_) | None => settings.trace_dir(name),
+    }
 }

@@ -183,6 +183,7 @@ fn recreate(word: u64) -> ! {
         report::fail("a birth does not fit into its event");
     }
     sites::reset();
+    crate::mapped_files::reset();
     space().shared_count = 0;
     let mut code = [CodeMap::default(); lane_protocol::BIRTH_RANGES];
     let mut code_count = 0;

@@ -102,6 +102,7 @@ pub struct Space {
     /// Offset and length of each feature's part.
     pub vector_parts: [(u32, u32); 8],
     pub sites: Sites,
+    pub mapped: crate::mapped_files::MappedFiles,
 }
 
 /// A cell that the single running thread of the address space owns.

@@ -74,7 +74,8 @@ fn record_call(registers: &mut Registers) -> Leave {
     if process().log.broken != 0 {
         return crate::detach::detach(registers, process().log.broken, "");
     }
-    let nr = registers.rax;
+    // The kernel looks at the lower half of the number only.
+    let nr = u64::from(registers.rax as u32);
     let args = registers.args();
     if process().check_every != 0 {
         crate::checksum::record_if_due();
@@ -173,7 +174,7 @@ pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags
 // --- replaying ---
 
 fn replay_call(registers: &mut Registers) -> Leave {
-    let nr = registers.rax;
+    let nr = u64::from(registers.rax as u32);
     let args = registers.args();
     let Some(word) = process().log.peek() else {
         report::note_registers(registers);

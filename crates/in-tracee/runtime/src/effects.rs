@@ -102,9 +102,8 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
             _ => continue,
         };
         let bytes = bytes.min(SENT_BYTES_MAX);
-        let mut sent = [0u8; SENT_BYTES_MAX as usize];
-        if address != 0 && bytes > 0 && memory::copy(sent.as_mut_ptr() as u64, address, bytes) {
-            process().log.blob(address, bytes, Tag::Sent, sent.as_ptr() as u64);
+        if address != 0 && bytes > 0 {
+            process().log.sent(address, bytes);
         }
     }
 }
@@ -114,7 +113,7 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
     let mut sink = |address: u64, bytes: u64| {
         let bytes = readable_bytes(address, bytes);
         if address != 0 && bytes > 0 {
-            process().log.blob(address, bytes, Tag::Memory, address);
+            process().log.memory(address, bytes);
         }
     };
     for (index, arg) in model.iter().enumerate() {

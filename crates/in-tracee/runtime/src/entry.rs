@@ -280,16 +280,41 @@ global_asm!(
     "ud2",
 
     // Copies memory that may not be there. rdi: to, rsi: from, rdx: bytes.
-    // Returns the bytes that were left.
     ".global rv_probe_copy",
+    // Returns 0, or 1 if a part is not mapped: a fault anywhere in here lands at
+    // the end.
     "rv_probe_copy:",
+    "cmp rdx, 128",
+    "ja 6f",
+    "4:",
+    "sub rdx, 8",
+    "jb 5f",
+    "mov rax, [rsi]",
+    "mov [rdi], rax",
+    "add rsi, 8",
+    "add rdi, 8",
+    "jmp 4b",
+    "5:",
+    "add rdx, 8",
+    "jz 7f",
+    "8:",
+    "mov al, [rsi]",
+    "mov [rdi], al",
+    "inc rsi",
+    "inc rdi",
+    "dec rdx",
+    "jnz 8b",
+    "7:",
+    "xor eax, eax",
+    "ret",
+    "6:",
     "mov rcx, rdx",
-    ".global rv_probe_instruction",
-    "rv_probe_instruction:",
     "rep movsb",
+    "xor eax, eax",
+    "ret",
     ".global rv_probe_landing",
     "rv_probe_landing:",
-    "mov rax, rcx",
+    "mov eax, 1",
     "ret",
 
     // Where the kernel's own signal frames return.
@@ -324,7 +349,6 @@ unsafe extern "C" {
     pub fn rv_call_aborted();
     pub fn rv_clone_shared(args: *const [u64; 6], child: *mut crate::block::Thread) -> i64;
     pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
-    pub fn rv_probe_instruction();
     pub fn rv_probe_landing();
     pub fn rv_restorer();
 }

@@ -28,20 +28,26 @@ pub enum Kept {
 }
 
 /// Sees to it that the file's content is kept.
-pub fn keep(fd: i32, executable: bool) -> Kept {
+/// Also gives device and inode.
+pub fn keep(fd: i32, executable: bool) -> (Kept, [u64; 2]) {
     let mut stat = [0u64; 18];
     let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
     if kernel::failed(result) {
-        return Kept::Nothing;
+        return (Kept::Nothing, [0, 0]);
     }
+    (keep_file(fd, &stat, executable), [stat[0], stat[1]])
+}
+
+fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
     let mode = stat[3] & 0o170000;
     const REGULAR: u64 = 0o100000;
     const CHARACTER: u64 = 0o020000;
+    const DEV_NULL: u64 = 0x103;
     const DEV_ZERO: u64 = 0x105;
     match mode {
         REGULAR => {}
         CHARACTER if stat[5] == DEV_ZERO => return Kept::Anonymous,
-        CHARACTER if stat[5] == 0x103 => return Kept::Nothing,
+        CHARACTER if stat[5] == DEV_NULL => return Kept::Nothing,
         CHARACTER => return Kept::Device,
         _ => return Kept::Nothing,
     }

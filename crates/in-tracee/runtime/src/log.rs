@@ -11,7 +11,7 @@ use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MORE, Tag, 
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
 use crate::block::{lane, process, session};
-use crate::{kernel, memory, report};
+use crate::{cache, kernel, memory, report};
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
@@ -129,6 +129,59 @@ impl Log {
                 return;
             }
         }
+    }
+
+    /// Appends memory that the kernel wrote, by reference where the log has it.
+    pub fn memory(&mut self, address: u64, bytes: u64) {
+        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES {
+            return self.blob(address, bytes, Tag::Memory, address);
+        }
+        if memory::read::<u8>(address).is_none() || memory::read::<u8>(address + bytes - 1).is_none() {
+            return self.blob(address, bytes, Tag::Memory, address);
+        }
+        let mut done = 0;
+        while done < bytes {
+            let at = address + done;
+            let part = (bytes - done).min(cache::BLOCK_BYTES);
+            if part < cache::BLOCK_BYTES_MIN {
+                self.blob(at, part, Tag::Memory, at);
+            } else {
+                match cache::find_or_enter(at, part) {
+                    cache::Found::Held(slot) => {
+                        let reference = u64::from(slot) | part << 32;
+                        self.blob(at, 8, Tag::Cached, &raw const reference as u64);
+                    }
+                    cache::Found::Entered(slot) => self.block(at, part, slot),
+                }
+            }
+            done += part;
+        }
+    }
+
+    /// Appends the start of what the program sends, if it can be read.
+    #[inline]
+    pub fn sent(&mut self, address: u64, bytes: u64) {
+        let target = self.here(self.at + BLOB_HEADER_BYTES as u64);
+        // The padding is deterministic.
+        // SAFETY: as in `word`; events keep room for one short blob.
+        unsafe { ((target + (bytes - 1 & !7)) as *mut u64).write(0) };
+        if memory::copy(target, address, bytes) {
+            self.word(address);
+            self.word(bytes | (Tag::Sent as u64) << 32);
+            self.at += padded(bytes as usize) as u64;
+        }
+    }
+
+    /// Appends a block that entered the cache: never split over two events.
+    fn block(&mut self, address: u64, bytes: u64, slot: u16) {
+        if self.at + bytes + BLOB_HEADER_BYTES as u64 + 8 > EVENT_BYTES_MAX as u64 {
+            self.close(MORE);
+            self.begin(Kind::Data, 0, 0);
+        }
+        self.word(address);
+        self.word(bytes | (Tag::MemoryToCache as u64) << 32 | u64::from(slot) << 48);
+        memory::copy(self.here(self.at), address, bytes);
+        self.at += padded(bytes as usize) as u64;
     }
 
     fn close(&mut self, extra_flags: u8) {
@@ -291,9 +344,16 @@ impl Log {
                 }
                 match Tag::from_word((len_tag >> 32) as u32 & 0xffff) {
                     Some(Tag::Memory) if bytes > 0 => {
-                        if in_region(address, bytes) || !memory::copy(address, source, bytes) {
-                            report::stand(report_kind::FAILED, 14, "memory that the recorded kernel wrote is not there");
-                        }
+                        put_memory(address, source, bytes);
+                    }
+                    Some(Tag::MemoryToCache) => {
+                        put_memory(address, source, bytes);
+                        cache::enter((len_tag >> 48) as u16, source, bytes);
+                    }
+                    Some(Tag::Cached) => {
+                        let reference = memory::read_word(source).unwrap_or(0);
+                        let length = (reference >> 32).min(cache::BLOCK_BYTES);
+                        put_memory(address, cache::slot_address(reference as u16), length);
                     }
                     Some(tag) => other(tag, address, bytes, source),
                     None => report::fail("a blob has an unknown tag"),
@@ -313,6 +373,28 @@ impl Log {
         }
         self.events += 1;
     }
+}
+
+/// Replay: writes what the recorded kernel wrote.
+fn put_memory(address: u64, source: u64, bytes: u64) {
+    if in_region(address, bytes) || !(memory::copy(address, source, bytes) || force_memory(address, source, bytes)) {
+        report::stand(report_kind::FAILED, 14, "memory that the recorded kernel wrote is not there");
+    }
+}
+
+/// Memory that the program may only read changes when somebody writes to the file
+/// behind it.
+#[cold]
+fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
+    use linux_abi::general::{PROT_READ, PROT_WRITE};
+    let page = address & !4095;
+    let length = (address + bytes - page).next_multiple_of(4096);
+    if kernel::failed(kernel::mprotect(page, length, PROT_READ | PROT_WRITE)) {
+        return false;
+    }
+    let copied = memory::copy(address, source, bytes);
+    kernel::mprotect(page, length, PROT_READ);
+    copied
 }
 
 /// True if the range touches the runtime's own memory.

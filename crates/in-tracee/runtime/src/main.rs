@@ -14,6 +14,7 @@
 mod arena;
 mod birth;
 mod block;
+mod cache;
 mod checksum;
 mod clocks;
 mod decode;
@@ -28,6 +29,7 @@ mod islands;
 mod kept_files;
 mod kernel;
 mod log;
+mod mapped_files;
 mod maps;
 mod memory;
 mod memory_calls;

@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, kernel, report, sites};
+use crate::{clocks, kernel, mapped_files, report, sites};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -66,7 +66,11 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(error(errno::ENOMEM));
     }
     let shared = matches!(flags & 15, 1 | 3);
-    let kept = if anonymous { Kept::Anonymous } else { kept_files::keep(fd as i32, protection & PROT_EXEC != 0) };
+    let (kept, identity) = if anonymous {
+        (Kept::Anonymous, [0, 0])
+    } else {
+        kept_files::keep(fd as i32, protection & PROT_EXEC != 0)
+    };
     if matches!(kept, Kept::Device) {
         return Done::Elsewhere(crate::detach::detach(
             registers,
@@ -82,16 +86,20 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let start = result as u64;
     if fixed {
         sites::unmapped(start, pages(bytes));
+        mapped_files::forget(start, pages(bytes));
     }
     if shared && protection & PROT_WRITE != 0 {
         note_shared(start, pages(bytes));
+    }
+    if matches!(kept, Kept::File(_) | Kept::Content(_)) {
+        mapped_files::note(start, start + pages(bytes), identity, offset);
     }
     begin_call(number, args, 6, result, 0);
     let log = &mut process().log;
     match kept {
         Kept::File(file) => {
-            let reference = [u64::from(file), offset];
-            log.blob(start, 16, Tag::FileRef, reference.as_ptr() as u64);
+            let reference = [u64::from(file), offset, identity[0], identity[1]];
+            log.blob(start, 32, Tag::FileRef, reference.as_ptr() as u64);
         }
         Kept::Content(size) => log_content(start, bytes, offset, size, protection),
         Kept::Anonymous | Kept::Nothing | Kept::Device => {}
@@ -142,14 +150,23 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let writable_first = file.is_none() && !anonymous;
     let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | growing;
     let real_protection = if writable_first { 3 } else { protection };
-    map_kept(start, bytes, real_protection, real_flags, file);
+    let shared = !anonymous && matches!(flags & 15, 1 | 3);
+    let common = file.and_then(|(file, _, identity)| mapped_files::common_copy(file, identity, shared));
+    let content = file.map(|(file, offset, _)| (file, offset));
+    match (common, content) {
+        (Some(fd), Some((_, offset))) => {
+            let flags = u64::from(nr::MAP_FIXED) | flags & 15;
+            map_at(start, bytes, protection, flags, fd, offset);
+        }
+        _ => map_kept(start, bytes, real_protection, real_flags, content),
+    }
     sites::unmapped(start, pages(bytes));
     let result = feed_with(word, registers, &mut |_, _, _, _| {});
     if writable_first && protection != 3 {
         kernel::mprotect(start, pages(bytes), protection as u32);
     }
     if protection & PROT_EXEC != 0
-        && let Some((file, file_offset)) = file
+        && let Some((file, file_offset)) = content
     {
         let end = start + pages(bytes);
         sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
@@ -159,31 +176,33 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
 
 /// The file reference among the blobs of the event at hand, if there is one: it
 /// comes first.
-fn file_reference(word: u64) -> Option<(u32, u64)> {
+fn file_reference(word: u64) -> Option<(u32, u64, [u64; 2])> {
     let log = &process().log;
     let first = 16 + 8 * 6;
-    if word >> 32 < first + 32 {
+    if word >> 32 < first + 48 {
         return None;
     }
     let index = (first - 8) / 8;
-    let is_reference = log.body(index + 1) >> 32 == Tag::FileRef as u64;
-    is_reference.then(|| (log.body(index + 2) as u32, log.body(index + 3)))
+    let is_reference = log.body(index + 1) == 32 | (Tag::FileRef as u64) << 32;
+    let identity = [log.body(index + 4), log.body(index + 5)];
+    is_reference.then(|| (log.body(index + 2) as u32, log.body(index + 3), identity))
 }
 
 /// Maps memory at its recorded place, with a kept file's content or empty.
 pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Option<(u32, u64)>) {
-    let result = match file {
+    match file {
         Some((file, offset)) => {
             let fd = kept_files::open(file);
-            let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
+            map_at(start, bytes, protection, flags, fd, offset);
             kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-            result
         }
-        None => {
-            let flags = flags | u64::from(nr::MAP_ANONYMOUS);
-            kernel::mmap(start, bytes, protection as u32, flags as u32, -1, 0)
-        }
-    };
+        None => map_at(start, bytes, protection, flags | u64::from(nr::MAP_ANONYMOUS), -1, 0),
+    }
+}
+
+/// Maps memory at its recorded place, or stands still.
+fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {
+    let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
     if result as u64 != start {
         report::stand(
             lane_protocol::report_kind::MISSING,
@@ -207,6 +226,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         kernel::munmap(address, bytes)
     };
     if result == 0 {
+        mapped_files::forget(address, pages(bytes));
         sites::unmapped(address, pages(bytes));
         forget_shared(address, pages(bytes));
     }
@@ -278,6 +298,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    mapped_files::moved(old, old_bytes, new, new_bytes);
     if new != old {
         sites::unmapped(old, pages(old_bytes));
         sites::unmapped(new, pages(new_bytes));

@@ -11,6 +11,8 @@ use crate::{kernel, memory};
 
 const UNKNOWN: u8 = 0;
 const OTHER: u8 = 3;
+/// A file that the program has mapped.
+const MAPPED: u8 = 4;
 
 /// Class of a descriptor: `events::OUTPUT_STDOUT`, `OUTPUT_STDERR`, or 0.
 /// Remembered until the descriptor is closed.
@@ -28,7 +30,14 @@ pub fn class_of(fd: u64) -> u32 {
         }
         class
     };
-    if class == OTHER { 0 } else { u32::from(class) }
+    if class >= OTHER { 0 } else { u32::from(class) }
+}
+
+/// True if the descriptor, of which the class was asked for, reaches a file that
+/// the program has mapped.
+#[inline]
+pub fn is_mapped(fd: u64) -> bool {
+    process().fd_classes.get(fd as u32 as usize).is_some_and(|&class| class == MAPPED)
 }
 
 /// The descriptor was closed or now means something else.
@@ -74,6 +83,7 @@ fn find_class(fd: i32) -> u8 {
         (true, true) => (if fd == 2 { events::OUTPUT_STDERR } else { events::OUTPUT_STDOUT }) as u8,
         (true, false) => events::OUTPUT_STDOUT as u8,
         (false, true) => events::OUTPUT_STDERR as u8,
+        (false, false) if crate::mapped_files::is_mapped([stat[0], stat[1]]) => MAPPED,
         (false, false) => OTHER,
     }
 }

@@ -19,7 +19,7 @@ use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::maps::{self, Mapping};
-use crate::{checksum, decode, islands, kernel, log, memory, probe, report, signals};
+use crate::{checksum, decode, islands, kernel, log, memory, probe, report, signals, sites};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -47,6 +47,10 @@ pub struct Pausing {
     watching: bool,
     pub stepping: bool,
     steps_left: u32,
+    /// Address of a breakpoint behind a repeated instruction that is let finish;
+    /// 0: none.
+    passing: u64,
+    passed_byte: u8,
 }
 
 #[repr(C)]
@@ -72,6 +76,10 @@ pub fn signal_waits() {
 pub fn nothing_waits() {
     let pausing = &mut process().pausing;
     pausing.stepping = false;
+    if pausing.passing != 0 {
+        abandon();
+    }
+    let pausing = &mut process().pausing;
     if pausing.armed {
         set_timer(0);
         pausing.armed = false;
@@ -152,6 +160,30 @@ pub fn on_step(context: &mut RealFrame) {
     }
 }
 
+/// A breakpoint: true if it was ours, behind a repeated instruction.
+pub fn on_breakpoint(context: &mut RealFrame) -> bool {
+    let passing = process().pausing.passing;
+    if passing == 0 || context.rip != passing + 1 {
+        return false;
+    }
+    abandon();
+    context.rip = passing;
+    if signals::has_deliverable() {
+        pause_near(context);
+    }
+    true
+}
+
+/// Something else happens first: takes back what the search has changed.
+pub fn abandon() {
+    let pausing = &mut process().pausing;
+    pausing.stepping = false;
+    if pausing.passing != 0 {
+        sites::write_code(pausing.passing, &[pausing.passed_byte]);
+        pausing.passing = 0;
+    }
+}
+
 /// Pauses here if a jump can replace this instruction, else steps on.
 fn pause_near(context: &mut RealFrame) {
     let pausing = &mut process().pausing;
@@ -159,6 +191,14 @@ fn pause_near(context: &mut RealFrame) {
     memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
     if code == [0x0f, 0x05] {
         // The boundary is here.
+        return;
+    }
+    if let Some(bytes) = decode::repeated_bytes(context.rip) {
+        // Half-way through is no place that a probe could find: let it finish.
+        let behind = context.rip + bytes;
+        if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::write_code(behind, &[0xcc]) {
+            pausing.passing = behind;
+        }
         return;
     }
     // pushf would push our trap flag, and popf end it.

@@ -23,6 +23,7 @@ use crate::{detach, kernel, memory, memory_calls, outputs, report, signals};
 const VM: u64 = nr::CLONE_VM as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
 const THREAD: u64 = nr::CLONE_THREAD as u64;
+const SIGHAND: u64 = nr::CLONE_SIGHAND as u64;
 const PARENT: u64 = nr::CLONE_PARENT as u64;
 const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
 const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
@@ -48,6 +49,14 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     let count = if number == u64::from(nr::__NR_clone) { 5 } else { 0 };
     if process().replaying {
         return replay_fork(registers, args);
+    }
+    let impossible = (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
+    if impossible {
+        // The kernel refuses, and makes nothing.
+        let result = kernel::call(nr::__NR_clone, args);
+        begin_call(number, &registers.args(), count, result, 0);
+        process().log.end();
+        return Done::Result(result);
     }
     if flags & THREAD != 0 || flags & (VM | VFORK) == VM {
         return stop(registers, StopReason::Thread, "it created a thread");

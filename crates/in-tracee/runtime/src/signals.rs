@@ -149,9 +149,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         }
         // A call of the program: it goes on at our entry as if it came from an island.
         if process().pausing.stepping {
-            process().pausing.stepping = false;
             context.flags &= !pause::TRAP_FLAG;
         }
+        pause::abandon();
         context.rcx = rip;
         context.r11 = rip;
         context.rip = entry::rv_entry_site as *const () as u64;
@@ -165,6 +165,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     }
     if signal == SIGTRAP && code == TRAP_TRACE && process().pausing.stepping {
         return pause::on_step(context);
+    }
+    if signal == SIGTRAP && pause::on_breakpoint(context) {
+        return;
     }
     let replaying = process().replaying;
     if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
@@ -185,7 +188,8 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     if synchronous && inside {
-        if rip == entry::rv_probe_instruction as *const () as u64 {
+        let copying = entry::rv_probe_copy as *const () as u64..entry::rv_probe_landing as *const () as u64;
+        if copying.contains(&rip) {
             context.rip = entry::rv_probe_landing as *const () as u64;
             return;
         }
@@ -208,9 +212,9 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     let thread = thread();
     thread.fault_registers = context.registers();
     if process().pausing.stepping {
-        process().pausing.stepping = false;
         thread.fault_registers.flags &= !pause::TRAP_FLAG;
     }
+    pause::abandon();
     thread.fault_signal = signal;
     thread.fault_info = *info;
     context.rip = entry::rv_entry_fault as *const () as u64;

@@ -52,6 +52,8 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Close => close(registers, number, &args, model),
         Special::CloseRange => close_range(registers, number, &args, model),
         Special::DupTo => dup_to(registers, number, &args, model),
+        // Without clone3 programs fall back to clone.
+        Special::Clone3 if args[1] < 64 => refuse(registers, number, &args, model.len(), errno::EINVAL),
         Special::Clone3
         | Special::Rseq
         | Special::Seccomp
@@ -304,6 +306,11 @@ fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [
     let work = effects::WORK[number as usize];
     if work & effects::WRITES != 0 {
         effects::log_written(model, args, result, &Before::default());
+    }
+    if result > 0 && outputs::is_mapped(args[0]) {
+        let position = matches!(number as u32, nr::__NR_pwrite64 | nr::__NR_pwritev | nr::__NR_pwritev2)
+            .then_some(args[3]);
+        crate::mapped_files::log_written(args[0], position, result as u64);
     }
     if class != 0 && result > 0 {
         let note = [u64::from(class), outputs::take_order()];

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 7] = [
-    "", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid",
-];
+const KIND_NAMES: [&str; 7] = ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid"];
 
 #[derive(Default)]
 struct Statistics {
@@ -37,18 +35,10 @@ impl Statistics {
     }
 
     fn print(&self, name: &str) {
-        print!(
-            "{name}: {} files, {:.1} MB, {:.1?}",
-            self.files,
-            self.bytes as f64 / 1e6,
-            self.time
-        );
+        print!("{name}: {} files, {:.1} MB, {:.1?}", self.files, self.bytes as f64 / 1e6, self.time);
         for (kind, kind_name) in KIND_NAMES.iter().enumerate() {
             if self.found[kind] > 0 {
-                print!(
-                    ", {kind_name} {}/{}",
-                    self.rewritten[kind], self.found[kind]
-                );
+                print!(", {kind_name} {}/{}", self.rewritten[kind], self.found[kind]);
             }
         }
         println!(", ahead {}, unresolved {}", self.ahead, self.unresolved);
@@ -87,9 +77,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
         let Ok(entries) = std::fs::read_dir(path) else {
             return;
         };
-        entries
-            .flatten()
-            .for_each(|entry| collect(&entry.path(), files));
+        entries.flatten().for_each(|entry| collect(&entry.path(), files));
     } else if metadata.is_file() {
         files.push(path.to_path_buf());
     }
@@ -119,11 +107,7 @@ fn examine(path: &Path, is_verbose: bool) -> Option<Statistics> {
         statistics.rewritten[kind] += usize::from(is_rewritten(recipe));
         statistics.ahead += usize::from(recipe.before > 0);
         if is_verbose && !is_rewritten(recipe) && recipe.kind == site_kind::SYSCALL {
-            println!(
-                "  {}: no recipe at {:#x}",
-                path.display(),
-                recipe.site_offset
-            );
+            println!("  {}: no recipe at {:#x}", path.display(), recipe.site_offset);
         }
     }
     Some(statistics)

@@ -24,10 +24,7 @@ pub(crate) fn find(code: &[Region<'_>]) -> Vec<Candidate> {
     for region in code {
         for at in memchr::memchr_iter(0x0f, region.bytes) {
             if let Some(pattern) = classify(&region.bytes[at..]) {
-                found.push(Candidate {
-                    address: region.address + at as u64,
-                    pattern,
-                });
+                found.push(Candidate { address: region.address + at as u64, pattern });
             }
         }
     }

@@ -71,22 +71,14 @@ pub(crate) struct CodeMap<'i, 'f> {
 
 impl<'i, 'f> CodeMap<'i, 'f> {
     pub fn new(image: &'i Image<'f>) -> CodeMap<'i, 'f> {
-        CodeMap {
-            image,
-            units: units(image),
-            flows: HashMap::new(),
-        }
+        CodeMap { image, units: units(image), flows: HashMap::new() }
     }
 
     /// The instructions up to the one that holds `address`, none in a symbol's
     /// data; `None` where it cannot be told which that is.
     pub fn chain_at(&mut self, address: u64) -> Option<Chain> {
         if self.image.is_object(address) {
-            return Some(Chain {
-                starts: Vec::new(),
-                end: address,
-                is_known: true,
-            });
+            return Some(Chain { starts: Vec::new(), end: address, is_known: true });
         }
         let index = self.unit_index(address)?;
         let unit = self.units[index];
@@ -99,9 +91,7 @@ impl<'i, 'f> CodeMap<'i, 'f> {
             gap_start = flow.end;
         }
         let region = self.image.code_at(address)?;
-        VOTERS_AHEAD_BYTES
-            .iter()
-            .find_map(|ahead| vote(region, gap_start, unit.end, address, *ahead))
+        VOTERS_AHEAD_BYTES.iter().find_map(|ahead| vote(region, gap_start, unit.end, address, *ahead))
     }
 
     /// Disassembles `from..to`. Calls `mark` with the targets of all that no known
@@ -138,15 +128,8 @@ impl<'i, 'f> CodeMap<'i, 'f> {
     /// What the disassembly of the function around `address` says of it.
     pub fn place_in_code(&mut self, address: u64) -> Place {
         let image = self.image;
-        let Some(index) = self
-            .unit_index(address)
-            .filter(|index| self.units[*index].is_known)
-        else {
-            return if image.code_at(address).is_some() {
-                Place::Unknown
-            } else {
-                Place::Elsewhere
-            };
+        let Some(index) = self.unit_index(address).filter(|index| self.units[*index].is_known) else {
+            return if image.code_at(address).is_some() { Place::Unknown } else { Place::Elsewhere };
         };
         let flow = self.flow(index);
         if address >= flow.end {
@@ -154,31 +137,21 @@ impl<'i, 'f> CodeMap<'i, 'f> {
         }
         let chain = flow.chain(address);
         let is_field = chain.starts.last().is_some_and(|start| {
-            image
-                .code_at(*start)
-                .is_some_and(|region| has_field(region, *start, address))
+            image.code_at(*start).is_some_and(|region| has_field(region, *start, address))
         });
-        if is_field {
-            Place::Field
-        } else {
-            Place::Elsewhere
-        }
+        if is_field { Place::Field } else { Place::Elsewhere }
     }
 
     fn unit_index(&self, address: u64) -> Option<usize> {
         let index = self.units.partition_point(|unit| unit.end <= address);
-        self.units
-            .get(index)
-            .filter(|unit| unit.start <= address)
-            .map(|_| index)
+        self.units.get(index).filter(|unit| unit.start <= address).map(|_| index)
     }
 
     fn flow(&mut self, index: usize) -> &Flow {
         let (image, unit) = (self.image, self.units[index]);
         self.flows.entry(index).or_insert_with(|| {
-            let bytes = image
-                .code_at(unit.start)
-                .map_or(&[][..], |region| region.slice(unit.start, unit.end));
+            let bytes =
+                image.code_at(unit.start).map_or(&[][..], |region| region.slice(unit.start, unit.end));
             Flow::decode(bytes, unit.start)
         })
     }
@@ -188,12 +161,8 @@ impl Flow {
     fn decode(bytes: &[u8], start: u64) -> Flow {
         let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
-        let mut flow = Flow {
-            start,
-            end: start,
-            starts: Vec::with_capacity(bytes.len() / 4),
-            targets: vec![],
-        };
+        let mut flow =
+            Flow { start, end: start, starts: Vec::with_capacity(bytes.len() / 4), targets: vec![] };
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             if instruction.is_invalid() {
@@ -208,19 +177,10 @@ impl Flow {
 
     /// `address` lies inside.
     fn chain(&self, address: u64) -> Chain {
-        let behind = self
-            .starts
-            .partition_point(|start| self.start + u64::from(*start) <= address);
+        let behind = self.starts.partition_point(|start| self.start + u64::from(*start) <= address);
         let from = behind.saturating_sub(CHAIN_INSTRUCTIONS_MAX);
-        let starts = self.starts[from..behind]
-            .iter()
-            .map(|start| self.start + u64::from(*start))
-            .collect();
-        Chain {
-            starts,
-            end: self.end,
-            is_known: true,
-        }
+        let starts = self.starts[from..behind].iter().map(|start| self.start + u64::from(*start)).collect();
+        Chain { starts, end: self.end, is_known: true }
     }
 }
 
@@ -258,18 +218,10 @@ fn units(image: &Image<'_>) -> Vec<Unit> {
         let mut close = |at: u64, covered: u64, next: u64| {
             let known = covered.clamp(at, next);
             if known > at {
-                units.push(Unit {
-                    start: at,
-                    end: known,
-                    is_known: true,
-                });
+                units.push(Unit { start: at, end: known, is_known: true });
             }
             if next > known {
-                units.push(Unit {
-                    start: known,
-                    end: next,
-                    is_known: false,
-                });
+                units.push(Unit { start: known, end: next, is_known: false });
             }
         };
         while let Some(function) = functions.next_if(|function| function.start < region.end()) {
@@ -286,13 +238,7 @@ fn units(image: &Image<'_>) -> Vec<Unit> {
 
 /// Decodes from many places ahead of `address`: real code falls into step within
 /// a few instructions, so they agree; where they do not, nothing is known.
-fn vote(
-    region: &Region<'_>,
-    gap_start: u64,
-    gap_end: u64,
-    address: u64,
-    ahead: u64,
-) -> Option<Chain> {
+fn vote(region: &Region<'_>, gap_start: u64, gap_end: u64, address: u64, ahead: u64) -> Option<Chain> {
     let from = address.saturating_sub(ahead);
     // Only the beginning of a stretch that is too short is known to be a start.
     let voters = match (from <= gap_start, ahead == VOTERS_AHEAD_BYTES[0]) {
@@ -301,31 +247,18 @@ fn vote(
         (true, false) => return None,
     };
     let wanted = ((voters.end - voters.start) / 4).max(1);
-    let trails: Vec<Vec<u64>> = voters
-        .filter_map(|start| trail(region, start, gap_end, address))
-        .collect();
+    let trails: Vec<Vec<u64>> = voters.filter_map(|start| trail(region, start, gap_end, address)).collect();
     let first = trails.first().filter(|_| trails.len() as u64 >= wanted)?;
     let agreed = trails
         .iter()
-        .map(|other| {
-            first
-                .iter()
-                .rev()
-                .zip(other.iter().rev())
-                .take_while(|(a, b)| a == b)
-                .count()
-        })
+        .map(|other| first.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count())
         .min()?
         .min(CHAIN_INSTRUCTIONS_MAX);
     if agreed == 0 {
         return None;
     }
     let starts = first[first.len() - agreed..].to_vec();
-    Some(Chain {
-        starts,
-        end: gap_end,
-        is_known: false,
-    })
+    Some(Chain { starts, end: gap_end, is_known: false })
 }
 
 /// Instruction starts from `start` to the instruction that holds `address`.

@@ -53,13 +53,7 @@ impl Site {
             .rev()
             .take(16)
             .any(|function| function.has_landing_pads && address < function.end);
-        Some(Site {
-            address,
-            len: instruction.len() as u64,
-            kind,
-            chain,
-            has_landing_pads,
-        })
+        Some(Site { address, len: instruction.len() as u64, kind, chain, has_landing_pads })
     }
 
     pub fn end(&self) -> u64 {
@@ -77,25 +71,12 @@ pub(crate) fn options(image: &Image<'_>, site: &Site) -> Vec<Cover> {
         return Vec::new();
     }
     let behind = behind(image, site, site.address);
-    let across = if site.kind == site_kind::SYSCALL {
-        None
-    } else {
-        across(image, site)
-    };
-    ahead(image, site)
-        .into_iter()
-        .chain(behind)
-        .chain(across)
-        .collect()
+    let across = if site.kind == site_kind::SYSCALL { None } else { across(image, site) };
+    ahead(image, site).into_iter().chain(behind).chain(across).collect()
 }
 
 /// The chosen recipes: for each site the first way that nothing forbids.
-pub(crate) fn choose(
-    image: &Image<'_>,
-    sites: &[Site],
-    covers: &[Vec<Cover>],
-    watch: &Watch,
-) -> Vec<Recipe> {
+pub(crate) fn choose(image: &Image<'_>, sites: &[Site], covers: &[Vec<Cover>], watch: &Watch) -> Vec<Recipe> {
     let mut taken_end = 0;
     let mut recipes = Vec::with_capacity(sites.len());
     for (index, site) in sites.iter().enumerate() {
@@ -135,19 +116,11 @@ fn ahead(image: &Image<'_>, site: &Site) -> Vec<Cover> {
         if !(JUMP_BYTES..=BEFORE_BYTES_MAX).contains(&before) {
             continue;
         }
-        let inner_starts: Vec<u64> = starts[..index]
-            .iter()
-            .copied()
-            .filter(|inner| *inner < closed_end)
-            .collect();
+        let inner_starts: Vec<u64> =
+            starts[..index].iter().copied().filter(|inner| *inner < closed_end).collect();
         let is_one = inner_starts.is_empty();
         if is_one || (covers.is_empty() && !site.has_landing_pads) {
-            covers.push(Cover {
-                start,
-                end: site.end(),
-                closed_end,
-                inner_starts,
-            });
+            covers.push(Cover { start, end: site.end(), closed_end, inner_starts });
         }
     }
     covers
@@ -171,12 +144,7 @@ fn behind(image: &Image<'_>, site: &Site, start: u64) -> Option<Cover> {
         inner_starts.push(end);
         end = instruction.next_ip();
     }
-    Some(Cover {
-        start,
-        end,
-        closed_end: end,
-        inner_starts,
-    })
+    Some(Cover { start, end, closed_end: end, inner_starts })
 }
 
 /// The site with as few instructions ahead of it as will do, and some behind.
@@ -215,10 +183,7 @@ fn continues(instruction: &Instruction, kind: u8) -> bool {
     if kind != site_kind::SYSCALL {
         return true;
     }
-    let looks = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Mov
-    );
+    let looks = matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Mov);
     let operands = [instruction.op0_register(), instruction.op1_register()];
     looks && operands.contains(&Register::RAX)
 }
@@ -286,10 +251,7 @@ fn recipe(image: &Image<'_>, site: &Site, cover: Option<&Cover>) -> Option<Recip
     recipe.before = u8::try_from(ahead.len()).ok()?;
     recipe.after = u8::try_from(behind.len()).ok()?;
     recipe.code.get_mut(..ahead.len())?.copy_from_slice(ahead);
-    recipe
-        .code
-        .get_mut(ahead.len()..ahead.len() + behind.len())?
-        .copy_from_slice(behind);
+    recipe.code.get_mut(ahead.len()..ahead.len() + behind.len())?.copy_from_slice(behind);
     if let Some(fixup) = fixup(ahead, cover.start)? {
         (recipe.fixup_before, recipe.fixup_before_end) = fixup;
     }

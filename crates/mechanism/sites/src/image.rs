@@ -78,10 +78,7 @@ impl<'f> Image<'f> {
         let programs = header.program_headers(LE, file).ok()?;
         let mut loads: Vec<(Region<'f>, bool)> = Vec::new();
         let mut loaded_bytes = 0u64;
-        for program in programs
-            .iter()
-            .filter(|program| program.p_type(LE) == elf::PT_LOAD)
-        {
+        for program in programs.iter().filter(|program| program.p_type(LE) == elf::PT_LOAD) {
             let is_code = program.p_flags(LE) & elf::PF_X != 0;
             let (address, size) = (program.p_vaddr(LE), program.p_filesz(LE));
             loaded_bytes = loaded_bytes.saturating_add(size);
@@ -89,15 +86,9 @@ impl<'f> Image<'f> {
             loads.extend(region.map(|region| (region, is_code)));
         }
         drop_overlaps(&mut loads);
-        let executable: Vec<Region<'f>> = loads
-            .iter()
-            .filter(|(_, is_code)| *is_code)
-            .map(|(region, _)| *region)
-            .collect();
-        let readable: u64 = loads
-            .iter()
-            .map(|(region, _)| region.bytes.len() as u64)
-            .sum();
+        let executable: Vec<Region<'f>> =
+            loads.iter().filter(|(_, is_code)| *is_code).map(|(region, _)| *region).collect();
+        let readable: u64 = loads.iter().map(|(region, _)| region.bytes.len() as u64).sum();
         Some(Image {
             file,
             is_partial: readable < loaded_bytes,
@@ -123,13 +114,11 @@ impl<'f> Image<'f> {
             self.functions.extend(unwind::functions(&frames));
         }
         let code = &self.code;
-        self.functions.retain(|function| {
-            function.start < function.end && code_at(code, function.start).is_some()
-        });
+        self.functions
+            .retain(|function| function.start < function.end && code_at(code, function.start).is_some());
         self.functions.sort_unstable();
         self.objects.sort_unstable();
-        self.named
-            .extend(self.functions.iter().map(|function| function.start));
+        self.named.extend(self.functions.iter().map(|function| function.start));
         self.named.sort_unstable();
         self.named.dedup();
     }
@@ -137,9 +126,7 @@ impl<'f> Image<'f> {
     /// Whether a symbol says that `address` holds data.
     pub fn is_object(&self, address: u64) -> bool {
         let after = self.objects.partition_point(|object| object.0 <= address);
-        self.objects[..after]
-            .last()
-            .is_some_and(|object| address < object.1)
+        self.objects[..after].last().is_some_and(|object| address < object.1)
     }
 
     /// The code region that holds `address`.
@@ -171,11 +158,7 @@ impl<'f> Image<'f> {
             self.named.push(start);
             if type_ != elf::STT_NOTYPE && size > 0 {
                 let end = start.saturating_add(size);
-                self.functions.push(Function {
-                    start,
-                    end,
-                    has_landing_pads: false,
-                });
+                self.functions.push(Function { start, end, has_landing_pads: false });
             }
         }
     }
@@ -185,18 +168,10 @@ impl<'f> Image<'f> {
         if let Ok(sections) = header.sections(LE, self.file)
             && let Some((_, section)) = sections.section_by_name(LE, b".eh_frame")
         {
-            return region(
-                self.file,
-                section.sh_addr(LE),
-                section.sh_offset(LE),
-                section.sh_size(LE),
-            );
+            return region(self.file, section.sh_addr(LE), section.sh_offset(LE), section.sh_size(LE));
         }
         let programs = header.program_headers(LE, self.file).ok()?;
-        let index = programs
-            .iter()
-            .find(|program| program.p_type(LE) == elf::PT_GNU_EH_FRAME)?
-            .p_vaddr(LE);
+        let index = programs.iter().find(|program| program.p_type(LE) == elf::PT_GNU_EH_FRAME)?.p_vaddr(LE);
         let bytes = self.loaded_at(index)?.slice(index, index.checked_add(8)?);
         // Version 1, and the pointer to the entries as a 32-bit distance (the
         // only form that linkers write).
@@ -207,19 +182,13 @@ impl<'f> Image<'f> {
         let address = (index + 4).checked_add_signed(i64::from(distance))?;
         let holder = self.loaded_at(address)?;
         let bytes = holder.slice(address, holder.end());
-        Some(Region {
-            address,
-            offset: holder.offset + (address - holder.address),
-            bytes,
-        })
+        Some(Region { address, offset: holder.offset + (address - holder.address), bytes })
     }
 }
 
 fn code_at<'r, 'f>(regions: &'r [Region<'f>], address: u64) -> Option<&'r Region<'f>> {
     let after = regions.partition_point(|region| region.address <= address);
-    regions[..after]
-        .last()
-        .filter(|region| region.contains(address))
+    regions[..after].last().filter(|region| region.contains(address))
 }
 
 /// The part of `offset..offset + len` that the file holds, below 4 GiB.
@@ -231,14 +200,8 @@ fn region(file: &[u8], address: u64, offset: u64, len: u64) -> Option<Region<'_>
     }
     let bytes = &file[offset as usize..end as usize];
     // Room for a window around any address, so that sums cannot overflow.
-    address
-        .checked_add(bytes.len() as u64)?
-        .checked_add(1 << 32)?;
-    Some(Region {
-        address,
-        offset,
-        bytes,
-    })
+    address.checked_add(bytes.len() as u64)?.checked_add(1 << 32)?;
+    Some(Region { address, offset, bytes })
 }
 
 /// Sorts by address; a segment that overlaps an earlier one, in memory or in the
@@ -252,9 +215,7 @@ fn drop_overlaps(loads: &mut Vec<(Region<'_>, bool)>) {
         let span = (region.offset, region.offset + region.bytes.len() as u64);
         let is_apart = kept.len() < 256
             && region.address >= address_end
-            && kept
-                .iter()
-                .all(|other| span.1 <= other.0 || other.1 <= span.0);
+            && kept.iter().all(|other| span.1 <= other.0 || other.1 <= span.0);
         if is_apart {
             kept.push(span);
             address_end = region.end();
@@ -269,21 +230,14 @@ fn code_regions<'f>(header: &Header, file: &'f [u8], executable: &[Region<'f>]) 
     let wanted = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
     let mut code: Vec<Region<'f>> = Vec::new();
     if let Ok(sections) = header.sections(LE, file) {
-        for section in sections
-            .iter()
-            .filter(|section| section.sh_flags(LE) & wanted == wanted)
-        {
+        for section in sections.iter().filter(|section| section.sh_flags(LE) & wanted == wanted) {
             let (start, size) = (section.sh_addr(LE), section.sh_size(LE));
             let Some(holder) = code_at(executable, start) else {
                 continue;
             };
             let bytes = holder.slice(start, start.saturating_add(size));
             let offset = holder.offset + (start - holder.address);
-            code.push(Region {
-                address: start,
-                offset,
-                bytes,
-            });
+            code.push(Region { address: start, offset, bytes });
         }
     }
     if code.is_empty() {

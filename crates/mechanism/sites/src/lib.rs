@@ -57,10 +57,7 @@ pub fn analyse(file: &[u8]) -> Analysis {
     };
     if image.is_partial {
         // What is not seen may hold sites, or addresses that forbid a recipe.
-        return Analysis {
-            recipes: Vec::new(),
-            unresolved_time_sites: true,
-        };
+        return Analysis { recipes: Vec::new(), unresolved_time_sites: true };
     }
     let candidates = candidates::find(&image.code);
     if candidates.is_empty() {
@@ -69,19 +66,13 @@ pub fn analyse(file: &[u8]) -> Analysis {
     image.read_functions();
     let mut map = CodeMap::new(&image);
     let (sites, unresolved_time_sites) = confirm(&mut map, &candidates);
-    let covers: Vec<_> = sites
-        .iter()
-        .map(|site| cover::options(&image, site))
-        .collect();
+    let covers: Vec<_> = sites.iter().map(|site| cover::options(&image, site)).collect();
     let mut watch = Watch::new(&sites, &covers);
     targets::mark(&image, &mut map, &mut watch);
     let mut recipes = cover::choose(&image, &sites, &covers, &watch);
     recipes.sort_by_key(|recipe| recipe.site_offset);
     recipes.dedup_by_key(|recipe| recipe.site_offset);
-    Analysis {
-        recipes,
-        unresolved_time_sites,
-    }
+    Analysis { recipes, unresolved_time_sites }
 }
 
 /// Tells real instructions from bytes that look like one.

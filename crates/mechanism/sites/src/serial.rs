@@ -23,14 +23,10 @@ pub fn to_bytes(analysis: &Analysis) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + analysis.recipes.len() * RECIPE_BYTES);
     bytes.extend(MAGIC);
     bytes.extend(FORMAT_VERSION.to_le_bytes());
-    let flags = if analysis.unresolved_time_sites {
-        FLAG_UNRESOLVED
-    } else {
-        0
-    };
+    let flags = if analysis.unresolved_time_sites { FLAG_UNRESOLVED } else { 0 };
     bytes.extend(flags.to_le_bytes());
-    let count = u32::try_from(analysis.recipes.len())
-        .expect("offsets of 32 bits are distinct, so their count fits");
+    let count =
+        u32::try_from(analysis.recipes.len()).expect("offsets of 32 bits are distinct, so their count fits");
     bytes.extend(count.to_le_bytes());
     for recipe in &analysis.recipes {
         bytes.extend(recipe.site_offset.to_le_bytes());
@@ -56,16 +52,10 @@ pub fn from_bytes(bytes: &[u8]) -> Option<Analysis> {
     if body.len() != expected || flags & !FLAG_UNRESOLVED != 0 {
         return None;
     }
-    let recipes: Vec<Recipe> = body
-        .chunks_exact(RECIPE_BYTES)
-        .map(read_recipe)
-        .collect::<Option<_>>()?;
+    let recipes: Vec<Recipe> = body.chunks_exact(RECIPE_BYTES).map(read_recipe).collect::<Option<_>>()?;
     let is_sorted = recipes.is_sorted_by(|a, b| a.site_offset < b.site_offset);
     let unresolved_time_sites = flags & FLAG_UNRESOLVED != 0;
-    is_sorted.then_some(Analysis {
-        recipes,
-        unresolved_time_sites,
-    })
+    is_sorted.then_some(Analysis { recipes, unresolved_time_sites })
 }
 
 fn read_recipe(bytes: &[u8]) -> Option<Recipe> {

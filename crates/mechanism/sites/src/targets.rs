@@ -44,17 +44,9 @@ impl Watch {
         addresses.extend(&starts);
         addresses.sort_unstable();
         addresses.dedup();
-        let is_start = addresses
-            .iter()
-            .map(|address| starts.binary_search(address).is_ok())
-            .collect();
+        let is_start = addresses.iter().map(|address| starts.binary_search(address).is_ok()).collect();
         let first = addresses.first().copied().unwrap_or(0);
-        let mut watch = Watch {
-            hit: vec![false; addresses.len()],
-            blocks: Vec::new(),
-            is_start,
-            addresses,
-        };
+        let mut watch = Watch { hit: vec![false; addresses.len()], blocks: Vec::new(), is_start, addresses };
         for address in &watch.addresses {
             let block = (address / BLOCK_BYTES - first / BLOCK_BYTES) as usize;
             if watch.blocks.len() <= block / 64 {
@@ -69,9 +61,7 @@ impl Watch {
     pub fn is_hit_between(&self, from: u64, to: u64) -> bool {
         let first = self.addresses.partition_point(|address| *address < from);
         let last = self.addresses.partition_point(|address| *address < to);
-        self.hit
-            .get(first..last)
-            .is_some_and(|hits| hits.contains(&true))
+        self.hit.get(first..last).is_some_and(|hits| hits.contains(&true))
     }
 
     fn mark(&mut self, address: u64) {
@@ -87,8 +77,7 @@ impl Watch {
     }
 
     fn has_start(&self, address: u64) -> bool {
-        self.index_of(address)
-            .is_some_and(|index| self.is_start[index])
+        self.index_of(address).is_some_and(|index| self.is_start[index])
     }
 
     fn index_of(&self, address: u64) -> Option<usize> {
@@ -204,19 +193,11 @@ fn scan_code(
         let place = region.address + at as u64;
         let target = (place + 4).wrapping_add_signed(i64::from(value));
         if watch.has_start(target) {
-            hits.push(Hit {
-                place,
-                target,
-                form: Form::Relative,
-            });
+            hits.push(Hit { place, target, form: Form::Relative });
         }
         let address = u64::from(value as u32);
         if image.is_fixed && watch.has_start(address) {
-            hits.push(Hit {
-                place,
-                target: address,
-                form: Form::Absolute,
-            });
+            hits.push(Hit { place, target: address, form: Form::Absolute });
         }
         if at >= 3 && is_lea(&region.bytes[at - 3..at]) && starts_table(image, target) {
             tables.push(target);
@@ -270,18 +251,11 @@ fn scan_data(image: &Image<'_>, region: &Region<'_>, watch: &Watch, hits: &mut V
     let start = region.address + skip as u64;
     let mut check = |at: usize, target: u64| {
         if watch.has_start(target) {
-            hits.push(Hit {
-                place: start + at as u64,
-                target,
-                form: Form::Absolute,
-            });
+            hits.push(Hit { place: start + at as u64, target, form: Form::Absolute });
         }
     };
     for (index, word) in bytes.chunks_exact(8).enumerate() {
-        let word = word
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let word = word.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         check(index * 8, word);
         if image.is_fixed {
             check(index * 8, word & u64::from(u32::MAX));

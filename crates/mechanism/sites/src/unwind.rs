@@ -29,11 +29,7 @@ pub(crate) fn functions(frames: &Region<'_>) -> Vec<Function> {
         let Some(end) = start.checked_add(fde.len()) else {
             continue;
         };
-        found.push(Function {
-            start,
-            end,
-            has_landing_pads: fde.lsda().is_some(),
-        });
+        found.push(Function { start, end, has_landing_pads: fde.lsda().is_some() });
     }
     found
 }

@@ -13,10 +13,7 @@ const NO_DATA: [u8; 8] = [0; 8];
 /// The code as one function, with what it calls `data` and further symbols.
 fn check(asm: &mut CodeAssembler, data: &[u8], symbols: &[Symbol]) -> Analysis {
     let code = asm.assemble(CODE_AT).expect("the test's code assembles");
-    let function = Symbol::Function {
-        start: CODE_AT,
-        end: CODE_AT + code.len() as u64,
-    };
+    let function = Symbol::Function { start: CODE_AT, end: CODE_AT + code.len() as u64 };
     let symbols: Vec<Symbol> = symbols.iter().copied().chain([function]).collect();
     analyse(&file(&code, data, &symbols))
 }
@@ -42,11 +39,7 @@ fn one(analysis: &Analysis) -> &Recipe {
 }
 
 fn cover(recipe: &Recipe) -> (u64, u8, u8) {
-    (
-        u64::from(recipe.site_offset) - CODE_AT,
-        recipe.before,
-        recipe.after,
-    )
+    (u64::from(recipe.site_offset) - CODE_AT, recipe.before, recipe.after)
 }
 
 #[test]
@@ -131,10 +124,7 @@ fn refuses_what_undescribed_code_enters() -> Result<(), IcedError> {
         }
         a.je(behind)?;
         let code = a.assemble(CODE_AT)?;
-        let function = Symbol::Function {
-            start: CODE_AT,
-            end: CODE_AT + 13,
-        };
+        let function = Symbol::Function { start: CODE_AT, end: CODE_AT + 13 };
         let analysis = analyse(&file(&code, &NO_DATA, &[function]));
         assert_eq!(cover(one(&analysis)), (4, 0, 0));
     }
@@ -166,10 +156,7 @@ fn refuses_what_a_jump_table_names() -> Result<(), IcedError> {
     a.jmp(rax)?;
     let offset = |target: u64| (target as i64 - DATA_AT as i64) as i32;
     let entries = [offset(CODE_AT), offset(CODE_AT + 6)];
-    let data: Vec<u8> = entries
-        .iter()
-        .flat_map(|entry| entry.to_le_bytes())
-        .collect();
+    let data: Vec<u8> = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
     assert_eq!(cover(one(&check(&mut a, &data, &[]))), (4, 0, 0));
     Ok(())
 }
@@ -190,10 +177,7 @@ fn never_covers_branches_other_sites_or_ends_of_functions() -> Result<(), IcedEr
     a.syscall()?;
     a.ret()?;
     let analysis = check(&mut a, &NO_DATA, &[]);
-    assert_eq!(
-        analysis.recipes.iter().map(cover).collect::<Vec<_>>(),
-        [(4, 0, 0), (8, 0, 0)]
-    );
+    assert_eq!(analysis.recipes.iter().map(cover).collect::<Vec<_>>(), [(4, 0, 0), (8, 0, 0)]);
     Ok(())
 }
 
@@ -220,14 +204,7 @@ fn marks_displacements_relative_to_the_instruction_pointer() -> Result<(), IcedE
     let analysis = check(&mut a, &NO_DATA, &[]);
     let recipe = one(&analysis);
     assert_eq!(cover(recipe), (11, 7, 0));
-    assert_eq!(
-        (
-            recipe.fixup_before,
-            recipe.fixup_before_end,
-            recipe.fixup_after
-        ),
-        (3, 7, 0xff)
-    );
+    assert_eq!((recipe.fixup_before, recipe.fixup_before_end, recipe.fixup_after), (3, 7, 0xff));
 
     // Forward, with an immediate behind the displacement.
     let mut a = assembler();
@@ -238,14 +215,7 @@ fn marks_displacements_relative_to_the_instruction_pointer() -> Result<(), IcedE
     let analysis = check(&mut a, &NO_DATA, &[]);
     let recipe = one(&analysis);
     assert_eq!(cover(recipe), (4, 0, 7));
-    assert_eq!(
-        (
-            recipe.fixup_before,
-            recipe.fixup_after,
-            recipe.fixup_after_end
-        ),
-        (0xff, 2, 7)
-    );
+    assert_eq!((recipe.fixup_before, recipe.fixup_after, recipe.fixup_after_end), (0xff, 2, 7));
     Ok(())
 }
 
@@ -265,11 +235,8 @@ fn lists_every_kind_with_its_length() -> Result<(), IcedError> {
     a.add(eax, ecx)?;
     a.ret()?;
     let analysis = check(&mut a, &NO_DATA, &[]);
-    let found: Vec<(u8, u8)> = analysis
-        .recipes
-        .iter()
-        .map(|recipe| (recipe.kind, recipe.site_bytes))
-        .collect();
+    let found: Vec<(u8, u8)> =
+        analysis.recipes.iter().map(|recipe| (recipe.kind, recipe.site_bytes)).collect();
     assert_eq!(
         found,
         [
@@ -280,12 +247,7 @@ fn lists_every_kind_with_its_length() -> Result<(), IcedError> {
             (site_kind::CPUID, 2)
         ]
     );
-    assert!(
-        analysis
-            .recipes
-            .iter()
-            .all(|recipe| recipe.before + recipe.after > 0)
-    );
+    assert!(analysis.recipes.iter().all(|recipe| recipe.before + recipe.after > 0));
     Ok(())
 }
 
@@ -309,14 +271,8 @@ fn says_where_it_cannot_tell() {
     let analysis = analyse(&file(&code, &NO_DATA, &[]));
     assert!(analysis.unresolved_time_sites);
     // A symbol settles it.
-    let object = Symbol::Object {
-        start: CODE_AT,
-        end: CODE_AT + 400,
-    };
-    assert_eq!(
-        analyse(&file(&code, &NO_DATA, &[object])),
-        Analysis::default()
-    );
+    let object = Symbol::Object { start: CODE_AT, end: CODE_AT + 400 };
+    assert_eq!(analyse(&file(&code, &NO_DATA, &[object])), Analysis::default());
 }
 
 #[test]
@@ -341,11 +297,7 @@ fn does_without_symbols_and_sections() -> Result<(), IcedError> {
 fn other_content_has_no_sites() {
     assert_eq!(analyse(b""), Analysis::default());
     assert_eq!(analyse(b"#!/bin/sh\n"), Analysis::default());
-    let whole = file(
-        &[0xb8, 1, 0, 0, 0, 0x0f, 0x05],
-        &NO_DATA,
-        &[Symbol::Label(CODE_AT)],
-    );
+    let whole = file(&[0xb8, 1, 0, 0, 0, 0x0f, 0x05], &NO_DATA, &[Symbol::Label(CODE_AT)]);
     for len in 0..whole.len() {
         analyse(&whole[..len]);
     }

@@ -29,18 +29,11 @@ fn nearly_every_system_call_of_libc_has_a_recipe() {
     let Some(content) = read(LIBC) else { return };
     let analysis = analyse(&content);
     assert!(!analysis.unresolved_time_sites);
-    let calls: Vec<&Recipe> = analysis
-        .recipes
-        .iter()
-        .filter(|recipe| recipe.kind == site_kind::SYSCALL)
-        .collect();
+    let calls: Vec<&Recipe> =
+        analysis.recipes.iter().filter(|recipe| recipe.kind == site_kind::SYSCALL).collect();
     let rewritten = calls.iter().filter(|recipe| is_rewritten(recipe)).count();
     assert!(calls.len() > 300, "{}", calls.len());
-    assert!(
-        rewritten * 100 >= calls.len() * 95,
-        "{rewritten} of {}",
-        calls.len()
-    );
+    assert!(rewritten * 100 >= calls.len() * 95, "{rewritten} of {}", calls.len());
     assert_eq!(from_bytes(&to_bytes(&analysis)), Some(analysis));
 }
 
@@ -49,18 +42,8 @@ fn the_loader_reads_the_clock() {
     let Some(content) = read(LOADER) else { return };
     let analysis = analyse(&content);
     assert!(!analysis.unresolved_time_sites);
-    assert!(
-        analysis
-            .recipes
-            .iter()
-            .any(|recipe| recipe.kind == site_kind::RDTSC)
-    );
-    assert!(
-        analysis
-            .recipes
-            .iter()
-            .any(|recipe| is_time_kind(recipe.kind))
-    );
+    assert!(analysis.recipes.iter().any(|recipe| recipe.kind == site_kind::RDTSC));
+    assert!(analysis.recipes.iter().any(|recipe| is_time_kind(recipe.kind)));
 }
 
 #[test]
@@ -128,14 +111,8 @@ struct Sweep {
 impl Sweep {
     fn new(content: &[u8]) -> Sweep {
         let file = object::File::parse(content).expect("the library is an object file");
-        let mut sweep = Sweep {
-            starts: BTreeSet::new(),
-            targets: BTreeSet::new(),
-        };
-        for section in file
-            .sections()
-            .filter(|section| section.kind() == object::SectionKind::Text)
-        {
+        let mut sweep = Sweep { starts: BTreeSet::new(), targets: BTreeSet::new() };
+        for section in file.sections().filter(|section| section.kind() == object::SectionKind::Text) {
             let bytes = section.data().expect("the section's data is in the file");
             let (offset, _) = section.file_range().expect("the section is in the file");
             let shift = section.address() - offset;
@@ -143,9 +120,7 @@ impl Sweep {
             for instruction in &mut decoder {
                 sweep.starts.insert(instruction.ip() - shift);
                 if instruction.op0_kind() == OpKind::NearBranch64 {
-                    sweep
-                        .targets
-                        .insert(instruction.near_branch64().wrapping_sub(shift));
+                    sweep.targets.insert(instruction.near_branch64().wrapping_sub(shift));
                 }
             }
         }
@@ -155,15 +130,8 @@ impl Sweep {
 
 fn check_site(sweep: &Sweep, content: &[u8], recipe: &Recipe) {
     let at = recipe.site_offset as usize;
-    assert!(
-        sweep.starts.contains(&(at as u64)),
-        "{at:#x} starts no instruction"
-    );
-    assert!(
-        sweep
-            .starts
-            .contains(&(at as u64 + u64::from(recipe.site_bytes)))
-    );
+    assert!(sweep.starts.contains(&(at as u64)), "{at:#x} starts no instruction");
+    assert!(sweep.starts.contains(&(at as u64 + u64::from(recipe.site_bytes))));
     let bytes = &content[at..at + usize::from(recipe.site_bytes)];
     match recipe.kind {
         site_kind::SYSCALL => assert_eq!(bytes, [0x0f, 0x05]),
@@ -182,18 +150,11 @@ fn check_cover(sweep: &Sweep, content: &[u8], recipe: &Recipe) {
     let behind = site + u64::from(recipe.site_bytes);
     let end = behind + after;
     assert!(end - start >= 5);
-    assert!(
-        sweep.starts.contains(&start) && sweep.starts.contains(&end),
-        "{site:#x}"
-    );
+    assert!(sweep.starts.contains(&start) && sweep.starts.contains(&end), "{site:#x}");
     // The site stays whole, or what is covered is closed.
     let closed_end = if before >= 5 { start + 5 } else { end };
     assert!(after == 0 || before < 5);
-    assert_eq!(
-        sweep.targets.range(start + 1..closed_end).next(),
-        None,
-        "{site:#x}"
-    );
+    assert_eq!(sweep.targets.range(start + 1..closed_end).next(), None, "{site:#x}");
 
     let code = &recipe.code[..(before + after) as usize];
     let (ahead_code, behind_code) = code.split_at(before as usize);
@@ -201,11 +162,7 @@ fn check_cover(sweep: &Sweep, content: &[u8], recipe: &Recipe) {
     assert_eq!(behind_code, &content[behind as usize..end as usize]);
     let fixup_ahead = (recipe.fixup_before, recipe.fixup_before_end);
     check_code(ahead_code, 0, fixup_ahead);
-    check_code(
-        behind_code,
-        recipe.before,
-        (recipe.fixup_after, recipe.fixup_after_end),
-    );
+    check_code(behind_code, recipe.before, (recipe.fixup_after, recipe.fixup_after_end));
 }
 
 /// Whole instructions, none of which is a branch; the fixup is where the one
@@ -220,21 +177,16 @@ fn check_code(code: &[u8], shift: u8, (fixup, fixup_end): (u8, u8)) {
         let new = old.wrapping_sub((island - origin) as i32);
         copy[at..at + 4].copy_from_slice(&new.to_le_bytes());
     }
-    let there: Vec<Instruction> = Decoder::with_ip(64, &copy, island, DecoderOptions::NONE)
-        .into_iter()
-        .collect();
-    let here: Vec<Instruction> = Decoder::with_ip(64, code, origin, DecoderOptions::NONE)
-        .into_iter()
-        .collect();
+    let there: Vec<Instruction> =
+        Decoder::with_ip(64, &copy, island, DecoderOptions::NONE).into_iter().collect();
+    let here: Vec<Instruction> =
+        Decoder::with_ip(64, code, origin, DecoderOptions::NONE).into_iter().collect();
     assert_eq!(here.len(), there.len());
     for (here, there) in here.iter().zip(&there) {
         assert!(!here.is_invalid());
         assert_eq!(here.flow_control(), FlowControl::Next, "{:#x}", here.ip());
         assert_eq!(here.code(), there.code());
-        assert_eq!(
-            here.is_ip_rel_memory_operand(),
-            there.is_ip_rel_memory_operand()
-        );
+        assert_eq!(here.is_ip_rel_memory_operand(), there.is_ip_rel_memory_operand());
         if here.is_ip_rel_memory_operand() {
             assert_eq!(here.ip_rel_memory_address(), there.ip_rel_memory_address());
             assert_eq!(here.next_ip() - origin, u64::from(fixup_end - shift));

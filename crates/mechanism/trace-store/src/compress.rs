@@ -31,8 +31,7 @@ pub(crate) struct ChunkCompressor {
 
 impl ChunkCompressor {
     pub fn new() -> std::io::Result<ChunkCompressor> {
-        let contexts =
-            [Compressor::new(Pressure::Idle.level())?, Compressor::new(Pressure::Behind.level())?];
+        let contexts = [Compressor::new(Pressure::Idle.level())?, Compressor::new(Pressure::Behind.level())?];
         Ok(ChunkCompressor { contexts, pressure: Pressure::Idle })
     }
 

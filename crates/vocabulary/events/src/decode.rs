@@ -1,8 +1,7 @@
 //! Reading events from bytes that nobody vouches for.
 
 use crate::{
-    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, Tag,
-    padded,
+    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, Tag, padded,
 };
 
 /// Why bytes are not an event.
@@ -112,7 +111,7 @@ impl<'log> Event<'log> {
         let kind = Kind::from_byte(head as u8).ok_or(DecodeError::UnknownKind(head as u8))?;
         let len = (head >> 32) as u32;
         let len_bytes = len as usize;
-        if len_bytes < HEADER_BYTES || len_bytes > EVENT_BYTES_MAX || !len_bytes.is_multiple_of(8) {
+        if !(HEADER_BYTES..=EVENT_BYTES_MAX).contains(&len_bytes) || !len_bytes.is_multiple_of(8) {
             return Err(DecodeError::BadLength(len));
         }
         let body = log.get(HEADER_BYTES..len_bytes).ok_or(DecodeError::Truncated)?;

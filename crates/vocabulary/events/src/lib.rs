@@ -14,7 +14,10 @@
 
 mod decode;
 
-pub use decode::{BIRTH_FIXED_BYTES, BirthBody, Blob, Blobs, DecodeError, Event, InstructionBody, MAP_RECORD_BYTES, MapRecord};
+pub use decode::{
+    BIRTH_FIXED_BYTES, BirthBody, Blob, Blobs, DecodeError, Event, InstructionBody, MAP_RECORD_BYTES,
+    MapRecord,
+};
 
 /// Longest event, in bytes, header included.
 pub const EVENT_BYTES_MAX: usize = 128 * 1024;

@@ -36,10 +36,7 @@ pub fn file(code: &[u8], data: &[u8], symbols: &[Symbol]) -> Vec<u8> {
     }
     let header = header(sections);
     file[..header.len()].copy_from_slice(&header);
-    let programs = [
-        (5u32, CODE_AT, code.len() as u64),
-        (6, DATA_AT, data.len() as u64),
-    ];
+    let programs = [(5u32, CODE_AT, code.len() as u64), (6, DATA_AT, data.len() as u64)];
     for (index, (flags, at, bytes)) in programs.iter().enumerate() {
         let mut program = Vec::new();
         program.extend(1u32.to_le_bytes());
@@ -62,14 +59,7 @@ fn header((sections_at, section_count): (u64, u16)) -> Vec<u8> {
         header.extend(word.to_le_bytes());
     }
     header.extend(0u32.to_le_bytes());
-    for half in [
-        64,
-        56,
-        2,
-        64,
-        section_count,
-        section_count.saturating_sub(1),
-    ] {
+    for half in [64, 56, 2, 64, section_count, section_count.saturating_sub(1)] {
         header.extend(half.to_le_bytes());
     }
     header

@@ -1,0 +1,42 @@
+# Everything from a fresh machine: `make demo` and `make test` install what is
+# missing (as root, or through sudo), build, and run.
+
+PREFIX ?= /usr/local
+CARGO ?= cargo
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+RUST_MIN := 1.88
+BUILD_PACKAGES := gcc libc6-dev make
+TEST_PACKAGES := g++ git python3 perl vim sqlite3 curl openssl busybox-static bsdutils gawk tar gzip \
+	findutils diffutils sed dash util-linux
+
+.PHONY: build test demo bench install setup setup-test clean
+
+build: setup
+	$(CARGO) build --release
+
+# The closing line adds up what all test programs of the workspace said.
+test: setup-test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
+	$(CARGO) build --release
+	tests/run-all $(CARGO) test --workspace --release --no-fail-fast
+
+demo: build
+	demo/run.sh $(TARGET_DIR)/release/retrovane
+
+bench: build
+	$(TARGET_DIR)/release/bench --json bench.json $(BENCH_FLAGS)
+
+install: build
+	install -D -m 755 $(TARGET_DIR)/release/retrovane $(DESTDIR)$(PREFIX)/bin/retrovane
+
+setup:
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES)
+
+setup-test:
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+clean:
+	$(CARGO) clean

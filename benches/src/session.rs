@@ -1,0 +1,274 @@
+//! Where runs happen: compiled micro programs, fresh directories, and one
+//! function for each way to run a program.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Options;
+use crate::measure::median;
+use crate::rows::{ROWS, START_UP, Work};
+
+/// A run that takes longer is killed and reported as not measured.
+const RUN_TIME_MAX: Duration = Duration::from_secs(180);
+
+/// What one run took.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    pub wall: Duration,
+    /// The inner loop's time, as the program itself measured it.
+    pub inner: Option<Duration>,
+}
+
+/// How a program that does nothing is replayed, for subtraction.
+pub struct StartUp {
+    pub replay: Duration,
+}
+
+/// A program with its inputs in place, ready to be run again and again.
+pub struct Ready {
+    pub argv: Vec<OsString>,
+    pub prepare: String,
+    pub inputs: PathBuf,
+}
+
+pub struct Session {
+    directory: PathBuf,
+    pub tool: PathBuf,
+    pub rounds: u32,
+    pub quick: bool,
+    pub with_peers: bool,
+}
+
+impl Session {
+    pub fn new(options: &Options) -> Result<Session, String> {
+        let tool = match &options.tool {
+            Some(path) => path.clone(),
+            None => own_directory()?.join("retrovane"),
+        };
+        if !tool.exists() {
+            return Err(format!("no tool at {}: `cargo build --release` makes it", tool.display()));
+        }
+        let tool = fs::canonicalize(&tool).map_err(|error| error.to_string())?;
+        let directory = std::env::temp_dir().join(format!("retrovane-bench-{}", std::process::id()));
+        let session = Session {
+            directory,
+            tool,
+            rounds: options.rounds.max(1),
+            quick: options.quick,
+            with_peers: !options.no_peers,
+        };
+        fresh(&session.directory)?;
+        Ok(session)
+    }
+
+    fn scale(&self) -> &'static str {
+        if self.quick { "10" } else { "1" }
+    }
+
+    /// Compiles or generates what the row needs.
+    pub fn ready(&self, name: &str, work: &Work) -> Result<Ready, String> {
+        let inputs = self.directory.join("inputs");
+        fresh(&inputs)?;
+        match work {
+            Work::Micro { source, count, quick_count, .. } => {
+                let program = self.directory.join(source);
+                compile(source, &program)?;
+                let count = if self.quick { quick_count } else { count };
+                Ok(Ready {
+                    argv: vec![program.into(), count.to_string().into()],
+                    prepare: String::new(),
+                    inputs,
+                })
+            }
+            Work::Shell { needs, inputs: script, prepare, command } => {
+                if !is_installed(needs) {
+                    return Err(format!("{name} needs {needs}, which is not installed"));
+                }
+                self.shell(script, &inputs, &inputs)?;
+                Ok(Ready {
+                    argv: ["sh", "-c", command].map(OsString::from).to_vec(),
+                    prepare: (*prepare).to_owned(),
+                    inputs,
+                })
+            }
+        }
+    }
+
+    fn environment(&self, command: &mut Command, inputs: &Path) {
+        command
+            .env("IN", inputs)
+            .env("SCALE", self.scale())
+            .env("RETROVANE_HOME", self.directory.join("home"))
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    }
+
+    fn shell(&self, script: &str, directory: &Path, inputs: &Path) -> Result<(), String> {
+        if script.is_empty() {
+            return Ok(());
+        }
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).current_dir(directory);
+        self.environment(&mut command, inputs);
+        let status = command.status().map_err(|error| format!("cannot start sh: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("a preparation failed: {status}")) }
+    }
+
+    /// The directory of the latest recording.
+    pub fn trace(&self) -> PathBuf {
+        self.directory.join("trace")
+    }
+
+    pub fn native(&self, ready: &Ready) -> Result<Taken, String> {
+        self.timed(ready, &ready.argv)
+    }
+
+    pub fn recorded(&self, ready: &Ready) -> Result<Taken, String> {
+        let trace = self.trace();
+        remove(&trace)?;
+        let mut argv: Vec<OsString> = vec![self.tool.clone().into(), "record".into(), "-q".into()];
+        argv.extend(["-o".into(), trace.into(), "--".into()]);
+        argv.extend(ready.argv.iter().cloned());
+        self.timed(ready, &argv)
+    }
+
+    pub fn replayed(&self, ready: &Ready) -> Result<Taken, String> {
+        let argv = [self.tool.clone().into(), "replay".into(), "-q".into(), self.trace().into()];
+        self.timed(ready, &argv)
+    }
+
+    /// Runs in a fresh directory; the clock covers the process only.
+    pub fn timed(&self, ready: &Ready, argv: &[OsString]) -> Result<Taken, String> {
+        let directory = self.directory.join("run");
+        fresh(&directory)?;
+        self.shell(&ready.prepare, &directory, &ready.inputs)?;
+        let mut command = Command::new(&argv[0]);
+        command
+            .args(&argv[1..])
+            .current_dir(&directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        self.environment(&mut command, &ready.inputs);
+        let (status, stderr, wall) = run_limited(command)?;
+        if !status.success() {
+            let last = stderr.lines().last().unwrap_or_default();
+            return Err(format!("{status}: {last}"));
+        }
+        let inner = stderr
+            .lines()
+            .find_map(|line| line.strip_prefix("inner_ns "))
+            .and_then(|number| number.parse().ok())
+            .map(Duration::from_nanos);
+        Ok(Taken { wall, inner })
+    }
+
+    /// Bytes that the program and its children read, by one more native run:
+    /// the kernel adds the counts of children that were waited for.
+    pub fn bytes_read(&self, ready: &Ready) -> Option<u64> {
+        let count = self.directory.join("io");
+        let script = "\"$@\" > /dev/null 2>&1; while read key value; do \
+                      [ $key = rchar: ] && echo $value > $COUNT; done < /proc/$$/io";
+        let directory = self.directory.join("run");
+        fresh(&directory).ok()?;
+        self.shell(&ready.prepare, &directory, &ready.inputs).ok()?;
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).args(&ready.argv).env("COUNT", &count).current_dir(&directory);
+        self.environment(&mut command, &ready.inputs);
+        command.status().ok()?;
+        fs::read_to_string(&count).ok()?.trim().parse().ok()
+    }
+
+    /// The replay of a program that does nothing.
+    pub fn start_up_times(&self) -> Result<StartUp, String> {
+        let row = ROWS.iter().find(|row| row.name == START_UP).expect("the table has a row for start-up");
+        let ready = self.ready(row.name, &row.work)?;
+        self.recorded(&ready).map_err(|error| format!("recording a trivial program: {error}"))?;
+        let mut walls = Vec::new();
+        for _ in 0..self.rounds {
+            let taken =
+                self.replayed(&ready).map_err(|error| format!("replaying a trivial program: {error}"))?;
+            walls.push(taken.wall.as_secs_f64());
+        }
+        Ok(StartUp { replay: Duration::from_secs_f64(median(&walls)) })
+    }
+}
+
+/// Status, stderr and wall-clock time of a run that may take `RUN_TIME_MAX`.
+fn run_limited(mut command: Command) -> Result<(ExitStatus, String, Duration), String> {
+    let start = Instant::now();
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
+    let group = child.id();
+    let mut pipe = child.stderr.take().expect("stderr is piped");
+    let (sender, end) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.read_to_end(&mut bytes);
+        let status = child.wait();
+        // Nobody listens any more when the limit has passed.
+        let _ = sender.send((start.elapsed(), read.and(status), bytes));
+    });
+    match end.recv_timeout(RUN_TIME_MAX) {
+        Ok((wall, status, bytes)) => {
+            let status = status.map_err(|error| error.to_string())?;
+            Ok((status, String::from_utf8_lossy(&bytes).into_owned(), wall))
+        }
+        Err(_) => {
+            // A group that has just ended needs no kill.
+            let _ = Command::new("sh").args(["-c", &format!("kill -KILL -{group}")]).status();
+            Err(format!("no end after {} s", RUN_TIME_MAX.as_secs()))
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // What stays behind lies in the temporary directory.
+        let _ = remove(&self.directory);
+    }
+}
+
+fn own_directory() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(own.parent().expect("a program lies in a directory").to_path_buf())
+}
+
+fn compile(source: &str, program: &Path) -> Result<(), String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("micro").join(format!("{source}.c"));
+    let status = Command::new("gcc")
+        .args(["-O2", "-Wall", "-o"])
+        .arg(program)
+        .arg(&file)
+        .status()
+        .map_err(|error| format!("cannot start gcc: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cannot compile {}", file.display())) }
+}
+
+pub fn is_installed(program: &str) -> bool {
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        .split(':')
+        .any(|directory| Path::new(directory).join(program).exists())
+}
+
+fn remove(directory: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", directory.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn fresh(directory: &Path) -> Result<(), String> {
+    remove(directory)?;
+    fs::create_dir_all(directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))
+}

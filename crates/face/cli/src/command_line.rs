@@ -1,0 +1,79 @@
+//! The grammar of the command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::completions::CompletionsArguments;
+use crate::doctor::DoctorArguments;
+use crate::dump::DumpArguments;
+use crate::exit;
+use crate::info::InfoArguments;
+use crate::ls::LsArguments;
+use crate::manual::ManArguments;
+use crate::pack::PackArguments;
+use crate::record::RecordArguments;
+use crate::replay::ReplayArguments;
+use crate::rm::RmArguments;
+use crate::settings::Settings;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane record -- make -j2     record a program and all the processes it makes
+  retrovane replay                 replay what was recorded last
+  retrovane dump | less            what it did, call by call
+  retrovane doctor                 what this machine offers
+
+A trace is named by its name (see `retrovane ls`), by its directory, or, if it
+is the latest, not at all. It holds what the program read: treat it as a secret.";
+
+/// Record what a Linux program does, and replay it exactly.
+#[derive(Parser, Debug)]
+#[command(name = "retrovane", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", exit::CODES))]
+pub struct CommandLine {
+    #[command(flatten)]
+    pub settings: Settings,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Record(RecordArguments),
+    Replay(ReplayArguments),
+    #[command(visible_alias = "list")]
+    Ls(LsArguments),
+    Info(InfoArguments),
+    Dump(DumpArguments),
+    Pack(PackArguments),
+    Rm(RmArguments),
+    Doctor(DoctorArguments),
+    Completions(CompletionsArguments),
+    Man(ManArguments),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        for command in CommandLine::command().get_subcommands() {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "`retrovane {} --help` has no example", command.get_name());
+        }
+    }
+
+    #[test]
+    fn options_of_the_program_are_not_ours() {
+        let line = CommandLine::try_parse_from(["retrovane", "record", "ls", "-q", "--home", "x"]);
+        let line = line.expect("everything after the program belongs to it");
+        assert!(!line.settings.quiet);
+    }
+}

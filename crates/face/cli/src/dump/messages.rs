@@ -1,0 +1,121 @@
+//! Vectors and messages: memory that memory points to.
+
+use events::Tag;
+use syscall_model::Shape;
+use syscall_model::flags::sockets::MSG;
+
+use super::arguments::address;
+use super::call::Call;
+use super::quote::{bytes, put};
+use super::shapes;
+
+/// Bytes of `struct msghdr`.
+const HEADER_BYTES: u64 = 56;
+/// Bytes of `struct mmsghdr`.
+const COUNTED_HEADER_BYTES: u64 = 64;
+/// Bytes of `struct cmsghdr`.
+const CONTROL_HEADER_BYTES: usize = 16;
+/// Messages of which the lengths are shown.
+const SHOWN_MAX: u64 = 16;
+
+/// Vectors that the kernel reads: the log holds the start of the first.
+pub fn vectors_in(out: &mut String, call: &Call<'_>, value: u64, count: u64) {
+    let Some(blob) = call.loose_blobs(Tag::Sent).next() else { return address(out, value) };
+    // The log holds at most so much of what is sent: there may be more.
+    let more = u64::from(blob.total_bytes >= 48);
+    out.push_str("[{iov_base=");
+    bytes(out, blob.data, blob.total_bytes + more, call.showing.string_bytes_max);
+    out.push_str(if count > 1 { "}, ...]" } else { "}]" });
+}
+
+/// Vectors that the kernel filled.
+pub fn vectors_out(out: &mut String, call: &Call<'_>, value: u64) {
+    let mut separator = "[";
+    for blob in call.loose_blobs(Tag::Memory) {
+        put(out, format_args!("{separator}{{iov_base="));
+        bytes(out, blob.data, blob.total_bytes, call.showing.string_bytes_max);
+        put(out, format_args!(", {} bytes}}", blob.total_bytes));
+        separator = ", ";
+    }
+    if separator == "[" { address(out, value) } else { out.push(']') }
+}
+
+/// A message that was received: name, data, control data, flags.
+pub fn received(out: &mut String, call: &Call<'_>, value: u64) {
+    let header = call.blob(Tag::Memory, value).filter(|blob| blob.total_bytes == HEADER_BYTES);
+    let Some(header) = header else { return address(out, value) };
+    let word = |index: usize| {
+        let at = index * 8;
+        header.data.get(at..at + 8).and_then(|data| data.try_into().ok()).map_or(0, u64::from_le_bytes)
+    };
+    let (name, control, flags) = (word(0), word(4), word(6) & 0xffff_ffff);
+    let shown_max = call.showing.string_bytes_max;
+    out.push_str("{msg_name=");
+    match call.blob(Tag::Memory, name).filter(|_| name != 0) {
+        Some(blob) => shapes::show(out, Shape::SockAddr, blob.data, blob.total_bytes, shown_max),
+        None => address(out, name),
+    }
+    out.push_str(", msg_iov=[");
+    let mut separator = "";
+    for blob in call.loose_blobs(Tag::Memory).filter(|blob| blob.address != name && blob.address != control) {
+        put(out, format_args!("{separator}{{iov_base="));
+        bytes(out, blob.data, blob.total_bytes, shown_max);
+        out.push('}');
+        separator = ", ";
+    }
+    out.push(']');
+    if let Some(blob) = call.blob(Tag::Memory, control).filter(|_| control != 0) {
+        out.push_str(", msg_control=");
+        show_control(out, blob.data);
+    }
+    put(out, format_args!(", msg_flags={}}}", MSG.show(flags)));
+}
+
+/// Control data: descriptors that were passed by their numbers, else the sizes.
+fn show_control(out: &mut String, mut data: &[u8]) {
+    const SOL_SOCKET: u32 = 1;
+    const SCM_RIGHTS: u32 = 1;
+    let half = |data: &[u8], at: usize| {
+        data.get(at..at + 4).and_then(|data| data.try_into().ok()).map_or(0, u32::from_le_bytes)
+    };
+    out.push('[');
+    let mut separator = "";
+    while data.len() >= CONTROL_HEADER_BYTES {
+        let len_bytes = half(data, 0) as usize;
+        let Some(content) = data.get(CONTROL_HEADER_BYTES..len_bytes.max(CONTROL_HEADER_BYTES)) else {
+            break;
+        };
+        let (level, kind) = (half(data, 8), half(data, 12));
+        out.push_str(separator);
+        if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
+            let descriptors: Vec<String> =
+                content.chunks_exact(4).map(|fd| (half(fd, 0) as i32).to_string()).collect();
+            put(out, format_args!("{{SCM_RIGHTS [{}]}}", descriptors.join(", ")));
+        } else {
+            put(out, format_args!("{{level={level}, type={kind}, {} bytes}}", content.len()));
+        }
+        separator = ", ";
+        let next = len_bytes.max(CONTROL_HEADER_BYTES).next_multiple_of(8);
+        data = data.get(next..).unwrap_or_default();
+    }
+    out.push(']');
+}
+
+/// Several messages: how long each of them was.
+pub fn lengths(out: &mut String, call: &Call<'_>, value: u64) {
+    let count = call.event.result().clamp(0, SHOWN_MAX as i64) as u64;
+    let length = |index: u64| {
+        let at = value.wrapping_add(index * COUNTED_HEADER_BYTES);
+        // Sent: one blob with all the headers. Received: a blob for each length.
+        let received = call.blob(Tag::Memory, at.wrapping_add(HEADER_BYTES)).map(|blob| blob.data);
+        let sent = || {
+            let all = call.blob(Tag::Memory, value)?;
+            all.data.get((index * COUNTED_HEADER_BYTES + HEADER_BYTES) as usize..)
+        };
+        let data = received.or_else(sent)?;
+        Some(u32::from_le_bytes(data.get(..4)?.try_into().ok()?))
+    };
+    let lengths: Vec<String> =
+        (0..count).filter_map(length).map(|len| format!("{{msg_len={len}}}")).collect();
+    if lengths.is_empty() { address(out, value) } else { put(out, format_args!("[{}]", lengths.join(", "))) }
+}

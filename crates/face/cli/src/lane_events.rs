@@ -1,0 +1,277 @@
+//! The events of a lane, read from a trace one whole event at a time.
+//!
+//! An event is taken together with the data events that go on with it, and its
+//! blobs with them; of a long blob only the beginning is kept, so that a read of
+//! a gigabyte costs no gigabyte here.
+
+use events::{BLOB_HEADER_BYTES, DecodeError, Event, Kind, Tag, padded};
+use trace_store::{LaneReader, TraceReader};
+
+use crate::exit::CommandError;
+
+/// What is kept of a blob, in bytes.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+/// The same for the memory of a new image, which holds its arguments.
+const KEPT_OF_BIRTH_BYTES_MAX: usize = 4 << 20;
+/// Slots of the block cache, as many as a tag's upper half can name.
+const CACHE_SLOTS: usize = 1 << 16;
+/// Most bytes of the block cache that are kept here.
+const CACHE_BYTES_MAX: usize = 64 << 20;
+
+/// One blob of a [`WholeEvent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobView<'a> {
+    pub address: u64,
+    pub tag: Tag,
+    /// Its length in the log, in bytes.
+    pub total_bytes: u64,
+    /// Its beginning.
+    pub data: &'a [u8],
+}
+
+#[derive(Debug, Clone)]
+struct KeptBlob {
+    address: u64,
+    tag: Tag,
+    total_bytes: u64,
+    start: usize,
+    end: usize,
+}
+
+/// An event with everything that belongs to it. Reused from event to event.
+#[derive(Debug)]
+pub struct WholeEvent {
+    /// Index in its lane.
+    pub index: u64,
+    pub kind: Kind,
+    pub flags: u8,
+    pub code: u16,
+    body: Vec<u8>,
+    blobs: Vec<KeptBlob>,
+    bytes: Vec<u8>,
+}
+
+impl Default for WholeEvent {
+    fn default() -> WholeEvent {
+        WholeEvent {
+            index: 0,
+            kind: Kind::Data,
+            flags: 0,
+            code: 0,
+            body: Vec::new(),
+            blobs: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl WholeEvent {
+    /// The event without its blobs.
+    pub fn event(&self) -> Event<'_> {
+        Event { kind: self.kind, flags: self.flags, code: self.code, body: &self.body }
+    }
+
+    /// Its blobs, in the order of the log.
+    pub fn blobs(&self) -> impl Iterator<Item = BlobView<'_>> {
+        self.blobs.iter().map(|blob| BlobView {
+            address: blob.address,
+            tag: blob.tag,
+            total_bytes: blob.total_bytes,
+            data: &self.bytes[blob.start..blob.end],
+        })
+    }
+
+    /// The first blob with this tag.
+    pub fn blob(&self, tag: Tag) -> Option<BlobView<'_>> {
+        self.blobs().find(|blob| blob.tag == tag)
+    }
+
+    /// The memory that the kernel wrote at this address.
+    pub fn memory(&self, address: u64) -> Option<BlobView<'_>> {
+        self.blobs().find(|blob| blob.address == address && blob.tag == Tag::Memory)
+    }
+
+    /// The lane of the process that the call made.
+    pub fn child_lane(&self) -> Option<u32> {
+        self.blob(Tag::Child).and_then(|blob| word32(blob.data, 0))
+    }
+
+    /// Class and place in the order of all outputs, if the call wrote to the
+    /// recorded standard output or error.
+    pub fn output(&self) -> Option<(u32, u64)> {
+        let data = self.blob(Tag::Output)?.data;
+        Some((word32(data, 0)?, u64::from_le_bytes(data.get(8..16)?.try_into().ok()?)))
+    }
+
+    /// True for a system call with this flag.
+    pub fn has_flag(&self, flag: u8) -> bool {
+        self.kind == Kind::Syscall && self.flags & flag != 0
+    }
+
+    fn begin(&mut self, event: &Event<'_>, index: u64, cache: &mut BlockCache) {
+        let blob_bytes: usize = event.blobs().map(|blob| BLOB_HEADER_BYTES + padded(blob.data.len())).sum();
+        let fixed = event.body.len().saturating_sub(blob_bytes);
+        self.index = index;
+        (self.kind, self.flags, self.code) = (event.kind, event.flags, event.code);
+        self.body.clear();
+        self.body.extend_from_slice(&event.body[..fixed]);
+        self.blobs.clear();
+        self.bytes.clear();
+        self.add_blobs(event, cache);
+    }
+
+    fn add_blobs(&mut self, event: &Event<'_>, cache: &mut BlockCache) {
+        let kept_max = if self.kind == Kind::Birth { KEPT_OF_BIRTH_BYTES_MAX } else { KEPT_BYTES_MAX };
+        for blob in event.blobs() {
+            let (tag, data, total_bytes) = match blob.tag {
+                Tag::MemoryToCache => {
+                    cache.put(blob.extra, blob.data);
+                    (Tag::Memory, blob.data, blob.data.len() as u64)
+                }
+                Tag::Cached => {
+                    let (slot, bytes) = (word32(blob.data, 0), word32(blob.data, 4));
+                    (Tag::Memory, cache.get(slot.unwrap_or(0)), u64::from(bytes.unwrap_or(0)))
+                }
+                Tag::Memory | Tag::Text | Tag::Sent | Tag::FileRef | Tag::Output | Tag::Child | Tag::Page => {
+                    (blob.tag, blob.data, blob.data.len() as u64)
+                }
+            };
+            // A blob that was too long for one event goes on where it ended.
+            let goes_on = event.kind == Kind::Data
+                && self.blobs.last().is_some_and(|last| {
+                    last.tag == tag
+                        && last.total_bytes > 0
+                        && last.address.wrapping_add(last.total_bytes) == blob.address
+                });
+            if !goes_on {
+                let start = self.bytes.len();
+                self.blobs.push(KeptBlob { address: blob.address, tag, total_bytes: 0, start, end: start });
+            }
+            if let Some(last) = self.blobs.last_mut() {
+                let kept = last.end - last.start;
+                // Bytes that do not follow the kept ones directly would lie.
+                let more = if kept as u64 == last.total_bytes { data.len().min(kept_max - kept) } else { 0 };
+                self.bytes.extend_from_slice(&data[..more]);
+                last.end += more;
+                last.total_bytes += total_bytes;
+            }
+        }
+    }
+}
+
+fn word32(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The block cache of a lane, as the log fills it.
+#[derive(Default)]
+struct BlockCache {
+    slots: Vec<Vec<u8>>,
+    kept_bytes: usize,
+}
+
+impl BlockCache {
+    fn put(&mut self, slot: u16, data: &[u8]) {
+        if self.slots.is_empty() {
+            self.slots.resize(CACHE_SLOTS, Vec::new());
+        }
+        let kept = &mut self.slots[usize::from(slot)];
+        self.kept_bytes -= kept.len();
+        kept.clear();
+        if self.kept_bytes + data.len() <= CACHE_BYTES_MAX {
+            kept.extend_from_slice(data);
+            self.kept_bytes += data.len();
+        }
+    }
+
+    fn get(&self, slot: u32) -> &[u8] {
+        self.slots.get(slot as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Reads a lane's events from its beginning.
+pub struct LaneEvents {
+    lane: u32,
+    reader: LaneReader,
+    /// The trace is cut: an event that is not whole at the end is no damage.
+    is_cut: bool,
+    chunk: Vec<u8>,
+    next: Vec<u8>,
+    at: usize,
+    index: u64,
+    cache: BlockCache,
+}
+
+impl LaneEvents {
+    /// Starts to read.
+    pub fn open(trace: &TraceReader, lane: u32) -> Result<LaneEvents, CommandError> {
+        tracing::trace!(lane, "reading the lane");
+        Ok(LaneEvents {
+            lane,
+            reader: trace.lane(lane)?,
+            is_cut: trace.cut().is_some(),
+            chunk: Vec::new(),
+            next: Vec::new(),
+            at: 0,
+            index: 0,
+            cache: BlockCache::default(),
+        })
+    }
+
+    /// Replaces `into` by the next event; false at the end of the log.
+    pub fn read(&mut self, into: &mut WholeEvent) -> Result<bool, CommandError> {
+        let mut is_open = false;
+        loop {
+            let (event, len_bytes) = match Event::parse(&self.chunk[self.at..]) {
+                Ok(parsed) => parsed,
+                Err(DecodeError::Truncated) => {
+                    if self.refill()? {
+                        continue;
+                    }
+                    let is_rest = is_open || self.at < self.chunk.len();
+                    return if is_rest && !self.is_cut {
+                        Err(self.bad(DecodeError::Truncated))
+                    } else {
+                        Ok(false)
+                    };
+                }
+                Err(error) => return Err(self.bad(error)),
+            };
+            match (event.kind, is_open) {
+                (Kind::Data, true) => into.add_blobs(&event, &mut self.cache),
+                // Data of nothing says nothing.
+                (Kind::Data, false) => {
+                    self.at += len_bytes;
+                    continue;
+                }
+                (_, true) => return Err(self.bad(DecodeError::BadBody)),
+                (_, false) => into.begin(&event, self.index, &mut self.cache),
+            }
+            is_open = event.has_more();
+            self.at += len_bytes;
+            if !is_open {
+                self.index += 1;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Appends the next chunk to what was not read yet; false at the end.
+    fn refill(&mut self) -> Result<bool, CommandError> {
+        self.chunk.drain(..self.at);
+        self.at = 0;
+        if self.reader.next_chunk(&mut self.next)?.is_none() {
+            return Ok(false);
+        }
+        if self.chunk.is_empty() {
+            std::mem::swap(&mut self.chunk, &mut self.next);
+        } else {
+            self.chunk.append(&mut self.next);
+        }
+        Ok(true)
+    }
+
+    fn bad(&self, source: DecodeError) -> CommandError {
+        CommandError::BadEvents { lane: self.lane, events: self.index, source }
+    }
+}

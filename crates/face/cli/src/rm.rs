@@ -1,0 +1,70 @@
+//! `retrovane rm`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use trace_store::{StoreError, traces};
+
+use crate::exit::CommandError;
+use crate::settings::Settings;
+use crate::wording;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane rm make-3 ls-0
+  retrovane rm --all --yes
+
+Kept files that no other trace needs are removed with the last trace that does.
+A trace that was recorded with -o lies outside of the directory of traces: remove
+its directory.";
+
+/// Remove traces
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, visible_alias = "remove")]
+pub struct RmArguments {
+    /// Names of the traces
+    #[arg(required_unless_present = "all", value_name = "TRACE", conflicts_with = "all")]
+    traces: Vec<String>,
+    /// Every trace; needs --yes
+    #[arg(long)]
+    all: bool,
+    /// Do not ask (for --all)
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Removes.
+pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let home = settings.home()?;
+    let names = if arguments.all {
+        let all: Vec<String> = traces::list(&home)?.into_iter().map(|trace| trace.name).collect();
+        if !arguments.yes {
+            let message = format!("this would remove {} traces: say --all --yes if that is meant", all.len());
+            return Err(CommandError::Usage(message));
+        }
+        all
+    } else {
+        arguments.traces.clone()
+    };
+    // One that cannot be removed does not keep the others.
+    let mut first_error = None;
+    for name in &names {
+        if let Err(error) = traces::remove(&home, name) {
+            if first_error.is_some() {
+                eprintln!("retrovane: {error}");
+            } else {
+                first_error = Some(error);
+            }
+        }
+    }
+    match traces::prune(&home) {
+        Ok(pruned) if pruned.files > 0 && !settings.quiet => {
+            eprintln!("retrovane: {} kept files went too ({})", pruned.files, wording::bytes(pruned.bytes));
+        }
+        Ok(_) => {}
+        // Somebody records: the files go with the next trace that is removed.
+        Err(StoreError::InUse { .. }) => {}
+        Err(error) => first_error = first_error.or(Some(error)),
+    }
+    first_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}

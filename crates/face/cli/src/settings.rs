@@ -1,0 +1,64 @@
+//! The options that every command has.
+
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, Args};
+use trace_store::{TraceReader, default_home, traces};
+
+use crate::exit::CommandError;
+
+/// Options of every command.
+#[derive(Args, Debug, Default)]
+pub struct Settings {
+    /// Directory of traces [default: RETROVANE_HOME, else ~/.local/share/retrovane]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    home: Option<PathBuf>,
+    /// Say nothing but errors, and show no progress
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    pub quiet: bool,
+    /// Say on stderr what happens inside; twice for more
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Everywhere")]
+    verbose: u8,
+}
+
+impl Settings {
+    /// The directory of traces.
+    pub fn home(&self) -> Result<PathBuf, CommandError> {
+        self.home.clone().or_else(default_home).ok_or(CommandError::NoHome)
+    }
+
+    /// The directory of a trace: the latest, a name, or a path.
+    pub fn trace_dir(&self, name: Option<&str>) -> Result<PathBuf, CommandError> {
+        // A path needs no home directory.
+        let home = match (self.home(), name) {
+            (Ok(home), _) => home,
+            (Err(_), Some(name)) if name.contains('/') => Path::new("/").to_owned(),
+            (Err(error), _) => return Err(error),
+        };
+        Ok(traces::resolve(&home, name)?)
+    }
+
+    /// Opens a trace: the latest, a name, or a path.
+    pub fn open(&self, name: Option<&str>) -> Result<TraceReader, CommandError> {
+        let dir = self.trace_dir(name)?;
+        tracing::debug!(dir = %dir.display(), "opening the trace");
+        let trace = TraceReader::open(&dir)?;
+        tracing::debug!(
+            lanes = trace.lanes().len(),
+            files = trace.files().len(),
+            is_cut = trace.cut().is_some(),
+            "opened"
+        );
+        Ok(trace)
+    }
+
+    /// Sends what crates tell about themselves to stderr, as far as it is wanted.
+    pub fn start_telling(&self) {
+        let level = match self.verbose {
+            0 => return,
+            1 => tracing::Level::DEBUG,
+            _ => tracing::Level::TRACE,
+        };
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).without_time().init();
+    }
+}

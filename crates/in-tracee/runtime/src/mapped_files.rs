@@ -1,0 +1,149 @@
+//! Which files the program has mapped: when it writes to one of them by a system
+//! call, the kernel changes its memory too, and the log has to say so.
+
+use events::Tag;
+use linux_abi::general as nr;
+
+use crate::block::{process, space};
+use crate::{kept_files, kernel, outputs};
+
+const FILES: usize = 256;
+const COPIES: usize = 64;
+
+/// A file's mapping.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Mapped {
+    start: u64,
+    end: u64,
+    identity: [u64; 2],
+    offset: u64,
+}
+
+/// The mappings of an address space.
+#[repr(C)]
+pub struct MappedFiles {
+    files: [Mapped; FILES],
+    count: usize,
+    copies: [Copied; COPIES],
+    copy_count: usize,
+}
+
+/// Replay: a file's content that mappings share.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Copied {
+    identity: [u64; 2],
+    fd: i32,
+}
+
+fn all() -> &'static mut [Mapped] {
+    let mapped = &mut space().mapped;
+    &mut mapped.files[..mapped.count]
+}
+
+/// Notes a new mapping. Descriptors that were looked at before may reach it.
+pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
+    let mapped = &mut space().mapped;
+    if mapped.count < FILES {
+        mapped.files[mapped.count] = Mapped { start, end, identity, offset };
+        mapped.count += 1;
+    }
+    outputs::forget_range(0, u64::from(u32::MAX));
+}
+
+/// Replay: the descriptor of a copy that all mappings of the file show, made when
+/// the first shared mapping appears: what is stored through one is seen through
+/// the others, and the kept file stays as it is. `None`: no mapping is shared.
+pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
+    let mapped = &mut space().mapped;
+    let copies = &mut mapped.copies[..mapped.copy_count];
+    if let Some(copy) = copies.iter().find(|copy| copy.identity == identity) {
+        return Some(copy.fd);
+    }
+    if !shared || mapped.copy_count == COPIES {
+        return None;
+    }
+    let name = c"retrovane";
+    let fd = kernel::call(nr::__NR_memfd_create, [name.as_ptr() as u64, 1, 0, 0, 0, 0]);
+    let source = kept_files::open(file);
+    loop {
+        let moved = kernel::call(nr::__NR_sendfile, [fd as u64, source as u64, 0, 1 << 30, 0, 0]);
+        if moved <= 0 {
+            break;
+        }
+    }
+    kernel::call(nr::__NR_close, [source as u64, 0, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return None;
+    }
+    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
+    mapped.copy_count += 1;
+    Some(fd as i32)
+}
+
+/// True if the file is mapped.
+pub fn is_mapped(identity: [u64; 2]) -> bool {
+    all().iter().any(|file| file.identity == identity)
+}
+
+/// Memory went away.
+pub fn forget(start: u64, bytes: u64) {
+    let end = start.saturating_add(bytes);
+    let mapped = &mut space().mapped;
+    let mut index = 0;
+    while index < mapped.count {
+        let file = mapped.files[index];
+        if start <= file.start && file.end <= end {
+            mapped.count -= 1;
+            mapped.files[index] = mapped.files[mapped.count];
+        } else {
+            index += 1;
+        }
+    }
+}
+
+/// Memory moved or grew.
+pub fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    for file in all() {
+        if file.start <= old && old < file.end {
+            file.offset += old - file.start;
+            file.start = new;
+            file.end = new + new_bytes.max(if old_bytes == 0 { new_bytes } else { 0 });
+        }
+    }
+}
+
+/// A new image has mappings of its own.
+pub fn reset() {
+    let mapped = &mut space().mapped;
+    mapped.count = 0;
+    for copy in &mapped.copies[..mapped.copy_count] {
+        kernel::call(nr::__NR_close, [copy.fd as u64, 0, 0, 0, 0, 0]);
+    }
+    mapped.copy_count = 0;
+}
+
+/// The program wrote to a mapped file through a descriptor: logs what the
+/// mappings show now, as blobs of the event at hand.
+#[cold]
+pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
+    let mut stat = [0u64; 18];
+    if kernel::failed(kernel::call(nr::__NR_fstat, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0])) {
+        return;
+    }
+    let identity = [stat[0], stat[1]];
+    let from = position.unwrap_or_else(|| {
+        const SEEK_CUR: u64 = 1;
+        (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).wrapping_sub(bytes)
+    });
+    let to = from.saturating_add(bytes);
+    for file in all().iter().filter(|file| file.identity == identity) {
+        let file_end = file.offset + (file.end - file.start);
+        let (first, last) = (from.max(file.offset), to.min(file_end));
+        if first < last {
+            let address = file.start + (first - file.offset);
+            process().log.blob(address, last - first, Tag::Memory, address);
+        }
+    }
+}
