@@ -21,6 +21,7 @@ const FLAGS_AT_START: u64 = 0x202;
 /// Called once for each real image, on the runtime's first stack.
 pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, replaying: u32) -> ! {
     let control_fd = control_fd as i32;
+    crate::block::populate(true);
     if replaying != 0 {
         forget_everything_else();
     }
@@ -38,6 +39,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
+    process.log.populate();
     frame::measure_vectors();
     if process.replaying {
         // One supervisor, many ends: what happens to us is its own affair.

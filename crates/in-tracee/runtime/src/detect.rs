@@ -12,7 +12,10 @@ use crate::memory;
 /// Bytes around each pointer-like argument that are compared.
 const WINDOW: usize = 2048;
 
-/// Performs and logs a call; `None` if a signal comes first.
+/// Performs and logs a call; `None` if a signal comes first. Not in line: its
+/// buffers would be a part of the stack of every call.
+#[cold]
+#[inline(never)]
 pub fn record(number: u64, args: &[u64; 6], model: &[Arg]) -> Option<i64> {
     let mut before = [[0u8; WINDOW]; 6];
     let mut known = [0usize; 6];

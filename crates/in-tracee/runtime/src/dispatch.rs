@@ -8,7 +8,7 @@ use crate::block::{process, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{report, signals, sites, specials};
+use crate::{islands, report, signals, sites, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -253,7 +253,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
             report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
         }
         Some(Kind::Island) => {
-            sites::replay_island(word);
+            islands::replay_island(word);
             replay_call(registers)
         }
         Some(Kind::Checksum) => {

@@ -13,7 +13,7 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    BLOCKS, Process, enter_block, lane, process, process_at, session, stack_top, thread, thread_at,
+    BLOCKS, Process, enter_block, lane, populate, process, process_at, session, stack_top, thread, thread_at,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -111,8 +111,10 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
     } else {
         let result = kernel::call(nr::__NR_clone, args);
         if result == 0 {
+            populate(false);
             begin_child(*registers, beginning);
         }
+        populate(false);
         result
     };
     if !replaying {
