@@ -28,6 +28,7 @@ pub const THREAD_PROBE_RAX: usize = offset_of!(Thread, probe_rax);
 pub const THREAD_PROBE_FLAGS: usize = offset_of!(Thread, probe_flags);
 pub const THREAD_PROBE_EXPECTED: usize = offset_of!(Thread, probe_expected);
 pub const THREAD_KEPT_R11: usize = offset_of!(Thread, kept_r11);
+const THREAD_PROCESS: usize = offset_of!(Thread, process);
 pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
 
 /// What the gs base points to.
@@ -46,6 +47,8 @@ pub struct Thread {
     /// Not zero: the program's next single-step trap is not its own.
     pub swallow_step: u32,
     pub index: usize,
+    /// Address of the process's block.
+    pub process: u64,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -196,8 +199,13 @@ pub fn process_at(index: usize) -> &'static mut Process {
 /// The running process.
 #[inline]
 pub fn process() -> &'static mut Process {
-    // SAFETY: the index is below BLOCKS from birth on.
-    unsafe { &mut *(&raw mut (*HOME.get().cast::<Home>()).processes).cast::<Process>().add(thread().index) }
+    let address: u64;
+    // SAFETY: the thread's block holds the address from `enter_block` on.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[{offset}]", out(reg) address, offset = const THREAD_PROCESS,
+            options(nostack, preserves_flags, readonly));
+        &mut *(address as *mut Process)
+    }
 }
 
 /// The address space.
@@ -229,6 +237,7 @@ pub fn enter_block(index: usize) {
     block.own_address = block as *mut Thread as u64;
     block.stack_top = stack_top(index);
     block.index = index;
+    block.process = process_at(index) as *mut Process as u64;
     crate::kernel::call(
         linux_abi::general::__NR_arch_prctl,
         [0x1001, block.own_address, 0, 0, 0, 0],

@@ -1,6 +1,6 @@
 //! Interpreting a row of the model: which memory the kernel wrote, what text it read.
 
-use syscall_model::{Arg, Len, TABLE, Ty, When};
+use syscall_model::{Act, Arg, Len, TABLE, Ty, When};
 
 use crate::block::process;
 use crate::{kernel, memory};
@@ -38,6 +38,26 @@ pub static WORK: [u8; syscall_model::NR_MAX + 1] = {
     }
     work
 };
+
+/// Arguments of each row that is fed and whose arguments need no work: those calls
+/// take the shortest way. `LONG_WAY` for all others.
+pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
+    let mut short = [LONG_WAY; syscall_model::NR_MAX + 1];
+    let mut nr = 0;
+    while nr < short.len() {
+        if let Some(row) = &TABLE[nr]
+            && WORK[nr] == 0
+            && matches!(row.act, Act::Feed)
+        {
+            short[nr] = row.args.len() as u8;
+        }
+        nr += 1;
+    }
+    short
+};
+
+/// See [`SHORT`].
+pub const LONG_WAY: u8 = 0xff;
 
 /// The work that these arguments need.
 pub const fn work_of(args: &[Arg]) -> u8 {

@@ -75,6 +75,8 @@ pub struct Session {
     /// Replay: a lane that no process is to follow has its bit cleared, for lanes
     /// below the bitmap's size, if `lane_filter` is not zero.
     pub lane_filter: u32,
+    /// Replay: the only lane whose outputs are shown, if `lane_filter` is not zero.
+    pub shown_lane: u32,
     pub wanted_lanes: [u64; 1024],
     /// Replay: the folder of kept files, where each is named by its hash in hex.
     pub files_dir: [u8; 4096],
