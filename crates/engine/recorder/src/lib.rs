@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use injector::{AttachService, Features, ForwardSignals, SessionMemory, Setup, futex_wake, resolve, spawn};
-use lane_protocol::{Interception, Mode};
+use lane_protocol::{Detection, Interception, Mode};
 use trace_store::{FileStore, LaneEnd, Meta, Summary, TraceWriter};
 
 pub use error::RecordError;
@@ -62,6 +62,10 @@ pub struct RecordOptions {
     /// `None`: the fastest that the machine offers.
     pub interception: Option<Interception>,
     pub rewriting_off: bool,
+    /// How the effects of undescribed calls are found.
+    pub detection: Detection,
+    /// Treat described calls as undescribed, to test the detection.
+    pub detect_all: bool,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
@@ -102,6 +106,8 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         features,
         check_every_events: options.check_every_events,
         rewriting_off: options.rewriting_off,
+        detection: options.detection,
+        detect_all: options.detect_all,
         files_dir: None,
         show_output: false,
         wanted_lanes: None,

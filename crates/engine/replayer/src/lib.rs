@@ -86,6 +86,8 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         features,
         check_every_events: 0,
         rewriting_off: options.rewriting_off,
+        detection: lane_protocol::Detection::Best,
+        detect_all: false,
         files_dir: Some(&files_dir),
         show_output: options.show_output,
         wanted_lanes: wanted.as_deref(),

@@ -11,6 +11,15 @@ use crate::block::{process, session, space};
 use crate::entry::{Leave, Registers};
 use crate::{clocks, kernel, processes, sites};
 
+/// Ends the recording of this process behind a call that it made.
+pub fn detach_behind(registers: &mut Registers, reason: u16, text: &str, result: i64) -> Leave {
+    let behind = registers.rcx;
+    let leave = detach(registers, reason, text);
+    registers.rax = result as u64;
+    registers.rip = behind;
+    leave
+}
+
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
 pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {

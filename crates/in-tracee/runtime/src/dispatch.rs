@@ -4,7 +4,7 @@ use events::{DETECTED, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 use linux_abi::errno;
 use syscall_model::{Act, Arg, Row, VariantTable, row};
 
-use crate::block::{process, thread};
+use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
@@ -121,7 +121,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
-        Act::Feed => {
+        Act::Feed if session().detect_all == 0 => {
             let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
                 effects::before(meaning.args, &args)
             } else {
@@ -134,12 +134,11 @@ fn record_call(registers: &mut Registers) -> Leave {
             log_call(nr, &args, meaning.args, meaning.work, result, &before, 0);
             result
         }
-        Act::Detect => {
-            let Some(result) = crate::detect::record(nr, &args, meaning.args) else {
-                return aborted(registers);
-            };
-            result
-        }
+        Act::Feed | Act::Detect => match crate::detect::record(registers, nr, &args, meaning.args) {
+            Done::Result(result) => result,
+            Done::Aborted => return aborted(registers),
+            Done::Elsewhere(leave) => return leave,
+        },
         Act::Perform(special) => match specials::perform(special, nr, registers, meaning.args) {
             Done::Result(result) => result,
             Done::Aborted => return aborted(registers),

@@ -42,6 +42,7 @@ mod seccomp;
 mod signals;
 mod sites;
 mod specials;
+mod written_pages;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

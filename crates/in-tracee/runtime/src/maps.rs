@@ -20,7 +20,7 @@ pub struct Mapping {
 }
 
 /// Calls `each` for every mapping that is not the runtime's; false if the list
-/// cannot be read (no /proc here).
+/// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
     let path = c"/proc/self/maps";
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
@@ -31,11 +31,13 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
     // SAFETY: one thread runs, and `for_each` is not entered again by `each`.
     let buffer = unsafe { &mut *BUFFER.get() };
     let mut filled = 0;
+    let mut complete = true;
     loop {
         let space = (BUFFER_BYTES - filled) as u64;
         let target = buffer[filled..].as_mut_ptr() as u64;
         let read = kernel::call(nr::__NR_read, [fd as u64, target, space, 0, 0, 0]);
         if read <= 0 {
+            complete = read == 0 && filled == 0;
             break;
         }
         filled += read as usize;
@@ -52,7 +54,7 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
         filled -= done;
     }
     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-    true
+    complete
 }
 
 fn parse(line: &[u8]) -> Option<Mapping> {

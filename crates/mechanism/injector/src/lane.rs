@@ -284,6 +284,8 @@ mod tests {
             features: Features { user_dispatch: true, cpuid_faulting: false, yama_scope: 0 },
             check_every_events: 0,
             rewriting_off: false,
+            detection: lane_protocol::Detection::Best,
+            detect_all: false,
             files_dir: None,
             show_output: false,
             wanted_lanes: None,

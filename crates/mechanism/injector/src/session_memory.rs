@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
+    Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
     RECIPES_BYTES, Recipe, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
 };
 
@@ -36,6 +36,9 @@ pub struct Setup<'a> {
     /// Checksum memory every so many events; 0: never.
     pub check_every_events: u32,
     pub rewriting_off: bool,
+    pub detection: Detection,
+    /// Described calls are treated as if nobody had described them.
+    pub detect_all: bool,
     /// Replay: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: outputs are shown.
@@ -149,6 +152,8 @@ impl SessionMemory {
         session.yama = u32::from(setup.features.yama_scope != 0);
         session.check_every_events = setup.check_every_events;
         session.rewriting_off = u32::from(setup.rewriting_off);
+        session.detection = setup.detection as u32;
+        session.detect_all = u32::from(setup.detect_all);
         session.next_lane.store(1, Ordering::Relaxed);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];

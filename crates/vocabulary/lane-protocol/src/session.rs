@@ -26,6 +26,20 @@ pub enum Interception {
     Seccomp = 2,
 }
 
+/// How the effects of calls that nobody described are found. Kept in
+/// [`Session::detection`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Detection {
+    /// By write protection, or where that is refused by sums.
+    #[default]
+    Best = 0,
+    /// By asynchronous write protection only (Linux 6.7).
+    WriteProtection = 1,
+    /// By sums of all pages only.
+    Sums = 2,
+}
+
 /// Shared by all processes of a session; zeroed before the supervisor fills it.
 #[repr(C, align(4096))]
 pub struct Session {
@@ -46,6 +60,11 @@ pub struct Session {
     pub check_every_events: u32,
     /// Not zero: no site is rewritten (for tests and for finding faults).
     pub rewriting_off: u32,
+    /// A [`Detection`].
+    pub detection: u32,
+    /// Not zero: described calls are treated as if nobody had described them (for
+    /// tests of the detection).
+    pub detect_all: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
