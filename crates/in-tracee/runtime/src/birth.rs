@@ -99,9 +99,11 @@ fn record_birth(user_stack: u64) -> ! {
     space().break_now = break_start;
     let log = &mut process.log;
     log.begin(Kind::Data, 0, 0);
-    // By convention two empty blobs: where the break starts, and the signal mask.
+    // By convention three empty blobs: where the break starts, the signal mask,
+    // and how far the stack may grow.
     log.blob(break_start, 0, Tag::Memory, 0);
     log.blob(mask, 0, Tag::Memory, 0);
+    log.blob(memory_calls::stack_limit(), 0, Tag::Memory, 0);
     for range in &birth.ranges[..(birth.range_count as usize).min(birth.ranges.len())] {
         log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
     }
@@ -205,10 +207,10 @@ fn recreate(word: u64) -> ! {
             code_count += 1;
         }
     }
-    let mut conventions = [0u64; 2];
+    let mut conventions = [0u64; 3];
     let mut seen = 0;
     log.apply(word, HEADER_BYTES as u64 + fixed, &mut |tag, address, bytes, _| {
-        if tag == Tag::Memory && bytes == 0 && seen < 2 {
+        if tag == Tag::Memory && bytes == 0 && seen < conventions.len() {
             conventions[seen] = address;
             seen += 1;
         }
@@ -218,6 +220,7 @@ fn recreate(word: u64) -> ! {
     let process = process();
     process.signals.reset_for_image();
     process.signals.mask = conventions[1];
+    memory_calls::set_stack_limit(conventions[2]);
     for map in &code[..code_count] {
         sites::code_mapped(*map);
     }

@@ -122,10 +122,21 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
             _ => continue,
         };
         let bytes = bytes.min(SENT_BYTES_MAX);
-        if address != 0 && bytes > 0 {
+        if address != 0 && bytes > 0 && !is_overwritten(model, args, result, address, bytes) {
             process().log.sent(address, bytes);
         }
     }
+}
+
+/// True if the kernel's answer lies where the input was, as in `nanosleep(&t, &t)`.
+fn is_overwritten(model: &[Arg], args: &[u64; 6], result: i64, address: u64, bytes: u64) -> bool {
+    model.iter().enumerate().any(|(index, arg)| match arg.ty {
+        Ty::Out(len, when) | Ty::InOut(len, when) if args[index] != 0 && written(when, result) => {
+            let end = args[index].saturating_add(written_length(len, args[index], args, result));
+            args[index] < address + bytes && address < end
+        }
+        _ => false,
+    })
 }
 
 /// Logs all memory that the kernel wrote.

@@ -188,6 +188,11 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         signals::set_real_mask(own.signals.mask);
     }
     registers.rax = 0;
+    if own.pid == 1 && !own.replaying {
+        // The supervisor knows processes by their ids in its own namespace.
+        detach::detach(&mut registers, StopReason::Unsupported as u16, "it begins a namespace of process ids");
+        registers.rip = registers.rcx;
+    }
     registers.r11 = registers.flags;
     if beginning.stack != 0 {
         registers.rsp = beginning.stack;
