@@ -100,6 +100,11 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         return Err(RecordError::PtraceForbidden { scope: features.yama_scope });
     }
     let interception = choose_interception(options.interception, &features)?;
+    if options.interception.is_none() && interception == Interception::Seccomp && !options.quiet {
+        eprintln!(
+            "retrovane: syscall user dispatch is refused here (Linux 5.11 has it, a sandbox may forbid it): recording by seccomp, as --seccomp does, where no threads and no setuid programs can run"
+        );
+    }
     let setup = Setup {
         mode: Mode::Record,
         interception,
@@ -194,7 +199,8 @@ fn choose_interception(
         Some(Interception::UserDispatch) if !features.user_dispatch => Err(RecordError::NoUserDispatch),
         Some(interception) => Ok(interception),
         None if features.user_dispatch => Ok(Interception::UserDispatch),
-        None => Ok(Interception::Seccomp),
+        None if features.seccomp_trap => Ok(Interception::Seccomp),
+        None => Err(RecordError::NoInterception),
     }
 }
 

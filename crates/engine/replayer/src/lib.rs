@@ -147,7 +147,8 @@ fn ancestors(lanes: &HashMap<u32, LaneInfo>, lane: u32) -> Vec<u32> {
 }
 
 fn recorded_interception(trace: &TraceReader, features: &Features) -> Interception {
-    if trace.meta().interception == "seccomp" || !features.user_dispatch {
+    let recorded_so = trace.meta().interception == "seccomp" && features.seccomp_trap;
+    if recorded_so || !features.user_dispatch {
         Interception::Seccomp
     } else {
         Interception::UserDispatch

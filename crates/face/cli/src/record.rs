@@ -138,6 +138,7 @@ fn code_of(error: &RecordError) -> u8 {
         RecordError::Inject(_)
         | RecordError::Store(_)
         | RecordError::NoUserDispatch
+        | RecordError::NoInterception
         | RecordError::PtraceForbidden { .. } => exit::FAILED,
     }
 }

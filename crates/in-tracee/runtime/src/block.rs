@@ -75,6 +75,10 @@ pub struct Process {
     pub control_fd: i32,
     /// The value that the program set for PR_SET_DUMPABLE, plus one; 0: none.
     pub dumpable: u32,
+    /// Recording has ended, and the filter that cannot be taken away stays.
+    pub passes_through: bool,
+    /// The program asked for PR_SET_NO_NEW_PRIVS itself.
+    pub no_new_privileges: bool,
     pub log: Log,
     pub pausing: crate::pause::Pausing,
     /// What each descriptor reaches; see `outputs`.

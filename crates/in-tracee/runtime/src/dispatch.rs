@@ -67,16 +67,17 @@ fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
 }
 
 /// The model of a call, with variants looked up.
-struct Meaning {
-    args: &'static [Arg],
+pub struct Meaning {
+    pub args: &'static [Arg],
     work: u8,
-    act: Act,
+    pub act: Act,
 }
 
 const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed };
 
+/// Looks the call up.
 #[inline]
-fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
+pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
     match row(nr) {
         Some(row) => match row.act {
             Act::Variant(table) => variant(row, table, args),

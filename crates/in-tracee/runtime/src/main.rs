@@ -34,6 +34,7 @@ mod maps;
 mod memory;
 mod memory_calls;
 mod outputs;
+mod pass_through;
 mod pause;
 mod probe;
 mod processes;

@@ -91,6 +91,13 @@ pub fn die(text: &str) -> ! {
     kernel::exit_group(255)
 }
 
+/// Says something to whoever sees the program's standard error.
+pub fn tell(text: &str) {
+    for part in ["retrovane: ", text, "\n"] {
+        kernel::write_all(2, part.as_ptr() as u64, part.len() as u64);
+    }
+}
+
 /// Writes a number to standard error in hexadecimal, for `die`.
 pub fn print_number(text: &str, number: u64) {
     kernel::write_all(2, text.as_ptr() as u64, text.len() as u64);

@@ -294,6 +294,8 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const PR_GET_SECCOMP: u64 = 21;
     const PR_SET_SECCOMP: u64 = 22;
     const PR_SET_TSC: u64 = 26;
+    const PR_SET_NO_NEW_PRIVS: u64 = 38;
+    const PR_GET_NO_NEW_PRIVS: u64 = 39;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     let process_block = process();
     match args[0] & 0xffff_ffff {
@@ -308,6 +310,15 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         PR_SET_SECCOMP | PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH => {
             refuse(registers, number, args, 5, errno::EINVAL)
         }
+        // A filter of ours needs the flag, which the program did not ask for.
+        PR_SET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [1, 0, 0, 0] => {
+            process_block.no_new_privileges = true;
+            kernel::call(number as u32, *args);
+            own(registers, number, args, 5, 0, &[])
+        }
+        PR_GET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [0; 4] => {
+            own(registers, number, args, 5, i64::from(process_block.no_new_privileges), &[])
+        }
         PR_GET_SECCOMP => own(registers, number, args, 5, 0, &[]),
         option => match syscall_model::PRCTL.find(option) {
             Some(variant) => match variant.act {
@@ -317,6 +328,10 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             None => refuse(registers, number, args, 5, errno::EINVAL),
         },
     }
+}
+
+fn is_filtered() -> bool {
+    crate::block::session().interception == lane_protocol::Interception::Seccomp as u32
 }
 
 /// A time call: `parts` says which words of the answer go where and how many bytes.

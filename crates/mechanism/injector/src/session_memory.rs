@@ -21,6 +21,8 @@ use crate::lane::{Lane, Segment};
 pub struct Features {
     /// Syscall user dispatch (Linux 5.11) works.
     pub user_dispatch: bool,
+    /// Seccomp filters that trap work.
+    pub seccomp_trap: bool,
     /// cpuid can be made to fault.
     pub cpuid_faulting: bool,
     /// `/proc/sys/kernel/yama/ptrace_scope`; 0 without Yama.
@@ -67,9 +69,12 @@ impl Features {
     pub fn probe() -> Features {
         const ARCH_SET_CPUID: libc::c_int = 0x1012;
         const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
-        // SAFETY: both calls set what is set already: dispatch off, cpuid permitted.
-        let (dispatch, cpuid) = unsafe {
+        const SECCOMP_GET_ACTION_AVAIL: libc::c_ulong = 2;
+        let trap: u32 = libc::SECCOMP_RET_TRAP;
+        // SAFETY: the calls ask, or set what is set already: dispatch off, cpuid permitted.
+        let (seccomp, dispatch, cpuid) = unsafe {
             (
+                libc::syscall(libc::SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &raw const trap),
                 libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0),
                 libc::syscall(libc::SYS_arch_prctl, ARCH_SET_CPUID, 1),
             )
@@ -78,7 +83,7 @@ impl Features {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0);
-        Features { user_dispatch: dispatch == 0, cpuid_faulting: cpuid == 0, yama_scope }
+        Features { user_dispatch: dispatch == 0, seccomp_trap: seccomp == 0, cpuid_faulting: cpuid == 0, yama_scope }
     }
 }
 
@@ -187,6 +192,12 @@ impl SessionMemory {
 
     pub(crate) fn session(&self) -> *mut Session {
         self.at(FILE_SESSION).cast()
+    }
+
+    /// True if processes are intercepted by a filter, which they cannot get rid of.
+    pub(crate) fn is_filtered(&self) -> bool {
+        // SAFETY: the header is mapped as long as `self`; the field does not change.
+        unsafe { (*self.session()).interception == Interception::Seccomp as u32 }
     }
 
     pub(crate) fn memfd(&self) -> &OwnedFd {
