@@ -39,8 +39,16 @@ pub struct RecordArguments {
     #[arg(long)]
     no_rewrite: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+#[cfg(test)]
+impl RecordArguments {
+    /// The program and its arguments.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
 }
 
 /// Records, and ends as the program ended.
