@@ -150,11 +150,7 @@ fn ancestors(lanes: &HashMap<u32, LaneInfo>, lane: u32) -> Vec<u32> {
 
 fn recorded_interception(trace: &TraceReader, features: &Features) -> Interception {
     let recorded_so = trace.meta().interception == "seccomp" && features.seccomp_trap;
-    if recorded_so || !features.user_dispatch {
-        Interception::Seccomp
-    } else {
-        Interception::UserDispatch
-    }
+    if recorded_so || !features.user_dispatch { Interception::Seccomp } else { Interception::UserDispatch }
 }
 
 /// Puts the trace's files into the session's table, with the recipes for those

@@ -83,7 +83,12 @@ impl Features {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0);
-        Features { user_dispatch: dispatch == 0, seccomp_trap: seccomp == 0, cpuid_faulting: cpuid == 0, yama_scope }
+        Features {
+            user_dispatch: dispatch == 0,
+            seccomp_trap: seccomp == 0,
+            cpuid_faulting: cpuid == 0,
+            yama_scope,
+        }
     }
 }
 
