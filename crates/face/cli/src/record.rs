@@ -49,7 +49,6 @@ pub struct RecordArguments {
     command: Vec<OsString>,
 }
 
-<<<<<<< HEAD
 /// [`Detection`], as an argument.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum DetectionArgument {
@@ -66,13 +65,14 @@ impl From<DetectionArgument> for Detection {
             DetectionArgument::WriteProtection => Detection::WriteProtection,
             DetectionArgument::Sums => Detection::Sums,
         }
-=======
+    }
+}
+
 #[cfg(test)]
 impl RecordArguments {
     /// The program and its arguments.
     pub fn command(&self) -> &[OsString] {
         &self.command
->>>>>>> tests
     }
 }
 
