@@ -21,6 +21,7 @@ const FLAGS_AT_START: u64 = 0x202;
 /// Called once for each real image, on the runtime's first stack.
 pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, replaying: u32) -> ! {
     let control_fd = control_fd as i32;
+    crate::block::populate(true);
     if replaying != 0 {
         forget_everything_else();
     }
@@ -42,6 +43,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
+    process.log.populate();
     frame::measure_vectors();
     if process.replaying {
         // One supervisor, many ends: what happens to us is its own affair.
@@ -101,9 +103,11 @@ fn record_birth(user_stack: u64) -> ! {
     space().break_now = break_start;
     let log = &mut process.log;
     log.begin(Kind::Data, 0, 0);
-    // By convention two empty blobs: where the break starts, and the signal mask.
+    // By convention three empty blobs: where the break starts, the signal mask,
+    // and how far the stack may grow.
     log.blob(break_start, 0, Tag::Memory, 0);
     log.blob(mask, 0, Tag::Memory, 0);
+    log.blob(memory_calls::stack_limit(), 0, Tag::Memory, 0);
     for range in &birth.ranges[..(birth.range_count as usize).min(birth.ranges.len())] {
         log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
     }
@@ -207,10 +211,10 @@ fn recreate(word: u64) -> ! {
             code_count += 1;
         }
     }
-    let mut conventions = [0u64; 2];
+    let mut conventions = [0u64; 3];
     let mut seen = 0;
     log.apply(word, HEADER_BYTES as u64 + fixed, &mut |tag, address, bytes, _| {
-        if tag == Tag::Memory && bytes == 0 && seen < 2 {
+        if tag == Tag::Memory && bytes == 0 && seen < conventions.len() {
             conventions[seen] = address;
             seen += 1;
         }
@@ -220,6 +224,7 @@ fn recreate(word: u64) -> ! {
     let process = process();
     process.signals.reset_for_image();
     process.signals.mask = conventions[1];
+    memory_calls::set_stack_limit(conventions[2]);
     for map in &code[..code_count] {
         sites::code_mapped(*map);
     }

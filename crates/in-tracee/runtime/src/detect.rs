@@ -22,7 +22,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::maps::{self, Mapping};
 use crate::written_pages::{PageSums, WriteProtection};
-use crate::{detach, sites};
+use crate::{detach, islands};
 
 /// Ranges of memory: in the runtime's region, behind the lanes, mapped while needed.
 const RANGES_START: u64 = lane_protocol::SCRATCH_START;
@@ -62,6 +62,7 @@ const LOST_LIST: &str = "it made a call that nobody described, and its mappings 
 const OTHER_LIST: &str = "it made a call that nobody described and that changed its mappings";
 
 /// Performs and logs a call.
+#[inline(never)]
 pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
     let limit = RaisedLimit::raise();
     let Some(ranges) = Ranges::list() else {
@@ -195,7 +196,7 @@ impl Ranges {
 fn for_each_range(each: &mut dyn FnMut(u64, u64)) -> bool {
     let mut open: Option<(u64, u64)> = None;
     let listed = maps::for_each(&mut |mapping: &Mapping| {
-        if !mapping.writable || sites::is_island(mapping.start) {
+        if !mapping.writable || islands::is_island(mapping.start) {
             return;
         }
         open = match open {

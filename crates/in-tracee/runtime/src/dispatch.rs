@@ -8,7 +8,7 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{report, signals, sites, specials};
+use crate::{islands, report, signals, sites, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -26,8 +26,44 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         crate::pause::arm_if_next();
         leave
     } else {
-        record_call(registers)
+        record_short(registers).unwrap_or_else(|| record_call(registers))
     }
+}
+
+/// Records a call that needs nothing but its number, arguments and result, if no
+/// signal, checksum or shortage of space stands in the way. `None`: not begun.
+#[inline]
+fn record_short(registers: &mut Registers) -> Option<Leave> {
+    let nr = registers.rax as u32 as usize;
+    let count = effects::SHORT.get(nr).copied().unwrap_or(effects::LONG_WAY);
+    let process = process();
+    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 {
+        return None;
+    }
+    let args = registers.args();
+    let result = kernel::call_for_program(nr as u64, &args);
+    if result == ABORTED {
+        return None;
+    }
+    let args = &args[..usize::from(count).min(6)];
+    if thread().pending != 0 || !process.log.short_call(nr as u16, args, result) {
+        return Some(finish_long(registers, nr as u64, result));
+    }
+    registers.rax = result as u64;
+    Some(Leave::Call)
+}
+
+/// The call was made the short way, and something came up before it was logged.
+#[cold]
+fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
+    let args = registers.args();
+    let model = row(nr).map_or(&[][..], |row| row.args);
+    log_call(nr, &args, model, 0, result, &Before::default(), 0);
+    registers.rax = result as u64;
+    if thread().pending != 0 && signals::deliver_after(registers) {
+        return Leave::Exactly;
+    }
+    Leave::Call
 }
 
 /// The model of a call, with variants looked up.
@@ -217,7 +253,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
             report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
         }
         Some(Kind::Island) => {
-            sites::replay_island(word);
+            islands::replay_island(word);
             replay_call(registers)
         }
         Some(Kind::Checksum) => {

@@ -1,6 +1,6 @@
 //! Interpreting a row of the model: which memory the kernel wrote, what text it read.
 
-use syscall_model::{Arg, Len, TABLE, Ty, When};
+use syscall_model::{Act, Arg, Len, TABLE, Ty, When};
 
 use crate::block::process;
 use crate::{kernel, memory};
@@ -38,6 +38,26 @@ pub static WORK: [u8; syscall_model::NR_MAX + 1] = {
     }
     work
 };
+
+/// Arguments of each row that is fed and whose arguments need no work: those calls
+/// take the shortest way. `LONG_WAY` for all others.
+pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
+    let mut short = [LONG_WAY; syscall_model::NR_MAX + 1];
+    let mut nr = 0;
+    while nr < short.len() {
+        if let Some(row) = &TABLE[nr]
+            && WORK[nr] == 0
+            && matches!(row.act, Act::Feed)
+        {
+            short[nr] = row.args.len() as u8;
+        }
+        nr += 1;
+    }
+    short
+};
+
+/// See [`SHORT`].
+pub const LONG_WAY: u8 = 0xff;
 
 /// The work that these arguments need.
 pub const fn work_of(args: &[Arg]) -> u8 {
@@ -102,10 +122,21 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
             _ => continue,
         };
         let bytes = bytes.min(SENT_BYTES_MAX);
-        if address != 0 && bytes > 0 {
+        if address != 0 && bytes > 0 && !is_overwritten(model, args, result, address, bytes) {
             process().log.sent(address, bytes);
         }
     }
+}
+
+/// True if the kernel's answer lies where the input was, as in `nanosleep(&t, &t)`.
+fn is_overwritten(model: &[Arg], args: &[u64; 6], result: i64, address: u64, bytes: u64) -> bool {
+    model.iter().enumerate().any(|(index, arg)| match arg.ty {
+        Ty::Out(len, when) | Ty::InOut(len, when) if args[index] != 0 && written(when, result) => {
+            let end = args[index].saturating_add(written_length(len, args[index], args, result));
+            args[index] < address + bytes && address < end
+        }
+        _ => false,
+    })
 }
 
 /// Logs all memory that the kernel wrote.

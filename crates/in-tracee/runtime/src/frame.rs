@@ -61,6 +61,13 @@ impl RealFrame {
         (self.rip, self.flags) = (r.rip, r.flags);
     }
 
+    /// Error code, trap number and cr2 of a fault. cr2 is a page fault's; others
+    /// leave it as it was.
+    pub fn fault_words(&self, before: [u64; 3]) -> [u64; 3] {
+        const PAGE_FAULT: u64 = 14;
+        [self.error, self.trap, if self.trap == PAGE_FAULT { self.cr2 } else { before[2] }]
+    }
+
     /// The general registers.
     pub fn registers(&self) -> Registers {
         Registers {
@@ -310,6 +317,7 @@ pub fn build(
     restorer: u64,
     on_stack: bool,
     mask: u64,
+    fault: [u64; 3],
     stack: &mut SignalStack,
 ) -> bool {
     let mut top = registers.rsp.wrapping_sub(RED_ZONE_BYTES);
@@ -344,10 +352,10 @@ pub fn build(
         rip: r.rip,
         flags: r.flags,
         selectors: SELECTORS,
-        error: 0,
-        trap: 0,
+        error: fault[0],
+        trap: fault[1],
         _old_mask: mask,
-        cr2: 0,
+        cr2: fault[2],
         vector_state: vectors,
         _reserved: [0; 8],
         mask,

@@ -25,6 +25,7 @@ mod effects;
 mod entry;
 mod frame;
 mod instructions;
+mod islands;
 mod kept_files;
 mod kernel;
 mod log;

@@ -31,14 +31,12 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
     // SAFETY: one thread runs, and `for_each` is not entered again by `each`.
     let buffer = unsafe { &mut *BUFFER.get() };
     let mut filled = 0;
-    let mut complete = true;
-    loop {
+    let complete = loop {
         let space = (BUFFER_BYTES - filled) as u64;
         let target = buffer[filled..].as_mut_ptr() as u64;
         let read = kernel::call(nr::__NR_read, [fd as u64, target, space, 0, 0, 0]);
         if read <= 0 {
-            complete = read == 0 && filled == 0;
-            break;
+            break read == 0 && filled == 0;
         }
         filled += read as usize;
         let mut done = 0;
@@ -52,7 +50,7 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
         }
         buffer.copy_within(done..filled, 0);
         filled -= done;
-    }
+    };
     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
     complete
 }

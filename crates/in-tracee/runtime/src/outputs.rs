@@ -95,9 +95,16 @@ pub fn take_order() -> u64 {
 
 /// Replay: shows `bytes` of the program's memory, given as pieces, when all
 /// earlier outputs of the trace have been shown.
-pub fn show(class: u32, order: u64, mut bytes: u64, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
+pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
     let session = session();
     let lane = crate::block::lane();
+    if session.lane_filter != 0 {
+        // One process of the tree: nobody else's output is waited for or shown.
+        if process().lane == session.shown_lane {
+            write_pieces(class, bytes, pieces);
+        }
+        return;
+    }
     loop {
         let turn = session.output_order.load(Ordering::Acquire);
         if turn >= order {
@@ -112,21 +119,27 @@ pub fn show(class: u32, order: u64, mut bytes: u64, pieces: &mut dyn FnMut(usize
         }
     }
     lane.waits_for_output.store(0, Ordering::Release);
-    if session.show_output != 0 {
-        let fd = session.output_fds[(class == events::OUTPUT_STDERR) as usize];
-        let mut index = 0;
-        while bytes > 0
-            && let Some((address, len)) = pieces(index)
-        {
-            let part = len.min(bytes);
-            kernel::write_all(fd, address, part);
-            bytes -= part;
-            index += 1;
-        }
-    }
+    write_pieces(class, bytes, pieces);
     session.output_order.fetch_max(order + 1, Ordering::AcqRel);
     session.output_wake.fetch_add(1, Ordering::Release);
     kernel::futex_wake(&session.output_wake);
+}
+
+fn write_pieces(class: u32, mut bytes: u64, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
+    let session = session();
+    if session.show_output == 0 {
+        return;
+    }
+    let fd = session.output_fds[(class == events::OUTPUT_STDERR) as usize];
+    let mut index = 0;
+    while bytes > 0
+        && let Some((address, len)) = pieces(index)
+    {
+        let part = len.min(bytes);
+        kernel::write_all(fd, address, part);
+        bytes -= part;
+        index += 1;
+    }
 }
 
 /// The pieces of an array of `struct iovec`.

@@ -13,7 +13,7 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    BLOCKS, Process, enter_block, lane, process, process_at, session, stack_top, thread, thread_at,
+    BLOCKS, Process, enter_block, lane, populate, process, process_at, session, stack_top, thread, thread_at,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -120,8 +120,10 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
     } else {
         let result = kernel::call(nr::__NR_clone, args);
         if result == 0 {
+            populate(false);
             begin_child(*registers, beginning);
         }
+        populate(false);
         result
     };
     if !replaying {
@@ -201,6 +203,11 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         signals::set_real_mask(own.signals.mask);
     }
     registers.rax = 0;
+    if own.pid == 1 && !own.replaying {
+        // The supervisor knows processes by their ids in its own namespace.
+        detach::detach(&mut registers, StopReason::Unsupported as u16, "it begins a namespace of process ids");
+        registers.rip = registers.rcx;
+    }
     registers.r11 = registers.flags;
     if beginning.stack != 0 {
         registers.rsp = beginning.stack;

@@ -13,7 +13,7 @@ use lane_protocol::report_kind;
 use crate::block::{process, signal_stack, thread, SIGNAL_STACK_BYTES};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, kernel, memory, pause, probe, report};
+use crate::{instructions, islands, kernel, memory, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -79,10 +79,16 @@ pub struct Signals {
     /// The program's mask.
     pub mask: u64,
     pub stack: frame::SignalStack,
-    queue: [Waiting; QUEUE],
     count: usize,
     /// A call with a mask of its own is being made.
     masked_wait: bool,
+    /// Such a call was interrupted: handlers begin with its mask, and the frame
+    /// keeps the program's.
+    wait_interrupted: bool,
+    wait_mask: u64,
+    /// What a frame says of the last fault: error code, trap number, cr2.
+    pub last_fault: [u64; 3],
+    queue: [Waiting; QUEUE],
 }
 
 /// Installs the real handlers that the runtime always needs.
@@ -125,9 +131,18 @@ pub fn real_mask(mask: u64) -> u64 {
     mask & !NEVER_BLOCKED
 }
 
-/// A call that replaces the mask begins or ends.
-pub fn set_masked_wait(waiting: bool) {
-    process().signals.masked_wait = waiting;
+/// A call that replaces the mask begins.
+pub fn begin_masked_wait(mask: u64) {
+    let signals = &mut process().signals;
+    signals.masked_wait = true;
+    signals.wait_mask = mask & !(bit(SIGKILL) | bit(SIGSTOP));
+}
+
+/// A call that replaces the mask ended; a signal that interrupted it follows.
+pub fn end_masked_wait(interrupted: bool) {
+    let signals = &mut process().signals;
+    signals.masked_wait = false;
+    signals.wait_interrupted = interrupted;
 }
 
 // --- the kernel's deliveries ---
@@ -177,7 +192,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     let synchronous = code > 0 && bit(signal) & OURS != 0;
-    if signal == SIGTRAP && synchronous && (inside || crate::sites::in_island(rip)) {
+    if signal == SIGTRAP && synchronous && (inside || islands::in_island(rip)) {
         // The program single-steps itself (trap flag): our own steps are not its.
         return;
     }
@@ -217,6 +232,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     pause::abandon();
     thread.fault_signal = signal;
     thread.fault_info = *info;
+    process().signals.last_fault = context.fault_words(process().signals.last_fault);
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
@@ -227,10 +243,16 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     }
     let action = signals.actions[(signal as usize).min(64)];
-    if action.handler == IGNORE {
+    let mask = if signals.masked_wait { signals.wait_mask } else { signals.mask };
+    let blocked = mask & bit(signal) != 0;
+    if blocked {
+        // One of ours, which the kernel cannot hold back: a second is lost, as there.
+        if signals.is_queued(signal) {
+            return;
+        }
+    } else if action.handler == IGNORE {
         return;
-    }
-    if action.handler == DEFAULT {
+    } else if action.handler == DEFAULT {
         // One of ours, sent by somebody: what the default does is the kernel's.
         die_of(signal);
         return;
@@ -244,10 +266,11 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     if signals.count == QUEUE {
         return;
     }
-    signals.queue[signals.count] = Waiting { signal, forced: signals.masked_wait, info: *info };
+    let forced = signals.masked_wait && !blocked;
+    signals.queue[signals.count] = Waiting { signal, forced, info: *info };
     signals.count += 1;
     thread().pending = 1;
-    if !crate::log::in_region(context.rip, 1) {
+    if !blocked && !crate::log::in_region(context.rip, 1) {
         pause::signal_waits();
     }
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
@@ -284,6 +307,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         log.begin(Kind::Fault, flags, signal as u16);
         log.word(registers.rip);
         log.raw(info.as_ptr() as u64, 128);
+        log.raw(signals.last_fault.as_ptr() as u64, 24);
         log.end();
     }
     if handled && deliver(&mut registers, signal, &info) {
@@ -322,6 +346,7 @@ fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
         report::diverge(registers, word, u64::MAX, &[u64::from(signal), registers.rip]);
     }
     memory::copy(&raw mut thread().fault_info as u64, log.address_of(16), 128);
+    memory::copy(&raw mut process().signals.last_fault as u64, log.address_of(144), 24);
     log.consume(word);
     log.events += 1;
 }
@@ -394,12 +419,16 @@ pub fn replay_at_return(registers: &mut Registers) {
 /// Delivers all that waits and is not blocked: like the kernel, each on top of the
 /// one before, so that the last runs first.
 fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
+    // From here on the masks say what may come, whatever let it in.
+    for waiting in &mut process().signals.queue {
+        waiting.forced = false;
+    }
     let mut next = Some(first);
     while let Some(index) = next {
         // The queue is the handler's too: keep it out while an entry is taken.
         set_real_mask(!0);
         let waiting = take(index);
-        let own = deliver_mask(waiting.signal);
+        let own = deliver_mask(waiting.signal) & !(bit(SIGKILL) | bit(SIGSTOP));
         next = next_deliverable_with(own);
         let stacked = if next.is_some() { STACKED } else { 0 };
         deliver_logged(registers, &waiting, flags | stacked);
@@ -504,7 +533,13 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
     let signals = &mut process().signals;
     let action = signals.actions[signal as usize];
     let on_stack = action.flags & SA_ONSTACK != 0;
-    if !frame::build(registers, signal, info, action.handler, action.restorer, on_stack, signals.mask, &mut signals.stack) {
+    let saved_mask = signals.mask;
+    if signals.wait_interrupted {
+        signals.wait_interrupted = false;
+        signals.mask = signals.wait_mask;
+    }
+    let fault = signals.last_fault;
+    if !frame::build(registers, signal, info, action.handler, action.restorer, on_stack, saved_mask, fault, &mut signals.stack) {
         return false;
     }
     if action.flags & SA_RESETHAND != 0 {
@@ -544,6 +579,7 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
     thread().swallow_step = u32::from(registers.flags & TRAP_FLAG != 0);
     if !process().replaying {
         set_real_mask(signals.mask);
+        settle();
         refresh_pending();
     }
     Leave::Exactly
@@ -591,10 +627,13 @@ impl Signals {
 
     /// Makes the kernel deliver to us, or act by itself, as the program wants.
     fn apply(&mut self, signal: u32, action: &Action) {
-        if bit(signal) & OURS != 0 {
-            return;
-        }
-        if action.handler > IGNORE {
+        let ours = bit(signal) & OURS != 0;
+        if ours {
+            // The default of these is to die: one that waits goes on waiting.
+            if action.handler == IGNORE {
+                self.drop_waiting(signal);
+            }
+        } else if action.handler > IGNORE {
             install_real(signal, action.flags);
         } else {
             let real = Action {
@@ -603,23 +642,31 @@ impl Signals {
                 ..*action
             };
             set_real(signal, &real);
-            if self.count == 0 {
-                return;
-            }
-            // What waits for a handler that is no more is gone.
-            set_real_mask(!0);
-            let count = self.count;
-            let mut kept = 0;
-            for index in 0..count {
-                if self.queue[index].signal != signal {
-                    self.queue[kept] = self.queue[index];
-                    kept += 1;
-                }
-            }
-            self.count = kept;
-            set_real_mask(self.mask);
-            refresh_pending();
+            self.drop_waiting(signal);
         }
+    }
+
+    /// What waits for a handler that is no more is gone.
+    fn drop_waiting(&mut self, signal: u32) {
+        if self.count == 0 {
+            return;
+        }
+        set_real_mask(!0);
+        let count = self.count;
+        let mut kept = 0;
+        for index in 0..count {
+            if self.queue[index].signal != signal {
+                self.queue[kept] = self.queue[index];
+                kept += 1;
+            }
+        }
+        self.count = kept;
+        set_real_mask(self.mask);
+        refresh_pending();
+    }
+
+    fn is_queued(&self, signal: u32) -> bool {
+        self.queue[..self.count].iter().any(|waiting| waiting.signal == signal)
     }
 
     /// Gives all handlers, mask and stack back to the kernel, as the program set them.
@@ -629,6 +676,7 @@ impl Signals {
                 set_real(signal, &self.actions[signal as usize]);
             }
         }
+        self.send_again();
         let stack = [self.stack.address, u64::from(self.stack.flags), self.stack.bytes];
         let off = [0u64, 2, 0];
         let real = if self.stack.bytes == 0 { &off } else { &stack };
@@ -637,6 +685,18 @@ impl Signals {
             nr::__NR_rt_sigprocmask,
             [u64::from(nr::SIG_SETMASK), &raw const self.mask as u64, 0, 8, 0, 0],
         );
+    }
+
+    /// Gives what waits back to the kernel.
+    fn send_again(&mut self) {
+        let all = !0u64;
+        kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
+        let pid = process().pid as u64;
+        for waiting in &self.queue[..self.count] {
+            let info = waiting.info.as_ptr() as u64;
+            kernel::call(nr::__NR_rt_tgsigqueueinfo, [pid, pid, u64::from(waiting.signal), info, 0, 0]);
+        }
+        self.count = 0;
     }
 
     /// A new process: what waited was its parent's.
@@ -676,6 +736,7 @@ pub fn sigprocmask(args: &[u64; 6]) -> i64 {
         signals.mask = mask;
         if !process().replaying && mask != previous {
             set_real_mask(mask);
+            settle();
             refresh_pending();
         }
     }
@@ -683,6 +744,44 @@ pub fn sigprocmask(args: &[u64; 6]) -> i64 {
         return -i64::from(linux_abi::errno::EFAULT);
     }
     0
+}
+
+/// What the kernel would do with signals that waited here, blocked, and are not
+/// blocked any more: only those with a handler go on waiting.
+fn settle() {
+    let signals = &mut process().signals;
+    let mut index = 0;
+    while index < signals.count {
+        let signal = signals.queue[index].signal;
+        let handler = signals.actions[signal as usize].handler;
+        if signals.mask & bit(signal) != 0 || handler > IGNORE {
+            index += 1;
+            continue;
+        }
+        set_real_mask(!0);
+        take(index);
+        set_real_mask(signals.mask);
+        if handler == DEFAULT {
+            die_of(signal);
+        }
+    }
+}
+
+/// The signals that wait here rather than in the kernel, being blocked.
+pub fn waiting_set() -> u64 {
+    let signals = &process().signals;
+    let waiting = &signals.queue[..signals.count];
+    waiting.iter().fold(0, |set, waiting| set | bit(waiting.signal)) & signals.mask
+}
+
+/// Takes one that waits here, out of a set: its number and information.
+pub fn take_waiting(set: u64) -> Option<(u32, Info)> {
+    let signals = &mut process().signals;
+    let index = signals.queue[..signals.count].iter().position(|waiting| set & bit(waiting.signal) != 0)?;
+    set_real_mask(!0);
+    let waiting = take(index);
+    set_real_mask(signals.mask);
+    Some((waiting.signal, waiting.info))
 }
 
 /// sigaltstack, in both modes.

@@ -7,11 +7,12 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
-use crate::block::process;
+use crate::block::{process, thread};
 use crate::dispatch::{Done, begin_call, feed, feed_with, log_call};
 use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
+use crate::log::ShortBlob;
 use crate::{clocks, memory, memory_calls, outputs, processes, report, signals};
 
 /// Performs or replays a call.
@@ -59,6 +60,9 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         | Special::Seccomp
         | Special::Userfaultfd
         | Special::RemapFilePages => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        Special::RtSigpending => sigpending(registers, number, &args, model),
+        Special::RtSigtimedwait => sigtimedwait(registers, number, &args, model),
+        Special::SetRlimit => rlimit(registers, number, &args, model),
         Special::Shmat => memory_calls::shmat(registers, &args),
         Special::Shmdt => memory_calls::shmdt(registers, &args),
         Special::Ptrace => refuse(registers, number, &args, model.len(), errno::EPERM),
@@ -66,8 +70,6 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::SetTidAddress
         | Special::SetRobustList
         | Special::Receive
-        | Special::RtSigpending
-        | Special::RtSigtimedwait
         | Special::GetRobustList
         | Special::FutexPi
         | Special::PidfdGetfd => plain(registers, number, &args, model),
@@ -155,11 +157,9 @@ fn sigreturn(registers: &mut Registers) -> Done {
 /// Calls that replace the signal mask while they wait: the kernel gets the mask
 /// without the signals that the runtime needs.
 fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
-        return replayed(registers);
-    }
     let mut real = *args;
-    let mut mask = 0u64;
+    let mut mask = signals::real_mask(process().signals.mask);
+    let mut wanted = process().signals.mask;
     let mut pair = [0u64; 2];
     let place = match number as u32 {
         nr::__NR_rt_sigsuspend => 0,
@@ -174,19 +174,91 @@ fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
             if pair[0] != 0
                 && let Some(set) = memory::read::<u64>(pair[0])
             {
+                wanted = set;
                 mask = signals::real_mask(set);
                 pair[0] = &raw const mask as u64;
                 real[5] = pair.as_ptr() as u64;
             }
         } else if let Some(set) = memory::read::<u64>(args[place]) {
+            wanted = set;
             mask = signals::real_mask(set);
             real[place] = &raw const mask as u64;
         }
     }
-    signals::set_masked_wait(true);
+    let word = process().log_word();
+    signals::begin_masked_wait(wanted);
     let done = plain_as(registers, number, args, &real, model);
-    signals::set_masked_wait(false);
+    let follows = match process().replaying {
+        true => (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0,
+        false => process().log.follows,
+    };
+    let interrupted = matches!(done, Done::Result(result) if result == -i64::from(errno::EINTR));
+    signals::end_masked_wait(follows && interrupted);
     core::hint::black_box((&mask, &pair));
+    done
+}
+
+/// Some blocked signals wait with the runtime: they are pending too.
+fn sigpending(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    let result = kernel::call(number as u32, *args);
+    if result == 0
+        && args[1] >= 8
+        && let Some(set) = memory::read::<u64>(args[0])
+    {
+        memory::write(args[0], &(set | signals::waiting_set()));
+    }
+    log_call(number, args, model, effects::work_of(model), result, &Before::default(), 0);
+    Done::Result(result)
+}
+
+/// Takes a signal that waits with the runtime, or waits in the kernel.
+fn sigtimedwait(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if process().replaying || args[3] != 8 {
+        return plain(registers, number, args, model);
+    }
+    loop {
+        let set = memory::read::<u64>(args[0]).unwrap_or(0);
+        if let Some((signal, info)) = signals::take_waiting(set) {
+            let result = match args[1] == 0 || memory::write(args[1], &info) {
+                true => i64::from(signal),
+                false => -i64::from(errno::EFAULT),
+            };
+            log_call(number, args, model, effects::work_of(model), result, &Before::default(), 0);
+            return Done::Result(result);
+        }
+        let result = kernel::call_for_program(number, args);
+        if result == ABORTED {
+            return Done::Aborted;
+        }
+        if result == -i64::from(errno::EINTR) && signals::waiting_set() & set != 0 {
+            continue;
+        }
+        log_call(number, args, model, effects::work_of(model), result, &Before::default(), 0);
+        return Done::Result(result);
+    }
+}
+
+/// A stack grows in replay as far as it did when recording.
+fn rlimit(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if !process().replaying {
+        return plain(registers, number, args, model);
+    }
+    let (pid, resource, new) = match number as u32 {
+        nr::__NR_setrlimit => (0, args[0], args[1]),
+        _ => (args[0], args[1], args[2]),
+    };
+    let limit = memory::read::<u64>(new);
+    let done = replayed(registers);
+    if let (Done::Result(0), Some(limit)) = (&done, limit)
+        && pid as u32 == 0
+        && resource as u32 == nr::RLIMIT_STACK
+        && new != 0
+    {
+        memory_calls::set_stack_limit(limit);
+    }
     done
 }
 
@@ -276,6 +348,16 @@ fn time(registers: &Registers, number: u64, args: &[u64; 6], first: u64, parts: 
             result = -i64::from(errno::EFAULT);
         }
     }
+    if result == 0
+        && thread().pending == 0
+        && let &[(address, index, bytes)] = parts
+        && address != 0
+    {
+        let blob = ShortBlob { address, bytes, tag: Tag::Memory, source: &raw const answer[index] as u64 };
+        if process().log.short_blob(number as u16, &args[..2], result, &blob) {
+            return Done::Result(result);
+        }
+    }
     begin_call(number, args, 2, result, 0);
     let log = &mut process().log;
     for &(address, index, bytes) in parts {
@@ -315,6 +397,14 @@ fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [
     let result = kernel::call_for_program(number, args);
     if result == ABORTED {
         return Done::Aborted;
+    }
+    if number == u64::from(nr::__NR_write) && class == 0 && thread().pending == 0 && !outputs::is_mapped(args[0]) {
+        // The commonest by far: what its row says, without interpreting it.
+        let bytes = args[2].min(effects::SENT_BYTES_MAX);
+        let blob = ShortBlob { address: args[1], bytes, tag: Tag::Sent, source: args[1] };
+        if bytes > 0 && process().log.short_blob(number as u16, &args[..3], result, &blob) {
+            return Done::Result(result);
+        }
     }
     begin_call(number, args, model.len(), result, 0);
     effects::log_sent(model, args, result);

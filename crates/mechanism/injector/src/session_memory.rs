@@ -194,6 +194,7 @@ impl SessionMemory {
         }
         if let Some(lanes) = setup.wanted_lanes {
             session.lane_filter = 1;
+            session.shown_lane = lanes.first().copied().unwrap_or(0);
             for lane in lanes {
                 if let Some(word) = session.wanted_lanes.get_mut(*lane as usize / 64) {
                     *word |= 1 << (lane % 64);

@@ -159,7 +159,7 @@ impl<'log> Event<'log> {
             Kind::Data | Kind::Stop => 0,
             Kind::Exit => 8,
             Kind::Signal => 128,
-            Kind::Fault => 8 + 128,
+            Kind::Fault => 8 + 128 + 24,
             Kind::Island | Kind::Checksum => 16,
             Kind::Instruction => 56,
             Kind::Birth => {

@@ -94,6 +94,8 @@ pub struct Session {
     /// Replay: a lane that no process is to follow has its bit cleared, for lanes
     /// below the bitmap's size, if `lane_filter` is not zero.
     pub lane_filter: u32,
+    /// Replay: the only lane whose outputs are shown, if `lane_filter` is not zero.
+    pub shown_lane: u32,
     pub wanted_lanes: [u64; 1024],
     /// Replay: the folder of kept files, where each is named by its hash in hex.
     pub files_dir: [u8; 4096],
@@ -367,11 +369,18 @@ pub struct LaneHeader {
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= crate::layout::LANE_HEADER_BYTES);
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
 
-/// Where the search for a kept file begins: open addressing, linear probing, at
-/// most 64 steps.
-pub const fn first_file_slot(device: u64, inode: u64) -> usize {
+/// Slots that a search for a kept file looks at.
+pub const FILE_PROBES: usize = 64;
+/// The first of them lie in this many slots at the start of the table, so that
+/// the files of a program are found on few pages.
+const NEAR_PROBES: usize = 16;
+const NEAR_SLOTS: usize = 1024;
+
+/// Where a search for a kept file looks at its given step.
+pub const fn file_slot(device: u64, inode: u64, step: usize) -> usize {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    ((device.wrapping_mul(MIX) ^ inode).wrapping_mul(MIX) >> 50) as usize
+    let start = ((device.wrapping_mul(MIX) ^ inode).wrapping_mul(MIX) >> 50) as usize;
+    if step < NEAR_PROBES { (start + step) % NEAR_SLOTS } else { (start + step) % FILES_MAX }
 }
 
 const _: () = assert!(FILES_MAX == 1 << 14);

@@ -93,6 +93,8 @@ pub enum Special {
     PidfdGetfd,
     Userfaultfd,
     ProcessVm,
+    /// setrlimit and prlimit64: how far the stack grows depends on its limit.
+    SetRlimit,
     /// The futex commands with priority inheritance: the kernel sets bits of the
     /// word while the caller sleeps, and the owner that runs meanwhile sees them.
     FutexPi,

@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = rows! {
         => refuse("segment descriptors are state of the processor that replay does not rebuild");
     157 prctl(option: INT, arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX) => perform(Prctl);
     158 arch_prctl(option: HEX, arg2: ADDRESS) => perform(ArchPrctl);
-    160 setrlimit(resource: of(&RLIMIT), rlim: reads(Rlimit, Fixed(16)));
+    160 setrlimit(resource: of(&RLIMIT), rlim: reads(Rlimit, Fixed(16))) => perform(SetRlimit);
     186 gettid();
     203 sched_setaffinity(pid: PID, len: UINT, user_mask: reads(Opaque, Arg(1)));
     204 sched_getaffinity(pid: PID, len: UINT, user_mask: fills(Opaque));
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Row] = rows! {
     273 set_robust_list(head: ADDRESS, len: SIZE) => perform(SetRobustList);
     274 get_robust_list(pid: PID, head_ptr: U64_OUT, len_ptr: U64_OUT) => perform(GetRobustList);
     302 prlimit64(pid: PID, resource: of(&RLIMIT), new_rlim: reads(Rlimit, Fixed(16)),
-        old_rlim: writes(Rlimit, Fixed(16)));
+        old_rlim: writes(Rlimit, Fixed(16))) => perform(SetRlimit);
     309 getcpu(cpup: U32_OUT, nodep: U32_OUT, unused: ADDRESS) => perform(Getcpu);
     312 kcmp(pid1: PID, pid2: PID, type: of(&KCMP), idx1: HEX, idx2: HEX);
     314 sched_setattr(pid: PID, uattr: reads(Opaque, SelfSized32), flags: HEX);
