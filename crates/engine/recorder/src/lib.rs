@@ -99,6 +99,9 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     if features.yama_scope >= 2 && !is_root() {
         return Err(RecordError::PtraceForbidden { scope: features.yama_scope });
     }
+    if !features.has_proc {
+        return Err(RecordError::NoProc);
+    }
     let interception = choose_interception(options.interception, &features)?;
     if options.interception.is_none() && interception == Interception::Seccomp && !options.quiet {
         eprintln!(

@@ -141,12 +141,12 @@ fn code_of(error: &RecordError) -> u8 {
             | ProgramError::Unreadable { .. } => exit::NOT_RECORDABLE,
             ProgramError::NulByte(_) => exit::FAILED,
         },
-        RecordError::Inject(InjectError::NotRecordable { .. }) => exit::NOT_RECORDABLE,
-        RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
-        RecordError::Inject(_)
-        | RecordError::Store(_)
+        RecordError::Inject(InjectError::NotRecordable { .. } | InjectError::Attach { .. })
         | RecordError::NoUserDispatch
         | RecordError::NoInterception
-        | RecordError::PtraceForbidden { .. } => exit::FAILED,
+        | RecordError::NoProc
+        | RecordError::PtraceForbidden { .. } => exit::NOT_RECORDABLE,
+        RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
+        RecordError::Inject(_) | RecordError::Store(_) => exit::FAILED,
     }
 }

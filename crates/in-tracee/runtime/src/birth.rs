@@ -26,8 +26,12 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
         forget_everything_else();
     }
     let shared = nr::MAP_SHARED | nr::MAP_FIXED;
-    kernel::mmap(SESSION_START, SESSION_BYTES, 3, shared, control_fd, FILE_SESSION);
-    kernel::mmap(RECIPES_START, RECIPES_BYTES, 1, shared, control_fd, FILE_RECIPES);
+    let session_map = kernel::mmap(SESSION_START, SESSION_BYTES, 3, shared, control_fd, FILE_SESSION);
+    let recipes_map = kernel::mmap(RECIPES_START, RECIPES_BYTES, 1, shared, control_fd, FILE_RECIPES);
+    if kernel::failed(session_map) || kernel::failed(recipes_map) {
+        report::tell("the program's limit on memory (ulimit -v) leaves no room for the runtime (64 MB)");
+        kernel::exit_group(125);
+    }
     enter_block(0);
     processes::map_lane(0, segment, control_fd);
     let process = process();

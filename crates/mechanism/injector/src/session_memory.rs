@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, Recipe, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
+    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
 use crate::files::FileSlot;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
+use crate::limits::FileSizeLimit;
 
 /// What this machine offers to interception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Features {
     pub user_dispatch: bool,
     /// Seccomp filters that trap work.
     pub seccomp_trap: bool,
+    /// `/proc` is mounted and shows this process's namespace.
+    pub has_proc: bool,
     /// cpuid can be made to fault.
     pub cpuid_faulting: bool,
     /// `/proc/sys/kernel/yama/ptrace_scope`; 0 without Yama.
@@ -49,11 +52,17 @@ pub struct Setup<'a> {
     pub wanted_lanes: Option<&'a [u32]>,
 }
 
+/// How many segments are mapped: as many as a limit on address space permits.
+const SEGMENTS_WANTED: [usize; 4] = [SEGMENTS, 1024, 256, 64];
+
 /// The mapping of a session's memfd, and the memfd.
 pub struct SessionMemory {
     base: NonNull<u8>,
     memfd: OwnedFd,
     text_bytes: u64,
+    /// Bytes that are mapped: fewer than FILE_BYTES where address space is limited.
+    bytes: u64,
+    file_size_limit: FileSizeLimit,
     /// First free place in the area of recipes.
     next_recipe: AtomicU32,
 }
@@ -83,12 +92,18 @@ impl Features {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0);
+<<<<<<< HEAD
         Features {
             user_dispatch: dispatch == 0,
             seccomp_trap: seccomp == 0,
             cpuid_faulting: cpuid == 0,
             yama_scope,
         }
+=======
+        let own = std::fs::read_link("/proc/self").ok();
+        let has_proc = own.is_some_and(|own| own.to_string_lossy() == std::process::id().to_string());
+        Features { has_proc, user_dispatch: dispatch == 0, seccomp_trap: seccomp == 0, cpuid_faulting: cpuid == 0, yama_scope }
+>>>>>>> detect
     }
 }
 
@@ -121,29 +136,41 @@ impl SessionMemory {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        // SAFETY: a new mapping at a place of the kernel's choice, of a file as long as it.
-        let base = unsafe {
+        let file_size_limit = FileSizeLimit::raise();
+        // SAFETY: only the length of the new file is set.
+        unsafe {
             if libc::ftruncate(memfd.as_raw_fd(), FILE_BYTES as libc::off_t) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            libc::mmap(
-                std::ptr::null_mut(),
-                FILE_BYTES as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                memfd.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
-        Ok(SessionMemory { base, memfd, text_bytes: 0, next_recipe: AtomicU32::new(0) })
+        let mut error = io::Error::last_os_error();
+        for segments in SEGMENTS_WANTED {
+            let bytes = segment_offset(segments as u64);
+            // SAFETY: a new mapping at a place of the kernel's choice, of a file
+            // that is at least as long.
+            let base = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    bytes as usize,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED | libc::MAP_NORESERVE,
+                    memfd.as_raw_fd(),
+                    0,
+                )
+            };
+            if base == libc::MAP_FAILED {
+                error = io::Error::last_os_error();
+                continue;
+            }
+            let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
+            let next_recipe = AtomicU32::new(0);
+            return Ok(SessionMemory { base, memfd, text_bytes: 0, bytes, file_size_limit, next_recipe });
+        }
+        Err(error)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) {
-        assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= FILE_BYTES));
+        assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.bytes));
         // SAFETY: the range was just checked to be inside of the mapping, which no
         // process shares yet, as `self` is borrowed mutably.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(offset), bytes.len()) }
@@ -183,6 +210,10 @@ impl SessionMemory {
                 }
             }
         }
+        // What is not mapped here is in use for ever.
+        for word in &session.segments[self.segments() / 64..] {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
         session.segments[0].store(1, Ordering::Relaxed);
         let first = self.lane(Segment::FIRST);
         first.set_lane(0, u32::MAX);
@@ -190,9 +221,18 @@ impl SessionMemory {
     }
 
     fn at(&self, offset: u64) -> *mut u8 {
-        debug_assert!(offset < FILE_BYTES);
+        assert!(offset < self.bytes);
         // SAFETY: callers pass offsets inside of the mapping.
         unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+
+    /// Segments that are mapped.
+    fn segments(&self) -> usize {
+        ((self.bytes - segment_offset(0)) / SEGMENT_BYTES) as usize
+    }
+
+    pub(crate) fn file_size_limit(&self) -> FileSizeLimit {
+        self.file_size_limit
     }
 
     pub(crate) fn session(&self) -> *mut Session {
@@ -234,7 +274,7 @@ impl SessionMemory {
     /// Segments in use.
     pub fn segments_in_use(&self) -> Vec<Segment> {
         let mut found = Vec::new();
-        for index in 0..SEGMENTS / 64 {
+        for index in 0..self.segments() / 64 {
             let mut bits = self.segment_word(index).load(Ordering::Acquire);
             while bits != 0 {
                 let bit = bits.trailing_zeros() as usize;
@@ -316,7 +356,7 @@ impl Drop for SessionMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map`; all borrows of it ended with `self`.
         unsafe {
-            libc::munmap(self.base.as_ptr().cast(), FILE_BYTES as usize);
+            libc::munmap(self.base.as_ptr().cast(), self.bytes as usize);
         }
     }
 }
