@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
+    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state,
+    segment_offset,
 };
 
 use crate::error::InjectError;
@@ -92,18 +93,15 @@ impl Features {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0);
-<<<<<<< HEAD
+        let own = std::fs::read_link("/proc/self").ok();
+        let has_proc = own.is_some_and(|own| own.to_string_lossy() == std::process::id().to_string());
         Features {
+            has_proc,
             user_dispatch: dispatch == 0,
             seccomp_trap: seccomp == 0,
             cpuid_faulting: cpuid == 0,
             yama_scope,
         }
-=======
-        let own = std::fs::read_link("/proc/self").ok();
-        let has_proc = own.is_some_and(|own| own.to_string_lossy() == std::process::id().to_string());
-        Features { has_proc, user_dispatch: dispatch == 0, seccomp_trap: seccomp == 0, cpuid_faulting: cpuid == 0, yama_scope }
->>>>>>> detect
     }
 }
 
