@@ -1,6 +1,7 @@
 // Namespaces, mounts and roots: as root for real, as a user up to the refusal.
 // covers: unshare setns mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount
 // covers: fspick mount_setattr sethostname setdomainname
+// not-by: write-protection sums
 #include "guest.h"
 #include <sched.h>
 #include <sys/mount.h>

@@ -19,6 +19,8 @@ pub struct Guest {
     pub code: i32,
     /// `// variants:` names, if not all make sense.
     variants: Vec<String>,
+    /// `// not-by:` names of ways of recording that it cannot be recorded by.
+    pub not_by: Vec<String>,
 }
 
 /// One way to build a guest.
@@ -116,6 +118,7 @@ impl Guest {
             build: words(&text, "build"),
             code,
             variants: words(&text, "variants"),
+            not_by: words(&text, "not-by"),
         })
     }
 

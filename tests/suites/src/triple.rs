@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::TestResult;
@@ -23,6 +24,10 @@ pub struct Case<'a> {
     pub normalise: &'a dyn Fn(&[u8]) -> Vec<u8>,
     /// Files that are gone before the replay, besides the run's directory.
     pub removed_before_replay: Vec<PathBuf>,
+    /// Given to `retrovane record`.
+    pub record_options: Vec<OsString>,
+    /// A command that runs the tool, with its arguments; empty: none.
+    pub launcher: Vec<OsString>,
     pub time_max: Duration,
 }
 
@@ -35,6 +40,8 @@ impl Case<'_> {
             code: None,
             normalise: &without_nondeterminism,
             removed_before_replay: Vec::new(),
+            record_options: Vec::new(),
+            launcher: Vec::new(),
             time_max: RUN_TIME_MAX,
         }
     }
@@ -45,6 +52,16 @@ impl Case<'_> {
             stderr: (self.normalise)(&outcome.stderr),
             code: outcome.code,
         }
+    }
+
+    fn tool_command(&self, tool: &Tool, home: &Path, args: &[OsString]) -> Command {
+        let Some((launcher, own)) = self.launcher.split_first() else {
+            return tool.command(self.user, home, args);
+        };
+        let mut command = self.user.command(launcher);
+        command.args(own).arg(&tool.binary).args(args);
+        plain_environment(&mut command, home);
+        command
     }
 
     fn native(&self, scratch: &Scratch) -> Result<Outcome, String> {
@@ -59,17 +76,18 @@ impl Case<'_> {
     fn recorded(&self, tool: &Tool, scratch: &Scratch, trace: &Path) -> Result<Outcome, String> {
         let directory = scratch.fresh_directory("run")?;
         (self.prepare)(&directory)?;
-        let mut args: Vec<OsString> =
-            vec!["record".into(), "-q".into(), "-o".into(), trace.into(), "--".into()];
+        let mut args: Vec<OsString> = vec!["record".into(), "-q".into(), "-o".into(), trace.into()];
+        args.extend(self.record_options.iter().cloned());
+        args.push("--".into());
         args.extend(self.argv.iter().cloned());
-        let mut command = tool.command(self.user, &scratch.fresh_directory("home")?, &args);
+        let mut command = self.tool_command(tool, &scratch.fresh_directory("home")?, &args);
         command.current_dir(&directory);
         run(command, self.time_max).map_err(|error| format!("record: {error}"))
     }
 
     fn replayed(&self, tool: &Tool, scratch: &Scratch, trace: &Path) -> Result<Outcome, String> {
         let args = ["replay".into(), "-q".into(), trace.into()];
-        let mut command = tool.command(self.user, &scratch.fresh_directory("home")?, &args);
+        let mut command = self.tool_command(tool, &scratch.fresh_directory("home")?, &args);
         command.current_dir(scratch.fresh_directory("elsewhere")?);
         run(command, self.time_max).map_err(|error| format!("replay: {error}"))
     }

@@ -28,6 +28,7 @@ fn missing_capability(guest: &Guest, user: User, machine: &Machine) -> Option<St
 struct Machine {
     is_root: bool,
     has_static_libc: bool,
+    has_write_protection: bool,
     cpu_flags: BTreeSet<String>,
 }
 
@@ -38,6 +39,7 @@ impl Machine {
         Machine {
             is_root: tests_run_as_root(),
             has_static_libc: has_static_libc(),
+            has_write_protection: has_write_protection(),
             cpu_flags: flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
         }
     }
@@ -47,6 +49,31 @@ impl Machine {
     }
 }
 
+/// PAGEMAP_SCAN is there since Linux 6.7; a sandbox's filter may refuse userfaultfd.
+fn has_write_protection() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    version >= (6, 7) && status.contains("Seccomp:\t0")
+}
+
+/// One way of recording, besides the usual one.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    options: &'static [&'static str],
+}
+
+/// With detection, every call that only gives results counts as undescribed: a
+/// strong test of finding what the kernel wrote.
+const WAYS: [Way; 4] = [
+    Way { name: "", options: &[] },
+    Way { name: "seccomp", options: &["--seccomp"] },
+    Way { name: "write-protection", options: &["--detect-all", "--detection", "write-protection"] },
+    Way { name: "sums", options: &["--detect-all", "--detection", "sums"] },
+];
+
 /// Without a static libc gcc answers with the bare name it was asked for.
 fn has_static_libc() -> bool {
     Command::new("gcc")
@@ -55,12 +82,13 @@ fn has_static_libc() -> bool {
         .is_ok_and(|output| output.stdout.starts_with(b"/"))
 }
 
-fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User) -> Result<(), String> {
-    let mut scratch = Scratch::new(&format!("{}-{}", guest.name, variant.name))?;
+fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User, way: Way) -> Result<(), String> {
+    let mut scratch = Scratch::new(&format!("{}-{}{}", guest.name, variant.name, way.name))?;
     let binary = scratch.fresh_directory("bin")?.join(&guest.name);
     guest.build(variant, &binary)?;
     let mut case = Case::new(user, vec![binary.clone().into()]);
     case.code = Some(guest.code);
+    case.record_options = way.options.iter().map(Into::into).collect();
     // A trace replays without the program too: tried with half of the variants.
     if variant.name.starts_with("O2") {
         case.removed_before_replay.push(binary);
@@ -89,21 +117,31 @@ fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
     for guest in find_guests()? {
         for variant in Variant::ALL.into_iter().filter(|v| guest.has_variant(*v)) {
             for &user in machine.users() {
-                let missing = if variant.is_static && !machine.has_static_libc {
-                    Some("needs a static libc".to_owned())
-                } else {
-                    missing_capability(&guest, user, machine)
-                };
-                let user_name = user.name(machine.is_root);
-                let name = format!("{}::{}::{user_name}", guest.name, variant.name);
-                let (tool, guest) = (Arc::clone(tool), guest.clone());
-                let trial = Trial::test(name, move || {
-                    check_guest(&tool, &guest, variant, user).map_err(Failed::from)
-                });
-                trials.push(match missing {
-                    Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
-                    None => trial,
-                });
+                // The other ways differ in nothing that a compiler decides.
+                for way in WAYS.into_iter().filter(|way| way.name.is_empty() || variant.name == "O2") {
+                    let missing = if variant.is_static && !machine.has_static_libc {
+                        Some("needs a static libc".to_owned())
+                    } else if guest.not_by.iter().any(|name| name == way.name) {
+                        Some(format!("not by {}", way.name))
+                    } else if way.name == "write-protection" && !machine.has_write_protection {
+                        Some("needs userfaultfd and PAGEMAP_SCAN".to_owned())
+                    } else {
+                        missing_capability(&guest, user, machine)
+                    };
+                    let user_name = user.name(machine.is_root);
+                    let mut name = format!("{}::{}::{user_name}", guest.name, variant.name);
+                    if !way.name.is_empty() {
+                        name = format!("{name}::{}", way.name);
+                    }
+                    let (tool, guest) = (Arc::clone(tool), guest.clone());
+                    let trial = Trial::test(name, move || {
+                        check_guest(&tool, &guest, variant, user, way).map_err(Failed::from)
+                    });
+                    trials.push(match missing {
+                        Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
+                        None => trial,
+                    });
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use injector::{AttachService, Features, ForwardSignals, SessionMemory, Setup, futex_wake, resolve, spawn};
-use lane_protocol::{Interception, Mode};
+use lane_protocol::{Detection, Interception, Mode};
 use trace_store::{FileStore, LaneEnd, Meta, Summary, TraceWriter};
 
 pub use error::RecordError;
@@ -62,6 +62,10 @@ pub struct RecordOptions {
     /// `None`: the fastest that the machine offers.
     pub interception: Option<Interception>,
     pub rewriting_off: bool,
+    /// How the effects of undescribed calls are found.
+    pub detection: Detection,
+    /// Treat described calls as undescribed, to test the detection.
+    pub detect_all: bool,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
@@ -95,13 +99,23 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     if features.yama_scope >= 2 && !is_root() {
         return Err(RecordError::PtraceForbidden { scope: features.yama_scope });
     }
+    if !features.has_proc {
+        return Err(RecordError::NoProc);
+    }
     let interception = choose_interception(options.interception, &features)?;
+    if options.interception.is_none() && interception == Interception::Seccomp && !options.quiet {
+        eprintln!(
+            "retrovane: syscall user dispatch is refused here (Linux 5.11 has it, a sandbox may forbid it): recording by seccomp, as --seccomp does, where no threads and no setuid programs can run"
+        );
+    }
     let setup = Setup {
         mode: Mode::Record,
         interception,
         features,
         check_every_events: options.check_every_events,
         rewriting_off: options.rewriting_off,
+        detection: options.detection,
+        detect_all: options.detect_all,
         files_dir: None,
         show_output: false,
         wanted_lanes: None,
@@ -158,10 +172,11 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let mut notes = drained.notes;
     notes.extend(sink.failure());
     let summary = Summary {
-        exit: drained.first_end.unwrap_or(match exit {
+        // How the program ended, also where its recording stopped before.
+        exit: match exit {
             ExitReport::Exited(code) => LaneEnd::Exited(code),
             ExitReport::Killed(signal) => LaneEnd::Killed(signal),
-        }),
+        },
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
         notes: notes.clone(),
     };
@@ -188,7 +203,8 @@ fn choose_interception(
         Some(Interception::UserDispatch) if !features.user_dispatch => Err(RecordError::NoUserDispatch),
         Some(interception) => Ok(interception),
         None if features.user_dispatch => Ok(Interception::UserDispatch),
-        None => Ok(Interception::Seccomp),
+        None if features.seccomp_trap => Ok(Interception::Seccomp),
+        None => Err(RecordError::NoInterception),
     }
 }
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use lane_protocol::Interception;
+use clap::{Args, ValueEnum};
+use lane_protocol::{Detection, Interception};
 use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, record};
 use trace_store::traces;
 
@@ -38,9 +38,42 @@ pub struct RecordArguments {
     /// Never rewrite code: every system call traps (slow)
     #[arg(long)]
     no_rewrite: bool,
+    /// Treat described calls as undescribed (for tests of the detection)
+    #[arg(long, hide = true)]
+    detect_all: bool,
+    /// How the effects of undescribed calls are found (for tests)
+    #[arg(long, hide = true, value_enum, default_value_t)]
+    detection: DetectionArgument,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// [`Detection`], as an argument.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum DetectionArgument {
+    #[default]
+    Best,
+    WriteProtection,
+    Sums,
+}
+
+impl From<DetectionArgument> for Detection {
+    fn from(argument: DetectionArgument) -> Detection {
+        match argument {
+            DetectionArgument::Best => Detection::Best,
+            DetectionArgument::WriteProtection => Detection::WriteProtection,
+            DetectionArgument::Sums => Detection::Sums,
+        }
+    }
+}
+
+#[cfg(test)]
+impl RecordArguments {
+    /// The program and its arguments.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
 }
 
 /// Records, and ends as the program ended.
@@ -67,6 +100,8 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         check_every_events: arguments.check,
         interception: arguments.seccomp.then_some(Interception::Seccomp),
         rewriting_off: arguments.no_rewrite,
+        detection: arguments.detection.into(),
+        detect_all: arguments.detect_all,
         quiet: settings.quiet,
         progress: None,
     };
@@ -106,11 +141,12 @@ fn code_of(error: &RecordError) -> u8 {
             | ProgramError::Unreadable { .. } => exit::NOT_RECORDABLE,
             ProgramError::NulByte(_) => exit::FAILED,
         },
-        RecordError::Inject(InjectError::NotRecordable { .. }) => exit::NOT_RECORDABLE,
-        RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
-        RecordError::Inject(_)
-        | RecordError::Store(_)
+        RecordError::Inject(InjectError::NotRecordable { .. } | InjectError::Attach { .. })
         | RecordError::NoUserDispatch
-        | RecordError::PtraceForbidden { .. } => exit::FAILED,
+        | RecordError::NoInterception
+        | RecordError::NoProc
+        | RecordError::PtraceForbidden { .. } => exit::NOT_RECORDABLE,
+        RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
+        RecordError::Inject(_) | RecordError::Store(_) => exit::FAILED,
     }
 }

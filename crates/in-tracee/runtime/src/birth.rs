@@ -21,12 +21,17 @@ const FLAGS_AT_START: u64 = 0x202;
 /// Called once for each real image, on the runtime's first stack.
 pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, replaying: u32) -> ! {
     let control_fd = control_fd as i32;
+    crate::block::populate(true);
     if replaying != 0 {
         forget_everything_else();
     }
     let shared = nr::MAP_SHARED | nr::MAP_FIXED;
-    kernel::mmap(SESSION_START, SESSION_BYTES, 3, shared, control_fd, FILE_SESSION);
-    kernel::mmap(RECIPES_START, RECIPES_BYTES, 1, shared, control_fd, FILE_RECIPES);
+    let session_map = kernel::mmap(SESSION_START, SESSION_BYTES, 3, shared, control_fd, FILE_SESSION);
+    let recipes_map = kernel::mmap(RECIPES_START, RECIPES_BYTES, 1, shared, control_fd, FILE_RECIPES);
+    if kernel::failed(session_map) || kernel::failed(recipes_map) {
+        report::tell("the program's limit on memory (ulimit -v) leaves no room for the runtime (64 MB)");
+        kernel::exit_group(125);
+    }
     enter_block(0);
     processes::map_lane(0, segment, control_fd);
     let process = process();
@@ -38,6 +43,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
+    process.log.populate();
     frame::measure_vectors();
     if process.replaying {
         // One supervisor, many ends: what happens to us is its own affair.

@@ -6,7 +6,7 @@ use events::Kind;
 use crate::block::process;
 use crate::entry::Registers;
 use crate::maps::{self, Mapping};
-use crate::{report, sites};
+use crate::{islands, report};
 
 /// Recording: logs a checksum if one is due.
 pub fn record_if_due() {
@@ -51,7 +51,7 @@ pub fn sum() -> u64 {
 
 /// True for memory that belongs to the program's state.
 pub fn is_summed(mapping: &Mapping) -> bool {
-    mapping.readable && mapping.writable && mapping.private && !sites::is_island(mapping.start)
+    mapping.readable && mapping.writable && mapping.private && !islands::is_island(mapping.start)
 }
 
 /// The sum of one page; 0 if it is all zero.

@@ -1,7 +1,5 @@
 //! Leaving a process alone: recording ends, the program goes on as if we had
-//! never been there.
-
-use core::sync::atomic::Ordering;
+//! never been there; under seccomp it goes on through us, unlogged.
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::Interception;
@@ -9,11 +7,34 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space};
 use crate::entry::{Leave, Registers};
-use crate::{clocks, kernel, processes, sites};
+use crate::{clocks, kernel, pass_through, processes, report, sites};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
 pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {
+    if !process().passes_through {
+        end_recording(reason, text);
+    }
+    if process().passes_through {
+        return pass_through::call(registers);
+    }
+    registers.rip = registers.rcx.wrapping_sub(2);
+    Leave::Exactly
+}
+
+/// Ends the recording of this process behind a call that it made.
+pub fn detach_behind(registers: &mut Registers, reason: u16, text: &str, result: i64) -> Leave {
+    end_recording(reason, text);
+    registers.rax = result as u64;
+    if process().passes_through {
+        return Leave::Call;
+    }
+    registers.rip = registers.rcx;
+    Leave::Exactly
+}
+
+/// Ends the log, and takes back from the process what can be taken back.
+fn end_recording(reason: u16, text: &str) {
     let process = process();
     let log = &mut process.log;
     if log.broken == 0 {
@@ -24,21 +45,18 @@ pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {
         kernel::futex_wake(&session().doorbell);
         log.broken = reason;
     } else if reason == StopReason::RecorderDied as u16 {
-        let note = "retrovane: the recorder died; this process goes on unrecorded\n";
-        kernel::write_all(2, note.as_ptr() as u64, note.len() as u64);
+        report::tell("the recorder died; this process goes on unrecorded");
     }
+    space().shared_count = 0;
     if session().interception == Interception::Seccomp as u32 {
-        // A filter cannot be taken away: calls go on through us, unlogged.
-        session().stop.fetch_max(0, Ordering::Relaxed);
+        pass_through::begin();
+        return;
     }
     crate::pause::delete_timer();
     sites::restore_all();
     clocks::end_traps();
-    space().shared_count = 0;
     process.signals.give_back();
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
-    registers.rip = registers.rcx.wrapping_sub(2);
-    Leave::Exactly
 }

@@ -1,14 +1,14 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
-use events::{DETECTED, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+use events::{Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 use linux_abi::errno;
 use syscall_model::{Act, Arg, Row, VariantTable, row};
 
-use crate::block::{process, thread};
+use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{report, signals, sites, specials};
+use crate::{islands, report, signals, sites, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -67,16 +67,17 @@ fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
 }
 
 /// The model of a call, with variants looked up.
-struct Meaning {
-    args: &'static [Arg],
+pub struct Meaning {
+    pub args: &'static [Arg],
     work: u8,
-    act: Act,
+    pub act: Act,
 }
 
 const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed };
 
+/// Looks the call up.
 #[inline]
-fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
+pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
     match row(nr) {
         Some(row) => match row.act {
             Act::Variant(table) => variant(row, table, args),
@@ -121,7 +122,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
-        Act::Feed => {
+        Act::Feed if session().detect_all == 0 => {
             let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
                 effects::before(meaning.args, &args)
             } else {
@@ -134,12 +135,11 @@ fn record_call(registers: &mut Registers) -> Leave {
             log_call(nr, &args, meaning.args, meaning.work, result, &before, 0);
             result
         }
-        Act::Detect => {
-            let Some(result) = crate::detect::record(nr, &args, meaning.args) else {
-                return aborted(registers);
-            };
-            result
-        }
+        Act::Feed | Act::Detect => match crate::detect::record(registers, nr, &args, meaning.args) {
+            Done::Result(result) => result,
+            Done::Aborted => return aborted(registers),
+            Done::Elsewhere(leave) => return leave,
+        },
         Act::Perform(special) => match specials::perform(special, nr, registers, meaning.args) {
             Done::Result(result) => result,
             Done::Aborted => return aborted(registers),
@@ -253,7 +253,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
             report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
         }
         Some(Kind::Island) => {
-            sites::replay_island(word);
+            islands::replay_island(word);
             replay_call(registers)
         }
         Some(Kind::Checksum) => {
@@ -310,9 +310,16 @@ fn check_sent(registers: &Registers, word: u64, address: u64, bytes: u64, source
     crate::memory::copy(recorded.as_mut_ptr() as u64, source, bytes as u64);
     crate::memory::copy(now.as_mut_ptr() as u64, address, bytes as u64);
     if recorded[..bytes] != now[..bytes] {
-        crate::block::lane().report.text[..bytes].copy_from_slice(&now[..bytes]);
-        report::note_registers(registers);
-        let _ = DETECTED;
-        report::diverge(registers, word, registers.rax, &registers.args());
+        let mut text = [0u8; 160];
+        let mut len = 0;
+        for part in [&b"it sent \""[..], &recorded[..bytes], b"\" then, and \"", &now[..bytes], b"\" now"] {
+            for &byte in part {
+                text[len] = if (0x20..0x7f).contains(&byte) { byte } else { b'.' };
+                len += 1;
+            }
+        }
+        let text = core::str::from_utf8(&text[..len]).unwrap_or("it sent something else");
+        let nr = registers.rax;
+        report::diverge_saying(registers, word, nr, &registers.args(), text);
     }
 }

@@ -3,11 +3,14 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{FILES_MAX, file_state, first_file_slot, request};
+use lane_protocol::{FILE_PROBES, file_slot, file_state, request};
 use linux_abi::general as nr;
 
 use crate::block::{lane, process, session};
 use crate::{kernel, report};
+
+/// Looks for an answer before this process sleeps: some 20 us.
+const SPINS: u32 = 400;
 
 /// What became of a file that is about to be mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,9 +64,8 @@ fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
 
 fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
     let files = &session().files;
-    let start = first_file_slot(key[0], key[1]);
-    for step in 0..64 {
-        let index = (start + step) % FILES_MAX;
+    for step in 0..FILE_PROBES {
+        let index = file_slot(key[0], key[1], step);
         let kept = &files[index];
         loop {
             match kept.state.load(Ordering::Acquire) {
@@ -130,7 +132,15 @@ pub fn request_answer(what: u32, arguments: [u64; 4], doorbell: &core::sync::ato
     }
     request.state.store(what, Ordering::Release);
     doorbell.fetch_add(1, Ordering::Release);
-    kernel::futex_wake(doorbell);
+    // One server is enough: each looks until nothing is left.
+    kernel::futex_wake_one(doorbell);
+    // The answer takes about as long as falling asleep and being woken.
+    for _ in 0..SPINS {
+        if request.state.load(Ordering::Acquire) != what {
+            break;
+        }
+        core::hint::spin_loop();
+    }
     loop {
         let state = request.state.load(Ordering::Acquire);
         if state == request::ANSWERED {
@@ -151,6 +161,7 @@ pub fn request_answer(what: u32, arguments: [u64; 4], doorbell: &core::sync::ato
 }
 
 /// Replay: opens the kept content of a file; stands still if it is missing.
+#[inline(never)]
 pub fn open(file: u32) -> i32 {
     let session = session();
     let mut path = [0u8; 4096 + 80];

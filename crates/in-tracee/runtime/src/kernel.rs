@@ -90,6 +90,11 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     );
 }
 
+/// Wakes one sleeper of the word.
+pub fn futex_wake_one(word: &core::sync::atomic::AtomicU32) {
+    call(nr::__NR_futex, [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
+}
+
 /// Writes all bytes, as far as the descriptor takes them.
 pub fn write_all(fd: i32, mut address: u64, mut bytes: u64) {
     while bytes > 0 {

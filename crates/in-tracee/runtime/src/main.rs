@@ -25,6 +25,7 @@ mod effects;
 mod entry;
 mod frame;
 mod instructions;
+mod islands;
 mod kept_files;
 mod kernel;
 mod log;
@@ -33,6 +34,7 @@ mod maps;
 mod memory;
 mod memory_calls;
 mod outputs;
+mod pass_through;
 mod pause;
 mod probe;
 mod processes;
@@ -41,6 +43,7 @@ mod seccomp;
 mod signals;
 mod sites;
 mod specials;
+mod written_pages;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

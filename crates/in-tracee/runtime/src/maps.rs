@@ -20,7 +20,7 @@ pub struct Mapping {
 }
 
 /// Calls `each` for every mapping that is not the runtime's; false if the list
-/// cannot be read (no /proc here).
+/// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
     let path = c"/proc/self/maps";
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
@@ -31,12 +31,12 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
     // SAFETY: one thread runs, and `for_each` is not entered again by `each`.
     let buffer = unsafe { &mut *BUFFER.get() };
     let mut filled = 0;
-    loop {
+    let complete = loop {
         let space = (BUFFER_BYTES - filled) as u64;
         let target = buffer[filled..].as_mut_ptr() as u64;
         let read = kernel::call(nr::__NR_read, [fd as u64, target, space, 0, 0, 0]);
         if read <= 0 {
-            break;
+            break read == 0 && filled == 0;
         }
         filled += read as usize;
         let mut done = 0;
@@ -50,9 +50,9 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
         }
         buffer.copy_within(done..filled, 0);
         filled -= done;
-    }
+    };
     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-    true
+    complete
 }
 
 fn parse(line: &[u8]) -> Option<Mapping> {

@@ -19,7 +19,7 @@ use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::maps::{self, Mapping};
-use crate::{checksum, decode, kernel, log, memory, probe, report, signals, sites};
+use crate::{checksum, decode, islands, kernel, log, memory, probe, report, signals, sites};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -130,7 +130,7 @@ pub fn on_timer(context: &mut RealFrame) {
     if !signals::has_deliverable() || log::in_region(context.rip, 1) {
         return;
     }
-    if sites::in_island(context.rip) {
+    if islands::in_island(context.rip) {
         // It may lead back into a computation.
         set_timer(WATCH_NS);
         return;
@@ -153,7 +153,7 @@ pub fn on_step(context: &mut RealFrame) {
     if log::in_region(context.rip, 1) || !signals::has_deliverable() {
         return;
     }
-    if sites::in_island(context.rip) {
+    if islands::in_island(context.rip) {
         set_timer(WATCH_NS);
     } else {
         pause_near(context);
@@ -271,7 +271,7 @@ pub fn on_pause(mut registers: Registers) -> ! {
 }
 
 fn record(registers: &mut Registers) {
-    sites::ensure_island_near(registers.rip);
+    islands::ensure_island_near(registers.rip);
     let vectors = frame::live_vector_sum();
     let sum = checksum::sum();
     let (pages, count) = hot_pages(registers.rsp);
@@ -324,7 +324,7 @@ pub fn arm_if_next() {
             return;
         };
         match Kind::from_byte(word as u8) {
-            Some(Kind::Island) => sites::replay_island(word),
+            Some(Kind::Island) => islands::replay_island(word),
             Some(Kind::Pause) => {
                 probe::plant();
                 return;

@@ -14,7 +14,7 @@ use crate::decode::{self, Replaceable};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};
 use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
-use crate::{checksum, memory, sites};
+use crate::{checksum, islands, memory, sites};
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 4;
@@ -72,7 +72,7 @@ pub fn plant() {
     probe.stub = 0;
     sites::uncover(address);
     let replaceable = decode::replaceable(address);
-    let stub = sites::probe_space(address);
+    let stub = islands::probe_space(address);
     if let (Some(instruction), Some(stub)) = (replaceable, stub) {
         let Replaceable { bytes, code, displacement } = instruction;
         probe.original = code;

@@ -7,18 +7,18 @@ use core::sync::atomic::Ordering;
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
-    LANE_HEADER_BYTES, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address, lane_state, request,
+    Interception, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address, lane_state, request,
     ring_address, segment_offset,
 };
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    BLOCKS, Process, enter_block, lane, process, process_at, session, stack_top, thread, thread_at,
+    BLOCKS, Process, enter_block, lane, populate, process, process_at, session, stack_top, thread, thread_at,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
-use crate::{detach, kernel, memory, memory_calls, outputs, report, signals};
+use crate::{detach, kernel, memory, memory_calls, outputs, report, signals, specials};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
@@ -30,6 +30,9 @@ const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
 const CHILD_CLEARTID: u64 = nr::CLONE_CHILD_CLEARTID as u64;
 const SETTLS: u64 = nr::CLONE_SETTLS as u64;
 const PIDFD: u64 = nr::CLONE_PIDFD as u64;
+
+/// In place of a segment: a process that is not recorded.
+const NO_SEGMENT: u64 = u64::MAX;
 
 /// What a child has to know to begin.
 #[derive(Clone, Copy)]
@@ -58,13 +61,19 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
         process().log.end();
         return Done::Result(result);
     }
+    let unlogged = process().passes_through;
     if flags & THREAD != 0 || flags & (VM | VFORK) == VM {
+        if session().interception == Interception::Seccomp as u32 {
+            report::tell("threads cannot be recorded, nor let go under --seccomp: none is created");
+            return specials::refuse(registers, number, &args, count, errno::EAGAIN);
+        }
         return stop(registers, StopReason::Thread, "it created a thread");
     }
-    if flags & VM == 0 && memory_calls::has_shared() {
+    if flags & VM == 0 && !unlogged && memory_calls::has_shared() {
         return stop(registers, StopReason::SharedMemory, "it shares writable memory with a child process");
     }
-    let Some(segment) = take_segment() else {
+    let segment = if unlogged { Some(NO_SEGMENT) } else { take_segment() };
+    let Some(segment) = segment else {
         return stop(registers, StopReason::TooManyProcesses, "too many processes run at once");
     };
     let beginning = Beginning {
@@ -78,7 +87,7 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     };
     let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS;
     let result = make_child(registers, &beginning, [flags & !ours, 0, parent_tid, 0, 0, 0]);
-    if kernel::failed(result) {
+    if kernel::failed(result) && !unlogged {
         give_segment_back(segment);
     }
     let logged = registers.args();
@@ -111,8 +120,10 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
     } else {
         let result = kernel::call(nr::__NR_clone, args);
         if result == 0 {
+            populate(false);
             begin_child(*registers, beginning);
         }
+        populate(false);
         result
     };
     if !replaying {
@@ -161,13 +172,19 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.signals.forget_waiting();
     crate::pause::forget_timer();
     thread().pending = 0;
-    map_lane(own.slot, own.segment, own.control_fd);
+    let broken = own.log.broken;
+    if own.segment == NO_SEGMENT {
+        map_own_lane(own.slot);
+    } else {
+        map_lane(own.slot, own.segment, own.control_fd);
+    }
     let header = lane();
     header.lane.store(own.lane, Ordering::Relaxed);
     header.parent_lane.store(beginning.parent_lane, Ordering::Relaxed);
     header.pid.store(own.pid, Ordering::Relaxed);
     header.state.store(lane_state::LIVE, Ordering::Release);
     own.log.attach(own.slot);
+    own.log.broken = broken;
     own.log.events = 0;
     signals::install();
     crate::birth::intercept();
@@ -289,6 +306,15 @@ pub fn map_lane(slot: u64, segment: u64, control_fd: i32) {
     const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
 }
 
+/// Maps memory of the process's own in place of a lane's segment.
+pub fn map_own_lane(slot: u64) {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
+    let bytes = LANE_HEADER_BYTES + 2 * RING_BYTES;
+    if kernel::failed(kernel::mmap(lane_header_address(slot), bytes, 3, flags, -1, 0)) {
+        report::die("memory for an unrecorded process could not be mapped");
+    }
+}
+
 // --- exec ---
 
 /// execve and execveat.
@@ -300,10 +326,17 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         return crate::specials::replayed(registers);
     }
     let (dir, path, flags) = if at { (args[0], args[1], args[4]) } else { (nr::AT_FDCWD as u64, args[0], 0) };
+    // A new image without the runtime would die of the filter that it inherits.
+    let filtered = session().interception == Interception::Seccomp as u32;
     if let Some(error) = cannot_execute(dir, path, flags) {
         return log_exec(number, args, count, path, -error);
     }
     if let Some(text) = cannot_record(dir, path, flags) {
+        if filtered {
+            report::tell(text);
+            report::tell("under --seccomp it could not run: its execution is refused");
+            return log_exec(number, args, count, path, -i64::from(errno::EPERM));
+        }
         return stop(registers, StopReason::Unsupported, text);
     }
     const PR_SET_PTRACER: u64 = 0x5961_6d61;
@@ -314,6 +347,10 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     let pid = process().pid as u64;
     match request_answer(request::ATTACH, [pid, process().control_fd as u64, 0, 0], &session().attach_doorbell) {
         Some(0) => {}
+        Some(_) if filtered => {
+            report::tell("it executes a program that ptrace may not attach to, which --seccomp does not permit");
+            return log_exec(number, args, count, path, -i64::from(errno::EPERM));
+        }
         Some(_) => {
             return stop(registers, StopReason::Unsupported, "it executes a program that ptrace may not attach to");
         }
@@ -379,7 +416,17 @@ fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
         return Some("it executes a program that is not for x86-64");
     }
     let gains = mode & 0o4000 != 0 || mode & 0o2010 == 0o2010;
-    (ordinary && is_elf && gains).then_some("it executes a setuid program")
+    if !(ordinary && is_elf && gains) {
+        return None;
+    }
+    const PR_GET_NO_NEW_PRIVS: u64 = 39;
+    if kernel::call(nr::__NR_prctl, [PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0]) == 1 {
+        if session().interception == Interception::Seccomp as u32 {
+            report::tell("a setuid program gains no rights under --seccomp");
+        }
+        return None;
+    }
+    Some("it executes a setuid program")
 }
 
 // --- exit ---

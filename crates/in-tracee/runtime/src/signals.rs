@@ -13,7 +13,7 @@ use lane_protocol::report_kind;
 use crate::block::{process, signal_stack, thread, SIGNAL_STACK_BYTES};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, kernel, memory, pause, probe, report};
+use crate::{instructions, islands, kernel, memory, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -79,7 +79,6 @@ pub struct Signals {
     /// The program's mask.
     pub mask: u64,
     pub stack: frame::SignalStack,
-    queue: [Waiting; QUEUE],
     count: usize,
     /// A call with a mask of its own is being made.
     masked_wait: bool,
@@ -89,6 +88,7 @@ pub struct Signals {
     wait_mask: u64,
     /// What a frame says of the last fault: error code, trap number, cr2.
     pub last_fault: [u64; 3],
+    queue: [Waiting; QUEUE],
 }
 
 /// Installs the real handlers that the runtime always needs.
@@ -192,7 +192,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     let synchronous = code > 0 && bit(signal) & OURS != 0;
-    if signal == SIGTRAP && synchronous && (inside || crate::sites::in_island(rip)) {
+    if signal == SIGTRAP && synchronous && (inside || islands::in_island(rip)) {
         // The program single-steps itself (trap flag): our own steps are not its.
         return;
     }

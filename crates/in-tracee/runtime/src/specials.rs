@@ -7,11 +7,12 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
-use crate::block::process;
+use crate::block::{process, thread};
 use crate::dispatch::{Done, begin_call, feed, feed_with, log_call};
 use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
+use crate::log::ShortBlob;
 use crate::{clocks, memory, memory_calls, outputs, processes, report, signals};
 
 /// Performs or replays a call.
@@ -293,6 +294,8 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const PR_GET_SECCOMP: u64 = 21;
     const PR_SET_SECCOMP: u64 = 22;
     const PR_SET_TSC: u64 = 26;
+    const PR_SET_NO_NEW_PRIVS: u64 = 38;
+    const PR_GET_NO_NEW_PRIVS: u64 = 39;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     let process_block = process();
     match args[0] & 0xffff_ffff {
@@ -307,6 +310,15 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         PR_SET_SECCOMP | PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH => {
             refuse(registers, number, args, 5, errno::EINVAL)
         }
+        // A filter of ours needs the flag, which the program did not ask for.
+        PR_SET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [1, 0, 0, 0] => {
+            process_block.no_new_privileges = true;
+            kernel::call(number as u32, *args);
+            own(registers, number, args, 5, 0, &[])
+        }
+        PR_GET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [0; 4] => {
+            own(registers, number, args, 5, i64::from(process_block.no_new_privileges), &[])
+        }
         PR_GET_SECCOMP => own(registers, number, args, 5, 0, &[]),
         option => match syscall_model::PRCTL.find(option) {
             Some(variant) => match variant.act {
@@ -316,6 +328,10 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             None => refuse(registers, number, args, 5, errno::EINVAL),
         },
     }
+}
+
+fn is_filtered() -> bool {
+    crate::block::session().interception == lane_protocol::Interception::Seccomp as u32
 }
 
 /// A time call: `parts` says which words of the answer go where and how many bytes.
@@ -330,6 +346,16 @@ fn time(registers: &Registers, number: u64, args: &[u64; 6], first: u64, parts: 
         let source = &raw const answer[index] as u64;
         if result == 0 && address != 0 && !memory::copy(address, source, bytes) {
             result = -i64::from(errno::EFAULT);
+        }
+    }
+    if result == 0
+        && thread().pending == 0
+        && let &[(address, index, bytes)] = parts
+        && address != 0
+    {
+        let blob = ShortBlob { address, bytes, tag: Tag::Memory, source: &raw const answer[index] as u64 };
+        if process().log.short_blob(number as u16, &args[..2], result, &blob) {
+            return Done::Result(result);
         }
     }
     begin_call(number, args, 2, result, 0);
@@ -372,19 +398,16 @@ fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [
     if result == ABORTED {
         return Done::Aborted;
     }
-    begin_call(number, args, model.len(), result, 0);
-    if number == u64::from(nr::__NR_write) {
+    if number == u64::from(nr::__NR_write) && class == 0 && thread().pending == 0 && !outputs::is_mapped(args[0]) {
         // The commonest by far: what its row says, without interpreting it.
-        if args[1] != 0 && args[2] != 0 {
-            process().log.sent(args[1], args[2].min(effects::SENT_BYTES_MAX));
-        }
-        if class == 0 && !outputs::is_mapped(args[0]) {
-            process().log.end();
+        let bytes = args[2].min(effects::SENT_BYTES_MAX);
+        let blob = ShortBlob { address: args[1], bytes, tag: Tag::Sent, source: args[1] };
+        if bytes > 0 && process().log.short_blob(number as u16, &args[..3], result, &blob) {
             return Done::Result(result);
         }
-    } else {
-        effects::log_sent(model, args, result);
     }
+    begin_call(number, args, model.len(), result, 0);
+    effects::log_sent(model, args, result);
     let work = effects::WORK[number as usize];
     if work & effects::WRITES != 0 {
         effects::log_written(model, args, result, &Before::default());

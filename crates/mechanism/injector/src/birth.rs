@@ -6,10 +6,9 @@
 //! it. The runtime puts the bytes back.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -34,6 +33,8 @@ const PAGE_BYTES: u64 = 4096;
 /// rbp because execve, which has not returned yet, will put its result into rax.
 const ENTRY_CODE: u64 = 0xe3ff_050f_e889;
 const ENTRY_CODE_MASK: u64 = 0xffff_ffff_ffff;
+/// Start of the break in the event: the runtime, which is asked anyway, logs it.
+const BREAK_UNKNOWN: u64 = 0;
 /// The stack's mapping, in `MapRecord::flags`.
 const GROWS_DOWN: u32 = 1;
 /// Code segment of 32-bit user code.
@@ -56,18 +57,19 @@ pub(crate) fn prepare(
 ) -> Result<(), InjectError> {
     let pid = process.pid();
     let mut registers = process.registers().map_err(InjectError::prepare(pid, "reading registers"))?;
-    if registers.cs == CS_32_BIT || executable_is_32_bit(pid).unwrap_or(false) {
-        return Err(InjectError::NotRecordable { pid, what: "a 32-bit program".into() });
-    }
     let maps = read_maps(pid).map_err(InjectError::prepare(pid, "reading its mappings"))?;
     let exe = std::fs::read_link(format!("/proc/{pid}/exe"))
         .map_err(InjectError::prepare(pid, "finding its executable"))?;
+    if registers.cs == CS_32_BIT || has_32_bit_header(process, &maps, exe.as_os_str().as_encoded_bytes()) {
+        return Err(InjectError::NotRecordable { pid, what: "a 32-bit program".into() });
+    }
     let image = keep_files(pid, maps, exe.as_os_str().as_encoded_bytes(), keeper)?;
-    let entry_word = read_word(pid, registers.rip)?;
+    let entry_word =
+        process.peek(registers.rip).map_err(InjectError::prepare(pid, "reading its entry point"))?;
     let birth = describe(pid, &registers, &image, entry_word)?;
     let lane = memory.lane(segment);
     lane.set_birth(&birth);
-    let event = encode(&registers, break_start(pid), &image, exe.as_os_str().as_encoded_bytes());
+    let event = encode(&registers, BREAK_UNKNOWN, &image, exe.as_os_str().as_encoded_bytes());
     if event.len() > EVENT_BYTES_MAX {
         return Err(InjectError::TooLarge { pid, what: "it has too many mappings" });
     }
@@ -135,12 +137,17 @@ fn path_of(pid: i32, map: &Mapping, exe: &[u8]) -> PathBuf {
     if map.name == exe {
         return PathBuf::from(format!("/proc/{pid}/exe"));
     }
-    let mut by_name = format!("/proc/{pid}/root").into_bytes();
-    by_name.extend_from_slice(&map.name);
-    let by_name = PathBuf::from(OsString::from_vec(by_name));
     let same = |path: &PathBuf| {
         std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (map.device, map.inode))
     };
+    // Whatever the process's root is: the same numbers are the same file.
+    let here = PathBuf::from(OsString::from_vec(map.name.clone()));
+    if same(&here) {
+        return here;
+    }
+    let mut by_name = format!("/proc/{pid}/root").into_bytes();
+    by_name.extend_from_slice(&map.name);
+    let by_name = PathBuf::from(OsString::from_vec(by_name));
     if same(&by_name) {
         return by_name;
     }
@@ -151,12 +158,15 @@ fn path_of(pid: i32, map: &Mapping, exe: &[u8]) -> PathBuf {
     if std::fs::metadata(&by_range).is_ok() { by_range } else { by_name }
 }
 
-fn read_word(pid: i32, address: u64) -> Result<u64, InjectError> {
-    let mut word = [0u8; 8];
-    File::open(format!("/proc/{pid}/mem"))
-        .and_then(|memory| memory.read_exact_at(&mut word, address))
-        .map_err(InjectError::prepare(pid, "reading its entry point"))?;
-    Ok(u64::from_le_bytes(word))
+/// True for a program whose ELF header says 32 bits, be its code 64-bit or not.
+fn has_32_bit_header(process: &Stopped, maps: &[Mapping], exe: &[u8]) -> bool {
+    const ELF_32: u64 = 0x01_464c_457f;
+    const MAGIC_AND_CLASS: u64 = 0xff_ffff_ffff;
+    let header = maps.iter().find(|map| map.file_offset == 0 && map.has_file() && map.name == exe);
+    match header.and_then(|map| process.peek(map.start).ok()) {
+        Some(word) => word & MAGIC_AND_CLASS == ELF_32,
+        None => executable_is_32_bit(process.pid()).unwrap_or(false),
+    }
 }
 
 /// What the runtime has to know.
@@ -229,16 +239,6 @@ fn logged_range(part: &ImageMap, stack_pointer: u64) -> Option<MemoryRange> {
     // The kernel zeroes what follows a segment's data in its last page.
     (map.protection & libc::PROT_WRITE as u32 != 0)
         .then(|| MemoryRange { start: map.end - PAGE_BYTES, end: map.end })
-}
-
-/// Start of the program break, as the kernel chose it; 0 if it does not tell.
-fn break_start(pid: i32) -> u64 {
-    /// Place of `start_brk` in proc(5)'s list, counted from the field behind the name.
-    const START_BRK: usize = 47 - 3;
-    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return 0 };
-    let Some(name_end) = stat.iter().rposition(|byte| *byte == b')') else { return 0 };
-    let fields = String::from_utf8_lossy(&stat[name_end + 1..]);
-    fields.split_ascii_whitespace().nth(START_BRK).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// The event of a birth. Data events with the logged ranges follow it.

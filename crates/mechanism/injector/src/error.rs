@@ -7,7 +7,7 @@ use std::io;
 pub enum InjectError {
     /// Shared memory could not be made.
     #[error(
-        "cannot create the memory shared with the program: {0}; check the limits on memory and /proc/sys/vm/overcommit_memory"
+        "cannot create the memory shared with the program: {0}; check `ulimit -v`, `ulimit -f` and /proc/sys/vm/overcommit_memory"
     )]
     Memory(#[source] io::Error),
     /// The runtime inside this executable is unusable.

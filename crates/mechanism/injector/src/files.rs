@@ -5,13 +5,10 @@ use std::marker::PhantomData;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
-use lane_protocol::{FILES_MAX, KeptFile, file_state, first_file_slot};
+use lane_protocol::{FILE_PROBES, KeptFile, file_slot, file_state};
 
 use crate::futex::futex_wake;
 use crate::session_memory::SessionMemory;
-
-/// Most slots that a search looks at; processes look at as many.
-const PROBES_MAX: usize = 64;
 
 /// Values of `recipes_ready`: the recipes name all sites; or something in the file
 /// may read time without being among them.
@@ -148,9 +145,8 @@ impl SessionMemory {
     /// The slot of the file with this key: found, or claimed and set to ASKED.
     /// `None` if the table is full. Processes do the same concurrently.
     pub fn find_or_claim_file(&self, key: &FileKey) -> Option<u32> {
-        let first = first_file_slot(key.device, key.inode);
-        for distance in 0..PROBES_MAX {
-            let index = (first + distance) % FILES_MAX;
+        for step in 0..FILE_PROBES {
+            let index = file_slot(key.device, key.inode, step);
             let slot = self.file(index).expect("the index is below the table's length");
             let mut state = slot.state();
             if state == file_state::FREE {

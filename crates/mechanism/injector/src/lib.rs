@@ -16,6 +16,7 @@ mod files;
 mod futex;
 mod image;
 mod lane;
+mod limits;
 mod maps;
 mod process;
 mod program;

@@ -1,6 +1,7 @@
 //! /proc/PID/maps.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 
 /// One line of maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Mapping {
 /// # Errors
 /// What reading the file fails with.
 pub fn read_maps(pid: i32) -> io::Result<Vec<Mapping>> {
-    let text = std::fs::read(format!("/proc/{pid}/maps"))?;
+    let text = read_text(&format!("/proc/{pid}/maps"))?;
     text.split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(|line| {
@@ -39,6 +40,22 @@ pub fn read_maps(pid: i32) -> io::Result<Vec<Mapping>> {
                 .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a line of maps is malformed"))
         })
         .collect()
+}
+
+/// Reads a file of /proc with few calls: it does not tell its length beforehand.
+fn read_text(path: &str) -> io::Result<Vec<u8>> {
+    const STEP_BYTES: usize = 16 * 1024;
+    let mut file = File::open(path)?;
+    let mut text = Vec::new();
+    loop {
+        let filled = text.len();
+        text.resize(filled + STEP_BYTES, 0);
+        let read = file.read(&mut text[filled..])?;
+        text.truncate(filled + read);
+        if read == 0 {
+            return Ok(text);
+        }
+    }
 }
 
 fn parse_line(line: &[u8]) -> Option<Mapping> {

@@ -7,20 +7,25 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, Recipe, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
+    Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
+    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
 use crate::files::FileSlot;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
+use crate::limits::FileSizeLimit;
 
 /// What this machine offers to interception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Syscall user dispatch (Linux 5.11) works.
     pub user_dispatch: bool,
+    /// Seccomp filters that trap work.
+    pub seccomp_trap: bool,
+    /// `/proc` is mounted and shows this process's namespace.
+    pub has_proc: bool,
     /// cpuid can be made to fault.
     pub cpuid_faulting: bool,
     /// `/proc/sys/kernel/yama/ptrace_scope`; 0 without Yama.
@@ -36,6 +41,9 @@ pub struct Setup<'a> {
     /// Checksum memory every so many events; 0: never.
     pub check_every_events: u32,
     pub rewriting_off: bool,
+    pub detection: Detection,
+    /// Described calls are treated as if nobody had described them.
+    pub detect_all: bool,
     /// Replay: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: outputs are shown.
@@ -44,11 +52,17 @@ pub struct Setup<'a> {
     pub wanted_lanes: Option<&'a [u32]>,
 }
 
+/// How many segments are mapped: as many as a limit on address space permits.
+const SEGMENTS_WANTED: [usize; 4] = [SEGMENTS, 1024, 256, 64];
+
 /// The mapping of a session's memfd, and the memfd.
 pub struct SessionMemory {
     base: NonNull<u8>,
     memfd: OwnedFd,
     text_bytes: u64,
+    /// Bytes that are mapped: fewer than FILE_BYTES where address space is limited.
+    bytes: u64,
+    file_size_limit: FileSizeLimit,
     /// First free place in the area of recipes.
     next_recipe: AtomicU32,
 }
@@ -64,9 +78,12 @@ impl Features {
     pub fn probe() -> Features {
         const ARCH_SET_CPUID: libc::c_int = 0x1012;
         const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
-        // SAFETY: both calls set what is set already: dispatch off, cpuid permitted.
-        let (dispatch, cpuid) = unsafe {
+        const SECCOMP_GET_ACTION_AVAIL: libc::c_ulong = 2;
+        let trap: u32 = libc::SECCOMP_RET_TRAP;
+        // SAFETY: the calls ask, or set what is set already: dispatch off, cpuid permitted.
+        let (seccomp, dispatch, cpuid) = unsafe {
             (
+                libc::syscall(libc::SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &raw const trap),
                 libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0),
                 libc::syscall(libc::SYS_arch_prctl, ARCH_SET_CPUID, 1),
             )
@@ -75,7 +92,18 @@ impl Features {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0);
-        Features { user_dispatch: dispatch == 0, cpuid_faulting: cpuid == 0, yama_scope }
+<<<<<<< HEAD
+        Features {
+            user_dispatch: dispatch == 0,
+            seccomp_trap: seccomp == 0,
+            cpuid_faulting: cpuid == 0,
+            yama_scope,
+        }
+=======
+        let own = std::fs::read_link("/proc/self").ok();
+        let has_proc = own.is_some_and(|own| own.to_string_lossy() == std::process::id().to_string());
+        Features { has_proc, user_dispatch: dispatch == 0, seccomp_trap: seccomp == 0, cpuid_faulting: cpuid == 0, yama_scope }
+>>>>>>> detect
     }
 }
 
@@ -108,29 +136,41 @@ impl SessionMemory {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        // SAFETY: a new mapping at a place of the kernel's choice, of a file as long as it.
-        let base = unsafe {
+        let file_size_limit = FileSizeLimit::raise();
+        // SAFETY: only the length of the new file is set.
+        unsafe {
             if libc::ftruncate(memfd.as_raw_fd(), FILE_BYTES as libc::off_t) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            libc::mmap(
-                std::ptr::null_mut(),
-                FILE_BYTES as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                memfd.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
-        Ok(SessionMemory { base, memfd, text_bytes: 0, next_recipe: AtomicU32::new(0) })
+        let mut error = io::Error::last_os_error();
+        for segments in SEGMENTS_WANTED {
+            let bytes = segment_offset(segments as u64);
+            // SAFETY: a new mapping at a place of the kernel's choice, of a file
+            // that is at least as long.
+            let base = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    bytes as usize,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED | libc::MAP_NORESERVE,
+                    memfd.as_raw_fd(),
+                    0,
+                )
+            };
+            if base == libc::MAP_FAILED {
+                error = io::Error::last_os_error();
+                continue;
+            }
+            let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
+            let next_recipe = AtomicU32::new(0);
+            return Ok(SessionMemory { base, memfd, text_bytes: 0, bytes, file_size_limit, next_recipe });
+        }
+        Err(error)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) {
-        assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= FILE_BYTES));
+        assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.bytes));
         // SAFETY: the range was just checked to be inside of the mapping, which no
         // process shares yet, as `self` is borrowed mutably.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(offset), bytes.len()) }
@@ -149,6 +189,8 @@ impl SessionMemory {
         session.yama = u32::from(setup.features.yama_scope != 0);
         session.check_every_events = setup.check_every_events;
         session.rewriting_off = u32::from(setup.rewriting_off);
+        session.detection = setup.detection as u32;
+        session.detect_all = u32::from(setup.detect_all);
         session.next_lane.store(1, Ordering::Relaxed);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
@@ -168,6 +210,10 @@ impl SessionMemory {
                 }
             }
         }
+        // What is not mapped here is in use for ever.
+        for word in &session.segments[self.segments() / 64..] {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
         session.segments[0].store(1, Ordering::Relaxed);
         let first = self.lane(Segment::FIRST);
         first.set_lane(0, u32::MAX);
@@ -175,13 +221,28 @@ impl SessionMemory {
     }
 
     fn at(&self, offset: u64) -> *mut u8 {
-        debug_assert!(offset < FILE_BYTES);
+        assert!(offset < self.bytes);
         // SAFETY: callers pass offsets inside of the mapping.
         unsafe { self.base.as_ptr().add(offset as usize) }
     }
 
+    /// Segments that are mapped.
+    fn segments(&self) -> usize {
+        ((self.bytes - segment_offset(0)) / SEGMENT_BYTES) as usize
+    }
+
+    pub(crate) fn file_size_limit(&self) -> FileSizeLimit {
+        self.file_size_limit
+    }
+
     pub(crate) fn session(&self) -> *mut Session {
         self.at(FILE_SESSION).cast()
+    }
+
+    /// True if processes are intercepted by a filter, which they cannot get rid of.
+    pub(crate) fn is_filtered(&self) -> bool {
+        // SAFETY: the header is mapped as long as `self`; the field does not change.
+        unsafe { (*self.session()).interception == Interception::Seccomp as u32 }
     }
 
     pub(crate) fn memfd(&self) -> &OwnedFd {
@@ -213,7 +274,7 @@ impl SessionMemory {
     /// Segments in use.
     pub fn segments_in_use(&self) -> Vec<Segment> {
         let mut found = Vec::new();
-        for index in 0..SEGMENTS / 64 {
+        for index in 0..self.segments() / 64 {
             let mut bits = self.segment_word(index).load(Ordering::Acquire);
             while bits != 0 {
                 let bit = bits.trailing_zeros() as usize;
@@ -295,7 +356,7 @@ impl Drop for SessionMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map`; all borrows of it ended with `self`.
         unsafe {
-            libc::munmap(self.base.as_ptr().cast(), FILE_BYTES as usize);
+            libc::munmap(self.base.as_ptr().cast(), self.bytes as usize);
         }
     }
 }

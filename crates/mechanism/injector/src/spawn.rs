@@ -1,7 +1,8 @@
 //! The start of the recorded program.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,7 @@ use crate::birth;
 use crate::error::InjectError;
 use crate::files::KeepFile;
 use crate::lane::Segment;
+use crate::limits::FileSizeLimit;
 use crate::process::{ExitReport, kill_process};
 use crate::program::Program;
 use crate::session_memory::SessionMemory;
@@ -27,6 +29,7 @@ struct ChildPlan<'a> {
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
     signals: SignalState,
+    file_size_limit: FileSizeLimit,
     memfd: i32,
     control_fd: i32,
     go: i32,
@@ -57,6 +60,7 @@ pub fn spawn(
         argv: pointers(&program.arguments),
         envp: pointers(&environment),
         signals: signals.state_for_child(),
+        file_size_limit: memory.file_size_limit(),
         memfd: memory.memfd().as_raw_fd(),
         control_fd,
         go: go_read.as_raw_fd(),
@@ -97,7 +101,7 @@ fn accompany(
 ) -> Result<(), InjectError> {
     memory.lane(Segment::FIRST).pid().store(pid, Ordering::Release);
     let mut running = Running::seize(pid).map_err(|source| InjectError::Attach { pid, source })?;
-    drop(go);
+    File::from(go).write_all(&[1]).map_err(InjectError::prepare(pid, "telling it to begin"))?;
     loop {
         let next = running.wait().map_err(InjectError::prepare(pid, "waiting for its execve"))?;
         running = match next {
@@ -128,10 +132,14 @@ fn run_child(plan: &ChildPlan) -> ! {
     // process has one thread and memory of its own.
     unsafe {
         plan.signals.apply();
+        plan.file_size_limit.restore();
         libc::close(plan.go_write);
         let mut byte = 0u8;
-        // The parent closes the other end when it traces this process, or dies.
-        libc::read(plan.go, (&raw mut byte).cast(), 1);
+        // The parent writes when it traces this process. An end without that means
+        // that it cannot, or died: the program must not run unrecorded.
+        if libc::read(plan.go, (&raw mut byte).cast(), 1) != 1 {
+            libc::_exit(127);
+        }
         if libc::dup2(plan.memfd, plan.control_fd) == plan.control_fd {
             libc::execve(plan.path.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
         }

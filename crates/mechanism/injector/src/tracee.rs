@@ -85,6 +85,18 @@ impl Stopped {
         ptrace(libc::PTRACE_SETREGS, self.pid, 0, std::ptr::from_ref(registers) as u64)
     }
 
+    /// Reads 8 bytes.
+    pub fn peek(&self, address: u64) -> io::Result<u64> {
+        let mut word = 0u64;
+        // The system call itself writes the word where `data` points to; libc's
+        // wrapper puts a place of its own there.
+        // SAFETY: the word lives for the whole call, which writes 8 bytes.
+        let result = unsafe {
+            libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKDATA, self.pid, address, &raw mut word)
+        };
+        if result == -1 { Err(io::Error::last_os_error()) } else { Ok(word) }
+    }
+
     /// Writes 8 bytes, also where the program may not write.
     pub fn poke(&self, address: u64, word: u64) -> io::Result<()> {
         ptrace(libc::PTRACE_POKEDATA, self.pid, address, word)

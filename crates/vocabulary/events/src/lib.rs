@@ -106,7 +106,8 @@ pub enum Tag {
     Text = 1,
     /// The first bytes of what the program sent: shown by `dump`, compared in replay.
     Sent = 2,
-    /// A file mapping's content: file id (u32), zero (u32), offset in the file (u64).
+    /// A file mapping's content: file id (u64), offset in the file (u64), device and
+    /// inode (u64 each) of the recorded file.
     FileRef = 3,
     /// The call wrote to the recorded standard output or error: class (u32),
     /// zero (u32), order among all such writes of the trace (u64).

@@ -31,6 +31,11 @@ pub const LANE_SLOT_BYTES: u64 = 0x40_0000;
 /// Slots of a process.
 pub const LANE_SLOTS: u64 = 16;
 
+/// Memory that the runtime maps for itself while it needs it.
+pub const SCRATCH_START: u64 = LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES;
+/// Bytes of that memory.
+pub const SCRATCH_BYTES: u64 = REGION_START + REGION_BYTES - SCRATCH_START;
+
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
 /// Offset of the initial content of the runtime's variables in the memfd.

@@ -26,6 +26,20 @@ pub enum Interception {
     Seccomp = 2,
 }
 
+/// How the effects of calls that nobody described are found. Kept in
+/// [`Session::detection`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Detection {
+    /// By write protection, or where that is refused by sums.
+    #[default]
+    Best = 0,
+    /// By asynchronous write protection only (Linux 6.7).
+    WriteProtection = 1,
+    /// By sums of all pages only.
+    Sums = 2,
+}
+
 /// Shared by all processes of a session; zeroed before the supervisor fills it.
 #[repr(C, align(4096))]
 pub struct Session {
@@ -46,6 +60,11 @@ pub struct Session {
     pub check_every_events: u32,
     /// Not zero: no site is rewritten (for tests and for finding faults).
     pub rewriting_off: u32,
+    /// A [`Detection`].
+    pub detection: u32,
+    /// Not zero: described calls are treated as if nobody had described them (for
+    /// tests of the detection).
+    pub detect_all: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -353,11 +372,18 @@ pub struct LaneHeader {
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= crate::layout::LANE_HEADER_BYTES);
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
 
-/// Where the search for a kept file begins: open addressing, linear probing, at
-/// most 64 steps.
-pub const fn first_file_slot(device: u64, inode: u64) -> usize {
+/// Slots that a search for a kept file looks at.
+pub const FILE_PROBES: usize = 64;
+/// The first of them lie in this many slots at the start of the table, so that
+/// the files of a program are found on few pages.
+const NEAR_PROBES: usize = 16;
+const NEAR_SLOTS: usize = 1024;
+
+/// Where a search for a kept file looks at its given step.
+pub const fn file_slot(device: u64, inode: u64, step: usize) -> usize {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    ((device.wrapping_mul(MIX) ^ inode).wrapping_mul(MIX) >> 50) as usize
+    let start = ((device.wrapping_mul(MIX) ^ inode).wrapping_mul(MIX) >> 50) as usize;
+    if step < NEAR_PROBES { (start + step) % NEAR_SLOTS } else { (start + step) % FILES_MAX }
 }
 
 const _: () = assert!(FILES_MAX == 1 << 14);

@@ -1,0 +1,269 @@
+//! Finding the pages that are written between two moments: by write protection,
+//! or by sums.
+
+use lane_protocol::{SCRATCH_BYTES, SCRATCH_START};
+use linux_abi::general as nr;
+
+use crate::block::Owned;
+use crate::detect::{RANGES_BYTES, Range, Ranges, SCRATCH_FLAGS, close, move_high, open_high};
+use crate::{checksum, kernel, memory};
+
+const PAGE_BYTES: u64 = 4096;
+const PAGEMAP: &core::ffi::CStr = c"/proc/self/pagemap";
+
+// --- write protection ---
+
+// linux/userfaultfd.h
+const UFFD_USER_MODE_ONLY: u64 = 1;
+const UFFD_API: u64 = 0xaa;
+const UFFD_FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
+const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
+const UFFDIO_API: u64 = 0xc018_aa3f;
+const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
+const UFFDIO_REGISTER_MODE_WP: u64 = 2;
+// linux/fs.h
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+const PM_SCAN_WP_MATCHING: u64 = 1;
+const PM_SCAN_CHECK_WPASYNC: u64 = 2;
+const PAGE_IS_WRITTEN: u64 = 2;
+
+/// `struct pm_scan_arg`.
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const _: () = assert!(size_of::<Scan>() == 96);
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// Writable memory under asynchronous write protection.
+///
+/// Pages that are not populated are not protected, so that sparse memory costs
+/// nothing: one that is populated meanwhile, by reading or writing, counts as
+/// written.
+pub struct WriteProtection {
+    uffd: i32,
+}
+
+impl WriteProtection {
+    /// Protects the ranges; `None`, with nothing changed, where that is refused.
+    pub fn begin(ranges: &Ranges) -> Option<WriteProtection> {
+        let flags = UFFD_USER_MODE_ONLY | u64::from(nr::O_CLOEXEC);
+        let uffd = move_high(kernel::call(nr::__NR_userfaultfd, [flags, 0, 0, 0, 0, 0]))?;
+        let protection = WriteProtection { uffd };
+        if protection.protect(ranges).is_none() {
+            protection.end(ranges);
+            return None;
+        }
+        Some(protection)
+    }
+
+    fn protect(&self, ranges: &Ranges) -> Option<()> {
+        let features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+        let mut api = [UFFD_API, features, 0];
+        control(self.uffd, UFFDIO_API, api.as_mut_ptr() as u64)?;
+        let pagemap = open_high(PAGEMAP)?;
+        let mut protected = Some(());
+        for &Range { start, end, .. } in ranges.all() {
+            let mut register = [start, end - start, UFFDIO_REGISTER_MODE_WP, 0];
+            protected = control(self.uffd, UFFDIO_REGISTER, register.as_mut_ptr() as u64)
+                .and_then(|_| scan(pagemap, start, end, PM_SCAN_WP_MATCHING, &mut []))
+                .map(|_| ());
+            if protected.is_none() {
+                break;
+            }
+        }
+        close(pagemap);
+        protected
+    }
+
+    /// Calls `each` with what was written since then; false if that is not known.
+    pub fn written(&self, ranges: &Ranges, each: &mut dyn FnMut(u64, u64)) -> bool {
+        let Some(pagemap) = open_high(PAGEMAP) else { return false };
+        let mut known = true;
+        for &Range { start, end, .. } in ranges.all() {
+            let mut at = start;
+            while at < end && known {
+                let mut regions = [Region::default(); 32];
+                let Some((found, walk_end)) = scan(pagemap, at, end, 0, &mut regions) else {
+                    known = false;
+                    break;
+                };
+                for region in &regions[..found.min(regions.len())] {
+                    each(region.start, region.end);
+                }
+                // Behind a full vector the walk ends early.
+                at = if walk_end > at { walk_end } else { end };
+            }
+        }
+        close(pagemap);
+        known
+    }
+
+    /// Takes the protection back: mappings are as they were.
+    pub fn end(self, ranges: &Ranges) {
+        for &Range { start, end, .. } in ranges.all() {
+            let range = [start, end - start];
+            // A range that was not registered yet has nothing to be taken back.
+            let _ = control(self.uffd, UFFDIO_UNREGISTER, range.as_ptr() as u64);
+        }
+        close(self.uffd);
+    }
+}
+
+fn control(fd: i32, request: u64, argument: u64) -> Option<i64> {
+    let result = kernel::call(nr::__NR_ioctl, [fd as u64, request, argument, 0, 0, 0]);
+    (!kernel::failed(result)).then_some(result)
+}
+
+/// Finds written pages: how many regions, and where the walk ended.
+fn scan(pagemap: i32, start: u64, end: u64, flags: u64, regions: &mut [Region]) -> Option<(usize, u64)> {
+    let mut scan = Scan {
+        size: size_of::<Scan>() as u64,
+        flags: flags | PM_SCAN_CHECK_WPASYNC,
+        start,
+        end,
+        vec: if regions.is_empty() { 0 } else { regions.as_mut_ptr() as u64 },
+        vec_len: regions.len() as u64,
+        category_mask: PAGE_IS_WRITTEN,
+        return_mask: PAGE_IS_WRITTEN,
+        ..Scan::default()
+    };
+    let found = control(pagemap, PAGEMAP_SCAN, &raw mut scan as u64)?;
+    Some((found as usize, scan.walk_end))
+}
+
+// --- sums ---
+
+/// Where the sums are: behind the list of ranges.
+const SUMS_START: u64 = SCRATCH_START + RANGES_BYTES;
+/// Most populated pages: 15 GiB.
+const SUMS_MAX: usize = ((SCRATCH_BYTES - RANGES_BYTES) / 16) as usize;
+const SUMS_BYTES: u64 = SUMS_MAX as u64 * 16;
+/// Entries of pagemap that are read at once.
+const ENTRIES: usize = 512;
+/// Present, or swapped out (proc_pid_pagemap(5)).
+const POPULATED: u64 = 3 << 62;
+/// The sum of a page that is not populated, and that of one that cannot be read
+/// (behind the end of a file). Sums of content are odd.
+const NOTHING: u64 = 0;
+
+static PAGE: Owned<[u64; 512]> = Owned::new([0; 512]);
+static ENTRY_BUFFER: Owned<[u64; ENTRIES]> = Owned::new([0; ENTRIES]);
+
+/// The addresses and sums of all populated pages, in the order of addresses.
+pub struct PageSums {
+    count: usize,
+}
+
+impl PageSums {
+    /// Sums the ranges; `None` if more is populated than this method can hold.
+    pub fn begin(ranges: &Ranges) -> Option<PageSums> {
+        if kernel::failed(kernel::mmap(SUMS_START, SUMS_BYTES, 3, SCRATCH_FLAGS, -1, 0)) {
+            return None;
+        }
+        let mut count = 0;
+        for_each_page(ranges, &mut |page, populated| {
+            if !populated {
+                return;
+            }
+            if count < SUMS_MAX {
+                // SAFETY: below the maximum, inside of the mapping made above.
+                unsafe { (SUMS_START as *mut [u64; 2]).add(count).write([page, sum(page)]) };
+            }
+            count += 1;
+        });
+        let sums = PageSums { count };
+        if count > SUMS_MAX {
+            sums.end();
+            return None;
+        }
+        Some(sums)
+    }
+
+    /// Calls `each` with what differs now.
+    pub fn written(&self, ranges: &Ranges, each: &mut dyn FnMut(u64, u64)) {
+        // SAFETY: `begin` wrote as many.
+        let mut before = unsafe { core::slice::from_raw_parts(SUMS_START as *const [u64; 2], self.count) };
+        for_each_page(ranges, &mut |page, populated| {
+            let mut old = NOTHING;
+            if let Some((&[first, sum], rest)) = before.split_first()
+                && first == page
+            {
+                old = sum;
+                before = rest;
+            }
+            if populated || old != NOTHING {
+                let now = sum(page);
+                if now != old && now != NOTHING {
+                    each(page, page + PAGE_BYTES);
+                }
+            }
+        });
+        assert!(before.is_empty());
+    }
+
+    /// Gives the memory back.
+    pub fn end(self) {
+        kernel::munmap(SUMS_START, SUMS_BYTES);
+    }
+}
+
+/// The odd sum of a page's content, or [`NOTHING`].
+fn sum(page: u64) -> u64 {
+    let copy = PAGE.get() as u64;
+    if !memory::copy(copy, page, PAGE_BYTES) {
+        return NOTHING;
+    }
+    checksum::page_sum(copy) | 1
+}
+
+/// Calls `each` with the address of every page and whether it is populated.
+fn for_each_page(ranges: &Ranges, each: &mut dyn FnMut(u64, bool)) {
+    let pagemap = open_high(PAGEMAP);
+    for range in ranges.all() {
+        let mut at = range.start;
+        while at < range.end {
+            let pages = ((range.end - at) / PAGE_BYTES).min(ENTRIES as u64);
+            let entries = read_entries(pagemap, at / PAGE_BYTES, pages);
+            for index in 0..pages {
+                // What pagemap does not tell counts as populated.
+                let populated = entries.get(index as usize).is_none_or(|entry| entry & POPULATED != 0);
+                each(at + index * PAGE_BYTES, populated);
+            }
+            at += pages * PAGE_BYTES;
+        }
+    }
+    if let Some(pagemap) = pagemap {
+        close(pagemap);
+    }
+}
+
+fn read_entries(pagemap: Option<i32>, first: u64, pages: u64) -> &'static [u64] {
+    let Some(pagemap) = pagemap else { return &[] };
+    let buffer = ENTRY_BUFFER.get() as u64;
+    let read = kernel::call(nr::__NR_pread64, [pagemap as u64, buffer, pages * 8, first * 8, 0, 0]);
+    // SAFETY: the kernel filled as much of the buffer; one thread runs.
+    unsafe { &(&(*ENTRY_BUFFER.get()))[..read.max(0) as usize / 8] }
+}

@@ -1,0 +1,38 @@
+//! Limits on this process that would get in the way of a session.
+//!
+//! The program gets the limits that it would have had without us.
+
+/// The limit on the size of files (`ulimit -f`) as it was before a session.
+#[derive(Clone, Copy)]
+pub(crate) struct FileSizeLimit {
+    before: libc::rlimit,
+}
+
+impl FileSizeLimit {
+    /// Raises the limit as far as this process may, for the session's memory and
+    /// the trace. Where it still is too small, writing fails (EFBIG) instead of
+    /// ending this process.
+    pub fn raise() -> FileSizeLimit {
+        // SAFETY: the calls read and write limits and a disposition of this
+        // process; zero is valid for a limit.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let mut before: libc::rlimit = std::mem::zeroed();
+            libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut before);
+            let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+            let highest = libc::rlimit { rlim_cur: before.rlim_max, rlim_max: before.rlim_max };
+            if libc::setrlimit(libc::RLIMIT_FSIZE, &raw const unlimited) != 0 {
+                libc::setrlimit(libc::RLIMIT_FSIZE, &raw const highest);
+            }
+            FileSizeLimit { before }
+        }
+    }
+
+    /// Gives a child the limit that was; async-signal-safe.
+    pub fn restore(&self) {
+        // SAFETY: sets a limit of the calling process; lowering is always permitted.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const self.before);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Recording and replaying where something is refused, missing or limited: it
+//! works, or it says what is missing before the program runs.
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use suites::{Case, Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, check_case, run, tests_run_as_root};
+
+/// Pipes, a fork and an exec, and an exit code of its own.
+const SCRIPT: &str = "echo first $((1 + 2)); ls /etc/passwd | wc -c; (exit 7)";
+
+/// How it ends.
+#[derive(Clone, Copy)]
+enum Expect {
+    Works,
+    /// The exit code, and a word of the message; nothing of the program is seen.
+    Refused(i32, &'static str),
+}
+
+struct Environment {
+    name: &'static str,
+    needs_root: bool,
+    /// `REFUSE` stands for the launcher that refuses calls.
+    launcher: &'static [&'static str],
+    expect: Expect,
+}
+
+const fn works(name: &'static str, needs_root: bool, launcher: &'static [&'static str]) -> Environment {
+    Environment { name, needs_root, launcher, expect: Expect::Works }
+}
+
+const fn refused(
+    name: &'static str,
+    launcher: &'static [&'static str],
+    code: i32,
+    word: &'static str,
+) -> Environment {
+    Environment { name, needs_root: false, launcher, expect: Expect::Refused(code, word) }
+}
+
+const ENVIRONMENTS: &[Environment] = &[
+    works("docker_profile", false, &["REFUSE", "docker"]),
+    works("no_user_dispatch", false, &["REFUSE", "dispatch"]),
+    works("no_user_dispatch_in_docker", false, &["REFUSE", "dispatch,docker"]),
+    works("no_randomisation", false, &["setarch", "-R"]),
+    works("few_descriptors", false, &["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"]),
+    works("address_space_of_4_gb", false, &["sh", "-c", "ulimit -v 4000000; exec \"$@\"", "sh"]),
+    works("address_space_of_1_gb", false, &["sh", "-c", "ulimit -v 1000000; exec \"$@\"", "sh"]),
+    works("small_stack", false, &["sh", "-c", "ulimit -s 256; exec \"$@\"", "sh"]),
+    works("unlimited_stack", true, &["sh", "-c", "ulimit -s unlimited; exec \"$@\"", "sh"]),
+    works("pid_namespace", true, &["unshare", "-pf", "--mount-proc"]),
+    works(
+        "small_dev_shm",
+        true,
+        &["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=64k shm /dev/shm && exec \"$@\"", "sh"],
+    ),
+    refused("no_ptrace", &["REFUSE", "ptrace"], 122, "ptrace"),
+    refused("no_interception", &["REFUSE", "dispatch,seccomp"], 122, "seccomp"),
+    refused("little_address_space", &["sh", "-c", "ulimit -v 100000; exec \"$@\"", "sh"], 125, "ulimit -v"),
+];
+
+fn launcher(environment: &Environment, scratch: &Scratch) -> Result<Vec<OsString>, String> {
+    let refuse = scratch.join("refuse");
+    if environment.launcher[0] == "REFUSE" {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../launchers/refuse.c");
+        let built = Command::new("gcc").args(["-Wall", "-Werror", "-O2", source, "-o"]).arg(&refuse).status();
+        if !built.is_ok_and(|status| status.success()) {
+            return Err("the launcher does not build".into());
+        }
+    }
+    let words = environment.launcher.iter();
+    Ok(words.map(|word| if *word == "REFUSE" { refuse.clone().into() } else { word.into() }).collect())
+}
+
+fn check(tool: &Tool, environment: &Environment) -> TestResult {
+    let scratch = Scratch::new(environment.name)?;
+    let launcher = launcher(environment, &scratch)?;
+    let user = User::Current;
+    let (code, word) = match environment.expect {
+        Expect::Works => {
+            let mut case = Case::new(user, vec!["bash".into(), "-c".into(), SCRIPT.into()]);
+            case.launcher = launcher;
+            case.code = Some(7);
+            return check_case(tool, &scratch, &case);
+        }
+        Expect::Refused(code, word) => (code, word),
+    };
+    let mut command = user.command(&launcher[0]);
+    command.args(&launcher[1..]).arg(&tool.binary);
+    command.args(["record", "-o"]).arg(scratch.join("trace")).args(["--", "bash", "-c", SCRIPT]);
+    suites::plain_environment(&mut command, &scratch.fresh_directory("home")?);
+    let outcome = run(command, RUN_TIME_MAX)?;
+    let text = outcome.stderr_text();
+    if outcome.code == code && text.contains(word) && outcome.stdout.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "expected code {code}, {word:?}, and nothing on stdout; got {}\nstdout: {}\nstderr: {text}",
+        outcome.code,
+        outcome.stdout_text()
+    ))
+}
+
+fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let is_root = tests_run_as_root();
+    ENVIRONMENTS
+        .iter()
+        .map(|environment| {
+            let tool_mode = tool.mode;
+            let own = Arc::clone(tool);
+            let trial = Trial::test(environment.name, move || check(&own, environment).map_err(Failed::from));
+            if environment.needs_root && !is_root {
+                trial.with_kind("needs root").with_ignored_flag(true)
+            } else if tool_mode == Mode::Native {
+                trial.with_kind("needs the tool").with_ignored_flag(true)
+            } else {
+                trial
+            }
+        })
+        .collect()
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let prepared = Scratch::new("tool").and_then(|scratch| {
+        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
+        Ok((trials(&tool), scratch))
+    });
+    match prepared {
+        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
