@@ -258,6 +258,20 @@ pub fn saved_vector_sum(context: &RealFrame) -> u64 {
     sum_buffer(buffer)
 }
 
+/// Where the vector registers summed last are, in the order of the legacy save
+/// area: the low 16 bytes of each from byte 160 on.
+pub fn summed_vectors() -> u64 {
+    VECTORS.get() as u64
+}
+
+/// Bytes of the legacy save area.
+pub const LEGACY_BYTES: u64 = 512;
+
+/// The lower half of a vector register, in a legacy save area.
+pub const fn lower_half(number: u64) -> u64 {
+    160 + number * 16
+}
+
 /// Sums the registers in the buffer, without what only the kernel writes there.
 fn sum_buffer(buffer: u64) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;

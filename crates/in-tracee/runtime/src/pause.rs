@@ -202,7 +202,7 @@ fn pause_near(context: &mut RealFrame) {
         return;
     }
     // pushf would push our trap flag, and popf end it.
-    let shows_flags = matches!(code[0], 0x9c | 0x9d | 0xcf | 0xcc) || code[0] == 0x66;
+    let shows_flags = matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, _] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf]);
     let good = decode::replaceable(context.rip).is_some();
     if !good && pausing.steps_left > 0 && !shows_flags {
         pausing.steps_left -= 1;
@@ -272,9 +272,9 @@ pub fn on_pause(mut registers: Registers) -> ! {
 
 fn record(registers: &mut Registers) {
     islands::ensure_island_near(registers.rip);
-    let vectors = frame::live_vector_sum();
     let sum = checksum::sum();
     let (pages, count) = hot_pages(registers.rsp);
+    let vectors = frame::live_vector_sum();
     let log = &mut process().log;
     log.begin(Kind::Pause, 0, 0);
     for word in state_words(registers) {
@@ -282,6 +282,7 @@ fn record(registers: &mut Registers) {
     }
     log.word(vectors);
     log.word(sum);
+    log.blob(0, frame::LEGACY_BYTES, Tag::Page, frame::summed_vectors());
     for &page in &pages[..count] {
         log.blob(page, 4096, Tag::Page, page);
     }

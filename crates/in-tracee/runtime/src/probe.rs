@@ -18,6 +18,8 @@ use crate::{checksum, islands, memory, sites};
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 4;
+/// The first blob of a pause: the legacy save area of the vector registers.
+const VECTOR_BLOB_BYTES: u64 = BLOB_HEADER_BYTES as u64 + frame::LEGACY_BYTES;
 const STUB_BYTES: usize = 288;
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
@@ -31,6 +33,8 @@ enum Condition {
     Free,
     Register(u8),
     Word(u64),
+    /// The lower half of a vector register.
+    Vector(u8),
 }
 
 /// A planted probe.
@@ -128,6 +132,11 @@ fn write_stub() {
                 put(&[0x48, 0xb8]);
                 put(&address.to_le_bytes());
                 put(&[0x48, 0x8b, 0x00]);
+                put(&on_slot(0x3b, RAX, slot));
+            }
+            Condition::Vector(number) => {
+                // movq rax, xmm
+                put(&[0x66, 0x48 | (number >> 3) << 2, 0x0f, 0x7e, 0xc0 | (number & 7) << 3]);
                 put(&on_slot(0x3b, RAX, slot));
             }
         }
@@ -241,7 +250,13 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         learn(Condition::Word(address), wanted);
         return false;
     }
-    frame::saved_vector_sum(context) == expected(18) && checksum::sum() == expected(19)
+    if frame::saved_vector_sum(context) != expected(18) {
+        if let Some((number, wanted)) = differing_vector() {
+            learn(Condition::Vector(number), wanted);
+        }
+        return false;
+    }
+    checksum::sum() == expected(19)
 }
 
 fn learn(condition: Condition, wanted: u64) {
@@ -252,11 +267,25 @@ fn learn(condition: Condition, wanted: u64) {
     probe.next_condition += 1;
 }
 
+/// The first vector register whose lower half is not as it was.
+fn differing_vector() -> Option<(u8, u64)> {
+    let first = BODY_WORDS + BLOB_HEADER_BYTES as u64 / 8;
+    if process().log.body_bytes() < 8 * BODY_WORDS + VECTOR_BLOB_BYTES {
+        return None;
+    }
+    (0..16).find_map(|number| {
+        let place = frame::lower_half(number);
+        let wanted = expected(first + place / 8);
+        let now = memory::read_word(frame::summed_vectors() + place)?;
+        (now != wanted).then_some((number as u8, wanted))
+    })
+}
+
 /// The first word of the logged pages that is not as it was.
 fn differing_word() -> Option<(u64, u64)> {
     let log = &process().log;
     let event_bytes = log.body_bytes();
-    let mut offset = 8 * BODY_WORDS;
+    let mut offset = 8 * BODY_WORDS + VECTOR_BLOB_BYTES;
     while offset + BLOB_HEADER_BYTES as u64 + 4096 <= event_bytes {
         let index = offset / 8;
         let page = log.body(index);
