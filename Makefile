@@ -3,7 +3,7 @@
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
-export PATH := $(HOME)/.cargo/bin:$(PATH)
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RUST_MIN := 1.88
@@ -23,7 +23,8 @@ test: setup-test
 	$(CARGO) build --release
 	tests/run-all $(CARGO) test --workspace --release --no-fail-fast
 
-demo: build
+demo: setup
+	$(CARGO) build --release -p retrovane
 	demo/run.sh $(TARGET_DIR)/release/retrovane
 
 bench: build

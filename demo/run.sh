@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Records a program whose bug shows once in some forty runs, until it fails;
-# then replays the failure twice, and shows what led to it.
+# deletes the program; replays the failure twice; then goes backwards from the
+# crash through what was recorded, to what explains it.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,17 +11,26 @@ attempts_max=1000
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 export RETROVANE_HOME=$directory/traces
+program=$directory/sessions
+trace=$directory/trace
 ulimit -c 0
 
-gcc -g -O0 -Wall -o "$directory/sessions" "$here/sessions.c"
+heading() {
+	printf '\n== %s ==\n' "$*"
+}
 
-echo "== Recording the program until it fails =="
+# Not position-independent, so that an address names a source line by itself.
+gcc -g -O0 -Wall -no-pie -o "$program" "$here/sessions.c"
+cp "$program" "$directory/with-symbols"
+
+heading "Recording the program until it fails"
+started_ns=$(date +%s%N)
 for attempt in $(seq $attempts_max); do
-	rm -rf "$directory/trace"
+	rm -rf "$trace"
 	code=0
 	# In braces, because the shell too says on stderr that a program crashed.
 	{
-		"$retrovane" record -q -o "$directory/trace" -- "$directory/sessions" >"$directory/out"
+		"$retrovane" record -q -o "$trace" -- "$program" >"$directory/out"
 	} 2>"$directory/err" || code=$?
 	if [ "$code" -gt 128 ]; then
 		break
@@ -34,29 +44,78 @@ if [ "$code" -le 128 ]; then
 	echo "It never failed in $attempts_max runs." >&2
 	exit 1
 fi
-echo "Run $attempt died by signal $((code - 128)). It had printed:"
+took_ms=$((($(date +%s%N) - started_ns) / 1000000))
+echo "Run $attempt died by signal $((code - 128)) ($took_ms ms for all runs, each recorded). It had printed:"
 sed 's/^/    /' "$directory/out"
 
-echo "== Replaying that very run, twice: the same random numbers, the same crash =="
+heading "Replaying that very run, twice, after the program was deleted"
+rm "$program"
 for turn in 1 2; do
 	replay_code=0
 	{
-		"$retrovane" replay -q "$directory/trace" >"$directory/replay.$turn"
+		"$retrovane" replay -q "$trace" >"$directory/replay.$turn"
 	} 2>"$directory/err" || replay_code=$?
 	sed 's/^/    /' "$directory/replay.$turn"
 	echo "    exit code $replay_code"
 	if ! cmp -s "$directory/out" "$directory/replay.$turn" || [ "$replay_code" -ne "$code" ]; then
+		cat "$directory/err" >&2
 		echo "The replay was not the recorded run." >&2
 		exit 1
 	fi
 done
+echo "The same random numbers, the same output, the same crash."
 
-echo "== The last things it did =="
-"$retrovane" dump "$directory/trace" | tail -n 8 | sed 's/^/    /'
+meaning() {
+	printf '        <- %s\n' "$*"
+}
 
-echo "== The cause =="
-number=$(awk 'END { print $3 }' "$directory/out")
-echo "    The last session is number $number: modulo 129 that is $(printf '%u' "$number" | awk '
-	{ rest = 0; for (i = 1; i <= length($0); i++) rest = (rest * 10 + substr($0, i, 1)) % 129; print rest }')."
-echo "    It went into bucket 128 of a table that ends at 127, over the pointer to the log:"
-grep -n "The bug" "$here/sessions.c" | sed 's/^/    line /'
+# Says what a line of the dump means, seen from the crash.
+logged=
+explained=no
+explain() {
+	local address line number
+	case $1 in
+	*'--- SIGSEGV'*)
+		address=${1##* at }
+		line=$(addr2line -e "$directory/with-symbols" "$address")
+		line=${line##*:}
+		line=${line%% *}
+		meaning "it crashed at sessions.c:$line: $(sed -n "${line}s/^[[:space:]]*//p" "$here/sessions.c")"
+		;;
+	*getrandom*)
+		if [ -z "$logged" ]; then
+			meaning "the number of a new session came in; the crash is before it is logged"
+		else
+			meaning "the input that led there: this is that session's number"
+			explained=yes
+		fi
+		;;
+	*'opening session'*)
+		number=${1#*opening session }
+		number=${number%%\\*}
+		logged=$number
+		meaning "the session added last: $number % 129 = $(modulo_129 "$number"), and buckets end at 127"
+		;;
+	esac
+}
+
+# The number has 64 bits without a sign, which the shell's have.
+modulo_129() {
+	local rest=0 at
+	for ((at = 0; at < ${#1}; at++)); do
+		rest=$(((rest * 10 + ${1:at:1}) % 129))
+	done
+	echo "$rest"
+}
+
+heading "Going backwards from the crash"
+"$retrovane" dump -s 64 "$trace" --call signal,write,getrandom | tail -n 6 | tac >"$directory/backwards"
+while read -r _ line; do
+	printf '    %s\n' "$line"
+	explain "$line"
+	[ "$explained" = no ] || break
+done <"$directory/backwards"
+
+heading "The cause"
+echo "Bucket 128 lies over the pointer to the log:"
+grep -n "The bug" "$here/sessions.c" | sed 's/^/    sessions.c:/'

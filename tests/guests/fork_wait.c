@@ -48,16 +48,24 @@ int main(void)
 		_exit(nested(5));
 	reap("nested", child);
 
+	// The child lives until its parent has seen that it continued.
+	int seen[2];
+	CHECK(pipe(seen) == 0);
 	child = fork();
 	if (child == 0) {
+		char byte;
+		close(seen[1]);
 		raise(SIGSTOP);
+		CHECK(read(seen[0], &byte, 1) == 0);
 		_exit(5);
 	}
+	close(seen[0]);
 	CHECK(waitpid(child, &status, WUNTRACED) == child);
 	say_status("stopping", status);
 	CHECK(kill(child, SIGCONT) == 0);
 	CHECK(waitpid(child, &status, WCONTINUED) == child);
 	say_status("continuing", status);
+	close(seen[1]);
 	siginfo_t info = {0};
 	CHECK(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0);
 	say("waitid: code %d status %d", info.si_code, info.si_status);

@@ -19,7 +19,7 @@ int main(void)
 	signal(SIGPROF, on_tick);
 	CHECK(setitimer(ITIMER_REAL, &t, NULL) == 0);
 	while (ticks < 5)
-		usleep(30000);
+		usleep(30000); // Ended by the ticks.
 	CHECK(getitimer(ITIMER_REAL, &now) == 0);
 	nondet("left %ld us, ticks %d", (long)now.it_value.tv_usec, ticks);
 	t = (struct itimerval){{0, 0}, {0, 0}};
@@ -40,12 +40,16 @@ int main(void)
 		CHECK(setitimer(which, &t, NULL) == 0);
 		say("timer %d ticked", which);
 	}
-	ticks = 0;
-	CHECK(alarm(100) == 0);
-	unsigned left = alarm(1);
-	say("alarm left %d", left >= 99 && left <= 100);
-	sigset_t none;
+	// Blocked but in sigsuspend, so that it cannot come between the look and the wait.
+	sigset_t none, ours;
 	sigemptyset(&none);
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGALRM);
+	CHECK(sigprocmask(SIG_BLOCK, &ours, NULL) == 0);
+	ticks = 0;
+	CHECK(alarm(1000) == 0);
+	unsigned left = alarm(1);
+	say("alarm left %d", left > 0 && left <= 1000);
 	while (ticks == 0)
 		sigsuspend(&none);
 	say("ticks %d, left %u", ticks, alarm(0));

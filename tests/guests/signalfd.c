@@ -17,7 +17,7 @@ int main(void)
 	CHECK_ERR(read(fd, info, sizeof info), EAGAIN);
 	raise(SIGUSR1);
 	struct pollfd p = {fd, POLLIN, 0};
-	CHECK(poll(&p, 1, 1000) == 1);
+	CHECK(poll(&p, 1, -1) == 1);
 	CHECK(read(fd, info, sizeof info) == sizeof info[0]);
 	say("signal %u code %d from me %d", info[0].ssi_signo, info[0].ssi_code,
 	    info[0].ssi_pid == (uint32_t)getpid());

@@ -63,9 +63,16 @@ static void session(const char *name)
 	dprintf(fd, "got %.5s\n", line);
 	struct sigaction action = {.sa_handler = on_winch};
 	CHECK(sigaction(SIGWINCH, &action, NULL) == 0);
+	// Blocked but in ppoll, so that it cannot come between the look and the wait.
+	sigset_t winch, before;
+	sigemptyset(&winch);
+	sigaddset(&winch, SIGWINCH);
+	CHECK(sigprocmask(SIG_BLOCK, &winch, &before) == 0);
 	dprintf(fd, "resize me\n");
-	while (windows == 0 && read(fd, line, sizeof line) == -1)
-		CHECK(errno == EINTR);
+	struct pollfd typed = {fd, POLLIN, 0};
+	while (windows == 0)
+		CHECK_ERR(ppoll(&typed, 1, NULL, &before), EINTR);
+	CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
 	CHECK(ioctl(fd, TIOCGWINSZ, &size) == 0);
 	dprintf(fd, "now %dx%d\n", size.ws_col, size.ws_row);
 	// A background group that reads is stopped; in the foreground it goes on.
@@ -117,7 +124,7 @@ int main(void)
 	CHECK(write(master, "more\n", 5) == 5);
 	struct pollfd p = {slave, POLLIN, 0};
 	int waiting = 0;
-	CHECK(poll(&p, 1, 1000) == 1);
+	CHECK(poll(&p, 1, -1) == 1);
 	CHECK(ioctl(slave, FIONREAD, &waiting) == 0);
 	say("waiting %d", waiting);
 	CHECK(tcflush(slave, TCIFLUSH) == 0);

@@ -76,8 +76,7 @@ impl Case<'_> {
     fn recorded(&self, tool: &Tool, scratch: &Scratch, trace: &Path) -> Result<Outcome, String> {
         let directory = scratch.fresh_directory("run")?;
         (self.prepare)(&directory)?;
-        let mut args: Vec<OsString> =
-            vec!["record".into(), "-q".into(), "-o".into(), trace.into()];
+        let mut args: Vec<OsString> = vec!["record".into(), "-q".into(), "-o".into(), trace.into()];
         args.extend(self.record_options.iter().cloned());
         args.push("--".into());
         args.extend(self.argv.iter().cloned());

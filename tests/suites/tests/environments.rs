@@ -58,12 +58,7 @@ const ENVIRONMENTS: &[Environment] = &[
     ),
     refused("no_ptrace", &["REFUSE", "ptrace"], 122, "ptrace"),
     refused("no_interception", &["REFUSE", "dispatch,seccomp"], 122, "seccomp"),
-    refused(
-        "little_address_space",
-        &["sh", "-c", "ulimit -v 100000; exec \"$@\"", "sh"],
-        125,
-        "ulimit -v",
-    ),
+    refused("little_address_space", &["sh", "-c", "ulimit -v 100000; exec \"$@\"", "sh"], 125, "ulimit -v"),
 ];
 
 fn launcher(environment: &Environment, scratch: &Scratch) -> Result<Vec<OsString>, String> {

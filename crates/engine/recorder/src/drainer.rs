@@ -34,7 +34,6 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// What the drainer knows at the end.
 #[derive(Debug, Default)]
 pub(crate) struct DrainReport {
-    pub first_end: Option<LaneEnd>,
     pub processes: u64,
     pub events: u64,
     pub raw_bytes: u64,
@@ -236,9 +235,6 @@ impl Work {
         self.sink.end_lane(log.lane, end);
         self.report.events += log.events;
         self.report.raw_bytes += log.raw_bytes;
-        if log.lane == 0 {
-            self.report.first_end = Some(end);
-        }
         self.logs.remove(&segment);
         self.memory.free_segment(segment);
     }

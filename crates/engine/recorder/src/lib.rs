@@ -172,10 +172,11 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let mut notes = drained.notes;
     notes.extend(sink.failure());
     let summary = Summary {
-        exit: drained.first_end.unwrap_or(match exit {
+        // How the program ended, also where its recording stopped before.
+        exit: match exit {
             ExitReport::Exited(code) => LaneEnd::Exited(code),
             ExitReport::Killed(signal) => LaneEnd::Killed(signal),
-        }),
+        },
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
         notes: notes.clone(),
     };

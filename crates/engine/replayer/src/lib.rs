@@ -96,7 +96,9 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     offer_files(&memory, &trace, options.home.as_deref());
 
     let mut notes = notes_of(&trace, &shown);
-    let status = match shown.end {
+    // The program's own end is known even where its recording stopped before.
+    let program_end = trace.summary().filter(|_| shown.lane == 0).map(|summary| summary.exit);
+    let status = match program_end.or(shown.end) {
         Some(LaneEnd::Exited(code)) => Some(ExitReport::Exited(code)),
         Some(LaneEnd::Killed(signal)) => Some(ExitReport::Killed(signal)),
         Some(LaneEnd::Unknown | LaneEnd::Stopped(_)) | None => None,
@@ -148,11 +150,7 @@ fn ancestors(lanes: &HashMap<u32, LaneInfo>, lane: u32) -> Vec<u32> {
 
 fn recorded_interception(trace: &TraceReader, features: &Features) -> Interception {
     let recorded_so = trace.meta().interception == "seccomp" && features.seccomp_trap;
-    if recorded_so || !features.user_dispatch {
-        Interception::Seccomp
-    } else {
-        Interception::UserDispatch
-    }
+    if recorded_so || !features.user_dispatch { Interception::Seccomp } else { Interception::UserDispatch }
 }
 
 /// Puts the trace's files into the session's table, with the recipes for those

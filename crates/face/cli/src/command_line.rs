@@ -75,5 +75,19 @@ mod tests {
         let line = CommandLine::try_parse_from(["retrovane", "record", "ls", "-q", "--home", "x"]);
         let line = line.expect("everything after the program belongs to it");
         assert!(!line.settings.quiet);
+        let line = CommandLine::try_parse_from(["retrovane", "record", "--", "ls", "--", "-q"]);
+        let Command::Record(arguments) = line.expect("`--` ends our options").command else {
+            panic!("another command");
+        };
+        assert_eq!(arguments.command(), ["ls", "--", "-q"]);
+    }
+
+    #[test]
+    fn options_before_the_program_are_ours() {
+        for words in [&["--no-such-option", "--", "true"][..], &["--no-such-option"], &["-x", "ls"]] {
+            let line = CommandLine::try_parse_from([&["retrovane", "record"], words].concat());
+            let error = line.expect_err("nobody knows the option");
+            assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{words:?}");
+        }
     }
 }

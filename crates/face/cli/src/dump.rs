@@ -37,7 +37,7 @@ const DETAILS: &str = "\
 Each line is `PID name(arg, ...) = result`, as strace has it. Besides:
   --- SIGCHLD {...} ---         a signal was given to the program's handler
   execve(\"path\", [...]) = 0     a new image; a process that was forked begins with clone(...) = 0
-  +++ exited with 0 +++         the end of a process
+  +++ exited with 0 +++         the end of a process, after the call that ended it
   rdtsc() = 12, cpuid(...)      instructions whose results come from outside
   === ... ===                   what retrovane itself noted: islands of rewritten code, checksums
                                 of memory, pause points, why recording stopped

@@ -61,6 +61,12 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        path: std::path::PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -78,7 +84,9 @@ impl CommandError {
             CommandError::Usage(_) => USAGE,
             CommandError::NoHome => FAILED,
             CommandError::Store(error) => code_of_store(error),
-            CommandError::BadEvents { .. } | CommandError::NoSuchProcess { .. } => BAD_TRACE,
+            CommandError::BadEvents { .. }
+            | CommandError::NoSuchProcess { .. }
+            | CommandError::Read { .. } => BAD_TRACE,
             CommandError::Output(_) | CommandError::Write { .. } | CommandError::Json(_) => FAILED,
         }
     }
@@ -95,6 +103,7 @@ impl CommandError {
             | CommandError::Usage(_)
             | CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
+            | CommandError::Read { .. }
             | CommandError::Write { .. } => false,
         }
     }

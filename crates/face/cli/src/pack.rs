@@ -1,6 +1,6 @@
 //! `retrovane pack`.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +15,9 @@ use crate::wording;
 
 const EXAMPLES: &str = "\
 Examples:
-  retrovane pack make-3 -o make.rvpack       for another machine, or for a bug report
-  retrovane replay make.rvpack               there
+  retrovane pack make-3                      for another machine, or for a bug report
+  retrovane replay make-3.rvpack             there
+  retrovane pack -o /tmp/bug.rvpack          the latest, under another name
 
 A pack holds all that the program read, secrets included.";
 
@@ -26,23 +27,47 @@ A pack holds all that the program read, secrets included.";
 pub struct PackArguments {
     /// Name or directory of the trace [default: the latest]
     trace: Option<String>,
-    /// The file to write; replaced if it exists
+    /// The file to write, replaced if it exists [default: NAME.rvpack here; its path is printed]
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    output: Option<PathBuf>,
 }
 
 /// Packs.
 pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
     let dir = settings.trace_dir(arguments.trace.as_deref())?;
+    let output = match &arguments.output {
+        Some(output) => output.clone(),
+        None => default_output(&dir)?,
+    };
     let bar = progress::bytes(settings, "packing");
-    let packed = pack::pack(&dir, &arguments.output, &mut |done, total| progress::show(&bar, done, total));
+    let packed = pack::pack(&dir, &output, &mut |done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
     packed?;
     if !settings.quiet {
-        let bytes = std::fs::metadata(&arguments.output).map_or(0, |found| found.len());
-        eprintln!("retrovane: packed into {} ({})", arguments.output.display(), wording::bytes(bytes));
+        let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
+        eprintln!("retrovane: packed {} ({})", dir.display(), wording::bytes(bytes));
+    }
+    if arguments.output.is_none() {
+        writeln!(std::io::stdout(), "{}", output.display())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `NAME.rvpack` in the current directory. Nobody named this file: one that is
+/// there is replaced only if it is a pack of the same trace.
+fn default_output(dir: &Path) -> Result<PathBuf, CommandError> {
+    let whole = std::fs::canonicalize(dir);
+    let whole = whole.map_err(|source| CommandError::Read { path: dir.to_owned(), source })?;
+    let mut name = whole.file_name().unwrap_or_default().to_owned();
+    name.push(".rvpack");
+    let output = PathBuf::from(name);
+    if output.symlink_metadata().is_ok() && !is_pack_of(&output, &whole) {
+        let shown = output.display();
+        return Err(CommandError::Usage(format!(
+            "{shown} is there and holds something else: name a file with -o"
+        )));
+    }
+    Ok(output)
 }
 
 /// Most bytes at the start of a pack that are searched for the trace's description.
@@ -73,9 +98,14 @@ fn make_home(home: &Path) -> Result<(), CommandError> {
     made.map_err(|source| CommandError::Write { path: home.to_owned(), source })
 }
 
-/// True if the directory holds the trace that the pack holds: the description of
-/// a trace tells its start to the nanosecond, and a pack begins with it.
+/// True if the directory holds, whole, the trace that the pack holds.
 fn holds(file: &Path, dir: &Path) -> bool {
+    is_pack_of(file, dir) && TraceReader::open(dir).is_ok_and(|trace| trace.cut().is_none())
+}
+
+/// True if the pack is of the trace in this directory: the description of a trace
+/// tells its start to the nanosecond, and a pack begins with it.
+fn is_pack_of(file: &Path, dir: &Path) -> bool {
     let head = || -> std::io::Result<(Vec<u8>, Vec<u8>)> {
         let description = std::fs::read(dir.join("trace.json"))?;
         let mut head = Vec::new();
@@ -85,5 +115,5 @@ fn holds(file: &Path, dir: &Path) -> bool {
     let is_inside = |(description, head): (Vec<u8>, Vec<u8>)| {
         !description.is_empty() && head.windows(description.len()).any(|window| window == description)
     };
-    head().is_ok_and(is_inside) && TraceReader::open(dir).is_ok_and(|trace| trace.cut().is_none())
+    head().is_ok_and(is_inside)
 }

@@ -45,7 +45,7 @@ pub struct RecordArguments {
     #[arg(long, hide = true, value_enum, default_value_t)]
     detection: DetectionArgument,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -65,6 +65,14 @@ impl From<DetectionArgument> for Detection {
             DetectionArgument::WriteProtection => Detection::WriteProtection,
             DetectionArgument::Sums => Detection::Sums,
         }
+    }
+}
+
+#[cfg(test)]
+impl RecordArguments {
+    /// The program and its arguments.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
     }
 }
 

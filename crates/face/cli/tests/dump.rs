@@ -156,7 +156,7 @@ fn every_kind_of_event_has_its_line() {
         "+++ killed by SIGSEGV +++",
     ];
     assert_eq!(lines_of(&events), expected);
-    assert_eq!(lines_of(&[exit(3)]), ["+++ exited with 3 +++"]);
+    assert_eq!(lines_of(&[exit(3)]), ["exit_group(3) = ?", "+++ exited with 3 +++"]);
     let stop =
         event(Kind::Stop, 0, StopReason::Thread as u16, &[], &[(0, Tag::Text, b"it created a thread")]);
     assert_eq!(lines_of(&[stop]), ["=== recording stopped: it created a thread ==="]);
@@ -217,7 +217,10 @@ fn what_is_longer_than_an_event_is_one_line() {
     let third = event(Kind::Data, 0, 0, &[], &[(0x1_0000 + 2 * half as u64, Tag::Memory, &vec![b'c'; half])]);
     let home = home_of(&[first, second, third, exit(0)], Some(LaneEnd::Exited(0)));
     let text = home.prints(&["dump", "-s", "4"]);
-    assert_eq!(text, "100   read(3, \"aaaa\"..., 1048576) = 196608\n100   +++ exited with 0 +++\n");
+    assert_eq!(
+        text,
+        "100   read(3, \"aaaa\"..., 1048576) = 196608\n100   exit_group(0) = ?\n100   +++ exited with 0 +++\n"
+    );
 }
 
 #[test]
@@ -267,13 +270,16 @@ fn lanes_are_merged_by_what_is_known_of_their_order() {
 200   fork() = 202
 202   clone(...) = 0
 202   write(1, "early\n", 6) = 6
+202   exit_group(0) = ?
 202   +++ exited with 0 +++
 200   wait4(-1, [{WIFEXITED(s) && WEXITSTATUS(s) == 0}], 0, NULL) = 202
 201   clone(...) = 0
 201   write(1, "late\n", 5) = 5
+201   exit_group(0) = ?
 201   +++ exited with 0 +++
 200   wait4(-1, [{WIFEXITED(s) && WEXITSTATUS(s) == 0}], 0, NULL) = 201
 200   write(1, "end\n", 4) = 4
+200   exit_group(0) = ?
 200   +++ exited with 0 +++
 "#;
     assert_eq!(family().prints(&["dump"]), expected.trim_start());
@@ -285,14 +291,17 @@ fn processes_can_be_shown_one_by_one() {
     let expected = r#"
 # process 200, lane 0, 7 events
 200   write(1, "end\n", 4) = 4
+200   exit_group(0) = ?
 200   +++ exited with 0 +++
 
 # process 201, lane 1, 3 events, made by 200
 201   write(1, "late\n", 5) = 5
+201   exit_group(0) = ?
 201   +++ exited with 0 +++
 
 # process 202, lane 2, 3 events, made by 200
 202   write(1, "early\n", 6) = 6
+202   exit_group(0) = ?
 202   +++ exited with 0 +++
 "#;
     assert_eq!(text, expected.trim_start());
@@ -313,7 +322,7 @@ fn outputs_that_are_missing_do_not_stop_the_others() {
     trace.lane(2, Some(9), 3, &[first_return(), exit(0)], Some(LaneEnd::Exited(0)));
     trace.finish(LaneEnd::Exited(0));
     let text = home.prints(&["dump"]);
-    assert_eq!(text.lines().count(), 10, "{text}");
+    assert_eq!(text.lines().count(), 13, "{text}");
     assert!(text.find("\"a\"").expect("it is shown") < text.find("\"b\"").expect("it is shown"));
 }
 
@@ -324,7 +333,7 @@ fn filters_select_by_pid_call_and_path() {
         home.prints(&["dump", "--pid", "202", "--call", "write"]),
         "202   write(1, \"early\\n\", 6) = 6\n"
     );
-    assert_eq!(home.prints(&["dump", "--pid", "201,202", "--call", "exit"]).lines().count(), 2);
+    assert_eq!(home.prints(&["dump", "--pid", "201,202", "--call", "exit"]).lines().count(), 4);
     assert_eq!(home.prints(&["dump", "--path", "bin/s"]).lines().count(), 1);
     assert_eq!(home.fails(&["dump", "--pid", "999"]).0, 121);
     assert_eq!(home.fails(&["dump", "--call", "wirte"]).0, 2);

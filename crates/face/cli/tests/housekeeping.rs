@@ -122,6 +122,23 @@ fn a_pack_is_a_trace_elsewhere() {
 }
 
 #[test]
+fn a_pack_that_nobody_names_has_the_name_of_its_trace() {
+    let home = Home::new();
+    write(&home, "prog-0");
+    let here = tempfile::tempdir().expect("a temporary directory");
+    let pack = || home.command().args(["pack", "prog-0"]).current_dir(&here).output().expect("it starts");
+    for _ in 0..2 {
+        let output = pack();
+        assert!(output.status.success(), "the pack of the same trace is replaced: {output:?}");
+        assert_eq!(output.stdout, b"prog-0.rvpack\n");
+        assert!(here.path().join("prog-0.rvpack").is_file());
+    }
+    std::fs::write(here.path().join("prog-0.rvpack"), "precious").expect("it can be written");
+    assert_eq!(pack().status.code(), Some(2), "another file is not replaced");
+    assert_eq!(std::fs::read(here.path().join("prog-0.rvpack")).expect("it is there"), b"precious");
+}
+
+#[test]
 fn failures_say_what_to_do() {
     let home = Home::new();
     let (code, message) = home.fails(&["info"]);

@@ -1,6 +1,6 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
-use events::{DETECTED, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+use events::{Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 use linux_abi::errno;
 use syscall_model::{Act, Arg, Row, VariantTable, row};
 
@@ -310,9 +310,16 @@ fn check_sent(registers: &Registers, word: u64, address: u64, bytes: u64, source
     crate::memory::copy(recorded.as_mut_ptr() as u64, source, bytes as u64);
     crate::memory::copy(now.as_mut_ptr() as u64, address, bytes as u64);
     if recorded[..bytes] != now[..bytes] {
-        crate::block::lane().report.text[..bytes].copy_from_slice(&now[..bytes]);
-        report::note_registers(registers);
-        let _ = DETECTED;
-        report::diverge(registers, word, registers.rax, &registers.args());
+        let mut text = [0u8; 160];
+        let mut len = 0;
+        for part in [&b"it sent \""[..], &recorded[..bytes], b"\" then, and \"", &now[..bytes], b"\" now"] {
+            for &byte in part {
+                text[len] = if (0x20..0x7f).contains(&byte) { byte } else { b'.' };
+                len += 1;
+            }
+        }
+        let text = core::str::from_utf8(&text[..len]).unwrap_or("it sent something else");
+        let nr = registers.rax;
+        report::diverge_saying(registers, word, nr, &registers.args(), text);
     }
 }

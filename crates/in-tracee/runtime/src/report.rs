@@ -66,6 +66,11 @@ pub fn fail(text: &str) -> ! {
 
 /// The program came to a call (or signal) that the log does not expect.
 pub fn diverge(registers: &Registers, word: u64, number: u64, args: &[u64]) -> ! {
+    diverge_saying(registers, word, number, args, "")
+}
+
+/// The same, with what else there is to say.
+pub fn diverge_saying(registers: &Registers, word: u64, number: u64, args: &[u64], text: &str) -> ! {
     note_registers(registers);
     let log = &process().log;
     let report = &mut lane().report;
@@ -78,7 +83,7 @@ pub fn diverge(registers: &Registers, word: u64, number: u64, args: &[u64]) -> !
     for (slot, &arg) in report.got.iter_mut().zip(args) {
         *slot = arg;
     }
-    stand(report_kind::DIVERGENCE, 0, "")
+    stand(report_kind::DIVERGENCE, 0, text)
 }
 
 /// Ends a recorded process of which we lost control: better dead than wrong.

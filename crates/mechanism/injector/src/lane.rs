@@ -281,7 +281,13 @@ mod tests {
         SessionMemory::create(&Setup {
             mode: Mode::Record,
             interception: Interception::UserDispatch,
-            features: Features { user_dispatch: true, has_proc: true, seccomp_trap: true, cpuid_faulting: false, yama_scope: 0 },
+            features: Features {
+                has_proc: true,
+                user_dispatch: true,
+                seccomp_trap: true,
+                cpuid_faulting: false,
+                yama_scope: 0,
+            },
             check_every_events: 0,
             rewriting_off: false,
             detection: lane_protocol::Detection::Best,

@@ -12,7 +12,8 @@ use crate::info::stop_text;
 use crate::lane_events::WholeEvent;
 use crate::wording;
 
-/// Appends one line, or two where a process ends with the event.
+/// Appends one line, or two where a process ends with the event: `exit` is shown as
+/// `exit_group`, since a process has one thread and both end it.
 pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
     match whole.kind {
         Kind::Syscall => call(out, whole, showing),
@@ -26,7 +27,10 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
         }
         Kind::Instruction => instruction(out, whole),
         Kind::Birth => birth(out, whole),
-        Kind::Exit => put(out, format_args!("+++ exited with {} +++", whole.event().result() as i32)),
+        Kind::Exit => {
+            let code = whole.event().result() as i32;
+            put(out, format_args!("exit_group({code}) = ?\n+++ exited with {code} +++"));
+        }
         Kind::Island => {
             let [address, bytes] = words(whole);
             put(out, format_args!("=== an island of rewritten code: {bytes} bytes at {address:#x} ==="));

@@ -1,0 +1,91 @@
+//! Kills, interrupts and full disks in the middle of a recording.
+
+use std::fs;
+
+use suites::{Live, Outcome, RUN_TIME_MAX, TestResult, Tool, compare, plain_environment, run};
+
+use crate::bench::{Bench, check, check_status, no_panic, path, says};
+
+fn is_prefix_of_waiting(outcome: &Outcome) -> TestResult {
+    let whole: String = (1..=200).map(|i| format!("line {i}\n")).collect();
+    let text = outcome.stdout_text();
+    let lines = text.split("ready ").next().unwrap_or_default();
+    check(whole.starts_with(lines), "stdout is not what the program printed", outcome)
+}
+
+pub fn program_killed(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "program-killed")?;
+    let (live, pid) = bench.start_waiting()?;
+    Live::kill(&pid)?;
+    let recorded = live.end()?;
+    check(recorded.code == 137, "the recording should end as the program did, by SIGKILL", &recorded)?;
+    let replayed = bench.replay()?;
+    check(replayed.stdout == recorded.stdout, "nothing that was printed may be lost", &replayed)?;
+    check(replayed.code == 137, "the replay should end with the recorded code", &replayed)
+}
+
+pub fn recorder_killed(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "recorder-killed")?;
+    let (live, _) = bench.start_waiting()?;
+    Live::kill(&live.pid().to_string())?;
+    // The program goes on without its recorder.
+    fs::write(bench.run.join("gate"), "go\n").map_err(|error| format!("nobody reads the gate: {error}"))?;
+    let recorded = live.end()?;
+    check(recorded.stdout_text().ends_with("after\n"), "the program should have finished", &recorded)?;
+    let replayed = bench.replay()?;
+    is_prefix_of_waiting(&replayed)?;
+    says(&replayed, &["cut"])
+}
+
+pub fn both_killed(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "both-killed")?;
+    let (live, pid) = bench.start_waiting()?;
+    Live::kill(&format!("{} {pid}", live.pid()))?;
+    live.end()?;
+    let replayed = bench.replay()?;
+    is_prefix_of_waiting(&replayed)?;
+    says(&replayed, &["cut"])
+}
+
+pub fn interrupted_from_terminal(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "interrupted")?;
+    let gate = bench.run.join("gate");
+    let made = std::process::Command::new("mkfifo").arg(&gate).status();
+    check_status(made.is_ok_and(|status| status.success()), "cannot make a fifo")?;
+    let script = "trap 'echo interrupted; exit 9' INT; echo ready $$; read -r _ < gate";
+    let mut live = Live::start(bench.record_command(script))?;
+    live.wait_for_line("ready ")?;
+    // As a terminal does it: to every process of the group.
+    let sent = std::process::Command::new("sh").args(["-c", &format!("kill -INT -{}", live.pid())]).status();
+    check_status(sent.is_ok_and(|status| status.success()), "cannot send SIGINT")?;
+    let recorded = live.end()?;
+    check(recorded.code == 9, "the program's own handler decides", &recorded)?;
+    check(recorded.stdout_text().ends_with("interrupted\n"), "the trap did not run", &recorded)?;
+    let replayed = bench.replay()?;
+    compare("recorded", &recorded, "replayed", &replayed)
+}
+
+pub fn disk_full(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "disk-full")?;
+    fs::create_dir(bench.scratch.join("small")).map_err(|error| error.to_string())?;
+    let small = bench.scratch.join("small");
+    let script = format!(
+        "mount -t tmpfs -o size=3m small {small} || exit 99
+         {tool} record -o {small}/trace -- bash -c 'head -c 20000000 /dev/urandom | wc -c; echo end; exit 6'
+         echo recorded $?
+         {tool} replay {small}/trace; echo replayed $?",
+        small = path(&small),
+        tool = path(&tool.binary),
+    );
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "bash", "-c", &script]).current_dir(&bench.run);
+    plain_environment(&mut command, &bench.scratch.join("home"));
+    let outcome = run(command, RUN_TIME_MAX)?;
+    no_panic(&outcome)?;
+    check(
+        outcome.stdout_text().starts_with("20000000\nend\nrecorded 6\n"),
+        "the program should have finished as without a recorder",
+        &outcome,
+    )?;
+    says(&outcome, &["space"])
+}

@@ -1,0 +1,82 @@
+//! What goes wrong in practice: kills in the middle, full disks, damaged and
+//! moved traces, programs that cannot be recorded, wrong options.
+//!
+//! In every case the tool says what happened, ends with a code of its own, and
+//! never shows a panic.
+
+mod bench;
+mod kills;
+mod refusals;
+mod traces;
+mod ways;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use suites::{Mode, Scratch, TestResult, Tool, tests_run_as_root};
+
+/// Runs one case with the tool.
+type Test = fn(&Tool) -> TestResult;
+
+/// The tests by name; the second says whether root is needed.
+const TESTS: &[(&str, bool, Test)] = &[
+    ("program_killed", false, kills::program_killed),
+    ("recorder_killed", false, kills::recorder_killed),
+    ("both_killed", false, kills::both_killed),
+    ("interrupted_from_terminal", false, kills::interrupted_from_terminal),
+    ("disk_full", true, kills::disk_full),
+    ("moved_trace", false, traces::moved_trace),
+    ("replayed_repeatedly", false, traces::replayed_repeatedly),
+    ("damaged_trace", false, traces::damaged_trace),
+    ("truncated_trace", false, traces::truncated_trace),
+    ("missing_program", false, refusals::missing_program),
+    ("not_executable", false, refusals::not_executable),
+    ("thirty_two_bit", false, refusals::thirty_two_bit),
+    ("setuid_program", true, refusals::setuid_program),
+    ("unknown_options", false, refusals::unknown_options),
+    ("missing_trace", false, refusals::missing_trace),
+    ("no_write_permission", false, refusals::no_write_permission),
+    ("existing_directory_is_kept", false, refusals::existing_directory_is_kept),
+    ("private_trace", false, traces::private_trace),
+    ("named_traces", false, traces::named_traces),
+    ("pack_and_unpack", false, traces::pack_and_unpack),
+    ("dump_and_info", false, traces::dump_and_info),
+    ("doctor", false, ways::doctor),
+    ("seccomp_fallback", false, ways::seccomp_fallback),
+    ("without_rewriting", false, ways::without_rewriting),
+    ("with_memory_checks", false, ways::with_memory_checks),
+];
+
+fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let is_root = tests_run_as_root();
+    TESTS
+        .iter()
+        .map(|&(name, needs_root, test)| {
+            let own = Arc::clone(tool);
+            let trial = Trial::test(name, move || test(&own).map_err(Failed::from));
+            if needs_root && !is_root {
+                trial.with_kind("needs root").with_ignored_flag(true)
+            } else if tool.mode == Mode::Native {
+                trial.with_kind("needs the tool").with_ignored_flag(true)
+            } else {
+                trial
+            }
+        })
+        .collect()
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let prepared = Scratch::new("tool").and_then(|scratch| {
+        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
+        Ok((trials(&tool), scratch))
+    });
+    match prepared {
+        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Traces that are moved, damaged, cut, packed, named and looked at.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use suites::{TestResult, Tool, compare};
+
+use crate::bench::{Bench, ORDINARY, check, path, trace_files};
+
+pub fn moved_trace(tool: &Tool) -> TestResult {
+    let mut bench = Bench::new(tool, "moved")?;
+    let recorded = bench.record(ORDINARY)?;
+    check(recorded.code == 5, "the program's code", &recorded)?;
+    let elsewhere = bench.scratch.fresh_directory("else where")?.join("renamed");
+    fs::rename(&bench.trace, &elsewhere).map_err(|error| format!("cannot move the trace: {error}"))?;
+    bench.trace = elsewhere;
+    compare("recorded", &recorded, "replayed", &bench.replay()?)
+}
+
+pub fn replayed_repeatedly(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "repeatedly")?;
+    let recorded = bench.record(ORDINARY)?;
+    for _ in 0..3 {
+        compare("recorded", &recorded, "replayed", &bench.replay()?)?;
+    }
+    Ok(())
+}
+
+/// Whatever file is damaged: the replay is right, or is refused.
+pub fn damaged_trace(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "damaged")?;
+    let recorded = bench.record(ORDINARY)?;
+    let mut refused = 0;
+    for file in trace_files(&bench.trace)? {
+        let original = fs::read(&file).map_err(|error| error.to_string())?;
+        if original.is_empty() {
+            continue;
+        }
+        let middle = original.len() as u64 / 2;
+        let mut handle = OpenOptions::new().write(true).open(&file).map_err(|error| error.to_string())?;
+        handle.seek(SeekFrom::Start(middle)).map_err(|error| error.to_string())?;
+        handle.write_all(&[!original[middle as usize]]).map_err(|error| error.to_string())?;
+        drop(handle);
+        let replayed = bench.replay()?;
+        if compare("recorded", &recorded, "replayed", &replayed).is_err() {
+            refused += 1;
+            check(
+                replayed.code != 0 && replayed.code != recorded.code && replayed.code < 128,
+                &format!("with {} damaged: a code of its own", file.display()),
+                &replayed,
+            )?;
+            check(!replayed.stderr.is_empty(), "a message that says what is wrong", &replayed)?;
+        }
+        fs::write(&file, &original).map_err(|error| error.to_string())?;
+    }
+    compare("recorded", &recorded, "replayed after repair", &bench.replay()?)?;
+    check(refused > 0, "damage was noticed nowhere", &recorded)
+}
+
+/// Cut at any length the trace replays to its last event, or is refused.
+pub fn truncated_trace(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "truncated")?;
+    let recorded = bench.record(ORDINARY)?;
+    for file in trace_files(&bench.trace)? {
+        let original = fs::read(&file).map_err(|error| error.to_string())?;
+        for length in [original.len() * 9 / 10, original.len() / 3, 1, 0] {
+            fs::write(&file, &original[..length]).map_err(|error| error.to_string())?;
+            let replayed = bench.replay()?;
+            let same = compare("recorded", &recorded, "replayed", &replayed).is_ok();
+            let is_start = recorded.stdout.starts_with(&replayed.stdout);
+            check(
+                same || (is_start && !replayed.stderr.is_empty()),
+                &format!("with {} cut to {length} bytes", file.display()),
+                &replayed,
+            )?;
+        }
+        fs::write(&file, &original).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+pub fn private_trace(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "private")?;
+    let recorded = bench.record("umask 0; echo secret")?;
+    check(recorded.code == 0, "the program's code", &recorded)?;
+    let mode =
+        |path: &Path| fs::metadata(path).map(|m| m.permissions().mode() & 0o777).map_err(|e| e.to_string());
+    check(mode(&bench.trace)? == 0o700, "the trace's directory is for its owner only", &recorded)?;
+    for file in trace_files(&bench.trace)? {
+        let open = mode(&file)? & 0o077;
+        check(open == 0, &format!("{} is open to others", file.display()), &recorded)?;
+    }
+    Ok(())
+}
+
+pub fn named_traces(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "named")?;
+    let first = bench.call(&["record", "--", "bash", "-c", "echo first"])?;
+    check(first.stdout == b"first\n", "the program's output", &first)?;
+    bench.call(&["record", "--", "bash", "-c", "echo second"])?;
+    let latest = bench.call(&["replay", "-q"])?;
+    check(latest.stdout == b"second\n", "the latest trace is the default", &latest)?;
+    let list = bench.call(&["ls"])?;
+    check(list.stdout_text().lines().count() >= 2, "both traces are listed", &list)
+}
+
+pub fn pack_and_unpack(tool: &Tool) -> TestResult {
+    let mut bench = Bench::new(tool, "pack")?;
+    let recorded = bench.record(ORDINARY)?;
+    let packed = bench.call(&["pack", "-q", path(&bench.trace)])?;
+    check(packed.code == 0 && packed.stdout == b"trace.rvpack\n", "pack prints where the pack is", &packed)?;
+    fs::remove_dir_all(&bench.trace).map_err(|error| error.to_string())?;
+    // Another machine has neither the traces' home nor what was kept there.
+    bench.scratch.fresh_directory("home")?;
+    bench.trace = bench.run.join("trace.rvpack");
+    let replayed = bench.call(&["replay", "-q", path(&bench.trace)])?;
+    compare("recorded", &recorded, "replayed", &replayed)
+}
+
+pub fn dump_and_info(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "dump")?;
+    bench.record("echo a word; cat /etc/hostname > /dev/null; exit 5")?;
+    let dump = bench.call(&["dump", path(&bench.trace)])?;
+    check(dump.code == 0, "dump works", &dump)?;
+    for part in ["execve(", "write(1, \"a word\\n\"", "exit_group(5)"] {
+        check(dump.stdout_text().contains(part), &format!("the dump lacks {part}"), &dump)?;
+    }
+    let json = bench.call(&["dump", "--json", path(&bench.trace)])?;
+    let whole = json.stdout_text().lines().all(|line| line.starts_with(['{', '[', ' ', '}', ']']));
+    check(json.code == 0 && whole, "the dump as JSON", &json)?;
+    let info = bench.call(&["info", path(&bench.trace)])?;
+    check(info.code == 0 && info.stdout_text().contains("bash"), "info names the command", &info)
+}
