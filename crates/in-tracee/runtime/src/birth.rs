@@ -97,7 +97,9 @@ fn record_birth(user_stack: u64) -> ! {
     let process = process();
     let mut mask = 0u64;
     kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
-    process.signals.mask = mask;
+    let carried = core::mem::take(&mut lane().carried_signals);
+    process.signals.mask = mask | carried[0];
+    let mask = process.signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;
     space().break_start = break_start;
     space().break_now = break_start;
@@ -115,6 +117,7 @@ fn record_birth(user_stack: u64) -> ! {
     clocks::find_vdso(vdso);
     clocks::begin_untrapped();
     signals::install();
+    signals::take_carried(carried);
     if session().cpuid_faulting != 0 {
         clocks::trap_cpuid();
     }

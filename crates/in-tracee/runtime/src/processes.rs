@@ -359,6 +359,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
             return Done::Elsewhere(detach::detach(registers, StopReason::RecorderDied as u16, ""));
         }
     }
+    lane().carried_signals = signals::carried();
     let result = kernel::call(number as u32, *args);
     // Still here: it failed. The supervisor lets go of us while we stand.
     let request = &lane().request;
@@ -367,6 +368,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     while request.state.load(Ordering::Acquire) == request::RELEASE {
         kernel::futex_wait(&request.state, request::RELEASE, 100);
     }
+    lane().carried_signals = [0; 3];
     log_exec(number, args, count, path, result)
 }
 

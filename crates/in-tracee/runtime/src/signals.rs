@@ -259,7 +259,8 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     }
     // From here on it counts as being handled: what its handler would block stays
     // in the kernel. The queue cannot overflow: a full one blocks everything.
-    context.block(action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 });
+    let own = action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 };
+    context.block(own & !NEVER_BLOCKED);
     if signals.count + 1 >= QUEUE {
         context.block(!NEVER_BLOCKED);
     }
@@ -744,6 +745,35 @@ pub fn sigprocmask(args: &[u64; 6]) -> i64 {
         return -i64::from(linux_abi::errno::EFAULT);
     }
     0
+}
+
+/// What execve keeps of the signals that the kernel never sees blocked or ignored:
+/// blocked, waiting, ignored.
+pub fn carried() -> [u64; 3] {
+    let signals = &process().signals;
+    let mut ignored = 0;
+    for signal in 1..=31 {
+        if signals.actions[signal as usize].handler == IGNORE {
+            ignored |= bit(signal);
+        }
+    }
+    [signals.mask & OURS, waiting_set() & OURS, ignored & OURS]
+}
+
+/// A new image takes over what the one before carried. After `install`.
+pub fn take_carried(carried: [u64; 3]) {
+    let [blocked, waiting, ignored] = carried.map(|set| set & OURS);
+    let signals = &mut process().signals;
+    signals.mask |= blocked;
+    let pid = process().pid as u64;
+    for signal in 1..=31u32 {
+        if ignored & bit(signal) != 0 {
+            signals.actions[signal as usize].handler = IGNORE;
+        }
+        if waiting & bit(signal) != 0 {
+            kernel::call(nr::__NR_tgkill, [pid, pid, u64::from(signal), 0, 0, 0]);
+        }
+    }
 }
 
 /// What the kernel would do with signals that waited here, blocked, and are not

@@ -359,6 +359,9 @@ pub struct LaneHeader {
     pub waits_for_output: AtomicU64,
     /// Replay: events consumed, stored now and then, for progress.
     pub events_done: AtomicU64,
+    /// What execve keeps of signals that only the runtime can hold back: the sets
+    /// that are blocked, that wait, that are ignored.
+    pub carried_signals: [u64; 3],
     pub ring: Ring,
     pub request: Request,
     pub birth: Birth,
