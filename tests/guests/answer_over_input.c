@@ -1,5 +1,6 @@
 // Answers that the kernel writes over the call's own input.
 // covers: nanosleep clock_nanosleep setitimer timer_settime
+// build: -Wno-restrict
 #include "guest.h"
 #include <sys/time.h>
 

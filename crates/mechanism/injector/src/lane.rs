@@ -282,6 +282,7 @@ mod tests {
             mode: Mode::Record,
             interception: Interception::UserDispatch,
             features: Features {
+                has_proc: true,
                 user_dispatch: true,
                 has_proc: true,
                 seccomp_trap: true,
