@@ -281,16 +281,7 @@ mod tests {
         SessionMemory::create(&Setup {
             mode: Mode::Record,
             interception: Interception::UserDispatch,
-<<<<<<< HEAD
-            features: Features {
-                user_dispatch: true,
-                seccomp_trap: true,
-                cpuid_faulting: false,
-                yama_scope: 0,
-            },
-=======
             features: Features { user_dispatch: true, has_proc: true, seccomp_trap: true, cpuid_faulting: false, yama_scope: 0 },
->>>>>>> detect
             check_every_events: 0,
             rewriting_off: false,
             detection: lane_protocol::Detection::Best,

@@ -92,18 +92,9 @@ impl Features {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0);
-<<<<<<< HEAD
-        Features {
-            user_dispatch: dispatch == 0,
-            seccomp_trap: seccomp == 0,
-            cpuid_faulting: cpuid == 0,
-            yama_scope,
-        }
-=======
         let own = std::fs::read_link("/proc/self").ok();
         let has_proc = own.is_some_and(|own| own.to_string_lossy() == std::process::id().to_string());
         Features { has_proc, user_dispatch: dispatch == 0, seccomp_trap: seccomp == 0, cpuid_faulting: cpuid == 0, yama_scope }
->>>>>>> detect
     }
 }
 
