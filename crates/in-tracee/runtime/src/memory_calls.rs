@@ -415,7 +415,14 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
                 report::fail("a recorded segment lies where the runtime is");
             }
             note_shared(recorded as u64, bytes);
-            map_kept(recorded as u64, bytes, 3, u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED), None);
+            // Shared here too: no part of the memory that checksums cover.
+            map_kept(recorded as u64, bytes, 3, u64::from(nr::MAP_SHARED | nr::MAP_FIXED), None);
+            let result = consume(registers);
+            const SHM_RDONLY: u64 = 0o10000;
+            if args[2] & SHM_RDONLY != 0 {
+                kernel::mprotect(recorded as u64, bytes, nr::PROT_READ);
+            }
+            return Done::Result(result);
         }
         return Done::Result(consume(registers));
     }
