@@ -79,10 +79,8 @@ pub fn intercept() {
         seccomp::install_once();
         return;
     }
-    let result = kernel::call(
-        nr::__NR_prctl,
-        [PR_SET_SYSCALL_USER_DISPATCH, 1, TEXT_START, TEXT_BYTES_MAX, 0, 0],
-    );
+    let result =
+        kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 1, TEXT_START, TEXT_BYTES_MAX, 0, 0]);
     if kernel::failed(result) {
         report::die("syscall user dispatch is refused here; use --seccomp");
     }
@@ -163,7 +161,8 @@ fn hide_vdso(user_stack: u64) -> u64 {
 }
 
 fn start(entry: u64, stack_pointer: u64) -> ! {
-    let registers = Registers { rip: entry, rsp: stack_pointer, flags: FLAGS_AT_START, ..Registers::default() };
+    let registers =
+        Registers { rip: entry, rsp: stack_pointer, flags: FLAGS_AT_START, ..Registers::default() };
     // SAFETY: the image is complete; these are the registers that execve leaves.
     unsafe { rv_resume(&registers) }
 }
@@ -187,7 +186,8 @@ fn recreate(word: u64) -> ! {
     let stack_pointer = log.body(1);
     let map_count = log.body(3) & 0xffff_ffff;
     let path_bytes = log.body(3) >> 32;
-    let fixed = BIRTH_FIXED_BYTES as u64 + map_count * MAP_RECORD_BYTES as u64 + padded(path_bytes as usize) as u64;
+    let fixed =
+        BIRTH_FIXED_BYTES as u64 + map_count * MAP_RECORD_BYTES as u64 + padded(path_bytes as usize) as u64;
     if fixed > (word >> 32) - HEADER_BYTES as u64 {
         report::fail("a birth does not fit into its event");
     }

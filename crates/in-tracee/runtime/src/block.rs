@@ -242,10 +242,7 @@ pub fn enter_block(index: usize) {
     block.stack_top = stack_top(index);
     block.index = index;
     block.process = process_at(index) as *mut Process as u64;
-    crate::kernel::call(
-        linux_abi::general::__NR_arch_prctl,
-        [0x1001, block.own_address, 0, 0, 0, 0],
-    );
+    crate::kernel::call(linux_abi::general::__NR_arch_prctl, [0x1001, block.own_address, 0, 0, 0, 0]);
 }
 
 /// Top of the stack of this index.

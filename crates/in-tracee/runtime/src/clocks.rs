@@ -39,9 +39,7 @@ pub fn find_vdso(image: u64) {
     for index in 0..count {
         let symbol = symbols + index * 24;
         // SAFETY: inside the vDSO's symbol table.
-        let (name, value) = unsafe {
-            ((symbol as *const u32).read(), ((symbol + 8) as *const u64).read())
-        };
+        let (name, value) = unsafe { ((symbol as *const u32).read(), ((symbol + 8) as *const u64).read()) };
         let name = strings + u64::from(name);
         let address = image + value;
         if is_text(name, b"__vdso_clock_gettime\0") {

@@ -27,8 +27,8 @@ fn decode(address: u64) -> Option<([u8; 16], Instruction, Option<usize>)> {
         return None;
     }
     let offsets = decoder.get_constant_offsets(&instruction);
-    let displacement =
-        (offsets.has_displacement() && offsets.displacement_size() == 4).then(|| offsets.displacement_offset());
+    let displacement = (offsets.has_displacement() && offsets.displacement_size() == 4)
+        .then(|| offsets.displacement_offset());
     Some((code, instruction, displacement))
 }
 

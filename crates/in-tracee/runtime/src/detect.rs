@@ -56,8 +56,10 @@ enum Method {
     Sums(PageSums),
 }
 
-const NO_LIST: &str = "it makes a call that nobody described, whose effect cannot be found without /proc/self/maps";
-const NO_METHOD: &str = "it makes a call that nobody described, and this machine offers no way to find its effect";
+const NO_LIST: &str =
+    "it makes a call that nobody described, whose effect cannot be found without /proc/self/maps";
+const NO_METHOD: &str =
+    "it makes a call that nobody described, and this machine offers no way to find its effect";
 const LOST_LIST: &str = "it made a call that nobody described, and its mappings cannot be listed any more";
 const OTHER_LIST: &str = "it made a call that nobody described and that changed its mappings";
 

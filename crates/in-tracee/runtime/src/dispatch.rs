@@ -92,16 +92,10 @@ pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
 /// The meaning of a call whose request selects it.
 fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
     match table.find(args[table.selector as usize]) {
-        Some(variant) => Meaning {
-            args: variant.args,
-            work: effects::work_of(variant.args),
-            act: variant.act,
-        },
-        None => Meaning {
-            args: row.args,
-            work: effects::work_of(row.args),
-            act: table.fallback,
-        },
+        Some(variant) => {
+            Meaning { args: variant.args, work: effects::work_of(variant.args), act: variant.act }
+        }
+        None => Meaning { args: row.args, work: effects::work_of(row.args), act: table.fallback },
     }
 }
 

@@ -252,7 +252,13 @@ fn scatter(vectors: u64, count: u64, result: i64, sink: &mut dyn FnMut(u64, u64)
 }
 
 /// What recvmsg wrote: name, data, control data, and the header itself.
-fn message(header_address: u64, result: i64, name_limit: u64, control_limit: u64, sink: &mut dyn FnMut(u64, u64)) {
+fn message(
+    header_address: u64,
+    result: i64,
+    name_limit: u64,
+    control_limit: u64,
+    sink: &mut dyn FnMut(u64, u64),
+) {
     let Some(header) = memory::read::<[u64; 7]>(header_address) else {
         return;
     };

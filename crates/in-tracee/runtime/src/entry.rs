@@ -9,9 +9,7 @@
 
 use core::arch::global_asm;
 
-use crate::block::{
-    THREAD_KEPT_R11, THREAD_STACK_TOP, THREAD_TARGET, THREAD_PENDING, THREAD_USER_STACK,
-};
+use crate::block::{THREAD_KEPT_R11, THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
 
 /// The program's general registers, as the entry code lays them out on the
 /// runtime's stack.

@@ -344,7 +344,9 @@ pub fn build(
     let frame = (vectors.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
     let r = &registers;
     let context = RealFrame {
-        _flags: UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS | if space().vector_features != 0 { UC_FP_XSTATE } else { 0 },
+        _flags: UC_SIGCONTEXT_SS
+            | UC_STRICT_RESTORE_SS
+            | if space().vector_features != 0 { UC_FP_XSTATE } else { 0 },
         _link: 0,
         _stack: [seen.address, u64::from(seen.flags), seen.bytes],
         r8: r.r8,

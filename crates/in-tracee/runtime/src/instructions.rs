@@ -125,7 +125,8 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
 fn processor_words(inputs: &[u64; 2]) -> [u32; 4] {
     let leaf = inputs[0] as u32;
     // Leaves that do not look at ecx; others are told apart by it.
-    let subleaf = if matches!(leaf, 0..=3 | 5 | 6 | 0x8000_0000..=0x8000_0008) { 0 } else { inputs[1] as u32 };
+    let subleaf =
+        if matches!(leaf, 0..=3 | 5 | 6 | 0x8000_0000..=0x8000_0008) { 0 } else { inputs[1] as u32 };
     let words = if differs_between_processors(leaf) { None } else { find_words(leaf, subleaf) };
     words.unwrap_or_else(|| {
         let found = clocks::with_cpuid(|| __cpuid_count(leaf, subleaf));
@@ -163,7 +164,8 @@ fn publish_words(leaf: u32, subleaf: u32, words: [u32; 4]) {
         return;
     }
     let claimed = session().processor.iter().find(|entry| {
-        let claim = entry.state.compare_exchange(CPUID_FREE, CPUID_CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
+        let claim =
+            entry.state.compare_exchange(CPUID_FREE, CPUID_CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
         claim.is_ok()
     });
     if let Some(entry) = claimed {
@@ -195,10 +197,7 @@ fn hide(inputs: &[u64; 2], words: &mut [u32; 4]) {
 
 fn random() -> u64 {
     let mut value = 0u64;
-    crate::kernel::call(
-        linux_abi::general::__NR_getrandom,
-        [&raw mut value as u64, 8, 0, 0, 0, 0],
-    );
+    crate::kernel::call(linux_abi::general::__NR_getrandom, [&raw mut value as u64, 8, 0, 0, 0, 0]);
     value
 }
 
@@ -288,4 +287,3 @@ fn apply_random(code: &[u8], value: u64, registers: &mut Registers) {
     // Carry set; overflow, sign, zero, auxiliary and parity cleared.
     registers.flags = registers.flags & !0x8d5 | 1;
 }
-

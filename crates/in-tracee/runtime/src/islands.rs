@@ -148,9 +148,7 @@ fn add_island_near(address: u64) -> Option<()> {
 /// Recording: sees to it that replay will have memory near the address.
 pub fn ensure_island_near(address: u64) {
     let state = islands();
-    let there = state.list[..state.count]
-        .iter()
-        .any(|island| island.start.abs_diff(address) < REACH_BYTES);
+    let there = state.list[..state.count].iter().any(|island| island.start.abs_diff(address) < REACH_BYTES);
     if !there {
         // Without, replay uses a breakpoint, which is slower.
         let _ = add_island_near(address);

@@ -125,7 +125,11 @@ fn ask(fd: i32, index: usize, key: [u64; 5], executable: bool) -> Option<u32> {
 }
 
 /// Asks the supervisor for something and waits for the answer; `None` if it is gone.
-pub fn request_answer(what: u32, arguments: [u64; 4], doorbell: &core::sync::atomic::AtomicU32) -> Option<i32> {
+pub fn request_answer(
+    what: u32,
+    arguments: [u64; 4],
+    doorbell: &core::sync::atomic::AtomicU32,
+) -> Option<i32> {
     let request = &lane().request;
     for (slot, value) in request.arguments.iter().zip(arguments) {
         slot.store(value, Ordering::Relaxed);

@@ -49,10 +49,7 @@ pub fn failed(result: i64) -> bool {
 
 /// Maps memory; see mmap(2).
 pub fn mmap(address: u64, bytes: u64, protection: u32, flags: u32, fd: i32, offset: u64) -> i64 {
-    call(
-        nr::__NR_mmap,
-        [address, bytes, u64::from(protection), u64::from(flags), fd as i64 as u64, offset],
-    )
+    call(nr::__NR_mmap, [address, bytes, u64::from(protection), u64::from(flags), fd as i64 as u64, offset])
 }
 
 /// Unmaps memory; see munmap(2).
@@ -71,23 +68,13 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u
     let timeout = [timeout_ms / 1000, timeout_ms % 1000 * 1_000_000];
     call(
         nr::__NR_futex,
-        [
-            word as *const _ as u64,
-            u64::from(nr::FUTEX_WAIT),
-            u64::from(seen),
-            timeout.as_ptr() as u64,
-            0,
-            0,
-        ],
+        [word as *const _ as u64, u64::from(nr::FUTEX_WAIT), u64::from(seen), timeout.as_ptr() as u64, 0, 0],
     )
 }
 
 /// Wakes all sleepers of the word.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
-    call(
-        nr::__NR_futex,
-        [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), i32::MAX as u64, 0, 0, 0],
-    );
+    call(nr::__NR_futex, [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), i32::MAX as u64, 0, 0, 0]);
 }
 
 /// Wakes one sleeper of the word.

@@ -193,7 +193,12 @@ impl Log {
     }
 
     fn close(&mut self, extra_flags: u8) {
-        let word = header(Kind::from_byte(self.kind as u8).unwrap_or(Kind::Data), self.flags | extra_flags, self.code, self.at as u32);
+        let word = header(
+            Kind::from_byte(self.kind as u8).unwrap_or(Kind::Data),
+            self.flags | extra_flags,
+            self.code,
+            self.at as u32,
+        );
         // SAFETY: as in `word`.
         unsafe { (self.here(0) as *mut u64).write(word) };
         self.position += self.at;
@@ -210,7 +215,10 @@ impl Log {
     #[inline]
     pub fn short_call(&mut self, number: u16, args: &[u64], result: i64) -> bool {
         let bytes = (16 + 8 * args.len()) as u64;
-        if self.position + bytes > self.limit || self.position - self.noticed >= NOTICE_BYTES || self.broken != 0 {
+        if self.position + bytes > self.limit
+            || self.position - self.noticed >= NOTICE_BYTES
+            || self.broken != 0
+        {
             return false;
         }
         let target = self.here(0) as *mut u64;
@@ -235,7 +243,10 @@ impl Log {
         let start = 16 + 8 * args.len() as u64;
         let data = start + BLOB_HEADER_BYTES as u64;
         let bytes = data + padded(blob.bytes as usize) as u64;
-        if self.position + bytes > self.limit || self.position - self.noticed >= NOTICE_BYTES || self.broken != 0 {
+        if self.position + bytes > self.limit
+            || self.position - self.noticed >= NOTICE_BYTES
+            || self.broken != 0
+        {
             return false;
         }
         let target = self.here(0) as *mut u64;
@@ -441,7 +452,9 @@ impl Log {
 
 /// Replay: writes what the recorded kernel wrote.
 fn put_memory(address: u64, source: u64, bytes: u64) {
-    if in_region(address, bytes) || !(memory::copy(address, source, bytes) || force_memory(address, source, bytes)) {
+    if in_region(address, bytes)
+        || !(memory::copy(address, source, bytes) || force_memory(address, source, bytes))
+    {
         report::stand(report_kind::FAILED, 14, "memory that the recorded kernel wrote is not there");
     }
 }
@@ -473,9 +486,7 @@ fn ring() -> &'static Ring {
 
 /// True once nobody is there to read or feed the ring.
 fn supervisor_died() -> bool {
-    let result = kernel::call(
-        linux_abi::general::__NR_kill,
-        [session().supervisor_pid as u64, 0, 0, 0, 0, 0],
-    );
+    let result =
+        kernel::call(linux_abi::general::__NR_kill, [session().supervisor_pid as u64, 0, 0, 0, 0, 0]);
     result == -i64::from(linux_abi::errno::ESRCH)
 }

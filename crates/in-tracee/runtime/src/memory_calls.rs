@@ -109,7 +109,13 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         match kept {
             Kept::File(file) => {
                 let end = start + pages(bytes);
-                sites::code_mapped(CodeMap { start, end, file_offset: offset, file, protection: protection as u32 });
+                sites::code_mapped(CodeMap {
+                    start,
+                    end,
+                    file_offset: offset,
+                    file,
+                    protection: protection as u32,
+                });
             }
             _ => clocks::trap_time(),
         }
@@ -220,11 +226,8 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         // Refused then (bad arguments, sealed memory): nothing changes now.
         return Done::Result(consume(registers));
     }
-    let result = if in_region(address, bytes) {
-        error(errno::EINVAL)
-    } else {
-        kernel::munmap(address, bytes)
-    };
+    let result =
+        if in_region(address, bytes) { error(errno::EINVAL) } else { kernel::munmap(address, bytes) };
     if result == 0 {
         mapped_files::forget(address, pages(bytes));
         sites::unmapped(address, pages(bytes));
@@ -249,11 +252,8 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
         }
         return Done::Result(consume(registers));
     }
-    let result = if in_region(address, bytes) {
-        error(errno::ENOMEM)
-    } else {
-        kernel::call(number as u32, *args)
-    };
+    let result =
+        if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(number as u32, *args) };
     if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && protection & PROT_WRITE != 0 {
         clocks::trap_time();
     }
@@ -339,8 +339,7 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
         let possible = if new_end > old_end {
             let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
             let recorded_refusal = process().replaying && recorded_result(registers) as u64 != wanted;
-            !recorded_refusal
-                && kernel::mmap(old_end, new_end - old_end, 3, flags, -1, 0) as u64 == old_end
+            !recorded_refusal && kernel::mmap(old_end, new_end - old_end, 3, flags, -1, 0) as u64 == old_end
         } else {
             new_end == old_end || kernel::munmap(new_end, old_end - new_end) == 0
         };
@@ -391,11 +390,8 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         }
         return Done::Result(consume(registers));
     }
-    let result = if in_region(address, bytes) {
-        error(errno::ENOMEM)
-    } else {
-        kernel::call(nr::__NR_madvise, real)
-    };
+    let result =
+        if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(nr::__NR_madvise, real) };
     begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
     process().log.end();
     Done::Result(result)
@@ -494,9 +490,7 @@ fn note_shared(start: u64, bytes: u64) {
 
 fn is_shared(start: u64, bytes: u64) -> bool {
     let space = space();
-    space.shared[..space.shared_count]
-        .iter()
-        .any(|range| range.start < start + bytes && start < range.end)
+    space.shared[..space.shared_count].iter().any(|range| range.start < start + bytes && start < range.end)
 }
 
 fn forget_shared(start: u64, bytes: u64) {
@@ -517,4 +511,3 @@ fn forget_shared(start: u64, bytes: u64) {
 pub fn has_shared() -> bool {
     space().shared_count != 0
 }
-

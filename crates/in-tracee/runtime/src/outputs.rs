@@ -65,12 +65,8 @@ fn find_class(fd: i32) -> u8 {
         return UNKNOWN;
     }
     // struct stat: st_dev, st_ino, st_nlink, st_mode+st_uid, st_gid+pad, st_rdev.
-    let file = StandardFile {
-        device: stat[0],
-        inode: stat[1],
-        raw_device: stat[5],
-        mode: stat[3] & 0xffff_ffff,
-    };
+    let file =
+        StandardFile { device: stat[0], inode: stat[1], raw_device: stat[5], mode: stat[3] & 0xffff_ffff };
     // What goes to /dev/null is not shown: nobody saw it.
     let null_device = file.mode & 0o170000 == 0o020000 && file.raw_device == 0x103;
     if null_device {

@@ -39,7 +39,9 @@ pub fn call(registers: &mut Registers) -> Leave {
             Special::Mmap => map(&args),
             Special::Output | Special::KernelCopy => plain(number, &args),
             Special::Execve | Special::Execveat => {
-                report::tell("recording has stopped, and under --seccomp no other program can be executed then");
+                report::tell(
+                    "recording has stopped, and under --seccomp no other program can be executed then",
+                );
                 Done::Result(-i64::from(errno::EPERM))
             }
             Special::Exit | Special::ExitGroup => kernel::exit_group(args[0] as i32),

@@ -196,7 +196,8 @@ fn pause_near(context: &mut RealFrame) {
     if let Some(bytes) = decode::repeated_bytes(context.rip) {
         // Half-way through is no place that a probe could find: let it finish.
         let behind = context.rip + bytes;
-        if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::write_code(behind, &[0xcc]) {
+        if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::write_code(behind, &[0xcc])
+        {
             pausing.passing = behind;
         }
         return;

@@ -7,9 +7,7 @@
 
 use events::{BLOB_HEADER_BYTES, Tag};
 
-use crate::block::{
-    THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread,
-};
+use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread};
 use crate::decode::{self, Replaceable};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};

@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering;
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
-    Interception, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address, lane_state, request,
-    ring_address, segment_offset,
+    Interception, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address, lane_state,
+    request, ring_address, segment_offset,
 };
 use linux_abi::{errno, general as nr};
 
@@ -53,7 +53,8 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     if process().replaying {
         return replay_fork(registers, args);
     }
-    let impossible = (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
+    let impossible =
+        (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
     if impossible {
         // The kernel refuses, and makes nothing.
         let result = kernel::call(nr::__NR_clone, args);
@@ -205,7 +206,11 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     registers.rax = 0;
     if own.pid == 1 && !own.replaying {
         // The supervisor knows processes by their ids in its own namespace.
-        detach::detach(&mut registers, StopReason::Unsupported as u16, "it begins a namespace of process ids");
+        detach::detach(
+            &mut registers,
+            StopReason::Unsupported as u16,
+            "it begins a namespace of process ids",
+        );
         registers.rip = registers.rcx;
     }
     registers.r11 = registers.flags;
@@ -345,14 +350,24 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
     }
     let pid = process().pid as u64;
-    match request_answer(request::ATTACH, [pid, process().control_fd as u64, 0, 0], &session().attach_doorbell) {
+    match request_answer(
+        request::ATTACH,
+        [pid, process().control_fd as u64, 0, 0],
+        &session().attach_doorbell,
+    ) {
         Some(0) => {}
         Some(_) if filtered => {
-            report::tell("it executes a program that ptrace may not attach to, which --seccomp does not permit");
+            report::tell(
+                "it executes a program that ptrace may not attach to, which --seccomp does not permit",
+            );
             return log_exec(number, args, count, path, -i64::from(errno::EPERM));
         }
         Some(_) => {
-            return stop(registers, StopReason::Unsupported, "it executes a program that ptrace may not attach to");
+            return stop(
+                registers,
+                StopReason::Unsupported,
+                "it executes a program that ptrace may not attach to",
+            );
         }
         None => {
             process().log.broken = StopReason::RecorderDied as u16;
@@ -384,7 +399,8 @@ fn log_exec(number: u64, args: &[u64; 6], count: usize, path: u64, result: i64) 
 
 /// The error that exec is sure to give, so that searches along PATH are cheap.
 fn cannot_execute(dir: u64, path: u64, flags: u64) -> Option<i64> {
-    let access_flags = u64::from(nr::AT_EACCESS) | (flags & u64::from(nr::AT_EMPTY_PATH | nr::AT_SYMLINK_NOFOLLOW));
+    let access_flags =
+        u64::from(nr::AT_EACCESS) | (flags & u64::from(nr::AT_EMPTY_PATH | nr::AT_SYMLINK_NOFOLLOW));
     let result = kernel::call(nr::__NR_faccessat2, [dir, path, u64::from(nr::X_OK), access_flags, 0, 0]);
     (kernel::failed(result) && result != -i64::from(errno::ENOSYS)).then_some(-result)
 }
@@ -465,4 +481,3 @@ pub fn leave_parents_memory() {
     lane().pid.store(process().pid, Ordering::Release);
     crate::birth::intercept();
 }
-

@@ -7,10 +7,10 @@
 //! sigtimedwait and execve find them.
 
 use events::{BEFORE_CALL, FATAL, Kind, STACKED};
-use linux_abi::general as nr;
 use lane_protocol::report_kind;
+use linux_abi::general as nr;
 
-use crate::block::{process, signal_stack, thread, SIGNAL_STACK_BYTES};
+use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
 use crate::{instructions, islands, kernel, memory, pause, probe, report};
@@ -111,19 +111,13 @@ fn install_real(signal: u32, flags: u64) -> i64 {
 }
 
 fn set_real(signal: u32, action: &Action) -> i64 {
-    kernel::call(
-        nr::__NR_rt_sigaction,
-        [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0],
-    )
+    kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0])
 }
 
 /// Sets the real mask to what follows from the program's.
 pub fn set_real_mask(mask: u64) {
     let real = mask & !NEVER_BLOCKED;
-    kernel::call(
-        nr::__NR_rt_sigprocmask,
-        [u64::from(nr::SIG_SETMASK), &raw const real as u64, 0, 8, 0, 0],
-    );
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const real as u64, 0, 8, 0, 0]);
 }
 
 /// The mask to give to the kernel in place of the program's.
@@ -282,7 +276,10 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
 
 /// Lets the kernel's default action of a signal happen to us.
 fn die_of(signal: u32) {
-    set_real(signal, &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() });
+    set_real(
+        signal,
+        &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() },
+    );
     let mask = bit(signal);
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_UNBLOCK), &raw const mask as u64, 0, 8, 0, 0]);
     kernel::call(nr::__NR_tgkill, [process().pid as u64, process().pid as u64, u64::from(signal), 0, 0, 0]);
@@ -323,7 +320,10 @@ pub unsafe extern "C" fn on_fault() -> ! {
         report::leave(report_kind::FAULTED, signal as i32, "");
     }
     // The default action once more, at the same instruction: core dump and all.
-    set_real(signal, &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() });
+    set_real(
+        signal,
+        &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() },
+    );
     set_real_mask(signals.mask & !bit(signal));
     if signal == SIGTRAP {
         // int3 is over: it does not come again by itself.
@@ -540,7 +540,17 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
         signals.mask = signals.wait_mask;
     }
     let fault = signals.last_fault;
-    if !frame::build(registers, signal, info, action.handler, action.restorer, on_stack, saved_mask, fault, &mut signals.stack) {
+    if !frame::build(
+        registers,
+        signal,
+        info,
+        action.handler,
+        action.restorer,
+        on_stack,
+        saved_mask,
+        fault,
+        &mut signals.stack,
+    ) {
         return false;
     }
     if action.flags & SA_RESETHAND != 0 {
@@ -691,7 +701,10 @@ impl Signals {
     /// Gives what waits back to the kernel.
     fn send_again(&mut self) {
         let all = !0u64;
-        kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
+        kernel::call(
+            nr::__NR_rt_sigprocmask,
+            [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0],
+        );
         let pid = process().pid as u64;
         for waiting in &self.queue[..self.count] {
             let info = waiting.info.as_ptr() as u64;

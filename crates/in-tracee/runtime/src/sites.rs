@@ -199,10 +199,7 @@ pub fn translate(rip: u64) -> u64 {
 /// The code that is mapped at the address.
 pub fn map_of(address: u64) -> Option<CodeMap> {
     let sites = sites();
-    sites.maps[..sites.map_count]
-        .iter()
-        .find(|map| (map.start..map.end).contains(&address))
-        .copied()
+    sites.maps[..sites.map_count].iter().find(|map| (map.start..map.end).contains(&address)).copied()
 }
 
 /// The recipes of a file; `None` while they are not known.

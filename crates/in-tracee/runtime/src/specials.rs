@@ -26,7 +26,9 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Mremap => memory_calls::mremap(registers, &args),
         Special::Brk => memory_calls::brk(registers, &args),
         Special::Madvise => memory_calls::madvise(registers, &args, model),
-        Special::Fork => processes::fork(registers, number, [u64::from(linux_abi::general::SIGCHLD), 0, 0, 0, 0, 0]),
+        Special::Fork => {
+            processes::fork(registers, number, [u64::from(linux_abi::general::SIGCHLD), 0, 0, 0, 0, 0])
+        }
         Special::Vfork => {
             let flags = nr::CLONE_VM | nr::CLONE_VFORK | nr::SIGCHLD;
             processes::fork(registers, number, [u64::from(flags), 0, 0, 0, 0, 0])
@@ -35,7 +37,9 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Execve | Special::Execveat => processes::exec(registers, number, &args),
         Special::Exit | Special::ExitGroup => processes::exit(args[0] as i32),
         Special::RtSigaction => own(registers, number, &args, 4, signals::sigaction(&args), &[(args[2], 32)]),
-        Special::RtSigprocmask => own(registers, number, &args, 4, signals::sigprocmask(&args), &[(args[2], 8)]),
+        Special::RtSigprocmask => {
+            own(registers, number, &args, 4, signals::sigprocmask(&args), &[(args[2], 8)])
+        }
         Special::Sigaltstack => {
             let result = signals::sigaltstack(&args, registers.rsp);
             own(registers, number, &args, 2, result, &[(args[1], 24)])
@@ -90,7 +94,13 @@ pub fn plain(registers: &Registers, number: u64, args: &[u64; 6], model: &'stati
 }
 
 /// The same, with other arguments for the kernel than the program gave.
-pub fn plain_as(registers: &Registers, number: u64, args: &[u64; 6], real: &[u64; 6], model: &'static [Arg]) -> Done {
+pub fn plain_as(
+    registers: &Registers,
+    number: u64,
+    args: &[u64; 6],
+    real: &[u64; 6],
+    model: &'static [Arg],
+) -> Done {
     if process().replaying {
         return replayed(registers);
     }
@@ -104,7 +114,14 @@ pub fn plain_as(registers: &Registers, number: u64, args: &[u64; 6], real: &[u64
 }
 
 /// A call that the runtime answers by itself, the same in both modes.
-fn own(registers: &Registers, number: u64, args: &[u64; 6], count: usize, result: i64, written: &[(u64, u64)]) -> Done {
+fn own(
+    registers: &Registers,
+    number: u64,
+    args: &[u64; 6],
+    count: usize,
+    result: i64,
+    written: &[(u64, u64)],
+) -> Done {
     if process().replaying {
         let Done::Result(recorded) = replayed(registers) else {
             return Done::Result(result);
@@ -322,7 +339,9 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         PR_GET_SECCOMP => own(registers, number, args, 5, 0, &[]),
         option => match syscall_model::PRCTL.find(option) {
             Some(variant) => match variant.act {
-                syscall_model::Act::Refuse(_) => refuse(registers, number, args, variant.args.len(), errno::EINVAL),
+                syscall_model::Act::Refuse(_) => {
+                    refuse(registers, number, args, variant.args.len(), errno::EINVAL)
+                }
                 _ => plain(registers, number, args, variant.args),
             },
             None => refuse(registers, number, args, 5, errno::EINVAL),
@@ -336,7 +355,13 @@ fn is_filtered() -> bool {
 
 /// A time call: `parts` says which words of the answer go where and how many bytes.
 #[inline]
-fn time(registers: &Registers, number: u64, args: &[u64; 6], first: u64, parts: &[(u64, usize, u64)]) -> Done {
+fn time(
+    registers: &Registers,
+    number: u64,
+    args: &[u64; 6],
+    first: u64,
+    parts: &[(u64, usize, u64)],
+) -> Done {
     if process().replaying {
         return replayed(registers);
     }
@@ -398,7 +423,11 @@ fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [
     if result == ABORTED {
         return Done::Aborted;
     }
-    if number == u64::from(nr::__NR_write) && class == 0 && thread().pending == 0 && !outputs::is_mapped(args[0]) {
+    if number == u64::from(nr::__NR_write)
+        && class == 0
+        && thread().pending == 0
+        && !outputs::is_mapped(args[0])
+    {
         // The commonest by far: what its row says, without interpreting it.
         let bytes = args[2].min(effects::SENT_BYTES_MAX);
         let blob = ShortBlob { address: args[1], bytes, tag: Tag::Sent, source: args[1] };
@@ -536,4 +565,3 @@ pub fn replay_exit(registers: &Registers, word: u64) -> ! {
     log.events += 1;
     report::leave(lane_protocol::report_kind::EXITED, code, "")
 }
-
