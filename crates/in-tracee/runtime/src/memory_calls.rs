@@ -17,7 +17,7 @@ const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
 const PAGE_MASK: u64 = 4095;
 
-fn pages(bytes: u64) -> u64 {
+pub fn pages(bytes: u64) -> u64 {
     bytes.saturating_add(PAGE_MASK) & !PAGE_MASK
 }
 
@@ -26,7 +26,7 @@ fn error(number: u32) -> i64 {
 }
 
 /// Replay: the result of the event at hand.
-fn recorded_result(registers: &Registers) -> i64 {
+pub fn recorded_result(registers: &Registers) -> i64 {
     match process().log.peek() {
         Some(_) => process().log.body(0) as i64,
         None => {
@@ -44,7 +44,7 @@ fn same(registers: &Registers, recorded: i64, now: i64) {
     }
 }
 
-fn consume(registers: &Registers) -> i64 {
+pub fn consume(registers: &Registers) -> i64 {
     match process().log.peek() {
         Some(word) => feed(word, registers),
         None => report::log_ended(),
@@ -397,90 +397,9 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     Done::Result(result)
 }
 
-/// shmat(2): the segment's content is logged as it is found. Sharing it with
-/// another process would need a common lane.
-pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
-    let number = u64::from(nr::__NR_shmat);
-    if process().replaying {
-        let recorded = recorded_result(registers);
-        if !kernel::failed(recorded) {
-            let Some(word) = process().log.peek() else { report::log_ended() };
-            // The length is the second blob's own: an empty one with it as address.
-            let bytes = process().log.body(4);
-            if in_region(recorded as u64, bytes) || word >> 32 < 48 {
-                report::fail("a recorded segment lies where the runtime is");
-            }
-            note_shared(recorded as u64, bytes);
-            // Shared here too: no part of the memory that checksums cover.
-            map_kept(recorded as u64, bytes, 3, u64::from(nr::MAP_SHARED | nr::MAP_FIXED), None);
-            let result = consume(registers);
-            const SHM_RDONLY: u64 = 0o10000;
-            if args[2] & SHM_RDONLY != 0 {
-                kernel::mprotect(recorded as u64, bytes, nr::PROT_READ);
-            }
-            return Done::Result(result);
-        }
-        return Done::Result(consume(registers));
-    }
-    let segment = shared_segment(args[0]);
-    if segment.is_some_and(|(_, attached)| attached > 0) {
-        return Done::Elsewhere(crate::detach::detach(
-            registers,
-            events::StopReason::SharedMemory as u16,
-            "it attaches to System V shared memory that is attached elsewhere",
-        ));
-    }
-    let result = kernel::call(nr::__NR_shmat, *args);
-    begin_call(number, args, 3, result, 0);
-    let log = &mut process().log;
-    if let Some((bytes, _)) = segment
-        && !kernel::failed(result)
-    {
-        log.blob(pages(bytes), 0, Tag::Memory, 0);
-        log.blob(result as u64, bytes, Tag::Memory, result as u64);
-        note_shared(result as u64, pages(bytes));
-    }
-    log.end();
-    Done::Result(result)
-}
-
-/// Size in bytes and number of attachments of a System V segment.
-fn shared_segment(id: u64) -> Option<(u64, u64)> {
-    // struct shmid64_ds: 48 bytes of permissions, size, three times, two pids,
-    // attachments.
-    let mut state = [0u64; 32];
-    const IPC_STAT: u64 = 2;
-    let result = kernel::call(nr::__NR_shmctl, [id, IPC_STAT, state.as_mut_ptr() as u64, 0, 0, 0]);
-    (result == 0).then_some((state[6], state[11]))
-}
-
-/// shmdt(2).
-pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
-    let space = space();
-    let range = space.shared[..space.shared_count].iter().find(|range| range.start == args[0]).copied();
-    if process().replaying {
-        if recorded_result(registers) == 0
-            && let Some(range) = range
-        {
-            kernel::munmap(range.start, range.end - range.start);
-            forget_shared(range.start, range.end - range.start);
-        }
-        return Done::Result(consume(registers));
-    }
-    let result = kernel::call(nr::__NR_shmdt, *args);
-    if result == 0
-        && let Some(range) = range
-    {
-        forget_shared(range.start, range.end - range.start);
-    }
-    begin_call(u64::from(nr::__NR_shmdt), args, 1, result, 0);
-    process().log.end();
-    Done::Result(result)
-}
-
 // --- shared writable memory ---
 
-fn note_shared(start: u64, bytes: u64) {
+pub fn note_shared(start: u64, bytes: u64) {
     let space = space();
     if space.shared_count < space.shared.len() {
         space.shared[space.shared_count] = MemoryRange { start, end: start + bytes };
@@ -493,7 +412,7 @@ fn is_shared(start: u64, bytes: u64) -> bool {
     space.shared[..space.shared_count].iter().any(|range| range.start < start + bytes && start < range.end)
 }
 
-fn forget_shared(start: u64, bytes: u64) {
+pub fn forget_shared(start: u64, bytes: u64) {
     let space = space();
     let mut index = 0;
     while index < space.shared_count {

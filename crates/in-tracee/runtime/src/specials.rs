@@ -8,12 +8,12 @@ use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
 use crate::block::{process, thread};
-use crate::dispatch::{Done, begin_call, feed, feed_with, log_call};
+use crate::dispatch::{Done, begin_call, feed, log_call};
 use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
-use crate::{clocks, memory, memory_calls, outputs, processes, report, signals};
+use crate::{clocks, descriptors, memory, memory_calls, processes, report, shared_segments, signals};
 
 /// Performs or replays a call.
 pub fn perform(special: Special, number: u64, registers: &mut Registers, model: &'static [Arg]) -> Done {
@@ -52,11 +52,11 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Gettimeofday => time(registers, number, &args, 0, &[(args[0], 0, 16), (args[1], 2, 8)]),
         Special::Time => time_call(registers, number, &args),
         Special::Getcpu => time(registers, number, &args, 0, &[(args[0], 0, 4), (args[1], 1, 4)]),
-        Special::Output => output(registers, number, &args, model),
-        Special::KernelCopy => kernel_copy(registers, number, &args, model),
-        Special::Close => close(registers, number, &args, model),
-        Special::CloseRange => close_range(registers, number, &args, model),
-        Special::DupTo => dup_to(registers, number, &args, model),
+        Special::Output => descriptors::output(registers, number, &args, model),
+        Special::KernelCopy => descriptors::kernel_copy(registers, number, &args, model),
+        Special::Close => descriptors::close(registers, number, &args, model),
+        Special::CloseRange => descriptors::close_range(registers, number, &args, model),
+        Special::DupTo => descriptors::dup_to(registers, number, &args, model),
         // Without clone3 programs fall back to clone.
         Special::Clone3 if args[1] < 64 => refuse(registers, number, &args, model.len(), errno::EINVAL),
         Special::Clone3
@@ -67,8 +67,8 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::RtSigpending => sigpending(registers, number, &args, model),
         Special::RtSigtimedwait => sigtimedwait(registers, number, &args, model),
         Special::SetRlimit => rlimit(registers, number, &args, model),
-        Special::Shmat => memory_calls::shmat(registers, &args),
-        Special::Shmdt => memory_calls::shmdt(registers, &args),
+        Special::Shmat => shared_segments::shmat(registers, &args),
+        Special::Shmdt => shared_segments::shmdt(registers, &args),
         Special::Ptrace => refuse(registers, number, &args, model.len(), errno::EPERM),
         Special::ProcessVm => process_vm(registers, number, &args, model),
         Special::SetTidAddress
@@ -409,138 +409,6 @@ fn time_call(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     }
     process().log.end();
     Done::Result(result)
-}
-
-/// write and its kin: what reaches the recorded standard output is shown again
-/// by replay, in order.
-#[inline]
-fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
-        return replay_output(registers, number, args);
-    }
-    let class = outputs::class_of(args[0]);
-    let result = kernel::call_for_program(number, args);
-    if result == ABORTED {
-        return Done::Aborted;
-    }
-    if number == u64::from(nr::__NR_write)
-        && class == 0
-        && thread().pending == 0
-        && !outputs::is_mapped(args[0])
-    {
-        // The commonest by far: what its row says, without interpreting it.
-        let bytes = args[2].min(effects::SENT_BYTES_MAX);
-        let blob = ShortBlob { address: args[1], bytes, tag: Tag::Sent, source: args[1] };
-        if bytes > 0 && process().log.short_blob(number as u16, &args[..3], result, &blob) {
-            return Done::Result(result);
-        }
-    }
-    begin_call(number, args, model.len(), result, 0);
-    effects::log_sent(model, args, result);
-    let work = effects::WORK[number as usize];
-    if work & effects::WRITES != 0 {
-        effects::log_written(model, args, result, &Before::default());
-    }
-    if result > 0 && outputs::is_mapped(args[0]) {
-        let position = matches!(number as u32, nr::__NR_pwrite64 | nr::__NR_pwritev | nr::__NR_pwritev2)
-            .then_some(args[3]);
-        crate::mapped_files::log_written(args[0], position, result as u64);
-    }
-    if class != 0 && result > 0 {
-        let note = [u64::from(class), outputs::take_order()];
-        process().log.blob(0, 16, Tag::Output, note.as_ptr() as u64);
-    }
-    process().log.end();
-    Done::Result(result)
-}
-
-fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
-    let Some(word) = process().log.peek() else {
-        report::log_ended();
-    };
-    let mut shown = None;
-    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
-        if tag == Tag::Output && bytes == 16 {
-            shown = memory::read::<[u64; 2]>(source);
-        }
-    });
-    if let Some([class, order]) = shown {
-        let vectored = matches!(number as u32, nr::__NR_writev | nr::__NR_pwritev | nr::__NR_pwritev2);
-        let mut pieces = |index: usize| match vectored {
-            true => outputs::vector_piece(args[1], args[2], index),
-            false => (index == 0).then_some((args[1], args[2])),
-        };
-        outputs::show(class as u32, order, result.max(0) as u64, &mut pieces);
-    }
-    Done::Result(result)
-}
-
-/// Data that moves inside the kernel never passes us. Towards the recorded
-/// standard output it is refused, and programs fall back to read and write.
-fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
-        return replayed(registers);
-    }
-    let target = match number as u32 {
-        nr::__NR_sendfile | nr::__NR_vmsplice => args[0],
-        nr::__NR_tee => args[1],
-        _ => args[2],
-    };
-    if outputs::class_of(target) != 0 {
-        return refuse(registers, number, args, model.len(), errno::EINVAL);
-    }
-    plain(registers, number, args, model)
-}
-
-fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    outputs::forget(args[0]);
-    if args[0] as u32 as i32 == process().control_fd {
-        return refuse(registers, number, args, model.len(), errno::EBADF);
-    }
-    plain(registers, number, args, model)
-}
-
-fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    let [first, last, flags, ..] = args.map(|arg| arg & 0xffff_ffff);
-    let ours = process().control_fd as u64;
-    outputs::forget_range(first, last);
-    if process().replaying || !(first..=last).contains(&ours) {
-        return plain(registers, number, args, model);
-    }
-    // Around the descriptor that is ours.
-    let mut result = 0;
-    if first < ours {
-        result = kernel::call(number as u32, [first, ours - 1, flags, 0, 0, 0]);
-    }
-    if !kernel::failed(result) && last > ours {
-        result = kernel::call(number as u32, [ours + 1, last, flags, 0, 0, 0]);
-    }
-    log_call(number, args, model, 0, result, &Before::default(), 0);
-    Done::Result(result)
-}
-
-fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    outputs::forget(args[1]);
-    if args[0] as u32 as i32 == process().control_fd {
-        return refuse(registers, number, args, model.len(), errno::EBADF);
-    }
-    if args[1] as u32 as i32 == process().control_fd && !process().replaying {
-        move_control_fd();
-    }
-    plain(registers, number, args, model)
-}
-
-/// The program wants the number of our descriptor: take another.
-fn move_control_fd() {
-    let old = process().control_fd;
-    for least in [old + 1, old / 2, 3] {
-        let new = kernel::call(nr::__NR_fcntl, [old as u64, u64::from(nr::F_DUPFD), least as u64, 0, 0, 0]);
-        if !kernel::failed(new) {
-            process().control_fd = new as i32;
-            kernel::call(nr::__NR_close, [old as u64, 0, 0, 0, 0, 0]);
-            return;
-        }
-    }
 }
 
 /// process_vm_readv writes to our memory, process_vm_writev to another's, which

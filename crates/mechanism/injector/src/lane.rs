@@ -284,7 +284,6 @@ mod tests {
             features: Features {
                 has_proc: true,
                 user_dispatch: true,
-                has_proc: true,
                 seccomp_trap: true,
                 cpuid_faulting: false,
                 yama_scope: 0,

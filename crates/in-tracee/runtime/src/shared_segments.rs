@@ -1,0 +1,92 @@
+//! System V shared memory: attached in both modes, its content logged.
+
+use events::Tag;
+use linux_abi::general as nr;
+
+use crate::block::{process, space};
+use crate::dispatch::{Done, begin_call};
+use crate::entry::Registers;
+use crate::log::in_region;
+use crate::memory_calls::{consume, forget_shared, map_kept, note_shared, pages, recorded_result};
+use crate::{kernel, report};
+
+/// shmat(2): the segment's content is logged as it is found. Sharing it with
+/// another process would need a common lane.
+pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
+    let number = u64::from(nr::__NR_shmat);
+    if process().replaying {
+        let recorded = recorded_result(registers);
+        if !kernel::failed(recorded) {
+            let Some(word) = process().log.peek() else { report::log_ended() };
+            // The length is the second blob's own: an empty one with it as address.
+            let bytes = process().log.body(4);
+            if in_region(recorded as u64, bytes) || word >> 32 < 48 {
+                report::fail("a recorded segment lies where the runtime is");
+            }
+            note_shared(recorded as u64, bytes);
+            // Shared here too: no part of the memory that checksums cover.
+            map_kept(recorded as u64, bytes, 3, u64::from(nr::MAP_SHARED | nr::MAP_FIXED), None);
+            let result = consume(registers);
+            const SHM_RDONLY: u64 = 0o10000;
+            if args[2] & SHM_RDONLY != 0 {
+                kernel::mprotect(recorded as u64, bytes, nr::PROT_READ);
+            }
+            return Done::Result(result);
+        }
+        return Done::Result(consume(registers));
+    }
+    let segment = shared_segment(args[0]);
+    if segment.is_some_and(|(_, attached)| attached > 0) {
+        return Done::Elsewhere(crate::detach::detach(
+            registers,
+            events::StopReason::SharedMemory as u16,
+            "it attaches to System V shared memory that is attached elsewhere",
+        ));
+    }
+    let result = kernel::call(nr::__NR_shmat, *args);
+    begin_call(number, args, 3, result, 0);
+    let log = &mut process().log;
+    if let Some((bytes, _)) = segment
+        && !kernel::failed(result)
+    {
+        log.blob(pages(bytes), 0, Tag::Memory, 0);
+        log.blob(result as u64, bytes, Tag::Memory, result as u64);
+        note_shared(result as u64, pages(bytes));
+    }
+    log.end();
+    Done::Result(result)
+}
+
+/// Size in bytes and number of attachments of a System V segment.
+fn shared_segment(id: u64) -> Option<(u64, u64)> {
+    // struct shmid64_ds: 48 bytes of permissions, size, three times, two pids,
+    // attachments.
+    let mut state = [0u64; 32];
+    const IPC_STAT: u64 = 2;
+    let result = kernel::call(nr::__NR_shmctl, [id, IPC_STAT, state.as_mut_ptr() as u64, 0, 0, 0]);
+    (result == 0).then_some((state[6], state[11]))
+}
+
+/// shmdt(2).
+pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
+    let space = space();
+    let range = space.shared[..space.shared_count].iter().find(|range| range.start == args[0]).copied();
+    if process().replaying {
+        if recorded_result(registers) == 0
+            && let Some(range) = range
+        {
+            kernel::munmap(range.start, range.end - range.start);
+            forget_shared(range.start, range.end - range.start);
+        }
+        return Done::Result(consume(registers));
+    }
+    let result = kernel::call(nr::__NR_shmdt, *args);
+    if result == 0
+        && let Some(range) = range
+    {
+        forget_shared(range.start, range.end - range.start);
+    }
+    begin_call(u64::from(nr::__NR_shmdt), args, 1, result, 0);
+    process().log.end();
+    Done::Result(result)
+}
