@@ -21,7 +21,7 @@ test: setup-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
 	$(CARGO) build --release
-	tests/run-all $(CARGO) test --workspace --release --no-fail-fast
+	tests/run-all tests/run-everything $(CARGO)
 
 demo: setup
 	$(CARGO) build --release -p retrovane
