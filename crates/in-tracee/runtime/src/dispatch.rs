@@ -8,7 +8,7 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{islands, report, signals, sites, specials};
+use crate::{islands, outputs, report, signals, sites, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -183,6 +183,15 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
         }
         if work & effects::WRITES != 0 {
             effects::log_written(model, args, result, before);
+        }
+    }
+    if result == 0 && effects::changes_size(nr) {
+        let _ = outputs::class_of(args[0]);
+        if outputs::is_mapped(args[0]) {
+            // fallocate says which range; ftruncate changes no byte that is there.
+            let range =
+                if nr == u64::from(linux_abi::general::__NR_fallocate) { [args[2], args[3]] } else { [0, 0] };
+            crate::mapped_files::log_written(args[0], Some(range[0]), range[1]);
         }
     }
     process().log.end();

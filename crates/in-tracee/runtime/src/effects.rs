@@ -48,6 +48,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
         if let Some(row) = &TABLE[nr]
             && WORK[nr] == 0
             && matches!(row.act, Act::Feed)
+            && !changes_size(nr as u64)
         {
             short[nr] = row.args.len() as u8;
         }
@@ -55,6 +56,11 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
     }
     short
 };
+
+/// Calls that change the size of a file, which the program may have mapped.
+pub const fn changes_size(nr: u64) -> bool {
+    nr == linux_abi::general::__NR_ftruncate as u64 || nr == linux_abi::general::__NR_fallocate as u64
+}
 
 /// See [`SHORT`].
 pub const LONG_WAY: u8 = 0xff;

@@ -133,6 +133,8 @@ pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
         return;
     }
     let identity = [stat[0], stat[1]];
+    let size = [stat[0], stat[1], stat[6]];
+    process().log.blob(0, 24, Tag::FileSize, size.as_ptr() as u64);
     let from = position.unwrap_or_else(|| {
         const SEEK_CUR: u64 = 1;
         (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).wrapping_sub(bytes)
@@ -145,5 +147,14 @@ pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
             let address = file.start + (first - file.offset);
             process().log.blob(address, last - first, Tag::Memory, address);
         }
+    }
+}
+
+/// Replay: a mapped file has a new size, and so has the copy that its mappings show.
+pub fn resize(size: [u64; 3]) {
+    let mapped = &space().mapped;
+    let copies = &mapped.copies[..mapped.copy_count];
+    if let Some(copy) = copies.iter().find(|copy| copy.identity == [size[0], size[1]]) {
+        kernel::call(nr::__NR_ftruncate, [copy.fd as u64, size[2], 0, 0, 0, 0]);
     }
 }

@@ -121,6 +121,8 @@ pub enum Tag {
     MemoryToCache = 7,
     /// A page as it was at a pause, to tell rounds of a loop apart.
     Page = 8,
+    /// A file that is mapped has a new size: device, inode, size in bytes (u64 each).
+    FileSize = 9,
 }
 
 impl Tag {
@@ -136,6 +138,7 @@ impl Tag {
             6 => Tag::Cached,
             7 => Tag::MemoryToCache,
             8 => Tag::Page,
+            9 => Tag::FileSize,
             _ => return None,
         })
     }
