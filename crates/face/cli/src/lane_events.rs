@@ -132,9 +132,14 @@ impl WholeEvent {
                     let (slot, bytes) = (word32(blob.data, 0), word32(blob.data, 4));
                     (Tag::Memory, cache.get(slot.unwrap_or(0)), u64::from(bytes.unwrap_or(0)))
                 }
-                Tag::Memory | Tag::Text | Tag::Sent | Tag::FileRef | Tag::Output | Tag::Child | Tag::Page | Tag::FileSize => {
-                    (blob.tag, blob.data, blob.data.len() as u64)
-                }
+                Tag::Memory
+                | Tag::Text
+                | Tag::Sent
+                | Tag::FileRef
+                | Tag::Output
+                | Tag::Child
+                | Tag::Page
+                | Tag::FileSize => (blob.tag, blob.data, blob.data.len() as u64),
             };
             // A blob that was too long for one event goes on where it ended.
             let goes_on = event.kind == Kind::Data

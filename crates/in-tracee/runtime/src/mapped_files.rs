@@ -2,10 +2,11 @@
 //! call, the kernel changes its memory too, and the log has to say so.
 
 use events::Tag;
+use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
 use crate::block::{process, space};
-use crate::{kept_files, kernel, outputs};
+use crate::{kept_files, kernel, outputs, report};
 
 const FILES: usize = 256;
 const COPIES: usize = 64;
@@ -56,10 +57,19 @@ pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
 /// the first shared mapping appears: what is stored through one is seen through
 /// the others, and the kept file stays as it is. `None`: no mapping is shared.
 pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
+    let alive = is_mapped(identity);
     let mapped = &mut space().mapped;
-    let copies = &mut mapped.copies[..mapped.copy_count];
-    if let Some(copy) = copies.iter().find(|copy| copy.identity == identity) {
-        return Some(copy.fd);
+    let copies = &mapped.copies[..mapped.copy_count];
+    if let Some(index) = copies.iter().position(|copy| copy.identity == identity) {
+        let fd = copies[index].fd;
+        if alive {
+            return Some(fd);
+        }
+        // Nothing shows it any more: the file has changed since, or the inode is
+        // another file's.
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        mapped.copy_count -= 1;
+        mapped.copies[index] = mapped.copies[mapped.copy_count];
     }
     if !shared || mapped.copy_count == COPIES {
         return None;
@@ -67,12 +77,7 @@ pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
     let name = c"retrovane";
     let fd = kernel::call(nr::__NR_memfd_create, [name.as_ptr() as u64, 1, 0, 0, 0, 0]);
     let source = kept_files::open(file);
-    loop {
-        let moved = kernel::call(nr::__NR_sendfile, [fd as u64, source as u64, 0, 1 << 30, 0, 0]);
-        if moved <= 0 {
-            break;
-        }
-    }
+    copy_data(source as u64, fd as u64);
     kernel::call(nr::__NR_close, [source as u64, 0, 0, 0, 0, 0]);
     if kernel::failed(fd) {
         return None;
@@ -80,6 +85,39 @@ pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
     mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
     mapped.copy_count += 1;
     Some(fd as i32)
+}
+
+/// Copies a file to an empty one, leaving holes where holes are.
+fn copy_data(source: u64, target: u64) {
+    const SEEK_SET: u64 = 0;
+    const SEEK_END: u64 = 2;
+    const SEEK_DATA: u64 = 3;
+    const SEEK_HOLE: u64 = 4;
+    let seek = |fd: u64, place: u64, whence: u64| kernel::call(nr::__NR_lseek, [fd, place, whence, 0, 0, 0]);
+    let size = seek(source, 0, SEEK_END);
+    kernel::call(nr::__NR_ftruncate, [target, size as u64, 0, 0, 0, 0]);
+    let mut place = 0;
+    while place < size {
+        let data = seek(source, place as u64, SEEK_DATA);
+        if data < 0 {
+            return;
+        }
+        place = seek(source, data as u64, SEEK_HOLE).min(size);
+        let mut at = data;
+        seek(source, data as u64, SEEK_SET);
+        seek(target, data as u64, SEEK_SET);
+        while at < place {
+            let moved = kernel::call(nr::__NR_sendfile, [target, source, 0, (place - at) as u64, 0, 0]);
+            if moved <= 0 {
+                report::stand(
+                    report_kind::MISSING,
+                    moved as i32,
+                    "a kept file could not be copied for its mappings",
+                );
+            }
+            at += moved;
+        }
+    }
 }
 
 /// True if the file is mapped.

@@ -156,17 +156,25 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let writable_first = file.is_none() && !anonymous;
     let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | growing;
     let real_protection = if writable_first { 3 } else { protection };
-    let shared = !anonymous && matches!(flags & 15, 1 | 3);
+    // A large file that is only read is mapped as it was kept, not copied.
+    const COPIED_BYTES_MAX: u64 = 64 << 20;
+    let writable = protection & PROT_WRITE != 0;
+    let shared = !anonymous && matches!(flags & 15, 1 | 3) && (writable || bytes <= COPIED_BYTES_MAX);
     let common = file.and_then(|(file, _, identity)| mapped_files::common_copy(file, identity, shared));
     let content = file.map(|(file, offset, _)| (file, offset));
     match (common, content) {
         (Some(fd), Some((_, offset))) => {
-            let flags = u64::from(nr::MAP_FIXED) | flags & 15;
+            let kind = if matches!(flags & 15, 1 | 3) { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
+            let flags = u64::from(nr::MAP_FIXED | kind);
             map_at(start, bytes, protection, flags, fd, offset);
         }
         _ => map_kept(start, bytes, real_protection, real_flags, content),
     }
     sites::unmapped(start, pages(bytes));
+    mapped_files::forget(start, pages(bytes));
+    if let Some((_, offset, identity)) = file {
+        mapped_files::note(start, start + pages(bytes), identity, offset);
+    }
     let result = feed_with(word, registers, &mut |_, _, _, _| {});
     if writable_first && protection != 3 {
         kernel::mprotect(start, pages(bytes), protection as u32);
