@@ -1,5 +1,6 @@
 // What a frame says of a fault: error code, trap number, address.
 // covers: rt_sigaction rt_sigreturn
+// build: -Wno-array-bounds
 #include "guest.h"
 #include <setjmp.h>
 #include <sys/mman.h>

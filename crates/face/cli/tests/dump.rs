@@ -127,7 +127,7 @@ fn every_kind_of_event_has_its_line() {
     let mut pause = [0; 20];
     (pause[15], pause[19]) = (0x40_2000, 0xdef);
     let mut fault = vec![0x40_1234, 11, 1, 0];
-    fault.resize(17, 0);
+    fault.resize(20, 0);
     let events = [
         birth("/bin/prog", &["prog", "an \"argument\""]),
         event(Kind::Island, 0, 0, &[0x7000, 4096], &[]),

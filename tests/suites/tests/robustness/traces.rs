@@ -69,9 +69,9 @@ pub fn truncated_trace(tool: &Tool) -> TestResult {
             fs::write(&file, &original[..length]).map_err(|error| error.to_string())?;
             let replayed = bench.replay()?;
             let same = compare("recorded", &recorded, "replayed", &replayed).is_ok();
-            let is_start = recorded.stdout.starts_with(&replayed.stdout);
+            let is_part = is_part_of(&replayed.stdout, &recorded.stdout);
             check(
-                same || (is_start && !replayed.stderr.is_empty()),
+                same || (is_part && !replayed.stderr.is_empty()),
                 &format!("with {} cut to {length} bytes", file.display()),
                 &replayed,
             )?;
@@ -79,6 +79,13 @@ pub fn truncated_trace(tool: &Tool) -> TestResult {
         fs::write(&file, &original).map_err(|error| error.to_string())?;
     }
     Ok(())
+}
+
+/// True if the lines of one text stand in the other in the same order: what is cut
+/// off may be the end of one process while a later line of another is there.
+fn is_part_of(part: &[u8], whole: &[u8]) -> bool {
+    let mut rest = whole.split(|&byte| byte == b'\n');
+    part.split(|&byte| byte == b'\n').all(|line| line.is_empty() || rest.any(|other| other == line))
 }
 
 pub fn private_trace(tool: &Tool) -> TestResult {
