@@ -22,7 +22,15 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
         return replay_output(registers, number, args);
     }
     let class = outputs::class_of(args[0]);
+    if class != 0 {
+        outputs::begin_writing();
+    }
     let result = kernel::call_for_program(number, args);
+    // Its place among all outputs, taken before another process can write.
+    let order = if class != 0 && result > 0 { outputs::take_order() } else { 0 };
+    if class != 0 {
+        outputs::end_writing();
+    }
     if result == ABORTED {
         return Done::Aborted;
     }
@@ -50,7 +58,7 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
         crate::mapped_files::log_written(args[0], position, result as u64);
     }
     if class != 0 && result > 0 {
-        let note = [u64::from(class), outputs::take_order()];
+        let note = [u64::from(class), order];
         process().log.blob(0, 16, Tag::Output, note.as_ptr() as u64);
     }
     process().log.end();

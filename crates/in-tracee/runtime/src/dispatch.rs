@@ -116,7 +116,8 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
-        Act::Feed if session().detect_all == 0 => {
+        // A new size of a mapped file is not a write that could be detected.
+        Act::Feed if session().detect_all == 0 || effects::changes_size(nr) => {
             let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
                 effects::before(meaning.args, &args)
             } else {

@@ -84,6 +84,28 @@ fn find_class(fd: i32) -> u8 {
     }
 }
 
+/// Recording: waits until no other process is writing an output. Not for ever: one
+/// whose reader is slow, or that was killed, does not hold up the others.
+pub fn begin_writing() {
+    const PATIENCE: u32 = 20_000;
+    let own = process().pid as u32;
+    let writer = &session().output_writer;
+    for _ in 0..PATIENCE {
+        if writer.compare_exchange_weak(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return;
+        }
+        core::hint::spin_loop();
+    }
+    writer.store(own, Ordering::Release);
+}
+
+/// Recording: the output is written, and its place in the order taken.
+pub fn end_writing() {
+    let own = process().pid as u32;
+    // Whoever lost patience holds it now.
+    let _ = session().output_writer.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
+}
+
 /// Recording: the next place in the order of all outputs.
 pub fn take_order() -> u64 {
     session().output_order.fetch_add(1, Ordering::AcqRel)
