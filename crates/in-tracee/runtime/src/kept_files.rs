@@ -154,8 +154,7 @@ pub fn request_answer(
             return Some(0);
         }
         kernel::futex_wait(&request.state, state, 100);
-        let gone = kernel::call(nr::__NR_kill, [session().supervisor_pid as u64, 0, 0, 0, 0, 0]);
-        if gone == -i64::from(linux_abi::errno::ESRCH) {
+        if crate::log::supervisor_died() {
             return None;
         }
     }

@@ -488,7 +488,7 @@ fn ring() -> &'static Ring {
 }
 
 /// True once nobody is there to read or feed the ring.
-fn supervisor_died() -> bool {
+pub fn supervisor_died() -> bool {
     let result =
         kernel::call(linux_abi::general::__NR_kill, [session().supervisor_pid as u64, 0, 0, 0, 0, 0]);
     result == -i64::from(linux_abi::errno::ESRCH)

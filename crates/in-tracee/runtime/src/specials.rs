@@ -8,7 +8,7 @@ use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
 use crate::block::{process, thread};
-use crate::dispatch::{Done, begin_call, feed, log_call};
+use crate::dispatch::{Done, begin_call, log_call};
 use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
@@ -82,10 +82,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
 
 /// Replay: injects the result of the event at hand.
 pub fn replayed(registers: &Registers) -> Done {
-    match process().log.peek() {
-        Some(word) => Done::Result(feed(word, registers)),
-        None => report::log_ended(),
-    }
+    Done::Result(memory_calls::consume(registers))
 }
 
 /// A call that is performed and logged by its row alone.
