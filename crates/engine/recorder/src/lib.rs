@@ -117,6 +117,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         detection: options.detection,
         detect_all: options.detect_all,
         files_dir: None,
+        objects_dir: None,
         show_output: false,
         wanted_lanes: None,
     };

@@ -44,6 +44,7 @@ mod probe;
 mod processes;
 mod report;
 mod seccomp;
+mod shared_files;
 mod shared_segments;
 mod signals;
 mod sites;
