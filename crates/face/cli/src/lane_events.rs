@@ -138,8 +138,10 @@ impl WholeEvent {
                 | Tag::FileRef
                 | Tag::Output
                 | Tag::Child
-                | Tag::Page
-                | Tag::FileSize => (blob.tag, blob.data, blob.data.len() as u64),
+                | Tag::Vectors
+                | Tag::FileSize
+                | Tag::Ranges
+                | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };
             // A blob that was too long for one event goes on where it ended.
             let goes_on = event.kind == Kind::Data

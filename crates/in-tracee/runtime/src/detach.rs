@@ -52,6 +52,7 @@ fn end_recording(reason: u16, text: &str) {
         pass_through::begin();
         return;
     }
+    crate::page_tracker::end();
     crate::pause::delete_timer();
     sites::restore_all();
     clocks::end_traps();

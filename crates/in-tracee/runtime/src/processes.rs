@@ -172,6 +172,9 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own.signals.forget_waiting();
     crate::pause::forget_timer();
+    if beginning.flags & VM == 0 {
+        crate::page_tracker::begin_child();
+    }
     thread().pending = 0;
     let broken = own.log.broken;
     if own.segment == NO_SEGMENT {

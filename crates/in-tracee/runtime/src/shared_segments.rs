@@ -8,7 +8,7 @@ use crate::dispatch::{Done, begin_call};
 use crate::entry::Registers;
 use crate::log::in_region;
 use crate::memory_calls::{consume, forget_shared, map_kept, note_shared, pages, recorded_result};
-use crate::{kernel, report};
+use crate::{kernel, page_tracker, report};
 
 /// shmat(2): the segment's content is logged as it is found. Sharing it with
 /// another process would need a common lane.
@@ -44,6 +44,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
         ));
     }
     let result = kernel::call(nr::__NR_shmat, *args);
+    page_tracker::mappings_changed();
     begin_call(number, args, 3, result, 0);
     let log = &mut process().log;
     if let Some((bytes, _)) = segment
@@ -81,6 +82,7 @@ pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     let result = kernel::call(nr::__NR_shmdt, *args);
+    page_tracker::mappings_changed();
     if result == 0
         && let Some(range) = range
     {
