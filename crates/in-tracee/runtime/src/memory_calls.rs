@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, kernel, mapped_files, report, shared_files, sites};
+use crate::{clocks, kernel, mapped_files, page_tracker, report, shared_files, sites};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -87,6 +87,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(result);
     }
     let start = result as u64;
+    page_tracker::forget(start, pages(bytes));
     if fixed {
         sites::unmapped(start, pages(bytes));
         mapped_files::forget(start, pages(bytes));
@@ -292,6 +293,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let result =
         if in_region(address, bytes) { error(errno::EINVAL) } else { kernel::munmap(address, bytes) };
     if result == 0 {
+        page_tracker::forget(address, pages(bytes));
         mapped_files::forget(address, pages(bytes));
         sites::unmapped(address, pages(bytes));
         forget_shared(address, pages(bytes));
@@ -317,6 +319,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     }
     let result =
         if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(number as u32, *args) };
+    page_tracker::mappings_changed();
     if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && protection & PROT_WRITE != 0 {
         clocks::trap_time();
     }
@@ -336,6 +339,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     const FIXED: u64 = 2;
     let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
     if !process().replaying {
+        page_tracker::release(old, pages(old_bytes));
         let result = if bad { error(errno::EFAULT) } else { kernel::call(nr::__NR_mremap, *args) };
         if !kernel::failed(result) {
             moved(old, old_bytes, result as u64, new_bytes);
@@ -361,6 +365,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    page_tracker::forget(new, pages(new_bytes));
     mapped_files::moved(old, old_bytes, new, new_bytes);
     if new != old {
         sites::unmapped(old, pages(old_bytes));
@@ -407,6 +412,7 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
             new_end == old_end || kernel::munmap(new_end, old_end - new_end) == 0
         };
         if possible {
+            page_tracker::forget(old_end.min(new_end), old_end.abs_diff(new_end));
             space.break_now = wanted;
         }
     }

@@ -5,7 +5,7 @@
 //! the trap compares everything. What differed then is compared in line from the
 //! next round on. Where no jump fits, a breakpoint traps at each pass.
 
-use events::{BLOB_HEADER_BYTES, Tag};
+use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
 use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread};
 use crate::decode::{self, Replaceable};
@@ -15,10 +15,8 @@ use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
 use crate::{checksum, islands, memory, sites};
 
 /// Words that a stub compares in line.
-pub const CONDITIONS: usize = 4;
-/// The first blob of a pause: the legacy save area of the vector registers.
-const VECTOR_BLOB_BYTES: u64 = BLOB_HEADER_BYTES as u64 + frame::LEGACY_BYTES;
-const STUB_BYTES: usize = 288;
+pub const CONDITIONS: usize = 16;
+const STUB_BYTES: usize = 768;
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -49,6 +47,10 @@ pub struct Probe {
     displacement: Option<usize>,
     conditions: [Condition; CONDITIONS],
     next_condition: usize,
+    /// The range of memory that differed last.
+    last_range: u64,
+    /// The program can write to its code here.
+    writable: bool,
     stepping_over: bool,
 }
 
@@ -71,8 +73,12 @@ pub fn plant() {
     probe.stepping_over = false;
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
+    probe.last_range = 0;
     probe.stub = 0;
     sites::uncover(address);
+    let mut byte = 0u8;
+    let byte_at = &raw mut byte as u64;
+    probe.writable = memory::copy(byte_at, address, 1) && memory::copy(address, byte_at, 1);
     let replaceable = decode::replaceable(address);
     let stub = islands::probe_space(address);
     if let (Some(instruction), Some(stub)) = (replaceable, stub) {
@@ -84,10 +90,18 @@ pub fn plant() {
         write_stub();
         let mut jump = [0xe9, 0, 0, 0, 0];
         jump[1..].copy_from_slice(&(stub.wrapping_sub(address + 5) as u32).to_le_bytes());
-        sites::write_code(address, &jump);
+        put_code(address, &jump);
     } else {
         memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
-        sites::write_code(address, &[0xcc]);
+        put_code(address, &[0xcc]);
+    }
+}
+
+fn put_code(address: u64, bytes: &[u8]) {
+    if probe().writable {
+        sites::put_code(address, bytes);
+    } else {
+        sites::write_code(address, bytes);
     }
 }
 
@@ -95,7 +109,7 @@ pub fn plant() {
 fn remove() {
     let probe = probe();
     let bytes = if probe.stub != 0 { 5 } else { 1 };
-    sites::write_code(probe.address, &probe.original[..bytes]);
+    put_code(probe.address, &probe.original[..bytes]);
     probe.address = 0;
 }
 
@@ -201,7 +215,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         context.rip = probe.miss;
     } else {
         // Step over the instruction with its own first byte.
-        sites::write_code(probe.address, &probe.original[..1]);
+        put_code(probe.address, &probe.original[..1]);
         probe.stepping_over = true;
         context.rip = probe.address;
         context.flags |= TRAP_FLAG;
@@ -217,7 +231,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
     }
     probe.stepping_over = false;
     context.flags &= !TRAP_FLAG;
-    sites::write_code(probe.address, &[0xcc]);
+    put_code(probe.address, &[0xcc]);
     true
 }
 
@@ -225,7 +239,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
 /// equal.
 pub fn on_fault(context: &mut RealFrame) -> bool {
     let probe = probe();
-    let inside = probe.address != 0 && (probe.stub..probe.miss).contains(&context.rip);
+    let inside = probe.address != 0 && probe.stub != 0 && (probe.stub..probe.miss).contains(&context.rip);
     if inside {
         context.rip = probe.miss;
     }
@@ -254,7 +268,7 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         }
         return false;
     }
-    checksum::sum() == expected(19)
+    memory_is_expected()
 }
 
 fn learn(condition: Condition, wanted: u64) {
@@ -267,38 +281,71 @@ fn learn(condition: Condition, wanted: u64) {
 
 /// The first vector register whose lower half is not as it was.
 fn differing_vector() -> Option<(u8, u64)> {
-    let first = BODY_WORDS + BLOB_HEADER_BYTES as u64 / 8;
-    if process().log.body_bytes() < 8 * BODY_WORDS + VECTOR_BLOB_BYTES {
-        return None;
-    }
+    let (first, words) = blob(Tag::Vectors)?;
     (0..16).find_map(|number| {
-        let place = frame::lower_half(number);
-        let wanted = expected(first + place / 8);
-        let now = memory::read_word(frame::summed_vectors() + place)?;
+        let place = frame::lower_half(number) / 8;
+        let wanted = (place < words).then(|| expected(first + place))?;
+        let now = memory::read_word(frame::summed_vectors() + place * 8)?;
         (now != wanted).then_some((number as u8, wanted))
     })
 }
 
-/// The first word of the logged pages that is not as it was.
+/// The first logged word that is not as it was.
 fn differing_word() -> Option<(u64, u64)> {
-    let log = &process().log;
-    let event_bytes = log.body_bytes();
-    let mut offset = 8 * BODY_WORDS + VECTOR_BLOB_BYTES;
-    while offset + BLOB_HEADER_BYTES as u64 + 4096 <= event_bytes {
-        let index = offset / 8;
-        let page = log.body(index);
-        if log.body(index + 1) != 4096 | (Tag::Page as u64) << 32 {
+    let (first, words) = blob(Tag::Words)?;
+    (0..words / 2).find_map(|index| {
+        let (address, wanted) = (expected(first + index * 2), expected(first + index * 2 + 1));
+        (memory::read_word(address) != Some(wanted)).then_some((address, wanted))
+    })
+}
+
+/// Compares the memory that the pause names, first what differed last.
+fn memory_is_expected() -> bool {
+    let probe = probe();
+    let planted = if probe.stub != 0 { 5 } else { 1 };
+    let mut jump = [0u8; 5];
+    memory::copy(jump.as_mut_ptr() as u64, probe.address, planted);
+    let Some((first, words)) = blob(Tag::Ranges) else {
+        return checksum::sum() == expected(19);
+    };
+    let count = words / 2;
+    let last = probe.last_range.min(count);
+    (last..count).chain(0..last).all(|index| {
+        let range = SummedRange::from_words([expected(first + index * 2), expected(first + index * 2 + 1)]);
+        // What the probe put there is not the program's.
+        let pages = range.first..range.first + range.pages;
+        let covers = pages.contains(&(probe.address / 4096)) || pages.contains(&((probe.address + 4) / 4096));
+        if covers {
+            put_code(probe.address, &probe.original[..planted as usize]);
+        }
+        let equal = checksum::range_sum(range.first, range.pages) == range.sum;
+        if covers {
+            put_code(probe.address, &jump[..planted as usize]);
+        }
+        if !equal {
+            probe.last_range = index;
+        }
+        equal
+    })
+}
+
+/// A blob of the pause at hand: the index of its first word, and how many.
+fn blob(wanted: Tag) -> Option<(u64, u64)> {
+    const HEADER_WORDS: u64 = BLOB_HEADER_BYTES as u64 / 8;
+    let event_words = process().log.body_bytes() / 8;
+    let mut index = BODY_WORDS;
+    while index + HEADER_WORDS <= event_words {
+        let bytes = expected(index + 1) & 0xffff_ffff;
+        let tag = expected(index + 1) >> 32;
+        let words = padded(bytes as usize) as u64 / 8;
+        let start = index + HEADER_WORDS;
+        if start + words > event_words {
             return None;
         }
-        for word in 0..512 {
-            let wanted = log.body(index + 2 + word);
-            let address = page + word * 8;
-            match memory::read_word(address) {
-                Some(now) if now == wanted => {}
-                _ => return Some((address, wanted)),
-            }
+        if tag == wanted as u64 {
+            return Some((start, bytes / 8));
         }
-        offset += BLOB_HEADER_BYTES as u64 + 4096;
+        index = start + words;
     }
     None
 }

@@ -280,6 +280,9 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     thread().clear_tid = 0;
     thread().robust_list = [0; 2];
     crate::pause::forget_timer();
+    if beginning.flags & VM == 0 {
+        crate::page_tracker::begin_child();
+    }
     thread().pending = 0;
     let broken = own.log.broken;
     if own.segment == NO_SEGMENT {
