@@ -21,6 +21,7 @@ mod progress;
 mod record;
 mod replay;
 mod rm;
+mod seeds;
 mod settings;
 mod wording;
 
