@@ -89,6 +89,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         rewriting_off: options.rewriting_off,
         detection: lane_protocol::Detection::Best,
         detect_all: false,
+        chaos_seed: None,
         files_dir: Some(&files_dir),
         objects_dir: Some(objects.path()),
         show_output: options.show_output,

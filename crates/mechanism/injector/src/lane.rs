@@ -302,6 +302,7 @@ mod tests {
             rewriting_off: false,
             detection: lane_protocol::Detection::Best,
             detect_all: false,
+            chaos_seed: None,
             files_dir: None,
             show_output: false,
             wanted_lanes: None,

@@ -46,6 +46,8 @@ pub struct Setup<'a> {
     pub detection: Detection,
     /// Described calls are treated as if nobody had described them.
     pub detect_all: bool,
+    /// Recording: the seed of chaos; `None`: no chaos.
+    pub chaos_seed: Option<u64>,
     /// Replay: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: a private folder for files that stand for shared memory.
@@ -76,6 +78,12 @@ pub struct SessionMemory {
 unsafe impl Send for SessionMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SessionMemory {}
+
+/// A seed as the session's header has it, where 0 says that there is no chaos.
+fn chaos_word(seed: u64) -> u64 {
+    const SEED_FOR_ZERO: u64 = 0x9e37_79b9_7f4a_7c15;
+    if seed == 0 { SEED_FOR_ZERO } else { seed }
+}
 
 impl Features {
     /// Asks the kernel, without changing anything.
@@ -192,6 +200,7 @@ impl SessionMemory {
         session.rewriting_off = u32::from(setup.rewriting_off);
         session.detection = setup.detection as u32;
         session.detect_all = u32::from(setup.detect_all);
+        session.chaos_seed = setup.chaos_seed.map_or(0, chaos_word);
         session.next_lane.store(1, Ordering::Relaxed);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];

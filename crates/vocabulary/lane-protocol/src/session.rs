@@ -66,6 +66,8 @@ pub struct Session {
     /// Not zero: described calls are treated as if nobody had described them (for
     /// tests of the detection).
     pub detect_all: u32,
+    /// Recording: what the choices of chaos are drawn from; 0: no chaos.
+    pub chaos_seed: u64,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
