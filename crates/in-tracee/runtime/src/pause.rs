@@ -255,10 +255,8 @@ fn pause_near(context: &mut RealFrame) {
         }
         return;
     }
-    // pushf would push our trap flag, and popf end it.
-    let shows_flags = matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, _] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf]);
-    let good = decode::replaceable(context.rip).is_some();
-    if !good && pausing.steps_left > 0 && !shows_flags {
+    let good = decode::run(context.rip).is_some();
+    if !good && pausing.steps_left > 0 && !decode::shows_flags(&code) {
         pausing.steps_left -= 1;
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
