@@ -8,9 +8,9 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RUST_MIN := 1.88
 BUILD_PACKAGES := gcc libc6-dev make
-BENCH_PACKAGES := gzip python3 sqlite3 redis-server redis-tools nginx apache2-bin wrk postgresql
-TEST_PACKAGES := $(BENCH_PACKAGES) g++ git perl vim curl openssl busybox-static bsdutils gawk tar \
-	findutils diffutils sed dash util-linux apache2-utils memcached stress-ng zstd xz-utils pigz \
+BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
+TEST_PACKAGES := $(BENCH_PACKAGES) g++ git perl vim openssl busybox-static bsdutils gawk tar \
+	findutils diffutils sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go
 
 .PHONY: build test demo bench install setup setup-test setup-bench clean
