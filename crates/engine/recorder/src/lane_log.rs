@@ -120,7 +120,9 @@ impl LaneLog {
                 | Kind::Island
                 | Kind::Birth
                 | Kind::Checksum
-                | Kind::Pause => {
+                | Kind::Pause
+                | Kind::Turn
+                | Kind::Store => {
                     self.buffered_events += 1;
                     self.events += 1;
                 }
@@ -165,7 +167,9 @@ fn end_of(event: &Event) -> Option<LaneEnd> {
         | Kind::Island
         | Kind::Birth
         | Kind::Checksum
-        | Kind::Pause => None,
+        | Kind::Pause
+        | Kind::Turn
+        | Kind::Store => None,
     }
 }
 

@@ -139,7 +139,8 @@ impl WholeEvent {
                 | Tag::Output
                 | Tag::Child
                 | Tag::Page
-                | Tag::FileSize => (blob.tag, blob.data, blob.data.len() as u64),
+                | Tag::FileSize
+                | Tag::Thread => (blob.tag, blob.data, blob.data.len() as u64),
             };
             // A blob that was too long for one event goes on where it ended.
             let goes_on = event.kind == Kind::Data

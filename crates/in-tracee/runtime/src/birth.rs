@@ -10,7 +10,7 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::block::{enter_block, lane, process, session, space};
+use crate::block::{enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread};
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::{clocks, frame, kernel, memory, memory_calls, processes, report, seccomp, signals, sites};
 
@@ -32,15 +32,18 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
         report::tell("the program's limit on memory (ulimit -v) leaves no room for the runtime (64 MB)");
         kernel::exit_group(125);
     }
+    prepare_block(0, 0);
     enter_block(0);
     processes::map_lane(0, segment, control_fd);
     let process = process();
+    process.threads = 1;
     process.replaying = replaying != 0;
     process.segment = segment;
     process.control_fd = control_fd;
     process.slot = 0;
     process.lane = lane().lane.load(Ordering::Relaxed);
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    crate::turn::begin_process();
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
     process.log.populate();
@@ -96,8 +99,8 @@ fn record_birth(user_stack: u64) -> ! {
     let mut mask = 0u64;
     kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
     let carried = core::mem::take(&mut lane().carried_signals);
-    process.signals.mask = mask | carried[0];
-    let mask = process.signals.mask;
+    thread().signals.mask = mask | carried[0];
+    let mask = thread().signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;
     space().break_start = break_start;
     space().break_now = break_start;
@@ -171,12 +174,34 @@ fn start(entry: u64, stack_pointer: u64) -> ! {
 
 /// Replay: the program's exec succeeded.
 pub fn replay_exec() -> Leave {
+    crate::threads::end_others();
     processes::leave_parents_memory();
+    become_first_thread();
     forget_everything_else();
     let Some(word) = process().log.peek() else {
         report::log_ended();
     };
     recreate(word)
+}
+
+/// The image's only thread is its first, whichever executed it.
+fn become_first_thread() {
+    let (own, mask) = (thread().index, thread().signals.mask);
+    let process = process();
+    if own != 0 {
+        let block = prepare_block(0, processes::index_of_process(process));
+        block.signals.begin_thread(mask);
+        block.pausing = crate::pause::Pausing::default();
+        enter_block(0);
+        signals::use_own_stack();
+    }
+    forget_other_threads();
+    let first = thread();
+    first.clear_tid = 0;
+    first.robust_list = [0; 2];
+    first.pending = 0;
+    process.shares_turn = false;
+    crate::turn::begin_thread();
 }
 
 /// Builds the image that the birth event at hand describes, and starts it.
@@ -225,8 +250,9 @@ fn recreate(word: u64) -> ! {
     space().break_start = conventions[0];
     space().break_now = conventions[0];
     let process = process();
-    process.signals.reset_for_image();
-    process.signals.mask = conventions[1];
+    process.actions.reset_for_image();
+    thread().signals.reset_for_image();
+    thread().signals.mask = conventions[1];
     memory_calls::set_stack_limit(conventions[2]);
     for map in &code[..code_count] {
         sites::code_mapped(*map);

@@ -1,16 +1,21 @@
 //! The runtime's own state: of the thread, the process, the address space.
 //!
-//! A child of vfork runs in its parent's memory while the parent waits: it takes
-//! the next thread and process block, and shares the address space's.
+//! The first blocks of threads and processes are a part of the runtime's image;
+//! further threads have memory of their own, mapped when they are made. A child of
+//! vfork runs in its parent's memory while the parent waits: it takes a free thread
+//! and process block, and shares the address space's.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use lane_protocol::{LaneHeader, SESSION_START, Session, lane_header_address};
+use lane_protocol::{
+    LaneHeader, SESSION_START, Session, THREAD_AREA_BYTES, THREADS_MAX, THREADS_START, lane_header_address,
+};
 
 use crate::entry::Registers;
 use crate::log::Log;
-use crate::signals::Signals;
+use crate::signals::{Actions, Signals};
 use crate::sites::Sites;
 
 /// Bytes of a thread's stack inside the runtime.
@@ -18,7 +23,7 @@ pub const STACK_BYTES: usize = 64 * 1024;
 /// Bytes of the stack for the runtime's real signal handlers: a frame with AMX
 /// state is 11 KiB.
 pub const SIGNAL_STACK_BYTES: usize = 64 * 1024;
-/// Blocks: the process and children of vfork below it.
+/// Blocks in the runtime's image: threads, the process and children of vfork below it.
 pub const BLOCKS: usize = 8;
 
 pub const THREAD_USER_STACK: usize = offset_of!(Thread, user_stack);
@@ -30,6 +35,8 @@ pub const THREAD_PROBE_EXPECTED: usize = offset_of!(Thread, probe_expected);
 pub const THREAD_KEPT_R11: usize = offset_of!(Thread, kept_r11);
 const THREAD_PROCESS: usize = offset_of!(Thread, process);
 pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
+pub const THREAD_CALL_NUMBER: usize = offset_of!(Thread, call_number);
+pub const THREAD_START: usize = offset_of!(Thread, start);
 
 /// What the gs base points to.
 #[repr(C)]
@@ -49,6 +56,32 @@ pub struct Thread {
     pub index: usize,
     /// Address of the process's block.
     pub process: u64,
+    /// The thread's real id.
+    pub tid: i32,
+    /// See [`thread_status`].
+    pub status: u32,
+    /// Not zero until the kernel's thread is gone (CLONE_CHILD_CLEARTID).
+    pub alive: AtomicU32,
+    /// Replay: counts how often the thread got the turn; a futex word.
+    pub turn_wake: AtomicU32,
+    /// What the thread is in the lane's turn.
+    pub identity: u64,
+    /// Not zero: the thread's buffer for results is mapped.
+    pub bounce_mapped: u32,
+    /// Another thread asked for the turn while this one computes.
+    pub is_asked: bool,
+    /// The time stamp counter traps in this thread.
+    pub time_traps: bool,
+    /// Number of the call at hand, for beginning it again.
+    pub call_number: u64,
+    /// Where a new thread begins inside the runtime.
+    pub start: u64,
+    /// Where the program wants a zero at the thread's end; 0: nowhere.
+    pub clear_tid: u64,
+    /// The program's list of robust futexes, and the length of its head.
+    pub robust_list: [u64; 2],
+    pub signals: Signals,
+    pub pausing: crate::pause::Pausing,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -59,10 +92,36 @@ pub struct Thread {
     pub probe_expected: [u64; crate::probe::CONDITIONS],
 }
 
+/// State of a thread's block. Kept in [`Thread::status`].
+pub mod thread_status {
+    pub const FREE: u32 = 0;
+    pub const LIVE: u32 = 1;
+    /// It has ended: free once the kernel's thread is gone.
+    pub const ENDED: u32 = 2;
+}
+
 /// State of a process.
 #[repr(C)]
 pub struct Process {
     pub replaying: bool,
+    /// Others may run the program's code: the turn counts.
+    pub shares_turn: bool,
+    /// Threads that the process has.
+    pub threads: u32,
+    /// The thread that the log's next event is of.
+    pub logged_thread: u32,
+    /// Which of the session's turns is the lane's.
+    pub turn: u32,
+    /// It runs in the memory of its parent, which waits.
+    pub in_parents_memory: bool,
+    /// Replay: the ticket that the process holds.
+    pub ticket: u64,
+    /// Replay: the thread whose events come next.
+    pub running_thread: AtomicU32,
+    /// Recording was given up, a `StopReason`: each thread goes on by itself.
+    pub given_up: AtomicU32,
+    /// Replay: all other threads have to end.
+    pub ending_others: AtomicU32,
     /// Memory is checksummed every so many events; 0: never.
     pub check_every: u64,
     /// Events before the next checksum.
@@ -80,10 +139,9 @@ pub struct Process {
     /// The program asked for PR_SET_NO_NEW_PRIVS itself.
     pub no_new_privileges: bool,
     pub log: Log,
-    pub pausing: crate::pause::Pausing,
     /// What each descriptor reaches; see `outputs`.
     pub fd_classes: [u8; 1024],
-    pub signals: Signals,
+    pub actions: Actions,
     pub probe: crate::probe::Probe,
 }
 
@@ -103,6 +161,8 @@ pub struct Space {
     /// Shared writable mappings of the program.
     pub shared: [lane_protocol::MemoryRange; 64],
     pub shared_count: usize,
+    /// Areas of threads beyond the first blocks that are mapped.
+    pub areas: usize,
     /// Bytes and features of the vector state in signal frames.
     pub vector_bytes: u32,
     pub vector_features: u64,
@@ -116,8 +176,8 @@ pub struct Space {
 #[repr(transparent)]
 pub struct Owned<T>(UnsafeCell<T>);
 
-// SAFETY: one thread runs in an address space at a time (a parent waits for its
-// vfork child inside the kernel).
+// SAFETY: one thread of an address space has the turn at a time (a parent waits for
+// its vfork child inside the kernel), and only that one comes here.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
@@ -188,9 +248,15 @@ pub fn thread() -> &'static mut Thread {
 
 /// The block of this index.
 pub fn thread_at(index: usize) -> &'static mut Thread {
-    assert!(index < BLOCKS);
-    // SAFETY: all-zero is a valid block; one thread runs at a time.
-    unsafe { &mut (*HOME.get().cast::<Home>()).threads[index] }
+    assert!(index < BLOCKS + space().areas);
+    // SAFETY: all-zero is a valid block; each belongs to one thread.
+    unsafe {
+        if index < BLOCKS {
+            &mut (*HOME.get().cast::<Home>()).threads[index]
+        } else {
+            &mut *((area(index) + AREA_BLOCK as u64) as *mut Thread)
+        }
+    }
 }
 
 /// The process of this index.
@@ -198,6 +264,82 @@ pub fn process_at(index: usize) -> &'static mut Process {
     assert!(index < BLOCKS);
     // SAFETY: as for `thread_at`.
     unsafe { &mut (*HOME.get().cast::<Home>()).processes[index] }
+}
+
+/// Where the block of a thread is in its area: above both of its stacks.
+const AREA_BLOCK: usize = SIGNAL_STACK_BYTES + STACK_BYTES;
+const _: () = assert!(AREA_BLOCK + size_of::<Thread>() <= THREAD_AREA_BYTES as usize);
+
+fn area(index: usize) -> u64 {
+    THREADS_START + (index - BLOCKS) as u64 * THREAD_AREA_BYTES
+}
+
+/// Sees to it that there is a block of this index; false if memory is short.
+pub fn provide_thread(index: usize) -> bool {
+    while index >= BLOCKS + space().areas {
+        if BLOCKS + space().areas >= THREADS_MAX {
+            return false;
+        }
+        use linux_abi::general as nr;
+        let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
+        let start = area(BLOCKS + space().areas);
+        if crate::kernel::failed(crate::kernel::mmap(start, THREAD_AREA_BYTES, 3, flags, -1, 0)) {
+            return false;
+        }
+        space().areas += 1;
+    }
+    true
+}
+
+/// Blocks that there are.
+pub fn known_threads() -> usize {
+    BLOCKS + space().areas
+}
+
+/// A block that no thread has; `None` if there are too many threads.
+pub fn find_free_thread() -> Option<usize> {
+    let known = BLOCKS + space().areas;
+    let free = (0..known).find(|&index| {
+        let thread = thread_at(index);
+        match thread.status {
+            thread_status::FREE => true,
+            thread_status::ENDED => thread.alive.load(Ordering::Acquire) == 0,
+            _ => false,
+        }
+    });
+    let index = free.unwrap_or(known);
+    provide_thread(index).then_some(index)
+}
+
+/// A process block that nobody has; the first is the image's own.
+pub fn find_free_process() -> Option<usize> {
+    (1..BLOCKS).find(|&index| process_at(index).threads == 0)
+}
+
+/// After fork: children of vfork stayed with the parent.
+pub fn forget_other_processes() {
+    let own = process() as *const Process;
+    for index in 0..BLOCKS {
+        let other = process_at(index);
+        if !core::ptr::eq(other, own) {
+            other.threads = 0;
+        }
+    }
+}
+
+/// After fork: of all threads the calling one is left.
+pub fn forget_other_threads() {
+    let own = thread().index;
+    for index in (0..BLOCKS + space().areas).filter(|&index| index != own) {
+        let other = thread_at(index);
+        other.status = thread_status::FREE;
+        other.alive.store(0, Ordering::Relaxed);
+        other.pausing = crate::pause::Pausing::default();
+    }
+    let process = process();
+    process.threads = 1;
+    process.logged_thread = own as u32;
+    process.running_thread.store(own as u32, Ordering::Relaxed);
 }
 
 /// The running process.
@@ -235,22 +377,36 @@ pub fn lane() -> &'static mut LaneHeader {
     unsafe { &mut *(lane_header_address(process().slot) as *mut LaneHeader) }
 }
 
-/// Prepares the block of this index for the calling thread and points gs there.
-pub fn enter_block(index: usize) {
+/// Prepares the block of this index, which belongs to the process of that one.
+pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread {
     let block = thread_at(index);
     block.own_address = block as *mut Thread as u64;
     block.stack_top = stack_top(index);
     block.index = index;
-    block.process = process_at(index) as *mut Process as u64;
+    block.status = thread_status::LIVE;
+    block.process = process_at(process_index) as *mut Process as u64;
+    block
+}
+
+/// Points gs to the block, which is prepared.
+pub fn enter_block(index: usize) {
+    let block = thread_at(index);
     crate::kernel::call(linux_abi::general::__NR_arch_prctl, [0x1001, block.own_address, 0, 0, 0, 0]);
+    block.tid = crate::kernel::call(linux_abi::general::__NR_gettid, [0; 6]) as i32;
 }
 
 /// Top of the stack of this index.
 pub fn stack_top(index: usize) -> u64 {
+    if index >= BLOCKS {
+        return area(index) + AREA_BLOCK as u64;
+    }
     HOME.get() as u64 + (FIRST_STACK_TOP - index * STACK_BYTES) as u64
 }
 
 /// Start of the signal stack of this index.
 pub fn signal_stack(index: usize) -> u64 {
+    if index >= BLOCKS {
+        return area(index);
+    }
     HOME.get() as u64 + (SIGNAL_STACKS_END - (index + 1) * SIGNAL_STACK_BYTES) as u64
 }

@@ -7,7 +7,7 @@
 
 use linux_abi::general as nr;
 
-use crate::block::space;
+use crate::block::{space, thread};
 use crate::kernel;
 
 /// Entry points of the vDSO; 0 where there is none.
@@ -92,12 +92,23 @@ pub fn trap_time() {
     let clocks = &mut space().clocks;
     if !clocks.trapping {
         clocks.trapping = true;
+        thread().time_traps = true;
         set_time_counter(false);
+    }
+}
+
+/// The traps are each thread's own: the running one takes over what another began.
+pub fn follow_traps() {
+    let trapping = space().clocks.trapping;
+    if trapping != thread().time_traps {
+        thread().time_traps = trapping;
+        set_time_counter(!trapping);
     }
 }
 
 /// A new image inherits the counter's trap from the one before it: ends it.
 pub fn begin_untrapped() {
+    thread().time_traps = false;
     set_time_counter(true);
 }
 

@@ -1,13 +1,15 @@
 //! Leaving a process alone: recording ends, the program goes on as if we had
 //! never been there; under seccomp it goes on through us, unlogged.
 
+use core::sync::atomic::Ordering;
+
 use events::{Kind, StopReason, Tag};
 use lane_protocol::Interception;
 use linux_abi::general as nr;
 
-use crate::block::{process, session, space};
+use crate::block::{process, session, space, thread};
 use crate::entry::{Leave, Registers};
-use crate::{clocks, kernel, pass_through, processes, report, sites};
+use crate::{clocks, kernel, pass_through, processes, report, sites, turn};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
@@ -18,6 +20,13 @@ pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {
     if process().passes_through {
         return pass_through::call(registers);
     }
+    registers.rip = registers.rcx.wrapping_sub(2);
+    Leave::Exactly
+}
+
+/// The recording of this process ended in another thread.
+pub fn follow(registers: &mut Registers) -> Leave {
+    leave_thread();
     registers.rip = registers.rcx.wrapping_sub(2);
     Leave::Exactly
 }
@@ -52,11 +61,21 @@ fn end_recording(reason: u16, text: &str) {
         pass_through::begin();
         return;
     }
-    crate::pause::delete_timer();
     sites::restore_all();
+    process.actions.give_back();
+    process.given_up.store(log.broken.into(), Ordering::Release);
+    if process.shares_turn {
+        turn::give_for_good();
+    }
+    leave_thread();
+    kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
+}
+
+/// The calling thread goes on without us.
+fn leave_thread() {
+    crate::pause::delete_timer();
     clocks::end_traps();
-    process.signals.give_back();
+    thread().signals.give_back();
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
-    kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
 }

@@ -1,53 +1,69 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
+use core::sync::atomic::Ordering;
 use events::{Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
-use linux_abi::errno;
+
+use linux_abi::{errno, general as nr};
 use syscall_model::{Act, Arg, Row, VariantTable, row};
 
 use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{islands, outputs, report, signals, sites, specials};
+use crate::{calls, islands, outputs, report, signals, sites, specials, turn};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     // SAFETY: the entry code passes the registers that it pushed.
     let registers = unsafe { &mut *registers };
     let thread = thread();
-    if thread.trapped != 0 {
-        thread.trapped = 0;
+    let given_up = process().given_up.load(Ordering::Acquire);
+    if given_up != 0 {
+        return crate::detach::follow(registers);
+    }
+    let trapped = core::mem::take(&mut thread.trapped) != 0;
+    if trapped {
         sites::on_trap(registers.rcx.wrapping_sub(2));
         // The bytes behind the site may be a part of its jump by now.
         registers.rip = sites::translate(registers.rip);
     }
-    if process().replaying {
+    let leave = if process().replaying {
         let leave = replay_call(registers);
         crate::pause::arm_if_next();
         leave
     } else {
         record_short(registers).unwrap_or_else(|| record_call(registers))
+    };
+    if trapped && leave == Leave::Call && process().shares_turn {
+        // Another thread may have rewritten the site meanwhile.
+        registers.rip = sites::translate(registers.rip);
     }
+    leave
 }
 
 /// Records a call that needs nothing but its number, arguments and result, if no
 /// signal, checksum or shortage of space stands in the way. `None`: not begun.
 #[inline]
 fn record_short(registers: &mut Registers) -> Option<Leave> {
-    let nr = registers.rax as u32 as usize;
-    let count = effects::SHORT.get(nr).copied().unwrap_or(effects::LONG_WAY);
+    let number = registers.rax as u32 as usize;
+    let count = effects::SHORT.get(number).copied().unwrap_or(effects::LONG_WAY);
     let process = process();
     if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 {
         return None;
     }
+    if process.shares_turn
+        && (calls::BLOCKS[number] || number == nr::__NR_sched_yield as usize || turn::is_wanted())
+    {
+        return None;
+    }
     let args = registers.args();
-    let result = kernel::call_for_program(nr as u64, &args);
+    let result = kernel::call_for_program(number as u64, &args);
     if result == ABORTED {
         return None;
     }
     let args = &args[..usize::from(count).min(6)];
-    if thread().pending != 0 || !process.log.short_call(nr as u16, args, result) {
-        return Some(finish_long(registers, nr as u64, result));
+    if thread().pending != 0 || !process.log.short_call(number as u16, args, result) {
+        return Some(finish_long(registers, number as u64, result));
     }
     registers.rax = result as u64;
     Some(Leave::Call)
@@ -71,9 +87,11 @@ pub struct Meaning {
     pub args: &'static [Arg],
     work: u8,
     pub act: Act,
+    /// It may sleep.
+    blocks: bool,
 }
 
-const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed };
+const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, blocks: false };
 
 /// Looks the call up.
 #[inline]
@@ -81,7 +99,7 @@ pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
     match row(nr) {
         Some(row) => match row.act {
             Act::Variant(table) => variant(row, table, args),
-            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act },
+            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act, blocks: row.blocks },
         },
         // Numbers that the kernel does not know answer ENOSYS and write nothing;
         // what a newer kernel added is refused alike.
@@ -93,9 +111,13 @@ pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
 fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
     match table.find(args[table.selector as usize]) {
         Some(variant) => {
-            Meaning { args: variant.args, work: effects::work_of(variant.args), act: variant.act }
+            let (args, act, blocks) = (variant.args, variant.act, variant.blocks);
+            Meaning { args, work: effects::work_of(args), act, blocks }
         }
-        None => Meaning { args: row.args, work: effects::work_of(row.args), act: table.fallback },
+        None => {
+            let (args, act, blocks) = (row.args, table.fallback, row.blocks);
+            Meaning { args, work: effects::work_of(args), act, blocks }
+        }
     }
 }
 
@@ -108,6 +130,10 @@ fn record_call(registers: &mut Registers) -> Leave {
     // The kernel looks at the lower half of the number only.
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
+    if process().shares_turn {
+        thread().is_asked = false;
+        turn::yield_if_wanted();
+    }
     if process().check_every != 0 {
         crate::checksum::record_if_due();
     }
@@ -123,7 +149,7 @@ fn record_call(registers: &mut Registers) -> Leave {
             } else {
                 Before::default()
             };
-            let result = kernel::call_for_program(nr, &args);
+            let result = calls::make(nr, &args, &args, meaning.args, meaning.blocks);
             if result == ABORTED {
                 return aborted(registers);
             }
@@ -214,6 +240,7 @@ pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags
 // --- replaying ---
 
 fn replay_call(registers: &mut Registers) -> Leave {
+    turn::follow();
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
     let Some(word) = process().log.peek() else {
@@ -258,6 +285,10 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
         }
         Some(Kind::Island) => {
             islands::replay_island(word);
+            replay_call(registers)
+        }
+        Some(Kind::Store) => {
+            process().log.apply(word, events::HEADER_BYTES as u64, &mut |_, _, _, _| {});
             replay_call(registers)
         }
         Some(Kind::Checksum) => {

@@ -196,7 +196,7 @@ fn readable_bytes(address: u64, bytes: u64) -> u64 {
     there.min(bytes)
 }
 
-fn written(when: When, result: i64) -> bool {
+pub fn written(when: When, result: i64) -> bool {
     match when {
         When::Success => !kernel::failed(result),
         When::Positive => result > 0,
@@ -217,7 +217,7 @@ fn written_length(len: Len, address: u64, args: &[u64; 6], result: i64) -> u64 {
     }
 }
 
-fn length(len: Len, args: &[u64; 6], result: i64) -> u64 {
+pub fn length(len: Len, args: &[u64; 6], result: i64) -> u64 {
     let result = result.max(0) as u64;
     match len {
         Len::Fixed(bytes) => u64::from(bytes),

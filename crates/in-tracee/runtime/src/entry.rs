@@ -238,6 +238,7 @@ global_asm!(
     "mov r10, [r11 + 24]",
     "mov r8, [r11 + 32]",
     "mov r9, [r11 + 40]",
+    "mov gs:[{call_number}], rax",
     ".global rv_call_window",
     "rv_call_window:",
     "cmp dword ptr gs:[{pending}], 0",
@@ -251,8 +252,8 @@ global_asm!(
     "mov rax, {aborted}",
     "ret",
 
-    // clone for a child that shares our memory while we wait: it must not touch
-    // this stack. rdi: six arguments, rsi: the child's thread block.
+    // clone for a child that shares our memory: it must not touch this stack.
+    // rdi: six arguments, rsi: the child's thread block.
     ".global rv_clone_shared",
     "rv_clone_shared:",
     "push rbx",
@@ -274,7 +275,7 @@ global_asm!(
     "mov rdi, rbx",
     "mov rsp, [rbx + {stack_top}]",
     "xor ebp, ebp",
-    "call {vfork_child}",
+    "call qword ptr [rbx + {start}]",
     "ud2",
 
     // Copies memory that may not be there. rdi: to, rsi: from, rdx: bytes.
@@ -328,7 +329,8 @@ global_asm!(
     on_instruction = sym crate::instructions::on_instruction,
     kept_r11 = const THREAD_KEPT_R11,
     on_fault = sym crate::signals::on_fault,
-    vfork_child = sym crate::processes::vfork_child,
+    start = const crate::block::THREAD_START,
+    call_number = const crate::block::THREAD_CALL_NUMBER,
     user_stack = const THREAD_USER_STACK,
     stack_top = const THREAD_STACK_TOP,
     target = const THREAD_TARGET,

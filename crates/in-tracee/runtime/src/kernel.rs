@@ -72,6 +72,15 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u
     )
 }
 
+/// Sleeps while the word holds `seen`, at most `timeout_ns`.
+pub fn futex_wait_ns(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
+    let timeout = [timeout_ns / 1_000_000_000, timeout_ns % 1_000_000_000];
+    call(
+        nr::__NR_futex,
+        [word as *const _ as u64, u64::from(nr::FUTEX_WAIT), u64::from(seen), timeout.as_ptr() as u64, 0, 0],
+    )
+}
+
 /// Wakes all sleepers of the word.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     call(nr::__NR_futex, [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), i32::MAX as u64, 0, 0, 0]);

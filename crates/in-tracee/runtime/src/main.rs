@@ -14,7 +14,9 @@
 mod arena;
 mod birth;
 mod block;
+mod bounce;
 mod cache;
+mod calls;
 mod checksum;
 mod clocks;
 mod decode;
@@ -37,6 +39,7 @@ mod memory_calls;
 mod outputs;
 mod pass_through;
 mod pause;
+mod priority_futexes;
 mod probe;
 mod processes;
 mod report;
@@ -45,6 +48,8 @@ mod shared_segments;
 mod signals;
 mod sites;
 mod specials;
+mod threads;
+mod turn;
 mod written_pages;
 
 #[panic_handler]

@@ -6,13 +6,15 @@ use core::sync::atomic::Ordering;
 use lane_protocol::StandardFile;
 use linux_abi::general as nr;
 
-use crate::block::{process, session};
+use crate::block::{process, session, thread};
 use crate::{kernel, memory};
 
 const UNKNOWN: u8 = 0;
 const OTHER: u8 = 3;
 /// A file that the program has mapped.
 const MAPPED: u8 = 4;
+/// A regular file.
+const REGULAR: u8 = 5;
 
 /// Class of a descriptor: `events::OUTPUT_STDOUT`, `OUTPUT_STDERR`, or 0.
 /// Remembered until the descriptor is closed.
@@ -38,6 +40,12 @@ pub fn class_of(fd: u64) -> u32 {
 #[inline]
 pub fn is_mapped(fd: u64) -> bool {
     process().fd_classes.get(fd as u32 as usize).is_some_and(|&class| class == MAPPED)
+}
+
+/// True if the descriptor reaches a regular file.
+pub fn is_regular(fd: u64) -> bool {
+    let _ = class_of(fd);
+    process().fd_classes.get(fd as u32 as usize).is_some_and(|&class| class == MAPPED || class == REGULAR)
 }
 
 /// The descriptor was closed or now means something else.
@@ -80,6 +88,7 @@ fn find_class(fd: i32) -> u8 {
         (true, false) => events::OUTPUT_STDOUT as u8,
         (false, true) => events::OUTPUT_STDERR as u8,
         (false, false) if crate::mapped_files::is_mapped([stat[0], stat[1]]) => MAPPED,
+        (false, false) if file.mode & 0o170000 == 0o100000 => REGULAR,
         (false, false) => OTHER,
     }
 }
@@ -88,7 +97,7 @@ fn find_class(fd: i32) -> u8 {
 /// whose reader is slow, or that was killed, does not hold up the others.
 pub fn begin_writing() {
     const PATIENCE: u32 = 20_000;
-    let own = process().pid as u32;
+    let own = thread().tid as u32;
     let writer = &session().output_writer;
     for _ in 0..PATIENCE {
         if writer.compare_exchange_weak(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -101,7 +110,7 @@ pub fn begin_writing() {
 
 /// Recording: the output is written, and its place in the order taken.
 pub fn end_writing() {
-    let own = process().pid as u32;
+    let own = thread().tid as u32;
     // Whoever lost patience holds it now.
     let _ = session().output_writer.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
 }

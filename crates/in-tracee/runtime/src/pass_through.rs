@@ -6,14 +6,14 @@
 //! images, in which no runtime would answer the filter's traps.
 
 use linux_abi::{errno, general as nr};
-use syscall_model::{Act, Special};
+use syscall_model::{Act, Arg, Special};
 
 use crate::block::{process, thread};
 use crate::dispatch::{Done, meaning};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::log::in_region;
-use crate::{processes, report, signals, sites, specials};
+use crate::{calls, processes, report, signals, sites, specials};
 
 /// Leaves the session's memory to those who are still recorded.
 pub fn begin() {
@@ -33,18 +33,18 @@ pub fn call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(number, &args);
     let done = match meaning.act {
-        Act::Feed | Act::Detect | Act::Variant(_) => plain(number, &args),
+        Act::Feed | Act::Detect | Act::Variant(_) => plain(number, &args, meaning.args),
         Act::Refuse(_) => Done::Result(-i64::from(errno::ENOSYS)),
         Act::Perform(special) => match special {
             Special::Mmap => map(&args),
-            Special::Output | Special::KernelCopy => plain(number, &args),
+            Special::Output | Special::KernelCopy => plain(number, &args, meaning.args),
             Special::Execve | Special::Execveat => {
                 report::tell(
                     "recording has stopped, and under --seccomp no other program can be executed then",
                 );
                 Done::Result(-i64::from(errno::EPERM))
             }
-            Special::Exit | Special::ExitGroup => kernel::exit_group(args[0] as i32),
+            Special::ExitGroup => kernel::exit_group(args[0] as i32),
             other => specials::perform(other, number, registers, meaning.args),
         },
     };
@@ -60,8 +60,9 @@ pub fn call(registers: &mut Registers) -> Leave {
     Leave::Call
 }
 
-fn plain(number: u64, args: &[u64; 6]) -> Done {
-    let result = kernel::call_for_program(number, args);
+fn plain(number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
+    let blocks = calls::BLOCKS.get(number as usize).is_some_and(|&blocks| blocks);
+    let result = calls::make(number, args, args, model, blocks);
     process().log.follows = signals::has_deliverable();
     if result == ABORTED { Done::Aborted } else { Done::Result(result) }
 }

@@ -19,7 +19,7 @@ use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::maps::{self, Mapping};
-use crate::{checksum, decode, islands, kernel, log, memory, probe, report, signals, sites};
+use crate::{checksum, decode, islands, kernel, log, memory, probe, report, signals, sites, turn};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -40,6 +40,7 @@ pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
 
 /// State of pausing in a process.
 #[repr(C)]
+#[derive(Default)]
 pub struct Pausing {
     /// Id of our POSIX timer, plus one.
     timer: u32,
@@ -65,7 +66,7 @@ static WATCH: Owned<Watch> = Owned::new(Watch { count: 0, pages: [(0, 0); WATCHE
 
 /// A signal was queued while the program computes.
 pub fn signal_waits() {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     if !pausing.armed && !pausing.stepping {
         pausing.watching = false;
         set_timer(PATIENCE_NS);
@@ -74,12 +75,12 @@ pub fn signal_waits() {
 
 /// What waited was delivered at a boundary.
 pub fn nothing_waits() {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     pausing.stepping = false;
     if pausing.passing != 0 {
         abandon();
     }
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     if pausing.armed {
         set_timer(0);
         pausing.armed = false;
@@ -88,7 +89,7 @@ pub fn nothing_waits() {
 
 /// A new process has no timer yet.
 pub fn forget_timer() {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     pausing.timer = 0;
     pausing.armed = false;
     pausing.stepping = false;
@@ -96,7 +97,7 @@ pub fn forget_timer() {
 
 /// Gives the timer back.
 pub fn delete_timer() {
-    let timer = process().pausing.timer;
+    let timer = thread().pausing.timer;
     if timer != 0 {
         kernel::call(nr::__NR_timer_delete, [u64::from(timer - 1), 0, 0, 0, 0, 0]);
         forget_timer();
@@ -104,12 +105,12 @@ pub fn delete_timer() {
 }
 
 fn set_timer(after_ns: u64) {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     if pausing.timer == 0 {
         // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
         const SIGTRAP: u64 = 5;
         const SIGEV_THREAD_ID: u64 = 4;
-        let event = [0u64, SIGTRAP | SIGEV_THREAD_ID << 32, process().pid as u64, 0, 0, 0, 0, 0];
+        let event = [0u64, SIGTRAP | SIGEV_THREAD_ID << 32, thread().tid as u64, 0, 0, 0, 0, 0];
         let mut id = 0u32;
         let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
         if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {
@@ -125,9 +126,9 @@ fn set_timer(after_ns: u64) {
 
 /// Our timer: no system call came in time.
 pub fn on_timer(context: &mut RealFrame) {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     pausing.armed = false;
-    if !signals::has_deliverable() || log::in_region(context.rip, 1) {
+    if !is_wanted() || log::in_region(context.rip, 1) {
         return;
     }
     if islands::in_island(context.rip) {
@@ -135,7 +136,7 @@ pub fn on_timer(context: &mut RealFrame) {
         set_timer(WATCH_NS);
         return;
     }
-    if !pausing.watching {
+    if !pausing.watching && !thread().is_asked {
         pausing.watching = true;
         watch_pages();
         set_timer(WATCH_NS);
@@ -146,11 +147,32 @@ pub fn on_timer(context: &mut RealFrame) {
     pause_near(context);
 }
 
+/// Another thread asks for the turn while the program computes.
+pub fn on_asked(context: &mut RealFrame) {
+    let thread = thread();
+    if thread.pausing.stepping || thread.pausing.passing != 0 || !process().shares_turn {
+        return;
+    }
+    thread.is_asked = true;
+    if islands::in_island(context.rip) {
+        set_timer(WATCH_NS);
+        return;
+    }
+    thread.pausing.watching = false;
+    thread.pausing.steps_left = STEPS_MAX;
+    pause_near(context);
+}
+
+/// True if there is still a reason to pause.
+fn is_wanted() -> bool {
+    signals::has_deliverable() || thread().is_asked
+}
+
 /// A single step of the search for a good place.
 pub fn on_step(context: &mut RealFrame) {
     context.flags &= !TRAP_FLAG;
-    process().pausing.stepping = false;
-    if log::in_region(context.rip, 1) || !signals::has_deliverable() {
+    thread().pausing.stepping = false;
+    if log::in_region(context.rip, 1) || !is_wanted() {
         return;
     }
     if islands::in_island(context.rip) {
@@ -162,13 +184,13 @@ pub fn on_step(context: &mut RealFrame) {
 
 /// A breakpoint: true if it was ours, behind a repeated instruction.
 pub fn on_breakpoint(context: &mut RealFrame) -> bool {
-    let passing = process().pausing.passing;
+    let passing = thread().pausing.passing;
     if passing == 0 || context.rip != passing + 1 {
         return false;
     }
     abandon();
     context.rip = passing;
-    if signals::has_deliverable() {
+    if is_wanted() {
         pause_near(context);
     }
     true
@@ -176,7 +198,7 @@ pub fn on_breakpoint(context: &mut RealFrame) -> bool {
 
 /// Something else happens first: takes back what the search has changed.
 pub fn abandon() {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     pausing.stepping = false;
     if pausing.passing != 0 {
         sites::write_code(pausing.passing, &[pausing.passed_byte]);
@@ -186,7 +208,7 @@ pub fn abandon() {
 
 /// Pauses here if a jump can replace this instruction, else steps on.
 fn pause_near(context: &mut RealFrame) {
-    let pausing = &mut process().pausing;
+    let pausing = &mut thread().pausing;
     let mut code = [0u8; 2];
     memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
     if code == [0x0f, 0x05] {
@@ -288,6 +310,10 @@ fn record(registers: &mut Registers) {
         log.blob(page, 4096, Tag::Page, page);
     }
     log.end();
+    if core::mem::take(&mut thread().is_asked) {
+        turn::yield_if_wanted();
+        registers.rip = sites::translate(registers.rip);
+    }
     signals::deliver_at_return(registers);
 }
 
@@ -343,7 +369,13 @@ fn replay(registers: &mut Registers) {
     let log = &mut process().log;
     log.consume(word);
     log.events += 1;
-    let signal_next = process().log.peek().is_some_and(|next| next as u8 == Kind::Signal as u8);
+    turn::follow();
+    registers.rip = sites::translate(registers.rip);
+    // One that comes before a call is that call's.
+    let signal_next = process()
+        .log
+        .peek()
+        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & events::BEFORE_CALL == 0);
     if signal_next {
         signals::replay_at_return(registers);
     } else if process().log.peek().is_none() {

@@ -13,26 +13,42 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    BLOCKS, Process, enter_block, lane, populate, process, process_at, session, stack_top, thread, thread_at,
+    BLOCKS, Process, enter_block, find_free_process, find_free_thread, forget_other_processes,
+    forget_other_threads, lane, populate, prepare_block, process, process_at, session, thread, thread_at,
+    thread_status,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
-use crate::{detach, kernel, memory, memory_calls, outputs, report, signals, specials};
+use crate::{detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
 const THREAD: u64 = nr::CLONE_THREAD as u64;
 const SIGHAND: u64 = nr::CLONE_SIGHAND as u64;
 const PARENT: u64 = nr::CLONE_PARENT as u64;
-const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
-const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
-const CHILD_CLEARTID: u64 = nr::CLONE_CHILD_CLEARTID as u64;
-const SETTLS: u64 = nr::CLONE_SETTLS as u64;
-const PIDFD: u64 = nr::CLONE_PIDFD as u64;
+pub const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
+pub const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
+pub const CHILD_CLEARTID: u64 = nr::CLONE_CHILD_CLEARTID as u64;
+pub const SETTLS: u64 = nr::CLONE_SETTLS as u64;
+pub const PIDFD: u64 = nr::CLONE_PIDFD as u64;
 
 /// In place of a segment: a process that is not recorded.
 const NO_SEGMENT: u64 = u64::MAX;
+
+/// What clone(2) is asked for, however it was asked.
+#[derive(Clone, Copy, Default)]
+pub struct CloneRequest {
+    /// With the signal at the child's end in the lowest byte.
+    pub flags: u64,
+    /// The child's stack pointer; 0: the parent's.
+    pub stack: u64,
+    pub parent_tid: u64,
+    pub child_tid: u64,
+    pub tls: u64,
+    /// Where the descriptor of the child goes.
+    pub pidfd: u64,
+}
 
 /// What a child has to know to begin.
 #[derive(Clone, Copy)]
@@ -50,25 +66,67 @@ struct Beginning {
 pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     let [flags, stack, parent_tid, child_tid, tls, _] = args;
     let count = if number == u64::from(nr::__NR_clone) { 5 } else { 0 };
-    if process().replaying {
-        return replay_fork(registers, args);
+    let request = CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd: parent_tid };
+    clone(registers, number, count, &request)
+}
+
+/// clone3(2): the same in a structure.
+pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
+    const FIRST_VERSION_BYTES: u64 = 64;
+    const PAGE_BYTES: u64 = 4096;
+    let [address, bytes, ..] = *args;
+    let number = u64::from(nr::__NR_clone3);
+    if process().replaying
+        && let Some(word) = process().log.peek()
+        && (word >> 8) as u8 & events::REFUSED != 0
+    {
+        return specials::replayed(registers);
     }
+    let mut given = [0u64; 11];
+    let error = match bytes {
+        0..FIRST_VERSION_BYTES => Some(errno::EINVAL),
+        bytes if bytes > PAGE_BYTES => Some(errno::E2BIG),
+        // What a newer kernel would be asked for has to be left out here.
+        bytes if bytes > 88 => Some(errno::E2BIG),
+        bytes => (!memory::copy(given.as_mut_ptr() as u64, address, bytes)).then_some(errno::EFAULT),
+    };
+    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_bytes, tls, set_tid, _, _] = given;
+    const INTO_CGROUP: u64 = 1 << 33;
+    let error = error.or_else(|| {
+        let bad_stack = (stack == 0) != (stack_bytes == 0);
+        let bad = exit_signal > 64 || flags & 0xff != 0 || bad_stack;
+        let unsupported = set_tid != 0 || flags & INTO_CGROUP != 0;
+        match (bad, unsupported) {
+            (true, _) => Some(errno::EINVAL),
+            (_, true) => Some(errno::ENOSYS),
+            _ => None,
+        }
+    });
+    if let Some(error) = error {
+        return specials::refuse(registers, number, args, 2, error);
+    }
+    let stack = if stack == 0 { 0 } else { stack + stack_bytes };
+    let request = CloneRequest { flags: flags | exit_signal, stack, parent_tid, child_tid, tls, pidfd };
+    clone(registers, number, 2, &request)
+}
+
+fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
+    let CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd } = *request;
     let impossible =
         (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
     if impossible {
         // The kernel refuses, and makes nothing.
-        let result = kernel::call(nr::__NR_clone, args);
-        begin_call(number, &registers.args(), count, result, 0);
-        process().log.end();
-        return Done::Result(result);
+        return specials::refuse(registers, number, &registers.args(), count, errno::EINVAL);
+    }
+    if flags & THREAD != 0 {
+        return threads::create(registers, number, count, request);
+    }
+    if process().replaying {
+        return replay_fork(registers, request);
     }
     let unlogged = process().passes_through;
-    if flags & THREAD != 0 || flags & (VM | VFORK) == VM {
-        if session().interception == Interception::Seccomp as u32 {
-            report::tell("threads cannot be recorded, nor let go under --seccomp: none is created");
-            return specials::refuse(registers, number, &args, count, errno::EAGAIN);
-        }
-        return stop(registers, StopReason::Thread, "it created a thread");
+    if flags & (VM | VFORK) == VM {
+        return stop(registers, StopReason::Thread, "it created a process that shares its memory");
     }
     if flags & VM == 0 && !unlogged && memory_calls::has_shared() {
         return stop(registers, StopReason::SharedMemory, "it shares writable memory with a child process");
@@ -86,8 +144,10 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
         lane: session().next_lane.fetch_add(1, Ordering::AcqRel),
         parent_lane: process().lane,
     };
-    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS;
-    let result = make_child(registers, &beginning, [flags & !ours, 0, parent_tid, 0, 0, 0]);
+    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID;
+    let mut own_pidfd = 0u32;
+    let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
+    let result = make_child(registers, &beginning, real);
     if kernel::failed(result) && !unlogged {
         give_segment_back(segment);
     }
@@ -97,8 +157,11 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     if result > 0 {
         let child = u64::from(beginning.lane);
         log.blob(0, 8, Tag::Child, &raw const child as u64);
-        if flags & (PARENT_SETTID | PIDFD) != 0 {
-            log.blob(parent_tid, 4, Tag::Memory, parent_tid);
+        for (flag, address, value) in [(PARENT_SETTID, parent_tid, result as u32), (PIDFD, pidfd, own_pidfd)]
+        {
+            if flags & flag != 0 && memory::write(address, &value) {
+                log.blob(address, 4, Tag::Memory, address);
+            }
         }
     }
     log.end();
@@ -111,7 +174,7 @@ fn stop(registers: &mut Registers, reason: StopReason, text: &str) -> Done {
 
 /// Makes the child, with no signal in between; returns in the parent only.
 fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
-    let mask = process().signals.mask;
+    let mask = thread().signals.mask;
     let replaying = process().replaying;
     if !replaying {
         signals::set_real_mask(!0);
@@ -134,19 +197,29 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
 }
 
 fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
-    let index = thread().index + 1;
-    if index == BLOCKS {
+    let (Some(index), Some(own)) = (find_free_thread(), find_free_process()) else {
         return -i64::from(errno::EAGAIN);
-    }
-    let child = thread_at(index);
-    child.stack_top = stack_top(index);
-    child.index = index;
-    // SAFETY: the block is unused; the parent waits while the child uses it.
-    unsafe {
-        core::ptr::copy_nonoverlapping(process() as *const Process, process_at(index), 1);
-        BEGINNINGS.get().cast::<(Registers, Beginning)>().add(index).write((*registers, *beginning));
+    };
+    let child = prepare_block(index, own);
+    child.start = vfork_child as *const () as u64;
+    child.signals.begin_thread(thread().signals.mask);
+    child.signals.stack = thread().signals.stack;
+    child.pausing = crate::pause::Pausing::default();
+    child.time_traps = thread().time_traps;
+    // SAFETY: both blocks are unused; the parent waits while the child uses them.
+    let result = unsafe {
+        core::ptr::copy_nonoverlapping(process() as *const Process, process_at(own), 1);
+        let block = process_at(own);
+        block.slot = own as u64;
+        block.in_parents_memory = true;
+        block.threads = 1;
+        BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).write((*registers, *beginning));
         rv_clone_shared(&args, child)
-    }
+    };
+    // The child has gone: it ended, or has memory of its own.
+    thread_at(index).status = thread_status::FREE;
+    process_at(own).threads = 0;
+    result
 }
 
 static BEGINNINGS: crate::block::Owned<core::mem::MaybeUninit<[(Registers, Beginning); BLOCKS]>> =
@@ -156,11 +229,16 @@ static BEGINNINGS: crate::block::Owned<core::mem::MaybeUninit<[(Registers, Begin
 pub unsafe extern "C" fn vfork_child(child: *mut crate::block::Thread) -> ! {
     // SAFETY: the parent set the block and the beginning up before it made us.
     unsafe {
-        let index = (*child).index;
-        enter_block(index);
-        let (registers, beginning) = BEGINNINGS.get().cast::<(Registers, Beginning)>().add(index).read();
+        enter_block((*child).index);
+        let own = index_of_process(process());
+        let (registers, beginning) = BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).read();
         begin_child(registers, &beginning)
     }
+}
+
+/// Place of a process's block.
+pub fn index_of_process(process: &Process) -> usize {
+    process.slot as usize
 }
 
 /// A child begins: its own lane, its own interception, then back to the program.
@@ -168,9 +246,18 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     let own = process();
     own.segment = beginning.segment;
     own.lane = beginning.lane;
-    own.slot = thread().index as u64;
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
-    own.signals.forget_waiting();
+    thread().tid = own.pid;
+    if beginning.flags & VM == 0 {
+        own.in_parents_memory = false;
+        forget_other_threads();
+        forget_other_processes();
+    } else {
+        own.logged_thread = thread().index as u32;
+    }
+    thread().signals.forget_waiting();
+    thread().clear_tid = 0;
+    thread().robust_list = [0; 2];
     crate::pause::forget_timer();
     thread().pending = 0;
     let broken = own.log.broken;
@@ -184,6 +271,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     header.parent_lane.store(beginning.parent_lane, Ordering::Relaxed);
     header.pid.store(own.pid, Ordering::Relaxed);
     header.state.store(lane_state::LIVE, Ordering::Release);
+    crate::turn::begin_process();
     own.log.attach(own.slot);
     own.log.broken = broken;
     own.log.events = 0;
@@ -201,7 +289,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         crate::pause::arm_if_next();
     } else {
         log_beginning(beginning);
-        signals::set_real_mask(own.signals.mask);
+        signals::set_real_mask(thread().signals.mask);
     }
     registers.rax = 0;
     if own.pid == 1 && !own.replaying {
@@ -234,8 +322,8 @@ fn log_beginning(beginning: &Beginning) {
     own.log.end();
 }
 
-fn replay_fork(registers: &mut Registers, args: [u64; 6]) -> Done {
-    let [flags, stack, _, child_tid, tls, _] = args;
+fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
+    let CloneRequest { flags, stack, child_tid, tls, .. } = *request;
     let Some(word) = process().log.peek() else {
         report::log_ended();
     };
@@ -452,9 +540,18 @@ pub fn exit(code: i32) -> Done {
     let log = &mut process().log;
     log.begin(Kind::Exit, 0, 0);
     log.word(code as i64 as u64);
-    log.end();
+    threads::release_all_robust_lists();
+    process().log.end();
     end_lane();
     kernel::exit_group(code)
+}
+
+/// exit(2): ends the thread, and with the last one the process.
+pub fn exit_thread(registers: &Registers, args: &[u64; 6]) -> Done {
+    if process().threads > 1 {
+        threads::exit(registers, args);
+    }
+    exit(args[0] as i32)
 }
 
 /// Says that the lane's log is complete.
@@ -467,9 +564,10 @@ pub fn end_lane() {
 /// Replay of exec in a child of vfork: the new image needs memory of its own, so
 /// a copy of us goes on, and we end to let the parent go on.
 pub fn leave_parents_memory() {
-    if thread().index == 0 {
+    if !process().in_parents_memory {
         return;
     }
+    process().in_parents_memory = false;
     let result = kernel::call(nr::__NR_clone, [PARENT, 0, 0, 0, 0, 0]);
     if result > 0 {
         kernel::exit_group(0);

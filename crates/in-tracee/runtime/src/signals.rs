@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, islands, kernel, memory, pause, probe, report};
+use crate::{instructions, islands, kernel, memory, pause, probe, report, turn};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -70,12 +70,17 @@ struct Waiting {
     info: Info,
 }
 
-/// A process's signal state.
+/// What a process does with signals.
 #[repr(C)]
-pub struct Signals {
+pub struct Actions {
     actions: [Action; 65],
     /// Actions that the program set or asked for; others are what execve left.
     known: u64,
+}
+
+/// A thread's signal state.
+#[repr(C)]
+pub struct Signals {
     /// The program's mask.
     pub mask: u64,
     pub stack: frame::SignalStack,
@@ -91,10 +96,28 @@ pub struct Signals {
     queue: [Waiting; QUEUE],
 }
 
-/// Installs the real handlers that the runtime always needs.
-pub fn install() {
+/// The running thread takes the kernel's signals on a stack of the runtime's.
+pub fn use_own_stack() {
     let own = [signal_stack(thread().index), 0, SIGNAL_STACK_BYTES as u64];
     kernel::call(nr::__NR_sigaltstack, [own.as_ptr() as u64, 0, 0, 0, 0, 0]);
+}
+
+/// A thread ends: signals that any thread may take go back to the process.
+pub fn pass_on() {
+    const SI_TKILL: i32 = -6;
+    let signals = &mut thread().signals;
+    for waiting in &signals.queue[..signals.count] {
+        if (waiting.info[1] & 0xffff_ffff) as i32 != SI_TKILL {
+            let [pid, info] = [process().pid as u64, waiting.info.as_ptr() as u64];
+            kernel::call(nr::__NR_rt_sigqueueinfo, [pid, u64::from(waiting.signal), info, 0, 0, 0]);
+        }
+    }
+    signals.count = 0;
+}
+
+/// Installs the real handlers that the runtime always needs.
+pub fn install() {
+    use_own_stack();
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
         install_real(signal, 0);
     }
@@ -127,14 +150,14 @@ pub fn real_mask(mask: u64) -> u64 {
 
 /// A call that replaces the mask begins.
 pub fn begin_masked_wait(mask: u64) {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     signals.masked_wait = true;
     signals.wait_mask = mask & !(bit(SIGKILL) | bit(SIGSTOP));
 }
 
 /// A call that replaces the mask ended; a signal that interrupted it follows.
 pub fn end_masked_wait(interrupted: bool) {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     signals.masked_wait = false;
     signals.wait_interrupted = interrupted;
 }
@@ -157,7 +180,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
             return;
         }
         // A call of the program: it goes on at our entry as if it came from an island.
-        if process().pausing.stepping {
+        if thread().pausing.stepping {
             context.flags &= !pause::TRAP_FLAG;
         }
         pause::abandon();
@@ -172,7 +195,10 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == SI_TIMER {
         return pause::on_timer(context);
     }
-    if signal == SIGTRAP && code == TRAP_TRACE && process().pausing.stepping {
+    if signal == SIGTRAP && code == turn::ASKED {
+        return on_asked_for_turn(context, inside);
+    }
+    if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
         return pause::on_step(context);
     }
     if signal == SIGTRAP && pause::on_breakpoint(context) {
@@ -213,6 +239,19 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     arrive(signal, info, context);
 }
 
+/// Another thread wants the turn. If we are in a call, the program shall not see
+/// that it was interrupted.
+fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
+    if !inside {
+        return pause::on_asked(context);
+    }
+    let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
+    if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
+        context.rax = thread().call_number;
+        context.rip = entry::rv_call_window as *const () as u64;
+    }
+}
+
 /// A fault in the program's own code.
 fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     if instructions::emulate(signal, context) {
@@ -220,23 +259,23 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     }
     let thread = thread();
     thread.fault_registers = context.registers();
-    if process().pausing.stepping {
+    if thread.pausing.stepping {
         thread.fault_registers.flags &= !pause::TRAP_FLAG;
     }
     pause::abandon();
     thread.fault_signal = signal;
     thread.fault_info = *info;
-    process().signals.last_fault = context.fault_words(process().signals.last_fault);
+    thread.signals.last_fault = context.fault_words(thread.signals.last_fault);
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
 /// An asynchronous signal: queued, and the call that may be about to begin held back.
 fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     if process().replaying {
         return;
     }
-    let action = signals.actions[(signal as usize).min(64)];
+    let action = process().actions.actions[(signal as usize).min(64)];
     let mask = if signals.masked_wait { signals.wait_mask } else { signals.mask };
     let blocked = mask & bit(signal) != 0;
     if blocked {
@@ -282,7 +321,8 @@ fn die_of(signal: u32) {
     );
     let mask = bit(signal);
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_UNBLOCK), &raw const mask as u64, 0, 8, 0, 0]);
-    kernel::call(nr::__NR_tgkill, [process().pid as u64, process().pid as u64, u64::from(signal), 0, 0, 0]);
+    let [pid, tid] = ids();
+    kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
 }
 
 /// Goes on after a fault of the program: its handler runs, or it dies.
@@ -294,8 +334,8 @@ pub unsafe extern "C" fn on_fault() -> ! {
         pause::on_pause(registers);
     }
     let info = thread.fault_info;
-    let signals = &mut process().signals;
-    let action = signals.actions[signal as usize];
+    let signals = &mut thread.signals;
+    let action = process().actions.actions[signal as usize];
     let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
     let flags = if handled { 0 } else { FATAL };
     if process().replaying {
@@ -347,7 +387,7 @@ fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
         report::diverge(registers, word, u64::MAX, &[u64::from(signal), registers.rip]);
     }
     memory::copy(&raw mut thread().fault_info as u64, log.address_of(16), 128);
-    memory::copy(&raw mut process().signals.last_fault as u64, log.address_of(144), 24);
+    memory::copy(&raw mut thread().signals.last_fault as u64, log.address_of(144), 24);
     log.consume(word);
     log.events += 1;
 }
@@ -366,15 +406,18 @@ fn next_deliverable() -> Option<usize> {
 
 /// The next one that is not blocked by the mask and `more`.
 fn next_deliverable_with(more: u64) -> Option<usize> {
-    let signals = &process().signals;
+    let signals = &thread().signals;
     let mask = signals.mask | more;
-    signals.queue[..signals.count]
-        .iter()
-        .position(|waiting| (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0)
+    let actions = &process().actions.actions;
+    signals.queue[..signals.count].iter().position(|waiting| {
+        // Another thread may have taken the handler away since it came.
+        actions[waiting.signal as usize].handler > IGNORE
+            && (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0
+    })
 }
 
 fn take(index: usize) -> Waiting {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     let waiting = signals.queue[index];
     signals.queue.copy_within(index + 1..signals.count, index);
     signals.count -= 1;
@@ -421,7 +464,7 @@ pub fn replay_at_return(registers: &mut Registers) {
 /// one before, so that the last runs first.
 fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
     // From here on the masks say what may come, whatever let it in.
-    for waiting in &mut process().signals.queue {
+    for waiting in &mut thread().signals.queue {
         waiting.forced = false;
     }
     let mut next = Some(first);
@@ -440,7 +483,7 @@ fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
 
 /// The signals that a handler's own run blocks.
 fn deliver_mask(signal: u32) -> u64 {
-    let action = &process().signals.actions[signal as usize];
+    let action = &process().actions.actions[signal as usize];
     action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 }
 }
 
@@ -531,8 +574,8 @@ fn replay_signal(registers: &mut Registers, word: u64) {
 /// Builds the frame and points the registers at the handler; false if the stack
 /// cannot hold it.
 fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
-    let signals = &mut process().signals;
-    let action = signals.actions[signal as usize];
+    let signals = &mut thread().signals;
+    let action = process().actions.actions[signal as usize];
     let on_stack = action.flags & SA_ONSTACK != 0;
     let saved_mask = signals.mask;
     if signals.wait_interrupted {
@@ -554,7 +597,7 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
         return false;
     }
     if action.flags & SA_RESETHAND != 0 {
-        signals.actions[signal as usize].handler = DEFAULT;
+        process().actions.actions[signal as usize].handler = DEFAULT;
         if !process().replaying && bit(signal) & OURS == 0 {
             set_real(signal, &Action::default());
         }
@@ -574,7 +617,7 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
 
 /// rt_sigreturn: back to where the frame says.
 pub fn sigreturn(registers: &mut Registers) -> Leave {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     match frame::restore(registers, &mut signals.stack) {
         Some(mask) => signals.mask = mask & !(bit(SIGKILL) | bit(SIGSTOP)),
         None => {
@@ -603,17 +646,17 @@ pub fn sigaction(args: &[u64; 6]) -> i64 {
     if size != 8 || signal == 0 || signal > 64 || (new != 0 && matches!(signal, SIGKILL | SIGSTOP)) {
         return -i64::from(linux_abi::errno::EINVAL);
     }
-    let signals = &mut process().signals;
-    if signals.known & bit(signal) == 0 {
-        signals.learn(signal);
+    let signals = &mut thread().signals;
+    if process().actions.known & bit(signal) == 0 {
+        process().actions.learn(signal);
     }
-    let previous = signals.actions[signal as usize];
+    let previous = process().actions.actions[signal as usize];
     if new != 0 {
         let Some([handler, flags, restorer, mask]) = memory::read::<[u64; 4]>(new) else {
             return -i64::from(linux_abi::errno::EFAULT);
         };
         let action = Action { handler, flags, restorer, mask: mask & !(bit(SIGKILL) | bit(SIGSTOP)) };
-        signals.actions[signal as usize] = action;
+        process().actions.actions[signal as usize] = action;
         if !process().replaying {
             signals.apply(signal, &action);
         }
@@ -624,7 +667,7 @@ pub fn sigaction(args: &[u64; 6]) -> i64 {
     0
 }
 
-impl Signals {
+impl Actions {
     /// What execve left: ignored or default.
     fn learn(&mut self, signal: u32) {
         self.known |= bit(signal);
@@ -636,6 +679,25 @@ impl Signals {
         self.actions[signal as usize] = action;
     }
 
+    /// Gives all handlers back to the kernel, as the program set them.
+    pub fn give_back(&self) {
+        for signal in 1..=64u32 {
+            if self.known & bit(signal) != 0 || bit(signal) & OURS != 0 {
+                set_real(signal, &self.actions[signal as usize]);
+            }
+        }
+    }
+
+    /// A new image: handlers are gone.
+    pub fn reset_for_image(&mut self) {
+        self.known = 0;
+        for action in &mut self.actions {
+            *action = Action::default();
+        }
+    }
+}
+
+impl Signals {
     /// Makes the kernel deliver to us, or act by itself, as the program wants.
     fn apply(&mut self, signal: u32, action: &Action) {
         let ours = bit(signal) & OURS != 0;
@@ -680,13 +742,8 @@ impl Signals {
         self.queue[..self.count].iter().any(|waiting| waiting.signal == signal)
     }
 
-    /// Gives all handlers, mask and stack back to the kernel, as the program set them.
+    /// Gives the thread's mask and stack back to the kernel, as the program set them.
     pub fn give_back(&mut self) {
-        for signal in 1..=64u32 {
-            if self.known & bit(signal) != 0 || bit(signal) & OURS != 0 {
-                set_real(signal, &self.actions[signal as usize]);
-            }
-        }
         self.send_again();
         let stack = [self.stack.address, u64::from(self.stack.flags), self.stack.bytes];
         let off = [0u64, 2, 0];
@@ -705,28 +762,39 @@ impl Signals {
             nr::__NR_rt_sigprocmask,
             [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0],
         );
-        let pid = process().pid as u64;
+        let [pid, tid] = ids();
         for waiting in &self.queue[..self.count] {
             let info = waiting.info.as_ptr() as u64;
-            kernel::call(nr::__NR_rt_tgsigqueueinfo, [pid, pid, u64::from(waiting.signal), info, 0, 0]);
+            kernel::call(nr::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(waiting.signal), info, 0, 0]);
         }
         self.count = 0;
     }
 
-    /// A new process: what waited was its parent's.
+    /// A new process or thread: what waited was its parent's.
     pub fn forget_waiting(&mut self) {
         self.count = 0;
+        self.masked_wait = false;
+        self.wait_interrupted = false;
     }
 
-    /// A new image: handlers are gone, the mask stays.
+    /// A new thread: its parent's mask, and no alternate stack (clone(2), CLONE_VM).
+    pub fn begin_thread(&mut self, mask: u64) {
+        self.forget_waiting();
+        self.mask = mask;
+        self.stack = frame::SignalStack::default();
+        self.last_fault = [0; 3];
+    }
+
+    /// A new image: the mask stays.
     pub fn reset_for_image(&mut self) {
-        self.known = 0;
         self.count = 0;
         self.stack = frame::SignalStack::default();
-        for action in &mut self.actions {
-            *action = Action::default();
-        }
     }
+}
+
+/// Process and thread id of the running thread.
+fn ids() -> [u64; 2] {
+    [process().pid as u64, thread().tid as u64]
 }
 
 /// rt_sigprocmask, in both modes.
@@ -735,7 +803,7 @@ pub fn sigprocmask(args: &[u64; 6]) -> i64 {
     if size != 8 {
         return -i64::from(linux_abi::errno::EINVAL);
     }
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     let previous = signals.mask;
     if new != 0 {
         let Some(set) = memory::read::<u64>(new) else {
@@ -763,10 +831,10 @@ pub fn sigprocmask(args: &[u64; 6]) -> i64 {
 /// What execve keeps of the signals that the kernel never sees blocked or ignored:
 /// blocked, waiting, ignored.
 pub fn carried() -> [u64; 3] {
-    let signals = &process().signals;
+    let signals = &thread().signals;
     let mut ignored = 0;
     for signal in 1..=31 {
-        if signals.actions[signal as usize].handler == IGNORE {
+        if process().actions.actions[signal as usize].handler == IGNORE {
             ignored |= bit(signal);
         }
     }
@@ -776,15 +844,15 @@ pub fn carried() -> [u64; 3] {
 /// A new image takes over what the one before carried. After `install`.
 pub fn take_carried(carried: [u64; 3]) {
     let [blocked, waiting, ignored] = carried.map(|set| set & OURS);
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     signals.mask |= blocked;
-    let pid = process().pid as u64;
+    let [pid, tid] = ids();
     for signal in 1..=31u32 {
         if ignored & bit(signal) != 0 {
-            signals.actions[signal as usize].handler = IGNORE;
+            process().actions.actions[signal as usize].handler = IGNORE;
         }
         if waiting & bit(signal) != 0 {
-            kernel::call(nr::__NR_tgkill, [pid, pid, u64::from(signal), 0, 0, 0]);
+            kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
         }
     }
 }
@@ -792,11 +860,11 @@ pub fn take_carried(carried: [u64; 3]) {
 /// What the kernel would do with signals that waited here, blocked, and are not
 /// blocked any more: only those with a handler go on waiting.
 fn settle() {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     let mut index = 0;
     while index < signals.count {
         let signal = signals.queue[index].signal;
-        let handler = signals.actions[signal as usize].handler;
+        let handler = process().actions.actions[signal as usize].handler;
         if signals.mask & bit(signal) != 0 || handler > IGNORE {
             index += 1;
             continue;
@@ -812,14 +880,14 @@ fn settle() {
 
 /// The signals that wait here rather than in the kernel, being blocked.
 pub fn waiting_set() -> u64 {
-    let signals = &process().signals;
+    let signals = &thread().signals;
     let waiting = &signals.queue[..signals.count];
     waiting.iter().fold(0, |set, waiting| set | bit(waiting.signal)) & signals.mask
 }
 
 /// Takes one that waits here, out of a set: its number and information.
 pub fn take_waiting(set: u64) -> Option<(u32, Info)> {
-    let signals = &mut process().signals;
+    let signals = &mut thread().signals;
     let index = signals.queue[..signals.count].iter().position(|waiting| set & bit(waiting.signal) != 0)?;
     set_real_mask(!0);
     let waiting = take(index);
@@ -830,7 +898,7 @@ pub fn take_waiting(set: u64) -> Option<(u32, Info)> {
 /// sigaltstack, in both modes.
 pub fn sigaltstack(args: &[u64; 6], user_stack: u64) -> i64 {
     let [new, old, ..] = *args;
-    let stack = &mut process().signals.stack;
+    let stack = &mut thread().signals.stack;
     let previous = stack.as_seen_from(user_stack);
     if new != 0 {
         let Some([address, flags, bytes]) = memory::read::<[u64; 3]>(new) else {

@@ -44,6 +44,8 @@ pub struct Site {
     pub address: u64,
     /// Where the island goes on behind the call; 0: behind the site itself.
     resume: u64,
+    /// The island of a rewritten site.
+    island: u64,
     hits: u32,
     state: State,
     pub kind: u8,
@@ -104,6 +106,7 @@ fn find_or_add(address: u64) -> Option<(&'static mut Site, bool)> {
         state.table[state.site_count] = Site {
             address,
             resume: 0,
+            island: 0,
             hits: 0,
             state: State::Trapping,
             kind: site_kind::SYSCALL,
@@ -187,12 +190,29 @@ fn index_of(recipes: &[Recipe], map: &CodeMap, address: u64) -> Option<usize> {
     recipes.binary_search_by(|recipe| recipe.site_offset.cmp(&offset)).ok()
 }
 
-/// The address to go on at for an instruction pointer that a frame names: inside
-/// of a patch, that is the island.
+/// The address to go on at for an instruction pointer that a frame or a waiting
+/// thread holds: inside of a patch, that is its copy in the island.
 pub fn translate(rip: u64) -> u64 {
-    match find(rip.wrapping_sub(2)) {
-        Some(site) if site.state == State::Rewritten && site.resume != 0 => site.resume,
-        _ => rip,
+    const JUMP: u8 = 0xe9;
+    const BEFORE_MAX: u64 = 36;
+    let mut behind = [0u8; 4];
+    if !memory::copy(behind.as_mut_ptr() as u64, rip.wrapping_sub(4), 4) || !behind.contains(&JUMP) {
+        return rip;
+    }
+    let lowest = rip.wrapping_sub(4);
+    let covering = (lowest..=lowest + 4 + BEFORE_MAX).filter_map(find).find(|site| {
+        let start = site.address - u64::from(site.before);
+        site.state == State::Rewritten && (start + 1..start + 5).contains(&rip)
+    });
+    let Some(site) = covering else { return rip };
+    let start = site.address - u64::from(site.before);
+    let behind_site = site.address + u64::from(site.bytes);
+    if rip >= behind_site && site.resume != 0 {
+        site.resume + (rip - behind_site)
+    } else if rip <= site.address {
+        site.island + (rip - start)
+    } else {
+        rip
     }
 }
 
@@ -256,6 +276,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
     };
     let resume = write_island(island, site.address, recipe);
     site.before = recipe.before;
+    site.island = island;
     site.covered.copy_from_slice(&now[..5]);
     // Five bytes and no more: what is covered behind them may be jumped to.
     let mut patch = [0xe9, 0, 0, 0, 0];

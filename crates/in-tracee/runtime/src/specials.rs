@@ -13,7 +13,10 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
-use crate::{clocks, descriptors, memory, memory_calls, processes, report, shared_segments, signals};
+use crate::{
+    calls, clocks, descriptors, memory, memory_calls, priority_futexes, processes, report, shared_segments,
+    signals, threads,
+};
 
 /// Performs or replays a call.
 pub fn perform(special: Special, number: u64, registers: &mut Registers, model: &'static [Arg]) -> Done {
@@ -35,7 +38,8 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         }
         Special::Clone => processes::fork(registers, number, args),
         Special::Execve | Special::Execveat => processes::exec(registers, number, &args),
-        Special::Exit | Special::ExitGroup => processes::exit(args[0] as i32),
+        Special::Exit => processes::exit_thread(registers, &args),
+        Special::ExitGroup => processes::exit(args[0] as i32),
         Special::RtSigaction => own(registers, number, &args, 4, signals::sigaction(&args), &[(args[2], 32)]),
         Special::RtSigprocmask => {
             own(registers, number, &args, 4, signals::sigprocmask(&args), &[(args[2], 8)])
@@ -57,13 +61,10 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Close => descriptors::close(registers, number, &args, model),
         Special::CloseRange => descriptors::close_range(registers, number, &args, model),
         Special::DupTo => descriptors::dup_to(registers, number, &args, model),
-        // Without clone3 programs fall back to clone.
-        Special::Clone3 if args[1] < 64 => refuse(registers, number, &args, model.len(), errno::EINVAL),
-        Special::Clone3
-        | Special::Rseq
-        | Special::Seccomp
-        | Special::Userfaultfd
-        | Special::RemapFilePages => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        Special::Clone3 => processes::clone3(registers, &args),
+        Special::Rseq | Special::Seccomp | Special::Userfaultfd | Special::RemapFilePages => {
+            refuse(registers, number, &args, model.len(), errno::ENOSYS)
+        }
         Special::RtSigpending => sigpending(registers, number, &args, model),
         Special::RtSigtimedwait => sigtimedwait(registers, number, &args, model),
         Special::SetRlimit => rlimit(registers, number, &args, model),
@@ -71,12 +72,15 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Shmdt => shared_segments::shmdt(registers, &args),
         Special::Ptrace => refuse(registers, number, &args, model.len(), errno::EPERM),
         Special::ProcessVm => process_vm(registers, number, &args, model),
-        Special::SetTidAddress
-        | Special::SetRobustList
-        | Special::Receive
-        | Special::GetRobustList
-        | Special::FutexPi
-        | Special::PidfdGetfd => plain(registers, number, &args, model),
+        Special::SetTidAddress => threads::set_tid_address(registers, number, &args),
+        Special::SetRobustList => {
+            threads::note_robust_list(&args);
+            plain(registers, number, &args, model)
+        }
+        Special::FutexPi => priority_futexes::perform(registers, number, &args, model),
+        Special::Receive | Special::GetRobustList | Special::PidfdGetfd => {
+            plain(registers, number, &args, model)
+        }
     }
 }
 
@@ -102,7 +106,8 @@ pub fn plain_as(
         return replayed(registers);
     }
     let before = effects::before(model, args);
-    let result = kernel::call_for_program(number, real);
+    let blocks = calls::BLOCKS.get(number as usize).is_some_and(|&blocks| blocks);
+    let result = calls::make(number, args, real, model, blocks);
     if result == ABORTED {
         return Done::Aborted;
     }
@@ -172,8 +177,8 @@ fn sigreturn(registers: &mut Registers) -> Done {
 /// without the signals that the runtime needs.
 fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let mut real = *args;
-    let mut mask = signals::real_mask(process().signals.mask);
-    let mut wanted = process().signals.mask;
+    let mut mask = signals::real_mask(thread().signals.mask);
+    let mut wanted = thread().signals.mask;
     let mut pair = [0u64; 2];
     let place = match number as u32 {
         nr::__NR_rt_sigsuspend => 0,
@@ -243,7 +248,7 @@ fn sigtimedwait(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
             log_call(number, args, model, effects::work_of(model), result, &Before::default(), 0);
             return Done::Result(result);
         }
-        let result = kernel::call_for_program(number, args);
+        let result = calls::make(number, args, args, model, true);
         if result == ABORTED {
             return Done::Aborted;
         }
@@ -426,7 +431,6 @@ pub fn replay_exit(registers: &Registers, word: u64) -> ! {
     if code != registers.rdi as i32 {
         report::diverge(registers, word, registers.rax, &registers.args());
     }
-    log.consume(word);
-    log.events += 1;
+    log.apply(word, 16, &mut |_, _, _, _| {});
     report::leave(lane_protocol::report_kind::EXITED, code, "")
 }

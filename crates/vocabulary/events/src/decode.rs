@@ -1,7 +1,8 @@
 //! Reading events from bytes that nobody vouches for.
 
 use crate::{
-    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, Tag, padded,
+    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, TICKET, Tag,
+    padded,
 };
 
 /// Why bytes are not an event.
@@ -156,7 +157,14 @@ impl<'log> Event<'log> {
     fn fixed_bytes(&self) -> usize {
         match self.kind {
             Kind::Syscall => 8 + 8 * self.arg_count(),
-            Kind::Data | Kind::Stop => 0,
+            Kind::Data | Kind::Stop | Kind::Store => 0,
+            Kind::Turn => {
+                if self.flags & TICKET != 0 {
+                    16
+                } else {
+                    0
+                }
+            }
             Kind::Exit => 8,
             Kind::Signal => 128,
             Kind::Fault => 8 + 128 + 24,

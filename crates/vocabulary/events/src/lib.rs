@@ -54,6 +54,12 @@ pub enum Kind {
     /// registers (r15 r14 r13 r12 rbp rbx r11 r9 r8 r10 rdx rsi rdi rcx rax rip flags
     /// rsp), a sum of the vector registers, a sum of memory; blobs: pages.
     Pause = 11,
+    /// The events that follow are of another thread; code is its number. Body, where
+    /// another process of the lane had the turn before: which turn, ticket.
+    Turn = 12,
+    /// What a call that has not ended yet changed in memory before the thread slept;
+    /// blobs.
+    Store = 13,
 }
 
 impl Kind {
@@ -71,6 +77,8 @@ impl Kind {
             9 => Kind::Checksum,
             10 => Kind::Stop,
             11 => Kind::Pause,
+            12 => Kind::Turn,
+            13 => Kind::Store,
             _ => return None,
         })
     }
@@ -93,6 +101,8 @@ pub const BEFORE_CALL: u8 = 1;
 /// Flag of a signal event: another follows at the same boundary, whose handler
 /// runs first.
 pub const STACKED: u8 = 2;
+/// Flag of a turn event: another process of the lane had the turn before.
+pub const TICKET: u8 = 1;
 /// Flag of a fault event: no handler, the process dies of it.
 pub const FATAL: u8 = 1;
 
@@ -123,6 +133,8 @@ pub enum Tag {
     Page = 8,
     /// A file that is mapped has a new size: device, inode, size in bytes (u64 each).
     FileSize = 9,
+    /// The call made a thread: its number in the process (u64).
+    Thread = 10,
 }
 
 impl Tag {
@@ -139,6 +151,7 @@ impl Tag {
             7 => Tag::MemoryToCache,
             8 => Tag::Page,
             9 => Tag::FileSize,
+            10 => Tag::Thread,
             _ => return None,
         })
     }

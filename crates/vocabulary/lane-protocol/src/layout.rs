@@ -6,7 +6,7 @@
 /// 0x2000_0000_0000 or above 0x7b00_0000_0000: nothing comes near.
 pub const REGION_START: u64 = 0x6a00_0000_0000;
 /// Length of the region in bytes.
-pub const REGION_BYTES: u64 = 0x1000_0000;
+pub const REGION_BYTES: u64 = 0x8000_0000;
 
 /// The runtime's code and constants, mapped privately from the memfd.
 pub const TEXT_START: u64 = REGION_START;
@@ -34,7 +34,19 @@ pub const LANE_SLOTS: u64 = 16;
 /// Memory that the runtime maps for itself while it needs it.
 pub const SCRATCH_START: u64 = LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES;
 /// Bytes of that memory.
-pub const SCRATCH_BYTES: u64 = REGION_START + REGION_BYTES - SCRATCH_START;
+pub const SCRATCH_BYTES: u64 = THREADS_START - SCRATCH_START;
+
+/// Stacks and blocks of a process's threads, mapped when they are needed.
+pub const THREADS_START: u64 = REGION_START + 0x1000_0000;
+/// Distance of two threads' memory in bytes.
+pub const THREAD_AREA_BYTES: u64 = 0x2_8000;
+/// Threads that a process can have at a time.
+pub const THREADS_MAX: usize = 4096;
+/// Where what the kernel writes for a thread's call lands while another thread
+/// has the turn.
+pub const BOUNCE_START: u64 = THREADS_START + 0x3000_0000;
+/// Distance of two threads' buffers in bytes.
+pub const BOUNCE_BYTES: u64 = 0x4_0000;
 
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
@@ -78,4 +90,7 @@ const _: () = assert!(DATA_START + DATA_BYTES_MAX <= SESSION_START);
 const _: () = assert!(SESSION_START + SESSION_BYTES <= RECIPES_START);
 const _: () = assert!(RECIPES_START + RECIPES_BYTES <= LANE_SLOTS_START);
 const _: () = assert!(LANE_HEADER_BYTES + 2 * RING_BYTES <= LANE_SLOT_BYTES);
-const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES <= REGION_START + REGION_BYTES);
+const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES <= SCRATCH_START);
+const _: () = assert!(SCRATCH_START < THREADS_START);
+const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= BOUNCE_START);
+const _: () = assert!(BOUNCE_START + THREADS_MAX as u64 * BOUNCE_BYTES <= REGION_START + REGION_BYTES);

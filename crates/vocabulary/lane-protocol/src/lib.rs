@@ -15,7 +15,9 @@
 mod layout;
 mod ring;
 mod session;
+mod turn;
 
 pub use layout::*;
 pub use ring::Ring;
 pub use session::*;
+pub use turn::{Turn, Wake, lane_of_identity, thread_identity};

@@ -4,9 +4,10 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::ring::Ring;
+use crate::turn::Turn;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0002;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0003;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +105,8 @@ pub struct Session {
     pub files_dir: [u8; 4096],
     /// Segments in use, a bit each.
     pub segments: [AtomicU64; SEGMENTS / 64],
+    /// The turns of lanes; a lane's own is at its number modulo this many.
+    pub turns: [Turn; TURNS],
     /// What cpuid answers.
     pub processor: [CpuidAnswer; 128],
     /// Kept files. A file's id is its index here.
@@ -111,6 +114,9 @@ pub struct Session {
     /// How much the site of each recipe is used; the runtime's own counting.
     pub site_uses: [AtomicU8; RECIPES_MAX],
 }
+
+/// Turns that a session has.
+pub const TURNS: usize = 8192;
 
 /// State of a [`CpuidAnswer`].
 pub mod cpuid_state {
@@ -360,6 +366,8 @@ pub struct LaneHeader {
     pub pid: AtomicI32,
     /// Replay: order of the output that the process waits to show, plus one; 0: none.
     pub waits_for_output: AtomicU64,
+    /// Replay: ticket of the turn that the process waits for; 0: none.
+    pub waits_for_ticket: AtomicU64,
     /// Replay: events consumed, stored now and then, for progress.
     pub events_done: AtomicU64,
     /// What execve keeps of signals that only the runtime can hold back: the sets

@@ -116,3 +116,78 @@ fn a_consumer_sees_all_that_came_before_the_end() {
         feeder.join().expect("it does not panic");
     });
 }
+
+// --- the turn ---
+
+use lane_protocol::{Turn, Wake, thread_identity};
+
+/// Takes the turn as the runtime does, without its timeouts.
+fn take(turn: &Turn, futex: &Futex, me: u64) {
+    while turn.try_take(me).is_none() {
+        let seen = turn.prepare_sleep();
+        if !turn.is_open(me) {
+            futex.wait(&turn.wake, seen);
+        }
+        turn.end_sleep();
+    }
+}
+
+fn give(turn: &Turn, futex: &Futex, me: u64) {
+    // The model's futex wakes all, so a wrong choice of one would not show: see
+    // `give_wakes_exactly_one`.
+    if turn.give(me) != Wake::Nobody {
+        futex.wake();
+    }
+}
+
+#[test]
+fn the_turn_excludes_and_no_wake_up_is_lost() {
+    check(|| {
+        let shared = Arc::new((Turn::new(), Futex::new(), loom::cell::UnsafeCell::new(0u32)));
+        let threads: Vec<_> = (0..2)
+            .map(|index| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    let (turn, futex, counter) = &*shared;
+                    let me = thread_identity(1, index);
+                    take(turn, futex, me);
+                    // SAFETY: the turn excludes all others; loom checks it.
+                    counter.with_mut(|counter| unsafe { *counter += 1 });
+                    give(turn, futex, me);
+                    // The kernel does something; then back.
+                    if !turn.take_back(me) {
+                        take(turn, futex, me);
+                    }
+                    // SAFETY: as above.
+                    counter.with_mut(|counter| unsafe { *counter += 1 });
+                    give(turn, futex, me);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no thread panics");
+        }
+    });
+}
+
+#[test]
+fn a_reservation_is_served() {
+    check(|| {
+        let shared = Arc::new((Turn::new(), Futex::new()));
+        let other = Arc::clone(&shared);
+        let (one, two) = (thread_identity(1, 0), thread_identity(1, 1));
+        take(&shared.0, &shared.1, one);
+        let waiter = thread::spawn(move || {
+            let (turn, futex) = &*other;
+            assert!(turn.reserve(two));
+            take(turn, futex, two);
+            give(turn, futex, two);
+        });
+        give(&shared.0, &shared.1, one);
+        if !shared.0.take_back(one) {
+            take(&shared.0, &shared.1, one);
+        }
+        give(&shared.0, &shared.1, one);
+        waiter.join().expect("no thread panics");
+    });
+}

@@ -204,7 +204,13 @@ impl Filter {
             Kind::Instruction => {
                 Instruction::from_code(whole.code).is_some_and(|_| self.instructions[usize::from(whole.code)])
             }
-            Kind::Data | Kind::Island | Kind::Checksum | Kind::Stop | Kind::Pause => false,
+            Kind::Data
+            | Kind::Island
+            | Kind::Checksum
+            | Kind::Stop
+            | Kind::Pause
+            | Kind::Turn
+            | Kind::Store => false,
         }
     }
 

@@ -70,7 +70,14 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
             put("address", hex(address));
             put("sum", hex(sum));
         }
-        Kind::Data => {}
+        Kind::Turn => {
+            put("thread", json!(whole.code));
+            if let Some([turn, ticket]) = line::ticket(whole) {
+                put("turn", json!(turn));
+                put("ticket", json!(ticket));
+            }
+        }
+        Kind::Data | Kind::Store => {}
     }
     Value::Object(fields)
 }
@@ -130,5 +137,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Checksum => "checksum",
         Kind::Stop => "stop",
         Kind::Pause => "pause",
+        Kind::Turn => "turn",
+        Kind::Store => "store",
     }
 }

@@ -40,6 +40,14 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             put(out, format_args!("=== checksum of memory {sum:#018x} after {events} events ==="));
         }
         Kind::Stop => put(out, format_args!("=== recording stopped: {} ===", stop_text(whole))),
+        Kind::Turn => {
+            put(out, format_args!("=== thread {}", whole.code));
+            if let Some([turn, ticket]) = ticket(whole) {
+                put(out, format_args!(", turn {turn}, ticket {ticket}"));
+            }
+            out.push_str(" ===");
+        }
+        Kind::Store => out.push_str("=== memory that a call changed before it slept ==="),
         Kind::Pause => {
             let (address, sum) = pause(whole);
             put(out, format_args!("=== paused at {address:#x}, checksum of memory {sum:#018x} ==="));
@@ -66,6 +74,11 @@ pub fn end(out: &mut String, info: &LaneInfo) {
 /// The first two words of the body.
 pub fn words(whole: &WholeEvent) -> [u64; 2] {
     [0, 1].map(|index| whole.event().body_word(index).unwrap_or(0))
+}
+
+/// Which turn came from another process of the lane, and the ticket of that.
+pub fn ticket(whole: &WholeEvent) -> Option<[u64; 2]> {
+    (whole.flags & events::TICKET != 0).then(|| words(whole))
 }
 
 /// Where a pause point is, and the sum of memory there.

@@ -146,7 +146,9 @@ impl<'t> Merge<'t> {
             | Kind::Island
             | Kind::Birth
             | Kind::Checksum
-            | Kind::Pause => false,
+            | Kind::Pause
+            | Kind::Turn
+            | Kind::Store => false,
         };
         let (child, output) = (event.child_lane(), event.output());
         if let Some((_, order)) = output {

@@ -77,7 +77,9 @@ impl Facts {
             | Kind::Island
             | Kind::Exit
             | Kind::Checksum
-            | Kind::Pause => {}
+            | Kind::Pause
+            | Kind::Turn
+            | Kind::Store => {}
         }
     }
 

@@ -1,0 +1,68 @@
+//! Calls on the program's behalf, with the turn or without.
+
+use linux_abi::general as nr;
+use syscall_model::{Arg, TABLE};
+
+use crate::block::process;
+use crate::kernel::{self, ABORTED};
+use crate::{bounce, outputs, turn};
+
+/// The calls that may sleep, by number.
+pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
+    let mut blocks = [false; syscall_model::NR_MAX + 1];
+    let mut number = 0;
+    while number < blocks.len() {
+        if let Some(row) = &TABLE[number] {
+            blocks[number] = row.blocks;
+        }
+        number += 1;
+    }
+    blocks
+};
+
+/// Makes a call as the kernel shall see it (`real`), which the program made with
+/// `args`. If it may sleep and others could run, they have the turn meanwhile.
+#[inline]
+pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if !process().shares_turn {
+        return kernel::call_for_program(number, real);
+    }
+    make_among_others(number, args, real, model, blocks)
+}
+
+fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if number == u64::from(nr::__NR_sched_yield) {
+        turn::yield_to_others();
+        return kernel::call_for_program(number, real);
+    }
+    if !blocks || is_on_regular_file(number, args) {
+        return kernel::call_for_program(number, real);
+    }
+    let Some(bounce) = bounce::begin(model, args, real) else {
+        return kernel::call_for_program(number, real);
+    };
+    turn::give();
+    let result = kernel::call_for_program(number, &bounce.args);
+    turn::take_back();
+    if result != ABORTED {
+        bounce.end(model, args, result);
+    }
+    result
+}
+
+/// Reading and writing a file on a disk does not wait for anybody.
+fn is_on_regular_file(number: u64, args: &[u64; 6]) -> bool {
+    matches!(
+        number as u32,
+        nr::__NR_read
+            | nr::__NR_pread64
+            | nr::__NR_readv
+            | nr::__NR_preadv
+            | nr::__NR_preadv2
+            | nr::__NR_write
+            | nr::__NR_pwrite64
+            | nr::__NR_writev
+            | nr::__NR_pwritev
+            | nr::__NR_pwritev2
+    ) && outputs::is_regular(args[0])
+}

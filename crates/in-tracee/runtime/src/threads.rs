@@ -1,0 +1,320 @@
+//! Threads: their beginning, their end, and what the kernel would write behind
+//! the program's back at either, which the runtime does itself under the turn.
+
+use core::sync::atomic::Ordering;
+
+use events::{Kind, Tag};
+use linux_abi::{errno, general as nr};
+
+use crate::block::{
+    Process, find_free_thread, known_threads, prepare_block, process, provide_thread, thread, thread_at,
+    thread_status,
+};
+use crate::dispatch::{Done, begin_call, feed, feed_with};
+use crate::entry::{Registers, rv_clone_shared, rv_resume};
+use crate::processes::{
+    CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
+};
+use crate::{kernel, memory, pause, report, signals, turn};
+
+/// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
+const ROBUST_MAX: u32 = 2048;
+
+/// clone with CLONE_THREAD.
+pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
+    if process().replaying {
+        return replay_create(registers, request);
+    }
+    let Some(index) = find_free_thread() else {
+        return crate::specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+    };
+    let mut pidfd = 0u32;
+    let result = start_thread(registers, index, request, &raw mut pidfd as u64);
+    begin_call(number, &registers.args(), count, result, 0);
+    let log = &mut process().log;
+    if result > 0 {
+        let place = index as u64;
+        log.blob(0, 8, Tag::Thread, &raw const place as u64);
+        let tid = result as u32;
+        for (flag, address, value) in
+            [(PARENT_SETTID, request.parent_tid, tid), (PIDFD, request.pidfd, pidfd)]
+        {
+            if request.flags & flag != 0 && memory::write(address, &value) {
+                log.blob(address, 4, Tag::Memory, address);
+            }
+        }
+    }
+    log.end();
+    Done::Result(result)
+}
+
+fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    let mut place = None;
+    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+        if tag == Tag::Thread && bytes == 8 {
+            place = memory::read::<u64>(source);
+        }
+    });
+    if let Some(index) = place {
+        let index = index as usize;
+        if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
+            report::fail("the log makes a thread that there is no room for");
+        }
+        let block = thread_at(index);
+        if block.status == thread_status::LIVE {
+            report::fail("the log makes a thread twice");
+        }
+        while block.alive.load(Ordering::Acquire) != 0 {
+            kernel::futex_wait(&block.alive, 1, 100);
+        }
+        let mut pidfd = 0u32;
+        let made = start_thread(registers, index, request, &raw mut pidfd as u64);
+        if kernel::failed(made) {
+            report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
+        }
+    }
+    Done::Result(result)
+}
+
+/// Makes the kernel's thread; the child waits for the turn.
+fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64) -> i64 {
+    turn::begin_sharing();
+    let process = process();
+    let mask = thread().signals.mask;
+    let block = prepare_block(index, index_of_process(process));
+    block.start = begin as *const () as u64;
+    block.signals.begin_thread(mask);
+    block.pausing = pause::Pausing::default();
+    block.pending = 0;
+    block.trapped = 0;
+    block.swallow_step = 0;
+    block.is_asked = false;
+    block.time_traps = thread().time_traps;
+    block.robust_list = [0; 2];
+    block.clear_tid = if request.flags & CHILD_CLEARTID != 0 { request.child_tid } else { 0 };
+    block.fault_registers = *registers;
+    block.fault_registers.rax = 0;
+    block.fault_registers.r11 = registers.flags;
+    if request.stack != 0 {
+        block.fault_registers.rsp = request.stack;
+    }
+    let settid = if request.flags & CHILD_SETTID != 0 { request.child_tid } else { 0 };
+    block.fault_info[..3].copy_from_slice(&[request.flags, request.tls, settid]);
+    block.alive.store(1, Ordering::Release);
+    process.threads += 1;
+    if !process.replaying {
+        // A signal must not find the child before it can take it.
+        signals::set_real_mask(!0);
+    }
+    let ours = CHILD_SETTID | SETTLS | PARENT_SETTID | PIDFD;
+    let real = request.flags & !ours | CHILD_CLEARTID;
+    let real = if process.replaying { real } else { real | request.flags & PIDFD };
+    let alive = block.alive.as_ptr() as u64;
+    // SAFETY: the block is the child's alone, and its stack is unused.
+    let result = unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, 0], block) };
+    if !process.replaying {
+        signals::set_real_mask(mask);
+    }
+    if kernel::failed(result) {
+        block.alive.store(0, Ordering::Relaxed);
+        block.status = thread_status::FREE;
+        process.threads -= 1;
+    }
+    result
+}
+
+/// A new thread arrives here, on its own stack.
+unsafe extern "C" fn begin(block: *mut crate::block::Thread) -> ! {
+    // SAFETY: the parent prepared the block for us alone.
+    let index = unsafe { (*block).index };
+    crate::block::enter_block(index);
+    turn::begin_thread();
+    signals::use_own_stack();
+    crate::birth::intercept();
+    let [flags, tls, settid, ..] = thread().fault_info;
+    if flags & SETTLS != 0 {
+        kernel::call(nr::__NR_arch_prctl, [0x1002, tls, 0, 0, 0, 0]);
+    }
+    let mut registers = thread().fault_registers;
+    if process().replaying {
+        turn::wait_to_run();
+        turn::follow();
+        let Some(word) = process().log.peek() else { report::log_ended() };
+        if word as u8 != Kind::Syscall as u8 || process().log.body(0) != 0 {
+            report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
+        }
+        feed(word, &registers);
+        pause::arm_if_next();
+    } else {
+        turn::take();
+        let log = &mut process().log;
+        log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
+        log.word(0);
+        if settid != 0 {
+            memory::write(settid, &thread().tid);
+            log.blob(settid, 4, Tag::Memory, settid);
+        }
+        log.end();
+        signals::set_real_mask(thread().signals.mask);
+    }
+    registers.rip = crate::sites::translate(registers.rip);
+    // SAFETY: the registers are the parent's at its call.
+    unsafe { rv_resume(&registers) }
+}
+
+/// exit(2) of a thread that is not the last.
+pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
+    let own = thread();
+    let process = process();
+    let replaying = process.replaying;
+    if replaying {
+        crate::memory_calls::consume(registers);
+    } else {
+        signals::set_real_mask(!0);
+        begin_call(u64::from(nr::__NR_exit), args, 1, 0, 0);
+        release_robust_list(own);
+        clear_tid(own);
+        process.log.end();
+    }
+    own.status = thread_status::ENDED;
+    process.threads -= 1;
+    if replaying {
+        turn::follow_at_end();
+    } else {
+        signals::pass_on();
+        pause::delete_timer();
+        // The list is done with; its memory may be gone before the kernel looks.
+        kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
+        turn::give();
+    }
+    leave(args[0])
+}
+
+/// Replay: a thread of an image that is over.
+pub fn end_in_replay() -> ! {
+    thread().status = thread_status::ENDED;
+    leave(0)
+}
+
+fn leave(code: u64) -> ! {
+    loop {
+        kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// The word that others wait for at a thread's end is zero; logged.
+fn clear_tid(own: &crate::block::Thread) {
+    let address = own.clear_tid;
+    if address != 0 && memory::write(address, &0u32) {
+        process().log.blob(address, 4, Tag::Memory, address);
+        wake_futex(address);
+    }
+}
+
+fn wake_futex(address: u64) {
+    kernel::call(nr::__NR_futex, [address, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
+}
+
+/// The end of the process: all threads let go of their robust futexes, as the
+/// event at hand says.
+pub fn release_all_robust_lists() {
+    for index in 0..known_threads() {
+        let other = thread_at(index);
+        if other.status == thread_status::LIVE && other.robust_list[0] != 0 {
+            release_robust_list(other);
+        }
+    }
+}
+
+/// Does and logs what the kernel would do at a thread's end with the robust futexes
+/// that it owns (get_robust_list(2)): the head holds the list, the futex's offset from an
+/// entry, and the entry whose operation is pending.
+fn release_robust_list(own: &mut crate::block::Thread) {
+    let [head, _] = core::mem::take(&mut own.robust_list);
+    let tid = own.tid as u32;
+    let Some([first, offset, pending]) = memory::read::<[u64; 3]>(head) else { return };
+    if head == 0 {
+        return;
+    }
+    let mut entry = first;
+    for _ in 0..ROBUST_MAX {
+        if entry & !1 == head || entry == 0 {
+            break;
+        }
+        let Some(next) = memory::read_word(entry & !1) else { break };
+        if entry & !1 != pending & !1 {
+            owner_died((entry & !1).wrapping_add(offset), tid, false);
+        }
+        entry = next;
+    }
+    if pending != 0 {
+        owner_died((pending & !1).wrapping_add(offset), tid, true);
+    }
+}
+
+fn owner_died(address: u64, tid: u32, pending: bool) {
+    const OWNER_DIED: u32 = 0x4000_0000;
+    const WAITERS: u32 = 0x8000_0000;
+    const TID_MASK: u32 = 0x3fff_ffff;
+    let Some(word) = memory::read::<u32>(address) else { return };
+    if pending && word == 0 {
+        wake_futex(address);
+        return;
+    }
+    if word & TID_MASK != tid {
+        return;
+    }
+    if !memory::write(address, &(word & WAITERS | OWNER_DIED)) {
+        return;
+    }
+    process().log.blob(address, 4, Tag::Memory, address);
+    if word & WAITERS != 0 {
+        wake_futex(address);
+    }
+}
+
+/// Replay of execve: all other threads end before the image does.
+pub fn end_others() {
+    let process = process();
+    if process.threads <= 1 {
+        return;
+    }
+    let own = thread().index;
+    process.ending_others.store(1, Ordering::SeqCst);
+    for index in (0..known_threads()).filter(|&index| index != own) {
+        let other = thread_at(index);
+        if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
+            continue;
+        }
+        other.turn_wake.fetch_add(1, Ordering::SeqCst);
+        kernel::futex_wake(&other.turn_wake);
+        // The first thread has no word that the kernel clears.
+        while other.alive.load(Ordering::Acquire) != 0 {
+            kernel::futex_wait(&other.alive, 1, 100);
+        }
+    }
+    process.ending_others.store(0, Ordering::SeqCst);
+    crate::block::forget_other_threads();
+}
+
+/// set_tid_address(2): the kernel has another word of the thread's.
+pub fn set_tid_address(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+    thread().clear_tid = args[0];
+    if process().replaying {
+        return crate::specials::replayed(registers);
+    }
+    let tid = i64::from(thread().tid);
+    begin_call(number, args, 1, tid, 0);
+    process().log.end();
+    Done::Result(tid)
+}
+
+/// set_robust_list(2).
+pub fn note_robust_list(args: &[u64; 6]) {
+    if args[1] == 24 {
+        thread().robust_list = [args[0], args[1]];
+    }
+}

@@ -1,0 +1,322 @@
+//! The lane's turn as threads take and give it, and what the log says of it.
+//!
+//! Recording: one thread of a lane has the turn and runs the program's code; it
+//! gives the turn for the time of a call that may sleep. When an event is of
+//! another thread than the one before, or comes after events of another process of
+//! the lane, a turn event says so. Replay: those events are followed; nobody
+//! competes.
+//!
+//! Invariant: whoever reads or writes the program's memory, or the log, has the
+//! turn. A process with one thread and no shared memory has it always, and pays
+//! nothing.
+
+use core::sync::atomic::Ordering;
+
+use events::{Kind, TICKET};
+use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, thread_identity};
+use linux_abi::{errno, general as nr};
+
+use crate::block::{lane, process, session, thread, thread_at, thread_status};
+use crate::{clocks, kernel, report, threads};
+
+/// How long a thread waits before it asks to be the next.
+const RESERVE_AFTER_NS: u64 = 1_000_000;
+/// How long a thread that computes keeps the turn when others want it.
+const SLICE_NS: u64 = 5_000_000;
+/// Looks at the turn before a thread goes to sleep: about a microsecond.
+const LOOKS: u32 = 40;
+
+/// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
+/// that the kernel gives no meaning.
+pub const ASKED: i32 = -77;
+
+fn my_turn() -> &'static Turn {
+    &session().turns[process().turn as usize % TURNS]
+}
+
+/// A process begins: the turn of its lane is its own, as long as it is alone.
+pub fn begin_process() {
+    let process = process();
+    process.turn = process.lane % TURNS as u32;
+    process.ticket = 0;
+    process.shares_turn = false;
+    process.logged_thread = thread().index as u32;
+    process.running_thread.store(process.logged_thread, Ordering::Relaxed);
+    begin_thread();
+}
+
+/// The running thread is one of the lane's.
+pub fn begin_thread() {
+    thread().identity = thread_identity(process().lane, thread().index as u32);
+}
+
+/// From now on others may run: the calling thread has the turn.
+pub fn begin_sharing() {
+    if process().shares_turn {
+        return;
+    }
+    process().shares_turn = true;
+    if !process().replaying {
+        let turn = my_turn();
+        turn.forget_all();
+        let taken = turn.try_take(thread().identity);
+        assert!(taken.is_some());
+        note_holder(turn);
+    }
+}
+
+fn note_holder(turn: &Turn) {
+    turn.holder_pid.store(process().pid, Ordering::Relaxed);
+    turn.holder_tid.store(thread().tid, Ordering::Relaxed);
+}
+
+// --- recording ---
+
+/// Gives the turn.
+#[inline]
+pub fn give() {
+    let turn = my_turn();
+    match turn.give(thread().identity) {
+        Wake::Nobody => {}
+        Wake::One => kernel::futex_wake_one(&turn.wake),
+        Wake::All => kernel::futex_wake(&turn.wake),
+    }
+}
+
+/// Recording was given up: all who wait may go.
+pub fn give_for_good() {
+    let turn = my_turn();
+    turn.give(thread().identity);
+    turn.wake.fetch_add(1, Ordering::SeqCst);
+    kernel::futex_wake(&turn.wake);
+}
+
+/// Takes the turn back after a call.
+#[inline]
+pub fn take_back() {
+    if !my_turn().take_back(thread().identity) {
+        take();
+    }
+}
+
+/// Waits for the turn, and logs that it changed hands.
+#[cold]
+pub fn take() {
+    let me = thread().identity;
+    let turn = my_turn();
+    for _ in 0..LOOKS {
+        if turn.is_open(me) {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    let mut waited_ns = 0;
+    loop {
+        if process().given_up.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        if let Some(before) = turn.try_take(me) {
+            return taken(turn, before);
+        }
+        let seen = turn.prepare_sleep();
+        let mut timed_out = false;
+        let patience_ns = if waited_ns == 0 { RESERVE_AFTER_NS } else { SLICE_NS };
+        if !turn.is_open(me) {
+            let result = kernel::futex_wait_ns(&turn.wake, seen, patience_ns);
+            timed_out = result == -i64::from(errno::ETIMEDOUT);
+        }
+        turn.end_sleep();
+        if timed_out {
+            waited_ns += patience_ns;
+            press(turn, waited_ns > RESERVE_AFTER_NS);
+        }
+    }
+}
+
+/// Asks to be the next; `firmly`: also stops the one that computes.
+fn press(turn: &Turn, firmly: bool) {
+    if !turn.reserve(thread().identity) || !firmly || turn.running().is_none() {
+        return;
+    }
+    const SIGTRAP: u64 = 5;
+    let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed) as u64);
+    let mut info = [0u64; 16];
+    info[0] = SIGTRAP;
+    info[1] = u64::from(ASKED as u32);
+    let arguments = [pid, tid, SIGTRAP, info.as_ptr() as u64, 0, 0];
+    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+}
+
+/// The thread has the turn now; `before` had it before.
+fn taken(turn: &Turn, before: u64) {
+    let me = thread().identity;
+    turn.changes.fetch_add(1, Ordering::Relaxed);
+    note_holder(turn);
+    clocks::follow_traps();
+    if before == me {
+        return;
+    }
+    let process = process();
+    let index = thread().index as u32;
+    if before != 0 && lane_of_identity(before) != process.lane {
+        let ticket = turn.ticket.load(Ordering::Relaxed) + 1;
+        turn.ticket.store(ticket, Ordering::Relaxed);
+        process.log.begin(Kind::Turn, TICKET, index as u16);
+        process.log.word(u64::from(process.turn));
+        process.log.word(ticket);
+        process.log.end();
+    } else if process.logged_thread != index {
+        process.log.begin(Kind::Turn, 0, index as u16);
+        process.log.end();
+    }
+    process.logged_thread = index;
+}
+
+/// At a boundary: lets a thread go first that asked for it.
+#[inline]
+pub fn yield_if_wanted() {
+    if my_turn().is_wanted(thread().identity) {
+        yield_now();
+    }
+}
+
+/// True if another thread asked for the turn.
+#[inline]
+pub fn is_wanted() -> bool {
+    process().shares_turn && my_turn().is_wanted(thread().identity)
+}
+
+/// Gives the turn and waits until it comes back.
+#[cold]
+pub fn yield_now() {
+    give();
+    take();
+}
+
+/// Lets somebody else run who waits, if anybody does.
+pub fn yield_to_others() {
+    let turn = my_turn();
+    if !turn.has_sleepers() {
+        return;
+    }
+    let seen = turn.changes.load(Ordering::Relaxed);
+    give();
+    for _ in 0..LOOKS * 50 {
+        if turn.changes.load(Ordering::Relaxed) != seen {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    take();
+}
+
+// --- replaying ---
+
+/// The running thread comes to the log: follows the turn events at hand until the
+/// next event is its own.
+#[inline]
+pub fn follow() {
+    if process().shares_turn {
+        follow_events(true);
+    }
+}
+
+/// The running thread ends: the turn goes where the log says.
+pub fn follow_at_end() {
+    follow_events(false);
+}
+
+fn follow_events(comes_back: bool) {
+    let process = process();
+    let own = thread().index as u32;
+    loop {
+        let Some(word) = process.log.peek() else {
+            if comes_back {
+                return;
+            }
+            report::log_ended();
+        };
+        if word as u8 != Kind::Turn as u8 {
+            if !comes_back {
+                report::fail("a thread ended, and the log does not say who goes on");
+            }
+            return;
+        }
+        let next = (word >> 16) as u16 as u32;
+        let ticket =
+            ((word >> 8) as u8 & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
+        process.log.consume(word);
+        process.log.events += 1;
+        if let Some((turn, ticket)) = ticket {
+            wait_for_ticket(turn, ticket);
+        }
+        if next != own {
+            pass_to(next);
+            if !comes_back {
+                return;
+            }
+            wait_to_run();
+        }
+    }
+}
+
+/// The thread of this index is the next to run.
+fn pass_to(index: u32) {
+    let known = (index as usize) < crate::block::known_threads();
+    if !known || thread_at(index as usize).status != thread_status::LIVE {
+        report::fail("the log gives the turn to a thread that does not exist");
+    }
+    let next = thread_at(index as usize);
+    process().running_thread.store(index, Ordering::SeqCst);
+    next.turn_wake.fetch_add(1, Ordering::SeqCst);
+    kernel::futex_wake(&next.turn_wake);
+}
+
+/// Waits until the log's next event is the calling thread's.
+pub fn wait_to_run() {
+    let own = thread();
+    loop {
+        let seen = own.turn_wake.load(Ordering::SeqCst);
+        if process().ending_others.load(Ordering::SeqCst) != 0 {
+            threads::end_in_replay();
+        }
+        if process().running_thread.load(Ordering::SeqCst) == own.index as u32 {
+            return;
+        }
+        kernel::futex_wait(&own.turn_wake, seen, 1000);
+    }
+}
+
+/// Hands the ticket that the process holds to the lane's next process, and waits
+/// for another.
+fn wait_for_ticket(slot: u32, ticket: u64) {
+    leave_ticket();
+    let process = process();
+    process.turn = slot % TURNS as u32;
+    let turn = my_turn();
+    let lane = lane();
+    lane.waits_for_ticket.store(ticket, Ordering::SeqCst);
+    loop {
+        let seen = turn.ticket_wake.load(Ordering::SeqCst);
+        if turn.ticket.load(Ordering::SeqCst) >= ticket {
+            break;
+        }
+        if session().stop.load(Ordering::Relaxed) != 0 {
+            // The log of the process that would hand it over is cut.
+            report::log_ended();
+        }
+        session().doorbell.fetch_add(1, Ordering::Release);
+        kernel::futex_wake(&session().doorbell);
+        kernel::futex_wait(&turn.ticket_wake, seen, 100);
+    }
+    lane.waits_for_ticket.store(0, Ordering::SeqCst);
+    process.ticket = ticket;
+}
+
+/// Replay: the process runs no more before the lane's next one.
+pub fn leave_ticket() {
+    let turn = my_turn();
+    turn.ticket.fetch_max(process().ticket + 1, Ordering::SeqCst);
+    turn.ticket_wake.fetch_add(1, Ordering::SeqCst);
+    kernel::futex_wake(&turn.ticket_wake);
+}

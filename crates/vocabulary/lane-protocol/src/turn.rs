@@ -1,0 +1,227 @@
+//! The turn of a lane: which of its threads runs the program's code.
+//!
+//! A thread gives the turn before it enters the kernel for a call that may sleep
+//! and takes it back before it touches the program's memory. As long as nobody
+//! else wants it, that is one atomic each. A thread that waits reserves the turn
+//! after a while, so that nobody starves.
+//!
+//! Deliberately absent: futex calls, time, and what the log says of the turn (the
+//! runtime's).
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// Loom orders sequentially consistent fences, but not such accesses.
+#[cfg(loom)]
+fn in_sequence() {
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// The accesses themselves are sequentially consistent.
+#[cfg(not(loom))]
+#[inline(always)]
+fn in_sequence() {}
+
+/// In [`Turn::holder`]: the thread runs, rather than being in the kernel.
+const RUNS: u64 = 1;
+
+/// A thread of a session: its lane and its number in the process. Nobody is 0.
+pub const fn thread_identity(lane: u32, thread: u32) -> u64 {
+    (lane as u64) << 32 | (thread as u64 + 1) << 1
+}
+
+/// The lane of an identity.
+pub const fn lane_of_identity(identity: u64) -> u32 {
+    (identity >> 32) as u32
+}
+
+/// How many sleepers to wake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    Nobody,
+    One,
+    All,
+}
+
+/// One lane's turn, in shared memory; zeroed memory is a free one.
+#[repr(C, align(128))]
+pub struct Turn {
+    /// Who had it last, with [`RUNS`] while it has it.
+    holder: AtomicU64,
+    /// Who gets it next, whoever else wants it; 0: nobody special.
+    reserved: AtomicU64,
+    /// Threads that sleep for it, or are about to.
+    sleepers: AtomicU32,
+    /// Not zero: a sleeper was woken and has not looked yet.
+    woken: AtomicU32,
+    /// What sleepers sleep on; a futex word.
+    pub wake: AtomicU32,
+    /// Counts how often it changed hands.
+    pub changes: AtomicU32,
+    /// The holder's process and thread ids, for those who want to stop it.
+    pub holder_pid: AtomicI32,
+    pub holder_tid: AtomicI32,
+    /// Recording: times it came to another process; replay: tickets that are over.
+    pub ticket: AtomicU64,
+    /// Processes that share it.
+    pub processes: AtomicU32,
+    /// A turn that took this one's place, plus one; 0: none.
+    pub successor: AtomicU32,
+    /// Replay: counts changes of `ticket`; a futex word.
+    pub ticket_wake: AtomicU32,
+}
+
+impl Turn {
+    /// A free turn, for the model checker.
+    #[cfg(loom)]
+    pub fn new() -> Turn {
+        Turn {
+            holder: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            sleepers: AtomicU32::new(0),
+            woken: AtomicU32::new(0),
+            wake: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
+            holder_pid: AtomicI32::new(0),
+            holder_tid: AtomicI32::new(0),
+            ticket: AtomicU64::new(0),
+            processes: AtomicU32::new(0),
+            successor: AtomicU32::new(0),
+            ticket_wake: AtomicU32::new(0),
+        }
+    }
+
+    /// True if the thread may take the turn now.
+    #[inline]
+    pub fn is_open(&self, me: u64) -> bool {
+        in_sequence();
+        let reserved = self.reserved.load(Ordering::SeqCst);
+        self.holder.load(Ordering::SeqCst) & RUNS == 0 && (reserved == 0 || reserved == me)
+    }
+
+    /// Takes it if it is open: gives who had it before.
+    pub fn try_take(&self, me: u64) -> Option<u64> {
+        if !self.is_open(me) {
+            return None;
+        }
+        let before = self.holder.load(Ordering::SeqCst);
+        if before & RUNS != 0
+            || self.holder.compare_exchange(before, me | RUNS, Ordering::SeqCst, Ordering::Relaxed).is_err()
+        {
+            return None;
+        }
+        if self.reserved.load(Ordering::Relaxed) == me {
+            self.reserved.store(0, Ordering::SeqCst);
+        }
+        // One that was woken found it, or will look again before it sleeps.
+        self.woken.store(0, Ordering::SeqCst);
+        in_sequence();
+        Some(before)
+    }
+
+    /// Back from the kernel: true if nobody had the turn meanwhile.
+    #[inline]
+    pub fn take_back(&self, me: u64) -> bool {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        (reserved == 0 || reserved == me)
+            && self.holder.compare_exchange(me, me | RUNS, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// The holder gives it: who is to be woken.
+    #[inline]
+    pub fn give(&self, me: u64) -> Wake {
+        self.holder.store(me, Ordering::SeqCst);
+        in_sequence();
+        if self.sleepers.load(Ordering::SeqCst) == 0 { Wake::Nobody } else { self.wake_after_giving() }
+    }
+
+    #[cold]
+    fn wake_after_giving(&self) -> Wake {
+        in_sequence();
+        if self.reserved.load(Ordering::SeqCst) != 0 {
+            self.wake.fetch_add(1, Ordering::SeqCst);
+            return Wake::All;
+        }
+        if self.woken.swap(1, Ordering::SeqCst) != 0 {
+            return Wake::Nobody;
+        }
+        self.wake.fetch_add(1, Ordering::SeqCst);
+        Wake::One
+    }
+
+    /// A thread will sleep: gives the value to wait for on `wake`. The caller
+    /// looks at [`Turn::is_open`] once more before it waits, and calls
+    /// [`Turn::end_sleep`] afterwards.
+    pub fn prepare_sleep(&self) -> u32 {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        // In this order: a wake-up between the two changes the value.
+        let seen = self.wake.load(Ordering::SeqCst);
+        self.woken.store(0, Ordering::SeqCst);
+        in_sequence();
+        seen
+    }
+
+    /// The thread is awake.
+    pub fn end_sleep(&self) {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Asks for the turn before all others; false if somebody else has.
+    pub fn reserve(&self, me: u64) -> bool {
+        match self.reserved.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => true,
+            Err(now) => now == me,
+        }
+    }
+
+    /// True if somebody else than the thread asked for the turn.
+    #[inline]
+    pub fn is_wanted(&self, me: u64) -> bool {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        reserved != 0 && reserved != me
+    }
+
+    /// True if somebody sleeps for the turn.
+    #[inline]
+    pub fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
+    }
+
+    /// Who has the turn and runs.
+    pub fn running(&self) -> Option<u64> {
+        let holder = self.holder.load(Ordering::SeqCst);
+        (holder & RUNS != 0).then_some(holder & !RUNS)
+    }
+
+    /// Nobody has it: before the first use by a lane.
+    pub fn forget_all(&self) {
+        self.reserved.store(0, Ordering::SeqCst);
+        self.holder.store(0, Ordering::SeqCst);
+    }
+
+    /// A lane's process is gone: what it held or had reserved is free again. True
+    /// if sleepers are to be woken.
+    pub fn forget_lane(&self, lane: u32) -> bool {
+        let reserved = self.reserved.load(Ordering::SeqCst);
+        let mut freed = false;
+        if reserved != 0 && lane_of_identity(reserved) == lane {
+            freed |= self.reserved.compare_exchange(reserved, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        }
+        let holder = self.holder.load(Ordering::SeqCst);
+        if holder & RUNS != 0 && lane_of_identity(holder) == lane {
+            freed |= self
+                .holder
+                .compare_exchange(holder, holder & !RUNS, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
+        }
+        if freed {
+            self.wake.fetch_add(1, Ordering::SeqCst);
+        }
+        freed
+    }
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Turn>() == 128);
