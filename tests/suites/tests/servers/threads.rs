@@ -239,7 +239,7 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         name: "curl_parallel",
         needs: &["curl"],
-        command: "curl -sZ --parallel-max 4 -o a http://localhost:{port}/a -o b http://localhost:{port}/large -o c http://localhost:{port}/c \
+        command: "curl -Z --no-progress-meter --parallel-max 4 -o a http://localhost:{port}/a -o b http://localhost:{port}/large -o c http://localhost:{port}/c \
                   && cat a c && md5sum b",
         ..PLAIN
     },
