@@ -78,6 +78,9 @@ fn watch(path: &Path) {
             watch(&entry.path());
         }
     }
-    // A file that is added shows in its folder's time.
-    println!("cargo:rerun-if-changed={}", path.join("src").display());
+    // A file that is added shows in its folder's time. A name that does not exist
+    // would make every build a new one.
+    if path.ends_with("src") {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
 }

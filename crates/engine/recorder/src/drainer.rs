@@ -219,6 +219,7 @@ impl Work {
 
     fn end_lane(&mut self, segment: Segment) {
         let Some(log) = self.logs.get_mut(&segment) else { return };
+        self.memory.free_turn(segment);
         // What was written between the last look and the end.
         log.drain(self.memory.lane(segment), &self.sink);
         let end = match log.end {

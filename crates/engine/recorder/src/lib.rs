@@ -66,6 +66,8 @@ pub struct RecordOptions {
     pub detection: Detection,
     /// Treat described calls as undescribed, to test the detection.
     pub detect_all: bool,
+    /// Randomise what recording may choose, from this seed; `None`: do not.
+    pub chaos_seed: Option<u64>,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
@@ -116,7 +118,9 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         rewriting_off: options.rewriting_off,
         detection: options.detection,
         detect_all: options.detect_all,
+        chaos_seed: options.chaos_seed,
         files_dir: None,
+        objects_dir: None,
         show_output: false,
         wanted_lanes: None,
     };
@@ -222,6 +226,9 @@ fn meta(options: &RecordOptions, interception: Interception) -> Meta {
     }
     if options.rewriting_off {
         meta.options.insert("rewriting".into(), "off".into());
+    }
+    if let Some(seed) = options.chaos_seed {
+        meta.options.insert("chaos".into(), seed.to_string());
     }
     meta
 }

@@ -21,6 +21,11 @@ pub enum ReplayError {
     /// The log of a lane is no sequence of events, though its checksums are right.
     #[error("the log of lane {lane} holds something that is no event: record again")]
     BadEvents { lane: u32 },
+    /// There is no place for the files that stand for shared memory.
+    #[error(
+        "no temporary directory can be made in /dev/shm or TMPDIR, which replay of shared memory needs: {0}"
+    )]
+    Objects(#[source] std::io::Error),
     /// A thread of the replayer panicked.
     #[error("a part of retrovane failed (see above): this is a fault of retrovane")]
     Panicked,

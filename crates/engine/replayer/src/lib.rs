@@ -79,6 +79,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let wanted = options.pid.map(|_| ancestors(&lanes, shown.lane));
     let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
     let features = Features::probe();
+    let objects = objects_dir().map_err(ReplayError::Objects)?;
     let interception = options.interception.unwrap_or_else(|| recorded_interception(&trace, &features));
     let setup = Setup {
         mode: Mode::Replay,
@@ -88,7 +89,9 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         rewriting_off: options.rewriting_off,
         detection: lane_protocol::Detection::Best,
         detect_all: false,
+        chaos_seed: None,
         files_dir: Some(&files_dir),
+        objects_dir: Some(objects.path()),
         show_output: options.show_output,
         wanted_lanes: wanted.as_deref(),
     };
@@ -120,6 +123,14 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let result = thread.join().map_err(|_| ReplayError::Panicked)??;
     notes.extend(result.notes);
     Ok(ReplayOutcome { status, divergence: result.divergence, notes, events: result.events })
+}
+
+/// A private folder for files that stand for shared memory: in memory, if there
+/// is such a place.
+fn objects_dir() -> std::io::Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("retrovane-");
+    builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir())
 }
 
 /// The lane whose end is the replay's: the wanted process's last, else the first.

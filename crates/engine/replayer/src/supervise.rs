@@ -313,6 +313,7 @@ impl Supervisor {
             self.fail(failure);
         }
         self.result.events += done;
+        self.memory.leave_ticket(segment);
         self.processes.remove(&segment);
         self.memory.free_segment(segment);
         true

@@ -6,6 +6,7 @@ use crate::completions::CompletionsArguments;
 use crate::doctor::DoctorArguments;
 use crate::dump::DumpArguments;
 use crate::exit;
+use crate::hunt::HuntArguments;
 use crate::info::InfoArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
@@ -18,6 +19,7 @@ use crate::settings::Settings;
 const EXAMPLES: &str = "\
 Examples:
   retrovane record -- make -j2     record a program and all the processes it makes
+  retrovane hunt -- ./flaky-test   record it again and again, until it fails
   retrovane replay                 replay what was recorded last
   retrovane dump | less            what it did, call by call
   retrovane doctor                 what this machine offers
@@ -39,6 +41,7 @@ pub struct CommandLine {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     Record(RecordArguments),
+    Hunt(HuntArguments),
     Replay(ReplayArguments),
     #[command(visible_alias = "list")]
     Ls(LsArguments),

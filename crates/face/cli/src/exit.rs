@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use replayer::ExitReport;
 use trace_store::StoreError;
 
+/// A hunt ended and nothing had failed.
+pub const NOT_CAUGHT: u8 = 1;
 /// The command line makes no sense.
 pub const USAGE: u8 = 2;
 /// Replay diverged.
@@ -25,6 +27,7 @@ pub const NOT_FOUND: u8 = 127;
 pub const CODES: &str = "\
 Exit codes:
   record and replay end with the program's own code (128+N if signal N killed it), the others with 0;
+  1    hunt: no try failed
   2    the command line makes no sense
   120  replay diverged from the recording
   121  the trace is damaged, missing, or cannot be used here
@@ -67,6 +70,12 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot {doing}: {source}")]
+    Try {
+        doing: &'static str,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -87,7 +96,10 @@ impl CommandError {
             CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. } => BAD_TRACE,
-            CommandError::Output(_) | CommandError::Write { .. } | CommandError::Json(_) => FAILED,
+            CommandError::Output(_)
+            | CommandError::Write { .. }
+            | CommandError::Try { .. }
+            | CommandError::Json(_) => FAILED,
         }
     }
 
@@ -104,7 +116,8 @@ impl CommandError {
             | CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. }
-            | CommandError::Write { .. } => false,
+            | CommandError::Write { .. }
+            | CommandError::Try { .. } => false,
         }
     }
 }

@@ -138,9 +138,11 @@ impl WholeEvent {
                 | Tag::FileRef
                 | Tag::Output
                 | Tag::Child
-                | Tag::Page
+                | Tag::Vectors
                 | Tag::FileSize
-                | Tag::Thread => (blob.tag, blob.data, blob.data.len() as u64),
+                | Tag::Thread
+                | Tag::Ranges
+                | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };
             // A blob that was too long for one event goes on where it ended.
             let goes_on = event.kind == Kind::Data

@@ -12,6 +12,7 @@ mod completions;
 mod doctor;
 mod dump;
 mod exit;
+mod hunt;
 mod info;
 mod lane_events;
 mod ls;
@@ -21,6 +22,7 @@ mod progress;
 mod record;
 mod replay;
 mod rm;
+mod seeds;
 mod settings;
 mod wording;
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     settings.start_telling();
     match command {
         Command::Record(arguments) => record::run(arguments, &settings),
+        Command::Hunt(arguments) => exit::of_command(hunt::run(&arguments, &settings)),
         Command::Replay(arguments) => replay::run(arguments, &settings),
         Command::Ls(arguments) => exit::of_command(ls::run(&arguments, &settings)),
         Command::Info(arguments) => exit::of_command(info::run(&arguments, &settings)),

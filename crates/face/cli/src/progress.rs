@@ -30,6 +30,13 @@ pub fn events(settings: &Settings, doing: &'static str) -> ProgressBar {
     bar(settings, doing, "{msg} {bar:30} {human_pos}/{human_len} events {eta}")
 }
 
+/// A bar that counts the tries of a hunt.
+pub fn tries(settings: &Settings, doing: &'static str, total: u64) -> ProgressBar {
+    let bar = bar(settings, doing, "{msg} {bar:30} {pos}/{len} tries, none failed, {elapsed}");
+    bar.set_length(total);
+    bar
+}
+
 /// Shows a state.
 pub fn show(bar: &ProgressBar, done: u64, total: u64) {
     // A replay of a moment needs no bar, and its output should not be torn.

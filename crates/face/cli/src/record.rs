@@ -10,6 +10,7 @@ use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions
 use trace_store::traces;
 
 use crate::exit;
+use crate::seeds;
 use crate::settings::Settings;
 
 const EXAMPLES: &str = "\
@@ -17,6 +18,7 @@ Examples:
   retrovane record -- make -j2
   retrovane record -o /tmp/trace -- ./server --port 8080
   retrovane record --check 1000 -- ./flaky-test
+  retrovane record --chaos -- ./flaky-test
   (ulimit -c 0; retrovane record sh -c 'sort < in | uniq -c')
 
 Ends with the program's own exit code. Everything after the program belongs to
@@ -32,6 +34,12 @@ pub struct RecordArguments {
     /// Checksum the program's memory every N events, for replay to verify
     #[arg(long, value_name = "N", default_value_t = 0)]
     check: u32,
+    /// Let chance decide what recording may choose, so that rare interleavings happen
+    #[arg(long)]
+    chaos: bool,
+    /// The number that chance starts from; implies --chaos [default: a random one, which is said]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Intercept system calls by seccomp instead of syscall user dispatch
     #[arg(long)]
     seccomp: bool,
@@ -92,6 +100,13 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
             Err(error) => return exit::failure(exit::FAILED, &error),
         },
     };
+    let chaos_seed = arguments.seed.or_else(|| {
+        let seed = arguments.chaos.then(seeds::random)?;
+        if !settings.quiet {
+            eprintln!("retrovane: chaos has the seed {seed}");
+        }
+        Some(seed)
+    });
     let options = RecordOptions {
         program,
         arguments: command.collect(),
@@ -102,6 +117,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         rewriting_off: arguments.no_rewrite,
         detection: arguments.detection.into(),
         detect_all: arguments.detect_all,
+        chaos_seed,
         quiet: settings.quiet,
         progress: None,
     };

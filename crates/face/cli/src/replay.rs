@@ -59,7 +59,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         Ok(outcome) => outcome,
         Err(error) => {
             let code = match error {
-                ReplayError::Inject(_) | ReplayError::Panicked => exit::FAILED,
+                ReplayError::Inject(_) | ReplayError::Objects(_) | ReplayError::Panicked => exit::FAILED,
                 ReplayError::Store(_)
                 | ReplayError::Empty
                 | ReplayError::NoSuchProcess { .. }

@@ -27,6 +27,11 @@ impl Settings {
         self.home.clone().or_else(default_home).ok_or(CommandError::NoHome)
     }
 
+    /// True if the directory of traces is the one that the next command finds too.
+    pub fn has_usual_home(&self) -> bool {
+        self.home.is_none()
+    }
+
     /// The directory of a trace: the latest, a name, or a path.
     pub fn trace_dir(&self, name: Option<&str>) -> Result<PathBuf, CommandError> {
         // A path needs no home directory.

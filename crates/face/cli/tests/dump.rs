@@ -137,7 +137,7 @@ fn every_kind_of_event_has_its_line() {
         event(Kind::Instruction, 0, Instruction::Rdrand as u16, &[0, 0, 255, 0, 0, 0, 1], &[]),
         event(Kind::Signal, BEFORE_CALL, 17, &words, &[]),
         event(Kind::Checksum, 0, 0, &[0xabc, 1000], &[]),
-        event(Kind::Pause, 0, 0, &pause, &[(0x1000, Tag::Page, &[0; 4096])]),
+        event(Kind::Pause, 0, 0, &pause, &[(0, Tag::Vectors, &[0; 512])]),
         event(Kind::Fault, 0, 11, &fault, &[]),
         event(Kind::Fault, FATAL, 11, &fault, &[]),
     ];

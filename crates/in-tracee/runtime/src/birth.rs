@@ -200,8 +200,8 @@ fn become_first_thread() {
     first.clear_tid = 0;
     first.robust_list = [0; 2];
     first.pending = 0;
-    process.shares_turn = false;
-    crate::turn::begin_thread();
+    crate::turn::leave_group();
+    crate::turn::begin_process();
 }
 
 /// Builds the image that the birth event at hand describes, and starts it.

@@ -106,6 +106,12 @@ pub struct Process {
     pub replaying: bool,
     /// Others may run the program's code: the turn counts.
     pub shares_turn: bool,
+    /// Other processes have the same turn.
+    pub in_group: bool,
+    /// Recording: the turn that is waited for is another than before.
+    pub joins: bool,
+    /// Replay: it holds a ticket of the turn.
+    pub has_ticket: bool,
     /// Threads that the process has.
     pub threads: u32,
     /// The thread that the log's next event is of.

@@ -1,11 +1,12 @@
 //! Calls on the program's behalf, with the turn or without.
 
+use events::{Kind, Tag};
 use linux_abi::general as nr;
 use syscall_model::{Arg, TABLE};
 
 use crate::block::process;
 use crate::kernel::{self, ABORTED};
-use crate::{bounce, outputs, turn};
+use crate::{bounce, memory, outputs, turn};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -46,8 +47,23 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     turn::take_back();
     if result != ABORTED {
         bounce.end(model, args, result);
+        if number == u64::from(nr::__NR_futex) && process().in_group {
+            note_dead_owner(args[0]);
+        }
     }
     result
+}
+
+/// Where a process that owned a robust futex was killed, the kernel said so in the
+/// futex's word, and so does the log.
+fn note_dead_owner(word: u64) {
+    const OWNER_DIED: u32 = 0x4000_0000;
+    if memory::read::<u32>(word).is_some_and(|value| value & OWNER_DIED != 0) {
+        let log = &mut process().log;
+        log.begin(Kind::Store, 0, 0);
+        log.blob(word, 4, Tag::Memory, word);
+        log.end();
+    }
 }
 
 /// Reading and writing a file on a disk does not wait for anybody.

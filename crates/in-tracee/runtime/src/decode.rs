@@ -1,15 +1,31 @@
 //! Disassembly of single instructions of the program.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 use crate::memory;
 
-/// An instruction that a jump may replace.
-pub struct Replaceable {
+/// Bytes of the jump that replaces instructions.
+pub const JUMP_BYTES: usize = 5;
+
+/// Instructions in a row that a jump may replace: they go on from a copy.
+#[derive(Clone, Copy, Default)]
+pub struct Run {
+    pub instructions: [Moved; JUMP_BYTES],
+    pub count: usize,
     pub bytes: u64,
+}
+
+/// One instruction of a run.
+#[derive(Clone, Copy, Default)]
+pub struct Moved {
+    /// Where it is in the run.
+    pub offset: u8,
+    pub bytes: u8,
     pub code: [u8; 16],
     /// Place of a displacement relative to the instruction pointer, if any.
-    pub displacement: Option<usize>,
+    pub displacement: Option<u8>,
+    /// Target of a direct jump, and its condition if it has one.
+    pub jump: Option<(u64, Option<u8>)>,
 }
 
 /// Reads the code at the address and decodes one instruction.
@@ -40,22 +56,58 @@ pub fn repeated_bytes(address: u64) -> Option<u64> {
     (repeats && instruction.is_string_instruction()).then_some(instruction.len() as u64)
 }
 
-/// Decodes the instruction at the address; `None` unless a jump of five bytes can
-/// take its place: long enough, no branch, nothing that asks the kernel.
-pub fn replaceable(address: u64) -> Option<Replaceable> {
+/// The instructions at the address that a jump would cover; `None` if one of them
+/// cannot go on from a copy: it asks the kernel, calls, or jumps who knows where.
+pub fn run(address: u64) -> Option<Run> {
+    let mut run = Run::default();
+    while (run.bytes as usize) < JUMP_BYTES {
+        let moved = movable(address + run.bytes, run.bytes as u8)?;
+        run.bytes += u64::from(moved.bytes);
+        run.instructions[run.count] = moved;
+        run.count += 1;
+        // Behind a jump that is always taken nothing belongs to the run.
+        let ends = matches!(moved.jump, Some((_, None)));
+        if ends && (run.bytes as usize) < JUMP_BYTES {
+            return None;
+        }
+    }
+    Some(run)
+}
+
+fn movable(address: u64, offset: u8) -> Option<Moved> {
     let (code, instruction, displacement) = decode(address)?;
-    if instruction.len() < 5
-        || instruction.flow_control() != FlowControl::Next
-        || instruction.is_string_instruction()
-    {
+    let mut moved = Moved { offset, bytes: instruction.len() as u8, code, displacement: None, jump: None };
+    match instruction.flow_control() {
+        FlowControl::Next => {}
+        FlowControl::ConditionalBranch if instruction.is_jcc_short_or_near() => {
+            // 7x, or 0f 8x.
+            let condition = if code[0] == 0x0f { code[1] } else { code[0] } & 15;
+            let plain = matches!((code[0], instruction.len()), (0x70..=0x7f, 2) | (0x0f, 6));
+            moved.jump = plain.then_some((instruction.near_branch_target(), Some(condition)));
+            return plain.then_some(moved);
+        }
+        FlowControl::UnconditionalBranch
+            if matches!(instruction.code(), Code::Jmp_rel8_64 | Code::Jmp_rel32_64)
+                && matches!(code[0], 0xeb | 0xe9) =>
+        {
+            moved.jump = Some((instruction.near_branch_target(), None));
+            return Some(moved);
+        }
+        _ => return None,
+    }
+    if instruction.is_string_instruction() || shows_flags(&code) {
         return None;
     }
     let relative = (0..instruction.op_count()).any(|operand| {
         instruction.op_kind(operand) == OpKind::Memory && instruction.memory_base() == Register::RIP
     });
-    if relative && displacement.is_none() {
-        return None;
+    if relative {
+        moved.displacement = Some(displacement? as u8);
     }
-    let displacement = displacement.filter(|_| relative);
-    Some(Replaceable { bytes: instruction.len() as u64, code, displacement })
+    Some(moved)
+}
+
+/// pushf would push our trap flag, and popf end it; int3 is the program's own.
+pub fn shows_flags(code: &[u8]) -> bool {
+    matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, ..] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf, ..])
 }

@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::specials::{plain, refuse, replayed};
-use crate::{calls, memory, outputs, report};
+use crate::{calls, memory, outputs, page_tracker, report};
 
 /// write and its kin: what reaches the recorded standard output is shown again
 /// by replay, in order.
@@ -105,7 +105,7 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
 
 pub fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     outputs::forget(args[0]);
-    if args[0] as u32 as i32 == process().control_fd {
+    if args[0] as u32 as i32 == process().control_fd || page_tracker::is_descriptor(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
     plain(registers, number, args, model)
@@ -115,6 +115,7 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
     let [first, last, flags, ..] = args.map(|arg| arg & 0xffff_ffff);
     let ours = process().control_fd as u64;
     outputs::forget_range(first, last);
+    page_tracker::yield_descriptor(first, last);
     if process().replaying || !(first..=last).contains(&ours) {
         return plain(registers, number, args, model);
     }
@@ -132,7 +133,8 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
 
 pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     outputs::forget(args[1]);
-    if args[0] as u32 as i32 == process().control_fd {
+    page_tracker::yield_descriptor(args[1], args[1]);
+    if args[0] as u32 as i32 == process().control_fd || page_tracker::is_descriptor(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
     if args[1] as u32 as i32 == process().control_fd && !process().replaying {

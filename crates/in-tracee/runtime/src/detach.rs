@@ -61,6 +61,7 @@ fn end_recording(reason: u16, text: &str) {
         pass_through::begin();
         return;
     }
+    crate::page_tracker::end();
     sites::restore_all();
     process.actions.give_back();
     process.given_up.store(log.broken.into(), Ordering::Release);

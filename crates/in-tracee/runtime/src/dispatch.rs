@@ -240,7 +240,6 @@ pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags
 // --- replaying ---
 
 fn replay_call(registers: &mut Registers) -> Leave {
-    turn::follow();
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
     let Some(word) = process().log.peek() else {
@@ -285,6 +284,10 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
         }
         Some(Kind::Island) => {
             islands::replay_island(word);
+            replay_call(registers)
+        }
+        Some(Kind::Turn) => {
+            turn::follow();
             replay_call(registers)
         }
         Some(Kind::Store) => {

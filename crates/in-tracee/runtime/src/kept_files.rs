@@ -38,6 +38,13 @@ pub fn keep(fd: i32, executable: bool) -> (Kept, [u64; 2]) {
     (keep_file(fd, &stat, executable), [stat[0], stat[1]])
 }
 
+/// Size of an open file in bytes.
+pub fn size_of(fd: i32) -> u64 {
+    let mut stat = [0u64; 18];
+    kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    stat[6]
+}
+
 fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
     let mode = stat[3] & 0o170000;
     const REGULAR: u64 = 0o100000;

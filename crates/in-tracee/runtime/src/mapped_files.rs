@@ -5,7 +5,7 @@ use events::Tag;
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{process, space};
+use crate::block::{process, session, space};
 use crate::{kept_files, kernel, outputs, report};
 
 const FILES: usize = 256;
@@ -53,10 +53,22 @@ pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
     outputs::forget_range(0, u64::from(u32::MAX));
 }
 
+/// Where the first content of a mapping's file comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A kept file.
+    File(u32),
+    /// Memory that other processes have, or had, mapped already.
+    Shared,
+    /// It is logged with the mapping.
+    Logged,
+}
+
 /// Replay: the descriptor of a copy that all mappings of the file show, made when
 /// the first shared mapping appears: what is stored through one is seen through
-/// the others, and the kept file stays as it is. `None`: no mapping is shared.
-pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
+/// the others, in all processes, and the kept file stays as it is. `None`: no
+/// mapping is shared.
+pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i32> {
     let alive = is_mapped(identity);
     let mapped = &mut space().mapped;
     let copies = &mapped.copies[..mapped.copy_count];
@@ -74,17 +86,49 @@ pub fn common_copy(file: u32, identity: [u64; 2], shared: bool) -> Option<i32> {
     if !shared || mapped.copy_count == COPIES {
         return None;
     }
-    let name = c"retrovane";
-    let fd = kernel::call(nr::__NR_memfd_create, [name.as_ptr() as u64, 1, 0, 0, 0, 0]);
-    let source = kept_files::open(file);
-    copy_data(source as u64, fd as u64);
-    kernel::call(nr::__NR_close, [source as u64, 0, 0, 0, 0, 0]);
+    let fd = open_object(identity, source != Source::Shared);
     if kernel::failed(fd) {
-        return None;
+        report::stand(report_kind::MISSING, fd as i32, "a file for shared memory could not be made");
+    }
+    if let Source::File(file) = source {
+        let kept = kept_files::open(file);
+        copy_data(kept as u64, fd as u64);
+        kernel::call(nr::__NR_close, [kept as u64, 0, 0, 0, 0, 0]);
     }
     mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
     mapped.copy_count += 1;
     Some(fd as i32)
+}
+
+/// Replay: sees to it that a copy is at least this long.
+pub fn grow(fd: i32, bytes: u64) {
+    const SEEK_END: u64 = 2;
+    let now = kernel::call(nr::__NR_lseek, [fd as u64, 0, SEEK_END, 0, 0, 0]);
+    if now >= 0 && (now as u64) < bytes {
+        kernel::call(nr::__NR_ftruncate, [fd as u64, bytes, 0, 0, 0, 0]);
+    }
+}
+
+/// Replay: opens the session's file that stands for a file's memory; an empty one
+/// if `anew`.
+fn open_object(identity: [u64; 2], anew: bool) -> i64 {
+    let session = session();
+    let mut path = [0u8; 256 + 40];
+    let dir = (session.objects_dir_bytes as usize).min(session.objects_dir.len());
+    path[..dir].copy_from_slice(&session.objects_dir[..dir]);
+    path[dir] = b'/';
+    let mut at = dir + 1;
+    for number in identity {
+        for shift in (0..16).rev() {
+            path[at] = b"0123456789abcdef"[(number >> (4 * shift) & 15) as usize];
+            at += 1;
+        }
+    }
+    if anew {
+        kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    }
+    let flags = u64::from(nr::O_RDWR | nr::O_CREAT | nr::O_CLOEXEC);
+    kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0o600, 0, 0, 0])
 }
 
 /// Copies a file to an empty one, leaving holes where holes are.

@@ -17,6 +17,7 @@ pub struct Mapping {
     pub readable: bool,
     pub writable: bool,
     pub private: bool,
+    pub is_stack: bool,
 }
 
 /// Calls `each` for every mapping that is not the runtime's; false if the list
@@ -65,6 +66,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
         readable: flags[0] == b'r',
         writable: flags[1] == b'w',
         private: flags[3] == b'p',
+        is_stack: line.ends_with(b"[stack]"),
     })
 }
 

@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, kernel, mapped_files, report, sites};
+use crate::{clocks, kernel, mapped_files, page_tracker, report, shared_files, sites};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -78,12 +78,16 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
             "it maps the memory of a device, which cannot be recorded",
         ));
     }
+    let known = shared
+        && matches!(kept, Kept::File(_) | Kept::Content(_))
+        && shared_files::enter(identity, is_writable(fd, protection));
     let result = kernel::call(nr::__NR_mmap, *args);
     if kernel::failed(result) {
         log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
         return Done::Result(result);
     }
     let start = result as u64;
+    page_tracker::forget(start, pages(bytes));
     if fixed {
         sites::unmapped(start, pages(bytes));
         mapped_files::forget(start, pages(bytes));
@@ -96,12 +100,20 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     }
     begin_call(number, args, 6, result, 0);
     let log = &mut process().log;
+    let mut refer = |file: u32| {
+        let reference = [u64::from(file), offset, identity[0], identity[1]];
+        log.blob(start, 32, Tag::FileRef, reference.as_ptr() as u64);
+    };
     match kept {
-        Kept::File(file) => {
-            let reference = [u64::from(file), offset, identity[0], identity[1]];
-            log.blob(start, 32, Tag::FileRef, reference.as_ptr() as u64);
+        Kept::File(_) | Kept::Content(_) if known => {
+            refer(SHARED_MEMORY);
+            log_content(start, bytes, offset, kept_files::size_of(fd as i32), protection);
         }
-        Kept::Content(size) => log_content(start, bytes, offset, size, protection),
+        Kept::File(file) => refer(file),
+        Kept::Content(size) => {
+            refer(LOGGED_CONTENT);
+            log_content(start, bytes, offset, size, protection);
+        }
         Kept::Anonymous | Kept::Nothing | Kept::Device => {}
     }
     log.end();
@@ -123,13 +135,32 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     Done::Result(result)
 }
 
-/// The content of a mapping whose file could not be kept.
+/// In place of a kept file's id: memory that other processes have mapped as well;
+/// content that is logged.
+const SHARED_MEMORY: u32 = u32::MAX;
+const LOGGED_CONTENT: u32 = u32::MAX - 1;
+
+/// True if stores through the mapping can reach the file.
+fn is_writable(fd: u64, protection: u64) -> bool {
+    const F_GETFL: u64 = 3;
+    let flags = kernel::call(nr::__NR_fcntl, [fd, F_GETFL, 0, 0, 0, 0]);
+    protection & PROT_WRITE != 0 || (flags >= 0 && flags & i64::from(nr::O_ACCMODE) == i64::from(nr::O_RDWR))
+}
+
+/// The content of a mapping that no kept file has.
 fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
     let there = size.saturating_sub(offset).min(bytes);
+    // How much there is, for the file that stands for it in replay.
+    process().log.blob(there, 0, Tag::Memory, 0);
     if protection & u64::from(nr::PROT_READ) == 0 {
         return;
     }
-    process().log.blob(start, there, Tag::Memory, start);
+    let mut done = 0;
+    while done < there {
+        let part = (there - done).min(PAGE_MASK + 1);
+        process().log.memory(start + done, part);
+        done += part;
+    }
 }
 
 static SIX_WORDS: &[Arg] = {
@@ -151,28 +182,42 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         report::log_ended();
     };
     // A file's mapping is private in replay: the file itself is never touched.
-    let file = if anonymous { None } else { file_reference(word) };
+    let reference = if anonymous { None } else { file_reference(word) };
     let growing = flags & u64::from(nr::MAP_GROWSDOWN | nr::MAP_NORESERVE | nr::MAP_STACK);
-    let writable_first = file.is_none() && !anonymous;
-    let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | growing;
+    let is_shared = matches!(flags & 15, 1 | 3);
+    let kind = if is_shared && reference.is_none() { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
+    let real_flags = u64::from(kind | nr::MAP_FIXED) | growing;
+    let source = reference.map(|(file, ..)| match file {
+        SHARED_MEMORY => mapped_files::Source::Shared,
+        LOGGED_CONTENT => mapped_files::Source::Logged,
+        file => mapped_files::Source::File(file),
+    });
+    let is_logged = matches!(source, Some(mapped_files::Source::Shared | mapped_files::Source::Logged));
+    let file = reference.filter(|_| !is_logged);
+    let writable_first = is_logged;
     let real_protection = if writable_first { 3 } else { protection };
     // A large file that is only read is mapped as it was kept, not copied.
     const COPIED_BYTES_MAX: u64 = 64 << 20;
     let writable = protection & PROT_WRITE != 0;
-    let shared = !anonymous && matches!(flags & 15, 1 | 3) && (writable || bytes <= COPIED_BYTES_MAX);
-    let common = file.and_then(|(file, _, identity)| mapped_files::common_copy(file, identity, shared));
+    let shared = !anonymous && is_shared && (writable || is_logged || bytes <= COPIED_BYTES_MAX);
+    let common = source
+        .zip(reference)
+        .and_then(|(source, (.., identity))| mapped_files::common_copy(source, identity, shared));
     let content = file.map(|(file, offset, _)| (file, offset));
-    match (common, content) {
-        (Some(fd), Some((_, offset))) => {
-            let kind = if matches!(flags & 15, 1 | 3) { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
+    match (common, reference) {
+        (Some(fd), Some((_, offset, _))) => {
+            let kind = if is_shared { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
             let flags = u64::from(nr::MAP_FIXED | kind);
-            map_at(start, bytes, protection, flags, fd, offset);
+            if is_logged {
+                mapped_files::grow(fd, offset + logged_bytes(word));
+            }
+            map_at(start, bytes, real_protection, flags, fd, offset);
         }
         _ => map_kept(start, bytes, real_protection, real_flags, content),
     }
     sites::unmapped(start, pages(bytes));
     mapped_files::forget(start, pages(bytes));
-    if let Some((_, offset, identity)) = file {
+    if let Some((_, offset, identity)) = reference {
         mapped_files::note(start, start + pages(bytes), identity, offset);
     }
     let result = feed_with(word, registers, &mut |_, _, _, _| {});
@@ -186,6 +231,17 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
     }
     Done::Result(result)
+}
+
+/// How many bytes of content the event at hand logs: the address of an empty blob
+/// behind the reference, by convention.
+fn logged_bytes(word: u64) -> u64 {
+    let log = &process().log;
+    let reference = 16 + 8 * 6 + 48;
+    if word >> 32 < reference + 16 {
+        return 0;
+    }
+    log.body((reference - 8) / 8)
 }
 
 /// The file reference among the blobs of the event at hand, if there is one: it
@@ -215,7 +271,7 @@ pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Optio
 }
 
 /// Maps memory at its recorded place, or stands still.
-fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {
+pub fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {
     let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
     if result as u64 != start {
         report::stand(
@@ -237,6 +293,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let result =
         if in_region(address, bytes) { error(errno::EINVAL) } else { kernel::munmap(address, bytes) };
     if result == 0 {
+        page_tracker::forget(address, pages(bytes));
         mapped_files::forget(address, pages(bytes));
         sites::unmapped(address, pages(bytes));
         forget_shared(address, pages(bytes));
@@ -262,6 +319,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     }
     let result =
         if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(number as u32, *args) };
+    page_tracker::mappings_changed();
     if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && protection & PROT_WRITE != 0 {
         clocks::trap_time();
     }
@@ -281,6 +339,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     const FIXED: u64 = 2;
     let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
     if !process().replaying {
+        page_tracker::release(old, pages(old_bytes));
         let result = if bad { error(errno::EFAULT) } else { kernel::call(nr::__NR_mremap, *args) };
         if !kernel::failed(result) {
             moved(old, old_bytes, result as u64, new_bytes);
@@ -306,6 +365,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    page_tracker::forget(new, pages(new_bytes));
     mapped_files::moved(old, old_bytes, new, new_bytes);
     if new != old {
         sites::unmapped(old, pages(old_bytes));
@@ -352,6 +412,7 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
             new_end == old_end || kernel::munmap(new_end, old_end - new_end) == 0
         };
         if possible {
+            page_tracker::forget(old_end.min(new_end), old_end.abs_diff(new_end));
             space.break_now = wanted;
         }
     }
@@ -409,6 +470,7 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
 
 pub fn note_shared(start: u64, bytes: u64) {
     let space = space();
+    // A full list stays as it is: then the process has shared memory for ever.
     if space.shared_count < space.shared.len() {
         space.shared[space.shared_count] = MemoryRange { start, end: start + bytes };
         space.shared_count += 1;
@@ -423,7 +485,7 @@ fn is_shared(start: u64, bytes: u64) -> bool {
 pub fn forget_shared(start: u64, bytes: u64) {
     let space = space();
     let mut index = 0;
-    while index < space.shared_count {
+    while index < space.shared_count && space.shared_count < space.shared.len() {
         let range = space.shared[index];
         if start <= range.start && range.end <= start.saturating_add(bytes) {
             space.shared_count -= 1;

@@ -4,12 +4,13 @@
 //! A signal that finds the program computing waits for the next system call, but
 //! not for ever: after two milliseconds the program is paused where it is, or a
 //! few steps on, at an instruction that a jump can replace. The point is
-//! identified by the state: general registers, vector registers, a sum over all
-//! writable memory. If all of that is equal, what follows is equal, whichever
-//! round of a loop it is. Replay plants a probe at the address (see `probe`).
+//! identified by the state: general registers, vector registers, sums over the
+//! memory that may have been written since the pause before (see `page_tracker`).
+//! If all of that is equal, what follows is equal, whichever round of a loop it is.
+//! Replay plants a probe at the address (see `probe`).
 //!
-//! To let the probe tell rounds apart quickly, the pages that change while the
-//! program runs on for a moment are logged with their content.
+//! To let the probe tell rounds apart quickly, words that change while the program
+//! runs on for a moment are logged (see `hot_words`).
 
 use events::{Kind, Tag};
 use lane_protocol::report_kind;
@@ -18,23 +19,27 @@ use linux_abi::general as nr;
 use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
-use crate::maps::{self, Mapping};
-use crate::{checksum, decode, islands, kernel, log, memory, probe, report, signals, sites, turn};
+use crate::{
+    decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
+};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
 /// How long the program runs on to show which pages it is writing, in nanoseconds.
-const WATCH_NS: u64 = 300_000;
+const WATCH_NS: u64 = 200_000;
+/// How long it runs on to show which words of them change.
+const COMPARE_NS: u64 = 100_000;
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 64;
-/// Pages that are logged with a pause.
-pub const HOT_PAGES_MAX: usize = 16;
 /// Words of a pause's body: registers, vector sum, memory sum.
 pub const BODY_WORDS: u64 = 20;
-/// Pages whose change is watched; a program that writes more is watched in part.
-const WATCHED_PAGES: usize = 4096;
+/// Nanoseconds of a pause's timers, traps and steps, which its own clock does not see.
+const TRAPS_NS: u64 = 20_000;
 
 pub const TRAP_FLAG: u64 = 0x100;
+/// Set where a page fault came before, as protected pages and new ones make it: not
+/// the program's state.
+const RESUME_FLAG: u64 = 0x1_0000;
 /// Flags that belong to the program's state: arithmetic, direction.
 pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
 
@@ -45,7 +50,9 @@ pub struct Pausing {
     /// Id of our POSIX timer, plus one.
     timer: u32,
     armed: bool,
-    watching: bool,
+    watching: Watching,
+    /// Nanoseconds spent on the pause at hand so far.
+    spent_ns: u64,
     pub stepping: bool,
     steps_left: u32,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
@@ -54,13 +61,25 @@ pub struct Pausing {
     passed_byte: u8,
 }
 
-#[repr(C)]
-struct Watch {
-    count: usize,
-    pages: [(u64, u64); WATCHED_PAGES],
+/// What the last pauses cost, in nanoseconds: a moving average.
+static COST_NS: Owned<u64> = Owned::new(0);
+
+/// An estimate of what a pause costs, in nanoseconds, with what the program then
+/// spends on page faults because of it.
+pub fn cost_ns() -> u64 {
+    // SAFETY: one thread runs in an address space.
+    unsafe { COST_NS.get().read() }
 }
 
-static WATCH: Owned<Watch> = Owned::new(Watch { count: 0, pages: [(0, 0); WATCHED_PAGES] });
+/// What the program is watched for before it is paused.
+#[repr(u8)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Watching {
+    #[default]
+    Nothing,
+    Pages,
+    Words,
+}
 
 // --- recording ---
 
@@ -68,7 +87,7 @@ static WATCH: Owned<Watch> = Owned::new(Watch { count: 0, pages: [(0, 0); WATCHE
 pub fn signal_waits() {
     let pausing = &mut thread().pausing;
     if !pausing.armed && !pausing.stepping {
-        pausing.watching = false;
+        pausing.watching = Watching::Nothing;
         set_timer(PATIENCE_NS);
     }
 }
@@ -126,25 +145,41 @@ fn set_timer(after_ns: u64) {
 
 /// Our timer: no system call came in time.
 pub fn on_timer(context: &mut RealFrame) {
-    let pausing = &mut thread().pausing;
-    pausing.armed = false;
-    if !is_wanted() || log::in_region(context.rip, 1) {
-        return;
+    thread().pausing.armed = false;
+    if is_wanted() && !log::in_region(context.rip, 1) {
+        approach(context);
     }
+}
+
+/// One step on the way to a pause: two looks at what changes, then the search for
+/// a place.
+fn approach(context: &mut RealFrame) {
     if islands::in_island(context.rip) {
         // It may lead back into a computation.
         set_timer(WATCH_NS);
         return;
     }
-    if !pausing.watching && !thread().is_asked {
-        pausing.watching = true;
-        watch_pages();
-        set_timer(WATCH_NS);
-        return;
+    let pausing = &mut thread().pausing;
+    let begin_ns = now_ns();
+    match pausing.watching {
+        Watching::Nothing => {
+            hot_words::watch_pages();
+            pausing.watching = Watching::Pages;
+            pausing.spent_ns = now_ns() - begin_ns;
+            set_timer(WATCH_NS);
+        }
+        Watching::Pages => {
+            hot_words::watch_words(context.rsp);
+            pausing.watching = Watching::Words;
+            pausing.spent_ns += now_ns() - begin_ns;
+            set_timer(COMPARE_NS);
+        }
+        Watching::Words => {
+            pausing.watching = Watching::Nothing;
+            pausing.steps_left = STEPS_MAX;
+            pause_near(context);
+        }
     }
-    pausing.watching = false;
-    pausing.steps_left = STEPS_MAX;
-    pause_near(context);
 }
 
 /// Another thread asks for the turn while the program computes.
@@ -154,13 +189,10 @@ pub fn on_asked(context: &mut RealFrame) {
         return;
     }
     thread.is_asked = true;
-    if islands::in_island(context.rip) {
-        set_timer(WATCH_NS);
-        return;
+    if !thread.pausing.armed {
+        thread.pausing.watching = Watching::Nothing;
+        approach(context);
     }
-    thread.pausing.watching = false;
-    thread.pausing.steps_left = STEPS_MAX;
-    pause_near(context);
 }
 
 /// True if there is still a reason to pause.
@@ -201,7 +233,7 @@ pub fn abandon() {
     let pausing = &mut thread().pausing;
     pausing.stepping = false;
     if pausing.passing != 0 {
-        sites::write_code(pausing.passing, &[pausing.passed_byte]);
+        sites::put_code(pausing.passing, &[pausing.passed_byte]);
         pausing.passing = 0;
     }
 }
@@ -218,16 +250,13 @@ fn pause_near(context: &mut RealFrame) {
     if let Some(bytes) = decode::repeated_bytes(context.rip) {
         // Half-way through is no place that a probe could find: let it finish.
         let behind = context.rip + bytes;
-        if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::write_code(behind, &[0xcc])
-        {
+        if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::put_code(behind, &[0xcc]) {
             pausing.passing = behind;
         }
         return;
     }
-    // pushf would push our trap flag, and popf end it.
-    let shows_flags = matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, _] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf]);
-    let good = decode::replaceable(context.rip).is_some();
-    if !good && pausing.steps_left > 0 && !shows_flags {
+    let good = decode::run(context.rip).is_some();
+    if !good && pausing.steps_left > 0 && !decode::shows_flags(&code) {
         pausing.steps_left -= 1;
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
@@ -240,50 +269,15 @@ fn pause_near(context: &mut RealFrame) {
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
-fn watch_pages() {
-    // SAFETY: one thread runs, and its handlers do not nest.
-    let watch = unsafe { &mut *WATCH.get() };
-    watch.count = 0;
-    each_page(&mut |page| {
-        if watch.count < WATCHED_PAGES {
-            watch.pages[watch.count] = (page, checksum::page_sum(page));
-            watch.count += 1;
-        }
-    });
-}
-
-fn each_page(each: &mut dyn FnMut(u64)) {
-    maps::for_each(&mut |mapping: &Mapping| {
-        if checksum::is_summed(mapping) {
-            for page in (mapping.start..mapping.end).step_by(4096) {
-                each(page);
-            }
-        }
-    });
-}
-
-/// The pages that changed since they were watched, the stack's first.
-fn hot_pages(stack_pointer: u64) -> ([u64; HOT_PAGES_MAX], usize) {
-    // SAFETY: as in `watch_pages`.
-    let watch = unsafe { &*WATCH.get() };
-    let mut pages = [0; HOT_PAGES_MAX];
-    pages[0] = stack_pointer & !4095;
-    let mut count = 1;
-    for &(page, sum) in &watch.pages[..watch.count] {
-        if count < HOT_PAGES_MAX
-            && page != pages[0]
-            && memory::read::<u8>(page).is_some()
-            && checksum::page_sum(page) != sum
-        {
-            pages[count] = page;
-            count += 1;
-        }
-    }
-    (pages, count)
+fn now_ns() -> u64 {
+    let mut time = [0u64; 2];
+    kernel::call(nr::__NR_clock_gettime, [1, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    time[0] * 1_000_000_000 + time[1]
 }
 
 /// The program stands at a pause point with these registers.
 pub fn on_pause(mut registers: Registers) -> ! {
+    registers.flags &= !RESUME_FLAG;
     if process().replaying {
         replay(&mut registers);
     } else {
@@ -294,9 +288,11 @@ pub fn on_pause(mut registers: Registers) -> ! {
 }
 
 fn record(registers: &mut Registers) {
+    let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
-    let sum = checksum::sum();
-    let (pages, count) = hot_pages(registers.rsp);
+    page_tracker::look(&mut |_, _| {});
+    let words = hot_words::changed_words();
+    let memory = page_tracker::sum();
     let vectors = frame::live_vector_sum();
     let log = &mut process().log;
     log.begin(Kind::Pause, 0, 0);
@@ -304,17 +300,26 @@ fn record(registers: &mut Registers) {
         log.word(word);
     }
     log.word(vectors);
-    log.word(sum);
-    log.blob(0, frame::LEGACY_BYTES, Tag::Page, frame::summed_vectors());
-    for &page in &pages[..count] {
-        log.blob(page, 4096, Tag::Page, page);
+    log.word(memory.sum);
+    log.blob(0, frame::LEGACY_BYTES, Tag::Vectors, frame::summed_vectors());
+    if let Some(ranges) = memory.ranges {
+        log.blob(0, size_of_val(ranges) as u64, Tag::Ranges, ranges.as_ptr() as u64);
     }
+    log.blob(0, size_of_val(words) as u64, Tag::Words, words.as_ptr() as u64);
     log.end();
+    let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
+    note_cost(spent_ns + memory.protection_ns + TRAPS_NS);
     if core::mem::take(&mut thread().is_asked) {
         turn::yield_if_wanted();
         registers.rip = sites::translate(registers.rip);
     }
     signals::deliver_at_return(registers);
+}
+
+fn note_cost(ns: u64) {
+    let before = cost_ns();
+    // SAFETY: one thread runs in an address space.
+    unsafe { COST_NS.get().write(if before == 0 { ns } else { before - before / 4 + ns / 4 }) };
 }
 
 /// The registers as a pause logs them.

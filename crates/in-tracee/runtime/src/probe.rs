@@ -1,24 +1,27 @@
 //! The probe that replay plants at a pause point.
 //!
-//! The instruction there becomes a jump to a stub that compares a few words of
+//! The instructions there become a jump to a stub that compares a few words of
 //! the state in line (some nanoseconds a miss) and traps when they are all equal;
 //! the trap compares everything. What differed then is compared in line from the
 //! next round on. Where no jump fits, a breakpoint traps at each pass.
+//!
+//! A jump covers five bytes. If those are more instructions than one, the program
+//! may jump to a later one, into the middle of our jump: the stub is placed so that
+//! the jump's displacement has a byte that traps at each of these places, and the
+//! trap goes on at the instruction's copy.
 
-use events::{BLOB_HEADER_BYTES, Tag};
+use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
 use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread};
-use crate::decode::{self, Replaceable};
+use crate::decode::{self, JUMP_BYTES, Moved, Run};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};
 use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
-use crate::{checksum, islands, memory, sites};
+use crate::{checksum, islands, kernel, memory, sites};
 
 /// Words that a stub compares in line.
-pub const CONDITIONS: usize = 4;
-/// The first blob of a pause: the legacy save area of the vector registers.
-const VECTOR_BLOB_BYTES: u64 = BLOB_HEADER_BYTES as u64 + frame::LEGACY_BYTES;
-const STUB_BYTES: usize = 288;
+pub const CONDITIONS: usize = 16;
+const STUB_BYTES: usize = 1024;
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -44,11 +47,18 @@ pub struct Probe {
     trap: u64,
     miss: u64,
     end: u64,
-    original: [u8; 16],
-    bytes: u64,
-    displacement: Option<usize>,
+    /// The stub has memory of its own.
+    stub_mapped: bool,
+    original: [u8; JUMP_BYTES],
+    run: Run,
+    /// Where the copies of the run's instructions are.
+    copies: [u64; JUMP_BYTES],
     conditions: [Condition; CONDITIONS],
     next_condition: usize,
+    /// The range of memory that differed last.
+    last_range: u64,
+    /// The program can write to its code here.
+    writable: bool,
     stepping_over: bool,
 }
 
@@ -71,23 +81,105 @@ pub fn plant() {
     probe.stepping_over = false;
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
+    probe.last_range = 0;
     probe.stub = 0;
-    sites::uncover(address);
-    let replaceable = decode::replaceable(address);
-    let stub = islands::probe_space(address);
-    if let (Some(instruction), Some(stub)) = (replaceable, stub) {
-        let Replaceable { bytes, code, displacement } = instruction;
-        probe.original = code;
-        probe.bytes = bytes;
-        probe.displacement = displacement;
+    for covered in address..address + JUMP_BYTES as u64 {
+        sites::uncover(covered);
+    }
+    let mut byte = 0u8;
+    let byte_at = &raw mut byte as u64;
+    probe.writable = memory::copy(byte_at, address, 1) && memory::copy(address, byte_at, 1);
+    let covered = decode::run(address).and_then(|run| {
+        let stub = if run.count == 1 { islands::probe_space(address) } else { None };
+        probe.stub_mapped = stub.is_none();
+        Some((run, stub.or_else(|| map_stub(address, &run))?))
+    });
+    if let Some((run, stub)) = covered {
+        memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES as u64);
+        probe.run = run;
         probe.stub = stub;
         write_stub();
-        let mut jump = [0xe9, 0, 0, 0, 0];
-        jump[1..].copy_from_slice(&(stub.wrapping_sub(address + 5) as u32).to_le_bytes());
-        sites::write_code(address, &jump);
+        put_code(address, &jump_to(stub, address));
     } else {
         memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
-        sites::write_code(address, &[0xcc]);
+        put_code(address, &[0xcc]);
+    }
+}
+
+fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
+    let mut jump = [0xe9, 0, 0, 0, 0];
+    jump[1..].copy_from_slice(&(target.wrapping_sub(from + JUMP_BYTES as u64) as u32).to_le_bytes());
+    jump
+}
+
+const STUB_MAPPED_BYTES: u64 = 0x2000;
+/// int3, and opcodes that 64-bit mode does not have: the highest byte of a
+/// displacement decides where the stub is.
+const TRAPPING: [u8; 14] =
+    [0x06, 0x07, 0x0e, 0x16, 0x1e, 0x27, 0x2f, 0x37, 0xea, 0xd6, 0xd4, 0xce, 0xcc, 0x3f];
+const ANY: [u8; 14] = [0x01, 0xfe, 0x03, 0xfc, 0x08, 0xf6, 0x10, 0xee, 0x1d, 0xe1, 0x2a, 0xd3, 0x3a, 0xc3];
+
+/// Memory for a stub, so far from the address that a jump into the middle of the
+/// jump to it traps. It is there as long as the probe: nothing is mapped meanwhile.
+fn map_stub(address: u64, run: &Run) -> Option<u64> {
+    let starts = |offset: u8| run.instructions[..run.count].iter().any(|moved| moved.offset == offset);
+    let low = [1, 2, 3].map(|offset| if starts(offset) { 0xcc } else { 0 });
+    let high = if starts(4) { TRAPPING } else { ANY };
+    high.into_iter().find_map(|byte| {
+        let displacement = i32::from_le_bytes([low[0], low[1], low[2], byte]);
+        let stub = (address + JUMP_BYTES as u64).checked_add_signed(i64::from(displacement))?;
+        let start = stub & !0xfff;
+        if start < 0x1_0000 || !reaches_from(stub, address, run) {
+            return None;
+        }
+        use linux_abi::general as nr;
+        let flags = nr::MAP_SHARED | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+        let mapped = kernel::mmap(start, STUB_MAPPED_BYTES, 7, flags, -1, 0);
+        if !kernel::failed(mapped) && mapped as u64 != start {
+            kernel::munmap(mapped as u64, STUB_MAPPED_BYTES);
+        }
+        (mapped as u64 == start).then_some(stub)
+    })
+}
+
+/// True if what the run's instructions name relative to themselves can be named
+/// from a stub there.
+fn reaches_from(stub: u64, address: u64, run: &Run) -> bool {
+    let moved_by = address.wrapping_sub(stub) as i64;
+    run.instructions[..run.count].iter().all(|moved| {
+        let Some(place) = moved.displacement else { return true };
+        let mut displacement = [0; 4];
+        match moved.code.get(place as usize..place as usize + 4) {
+            Some(field) => displacement.copy_from_slice(field),
+            None => return false,
+        }
+        let far = i64::from(i32::from_le_bytes(displacement)) + moved_by;
+        far.unsigned_abs() < 0x7fff_0000
+    })
+}
+
+/// A trap in the middle of the jump: the instruction's copy goes on.
+pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
+    const SIGTRAP: u32 = 5;
+    let probe = probe();
+    if probe.address == 0 || probe.stub == 0 {
+        return false;
+    }
+    let at = context.rip.wrapping_sub(u64::from(signal == SIGTRAP));
+    let offset = at.wrapping_sub(probe.address);
+    let run = &probe.run;
+    let found = (1..run.count).find(|&index| u64::from(run.instructions[index].offset) == offset);
+    if let Some(index) = found {
+        context.rip = probe.copies[index];
+    }
+    found.is_some()
+}
+
+fn put_code(address: u64, bytes: &[u8]) {
+    if probe().writable {
+        sites::put_code(address, bytes);
+    } else {
+        sites::write_code(address, bytes);
     }
 }
 
@@ -95,8 +187,11 @@ pub fn plant() {
 fn remove() {
     let probe = probe();
     let bytes = if probe.stub != 0 { 5 } else { 1 };
-    sites::write_code(probe.address, &probe.original[..bytes]);
+    put_code(probe.address, &probe.original[..bytes]);
     probe.address = 0;
+    if probe.stub != 0 && probe.stub_mapped {
+        kernel::munmap(probe.stub & !0xfff, STUB_MAPPED_BYTES);
+    }
 }
 
 /// Writes the stub with its present conditions.
@@ -145,27 +240,44 @@ fn write_stub() {
     // mov rax, gs:[flags slot]; add al, 0x7f; sahf; mov rax, gs:[rax slot]
     put(&on_slot(0x8b, RAX, THREAD_PROBE_FLAGS));
     put(&[0x04, 0x7f, 0x9e]);
-    let copy_at = put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
-    put(&probe.original[..probe.bytes as usize]);
-    let end = put(&[0xe9, 0, 0, 0, 0]);
-    let back = (probe.address + probe.bytes).wrapping_sub(probe.stub + end as u64) as u32;
-    code[end - 4..end].copy_from_slice(&back.to_le_bytes());
+    let mut end = put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+    for (index, moved) in probe.run.instructions[..probe.run.count].iter().enumerate() {
+        let copy = probe.stub + end as u64;
+        probe.copies[index] = copy;
+        end = put_copy(&mut put, moved, probe.address + u64::from(moved.offset), copy);
+    }
+    end = put(&jump_to(probe.address + probe.run.bytes, probe.stub + end as u64));
     for &miss in misses.iter().filter(|&&miss| miss != 0) {
         let distance = (trap_end - miss) as u32;
         code[miss - 4..miss].copy_from_slice(&distance.to_le_bytes());
-    }
-    if let Some(place) = probe.displacement {
-        let moved = probe.address.wrapping_sub(probe.stub + copy_at as u64) as u32;
-        let place = copy_at + place;
-        let mut old = [0u8; 4];
-        old.copy_from_slice(&code[place..place + 4]);
-        let new = u32::from_le_bytes(old).wrapping_add(moved);
-        code[place..place + 4].copy_from_slice(&new.to_le_bytes());
     }
     memory::copy(probe.stub, code.as_ptr() as u64, end as u64);
     probe.trap = probe.stub + trap_end as u64 - 1;
     probe.miss = probe.stub + trap_end as u64;
     probe.end = probe.stub + end as u64;
+}
+
+/// Puts the copy of an instruction at its new address; gives where it ends.
+fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, new: u64) -> usize {
+    match moved.jump {
+        Some((target, None)) => put(&jump_to(target, new)),
+        Some((target, Some(condition))) => {
+            let distance = (target.wrapping_sub(new + 6) as u32).to_le_bytes();
+            put(&[0x0f, 0x80 | condition, distance[0], distance[1], distance[2], distance[3]])
+        }
+        None => {
+            let mut code = moved.code;
+            if let Some(place) = moved.displacement
+                && let Some(field) = code.get_mut(place as usize..place as usize + 4)
+            {
+                let mut displacement = [0; 4];
+                displacement.copy_from_slice(field);
+                let fixed = u32::from_le_bytes(displacement).wrapping_add(old.wrapping_sub(new) as u32);
+                field.copy_from_slice(&fixed.to_le_bytes());
+            }
+            put(&code[..moved.bytes as usize])
+        }
+    }
 }
 
 /// An instruction on a 64-bit register and a word of the thread's block.
@@ -201,7 +313,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         context.rip = probe.miss;
     } else {
         // Step over the instruction with its own first byte.
-        sites::write_code(probe.address, &probe.original[..1]);
+        put_code(probe.address, &probe.original[..1]);
         probe.stepping_over = true;
         context.rip = probe.address;
         context.flags |= TRAP_FLAG;
@@ -217,7 +329,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
     }
     probe.stepping_over = false;
     context.flags &= !TRAP_FLAG;
-    sites::write_code(probe.address, &[0xcc]);
+    put_code(probe.address, &[0xcc]);
     true
 }
 
@@ -225,7 +337,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
 /// equal.
 pub fn on_fault(context: &mut RealFrame) -> bool {
     let probe = probe();
-    let inside = probe.address != 0 && (probe.stub..probe.miss).contains(&context.rip);
+    let inside = probe.address != 0 && probe.stub != 0 && (probe.stub..probe.miss).contains(&context.rip);
     if inside {
         context.rip = probe.miss;
     }
@@ -254,7 +366,7 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         }
         return false;
     }
-    checksum::sum() == expected(19)
+    memory_is_expected()
 }
 
 fn learn(condition: Condition, wanted: u64) {
@@ -267,38 +379,71 @@ fn learn(condition: Condition, wanted: u64) {
 
 /// The first vector register whose lower half is not as it was.
 fn differing_vector() -> Option<(u8, u64)> {
-    let first = BODY_WORDS + BLOB_HEADER_BYTES as u64 / 8;
-    if process().log.body_bytes() < 8 * BODY_WORDS + VECTOR_BLOB_BYTES {
-        return None;
-    }
+    let (first, words) = blob(Tag::Vectors)?;
     (0..16).find_map(|number| {
-        let place = frame::lower_half(number);
-        let wanted = expected(first + place / 8);
-        let now = memory::read_word(frame::summed_vectors() + place)?;
+        let place = frame::lower_half(number) / 8;
+        let wanted = (place < words).then(|| expected(first + place))?;
+        let now = memory::read_word(frame::summed_vectors() + place * 8)?;
         (now != wanted).then_some((number as u8, wanted))
     })
 }
 
-/// The first word of the logged pages that is not as it was.
+/// The first logged word that is not as it was.
 fn differing_word() -> Option<(u64, u64)> {
-    let log = &process().log;
-    let event_bytes = log.body_bytes();
-    let mut offset = 8 * BODY_WORDS + VECTOR_BLOB_BYTES;
-    while offset + BLOB_HEADER_BYTES as u64 + 4096 <= event_bytes {
-        let index = offset / 8;
-        let page = log.body(index);
-        if log.body(index + 1) != 4096 | (Tag::Page as u64) << 32 {
+    let (first, words) = blob(Tag::Words)?;
+    (0..words / 2).find_map(|index| {
+        let (address, wanted) = (expected(first + index * 2), expected(first + index * 2 + 1));
+        (memory::read_word(address) != Some(wanted)).then_some((address, wanted))
+    })
+}
+
+/// Compares the memory that the pause names, first what differed last.
+fn memory_is_expected() -> bool {
+    let probe = probe();
+    let planted = if probe.stub != 0 { 5 } else { 1 };
+    let mut jump = [0u8; 5];
+    memory::copy(jump.as_mut_ptr() as u64, probe.address, planted);
+    let Some((first, words)) = blob(Tag::Ranges) else {
+        return checksum::sum() == expected(19);
+    };
+    let count = words / 2;
+    let last = probe.last_range.min(count);
+    (last..count).chain(0..last).all(|index| {
+        let range = SummedRange::from_words([expected(first + index * 2), expected(first + index * 2 + 1)]);
+        // What the probe put there is not the program's.
+        let pages = range.first..range.first + range.pages;
+        let covers = pages.contains(&(probe.address / 4096)) || pages.contains(&((probe.address + 4) / 4096));
+        if covers {
+            put_code(probe.address, &probe.original[..planted as usize]);
+        }
+        let equal = checksum::range_sum(range.first, range.pages) == range.sum;
+        if covers {
+            put_code(probe.address, &jump[..planted as usize]);
+        }
+        if !equal {
+            probe.last_range = index;
+        }
+        equal
+    })
+}
+
+/// A blob of the pause at hand: the index of its first word, and how many.
+fn blob(wanted: Tag) -> Option<(u64, u64)> {
+    const HEADER_WORDS: u64 = BLOB_HEADER_BYTES as u64 / 8;
+    let event_words = process().log.body_bytes() / 8;
+    let mut index = BODY_WORDS;
+    while index + HEADER_WORDS <= event_words {
+        let bytes = expected(index + 1) & 0xffff_ffff;
+        let tag = expected(index + 1) >> 32;
+        let words = padded(bytes as usize) as u64 / 8;
+        let start = index + HEADER_WORDS;
+        if start + words > event_words {
             return None;
         }
-        for word in 0..512 {
-            let wanted = log.body(index + 2 + word);
-            let address = page + word * 8;
-            match memory::read_word(address) {
-                Some(now) if now == wanted => {}
-                _ => return Some((address, wanted)),
-            }
+        if tag == wanted as u64 {
+            return Some((start, bytes / 8));
         }
-        offset += BLOB_HEADER_BYTES as u64 + 4096;
+        index = start + words;
     }
     None
 }

@@ -20,7 +20,7 @@ use crate::block::{
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
-use crate::{detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads};
+use crate::{detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads, turn};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
@@ -54,6 +54,10 @@ pub struct CloneRequest {
 #[derive(Clone, Copy)]
 struct Beginning {
     flags: u64,
+    /// It shares memory with its parent, which does not wait for it.
+    shares: bool,
+    /// Number of its thread.
+    thread: usize,
     stack: u64,
     child_tid: u64,
     tls: u64,
@@ -125,18 +129,22 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         return replay_fork(registers, request);
     }
     let unlogged = process().passes_through;
-    if flags & (VM | VFORK) == VM {
-        return stop(registers, StopReason::Thread, "it created a process that shares its memory");
-    }
-    if flags & VM == 0 && !unlogged && memory_calls::has_shared() {
-        return stop(registers, StopReason::SharedMemory, "it shares writable memory with a child process");
+    let shares = if flags & VM != 0 { flags & VFORK == 0 } else { memory_calls::has_shared() };
+    if shares {
+        turn::begin_group();
     }
     let segment = if unlogged { Some(NO_SEGMENT) } else { take_segment() };
     let Some(segment) = segment else {
         return stop(registers, StopReason::TooManyProcesses, "too many processes run at once");
     };
+    let thread = if flags & VM != 0 { find_free_thread() } else { Some(thread().index) };
+    let Some(thread) = thread else {
+        return specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+    };
     let beginning = Beginning {
         flags,
+        shares,
+        thread,
         stack,
         child_tid,
         tls,
@@ -157,6 +165,8 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     if result > 0 {
         let child = u64::from(beginning.lane);
         log.blob(0, 8, Tag::Child, &raw const child as u64);
+        let place = [beginning.thread as u64, u64::from(shares)];
+        log.blob(0, 16, Tag::Thread, place.as_ptr() as u64);
         for (flag, address, value) in [(PARENT_SETTID, parent_tid, result as u32), (PIDFD, pidfd, own_pidfd)]
         {
             if flags & flag != 0 && memory::write(address, &value) {
@@ -197,7 +207,8 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
 }
 
 fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
-    let (Some(index), Some(own)) = (find_free_thread(), find_free_process()) else {
+    let index = beginning.thread;
+    let Some(own) = find_free_process() else {
         return -i64::from(errno::EAGAIN);
     };
     let child = prepare_block(index, own);
@@ -206,7 +217,13 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.signals.stack = thread().signals.stack;
     child.pausing = crate::pause::Pausing::default();
     child.time_traps = thread().time_traps;
-    // SAFETY: both blocks are unused; the parent waits while the child uses them.
+    let mut args = args;
+    if beginning.shares {
+        args[0] |= CHILD_CLEARTID;
+        args[3] = child.alive.as_ptr() as u64;
+        child.alive.store(1, Ordering::Release);
+    }
+    // SAFETY: both blocks are unused, and the child's alone from here on.
     let result = unsafe {
         core::ptr::copy_nonoverlapping(process() as *const Process, process_at(own), 1);
         let block = process_at(own);
@@ -216,9 +233,13 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
         BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).write((*registers, *beginning));
         rv_clone_shared(&args, child)
     };
-    // The child has gone: it ended, or has memory of its own.
-    thread_at(index).status = thread_status::FREE;
-    process_at(own).threads = 0;
+    if !beginning.shares || kernel::failed(result) {
+        // The child has gone: it ended, or has memory of its own.
+        let child = thread_at(index);
+        child.status = thread_status::FREE;
+        child.alive.store(0, Ordering::Relaxed);
+        process_at(own).threads = 0;
+    }
     result
 }
 
@@ -259,6 +280,9 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     thread().clear_tid = 0;
     thread().robust_list = [0; 2];
     crate::pause::forget_timer();
+    if beginning.flags & VM == 0 {
+        crate::page_tracker::begin_child();
+    }
     thread().pending = 0;
     let broken = own.log.broken;
     if own.segment == NO_SEGMENT {
@@ -271,7 +295,6 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     header.parent_lane.store(beginning.parent_lane, Ordering::Relaxed);
     header.pid.store(own.pid, Ordering::Relaxed);
     header.state.store(lane_state::LIVE, Ordering::Release);
-    crate::turn::begin_process();
     own.log.attach(own.slot);
     own.log.broken = broken;
     own.log.events = 0;
@@ -279,6 +302,11 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     crate::birth::intercept();
     if beginning.flags & SETTLS != 0 {
         kernel::call(nr::__NR_arch_prctl, [0x1002, beginning.tls, 0, 0, 0, 0]);
+    }
+    if beginning.shares {
+        turn::begin_process_in_group();
+    } else {
+        turn::begin_process();
     }
     if own.replaying {
         let Some(word) = own.log.peek() else { report::log_ended() };
@@ -327,10 +355,12 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     let Some(word) = process().log.peek() else {
         report::log_ended();
     };
-    let mut child_lane = None;
+    let (mut child_lane, mut place) = (None, [0; 2]);
     let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
         if tag == Tag::Child && bytes == 8 {
             child_lane = memory::read::<u32>(source);
+        } else if tag == Tag::Thread && bytes == 16 {
+            place = memory::read::<[u64; 2]>(source).unwrap_or_default();
         }
     });
     if let Some(lane) = child_lane
@@ -341,7 +371,12 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
             report::fail("more processes at once than replay can hold");
         };
         let parent_lane = process().lane;
-        let beginning = Beginning { flags, stack, child_tid, tls, segment, lane, parent_lane };
+        let (thread, shares) = (place[0] as usize, place[1] != 0);
+        if flags & VM != 0 && !threads::make_room(thread) {
+            report::fail("the log makes a process that there is no room for");
+        }
+        let beginning =
+            Beginning { flags, shares, thread, stack, child_tid, tls, segment, lane, parent_lane };
         let real = PARENT | (flags & (VM | VFORK));
         // vfork without shared memory only makes the parent wait: not needed here.
         let real = if flags & VM == 0 { PARENT } else { real };
@@ -543,7 +578,20 @@ pub fn exit(code: i32) -> Done {
     threads::release_all_robust_lists();
     process().log.end();
     end_lane();
+    leave_shared_memory();
     kernel::exit_group(code)
+}
+
+/// A process that runs in memory that others use as well lets go of it.
+pub fn leave_shared_memory() {
+    if process().in_group {
+        signals::set_real_mask(!0);
+        if process().slot != 0 {
+            thread().status = thread_status::ENDED;
+            process().threads = 0;
+        }
+        turn::leave_group();
+    }
 }
 
 /// exit(2): ends the thread, and with the last one the process.

@@ -24,6 +24,7 @@ pub fn stand(kind: u32, code: i32, text: &str) -> ! {
 /// Fills the report and ends the process.
 pub fn leave(kind: u32, code: i32, text: &str) -> ! {
     publish(kind, code, text);
+    crate::processes::leave_shared_memory();
     kernel::exit_group(0)
 }
 

@@ -7,27 +7,40 @@ use crate::block::{process, space};
 use crate::dispatch::{Done, begin_call};
 use crate::entry::Registers;
 use crate::log::in_region;
-use crate::memory_calls::{consume, forget_shared, map_kept, note_shared, pages, recorded_result};
-use crate::{kernel, report};
+use crate::mapped_files::Source;
+use crate::memory_calls::{consume, forget_shared, map_at, map_kept, note_shared, pages, recorded_result};
+use crate::{kernel, mapped_files, page_tracker, report, shared_files};
 
-/// shmat(2): the segment's content is logged as it is found. Sharing it with
-/// another process would need a common lane.
+/// In place of the device of a file, in identities.
+const SEGMENT: u64 = u64::from_be_bytes(*b"\0SysVshm");
+
+/// shmat(2): the segment's content is logged as it is found; who attaches what
+/// another process has attached joins its lane.
 pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let number = u64::from(nr::__NR_shmat);
+    const SHM_RDONLY: u64 = 0o10000;
+    let identity = [SEGMENT, args[0] & 0xffff_ffff];
     if process().replaying {
         let recorded = recorded_result(registers);
         if !kernel::failed(recorded) {
             let Some(word) = process().log.peek() else { report::log_ended() };
-            // The length is the second blob's own: an empty one with it as address.
-            let bytes = process().log.body(4);
+            // The length is the first blob's own: an empty one with it as address.
+            let (bytes, known) = (process().log.body(4), process().log.body(5) >> 32 != 0);
             if in_region(recorded as u64, bytes) || word >> 32 < 48 {
                 report::fail("a recorded segment lies where the runtime is");
             }
             note_shared(recorded as u64, bytes);
-            // Shared here too: no part of the memory that checksums cover.
-            map_kept(recorded as u64, bytes, 3, u64::from(nr::MAP_SHARED | nr::MAP_FIXED), None);
+            let source = if known { Source::Shared } else { Source::Logged };
+            let flags = u64::from(nr::MAP_SHARED | nr::MAP_FIXED);
+            match mapped_files::common_copy(source, identity, true) {
+                Some(fd) => {
+                    mapped_files::grow(fd, bytes);
+                    map_at(recorded as u64, bytes, 3, flags, fd, 0);
+                }
+                None => map_kept(recorded as u64, bytes, 3, flags, None),
+            }
+            mapped_files::note(recorded as u64, recorded as u64 + bytes, identity, 0);
             let result = consume(registers);
-            const SHM_RDONLY: u64 = 0o10000;
             if args[2] & SHM_RDONLY != 0 {
                 kernel::mprotect(recorded as u64, bytes, nr::PROT_READ);
             }
@@ -36,21 +49,21 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     let segment = shared_segment(args[0]);
-    if segment.is_some_and(|(_, attached)| attached > 0) {
-        return Done::Elsewhere(crate::detach::detach(
-            registers,
-            events::StopReason::SharedMemory as u16,
-            "it attaches to System V shared memory that is attached elsewhere",
-        ));
-    }
+    let known = segment.is_some() && shared_files::enter(identity, true);
     let result = kernel::call(nr::__NR_shmat, *args);
+    page_tracker::mappings_changed();
     begin_call(number, args, 3, result, 0);
     let log = &mut process().log;
     if let Some((bytes, _)) = segment
         && !kernel::failed(result)
     {
-        log.blob(pages(bytes), 0, Tag::Memory, 0);
-        log.blob(result as u64, bytes, Tag::Memory, result as u64);
+        log.blob(pages(bytes), 0, if known { Tag::Text } else { Tag::Memory }, 0);
+        let mut done = 0;
+        while done < bytes {
+            let part = (bytes - done).min(4096);
+            log.memory(result as u64 + done, part);
+            done += part;
+        }
         note_shared(result as u64, pages(bytes));
     }
     log.end();
@@ -76,11 +89,13 @@ pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
             && let Some(range) = range
         {
             kernel::munmap(range.start, range.end - range.start);
+            mapped_files::forget(range.start, range.end - range.start);
             forget_shared(range.start, range.end - range.start);
         }
         return Done::Result(consume(registers));
     }
     let result = kernel::call(nr::__NR_shmdt, *args);
+    page_tracker::mappings_changed();
     if result == 0
         && let Some(range) = range
     {

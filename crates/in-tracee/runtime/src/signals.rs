@@ -208,7 +208,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
         return;
     }
-    if replaying && probe::on_fault(context) {
+    if replaying && (probe::on_fault(context) || probe::on_interior(signal, context)) {
         return;
     }
     let synchronous = code > 0 && bit(signal) & OURS != 0;

@@ -305,6 +305,12 @@ pub fn write_code(address: u64, bytes: &[u8]) -> bool {
     written
 }
 
+/// The same where the code may lie in memory that the program can write to, as
+/// generated code does: its protection stays.
+pub fn put_code(address: u64, bytes: &[u8]) -> bool {
+    memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64) || write_code(address, bytes)
+}
+
 /// Protection of the code at the address.
 fn protection_at(address: u64) -> u32 {
     map_of(address).map_or(nr::PROT_READ | nr::PROT_EXEC, |map| map.protection)

@@ -60,15 +60,8 @@ fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
     });
     if let Some(index) = place {
         let index = index as usize;
-        if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
+        if !make_room(index) {
             report::fail("the log makes a thread that there is no room for");
-        }
-        let block = thread_at(index);
-        if block.status == thread_status::LIVE {
-            report::fail("the log makes a thread twice");
-        }
-        while block.alive.load(Ordering::Acquire) != 0 {
-            kernel::futex_wait(&block.alive, 1, 100);
         }
         let mut pidfd = 0u32;
         let made = start_thread(registers, index, request, &raw mut pidfd as u64);
@@ -77,6 +70,22 @@ fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
         }
     }
     Done::Result(result)
+}
+
+/// Replay: sees to it that a thread of this number can be made.
+pub fn make_room(index: usize) -> bool {
+    if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
+        return false;
+    }
+    let block = thread_at(index);
+    if block.status == thread_status::LIVE {
+        return false;
+    }
+    // The one before it may be on its last instructions.
+    while block.alive.load(Ordering::Acquire) != 0 {
+        kernel::futex_wait(&block.alive, 1, 100);
+    }
+    true
 }
 
 /// Makes the kernel's thread; the child waits for the turn.

@@ -34,15 +34,30 @@ fn my_turn() -> &'static Turn {
     &session().turns[process().turn as usize % TURNS]
 }
 
-/// A process begins: the turn of its lane is its own, as long as it is alone.
+/// A process begins that is alone with its memory.
 pub fn begin_process() {
     let process = process();
-    process.turn = process.lane % TURNS as u32;
-    process.ticket = 0;
     process.shares_turn = false;
+    process.in_group = false;
+    process.has_ticket = false;
     process.logged_thread = thread().index as u32;
     process.running_thread.store(process.logged_thread, Ordering::Relaxed);
     begin_thread();
+}
+
+/// A process begins that shares memory with the one that made it, and so its turn.
+pub fn begin_process_in_group() {
+    let process = process();
+    process.has_ticket = false;
+    process.logged_thread = thread().index as u32;
+    process.running_thread.store(process.logged_thread, Ordering::Relaxed);
+    begin_thread();
+    if process.replaying {
+        follow_events(true);
+    } else {
+        lane().turn.store(process.turn + 1, Ordering::Release);
+        take();
+    }
 }
 
 /// The running thread is one of the lane's.
@@ -52,16 +67,101 @@ pub fn begin_thread() {
 
 /// From now on others may run: the calling thread has the turn.
 pub fn begin_sharing() {
-    if process().shares_turn {
+    let process = process();
+    if process.shares_turn || process.replaying {
         return;
     }
-    process().shares_turn = true;
-    if !process().replaying {
-        let turn = my_turn();
-        turn.forget_all();
-        let taken = turn.try_take(thread().identity);
-        assert!(taken.is_some());
-        note_holder(turn);
+    process.shares_turn = true;
+    process.turn = session().next_turn.fetch_add(1, Ordering::AcqRel) % TURNS as u32;
+    lane().turn.store(process.turn + 1, Ordering::Release);
+    let turn = my_turn();
+    turn.forget_all();
+    let taken = turn.try_take(thread().identity);
+    assert!(taken.is_some());
+    note_holder(turn);
+}
+
+/// From now on other processes may run, too: the log says which turn it is.
+pub fn begin_group() {
+    let process = process();
+    if process.in_group || process.replaying {
+        return;
+    }
+    begin_sharing();
+    process.in_group = true;
+    log_ticket(0);
+}
+
+fn log_ticket(ticket: u64) {
+    let process = process();
+    process.log.begin(Kind::Turn, TICKET, thread().index as u16);
+    process.log.word(u64::from(process.turn));
+    process.log.word(ticket);
+    process.log.end();
+}
+
+/// Recording: the process shares memory with those who have the other turn: theirs
+/// is its own from now on.
+pub fn join(other: u32) {
+    begin_group();
+    let own = process().turn;
+    if last_successor(other) == own {
+        return;
+    }
+    // One lane joins another at a time; nobody waits for that with the turn.
+    let joining = &session().joining;
+    while joining.compare_exchange(0, thread().tid as u32, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        yield_now();
+        core::hint::spin_loop();
+    }
+    let other = last_successor(other);
+    let own = process().turn;
+    if other != own {
+        let before = my_turn();
+        process().joins = true;
+        process().turn = other;
+        lane().turn.store(other + 1, Ordering::Release);
+        take();
+        before.successor.store(other + 1, Ordering::SeqCst);
+        // Those who wait for the old turn wait for the new one now.
+        before.wake.fetch_add(1, Ordering::SeqCst);
+        kernel::futex_wake(&before.wake);
+    }
+    joining.store(0, Ordering::Release);
+}
+
+/// The turn that took a turn's place.
+fn last_successor(mut slot: u32) -> u32 {
+    for _ in 0..TURNS {
+        match session().turns[slot as usize % TURNS].successor.load(Ordering::Acquire) {
+            0 => break,
+            next => slot = next - 1,
+        }
+    }
+    slot
+}
+
+/// The turn of the process's lane, also after another took its place.
+fn current_turn() -> &'static Turn {
+    let process = process();
+    if my_turn().successor.load(Ordering::Acquire) != 0 {
+        process.turn = last_successor(process.turn);
+        lane().turn.store(process.turn + 1, Ordering::Release);
+    }
+    my_turn()
+}
+
+/// The process ends, or has new memory.
+pub fn leave_group() {
+    let process = process();
+    if !process.in_group {
+        return;
+    }
+    process.in_group = false;
+    if process.replaying {
+        leave_ticket();
+    } else {
+        give();
     }
 }
 
@@ -103,7 +203,7 @@ pub fn take_back() {
 #[cold]
 pub fn take() {
     let me = thread().identity;
-    let turn = my_turn();
+    let mut turn = current_turn();
     for _ in 0..LOOKS {
         if turn.is_open(me) {
             break;
@@ -115,13 +215,14 @@ pub fn take() {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
         }
+        turn = current_turn();
         if let Some(before) = turn.try_take(me) {
             return taken(turn, before);
         }
         let seen = turn.prepare_sleep();
         let mut timed_out = false;
         let patience_ns = if waited_ns == 0 { RESERVE_AFTER_NS } else { SLICE_NS };
-        if !turn.is_open(me) {
+        if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
             let result = kernel::futex_wait_ns(&turn.wake, seen, patience_ns);
             timed_out = result == -i64::from(errno::ETIMEDOUT);
         }
@@ -153,18 +254,16 @@ fn taken(turn: &Turn, before: u64) {
     turn.changes.fetch_add(1, Ordering::Relaxed);
     note_holder(turn);
     clocks::follow_traps();
-    if before == me {
+    let process = process();
+    let joins = core::mem::take(&mut process.joins);
+    if before == me && !joins {
         return;
     }
-    let process = process();
     let index = thread().index as u32;
-    if before != 0 && lane_of_identity(before) != process.lane {
+    if joins || (before != 0 && lane_of_identity(before) != process.lane) {
         let ticket = turn.ticket.load(Ordering::Relaxed) + 1;
         turn.ticket.store(ticket, Ordering::Relaxed);
-        process.log.begin(Kind::Turn, TICKET, index as u16);
-        process.log.word(u64::from(process.turn));
-        process.log.word(ticket);
-        process.log.end();
+        log_ticket(ticket);
     } else if process.logged_thread != index {
         process.log.begin(Kind::Turn, 0, index as u16);
         process.log.end();
@@ -216,9 +315,7 @@ pub fn yield_to_others() {
 /// next event is its own.
 #[inline]
 pub fn follow() {
-    if process().shares_turn {
-        follow_events(true);
-    }
+    follow_events(true);
 }
 
 /// The running thread ends: the turn goes where the log says.
@@ -293,9 +390,10 @@ fn wait_for_ticket(slot: u32, ticket: u64) {
     leave_ticket();
     let process = process();
     process.turn = slot % TURNS as u32;
+    process.in_group = true;
     let turn = my_turn();
     let lane = lane();
-    lane.waits_for_ticket.store(ticket, Ordering::SeqCst);
+    lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
     loop {
         let seen = turn.ticket_wake.load(Ordering::SeqCst);
         if turn.ticket.load(Ordering::SeqCst) >= ticket {
@@ -310,13 +408,23 @@ fn wait_for_ticket(slot: u32, ticket: u64) {
         kernel::futex_wait(&turn.ticket_wake, seen, 100);
     }
     lane.waits_for_ticket.store(0, Ordering::SeqCst);
+    process.has_ticket = true;
     process.ticket = ticket;
+    lane.ticket.store(ticket, Ordering::SeqCst);
+    lane.turn.store(process.turn + 1, Ordering::SeqCst);
+    lane.has_ticket.store(1, Ordering::SeqCst);
 }
 
 /// Replay: the process runs no more before the lane's next one.
-pub fn leave_ticket() {
+fn leave_ticket() {
+    let process = process();
+    if !process.has_ticket {
+        return;
+    }
+    process.has_ticket = false;
+    lane().has_ticket.store(0, Ordering::SeqCst);
     let turn = my_turn();
-    turn.ticket.fetch_max(process().ticket + 1, Ordering::SeqCst);
+    turn.ticket.fetch_max(process.ticket + 1, Ordering::SeqCst);
     turn.ticket_wake.fetch_add(1, Ordering::SeqCst);
     kernel::futex_wake(&turn.ticket_wake);
 }

@@ -9,7 +9,7 @@ use crate::detect::{RANGES_BYTES, Range, Ranges, SCRATCH_FLAGS, close, move_high
 use crate::{checksum, kernel, memory};
 
 const PAGE_BYTES: u64 = 4096;
-const PAGEMAP: &core::ffi::CStr = c"/proc/self/pagemap";
+pub const PAGEMAP: &core::ffi::CStr = c"/proc/self/pagemap";
 
 // --- write protection ---
 
@@ -27,6 +27,10 @@ const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const PM_SCAN_WP_MATCHING: u64 = 1;
 const PM_SCAN_CHECK_WPASYNC: u64 = 2;
 const PAGE_IS_WRITTEN: u64 = 2;
+const PAGE_IS_FILE: u64 = 4;
+const PAGE_IS_PRESENT: u64 = 8;
+const PAGE_IS_SWAPPED: u64 = 16;
+const PAGE_IS_PFNZERO: u64 = 32;
 
 /// `struct pm_scan_arg`.
 #[repr(C)]
@@ -63,14 +67,44 @@ struct Region {
 /// nothing: one that is populated meanwhile, by reading or writing, counts as
 /// written.
 pub struct WriteProtection {
-    uffd: i32,
+    uffd: Uffd,
+}
+
+/// A userfaultfd for asynchronous write protection.
+pub struct Uffd {
+    pub fd: i32,
+}
+
+impl Uffd {
+    /// `None` where it, or PAGEMAP_SCAN, is refused.
+    pub fn open() -> Option<Uffd> {
+        let flags = UFFD_USER_MODE_ONLY | u64::from(nr::O_CLOEXEC);
+        let fd = move_high(kernel::call(nr::__NR_userfaultfd, [flags, 0, 0, 0, 0, 0]))?;
+        let features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+        let mut api = [UFFD_API, features, 0];
+        if control(fd, UFFDIO_API, api.as_mut_ptr() as u64).is_none() {
+            close(fd);
+            return None;
+        }
+        Some(Uffd { fd })
+    }
+
+    pub fn register(&self, start: u64, end: u64) -> bool {
+        let mut register = [start, end - start, UFFDIO_REGISTER_MODE_WP, 0];
+        control(self.fd, UFFDIO_REGISTER, register.as_mut_ptr() as u64).is_some()
+    }
+
+    /// Takes the protection back; nothing happens where there is none.
+    pub fn unregister(&self, start: u64, end: u64) {
+        let range = [start, end - start];
+        let _ = control(self.fd, UFFDIO_UNREGISTER, range.as_ptr() as u64);
+    }
 }
 
 impl WriteProtection {
     /// Protects the ranges; `None`, with nothing changed, where that is refused.
     pub fn begin(ranges: &Ranges) -> Option<WriteProtection> {
-        let flags = UFFD_USER_MODE_ONLY | u64::from(nr::O_CLOEXEC);
-        let uffd = move_high(kernel::call(nr::__NR_userfaultfd, [flags, 0, 0, 0, 0, 0]))?;
+        let uffd = Uffd::open()?;
         let protection = WriteProtection { uffd };
         if protection.protect(ranges).is_none() {
             protection.end(ranges);
@@ -80,22 +114,13 @@ impl WriteProtection {
     }
 
     fn protect(&self, ranges: &Ranges) -> Option<()> {
-        let features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
-        let mut api = [UFFD_API, features, 0];
-        control(self.uffd, UFFDIO_API, api.as_mut_ptr() as u64)?;
         let pagemap = open_high(PAGEMAP)?;
-        let mut protected = Some(());
-        for &Range { start, end, .. } in ranges.all() {
-            let mut register = [start, end - start, UFFDIO_REGISTER_MODE_WP, 0];
-            protected = control(self.uffd, UFFDIO_REGISTER, register.as_mut_ptr() as u64)
-                .and_then(|_| scan(pagemap, start, end, PM_SCAN_WP_MATCHING, &mut []))
-                .map(|_| ());
-            if protected.is_none() {
-                break;
-            }
-        }
+        let mut ranges = ranges.all().iter();
+        let protected = ranges.all(|range| {
+            self.uffd.register(range.start, range.end) && protect(pagemap, range.start, range.end)
+        });
         close(pagemap);
-        protected
+        protected.then_some(())
     }
 
     /// Calls `each` with what was written since then; false if that is not known.
@@ -103,19 +128,7 @@ impl WriteProtection {
         let Some(pagemap) = open_high(PAGEMAP) else { return false };
         let mut known = true;
         for &Range { start, end, .. } in ranges.all() {
-            let mut at = start;
-            while at < end && known {
-                let mut regions = [Region::default(); 32];
-                let Some((found, walk_end)) = scan(pagemap, at, end, 0, &mut regions) else {
-                    known = false;
-                    break;
-                };
-                for region in &regions[..found.min(regions.len())] {
-                    each(region.start, region.end);
-                }
-                // Behind a full vector the walk ends early.
-                at = if walk_end > at { walk_end } else { end };
-            }
+            known = known && scan_regions(pagemap, start, end, &WRITTEN, each);
         }
         close(pagemap);
         known
@@ -124,11 +137,9 @@ impl WriteProtection {
     /// Takes the protection back: mappings are as they were.
     pub fn end(self, ranges: &Ranges) {
         for &Range { start, end, .. } in ranges.all() {
-            let range = [start, end - start];
-            // A range that was not registered yet has nothing to be taken back.
-            let _ = control(self.uffd, UFFDIO_UNREGISTER, range.as_ptr() as u64);
+            self.uffd.unregister(start, end);
         }
-        close(self.uffd);
+        close(self.uffd.fd);
     }
 }
 
@@ -137,16 +148,81 @@ fn control(fd: i32, request: u64, argument: u64) -> Option<i64> {
     (!kernel::failed(result)).then_some(result)
 }
 
-/// Finds written pages: how many regions, and where the walk ended.
-fn scan(pagemap: i32, start: u64, end: u64, flags: u64, regions: &mut [Region]) -> Option<(usize, u64)> {
+/// Which pages a scan finds, and what it does to them.
+struct Wanted {
+    flags: u64,
+    inverted: u64,
+    all: u64,
+    any: u64,
+}
+
+const WRITTEN: Wanted = Wanted { flags: PM_SCAN_CHECK_WPASYNC, inverted: 0, all: PAGE_IS_WRITTEN, any: 0 };
+const WRITTEN_PROTECTING: Wanted = Wanted { flags: PM_SCAN_CHECK_WPASYNC | PM_SCAN_WP_MATCHING, ..WRITTEN };
+/// Of the program's own, not a file's that it never wrote to.
+const POPULATED_PRIVATE: Wanted = Wanted {
+    flags: 0,
+    inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+    all: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+    any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+};
+const POPULATED_SHARED: Wanted =
+    Wanted { flags: 0, inverted: 0, all: 0, any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED };
+
+/// Protects what is populated in a range that is registered; false if that fails.
+pub fn protect(pagemap: i32, start: u64, end: u64) -> bool {
+    scan(pagemap, start, end, &WRITTEN_PROTECTING, &mut []).is_some()
+}
+
+/// Calls `each` with what was written since it was protected, and protects it again;
+/// false if a part of the range is not registered.
+pub fn scan_written(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u64)) -> bool {
+    scan_regions(pagemap, start, end, &WRITTEN_PROTECTING, each)
+}
+
+/// Calls `each` with what is populated and may differ from a file's content; all,
+/// where the kernel does not tell.
+pub fn scan_populated(pagemap: i32, start: u64, end: u64, shared: bool, each: &mut dyn FnMut(u64, u64)) {
+    let wanted = if shared { &POPULATED_SHARED } else { &POPULATED_PRIVATE };
+    if scan_regions(pagemap, start, end, wanted, each) {
+        return;
+    }
+    for_each_entry(Some(pagemap), start, end, &mut |page, entry| {
+        let own = |entry| entry & POPULATED != 0 && (shared || entry & OF_FILE == 0);
+        if entry.is_none_or(own) {
+            each(page, page + PAGE_BYTES);
+        }
+    });
+}
+
+/// Calls `each` with all regions; false if the kernel refuses.
+fn scan_regions(pagemap: i32, start: u64, end: u64, wanted: &Wanted, each: &mut dyn FnMut(u64, u64)) -> bool {
+    let mut at = start;
+    while at < end {
+        let mut regions = [Region::default(); 64];
+        let Some((found, walk_end)) = scan(pagemap, at, end, wanted, &mut regions) else {
+            return false;
+        };
+        for region in &regions[..found.min(regions.len())] {
+            each(region.start, region.end);
+        }
+        // Behind a full vector the walk ends early.
+        at = if walk_end > at { walk_end } else { end };
+    }
+    true
+}
+
+/// Finds pages: how many regions, and where the walk ended.
+fn scan(pagemap: i32, start: u64, end: u64, wanted: &Wanted, regions: &mut [Region]) -> Option<(usize, u64)> {
     let mut scan = Scan {
         size: size_of::<Scan>() as u64,
-        flags: flags | PM_SCAN_CHECK_WPASYNC,
+        flags: wanted.flags,
         start,
         end,
         vec: if regions.is_empty() { 0 } else { regions.as_mut_ptr() as u64 },
         vec_len: regions.len() as u64,
-        category_mask: PAGE_IS_WRITTEN,
+        category_inverted: wanted.inverted,
+        category_mask: wanted.all,
+        category_anyof_mask: wanted.any,
         return_mask: PAGE_IS_WRITTEN,
         ..Scan::default()
     };
@@ -165,6 +241,8 @@ const SUMS_BYTES: u64 = SUMS_MAX as u64 * 16;
 const ENTRIES: usize = 512;
 /// Present, or swapped out (proc_pid_pagemap(5)).
 const POPULATED: u64 = 3 << 62;
+/// A file's page, or shared memory.
+const OF_FILE: u64 = 1 << 61;
 /// The sum of a page that is not populated, and that of one that cannot be read
 /// (behind the end of a file). Sums of content are odd.
 const NOTHING: u64 = 0;
@@ -243,20 +321,26 @@ fn sum(page: u64) -> u64 {
 fn for_each_page(ranges: &Ranges, each: &mut dyn FnMut(u64, bool)) {
     let pagemap = open_high(PAGEMAP);
     for range in ranges.all() {
-        let mut at = range.start;
-        while at < range.end {
-            let pages = ((range.end - at) / PAGE_BYTES).min(ENTRIES as u64);
-            let entries = read_entries(pagemap, at / PAGE_BYTES, pages);
-            for index in 0..pages {
-                // What pagemap does not tell counts as populated.
-                let populated = entries.get(index as usize).is_none_or(|entry| entry & POPULATED != 0);
-                each(at + index * PAGE_BYTES, populated);
-            }
-            at += pages * PAGE_BYTES;
-        }
+        for_each_entry(pagemap, range.start, range.end, &mut |page, entry| {
+            // What pagemap does not tell counts as populated.
+            each(page, entry.is_none_or(|entry| entry & POPULATED != 0));
+        });
     }
     if let Some(pagemap) = pagemap {
         close(pagemap);
+    }
+}
+
+/// Calls `each` with the address of every page and what pagemap says of it.
+fn for_each_entry(pagemap: Option<i32>, start: u64, end: u64, each: &mut dyn FnMut(u64, Option<u64>)) {
+    let mut at = start;
+    while at < end {
+        let pages = ((end - at) / PAGE_BYTES).min(ENTRIES as u64);
+        let entries = read_entries(pagemap, at / PAGE_BYTES, pages);
+        for index in 0..pages {
+            each(at + index * PAGE_BYTES, entries.get(index as usize).copied());
+        }
+        at += pages * PAGE_BYTES;
     }
 }
 

@@ -195,6 +195,7 @@ fn follow(shared: &Shared, segment: Segment, pid: i32, mut running: Running) -> 
 
 fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -> io::Result<()> {
     let pid = stopped.pid();
+    shared.memory.free_turn(segment);
     match birth::prepare(&shared.memory, segment, &stopped, &*shared.events) {
         Ok(()) => lane.request().state.store(request::NONE, Ordering::Release),
         Err(error) => {

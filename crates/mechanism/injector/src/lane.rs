@@ -109,10 +109,12 @@ impl<'session> Lane<'session> {
     /// Makes the segment as good as new, except for its bit.
     pub(crate) fn clear(&self) {
         let ring = self.ring();
-        for word in [&ring.head, &ring.tail, self.waits_for_output(), self.events_done()] {
+        for word in
+            [&ring.head, &ring.tail, self.waits_for_output(), self.events_done(), self.waits_for_ticket()]
+        {
             word.store(0, Ordering::Relaxed);
         }
-        for word in [&ring.hot_sleeping, &ring.closed] {
+        for word in [&ring.hot_sleeping, &ring.closed, self.turn(), self.has_ticket()] {
             word.store(0, Ordering::Relaxed);
         }
         self.request().state.store(request::NONE, Ordering::Relaxed);
@@ -243,6 +245,14 @@ words! {
     waits_for_output: AtomicU64;
     /// See [`LaneHeader::events_done`].
     events_done: AtomicU64;
+    /// See [`LaneHeader::turn`].
+    turn: AtomicU32;
+    /// See [`LaneHeader::has_ticket`].
+    has_ticket: AtomicU32;
+    /// See [`LaneHeader::ticket`].
+    ticket: AtomicU64;
+    /// See [`LaneHeader::waits_for_ticket`].
+    waits_for_ticket: AtomicU64;
     /// The ring's counters.
     ring: Ring;
     /// The outstanding request.
@@ -292,6 +302,7 @@ mod tests {
             rewriting_off: false,
             detection: lane_protocol::Detection::Best,
             detect_all: false,
+            chaos_seed: None,
             files_dir: None,
             show_output: false,
             wanted_lanes: None,

@@ -34,7 +34,7 @@ pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use maps::{Mapping, read_maps};
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited,
-    reap_any, reap_main, stop_self,
+    reap_any, reap_main, start_bound, stop_self,
 };
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::start_replay;

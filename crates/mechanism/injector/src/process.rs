@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// How a process ended.
@@ -107,6 +109,35 @@ pub fn reap_any() -> Option<(i32, ExitReport)> {
             return None;
         }
     }
+}
+
+/// Starts a command with these signals unblocked, and asks it to end (SIGTERM) when
+/// the thread that calls this is gone.
+///
+/// # Errors
+/// Those of starting a command.
+pub fn start_bound(command: &mut Command, unblocked: &[i32]) -> io::Result<Child> {
+    // SAFETY: zero is a valid set; the calls write it.
+    let set = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in unblocked {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    };
+    let act = move || {
+        // SAFETY: both calls are async-signal-safe, as they have to be between fork
+        // and execve; the set is the closure's own.
+        let result = unsafe {
+            libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut())
+                | libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: the closure allocates nothing and takes no lock.
+    unsafe { command.pre_exec(act) };
+    command.spawn()
 }
 
 /// Stops this very process as the terminal's stop key would, until it is continued.

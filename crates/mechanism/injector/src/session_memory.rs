@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, lane_state,
+    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, Turn, lane_state,
     segment_offset,
 };
 
 use crate::error::InjectError;
 use crate::files::FileSlot;
+use crate::futex::futex_wake;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
@@ -45,8 +46,12 @@ pub struct Setup<'a> {
     pub detection: Detection,
     /// Described calls are treated as if nobody had described them.
     pub detect_all: bool,
+    /// Recording: the seed of chaos; `None`: no chaos.
+    pub chaos_seed: Option<u64>,
     /// Replay: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
+    /// Replay: a private folder for files that stand for shared memory.
+    pub objects_dir: Option<&'a Path>,
     /// Replay: outputs are shown.
     pub show_output: bool,
     /// Replay: lanes to follow; `None`: all.
@@ -73,6 +78,12 @@ pub struct SessionMemory {
 unsafe impl Send for SessionMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SessionMemory {}
+
+/// A seed as the session's header has it, where 0 says that there is no chaos.
+fn chaos_word(seed: u64) -> u64 {
+    const SEED_FOR_ZERO: u64 = 0x9e37_79b9_7f4a_7c15;
+    if seed == 0 { SEED_FOR_ZERO } else { seed }
+}
 
 impl Features {
     /// Asks the kernel, without changing anything.
@@ -189,16 +200,13 @@ impl SessionMemory {
         session.rewriting_off = u32::from(setup.rewriting_off);
         session.detection = setup.detection as u32;
         session.detect_all = u32::from(setup.detect_all);
+        session.chaos_seed = setup.chaos_seed.map_or(0, chaos_word);
         session.next_lane.store(1, Ordering::Relaxed);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
         session.standard_files = [0, 1, 2].map(standard_file);
-        if let Some(dir) = setup.files_dir {
-            let bytes = dir.as_os_str().as_encoded_bytes();
-            let len_bytes = bytes.len().min(session.files_dir.len() - 1);
-            session.files_dir[..len_bytes].copy_from_slice(&bytes[..len_bytes]);
-            session.files_dir_bytes = len_bytes as u32;
-        }
+        session.files_dir_bytes = put_path(&mut session.files_dir, setup.files_dir);
+        session.objects_dir_bytes = put_path(&mut session.objects_dir, setup.objects_dir);
         if let Some(lanes) = setup.wanted_lanes {
             session.lane_filter = 1;
             session.shown_lane = lanes.first().copied().unwrap_or(0);
@@ -222,6 +230,35 @@ impl SessionMemory {
         assert!(offset < self.bytes);
         // SAFETY: callers pass offsets inside of the mapping.
         unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+
+    /// Recording: a lane's process is gone, or has new memory: the turn that it
+    /// shared, if any, is free for the others.
+    pub fn free_turn(&self, segment: Segment) {
+        let lane = self.lane(segment);
+        let Some(turn) = self.turn_of(lane) else { return };
+        if turn.forget_lane(lane.ids().0) {
+            futex_wake(&turn.wake);
+        }
+        lane.turn().store(0, Ordering::Release);
+    }
+
+    /// Replay: a lane's process is gone: who waits for its ticket goes on.
+    pub fn leave_ticket(&self, segment: Segment) {
+        let lane = self.lane(segment);
+        let Some(turn) = self.turn_of(lane) else { return };
+        if lane.has_ticket().swap(0, Ordering::SeqCst) != 0 {
+            turn.ticket.fetch_max(lane.ticket().load(Ordering::SeqCst) + 1, Ordering::SeqCst);
+            turn.ticket_wake.fetch_add(1, Ordering::SeqCst);
+            futex_wake(&turn.ticket_wake);
+        }
+    }
+
+    /// The turn that a lane shares with others.
+    pub fn turn_of(&self, lane: Lane<'_>) -> Option<&Turn> {
+        let slot = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;
+        // SAFETY: the header is mapped as long as `self`; turns are made of atomics.
+        unsafe { (&(*self.session()).turns).get(slot as usize) }
     }
 
     /// Segments that are mapped.
@@ -357,6 +394,14 @@ impl Drop for SessionMemory {
             libc::munmap(self.base.as_ptr().cast(), self.bytes as usize);
         }
     }
+}
+
+/// Writes a path, and gives its length in bytes.
+fn put_path(to: &mut [u8], path: Option<&Path>) -> u32 {
+    let bytes = path.map_or(&[][..], |path| path.as_os_str().as_encoded_bytes());
+    let len_bytes = bytes.len().min(to.len() - 1);
+    to[..len_bytes].copy_from_slice(&bytes[..len_bytes]);
+    len_bytes as u32
 }
 
 fn standard_file(fd: i32) -> StandardFile {

@@ -221,17 +221,33 @@ pub fn remove(home: &Path, name: &str) -> Result<(), StoreError> {
     if !is_dir || !is_trace(&dir) {
         return Err(StoreError::NoSuchTrace { name: name.to_owned(), home: home.to_owned() });
     }
-    let events = dir.join(EVENTS_NAME);
-    if disk::open_regular(&events).is_ok_and(|file| disk::is_locked(&file, &events)) {
-        return Err(StoreError::InUse { path: dir });
-    }
-    fs::remove_dir_all(&dir).doing("remove", &dir)?;
+    discard(&dir)?;
     // A link that leads nowhere now.
     let latest = home.join(LATEST_NAME);
     if fs::symlink_metadata(&latest).is_ok_and(|found| found.is_symlink()) && !latest.exists() {
         fs::remove_file(&latest).doing("remove", &latest)?;
     }
     Ok(())
+}
+
+/// Removes a trace, wherever it is. Kept files that no other trace needs are freed
+/// by [`prune`].
+///
+/// # Errors
+/// [`StoreError::NotATrace`], [`StoreError::InUse`] while it is recorded,
+/// [`StoreError::Io`].
+pub fn discard(dir: &Path) -> Result<(), StoreError> {
+    if !is_trace(dir) {
+        return Err(StoreError::NotATrace {
+            path: dir.to_owned(),
+            why: "it has no trace.json and events.rvt",
+        });
+    }
+    let events = dir.join(EVENTS_NAME);
+    if disk::open_regular(&events).is_ok_and(|file| disk::is_locked(&file, &events)) {
+        return Err(StoreError::InUse { path: dir.to_owned() });
+    }
+    fs::remove_dir_all(dir).doing("remove", dir)
 }
 
 /// What [`prune`] removed.

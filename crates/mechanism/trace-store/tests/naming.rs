@@ -100,7 +100,9 @@ fn only_traces_are_removed() {
     for name in ["", ".", "..", "prog-0/..", "./prog-0", "prog-0/", "/tmp"] {
         assert!(matches!(traces::remove(home.path(), name), Err(StoreError::BadName { .. })), "{name}");
     }
-    assert!(home.path().join("precious/data").exists() && home.path().join("prog-0").exists());
+    let precious = home.path().join("precious");
+    assert!(matches!(traces::discard(&precious), Err(StoreError::NotATrace { .. })));
+    assert!(precious.join("data").exists() && home.path().join("prog-0").exists());
     traces::remove(home.path(), "prog-0").expect("it is a trace");
     assert!(!home.path().join("prog-0").exists());
     assert!(fs::symlink_metadata(home.path().join("latest")).is_err(), "the link leads nowhere");

@@ -52,7 +52,8 @@ pub enum Kind {
     Stop = 10,
     /// The program was stopped at this very state between two calls; body: 18
     /// registers (r15 r14 r13 r12 rbp rbx r11 r9 r8 r10 rdx rsi rdi rcx rax rip flags
-    /// rsp), a sum of the vector registers, a sum of memory; blobs: pages.
+    /// rsp), a sum of the vector registers, a sum of memory; blobs: vector registers,
+    /// ranges, words.
     Pause = 11,
     /// The events that follow are of another thread; code is its number. Body, where
     /// another process of the lane had the turn before: which turn, ticket.
@@ -129,12 +130,18 @@ pub enum Tag {
     /// Like `Memory`, and the bytes enter the block cache's slot given in the
     /// upper half of the tag's word.
     MemoryToCache = 7,
-    /// A page as it was at a pause, to tell rounds of a loop apart.
-    Page = 8,
+    /// The legacy save area of the vector registers at a pause.
+    Vectors = 8,
     /// A file that is mapped has a new size: device, inode, size in bytes (u64 each).
     FileSize = 9,
+    /// Memory that identifies a pause: [`SummedRange`]s. Without it all writable
+    /// memory does.
+    Ranges = 10,
+    /// Words that were changing at a pause, to tell rounds of a loop apart: address
+    /// and value (u64 each).
+    Words = 11,
     /// The call made a thread: its number in the process (u64).
-    Thread = 10,
+    Thread = 12,
 }
 
 impl Tag {
@@ -149,11 +156,43 @@ impl Tag {
             5 => Tag::Child,
             6 => Tag::Cached,
             7 => Tag::MemoryToCache,
-            8 => Tag::Page,
+            8 => Tag::Vectors,
             9 => Tag::FileSize,
-            10 => Tag::Thread,
+            10 => Tag::Ranges,
+            11 => Tag::Words,
+            12 => Tag::Thread,
             _ => return None,
         })
+    }
+}
+
+/// Pages in a row and a sum over their content: two words of a pause's ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SummedRange {
+    /// Number of the first page: its address divided by 4096.
+    pub first: u64,
+    /// How many pages; at most [`SummedRange::PAGES_MAX`].
+    pub pages: u64,
+    /// Wrapping sum of the pages' sums.
+    pub sum: u64,
+}
+
+impl SummedRange {
+    const PAGES_BITS: u32 = 24;
+    /// Most pages of one range.
+    pub const PAGES_MAX: u64 = (1 << Self::PAGES_BITS) - 1;
+
+    /// The words of the log. The number of the first page has to be of an address
+    /// below 2^52.
+    #[inline]
+    pub const fn to_words(self) -> [u64; 2] {
+        [self.first << Self::PAGES_BITS | self.pages, self.sum]
+    }
+
+    /// Reads the words of the log; every word is some range.
+    #[inline]
+    pub const fn from_words(words: [u64; 2]) -> SummedRange {
+        SummedRange { first: words[0] >> Self::PAGES_BITS, pages: words[0] & Self::PAGES_MAX, sum: words[1] }
     }
 }
 

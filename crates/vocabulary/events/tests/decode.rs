@@ -53,7 +53,7 @@ fn put_blob(body: &mut Vec<u8>, address: u64, tag: Tag, extra: u16, data: &[u8])
 }
 
 fn tag() -> impl Strategy<Value = Tag> {
-    (0u32..8).prop_map(|word| Tag::from_word(word).expect("there are eight tags"))
+    (0u32..12).prop_map(|word| Tag::from_word(word).expect("there are twelve tags"))
 }
 
 type AnyBlob = (u64, Tag, u16, Vec<u8>);

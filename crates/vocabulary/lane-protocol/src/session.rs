@@ -66,6 +66,8 @@ pub struct Session {
     /// Not zero: described calls are treated as if nobody had described them (for
     /// tests of the detection).
     pub detect_all: u32,
+    /// Recording: what the choices of chaos are drawn from; 0: no chaos.
+    pub chaos_seed: u64,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -78,6 +80,10 @@ pub struct Session {
     pub keep_doorbell: AtomicU32,
     /// The next lane's id.
     pub next_lane: AtomicU32,
+    /// The next turn that no lane has used, modulo [`TURNS`].
+    pub next_turn: AtomicU32,
+    /// Recording: not zero while a lane joins another's turn; the thread's id.
+    pub joining: AtomicU32,
     /// The next output's place in the order of all outputs (recording); the
     /// output whose turn it is (replay).
     pub output_order: AtomicU64,
@@ -107,6 +113,12 @@ pub struct Session {
     pub segments: [AtomicU64; SEGMENTS / 64],
     /// The turns of lanes; a lane's own is at its number modulo this many.
     pub turns: [Turn; TURNS],
+    /// Recording: files of which processes share the memory.
+    pub shared_files: [SharedFile; SHARED_FILES_MAX],
+    /// Replay: length of `objects_dir`.
+    pub objects_dir_bytes: u32,
+    /// Replay: the folder of the files that stand for shared memory.
+    pub objects_dir: [u8; 256],
     /// What cpuid answers.
     pub processor: [CpuidAnswer; 128],
     /// Kept files. A file's id is its index here.
@@ -117,6 +129,28 @@ pub struct Session {
 
 /// Turns that a session has.
 pub const TURNS: usize = 8192;
+
+/// Files with shared memory that a session knows.
+pub const SHARED_FILES_MAX: usize = 1024;
+
+/// State of a [`SharedFile`].
+pub mod shared_state {
+    pub const FREE: u32 = 0;
+    /// Somebody fills it in.
+    pub const CLAIMED: u32 = 1;
+    pub const READY: u32 = 2;
+}
+
+/// A file, or a segment of System V, that was mapped shared and writable.
+#[repr(C)]
+pub struct SharedFile {
+    /// See [`shared_state`].
+    pub state: AtomicU32,
+    /// The turn of those who mapped it first.
+    pub turn: AtomicU32,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+}
 
 /// State of a [`CpuidAnswer`].
 pub mod cpuid_state {
@@ -366,6 +400,12 @@ pub struct LaneHeader {
     pub pid: AtomicI32,
     /// Replay: order of the output that the process waits to show, plus one; 0: none.
     pub waits_for_output: AtomicU64,
+    /// The turn that the process shares with others, plus one; 0: it is alone.
+    pub turn: AtomicU32,
+    /// Replay: the process has a ticket of that turn.
+    pub has_ticket: AtomicU32,
+    /// Replay: the ticket.
+    pub ticket: AtomicU64,
     /// Replay: ticket of the turn that the process waits for; 0: none.
     pub waits_for_ticket: AtomicU64,
     /// Replay: events consumed, stored now and then, for progress.

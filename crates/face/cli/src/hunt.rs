@@ -1,0 +1,384 @@
+//! `retrovane hunt`.
+
+mod attempt;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::ProgressBar;
+use trace_store::{LaneEnd, StoreError, traces};
+
+use crate::exit::{self, CommandError};
+use crate::progress;
+use crate::seeds;
+use crate::settings::Settings;
+use crate::wording;
+use attempt::{Try, TryEnd};
+use watch::{Waited, Watch};
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane hunt -- ./flaky-test
+  retrovane hunt --tries 1000 --timeout 30s -- ./flaky-test --gtest_filter=Queue.*
+  retrovane hunt --until '[ \"$RETROVANE_SIGNAL\" = 11 ]' -- ./server --selftest
+  retrovane hunt --until 'retrovane dump \"$RETROVANE_TRACE\" | grep -q ECONNRESET' -- ./client
+
+Records the program with --chaos, each time with another seed, until it fails: it
+ends with another code than 0, a signal kills it, or it runs for longer than
+--timeout. The trace of that try is kept, and those of the others are removed.
+
+The test of --until is a shell's. It finds in its environment RETROVANE_EXIT_CODE
+(128+N if signal N killed the program), RETROVANE_SIGNAL (the number of that
+signal, else empty) and RETROVANE_TRACE (the directory of the trace). What the
+program ends with is then the test's affair alone.
+
+Standard input is empty. What the program wrote is shown of the try that failed.
+
+Ends with 0 if a failure was caught, with 1 if no try failed.";
+
+/// Between two messages of how far the hunt is, where there is no terminal.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Record a program again and again, until it fails
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct HuntArguments {
+    /// Most tries
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    tries: u64,
+    /// Shell test that ends the hunt, instead of a failure, when it succeeds
+    #[arg(long, value_name = "TEST")]
+    until: Option<OsString>,
+    /// Kill a try that runs for longer (30s, 500ms, 2m): it has failed
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// The number that the seeds of all tries come from [default: a random one]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Directory of the trace that is kept [default: NAME-N in RETROVANE_HOME]
+    #[arg(short, long, visible_alias = "keep", value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Show at once what the program writes, in every try
+    #[arg(long)]
+    show: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// A length of time on the command line.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        unit => return Err(format!("{unit} is no unit of time: ms, s, m and h are")),
+    };
+    let number: f64 = digits.parse().map_err(|_| "a number and a unit are wanted, like 30s".to_owned())?;
+    match Duration::try_from_secs_f64(number * seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        Ok(_) | Err(_) => Err("a length of time is more than nothing".to_owned()),
+    }
+}
+
+/// Hunts.
+pub fn run(arguments: &HuntArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let mut hunt = Hunt::new(arguments, settings)?;
+    let result = hunt.run();
+    hunt.bar.finish_and_clear();
+    // While somebody records, the kept files of the tries stay until the next `rm`.
+    let _ = traces::prune(&hunt.home);
+    match result? {
+        Outcome::Caught { number, seed, failure, dir } => hunt.tell_caught(number, seed, failure, &dir),
+        Outcome::Nothing => {
+            hunt.say(&format!(
+                "none of {} tries failed; the same seeds again: --seed {}",
+                wording::count(arguments.tries),
+                hunt.seed
+            ));
+            return Ok(ExitCode::from(exit::NOT_CAUGHT));
+        }
+        Outcome::Refused(code) => return Ok(ExitCode::from(code)),
+        Outcome::Interrupted { number, signal } => {
+            let before = wording::count(number - 1);
+            hunt.say(&format!(
+                "interrupted in try {}; {before} before it did not fail",
+                wording::count(number)
+            ));
+            injector::die_by_signal(signal);
+            return Ok(ExitCode::from(128u8.wrapping_add(signal as u8)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A hunt that goes on.
+struct Hunt<'a> {
+    arguments: &'a HuntArguments,
+    settings: &'a Settings,
+    home: PathBuf,
+    /// Where all tries go, if that was said.
+    output: Option<PathBuf>,
+    seed: u64,
+    watch: Watch,
+    bar: ProgressBar,
+    told: Instant,
+    noted: bool,
+}
+
+/// What a hunt ends with.
+enum Outcome {
+    Caught { number: u64, seed: u64, failure: Failure, dir: PathBuf },
+    Nothing,
+    Refused(u8),
+    Interrupted { number: u64, signal: i32 },
+}
+
+/// What was hunted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    Exited(i32),
+    Killed(i32),
+    Hung(Duration),
+    /// The test of `--until` succeeded.
+    Test,
+}
+
+/// What one try leads to.
+enum Verdict {
+    Good,
+    Failed(Failure),
+    Refused(u8),
+    /// The recorder failed in the middle.
+    Broken,
+    Interrupted(i32),
+}
+
+impl<'a> Hunt<'a> {
+    fn new(arguments: &'a HuntArguments, settings: &'a Settings) -> Result<Hunt<'a>, CommandError> {
+        let absolute = |path: PathBuf| {
+            std::path::absolute(&path).map_err(|source| CommandError::Read { path: path.clone(), source })
+        };
+        let output = arguments.output.clone().map(absolute).transpose()?;
+        // Whatever is there would be taken for the first try's trace.
+        if let Some(dir) = &output
+            && std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+        {
+            return Err(StoreError::NotEmpty { path: dir.clone() }.into());
+        }
+        let watch = Watch::begin().map_err(|source| CommandError::Try { doing: "watch tries", source })?;
+        let bar = if arguments.show {
+            ProgressBar::hidden()
+        } else {
+            progress::tries(settings, "hunting", arguments.tries)
+        };
+        Ok(Hunt {
+            arguments,
+            settings,
+            home: absolute(settings.home()?)?,
+            output,
+            seed: arguments.seed.unwrap_or_else(seeds::random),
+            watch,
+            bar,
+            told: Instant::now(),
+            noted: false,
+        })
+    }
+
+    fn run(&mut self) -> Result<Outcome, CommandError> {
+        for number in 1..=self.arguments.tries {
+            let seed = seeds::of_try(self.seed, number);
+            let dir = self.new_dir()?;
+            let mut attempt = Try::start(self.arguments, &self.watch, seed, &self.home, &dir)
+                .inspect_err(|_| self.forget(&dir))?;
+            match self.judge(&mut attempt).inspect_err(|_| self.forget(&dir))? {
+                Verdict::Good => traces::discard(&dir)?,
+                Verdict::Failed(failure) => {
+                    self.bar.finish_and_clear();
+                    attempt.show_output()?;
+                    return Ok(Outcome::Caught { number, seed, failure, dir });
+                }
+                Verdict::Refused(code) => {
+                    self.bar.finish_and_clear();
+                    self.forget(&dir);
+                    attempt.show_output()?;
+                    return Ok(Outcome::Refused(code));
+                }
+                Verdict::Broken => {
+                    self.bar.finish_and_clear();
+                    attempt.show_output()?;
+                    let why = format!("its recorder ended before the trace {} was whole", dir.display());
+                    let source = std::io::Error::other(why);
+                    return Err(CommandError::Try { doing: "record a try", source });
+                }
+                Verdict::Interrupted(signal) => {
+                    self.forget(&dir);
+                    return Ok(Outcome::Interrupted { number, signal });
+                }
+            }
+            self.tell_progress(number);
+        }
+        Ok(Outcome::Nothing)
+    }
+
+    /// Where the next try goes.
+    fn new_dir(&self) -> Result<PathBuf, CommandError> {
+        match &self.output {
+            Some(dir) => Ok(dir.clone()),
+            None => Ok(traces::new_dir(&self.home, &self.arguments.command[0].to_string_lossy())?),
+        }
+    }
+
+    /// Removes what a try left that did not come to its end.
+    fn forget(&self, dir: &std::path::Path) {
+        // No trace: then the empty directory, which goes only if nobody named it.
+        if traces::discard(dir).is_err() && self.output.is_none() {
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+
+    /// Waits for a try, and says what it leads to.
+    fn judge(&mut self, attempt: &mut Try) -> Result<Verdict, CommandError> {
+        let failed = |source| CommandError::Try { doing: "wait for a try", source };
+        let waited = self.watch.wait(&mut attempt.recorder, self.arguments.timeout).map_err(failed)?;
+        let (status, hung) = match waited {
+            Waited::Ended(status) => (status, None),
+            Waited::Expired => {
+                (self.watch.kill(&mut attempt.recorder).map_err(failed)?, self.arguments.timeout)
+            }
+            Waited::Interrupted(signal) => {
+                self.watch.interrupt(&mut attempt.recorder, signal).map_err(failed)?;
+                return Ok(Verdict::Interrupted(signal));
+            }
+        };
+        let (end, notes) = match attempt.end(status) {
+            TryEnd::Recorded { end, notes } => (end, notes),
+            TryEnd::Refused(code) => return Ok(Verdict::Refused(code)),
+            TryEnd::Broken => return Ok(Verdict::Broken),
+        };
+        self.tell_notes(&notes);
+        if let Some(limit) = hung {
+            return Ok(Verdict::Failed(Failure::Hung(limit)));
+        }
+        if self.arguments.until.is_some() {
+            return self.test(attempt, end);
+        }
+        Ok(match end {
+            LaneEnd::Exited(0) => Verdict::Good,
+            LaneEnd::Exited(code) => Verdict::Failed(Failure::Exited(code)),
+            LaneEnd::Killed(signal) => Verdict::Failed(Failure::Killed(signal)),
+            // No summary says so.
+            LaneEnd::Unknown | LaneEnd::Stopped(_) => Verdict::Good,
+        })
+    }
+
+    /// Asks the test of `--until`.
+    fn test(&self, attempt: &Try, end: LaneEnd) -> Result<Verdict, CommandError> {
+        let failed = |source| CommandError::Try { doing: "run the test of --until", source };
+        let (code, signal) = match end {
+            LaneEnd::Exited(code) => (code, String::new()),
+            LaneEnd::Killed(signal) => (128 + signal, signal.to_string()),
+            LaneEnd::Unknown | LaneEnd::Stopped(_) => (0, String::new()),
+        };
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(self.arguments.until.as_deref().unwrap_or_default());
+        shell.env("RETROVANE_EXIT_CODE", code.to_string()).env("RETROVANE_SIGNAL", signal);
+        shell.env("RETROVANE_TRACE", &attempt.dir).stdin(Stdio::null());
+        let mut shell = self.watch.start(&mut shell).map_err(failed)?;
+        match self.watch.wait(&mut shell, None).map_err(failed)? {
+            Waited::Ended(status) => verdict_of_test(status),
+            Waited::Interrupted(signal) => {
+                shell.kill().and_then(|()| shell.wait()).map_err(failed)?;
+                Ok(Verdict::Interrupted(signal))
+            }
+            Waited::Expired => unreachable!("the test has no limit of time"),
+        }
+    }
+
+    /// Says something, above the bar.
+    fn say(&self, text: &str) {
+        if !self.settings.quiet {
+            self.bar.suspend(|| eprintln!("retrovane: {text}"));
+        }
+    }
+
+    fn tell_progress(&mut self, done: u64) {
+        progress::show(&self.bar, done, self.arguments.tries);
+        if self.bar.is_hidden() && self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            let (done, tries) = (wording::count(done), wording::count(self.arguments.tries));
+            self.say(&format!("{done} of {tries} tries, none failed"));
+        }
+    }
+
+    /// Says once what is missing in the traces of this program.
+    fn tell_notes(&mut self, notes: &[String]) {
+        if !self.noted {
+            for note in notes {
+                self.noted = true;
+                self.say(&format!("not all of a try was recorded: {}", wording::printable(note.as_bytes())));
+            }
+        }
+    }
+
+    fn tell_caught(&self, number: u64, seed: u64, failure: Failure, dir: &std::path::Path) {
+        let name = if self.output.is_none() {
+            if let Err(error) = traces::set_latest(&self.home, dir) {
+                eprintln!("retrovane: {error}");
+            }
+            dir.file_name().filter(|_| self.settings.has_usual_home())
+        } else {
+            None
+        };
+        let (number, tries) = (wording::count(number), wording::count(self.arguments.tries));
+        self.say(&format!("caught in try {number} of {tries}: {}", failure_text(failure)));
+        self.say(&format!("its seed is {seed}"));
+        self.say(&format!("its trace is {}", wording::printable(dir.to_string_lossy().as_bytes())));
+        let words = ["retrovane".into(), "replay".into(), name.unwrap_or(dir.as_os_str()).to_owned()];
+        self.say(&format!("replay it: {}", wording::command(&words)));
+    }
+}
+
+fn verdict_of_test(status: ExitStatus) -> Result<Verdict, CommandError> {
+    match status.code() {
+        Some(0) => Ok(Verdict::Failed(Failure::Test)),
+        // It would never succeed.
+        Some(code @ (126 | 127)) => {
+            Err(CommandError::Usage(format!("the shell cannot run the test of --until: exit code {code}")))
+        }
+        Some(_) | None => Ok(Verdict::Good),
+    }
+}
+
+fn failure_text(failure: Failure) -> String {
+    match failure {
+        Failure::Exited(code) => format!("it ended with exit code {code}"),
+        Failure::Killed(number) => format!("{} killed it", wording::signal(number)),
+        Failure::Hung(limit) => {
+            let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            format!("it ran for longer than {}, and was killed", wording::duration(limit))
+        }
+        Failure::Test => "the test of --until succeeded".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_have_units() {
+        let read =
+            ["500ms", "30", "1.5s", "2m", "1h"].map(|text| duration(text).map(|read| read.as_millis()));
+        assert_eq!(read, [Ok(500), Ok(30_000), Ok(1500), Ok(120_000), Ok(3_600_000)]);
+        for wrong in ["", "s", "0", "-1s", "10x", "1e400s", "naN", "inf", "ä"] {
+            assert!(duration(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! One try of a hunt: a program recorded by a process of its own, because a
+//! recorder begins with one thread and takes signals over.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use trace_store::{LaneEnd, TraceReader};
+
+use super::HuntArguments;
+use super::watch::Watch;
+use crate::exit::CommandError;
+
+/// A try that runs, or has run.
+pub struct Try {
+    pub recorder: Child,
+    /// Where the trace is, absolute.
+    pub dir: PathBuf,
+    /// What the program writes to standard output and error, unless it is shown.
+    captured: Option<[File; 2]>,
+}
+
+/// How a try ended.
+pub enum TryEnd {
+    /// The trace is whole. The notes say what is missing in it.
+    Recorded { end: LaneEnd, notes: Vec<String> },
+    /// There is no trace: the recorder has said why, and ended with this code.
+    Refused(u8),
+    /// The recorder ended before the trace was whole.
+    Broken,
+}
+
+impl Try {
+    /// Starts one. The directory is empty or absent; paths are absolute, so that
+    /// none of them looks like an option.
+    pub fn start(
+        arguments: &HuntArguments,
+        watch: &Watch,
+        seed: u64,
+        home: &Path,
+        dir: &Path,
+    ) -> Result<Try, CommandError> {
+        let failed = |doing| move |source| CommandError::Try { doing, source };
+        let mut recorder = Command::new("/proc/self/exe");
+        recorder.arg0("retrovane").args(["record", "--quiet", "--seed", &seed.to_string()]);
+        recorder.arg("--home").arg(home).arg("--output").arg(dir).arg("--").args(&arguments.command);
+        recorder.stdin(Stdio::null()).process_group(0);
+        let mut captured = None;
+        if !arguments.show {
+            let output = || unnamed_file().map_err(failed("make a temporary file for the program's output"));
+            let files = [output()?, output()?];
+            let write = |file: &File| file.try_clone().map_err(failed("open a temporary file again"));
+            recorder.stdout(write(&files[0])?).stderr(write(&files[1])?);
+            captured = Some(files);
+        }
+        let recorder = watch.start(&mut recorder).map_err(failed("start a recorder"))?;
+        Ok(Try { recorder, dir: dir.to_owned(), captured })
+    }
+
+    /// What came of it, after the recorder has ended like this.
+    pub fn end(&self, status: ExitStatus) -> TryEnd {
+        // A recorder that is refused leaves nothing, or the directory as it was.
+        if !self.dir.join("trace.json").exists() {
+            return TryEnd::Refused(status.code().map_or(crate::exit::FAILED, |code| code as u8));
+        }
+        let summary = TraceReader::open(&self.dir).ok().and_then(|trace| trace.summary().cloned());
+        summary.map_or(TryEnd::Broken, |summary| TryEnd::Recorded { end: summary.exit, notes: summary.notes })
+    }
+
+    /// Shows what the program wrote, if it was not shown at once.
+    pub fn show_output(&mut self) -> io::Result<()> {
+        let Some([output, errors]) = &mut self.captured else { return Ok(()) };
+        output.rewind()?;
+        io::copy(output, &mut io::stdout())?;
+        io::stdout().flush()?;
+        errors.rewind()?;
+        io::copy(errors, &mut io::stderr())?;
+        Ok(())
+    }
+}
+
+/// A temporary file that goes away with its last descriptor.
+fn unnamed_file() -> io::Result<File> {
+    let folder = std::env::temp_dir();
+    let mut number = 0;
+    loop {
+        let path = folder.join(format!(".retrovane-{}-{number}", std::process::id()));
+        // Written at its end by all who have it, wherever each of them stands.
+        let opened = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
+        match opened {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            // What another process of this number left, or put there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}

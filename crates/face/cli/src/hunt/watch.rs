@@ -1,0 +1,203 @@
+//! Waiting for what a hunt starts: with a limit of time, and while listening to
+//! signals.
+//!
+//! A try is a process group of its own, so that a program that signals its group
+//! does not end the hunt. What a terminal sends therefore reaches the hunt alone,
+//! which passes it on.
+//!
+//! Invariant: whatever a try starts is a descendant of the hunt, daemons included,
+//! because the hunt adopts the orphans; so nothing outlives a try that is ended.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use injector::{kill_process, start_bound, stop_self};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitOptions, getpid, kill_process_group, set_child_subreaper};
+
+/// Signals that end a hunt.
+const END: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+/// All that it listens to.
+const HEARD: [Signal; 6] = [END[0], END[1], END[2], END[3], Signal::SIGCHLD, Signal::SIGTSTP];
+/// How long an interrupted program may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a recorder may take to finish the trace once its processes are dead.
+const FINISH_MAX: Duration = Duration::from_secs(30);
+/// Between two looks at processes that are being killed, which may fork meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The ear for signals; they are blocked from its beginning on.
+pub struct Watch {
+    signals: SignalFd,
+}
+
+/// What a wait ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    Ended(ExitStatus),
+    /// The limit passed, and the child runs on.
+    Expired,
+    /// Somebody wants the hunt to end, and the child runs on.
+    Interrupted(i32),
+}
+
+impl Watch {
+    /// To be called before the first child is made, while there is one thread.
+    pub fn begin() -> io::Result<Watch> {
+        let set = SigSet::from_iter(HEARD);
+        set.thread_block()?;
+        set_child_subreaper(Some(getpid()))?;
+        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Watch { signals })
+    }
+
+    /// Starts a child, which hears signals for itself.
+    pub fn start(&self, command: &mut Command) -> io::Result<Child> {
+        start_bound(command, &HEARD.map(|signal| signal as i32))
+    }
+
+    /// Waits for a child to end, no longer than the limit.
+    pub fn wait(&self, child: &mut Child, limit: Option<Duration>) -> io::Result<Waited> {
+        let mut left = limit;
+        loop {
+            let looked = Instant::now();
+            // In this order: a program that Ctrl-C ended looks like one that failed.
+            let ended = child.try_wait()?;
+            if let Some(signal) = self.interruption(child)? {
+                return Ok(Waited::Interrupted(signal));
+            }
+            if let Some(status) = ended {
+                self.reap_orphans();
+                return Ok(Waited::Ended(status));
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(Waited::Expired);
+            }
+            // The time in which the hunt is stopped does not count.
+            let before = looked.elapsed().min(LOOK_AGAIN);
+            let slept = self.sleep(left)?;
+            left = left.map(|left| left.saturating_sub(before + slept));
+        }
+    }
+
+    /// The signal that ends the hunt, if one has come. One that stops it stops
+    /// child and hunt, and returns when they go on.
+    fn interruption(&self, child: &Child) -> io::Result<Option<i32>> {
+        while let Some(info) = self.signals.read_signal()? {
+            let signal = info.ssi_signo as i32;
+            if END.iter().any(|end| *end as i32 == signal) {
+                return Ok(Some(signal));
+            }
+            if signal == Signal::SIGTSTP as i32 {
+                signal_group(child, rustix::process::Signal::TSTP);
+                stop_self();
+                signal_group(child, rustix::process::Signal::CONT);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sleeps until a signal comes, no longer than the limit; says how long.
+    fn sleep(&self, limit: Option<Duration>) -> io::Result<Duration> {
+        let started = Instant::now();
+        // A limit that no clock can say is none.
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        match poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(started.elapsed()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends a recorded program at once, by SIGKILL; its recorder finishes the trace.
+    pub fn kill(&self, recorder: &mut Child) -> io::Result<ExitStatus> {
+        // It may have been stopped together with its program.
+        kill_process(recorder.id() as i32, Signal::SIGCONT as i32);
+        let started = Instant::now();
+        loop {
+            let is_late = started.elapsed() > FINISH_MAX;
+            let ended = recorder.try_wait()?;
+            if ended.is_some() {
+                self.reap_orphans();
+            }
+            let spared = if ended.is_none() && !is_late { Some(recorder.id() as i32) } else { None };
+            let killed = kill_descendants(spared);
+            // What cannot be killed sleeps in the kernel: it is not waited for.
+            if let Some(status) = ended.filter(|_| killed == 0 || is_late) {
+                return Ok(status);
+            }
+            self.sleep(Some(LOOK_AGAIN))?;
+            // What has been heard keeps the ear from sleeping.
+            while self.signals.read_signal()?.is_some() {}
+        }
+    }
+
+    /// Passes a signal on to a recorded program, and kills it if it does not end.
+    pub fn interrupt(&self, recorder: &mut Child, signal: i32) -> io::Result<()> {
+        match Signal::try_from(signal) {
+            // A recorder passes on what is not a terminal's.
+            Ok(Signal::SIGTERM | Signal::SIGHUP) => kill_process(recorder.id() as i32, signal),
+            Ok(Signal::SIGQUIT) => signal_group(recorder, rustix::process::Signal::QUIT),
+            Ok(_) | Err(_) => signal_group(recorder, rustix::process::Signal::INT),
+        }
+        // Whoever interrupts again does not want to wait.
+        self.wait(recorder, Some(GRACE))?;
+        self.kill(recorder).map(drop)
+    }
+
+    /// To be called while there is no child that somebody waits for.
+    fn reap_orphans(&self) {
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+    }
+}
+
+/// Signals the process group that a child leads; one that is gone is no error.
+fn signal_group(child: &Child, signal: rustix::process::Signal) {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        let _ = kill_process_group(pid, signal);
+    }
+}
+
+/// Kills what this process and its children started, but not `spared`; says how
+/// many there were that nobody has reaped. Parents die before their children, so
+/// that none sees the end of its child and goes on.
+fn kill_descendants(spared: Option<i32>) -> usize {
+    let own = std::process::id() as i32;
+    let parents = parents();
+    let generations_below = |pid: i32| {
+        let mut seen = HashSet::new();
+        let mut above = parents.get(&pid);
+        while let Some(&parent) = above.filter(|parent| seen.insert(**parent)) {
+            if parent == own {
+                return Some(seen.len());
+            }
+            above = parents.get(&parent);
+        }
+        None
+    };
+    let doomed = parents.keys().filter(|pid| Some(**pid) != spared);
+    let mut doomed: Vec<(usize, i32)> =
+        doomed.filter_map(|&pid| Some((generations_below(pid)?, pid))).collect();
+    doomed.sort_unstable();
+    for (_, pid) in &doomed {
+        kill_process(*pid, Signal::SIGKILL as i32);
+    }
+    doomed.len()
+}
+
+/// The parent of each process.
+fn parents() -> HashMap<i32, i32> {
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parent = |pid: i32| {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // Behind the name, which may hold anything: state, parent (proc_pid_stat(5)).
+        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+        Some((pid, rest.split_ascii_whitespace().nth(1)?.parse().ok()?))
+    };
+    pids.filter_map(parent).collect()
+}

@@ -1,0 +1,46 @@
+//! Chaos: where recording may choose (who gets the turn, for how long), it draws,
+//! so that rare interleavings happen.
+//!
+//! Invariant: only recording draws. What was chosen is in the log, and replay
+//! follows the log; the same seed makes the same draws, but the program's own
+//! timing decides what each of them is used for.
+
+use crate::block::{Owned, process, session, thread};
+
+/// The odd number nearest to 2^64 divided by the golden ratio: the step of
+/// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Draws so far. A fork copies the count, and draws something else from it, being
+/// another lane.
+static DRAWS: Owned<u64> = Owned::new(0);
+
+/// True if choices are to be drawn.
+pub fn is_on() -> bool {
+    session().chaos_seed != 0
+}
+
+/// A number below `n`, each as likely as the others to within `n` in 2^64; 0 if
+/// `n` is 0. To be called by the turn's holder.
+pub fn below(n: u64) -> u64 {
+    // SAFETY: one thread of the address space runs, the one that has the turn.
+    let draws = unsafe { &mut *DRAWS.get() };
+    *draws = draws.wrapping_add(1);
+    let number = mix(origin().wrapping_add(draws.wrapping_mul(STEP)));
+    ((u128::from(number) * u128::from(n)) >> 64) as u64
+}
+
+/// Where the numbers of this thread, of this process, of this lane begin.
+fn origin() -> u64 {
+    let process = process();
+    let place = [u64::from(process.lane), process.segment, thread().index as u64];
+    place.iter().fold(session().chaos_seed, |sum, part| mix(sum ^ part.wrapping_mul(STEP)))
+}
+
+/// The output function of splitmix64: a bijection in which every bit of the input
+/// changes half of the output's.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}

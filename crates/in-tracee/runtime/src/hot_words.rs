@@ -1,0 +1,131 @@
+//! Words that were changing shortly before a pause: they let the probe tell rounds
+//! of a loop apart without summing memory.
+//!
+//! First the pages are found that change while the program runs on for a moment;
+//! a copy of a few of them, compared a moment later, gives the words.
+
+use crate::block::Owned;
+use crate::{checksum, memory, page_tracker};
+
+const PAGES_MAX: usize = 16;
+const PAGE_BYTES: u64 = 4096;
+/// Words of one page.
+const WORDS_MAX: usize = 16;
+/// Pages that are summed where writing cannot be seen otherwise.
+const SUMMED_MAX: usize = 2048;
+
+#[repr(C)]
+struct Watch {
+    by_sums: bool,
+    summed: usize,
+    sums: [(u64, u64); SUMMED_MAX],
+    count: usize,
+    pages: [u64; PAGES_MAX],
+    copies: [[u64; 512]; PAGES_MAX],
+    words: [[u64; 2]; PAGES_MAX * WORDS_MAX],
+}
+
+static WATCH: Owned<Watch> = Owned::new(Watch {
+    by_sums: false,
+    summed: 0,
+    sums: [(0, 0); SUMMED_MAX],
+    count: 0,
+    pages: [0; PAGES_MAX],
+    copies: [[0; 512]; PAGES_MAX],
+    words: [[0; 2]; PAGES_MAX * WORDS_MAX],
+});
+
+fn watch() -> &'static mut Watch {
+    // SAFETY: one thread runs, and its handlers do not nest.
+    unsafe { &mut *WATCH.get() }
+}
+
+/// Begins to look which pages change.
+pub fn watch_pages() {
+    let watch = watch();
+    page_tracker::look(&mut |_, _| {});
+    watch.by_sums = !page_tracker::protects();
+    watch.summed = 0;
+    if watch.by_sums {
+        page_tracker::each_written_page(&mut |page| {
+            if watch.summed < SUMMED_MAX && memory::read::<u8>(page).is_some() {
+                watch.sums[watch.summed] = (page, checksum::page_sum(page));
+                watch.summed += 1;
+            }
+        });
+    }
+}
+
+/// Begins to look which of their words change.
+pub fn watch_words(stack_pointer: u64) {
+    let watch = watch();
+    watch.count = 0;
+    watch.add(stack_pointer & !(PAGE_BYTES - 1));
+    let mut seen = 0u64;
+    page_tracker::look(&mut |start, end| {
+        for page in (start..end).step_by(PAGE_BYTES as usize) {
+            seen += 1;
+            watch.sample(page, seen);
+        }
+    });
+    for index in 0..watch.summed {
+        let (page, sum) = watch.sums[index];
+        if memory::read::<u8>(page).is_some() && checksum::page_sum(page) != sum {
+            seen += 1;
+            watch.sample(page, seen);
+        }
+    }
+    for index in 0..watch.count {
+        let copy = watch.copies[index].as_mut_ptr() as u64;
+        if !memory::copy(copy, watch.pages[index], PAGE_BYTES) {
+            watch.pages[index] = 0;
+        }
+    }
+}
+
+/// The words that changed since then: address and value each.
+pub fn changed_words() -> &'static [[u64; 2]] {
+    let watch = watch();
+    let mut count = 0;
+    for (page, copy) in watch.pages.iter().zip(&watch.copies).take(watch.count) {
+        let mut of_page = 0;
+        for (index, &before) in copy.iter().enumerate() {
+            let address = page + index as u64 * 8;
+            if of_page == WORDS_MAX || *page == 0 {
+                break;
+            }
+            match memory::read_word(address) {
+                Some(now) if now != before => {
+                    watch.words[count] = [address, now];
+                    count += 1;
+                    of_page += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    watch.count = 0;
+    &watch.words[..count]
+}
+
+impl Watch {
+    fn add(&mut self, page: u64) {
+        self.pages[self.count] = page;
+        self.count += 1;
+    }
+
+    /// Takes the first pages, and later ones in place of earlier ones ever more rarely.
+    fn sample(&mut self, page: u64, seen: u64) {
+        if self.pages[..self.count].contains(&page) {
+            return;
+        }
+        if self.count < PAGES_MAX {
+            self.add(page);
+        } else {
+            let place = seen.wrapping_mul(0x9e37_79b9_7f4a_7c15) % seen;
+            if (1..PAGES_MAX as u64).contains(&place) {
+                self.pages[place as usize] = page;
+            }
+        }
+    }
+}

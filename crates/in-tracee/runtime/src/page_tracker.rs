@@ -1,0 +1,521 @@
+//! The pages that the program may have written since the pause before: what a
+//! pause has to compare.
+//!
+//! Writable memory is kept under asynchronous write protection from the first
+//! pause of an image on, and looking at what was written protects it again
+//! (userfaultfd with UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN with PM_SCAN_WP_MATCHING,
+//! Linux 6.7). Memory that is not protected yet (all of it at first, new mappings
+//! later) counts as written as far as it is populated. Where userfaultfd is refused,
+//! as in containers, all populated memory counts each time.
+//!
+//! Invariant: a page that was written since the last event before a pause is in that
+//! pause's set, or was not writable any more. Registers and the content of the set
+//! then identify the point: what follows an event is determined, and what lies
+//! outside of the set is as the event left it. A page more in the set does no harm.
+//! PM_SCAN_CHECK_WPASYNC makes a protection that was lost unnoticed an error, upon
+//! which everything counts as written.
+//!
+//! Deliberately absent: replay, where the event says which pages to compare; and
+//! shared memory that the kernel takes out of the page table and writes to its file
+//! while memory is short: such pages leave the set.
+
+use events::SummedRange;
+
+use crate::block::{Owned, process};
+use crate::detect::{Range, close, open_high};
+use crate::maps::{self, Mapping};
+use crate::written_pages::{self as kernel_view, Uffd};
+use crate::{checksum, islands, memory_calls};
+
+const PAGE_BYTES: u64 = 4096;
+/// Most ranges of a set; beyond, small gaps between ranges are filled.
+const SET_MAX: usize = 4096;
+/// Ranges that a pause logs, if filling gaps between them costs little.
+const LOGGED_RANGES: usize = 256;
+/// Most ranges that a pause logs: half an event.
+const LOGGED_RANGES_MAX: usize = 4096;
+/// Pages of a logged range: replay looks first at the one that differed last.
+const LOGGED_RANGE_PAGES: u64 = 16;
+/// Nanoseconds that protecting a page costs, with the fault that its next write is.
+const PROTECTED_PAGE_NS: u64 = 1300;
+/// Nanoseconds that summing a page costs.
+const SUMMED_PAGE_NS: u64 = 350;
+
+/// Sorted ranges of addresses that do not touch, after `tidy`.
+#[repr(C)]
+struct Set {
+    count: usize,
+    ranges: [Range; SET_MAX],
+}
+
+#[repr(C)]
+struct Tracker {
+    /// Plus one; 0: none.
+    uffd: i32,
+    /// userfaultfd or PAGEMAP_SCAN was refused.
+    refused: bool,
+    /// More than `writable` can hold is mapped.
+    overflown: bool,
+    /// `writable` is as it is now.
+    listed: bool,
+    /// Pages that the last look found written although they were protected.
+    faulted_pages: u64,
+    /// Pages that were populated when they came under protection.
+    populated_pages: u64,
+    /// The program's writable memory; the lowest bit of an end: it is shared.
+    writable: Set,
+    /// What is protected.
+    protected: Set,
+    /// What was written since the last pause.
+    written: Set,
+    logged_count: usize,
+    logged: [[u64; 2]; LOGGED_RANGES_MAX],
+}
+
+const EMPTY: Set = Set { count: 0, ranges: [Range { start: 0, end: 0 }; SET_MAX] };
+
+static TRACKER: Owned<Tracker> = Owned::new(Tracker {
+    uffd: 0,
+    refused: false,
+    overflown: false,
+    listed: false,
+    faulted_pages: 0,
+    populated_pages: 0,
+    writable: EMPTY,
+    protected: EMPTY,
+    written: EMPTY,
+    logged_count: 0,
+    logged: [[0; 2]; LOGGED_RANGES_MAX],
+});
+
+fn tracker() -> &'static mut Tracker {
+    // SAFETY: one thread runs in an address space, and its handlers do not nest.
+    unsafe { &mut *TRACKER.get() }
+}
+
+/// What a pause is identified by, and what it cost.
+pub struct Summed {
+    /// The ranges as the log holds them, or `None`: too many, all writable memory was
+    /// summed.
+    pub ranges: Option<&'static [[u64; 2]]>,
+    pub sum: u64,
+    /// Nanoseconds that the program spends on protection because of this pause.
+    pub protection_ns: u64,
+}
+
+/// Looks at what was written since the last look, which also protects it again, and
+/// calls `each` with what was written to protected memory.
+pub fn look(each: &mut dyn FnMut(u64, u64)) {
+    let tracker = tracker();
+    if !tracker.listed {
+        tracker.list_writable();
+    }
+    if !shares_its_memory() {
+        tracker.begin();
+    }
+    if tracker.uffd == 0 || shares_its_memory() {
+        tracker.protected.clear();
+        tracker.written.clear();
+    }
+    let Some(pagemap) = open_high(kernel_view::PAGEMAP) else {
+        tracker.all_is_written();
+        return;
+    };
+    if !tracker.look_at_all(pagemap, each) {
+        tracker.begin_again();
+        // Nothing is protected now: this look cannot fail.
+        tracker.look_at_all(pagemap, each);
+    }
+    close(pagemap);
+}
+
+/// True if looks tell which memory was written.
+pub fn protects() -> bool {
+    tracker().protected.count != 0
+}
+
+/// Sums what was written since the last pause. After `look`.
+pub fn sum() -> Summed {
+    let tracker = tracker();
+    let complete = !tracker.overflown && tracker.choose_logged();
+    let mut sum = 0u64;
+    if complete {
+        for words in &mut tracker.logged[..tracker.logged_count] {
+            let mut range = SummedRange::from_words(*words);
+            range.sum = checksum::range_sum(range.first, range.pages);
+            sum = sum.wrapping_add(range.sum);
+            *words = range.to_words();
+        }
+    } else {
+        sum = checksum::sum();
+    }
+    tracker.written.clear();
+    tracker.listed = false;
+    let protection_ns = core::mem::take(&mut tracker.faulted_pages) * PROTECTED_PAGE_NS;
+    if protection_ns > tracker.populated_pages * SUMMED_PAGE_NS {
+        // It writes most of its memory: to sum all costs less than to find what
+        // changed. Protection begins again with the look before the next pause.
+        tracker.begin_again();
+    }
+    let tracker = &*tracker;
+    Summed { ranges: complete.then(|| &tracker.logged[..tracker.logged_count]), sum, protection_ns }
+}
+
+/// The pages that count as written so far.
+pub fn each_written_page(each: &mut dyn FnMut(u64)) {
+    let tracker = tracker();
+    tracker.written.tidy();
+    for range in tracker.written.all() {
+        for page in (range.start..range.end).step_by(PAGE_BYTES as usize) {
+            each(page);
+        }
+    }
+}
+
+// --- what else happens to memory ---
+
+/// Other memory is at these addresses from now on.
+#[inline]
+pub fn forget(start: u64, bytes: u64) {
+    let tracker = tracker();
+    tracker.listed = false;
+    if tracker.protected.count != 0 {
+        tracker.protected.remove(start, start.saturating_add(bytes));
+    }
+}
+
+/// Mappings changed, or their protection.
+#[inline]
+pub fn mappings_changed() {
+    tracker().listed = false;
+}
+
+/// mremap(2) is about to move these addresses: the kernel refuses where only a part
+/// is protected, and older kernels (before 6.13) move the protection's marks along.
+#[inline]
+pub fn release(start: u64, bytes: u64) {
+    let tracker = tracker();
+    tracker.listed = false;
+    if tracker.protected.count != 0 {
+        let end = start.saturating_add(bytes);
+        tracker.unprotect(start, end);
+        tracker.protected.remove(start, end);
+    }
+}
+
+/// Ends all protection, for somebody else's; it begins again without a baseline.
+pub fn end() {
+    let tracker = tracker();
+    tracker.begin_again();
+    tracker.close();
+}
+
+/// A child of fork: its memory is not protected, the descriptor is its parent's.
+pub fn begin_child() {
+    let tracker = tracker();
+    tracker.protected.clear();
+    tracker.written.clear();
+    tracker.close();
+}
+
+/// True for the number of the tracker's descriptor.
+#[inline]
+pub fn is_descriptor(fd: u64) -> bool {
+    tracker().uffd != 0 && fd as u32 as i32 == tracker().uffd - 1
+}
+
+/// The program is about to take or close numbers of descriptors.
+pub fn yield_descriptor(first: u64, last: u64) {
+    let uffd = tracker().uffd;
+    let taken = first as u32..=last as u32;
+    if uffd != 0 && taken.contains(&(uffd as u32 - 1)) && !shares_its_memory() {
+        end();
+    }
+}
+
+/// A child of vfork has a descriptor table of its own, and the memory of its parent.
+fn shares_its_memory() -> bool {
+    process().slot != 0
+}
+
+impl Tracker {
+    fn begin(&mut self) {
+        if self.uffd == 0 && !self.refused {
+            match Uffd::open() {
+                Some(uffd) => self.uffd = uffd.fd + 1,
+                None => self.refused = true,
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if self.uffd != 0 {
+            close(self.uffd - 1);
+            self.uffd = 0;
+        }
+    }
+
+    /// Takes all protection back: everything counts as written.
+    fn begin_again(&mut self) {
+        self.unprotect(0, u64::MAX);
+        self.protected.clear();
+    }
+
+    fn unprotect(&self, start: u64, end: u64) {
+        if self.uffd == 0 {
+            return;
+        }
+        let uffd = Uffd { fd: self.uffd - 1 };
+        for range in self.protected.all() {
+            let (start, end) = (range.start.max(start), range.end.min(end));
+            if start < end {
+                uffd.unregister(start, end);
+            }
+        }
+    }
+
+    fn list_writable(&mut self) {
+        let list = &mut self.writable;
+        list.count = 0;
+        self.listed = true;
+        self.overflown = false;
+        let mut before = 0;
+        let complete = maps::for_each(&mut |mapping: &Mapping| {
+            let mut start = mapping.start;
+            if mapping.is_stack {
+                // It grows downwards without telling.
+                start = start.saturating_sub(memory_calls::stack_limit().min(1 << 40)).max(before);
+            }
+            before = mapping.end;
+            if !mapping.readable || !mapping.writable || islands::is_island(mapping.start) {
+                return;
+            }
+            self.overflown |= list.count == SET_MAX;
+            if !self.overflown {
+                list.ranges[list.count] = Range { start, end: mapping.end | u64::from(!mapping.private) };
+                list.count += 1;
+            }
+        });
+        self.overflown |= !complete;
+    }
+
+    /// Without a page map: all that is mapped.
+    fn all_is_written(&mut self) {
+        for index in 0..self.writable.count {
+            let Range { start, end } = self.writable.ranges[index];
+            self.written.add(start, end & !1);
+        }
+    }
+
+    /// False if memory that should be protected is not.
+    fn look_at_all(&mut self, pagemap: i32, each: &mut dyn FnMut(u64, u64)) -> bool {
+        self.written.tidy();
+        let protected_before = self.protected.count;
+        // Sorted, as `writable` is: one goes along with the other.
+        let mut next = 0;
+        for index in 0..self.writable.count {
+            let Range { start, end } = self.writable.ranges[index];
+            let (shared, end) = (end & 1 != 0, end & !1);
+            let mut at = start;
+            while at < end {
+                while next < protected_before && self.protected.ranges[next].end <= at {
+                    next += 1;
+                }
+                let protected = if next < protected_before {
+                    self.protected.ranges[next]
+                } else {
+                    Range { start: u64::MAX, end: u64::MAX }
+                };
+                if protected.start <= at {
+                    let stop = protected.end.min(end);
+                    if !self.look_at_protected(pagemap, at, stop, each) {
+                        return false;
+                    }
+                    at = stop;
+                } else {
+                    let stop = protected.start.min(end);
+                    self.look_at_unprotected(pagemap, at, stop, shared);
+                    at = stop;
+                }
+            }
+        }
+        self.protected.tidy();
+        true
+    }
+
+    fn look_at_protected(
+        &mut self,
+        pagemap: i32,
+        start: u64,
+        end: u64,
+        each: &mut dyn FnMut(u64, u64),
+    ) -> bool {
+        let (written, faulted) = (&mut self.written, &mut self.faulted_pages);
+        kernel_view::scan_written(pagemap, start, end, &mut |start, end| {
+            written.add(start, end);
+            *faulted += (end - start) / PAGE_BYTES;
+            each(start, end);
+        })
+    }
+
+    /// All that is populated counts as written; then it is protected.
+    fn look_at_unprotected(&mut self, pagemap: i32, start: u64, end: u64, shared: bool) {
+        let (written, populated) = (&mut self.written, &mut self.populated_pages);
+        if self.protected.count == 0 {
+            *populated = 0;
+        }
+        kernel_view::scan_populated(pagemap, start, end, shared, &mut |start, end| {
+            written.add(start, end);
+            *populated += (end - start) / PAGE_BYTES;
+        });
+        let room = self.protected.count < SET_MAX;
+        if self.uffd != 0 && room && !shares_its_memory() {
+            let uffd = Uffd { fd: self.uffd - 1 };
+            if uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
+                self.protected.ranges[self.protected.count] = Range { start, end };
+                self.protected.count += 1;
+            }
+        }
+    }
+
+    /// Cuts what was written into the ranges of the log; false if they are too many.
+    fn choose_logged(&mut self) -> bool {
+        self.written.tidy();
+        self.written.fill_gaps(LOGGED_RANGES);
+        self.logged_count = 0;
+        let pages_each = (self.written.pages() / LOGGED_RANGES as u64).max(LOGGED_RANGE_PAGES);
+        let mut next = 0;
+        for index in 0..self.writable.count {
+            let Range { start, end } = self.writable.ranges[index];
+            let end = end & !1;
+            while next < self.written.count && self.written.ranges[next].end <= start {
+                next += 1;
+            }
+            let mut at = next;
+            while at < self.written.count && self.written.ranges[at].start < end {
+                let written = self.written.ranges[at];
+                let mut first = written.start.max(start) / PAGE_BYTES;
+                let last = written.end.min(end) / PAGE_BYTES;
+                while first < last {
+                    if self.logged_count == LOGGED_RANGES_MAX {
+                        return false;
+                    }
+                    let pages = (last - first).min(pages_each).min(SummedRange::PAGES_MAX);
+                    self.logged[self.logged_count] = SummedRange { first, pages, sum: 0 }.to_words();
+                    self.logged_count += 1;
+                    first += pages;
+                }
+                at += 1;
+            }
+        }
+        true
+    }
+}
+
+impl Set {
+    fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    fn all(&self) -> &[Range] {
+        &self.ranges[..self.count]
+    }
+
+    fn pages(&self) -> u64 {
+        self.all().iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum()
+    }
+
+    fn sort(&mut self) {
+        self.ranges[..self.count].sort_unstable_by_key(|range| range.start);
+    }
+
+    fn add(&mut self, start: u64, end: u64) {
+        if let Some(last) = self.ranges[..self.count].last_mut()
+            && last.end == start
+        {
+            last.end = end;
+            return;
+        }
+        if self.count == SET_MAX {
+            self.tidy();
+            self.fill_gaps(SET_MAX / 2);
+            while self.count > SET_MAX / 2 {
+                // Far apart: what lies between is not mapped, or counts too.
+                self.halve();
+            }
+        }
+        self.ranges[self.count] = Range { start, end };
+        self.count += 1;
+    }
+
+    /// Sorts, and joins what touches.
+    fn tidy(&mut self) {
+        self.sort();
+        self.join(0);
+    }
+
+    /// Joins sorted ranges with gaps of at most so many bytes.
+    fn join(&mut self, gap_bytes: u64) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            let range = self.ranges[index];
+            if kept > 0 && range.start <= self.ranges[kept - 1].end.saturating_add(gap_bytes) {
+                self.ranges[kept - 1].end = self.ranges[kept - 1].end.max(range.end);
+            } else {
+                self.ranges[kept] = range;
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+
+    /// Fills gaps, small ones first, until few ranges are left or a gap would cost
+    /// more than a range.
+    fn fill_gaps(&mut self, wanted: usize) {
+        let mut gap_pages = 1;
+        while self.count > wanted && gap_pages <= 8 {
+            self.join(gap_pages * PAGE_BYTES);
+            gap_pages *= 2;
+        }
+    }
+
+    /// Joins each two neighbours.
+    fn halve(&mut self) {
+        for index in 0..self.count / 2 {
+            let (one, two) = (self.ranges[index * 2], self.ranges[index * 2 + 1]);
+            self.ranges[index] = Range { start: one.start, end: two.end };
+        }
+        if self.count % 2 == 1 {
+            self.ranges[self.count / 2] = self.ranges[self.count - 1];
+        }
+        self.count = self.count.div_ceil(2);
+    }
+
+    /// Takes these addresses out of sorted ranges.
+    fn remove(&mut self, start: u64, end: u64) {
+        let mut index = 0;
+        while index < self.count {
+            let range = self.ranges[index];
+            if range.end <= start || range.start >= end {
+                index += 1;
+            } else if range.start < start && range.end > end {
+                self.ranges[index].end = start;
+                if self.count < SET_MAX {
+                    self.ranges.copy_within(index + 1..self.count, index + 2);
+                    self.ranges[index + 1] = Range { start: end, end: range.end };
+                    self.count += 1;
+                }
+                return;
+            } else if range.start < start {
+                self.ranges[index].end = start;
+                index += 1;
+            } else if range.end > end {
+                self.ranges[index].start = end;
+                index += 1;
+            } else {
+                self.ranges.copy_within(index + 1..self.count, index);
+                self.count -= 1;
+            }
+        }
+    }
+}
