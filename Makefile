@@ -8,10 +8,12 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RUST_MIN := 1.88
 BUILD_PACKAGES := gcc libc6-dev make
-TEST_PACKAGES := g++ git python3 perl vim sqlite3 curl openssl busybox-static bsdutils gawk tar gzip \
-	findutils diffutils sed dash util-linux
+BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
+TEST_PACKAGES := $(BENCH_PACKAGES) g++ git perl vim openssl busybox-static bsdutils gawk tar \
+	findutils diffutils sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
+	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go
 
-.PHONY: build test demo bench install setup setup-test clean
+.PHONY: build test demo bench install setup setup-test setup-bench clean
 
 build: setup
 	$(CARGO) build --release
@@ -27,7 +29,7 @@ demo: setup
 	$(CARGO) build --release -p retrovane
 	demo/run.sh $(TARGET_DIR)/release/retrovane
 
-bench: build
+bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json $(BENCH_FLAGS)
 
 install: build
@@ -37,7 +39,10 @@ setup:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES)
 
 setup-test:
-	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	@PATH=$$PATH:/usr/local/go/bin tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+setup-bench:
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES)
 
 clean:
 	$(CARGO) clean

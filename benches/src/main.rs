@@ -4,7 +4,9 @@
 //!
 //! Micro rows time their inner loop themselves; replay feeds the clock, so
 //! there the whole process counts, less the replay of a program that does
-//! nothing. All other rows are wall-clock times of whole processes.
+//! nothing. Of servers the requests per second count, as their clients see them,
+//! and in replay the time of the whole. All other rows are wall-clock times of
+//! whole processes.
 //! Deliberately absent: any pass or fail of the build. A missed target is
 //! printed, not returned.
 #![forbid(unsafe_code)]
@@ -13,6 +15,7 @@ mod measure;
 mod peers;
 mod report;
 mod rows;
+mod server_rows;
 mod session;
 
 use std::path::PathBuf;
@@ -68,7 +71,7 @@ fn measure_all(options: &Options) -> Result<(), String> {
     let session = Session::new(options)?;
     let start_up = session.start_up_times()?;
     let mut results = Results::default();
-    for row in rows::ROWS {
+    for row in rows::all() {
         let wanted = options.only.as_ref().is_none_or(|part| row.name.contains(part.as_str()));
         if wanted {
             eprintln!("measuring {}", row.name);

@@ -54,6 +54,7 @@ pub fn measure_peers(session: &Session, row: &Row, ready: &Ready, native_s: f64)
     PEERS
         .iter()
         .filter(|peer| is_installed(peer.program))
+        .filter(|_| !matches!(row.work, Work::Server(_)))
         .filter(|peer| !peer.tiny_only || matches!(row.work, Work::Micro { .. }))
         .map(|peer| PeerResult { peer: peer.name, ratio: ratio(session, row, ready, native_s, peer) })
         .collect()
@@ -74,7 +75,7 @@ fn ratio(session: &Session, row: &Row, ready: &Ready, native_s: f64, peer: &Peer
             let inner = taken.inner.ok_or("the program did not end normally")?;
             Ok((inner.as_secs_f64() / count as f64) / (native_s / own_count as f64))
         }
-        Work::Shell { .. } => {
+        Work::Shell { .. } | Work::Server(_) => {
             argv.extend(ready.argv.iter().cloned());
             Ok(session.timed(ready, &argv)?.wall.as_secs_f64() / native_s)
         }

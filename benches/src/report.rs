@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::measure::{RowResult, Verdict};
+use crate::measure::{RowResult, Series, Verdict};
 
 #[derive(Debug, Default, Serialize)]
 pub struct Results {
@@ -16,15 +16,15 @@ pub fn table(results: &Results) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{:<26} {:>10} {:>22} {:>22} {:>11} {:>11}",
-        "workload", "native ms", "record (target)", "replay (target)", "trace", "read"
+        "{:<26} {:>12} {:>28} {:>30} {:>11} {:>11}",
+        "workload", "native", "record (target)", "replay (target)", "trace", "read"
     );
     for row in &results.rows {
         let _ = writeln!(
             text,
-            "{:<26} {:>10.2} {:>22} {:>22} {:>11} {:>11}",
+            "{:<26} {:>12} {:>28} {:>30} {:>11} {:>11}",
             row.name,
-            row.native.median_s * 1000.0,
+            native(&row.native),
             verdict(row.record),
             verdict(row.replay),
             bytes(row.trace_bytes),
@@ -49,6 +49,13 @@ fn count(results: &Results) -> (usize, usize) {
     let verdicts = results.rows.iter().flat_map(|row| [row.record, row.replay]);
     let met = verdicts.filter(|verdict| verdict.is_some_and(|v| v.met)).count();
     (met, results.rows.len() * 2 - met)
+}
+
+fn native(series: &Series) -> String {
+    match series.median_per_s {
+        Some(per_s) => format!("{per_s:.0}/s"),
+        None => format!("{:.2} ms", series.median_s * 1000.0),
+    }
 }
 
 fn verdict(verdict: Option<Verdict>) -> String {

@@ -1,5 +1,7 @@
 //! The rows of the table: what is run, and what is aimed at.
 
+use crate::server_rows::{SERVER_ROWS, Server};
+
 /// What one row runs.
 pub enum Work {
     /// benches/micro/SOURCE.c with a count of iterations.
@@ -19,6 +21,8 @@ pub enum Work {
         prepare: &'static str,
         command: &'static str,
     },
+    /// A server: only `start` is recorded.
+    Server(Server),
 }
 
 /// What is aimed at.
@@ -28,7 +32,18 @@ pub enum Target {
     Ratio { record: f64, replay: f64 },
     /// At most so many milliseconds more than the native run.
     MoreMs { record: f64, replay: f64 },
+    /// Threads: at most so many times the native run on one core, because a lane
+    /// runs one thread at a time; the replay at most so many times the recording.
+    OneCore { record: f64, replay: f64 },
+    /// Recording as for `Ratio`; the replay at most so many times the recording.
+    Followed { record: f64, replay: f64 },
+    /// Servers: at least so much of the native requests per second; the replay
+    /// takes at most so many times the time of the recording.
+    Rate { record: f64, replay: f64 },
 }
+
+/// How much longer than its recording a replay of threads may take.
+pub const REPLAY_OF_RECORDING: f64 = 1.2;
 
 pub struct Row {
     pub name: &'static str,
@@ -49,6 +64,20 @@ const fn micro(
         work: Work::Micro { source, count, quick_count: count / 10, peer_count },
         target: Target::Ratio { record, replay },
     }
+}
+
+/// A micro row whose program has threads.
+const fn threads(name: &'static str, source: &'static str, count: u64, peer_count: u64, record: f64) -> Row {
+    Row {
+        name,
+        work: Work::Micro { source, count, quick_count: count / 10, peer_count },
+        target: Target::OneCore { record, replay: REPLAY_OF_RECORDING },
+    }
+}
+
+/// All rows, in the order of the table.
+pub fn all() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(SERVER_ROWS)
 }
 
 pub const ROWS: &[Row] = &[
@@ -128,6 +157,19 @@ printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n%%.o: %%.c\n\tgcc -O1 -c -o 
         name: START_UP,
         work: Work::Micro { source: "start_up", count: 1, quick_count: 1, peer_count: 1 },
         target: Target::MoreMs { record: 30.0, replay: 30.0 },
+    },
+    threads("two compute threads", "two_compute_threads", 300_000_000, 3_000_000, 1.1),
+    threads("mutex hand-over", "mutex_hand_over", 100_000, 2_000, 1.5),
+    threads("4 threads, one mutex", "four_threads_mutex", 200_000, 2_000, 1.5),
+    Row {
+        name: "1000 signals into a loop",
+        work: Work::Micro {
+            source: "signals_into_computation",
+            count: 400_000_000,
+            quick_count: 40_000_000,
+            peer_count: 40_000_000,
+        },
+        target: Target::Followed { record: 1.05, replay: REPLAY_OF_RECORDING },
     },
 ];
 

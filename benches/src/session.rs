@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -13,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::measure::median;
-use crate::rows::{ROWS, START_UP, Work};
+use crate::rows::{Row, START_UP, Target, Work, all};
 
 /// A run that takes longer is killed and reported as not measured.
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
+
+const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
 
 /// What one run took.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +27,8 @@ pub struct Taken {
     pub wall: Duration,
     /// The inner loop's time, as the program itself measured it.
     pub inner: Option<Duration>,
+    /// A server's answers per second, as its clients counted them.
+    pub per_s: Option<f64>,
 }
 
 /// How a program that does nothing is replayed, for subtraction.
@@ -36,6 +41,10 @@ pub struct Ready {
     pub argv: Vec<OsString>,
     pub prepare: String,
     pub inputs: PathBuf,
+    /// Put before the program when it runs natively.
+    native_before: Vec<OsString>,
+    /// A script that runs its arguments as a server, loads and stops it.
+    driver: Option<String>,
 }
 
 pub struct Session {
@@ -44,6 +53,10 @@ pub struct Session {
     pub rounds: u32,
     pub quick: bool,
     pub with_peers: bool,
+    /// Where servers listen, one after the other.
+    port: u16,
+    /// What makes a command run as nobody, where this is root.
+    as_nobody: &'static str,
 }
 
 impl Session {
@@ -63,6 +76,8 @@ impl Session {
             rounds: options.rounds.max(1),
             quick: options.quick,
             with_peers: !options.no_peers,
+            port: free_port()?,
+            as_nobody: if is_root() { AS_NOBODY } else { "" },
         };
         fresh(&session.directory)?;
         Ok(session)
@@ -73,10 +88,17 @@ impl Session {
     }
 
     /// Compiles or generates what the row needs.
-    pub fn ready(&self, name: &str, work: &Work) -> Result<Ready, String> {
+    pub fn ready(&self, row: &Row) -> Result<Ready, String> {
+        let name = row.name;
+        let native_before = match row.target {
+            Target::OneCore { .. } => on_one_core()?,
+            Target::Ratio { .. } | Target::MoreMs { .. } | Target::Followed { .. } | Target::Rate { .. } => {
+                Vec::new()
+            }
+        };
         let inputs = self.directory.join("inputs");
         fresh(&inputs)?;
-        match work {
+        match &row.work {
             Work::Micro { source, count, quick_count, .. } => {
                 let program = self.directory.join(source);
                 compile(source, &program)?;
@@ -85,6 +107,8 @@ impl Session {
                     argv: vec![program.into(), count.to_string().into()],
                     prepare: String::new(),
                     inputs,
+                    native_before,
+                    driver: None,
                 })
             }
             Work::Shell { needs, inputs: script, prepare, command } => {
@@ -96,6 +120,21 @@ impl Session {
                     argv: ["sh", "-c", command].map(OsString::from).to_vec(),
                     prepare: (*prepare).to_owned(),
                     inputs,
+                    native_before,
+                    driver: None,
+                })
+            }
+            Work::Server(server) => {
+                if !is_installed(server.needs) {
+                    return Err(format!("{name} needs {}, which is not installed", server.needs));
+                }
+                let start = format!("echo $$ > pid; exec {}", server.start);
+                Ok(Ready {
+                    argv: ["sh".into(), "-c".into(), start.into()].to_vec(),
+                    prepare: server.prepare.to_owned(),
+                    inputs,
+                    native_before,
+                    driver: Some(server.driver()),
                 })
             }
         }
@@ -106,6 +145,8 @@ impl Session {
             .env("IN", inputs)
             .env("SCALE", self.scale())
             .env("RETROVANE_HOME", self.directory.join("home"))
+            .env("PORT", self.port.to_string())
+            .env("AS", self.as_nobody)
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     }
 
@@ -126,7 +167,7 @@ impl Session {
     }
 
     pub fn native(&self, ready: &Ready) -> Result<Taken, String> {
-        self.timed(ready, &ready.argv)
+        self.timed(ready, &[&ready.native_before[..], &ready.argv].concat())
     }
 
     pub fn recorded(&self, ready: &Ready) -> Result<Taken, String> {
@@ -139,19 +180,38 @@ impl Session {
     }
 
     pub fn replayed(&self, ready: &Ready) -> Result<Taken, String> {
-        let argv = [self.tool.clone().into(), "replay".into(), "-q".into(), self.trace().into()];
-        self.timed(ready, &argv)
+        let argv: [OsString; 4] =
+            [self.tool.clone().into(), "replay".into(), "-q".into(), self.trace().into()];
+        fresh(&self.run_directory())?;
+        self.taken(ready, &argv)
     }
 
-    /// Runs in a fresh directory; the clock covers the process only.
+    fn run_directory(&self) -> PathBuf {
+        self.directory.join("run")
+    }
+
+    /// Runs in a fresh directory, a server with its load.
     pub fn timed(&self, ready: &Ready, argv: &[OsString]) -> Result<Taken, String> {
-        let directory = self.directory.join("run");
+        let directory = self.run_directory();
         fresh(&directory)?;
         self.shell(&ready.prepare, &directory, &ready.inputs)?;
+        let Some(driver) = &ready.driver else {
+            return self.taken(ready, argv);
+        };
+        let driven = ["sh", "-ec", driver, "driver"].map(OsString::from);
+        let mut taken = self.taken(ready, &[&driven[..], argv].concat())?;
+        let rate = fs::read_to_string(directory.join("rate")).unwrap_or_default();
+        let per_s = rate.trim().parse().map_err(|_| format!("the load tells no rate: {rate:?}"))?;
+        taken.per_s = Some(per_s);
+        Ok(taken)
+    }
+
+    /// The clock covers the process only.
+    fn taken(&self, ready: &Ready, argv: &[OsString]) -> Result<Taken, String> {
         let mut command = Command::new(&argv[0]);
         command
             .args(&argv[1..])
-            .current_dir(&directory)
+            .current_dir(self.run_directory())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -166,16 +226,19 @@ impl Session {
             .find_map(|line| line.strip_prefix("inner_ns "))
             .and_then(|number| number.parse().ok())
             .map(Duration::from_nanos);
-        Ok(Taken { wall, inner })
+        Ok(Taken { wall, inner, per_s: None })
     }
 
     /// Bytes that the program and its children read, by one more native run:
     /// the kernel adds the counts of children that were waited for.
     pub fn bytes_read(&self, ready: &Ready) -> Option<u64> {
+        if ready.driver.is_some() {
+            return None;
+        }
         let count = self.directory.join("io");
         let script = "\"$@\" > /dev/null 2>&1; while read key value; do \
                       [ $key = rchar: ] && echo $value > $COUNT; done < /proc/$$/io";
-        let directory = self.directory.join("run");
+        let directory = self.run_directory();
         fresh(&directory).ok()?;
         self.shell(&ready.prepare, &directory, &ready.inputs).ok()?;
         let mut command = Command::new("sh");
@@ -187,8 +250,8 @@ impl Session {
 
     /// The replay of a program that does nothing.
     pub fn start_up_times(&self) -> Result<StartUp, String> {
-        let row = ROWS.iter().find(|row| row.name == START_UP).expect("the table has a row for start-up");
-        let ready = self.ready(row.name, &row.work)?;
+        let row = all().find(|row| row.name == START_UP).expect("the table has a row for start-up");
+        let ready = self.ready(row)?;
         self.recorded(&ready).map_err(|error| format!("recording a trivial program: {error}"))?;
         let mut walls = Vec::new();
         for _ in 0..self.rounds {
@@ -223,8 +286,9 @@ fn run_limited(mut command: Command) -> Result<(ExitStatus, String, Duration), S
             Ok((status, String::from_utf8_lossy(&bytes).into_owned(), wall))
         }
         Err(_) => {
-            // A group that has just ended needs no kill.
-            let _ = Command::new("sh").args(["-c", &format!("kill -KILL -{group}")]).status();
+            // First what a driver can act upon. A group that has just ended needs no kill.
+            let kill = format!("kill -TERM -{group}; sleep 1; kill -KILL -{group}");
+            let _ = Command::new("sh").args(["-c", &kill]).status();
             Err(format!("no end after {} s", RUN_TIME_MAX.as_secs()))
         }
     }
@@ -242,10 +306,27 @@ fn own_directory() -> Result<PathBuf, String> {
     Ok(own.parent().expect("a program lies in a directory").to_path_buf())
 }
 
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+}
+
+fn free_port() -> Result<u16, String> {
+    let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    bound.map(|address| address.port()).map_err(|error| format!("no port is free: {error}"))
+}
+
+/// What pins a command to the first core that this process may use.
+fn on_one_core() -> Result<Vec<OsString>, String> {
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = allowed.and_then(|list| list.trim().split([',', '-']).next()).unwrap_or("0");
+    Ok(["taskset", "-c", first].map(OsString::from).to_vec())
+}
+
 fn compile(source: &str, program: &Path) -> Result<(), String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("micro").join(format!("{source}.c"));
     let status = Command::new("gcc")
-        .args(["-O2", "-Wall", "-o"])
+        .args(["-O2", "-Wall", "-pthread", "-o"])
         .arg(program)
         .arg(&file)
         .status()

@@ -7,18 +7,25 @@
 #![forbid(unsafe_code)]
 
 mod guest;
+mod leftovers;
 mod outcome;
+mod program;
 mod run;
 mod scratch;
 mod server;
+mod service;
+mod surroundings;
 mod tool;
 mod triple;
 
 pub use guest::{Guest, Variant, covered_system_calls, find_guests};
 pub use outcome::{Outcome, compare, without_nondeterminism};
+pub use program::{Comparison, Program, program_trials};
 pub use run::{Live, RUN_TIME_MAX, User, plain_environment, run};
 pub use scratch::Scratch;
 pub use server::Server;
+pub use service::{Listens, Service, service_trials};
+pub use surroundings::Surroundings;
 pub use tool::{Mode, Tool, have_program, quick_mode, tests_run_as_root};
 pub use triple::{Case, check_case};
 

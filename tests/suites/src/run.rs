@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::outcome::Outcome;
+use crate::tool::search_path;
 
 /// How long one run may take before its process group is killed.
 pub const RUN_TIME_MAX: Duration = Duration::from_secs(60);
@@ -54,7 +55,7 @@ impl User {
 pub fn plain_environment(command: &mut Command, home: &Path) {
     command
         .env_clear()
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("PATH", search_path())
         .env("LANG", "C.UTF-8")
         .env("HOME", home)
         .env("RETROVANE_HOME", home.join("traces"));
@@ -145,49 +146,82 @@ impl Live {
     }
 }
 
-/// Runs to the end, or kills the process group when `time_max` has passed.
-///
-/// The run lasts until every process that holds its output has gone, so that
-/// what daemons print is part of it.
-pub fn run(mut command: Command, time_max: Duration) -> Result<Outcome, String> {
-    let start = Instant::now();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    let group = child.id();
-    let stdout = collect(child.stdout.take().expect("stdout is piped"));
-    let stderr = collect(child.stderr.take().expect("stderr is piped"));
-    let (ended, end) = mpsc::channel();
-    thread::spawn(move || {
-        // The receiver may have given up: then nobody wants the status.
-        let _ = ended.send(child.wait());
-    });
+/// A run that goes on while the test does other things.
+pub struct Running {
+    group: u32,
+    what: String,
+    stdout: mpsc::Receiver<Vec<u8>>,
+    stderr: mpsc::Receiver<Vec<u8>>,
+    end: mpsc::Receiver<std::io::Result<ExitStatus>>,
+    /// The end, if somebody has asked and it was there.
+    status: Option<std::io::Result<ExitStatus>>,
+}
 
-    let left = || time_max.saturating_sub(start.elapsed());
-    let Ok(status) = end.recv_timeout(left()) else {
-        kill_group(group);
-        let out = stdout.recv_timeout(DRAIN_TIME_MAX).unwrap_or_default();
-        let err = stderr.recv_timeout(DRAIN_TIME_MAX).unwrap_or_default();
-        return Err(format!(
-            "no end after {} s; killed.\nstdout ends: {}\nstderr ends: {}",
-            time_max.as_secs(),
-            tail(&out),
-            tail(&err)
-        ));
-    };
-    let status = status.map_err(|error| format!("cannot wait for {command:?}: {error}"))?;
-    let (Ok(stdout), Ok(stderr)) = (stdout.recv_timeout(left()), stderr.recv_timeout(left())) else {
-        kill_group(group);
-        return Err(format!(
-            "the program ended ({status}), but a process it left held its output for {} s",
-            time_max.as_secs()
-        ));
-    };
-    Ok(Outcome { stdout, stderr, code: Outcome::code_of(status) })
+impl Running {
+    /// Starts the command as the first of a process group of its own.
+    pub fn start(mut command: Command) -> Result<Running, String> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+        let group = child.id();
+        let stdout = collect(child.stdout.take().expect("stdout is piped"));
+        let stderr = collect(child.stderr.take().expect("stderr is piped"));
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            // The receiver may have given up: then nobody wants the status.
+            let _ = ended.send(child.wait());
+        });
+        Ok(Running { group, what: format!("{command:?}"), stdout, stderr, end, status: None })
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.end.try_recv().ok();
+        }
+        self.status.is_some()
+    }
+
+    /// Kills the group, and returns the ends of what was printed.
+    pub fn kill(self) -> String {
+        kill_group(self.group);
+        let out = self.stdout.recv_timeout(DRAIN_TIME_MAX).unwrap_or_default();
+        let err = self.stderr.recv_timeout(DRAIN_TIME_MAX).unwrap_or_default();
+        format!("stdout ends: {}\nstderr ends: {}", tail(&out), tail(&err))
+    }
+
+    /// The end of the run and all that it printed; when `time_max` has passed,
+    /// the group is killed.
+    ///
+    /// The run lasts until every process that holds its output has gone, so that
+    /// what daemons print is part of it.
+    pub fn end(mut self, time_max: Duration) -> Result<Outcome, String> {
+        let start = Instant::now();
+        let left = || time_max.saturating_sub(start.elapsed());
+        let end = self.status.take().or_else(|| self.end.recv_timeout(left()).ok());
+        let Some(status) = end else {
+            let ends = self.kill();
+            return Err(format!("no end after {} s; killed.\n{ends}", time_max.as_secs()));
+        };
+        let status = status.map_err(|error| format!("cannot wait for {}: {error}", self.what))?;
+        let (Ok(stdout), Ok(stderr)) = (self.stdout.recv_timeout(left()), self.stderr.recv_timeout(left()))
+        else {
+            kill_group(self.group);
+            return Err(format!(
+                "the program ended ({status}), but a process it left held its output for {} s",
+                time_max.as_secs()
+            ));
+        };
+        Ok(Outcome { stdout, stderr, code: Outcome::code_of(status) })
+    }
+}
+
+/// Runs to the end, or kills the process group when `time_max` has passed.
+pub fn run(command: Command, time_max: Duration) -> Result<Outcome, String> {
+    Running::start(command)?.end(time_max)
 }
 
 /// Kills every process of the group that `run` made.

@@ -41,6 +41,17 @@ impl Scratch {
         Ok(path)
     }
 
+    /// Removes what has this name, if it is there.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        let path = self.path.join(name);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("cannot remove {}: {error}", path.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Leaves the directory in place, for whoever looks for the cause
     /// (`RETROVANE_KEEP=1`).
     pub fn keep_if_asked(&mut self) {

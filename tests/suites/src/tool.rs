@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::run::{User, plain_environment};
 
@@ -80,9 +81,30 @@ pub fn quick_mode() -> bool {
     std::env::var_os("RETROVANE_QUICK").is_some()
 }
 
+/// How often each case is recorded and replayed (`RETROVANE_TIMES=20`).
+pub fn times() -> u32 {
+    std::env::var("RETROVANE_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
+/// The path that tests use: the system's directories, and those of programs that
+/// lie elsewhere by custom.
+pub fn search_path() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let mut path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
+        let mut directories = vec![PathBuf::from("/usr/local/go/bin")];
+        if let Ok(versions) = fs::read_dir("/usr/lib/postgresql") {
+            directories.extend(versions.flatten().map(|version| version.path().join("bin")));
+        }
+        for directory in directories.iter().filter(|directory| directory.is_dir()) {
+            path.push(':');
+            path.push_str(&directory.to_string_lossy());
+        }
+        path
+    })
+}
+
 /// Whether the program is on the path that tests use.
 pub fn have_program(name: &str) -> bool {
-    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        .split(':')
-        .any(|directory| Path::new(directory).join(name).exists())
+    search_path().split(':').any(|directory| Path::new(directory).join(name).exists())
 }

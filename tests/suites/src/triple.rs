@@ -7,12 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::TestResult;
+use crate::leftovers::Leftovers;
 use crate::outcome::{Outcome, compare, without_nondeterminism};
 use crate::run::{RUN_TIME_MAX, User, plain_environment, run, tail};
 use crate::scratch::Scratch;
 use crate::tool::{Mode, Tool};
 
 /// A program, what it finds, and how it should end.
+#[derive(Clone)]
 pub struct Case<'a> {
     pub user: User,
     pub argv: Vec<OsString>,
@@ -95,6 +97,7 @@ impl Case<'_> {
 
 /// Native and recorded agree but for marked lines; replayed is recorded exactly.
 pub fn check_case(tool: &Tool, scratch: &Scratch, case: &Case<'_>) -> TestResult {
+    let _leftovers = Leftovers::of(scratch.path());
     let native = case.native(scratch)?;
     if let Some(code) = case.code
         && native.code != code

@@ -2,38 +2,13 @@
 //! codes equal. Each row of the table is a shell command in a fresh directory;
 //! before the replay that directory and everything in it is gone.
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{Case, Scratch, Server, Tool, User, check_case, have_program, quick_mode, tests_run_as_root};
+use libtest_mimic::Arguments;
+use suites::{Comparison, Program, Server, Surroundings, User, program_trials, quick_mode};
 
-/// How far native and recorded runs are compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    /// Every byte.
-    Exact,
-    /// The exit code only: the program prints times or speeds. The replay
-    /// still equals the recording in every byte.
-    ExitCode,
-}
-
-struct Program {
-    name: &'static str,
-    /// Programs that must be installed.
-    needs: &'static [&'static str],
-    /// Run by bash outside of the recording, in the fresh directory.
-    setup: &'static str,
-    /// Run by bash inside of the recording; `{port}` is the local server's.
-    command: &'static str,
-    code: i32,
-    comparison: Comparison,
-}
-
-const PLAIN: Program =
-    Program { name: "", needs: &[], setup: "", command: "", code: 0, comparison: Comparison::Exact };
+const PLAIN: Program = Program::PLAIN;
 
 /// A C project of 100 files with a makefile.
 const C_PROJECT: &str = r#"
@@ -80,12 +55,7 @@ find tree -exec touch -h -d '2020-02-02 02:02:02' {} +
 ";
 
 const PROGRAMS: &[Program] = &[
-    Program {
-        name: "ls_recursive",
-        needs: &["ls"],
-        command: "ls -lR ${QUICK_USR:-/usr} 2>&1; test $? -le 1",
-        ..PLAIN
-    },
+    Program { name: "ls_recursive", needs: &["ls"], command: "ls -lR {usr} 2>&1; test $? -le 1", ..PLAIN },
     Program {
         name: "pipeline",
         needs: &["find", "sort"],
@@ -189,6 +159,7 @@ kill -USR1 $child; wait $child; echo "child ended with $?"
         name: "git_work",
         needs: &["git"],
         setup: TREE,
+        preamble: GIT,
         command: "git init -q r && cd r && cp -r ../tree . && git add . && git commit -qm first && \
                   echo change >> tree/a/file1 && git commit -qam second && git log --stat --format='%H %s' && \
                   git gc -q && git count-objects && git clone -q . ../clone && cd ../clone && \
@@ -360,66 +331,15 @@ kill -USR1 $child; wait $child; echo "child ended with $?"
     },
 ];
 
-/// Makes files that setup wrote (as root) usable for whoever runs the command.
-fn prepare(setup: &str, directory: &Path) -> Result<(), String> {
-    let script = format!("set -e\n{setup}\nchmod -R a+rwX .");
-    let status = Command::new("bash")
-        .args(["-c", &script])
-        .current_dir(directory)
-        .status()
-        .map_err(|error| format!("cannot start bash: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("the setup failed: {status}")) }
-}
-
-fn check_program(tool: &Tool, server: &Server, program: &'static Program, user: User) -> Result<(), String> {
-    let mut scratch = Scratch::new(program.name)?;
-    let mut command = program.command.replace("{port}", &server.port().to_string());
-    if program.needs == ["git"] {
-        command = format!("{GIT}\n{command}");
-    }
-    if quick_mode() {
-        command = format!("QUICK_USR=/usr/share/doc\n{command}");
-    }
-    let mut case = Case::new(user, vec!["bash".into(), "-c".into(), command.into()]);
-    let set_up = |directory: &Path| prepare(program.setup, directory);
-    case.prepare = &set_up;
-    case.code = Some(program.code);
-    case.time_max = Duration::from_secs(120);
-    if program.comparison == Comparison::ExitCode {
-        case.normalise = &|_| Vec::new();
-    }
-    check_case(tool, &scratch, &case).inspect_err(|_| scratch.keep_if_asked())
-}
-
-fn trials(tool: &Arc<Tool>, server: &Arc<Server>) -> Vec<Trial> {
-    let is_root = tests_run_as_root();
-    let users: &[User] = if is_root { &[User::Current, User::Nobody] } else { &[User::Current] };
-    let mut trials = Vec::new();
-    for program in PROGRAMS {
-        let missing = program.needs.iter().find(|name| !have_program(name));
-        for &user in users {
-            let name = format!("{}::{}", program.name, user.name(is_root));
-            let (tool, server) = (Arc::clone(tool), Arc::clone(server));
-            let trial =
-                Trial::test(name, move || check_program(&tool, &server, program, user).map_err(Failed::from));
-            trials.push(match missing {
-                Some(name) => trial.with_kind(format!("needs {name}")).with_ignored_flag(true),
-                None => trial,
-            });
-        }
-    }
-    trials
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        let server = Arc::new(Server::start()?);
-        Ok((trials(&tool, &server), scratch))
+    let prepared = Surroundings::new().and_then(|mut surroundings| {
+        surroundings.set("{port}", Server::start()?.port().to_string());
+        surroundings.set("{usr}", if quick_mode() { "/usr/share/doc" } else { "/usr" }.to_owned());
+        Ok(program_trials(&Arc::new(surroundings), PROGRAMS, &[User::Current, User::Nobody]))
     });
     match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
