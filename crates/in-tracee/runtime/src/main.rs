@@ -17,7 +17,6 @@ mod block;
 mod bounce;
 mod cache;
 mod calls;
-#[expect(dead_code, reason = "nothing draws yet where threads take turns")]
 mod chaos;
 mod checksum;
 mod clocks;

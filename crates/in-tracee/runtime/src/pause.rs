@@ -20,7 +20,7 @@ use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::{
-    decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
+    chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -189,7 +189,12 @@ pub fn on_asked(context: &mut RealFrame) {
         return;
     }
     thread.is_asked = true;
-    if !thread.pausing.armed {
+    if chaos::is_on() {
+        // Here and now, rather than where replay finds it fast.
+        thread.pausing.watching = Watching::Words;
+        thread.pausing.steps_left = STEPS_MAX;
+        approach(context);
+    } else if !thread.pausing.armed {
         thread.pausing.watching = Watching::Nothing;
         approach(context);
     }
