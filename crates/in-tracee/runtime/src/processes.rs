@@ -481,10 +481,10 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         let supervisor = session().supervisor_pid as u64;
         kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
     }
-    let pid = process().pid as u64;
+    let (pid, tid) = (process().pid as u64, thread().tid as u64);
     match request_answer(
         request::ATTACH,
-        [pid, process().control_fd as u64, 0, 0],
+        [pid, process().control_fd as u64, tid, 0],
         &session().attach_doorbell,
     ) {
         Some(0) => {}
@@ -511,7 +511,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     // Still here: it failed. The supervisor lets go of us while we stand.
     let request = &lane().request;
     request.state.store(request::RELEASE, Ordering::Release);
-    kernel::call(nr::__NR_tgkill, [pid, pid, 19, 0, 0, 0]);
+    kernel::call(nr::__NR_tgkill, [pid, tid, 19, 0, 0, 0]);
     while request.state.load(Ordering::Acquire) == request::RELEASE {
         kernel::futex_wait(&request.state, request::RELEASE, 100);
     }
