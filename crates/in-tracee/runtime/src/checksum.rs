@@ -6,7 +6,7 @@ use events::Kind;
 use crate::block::process;
 use crate::entry::Registers;
 use crate::maps::{self, Mapping};
-use crate::{islands, memory, report};
+use crate::{islands, memory, probe, report};
 
 /// Recording: logs a checksum if one is due.
 pub fn record_if_due() {
@@ -51,7 +51,11 @@ pub fn sum() -> u64 {
 
 /// True for memory that belongs to the program's state.
 pub fn is_summed(mapping: &Mapping) -> bool {
-    mapping.readable && mapping.writable && mapping.private && !islands::is_island(mapping.start)
+    mapping.readable
+        && mapping.writable
+        && mapping.private
+        && !islands::is_island(mapping.start)
+        && !probe::is_stub(mapping.start)
 }
 
 /// The wrapping sum of the sums of so many pages, the first by its number. A page

@@ -3,7 +3,7 @@
 //!
 //! A signal that finds the program computing waits for the next system call, but
 //! not for ever: after two milliseconds the program is paused where it is, or a
-//! few steps on, at an instruction that a jump can replace. The point is
+//! few steps on, where a jump can replace what is there. The point is
 //! identified by the state: general registers, vector registers, sums over the
 //! memory that may have been written since the pause before (see `page_tracker`).
 //! If all of that is equal, what follows is equal, whichever round of a loop it is.
@@ -28,7 +28,11 @@ const WATCH_NS: u64 = 200_000;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
 /// Steps towards an instruction that a jump can replace.
-const STEPS_MAX: u32 = 64;
+const STEPS_MAX: u32 = 24;
+/// Steps back to the best place among those, once round a loop.
+const RETURN_STEPS_MAX: u32 = 32;
+/// Nanoseconds of a step.
+const STEP_NS: u64 = 3000;
 /// Words of a pause's body: registers, vector sum, memory sum.
 pub const BODY_WORDS: u64 = 20;
 /// Nanoseconds of a pause's timers, traps and steps, which its own clock does not see.
@@ -52,6 +56,10 @@ pub struct Pausing {
     spent_ns: u64,
     pub stepping: bool,
     steps_left: u32,
+    /// Steps so far, from the one that `PATH` begins with on.
+    steps: u32,
+    /// Where to pause, if a step comes there; 0: not chosen yet.
+    goal: u64,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
     /// 0: none.
     passing: u64,
@@ -60,6 +68,9 @@ pub struct Pausing {
 
 /// What the last pauses cost, in nanoseconds: a moving average.
 static COST_NS: Owned<u64> = Owned::new(0);
+
+/// The addresses that the steps of the pause at hand came to.
+static PATH: Owned<[u64; STEPS_MAX as usize + 1]> = Owned::new([0; STEPS_MAX as usize + 1]);
 
 /// An estimate of what a pause costs, in nanoseconds, with what the program then
 /// spends on page faults because of it.
@@ -168,6 +179,8 @@ pub fn on_timer(context: &mut RealFrame) {
         Watching::Words => {
             pausing.watching = Watching::Nothing;
             pausing.steps_left = STEPS_MAX;
+            pausing.steps = 0;
+            pausing.goal = 0;
             pause_near(context);
         }
     }
@@ -230,18 +243,56 @@ fn pause_near(context: &mut RealFrame) {
     }
     // pushf would push our trap flag, and popf end it.
     let shows_flags = matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, _] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf]);
-    let good = decode::replaceable(context.rip).is_some();
-    if !good && pausing.steps_left > 0 && !shows_flags {
-        pausing.steps_left -= 1;
+    let good = decode::is_replaceable(context.rip) || context.rip == pausing.goal;
+    if !good && !shows_flags && goes_on(pausing, context.rip) {
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
         return;
     }
+    pausing.spent_ns += u64::from(pausing.steps) * STEP_NS;
     let thread = thread();
     thread.fault_registers = context.registers();
     thread.fault_registers.flags &= !TRAP_FLAG;
     thread.fault_signal = 0;
     context.rip = entry::rv_entry_fault as *const () as u64;
+}
+
+/// True if another step may find a better place than this one.
+fn goes_on(pausing: &mut Pausing, rip: u64) -> bool {
+    // SAFETY: one thread runs, and its handlers do not nest.
+    let path = unsafe { &mut *PATH.get() };
+    if pausing.goal == 0 {
+        path[pausing.steps.min(STEPS_MAX) as usize] = rip;
+        if pausing.steps >= STEPS_MAX {
+            match best_of(path) {
+                Some(goal) if goal != rip => pausing.goal = goal,
+                _ => return false,
+            }
+            pausing.steps_left = RETURN_STEPS_MAX;
+        }
+    }
+    if pausing.steps_left == 0 {
+        return false;
+    }
+    pausing.steps_left -= 1;
+    pausing.steps += 1;
+    true
+}
+
+/// The latest place where a jump touches several instructions, between which nothing
+/// was seen to jump: that would trap in replay, each time.
+fn best_of(path: &[u64]) -> Option<u64> {
+    const LONGEST_INSTRUCTION: u64 = 15;
+    let jumped_to = |address: u64, bytes: u64| {
+        path.windows(2).any(|pair| {
+            let jumped = pair[1] <= pair[0] || pair[1] - pair[0] > LONGEST_INSTRUCTION;
+            jumped && pair[1] > address && pair[1] < address + bytes
+        })
+    };
+    path.iter()
+        .rev()
+        .copied()
+        .find(|&address| decode::cover(address).is_some() && !jumped_to(address, decode::JUMP_BYTES))
 }
 
 fn now_ns() -> u64 {

@@ -3,16 +3,23 @@
 //! The instruction there becomes a jump to a stub that compares a few words of
 //! the state in line (some nanoseconds a miss) and traps when they are all equal;
 //! the trap compares everything. What differed then is compared in line from the
-//! next round on. Where no jump fits, a breakpoint traps at each pass.
+//! next round on.
+//!
+//! A jump of five bytes may touch several short instructions, into which something
+//! may jump. All of them are executed elsewhere, and the stub lies where the jump's
+//! distance has bytes, at the places where such instructions began, that the processor
+//! refuses: what jumps there traps, and goes on at the copy. Where no jump fits, a
+//! breakpoint traps at each pass.
 
 use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
+use linux_abi::general as nr;
 
 use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread};
-use crate::decode::{self, Replaceable};
+use crate::decode::{self, Cover, Form, JUMP_BYTES, PIECES};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};
 use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
-use crate::{checksum, islands, memory, sites};
+use crate::{checksum, islands, kernel, memory, sites};
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 16;
@@ -42,9 +49,12 @@ pub struct Probe {
     trap: u64,
     miss: u64,
     end: u64,
-    original: [u8; 16],
-    bytes: u64,
-    displacement: Option<usize>,
+    original: [u8; JUMP_BYTES as usize],
+    cover: Cover,
+    /// Where the copies of the covered instructions are.
+    copies: [u64; PIECES],
+    /// Memory that was mapped for the stub; 0: none.
+    mapped: u64,
     conditions: [Condition; CONDITIONS],
     next_condition: usize,
     /// The range of memory that differed last.
@@ -79,20 +89,18 @@ pub fn plant() {
     let mut byte = 0u8;
     let byte_at = &raw mut byte as u64;
     probe.writable = memory::copy(byte_at, address, 1) && memory::copy(address, byte_at, 1);
-    let replaceable = decode::replaceable(address);
-    let stub = islands::probe_space(address);
-    if let (Some(instruction), Some(stub)) = (replaceable, stub) {
-        let Replaceable { bytes, code, displacement } = instruction;
-        probe.original = code;
-        probe.bytes = bytes;
-        probe.displacement = displacement;
+    probe.mapped = 0;
+    memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES);
+    let cover = decode::cover(address);
+    let stub = cover.as_ref().and_then(|cover| place(address, cover));
+    if let (Some(cover), Some(stub)) = (cover, stub) {
+        probe.cover = cover;
         probe.stub = stub;
         write_stub();
         let mut jump = [0xe9, 0, 0, 0, 0];
-        jump[1..].copy_from_slice(&(stub.wrapping_sub(address + 5) as u32).to_le_bytes());
+        jump[1..].copy_from_slice(&(stub.wrapping_sub(address + JUMP_BYTES) as u32).to_le_bytes());
         put_code(address, &jump);
     } else {
-        memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
         put_code(address, &[0xcc]);
     }
 }
@@ -108,10 +116,102 @@ fn put_code(address: u64, bytes: &[u8]) {
 /// Takes the probe away.
 fn remove() {
     let probe = probe();
-    let bytes = if probe.stub != 0 { 5 } else { 1 };
+    let bytes = if probe.stub != 0 { JUMP_BYTES as usize } else { 1 };
     put_code(probe.address, &probe.original[..bytes]);
     probe.address = 0;
+    if probe.mapped != 0 {
+        kernel::munmap(probe.mapped, MAPPED_BYTES);
+        probe.mapped = 0;
+    }
 }
+
+// --- where the stub lies ---
+
+const MAPPED_BYTES: u64 = 8192;
+/// First bytes of instructions that the processor refuses in 64-bit mode, or to
+/// programs, the nearest distances first: as the highest byte, 0xfb is 80 MiB below.
+const REFUSED: [u8; 24] = [
+    0xfb, 0xfa, 0x06, 0x07, 0xf4, 0x0e, 0xef, 0xee, 0xed, 0xec, 0x16, 0x17, 0xea, 0x1e, 0x1f, 0x27, 0x2f,
+    0xd6, 0xce, 0xcc, 0x37, 0x3f, 0x9a, 0x82,
+];
+const LOWEST_ADDRESS: u64 = 0x1_0000;
+const HIGHEST_ADDRESS: u64 = 0x7fff_f000_0000;
+/// Attempts to map memory for a stub.
+const ATTEMPTS_MAX: u32 = 2000;
+
+/// Finds memory for the stub. While a probe is planted the program makes no call, so
+/// that nothing else will want the place.
+fn place(address: u64, cover: &Cover) -> Option<u64> {
+    if cover.count == 1
+        && let Some(stub) = islands::probe_space(address)
+    {
+        return Some(stub);
+    }
+    let begins = |offset: u64| cover.pieces[..cover.count].iter().any(|piece| piece.offset == offset);
+    let mut attempts = 0;
+    let near: [u8; 4] = [0xff, 0x00, 0xfe, 0x01];
+    for &fourth in if begins(4) { &REFUSED[..] } else { &near[..] } {
+        for step in 0..256usize {
+            let third = match (begins(3), REFUSED.get(step)) {
+                (true, Some(&byte)) => byte,
+                (true, None) => break,
+                (false, _) => (step * 37) as u8,
+            };
+            let second = if begins(2) { REFUSED[0] } else { 0 };
+            let first = if begins(1) { REFUSED[0] } else { 0 };
+            let distance = i32::from_le_bytes([first, second, third, fourth]);
+            let stub = address.wrapping_add(JUMP_BYTES).wrapping_add(distance as i64 as u64);
+            if !(LOWEST_ADDRESS..HIGHEST_ADDRESS).contains(&stub) || !reaches(address, stub, cover) {
+                continue;
+            }
+            attempts += 1;
+            if attempts > ATTEMPTS_MAX {
+                return None;
+            }
+            if map_stub(stub & !4095) {
+                return Some(stub);
+            }
+        }
+    }
+    None
+}
+
+/// True if what the covered instructions refer to is in reach of the stub.
+fn reaches(address: u64, stub: u64, cover: &Cover) -> bool {
+    const NEAR_BYTES: i64 = i32::MAX as i64 - 8192;
+    let is_near = |target: u64| (target.wrapping_sub(stub) as i64).abs() < NEAR_BYTES;
+    cover.pieces[..cover.count].iter().all(|piece| match piece.form {
+        Form::Copied(None) => true,
+        Form::Copied(Some(place)) => {
+            let mut field = [0u8; 4];
+            field.copy_from_slice(&cover.code[piece.offset as usize + place..][..4]);
+            let distance = i64::from(i32::from_le_bytes(field)) as u64;
+            is_near((address + piece.offset + piece.bytes).wrapping_add(distance))
+        }
+        Form::Jump(target) | Form::Conditional(_, target) | Form::Counting(target) => is_near(target),
+    })
+}
+
+fn map_stub(start: u64) -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let result = kernel::mmap(start, MAPPED_BYTES, protection, flags, -1, 0);
+    if result as u64 == start {
+        probe().mapped = start;
+        return true;
+    }
+    if !kernel::failed(result) {
+        kernel::munmap(result as u64, MAPPED_BYTES);
+    }
+    false
+}
+
+/// True for the start of memory that was mapped for a stub.
+pub fn is_stub(start: u64) -> bool {
+    probe().mapped != 0 && probe().mapped == start
+}
+
+// --- the stub ---
 
 /// Writes the stub with its present conditions.
 fn write_stub() {
@@ -159,27 +259,84 @@ fn write_stub() {
     // mov rax, gs:[flags slot]; add al, 0x7f; sahf; mov rax, gs:[rax slot]
     put(&on_slot(0x8b, RAX, THREAD_PROBE_FLAGS));
     put(&[0x04, 0x7f, 0x9e]);
-    let copy_at = put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
-    put(&probe.original[..probe.bytes as usize]);
-    let end = put(&[0xe9, 0, 0, 0, 0]);
-    let back = (probe.address + probe.bytes).wrapping_sub(probe.stub + end as u64) as u32;
-    code[end - 4..end].copy_from_slice(&back.to_le_bytes());
+    let first_copy = put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
     for &miss in misses.iter().filter(|&&miss| miss != 0) {
         let distance = (trap_end - miss) as u32;
         code[miss - 4..miss].copy_from_slice(&distance.to_le_bytes());
     }
-    if let Some(place) = probe.displacement {
-        let moved = probe.address.wrapping_sub(probe.stub + copy_at as u64) as u32;
-        let place = copy_at + place;
-        let mut old = [0u8; 4];
-        old.copy_from_slice(&code[place..place + 4]);
-        let new = u32::from_le_bytes(old).wrapping_add(moved);
-        code[place..place + 4].copy_from_slice(&new.to_le_bytes());
-    }
+    let end = write_copies(&mut code, first_copy);
     memory::copy(probe.stub, code.as_ptr() as u64, end as u64);
     probe.trap = probe.stub + trap_end as u64 - 1;
     probe.miss = probe.stub + trap_end as u64;
     probe.end = probe.stub + end as u64;
+}
+
+/// Writes the copies of the covered instructions and the jump back; returns the end.
+fn write_copies(code: &mut [u8; STUB_BYTES], start: usize) -> usize {
+    let probe = probe();
+    let cover = &probe.cover;
+    let mut at = start;
+    let mut put = |bytes: &[u8]| {
+        code[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+        at
+    };
+    // The distance from behind a field, which ends at this offset of the stub.
+    let distance =
+        |end: usize, target: u64| (target.wrapping_sub(probe.stub + end as u64) as u32).to_le_bytes();
+    for index in 0..cover.count {
+        let piece = cover.pieces[index];
+        let copy_at = put(&[]);
+        probe.copies[index] = probe.stub + copy_at as u64;
+        let original = &cover.code[piece.offset as usize..(piece.offset + piece.bytes) as usize];
+        match piece.form {
+            Form::Copied(None) => {
+                put(original);
+            }
+            Form::Copied(Some(place)) => {
+                let mut moved = [0u8; 16];
+                moved[..original.len()].copy_from_slice(original);
+                let shift = (probe.address + piece.offset).wrapping_sub(probe.stub + copy_at as u64) as u32;
+                let mut field = [0u8; 4];
+                field.copy_from_slice(&moved[place..place + 4]);
+                let field = u32::from_le_bytes(field).wrapping_add(shift);
+                moved[place..place + 4].copy_from_slice(&field.to_le_bytes());
+                put(&moved[..original.len()]);
+            }
+            Form::Jump(target) => {
+                put(&[0xe9]);
+                put(&distance(copy_at + 5, target));
+            }
+            Form::Conditional(condition, target) => {
+                put(&[0x0f, 0x80 | condition]);
+                put(&distance(copy_at + 6, target));
+            }
+            Form::Counting(target) => {
+                put(&original[..original.len() - 1]);
+                // To the jump behind the next one.
+                put(&[2, 0xeb, 5]);
+                let jump = put(&[0xe9]);
+                put(&distance(jump + 4, target));
+            }
+        }
+    }
+    let jump = put(&[0xe9]);
+    put(&distance(jump + 4, probe.address + cover.bytes))
+}
+
+/// Something jumped between covered instructions: it goes on at the copy.
+fn enter_copy(context: &mut RealFrame, at: u64) -> bool {
+    let probe = probe();
+    if probe.address == 0 || probe.stub == 0 {
+        return false;
+    }
+    let offset = at.wrapping_sub(probe.address);
+    let pieces = &probe.cover.pieces[1..probe.cover.count];
+    let entered = pieces.iter().position(|piece| piece.offset == offset && offset < JUMP_BYTES);
+    if let Some(index) = entered {
+        context.rip = probe.copies[index + 1];
+    }
+    entered.is_some()
 }
 
 /// An instruction on a 64-bit register and a word of the thread's block.
@@ -194,6 +351,9 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     let probe = probe();
     if probe.address == 0 {
         return false;
+    }
+    if enter_copy(context, context.rip.wrapping_sub(1)) {
+        return true;
     }
     let mut registers = context.registers();
     if probe.stub != 0 && context.rip == probe.trap + 1 {
@@ -235,9 +395,12 @@ pub fn on_step(context: &mut RealFrame) -> bool {
     true
 }
 
-/// A fault inside the stub: a word that it compares is not mapped, so it is not
-/// equal.
+/// A fault between covered instructions, or inside the stub: a word that it compares
+/// is not mapped, so it is not equal.
 pub fn on_fault(context: &mut RealFrame) -> bool {
+    if enter_copy(context, context.rip) {
+        return true;
+    }
     let probe = probe();
     let inside = probe.address != 0 && probe.stub != 0 && (probe.stub..probe.miss).contains(&context.rip);
     if inside {
@@ -302,8 +465,8 @@ fn differing_word() -> Option<(u64, u64)> {
 /// Compares the memory that the pause names, first what differed last.
 fn memory_is_expected() -> bool {
     let probe = probe();
-    let planted = if probe.stub != 0 { 5 } else { 1 };
-    let mut jump = [0u8; 5];
+    let planted = if probe.stub != 0 { JUMP_BYTES } else { 1 };
+    let mut jump = [0u8; JUMP_BYTES as usize];
     memory::copy(jump.as_mut_ptr() as u64, probe.address, planted);
     let Some((first, words)) = blob(Tag::Ranges) else {
         return checksum::sum() == expected(19);
