@@ -134,6 +134,11 @@ pub fn protects() -> bool {
     tracker().protected.count != 0
 }
 
+/// Pages that were populated when they came under protection; 0: nothing is protected.
+pub fn protected_pages() -> u64 {
+    if protects() { tracker().populated_pages } else { 0 }
+}
+
 /// Sums what was written since the last pause. After `look`.
 pub fn sum() -> Summed {
     let tracker = tracker();

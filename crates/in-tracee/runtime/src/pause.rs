@@ -84,6 +84,8 @@ pub fn cost_ns() -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watching {
     Nothing,
+    /// Words of the pages that are known to change.
+    Known,
     Pages,
     Words,
 }
@@ -164,7 +166,13 @@ pub fn on_timer(context: &mut RealFrame) {
     }
     let begin_ns = now_ns();
     match pausing.watching {
-        Watching::Nothing => {
+        Watching::Nothing if hot_words::watch_known(context.rsp) => {
+            pausing.watching = Watching::Known;
+            pausing.spent_ns = now_ns() - begin_ns;
+            set_timer(COMPARE_NS);
+        }
+        Watching::Known if hot_words::has_changed() => begin_pause(context),
+        Watching::Nothing | Watching::Known => {
             hot_words::watch_pages();
             pausing.watching = Watching::Pages;
             pausing.spent_ns = now_ns() - begin_ns;
@@ -176,13 +184,7 @@ pub fn on_timer(context: &mut RealFrame) {
             pausing.spent_ns += now_ns() - begin_ns;
             set_timer(COMPARE_NS);
         }
-        Watching::Words => {
-            pausing.watching = Watching::Nothing;
-            pausing.steps_left = STEPS_MAX;
-            pausing.steps = 0;
-            pausing.goal = 0;
-            pause_near(context);
-        }
+        Watching::Words => begin_pause(context),
     }
 }
 
@@ -222,6 +224,15 @@ pub fn abandon() {
         sites::put_code(pausing.passing, &[pausing.passed_byte]);
         pausing.passing = 0;
     }
+}
+
+fn begin_pause(context: &mut RealFrame) {
+    let pausing = &mut process().pausing;
+    pausing.watching = Watching::Nothing;
+    pausing.steps_left = STEPS_MAX;
+    pausing.steps = 0;
+    pausing.goal = 0;
+    pause_near(context);
 }
 
 /// Pauses here if a jump can replace this instruction, else steps on.
@@ -295,9 +306,11 @@ fn best_of(path: &[u64]) -> Option<u64> {
         .find(|&address| decode::cover(address).is_some() && !jumped_to(address, decode::JUMP_BYTES))
 }
 
+/// The thread's processor time: others may run in between.
 fn now_ns() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
     let mut time = [0u64; 2];
-    kernel::call(nr::__NR_clock_gettime, [1, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    kernel::call(nr::__NR_clock_gettime, [CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
     time[0] * 1_000_000_000 + time[1]
 }
 
