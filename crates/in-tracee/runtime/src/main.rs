@@ -41,12 +41,14 @@ mod pass_through;
 mod pause;
 mod probe;
 mod processes;
+mod range_set;
 mod report;
 mod seccomp;
 mod shared_segments;
 mod signals;
 mod sites;
 mod specials;
+mod stub_place;
 mod written_pages;
 
 #[panic_handler]
