@@ -45,6 +45,7 @@ mod pause;
 mod priority_futexes;
 mod probe;
 mod processes;
+mod range_set;
 mod report;
 mod seccomp;
 mod shared_files;
