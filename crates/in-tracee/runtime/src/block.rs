@@ -167,7 +167,13 @@ impl Process {
         let own = self.slot as usize;
         if self.actions_of != own {
             // SAFETY: two blocks of the same kind.
-            unsafe { core::ptr::copy_nonoverlapping(&raw const process_at(self.actions_of).own_actions, &raw mut self.own_actions, 1) };
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    &raw const process_at(self.actions_of).own_actions,
+                    &raw mut self.own_actions,
+                    1,
+                )
+            };
             self.actions_of = own;
         }
     }

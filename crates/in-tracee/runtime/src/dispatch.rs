@@ -52,7 +52,10 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         return None;
     }
     if process.shares_turn
-        && (calls::BLOCKS[number] || number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on())
+        && (calls::BLOCKS[number]
+            || number == nr::__NR_sched_yield as usize
+            || turn::is_wanted()
+            || chaos::is_on())
     {
         return None;
     }
@@ -134,6 +137,9 @@ fn record_call(registers: &mut Registers) -> Leave {
         thread().is_asked = false;
         turn::yield_if_wanted();
         turn::yield_by_chance();
+        if process().in_group && signals::kills_itself(nr, &args) {
+            crate::threads::log_dead_owner();
+        }
     }
     if process().check_every != 0 {
         crate::checksum::record_if_due();

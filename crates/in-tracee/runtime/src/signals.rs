@@ -313,6 +313,23 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     }
 }
 
+/// True for a call by which the process sends itself a signal that it dies of.
+pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
+    let (own, signal) = match number as u32 {
+        nr::__NR_kill => (args[0] as i32 == process().pid, args[1] as u32),
+        nr::__NR_tkill => (args[0] as i32 == thread().tid, args[1] as u32),
+        nr::__NR_tgkill => (args[0] as i32 == process().pid, args[2] as u32),
+        _ => return false,
+    };
+    // Ignored by default, or stopping: CHLD, CONT, STOP to TTOU, URG, WINCH.
+    const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
+    if !own || signal == 0 || signal > 64 || HARMLESS & bit(signal) != 0 {
+        return false;
+    }
+    let blocked = thread().signals.mask & bit(signal) != 0;
+    signal == SIGKILL || (!blocked && process().actions().actions[signal as usize].handler == DEFAULT)
+}
+
 /// Lets the kernel's default action of a signal happen to us.
 fn die_of(signal: u32) {
     set_real(

@@ -227,6 +227,15 @@ fn wake_futex(address: u64) {
     kernel::call(nr::__NR_futex, [address, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
 }
 
+/// The process is about to be killed: what the kernel then does with its robust
+/// futexes is done now, while it can be logged.
+#[cold]
+pub fn log_dead_owner() {
+    process().log.begin(Kind::Store, 0, 0);
+    release_all_robust_lists();
+    process().log.end();
+}
+
 /// The end of the process: all threads let go of their robust futexes, as the
 /// event at hand says.
 pub fn release_all_robust_lists() {

@@ -258,7 +258,7 @@ impl SessionMemory {
     pub fn turn_of(&self, lane: Lane<'_>) -> Option<&Turn> {
         let slot = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;
         // SAFETY: the header is mapped as long as `self`; turns are made of atomics.
-        unsafe { (&(*self.session()).turns).get(slot as usize) }
+        unsafe { (*self.session()).turns.get(slot as usize) }
     }
 
     /// Segments that are mapped.

@@ -6,11 +6,9 @@
 
 use std::io;
 
-/// A tracee that runs.
+/// The calling thread's only tracee, which runs.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pid: i32,
-}
+pub(crate) struct Running(());
 
 /// A tracee that stands.
 #[derive(Debug)]
@@ -35,7 +33,7 @@ impl Running {
     /// Begins to trace a thread that goes on running.
     pub fn seize(pid: i32) -> io::Result<Running> {
         ptrace(libc::PTRACE_SEIZE, pid, 0, libc::PTRACE_O_TRACEEXEC as u64)?;
-        Ok(Running { pid })
+        Ok(Running(()))
     }
 
     /// Waits until it stands or is gone. A thread that executes a new image goes on
@@ -107,13 +105,13 @@ impl Stopped {
     /// Lets it run on, still traced; `signal` is delivered if it is not 0.
     pub fn resume(self, signal: i32) -> io::Result<Running> {
         ptrace(libc::PTRACE_CONT, self.pid, 0, signal as u64)?;
-        Ok(Running { pid: self.pid })
+        Ok(Running(()))
     }
 
     /// Leaves it stopped by job control, and waits for what comes next.
     pub fn listen(self) -> io::Result<Running> {
         ptrace(libc::PTRACE_LISTEN, self.pid, 0, 0)?;
-        Ok(Running { pid: self.pid })
+        Ok(Running(()))
     }
 
     /// Lets it go for good.
