@@ -70,6 +70,8 @@ pub struct Thread {
     pub bounce_mapped: u32,
     /// Another thread asked for the turn while this one computes.
     pub is_asked: bool,
+    /// It gave the turn at a pause.
+    pub yielded: bool,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
     /// Number of the call at hand, for beginning it again.

@@ -295,7 +295,9 @@ fn record(registers: &mut Registers) {
     let memory = page_tracker::sum();
     let vectors = frame::live_vector_sum();
     let log = &mut process().log;
-    log.begin(Kind::Pause, 0, 0);
+    let asked = core::mem::take(&mut thread().is_asked);
+    let yields = asked && turn::is_wanted();
+    log.begin(Kind::Pause, if yields { events::YIELDS } else { 0 }, 0);
     for word in state_words(registers) {
         log.word(word);
     }
@@ -309,8 +311,8 @@ fn record(registers: &mut Registers) {
     log.end();
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
     note_cost(spent_ns + memory.protection_ns + TRAPS_NS);
-    if core::mem::take(&mut thread().is_asked) {
-        turn::yield_if_wanted();
+    if yields {
+        turn::yield_at_pause();
         registers.rip = sites::translate(registers.rip);
     }
     signals::deliver_at_return(registers);
@@ -374,7 +376,9 @@ fn replay(registers: &mut Registers) {
     let log = &mut process().log;
     log.consume(word);
     log.events += 1;
-    turn::follow();
+    if (word >> 8) as u8 & events::YIELDS != 0 {
+        turn::follow_at_pause();
+    }
     registers.rip = sites::translate(registers.rip);
     // One that comes before a call is that call's.
     let signal_next = process()

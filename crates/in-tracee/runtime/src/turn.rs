@@ -236,7 +236,14 @@ pub fn take() {
 
 /// Asks to be the next; `firmly`: also stops the one that computes.
 fn press(turn: &Turn, firmly: bool) {
-    if !turn.reserve(thread().identity) || !firmly || turn.running().is_none() {
+    if !turn.reserve(thread().identity) {
+        if firmly && turn.running().is_none() {
+            // Whoever is to be the next was stopped, or killed.
+            turn.forget_reservation();
+        }
+        return;
+    }
+    if !firmly || turn.running().is_none() {
         return;
     }
     const SIGTRAP: u64 = 5;
@@ -256,7 +263,8 @@ fn taken(turn: &Turn, before: u64) {
     clocks::follow_traps();
     let process = process();
     let joins = core::mem::take(&mut process.joins);
-    if before == me && !joins {
+    let yielded = core::mem::take(&mut thread().yielded);
+    if before == me && !joins && !yielded {
         return;
     }
     let index = thread().index as u32;
@@ -264,7 +272,7 @@ fn taken(turn: &Turn, before: u64) {
         let ticket = turn.ticket.load(Ordering::Relaxed) + 1;
         turn.ticket.store(ticket, Ordering::Relaxed);
         log_ticket(ticket);
-    } else if process.logged_thread != index {
+    } else if process.logged_thread != index || yielded {
         process.log.begin(Kind::Turn, 0, index as u16);
         process.log.end();
     }
@@ -283,6 +291,13 @@ pub fn yield_if_wanted() {
 #[inline]
 pub fn is_wanted() -> bool {
     process().shares_turn && my_turn().is_wanted(thread().identity)
+}
+
+/// At a pause that says so: gives the turn, and logs that it came back even if
+/// nobody took it.
+pub fn yield_at_pause() {
+    thread().yielded = true;
+    yield_now();
 }
 
 /// Gives the turn and waits until it comes back.
@@ -318,16 +333,24 @@ pub fn follow() {
     follow_events(true);
 }
 
+/// The running thread yields at a pause: follows the one turn event that says who
+/// comes next. What follows when the turn is back is the program's own code.
+pub fn follow_at_pause() {
+    match process().log.peek() {
+        Some(word) if word as u8 == Kind::Turn as u8 => follow_event(word, true),
+        Some(_) => report::fail("a pause gives the turn, and the log does not say to whom"),
+        None => report::log_ended(),
+    }
+}
+
 /// The running thread ends: the turn goes where the log says.
 pub fn follow_at_end() {
     follow_events(false);
 }
 
 fn follow_events(comes_back: bool) {
-    let process = process();
-    let own = thread().index as u32;
     loop {
-        let Some(word) = process.log.peek() else {
+        let Some(word) = process().log.peek() else {
             if comes_back {
                 return;
             }
@@ -339,19 +362,27 @@ fn follow_events(comes_back: bool) {
             }
             return;
         }
-        let next = (word >> 16) as u16 as u32;
-        let ticket =
-            ((word >> 8) as u8 & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
-        process.log.consume(word);
-        process.log.events += 1;
-        if let Some((turn, ticket)) = ticket {
-            wait_for_ticket(turn, ticket);
+        let passes = (word >> 16) as u16 as u32 != thread().index as u32;
+        follow_event(word, comes_back);
+        if passes && !comes_back {
+            return;
         }
-        if next != own {
-            pass_to(next);
-            if !comes_back {
-                return;
-            }
+    }
+}
+
+/// Follows the turn event at hand; returns when the turn is back.
+fn follow_event(word: u64, comes_back: bool) {
+    let process = process();
+    let next = (word >> 16) as u16 as u32;
+    let ticket = ((word >> 8) as u8 & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
+    process.log.consume(word);
+    process.log.events += 1;
+    if let Some((turn, ticket)) = ticket {
+        wait_for_ticket(turn, ticket);
+    }
+    if next != thread().index as u32 {
+        pass_to(next);
+        if comes_back {
             wait_to_run();
         }
     }

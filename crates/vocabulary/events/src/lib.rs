@@ -104,6 +104,8 @@ pub const BEFORE_CALL: u8 = 1;
 pub const STACKED: u8 = 2;
 /// Flag of a turn event: another process of the lane had the turn before.
 pub const TICKET: u8 = 1;
+/// Flag of a pause event: another thread has the turn next.
+pub const YIELDS: u8 = 1;
 /// Flag of a fault event: no handler, the process dies of it.
 pub const FATAL: u8 = 1;
 

@@ -176,6 +176,11 @@ impl Turn {
         }
     }
 
+    /// Nobody is to be the next any more.
+    pub fn forget_reservation(&self) {
+        self.reserved.store(0, Ordering::SeqCst);
+    }
+
     /// True if somebody else than the thread asked for the turn.
     #[inline]
     pub fn is_wanted(&self, me: u64) -> bool {
