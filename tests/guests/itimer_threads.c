@@ -3,7 +3,7 @@
 #include "threads.h"
 #include <sys/time.h>
 
-static atomic_int ticks, stop;
+static atomic_int ticks, stop, wanted, enough;
 static __thread volatile int ticks_here;
 
 static void on_tick(int number)
@@ -18,8 +18,11 @@ static void *compute_open(void *argument)
 	volatile uint64_t state = 1;
 	mask(SIG_UNBLOCK, SIGALRM);
 	mask(SIG_UNBLOCK, SIGPROF);
-	while (!atomic_load(&stop))
+	while (!atomic_load(&stop)) {
 		state = compute(state, 300);
+		if (!atomic_load(&enough) && atomic_load(&ticks) >= atomic_load(&wanted))
+			post(&enough, 1);
+	}
 	mask(SIG_BLOCK, SIGALRM);
 	mask(SIG_BLOCK, SIGPROF);
 	*(uint64_t *)argument = state;
@@ -34,11 +37,12 @@ static void tick_in_others(int which, int count)
 	struct itimerval t = {{0, 2000}, {0, 2000}}, off = {{0, 0}, {0, 0}};
 	atomic_store(&ticks, 0);
 	atomic_store(&stop, 0);
+	atomic_store(&enough, 0);
+	atomic_store(&wanted, count);
 	for (int i = 0; i < 2; i++)
 		threads[i] = start(compute_open, &states[i]);
 	CHECK(setitimer(which, &t, NULL) == 0);
-	while (atomic_load(&ticks) < count)
-		sched_yield();
+	await(&enough);
 	CHECK(setitimer(which, &off, NULL) == 0);
 	atomic_store(&stop, 1);
 	long sum = join(threads[0]);

@@ -6,7 +6,7 @@
 
 #define BYTES (4 << 20)
 
-static atomic_int ticks, stop;
+static atomic_int ticks;
 
 static void on_tick(int number)
 {
@@ -30,7 +30,7 @@ static void *copy(void *argument)
 		CHECK(left == 0 && bytes == 0 && target == to + BYTES);
 		CHECK(memcmp(from, to, BYTES) == 0 && *(uint64_t *)(to + BYTES / 2) == value);
 		rounds++;
-	} while (!atomic_load(&stop));
+	} while (atomic_load(&ticks) < 20);
 	CHECK(munmap(from, 2 * BYTES) == 0);
 	return (void *)rounds;
 }
@@ -42,9 +42,6 @@ int main(void)
 	pthread_t threads[2] = {start(copy, (void *)1), start(copy, (void *)2)};
 	mask(SIG_BLOCK, SIGALRM);
 	CHECK(setitimer(ITIMER_REAL, &t, NULL) == 0);
-	while (atomic_load(&ticks) < 20)
-		sched_yield();
-	atomic_store(&stop, 1);
 	for (int i = 0; i < 2; i++)
 		nondet("copied %ld times", join(threads[i]));
 	CHECK(setitimer(ITIMER_REAL, &off, NULL) == 0);

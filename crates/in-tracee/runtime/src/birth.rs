@@ -250,7 +250,7 @@ fn recreate(word: u64) -> ! {
     space().break_start = conventions[0];
     space().break_now = conventions[0];
     let process = process();
-    process.actions.reset_for_image();
+    process.actions().reset_for_image();
     thread().signals.reset_for_image();
     thread().signals.mask = conventions[1];
     memory_calls::set_stack_limit(conventions[2]);

@@ -149,11 +149,29 @@ pub struct Process {
     pub log: Log,
     /// What each descriptor reaches; see `outputs`.
     pub fd_classes: [u8; 1024],
-    pub actions: Actions,
+    own_actions: Actions,
+    /// Block of the process whose actions are ours, too (CLONE_SIGHAND).
+    pub actions_of: usize,
     pub probe: crate::probe::Probe,
 }
 
 impl Process {
+    /// What is done with signals.
+    #[inline]
+    pub fn actions(&self) -> &'static mut Actions {
+        &mut process_at(self.actions_of).own_actions
+    }
+
+    /// After fork: no other process changes the actions any more.
+    pub fn take_actions_over(&mut self) {
+        let own = self.slot as usize;
+        if self.actions_of != own {
+            // SAFETY: two blocks of the same kind.
+            unsafe { core::ptr::copy_nonoverlapping(&raw const process_at(self.actions_of).own_actions, &raw mut self.own_actions, 1) };
+            self.actions_of = own;
+        }
+    }
+
     /// Replay: header of the event at hand; 0 when recording.
     pub fn log_word(&mut self) -> u64 {
         if self.replaying { self.log.peek().unwrap_or(0) } else { 0 }

@@ -5,7 +5,9 @@
 //! follows the log; the same seed makes the same draws, but the program's own
 //! timing decides what each of them is used for.
 
-use crate::block::{Owned, process, session, thread};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::block::{process, session, thread};
 
 /// The odd number nearest to 2^64 divided by the golden ratio: the step of
 /// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
@@ -13,7 +15,7 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Draws so far. A fork copies the count, and draws something else from it, being
 /// another lane.
-static DRAWS: Owned<u64> = Owned::new(0);
+static DRAWS: AtomicU64 = AtomicU64::new(0);
 
 /// True if choices are to be drawn.
 pub fn is_on() -> bool {
@@ -21,11 +23,9 @@ pub fn is_on() -> bool {
 }
 
 /// A number below `n`, each as likely as the others to within `n` in 2^64; 0 if
-/// `n` is 0. To be called by the turn's holder.
+/// `n` is 0.
 pub fn below(n: u64) -> u64 {
-    // SAFETY: one thread of the address space runs, the one that has the turn.
-    let draws = unsafe { &mut *DRAWS.get() };
-    *draws = draws.wrapping_add(1);
+    let draws = DRAWS.fetch_add(1, Ordering::Relaxed);
     let number = mix(origin().wrapping_add(draws.wrapping_mul(STEP)));
     ((u128::from(number) * u128::from(n)) >> 64) as u64
 }

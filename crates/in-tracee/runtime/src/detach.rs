@@ -63,8 +63,9 @@ fn end_recording(reason: u16, text: &str) {
     }
     crate::page_tracker::end();
     sites::restore_all();
-    process.actions.give_back();
-    process.given_up.store(log.broken.into(), Ordering::Release);
+    let broken = log.broken;
+    process.actions().give_back();
+    process.given_up.store(broken.into(), Ordering::Release);
     if process.shares_turn {
         turn::give_for_good();
     }

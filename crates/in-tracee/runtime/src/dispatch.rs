@@ -10,7 +10,7 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{calls, islands, outputs, report, signals, sites, specials, turn};
+use crate::{calls, chaos, islands, outputs, report, signals, sites, specials, turn};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -52,7 +52,7 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         return None;
     }
     if process.shares_turn
-        && (calls::BLOCKS[number] || number == nr::__NR_sched_yield as usize || turn::is_wanted())
+        && (calls::BLOCKS[number] || number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on())
     {
         return None;
     }
@@ -133,6 +133,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     if process().shares_turn {
         thread().is_asked = false;
         turn::yield_if_wanted();
+        turn::yield_by_chance();
     }
     if process().check_every != 0 {
         crate::checksum::record_if_due();

@@ -2,7 +2,9 @@
 //! of a loop apart without summing memory.
 //!
 //! First the pages are found that change while the program runs on for a moment;
-//! a copy of a few of them, compared a moment later, gives the words.
+//! a copy of a few of them, compared a moment later, gives the words. In a large
+//! memory, where each look at what was written takes a while, the pages that changed
+//! before the pause before are tried first.
 
 use crate::block::Owned;
 use crate::{checksum, memory, page_tracker};
@@ -14,12 +16,17 @@ const WORDS_MAX: usize = 16;
 /// Pages that are summed where writing cannot be seen otherwise.
 const SUMMED_MAX: usize = 2048;
 
+/// Protected pages from which on a look at them takes more than 0.2 ms.
+const MANY_PAGES: u64 = 32768;
+
 #[repr(C)]
 struct Watch {
     by_sums: bool,
     summed: usize,
     sums: [(u64, u64); SUMMED_MAX],
     count: usize,
+    /// Pages that are worth another try.
+    known: usize,
     pages: [u64; PAGES_MAX],
     copies: [[u64; 512]; PAGES_MAX],
     words: [[u64; 2]; PAGES_MAX * WORDS_MAX],
@@ -30,6 +37,7 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     summed: 0,
     sums: [(0, 0); SUMMED_MAX],
     count: 0,
+    known: 0,
     pages: [0; PAGES_MAX],
     copies: [[0; 512]; PAGES_MAX],
     words: [[0; 2]; PAGES_MAX * WORDS_MAX],
@@ -38,6 +46,34 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
 fn watch() -> &'static mut Watch {
     // SAFETY: one thread runs, and its handlers do not nest.
     unsafe { &mut *WATCH.get() }
+}
+
+/// Begins to look which words of the pages known from the last pause change; false if
+/// a new look at the pages costs little.
+pub fn watch_known(stack_pointer: u64) -> bool {
+    let watch = watch();
+    if page_tracker::protected_pages() < MANY_PAGES || watch.known == 0 {
+        return false;
+    }
+    watch.count = watch.known;
+    watch.pages[0] = stack_pointer & !(PAGE_BYTES - 1);
+    watch.copy();
+    true
+}
+
+/// True if one of them did.
+pub fn has_changed() -> bool {
+    let watch = watch();
+    let changed = watch.pages.iter().zip(&watch.copies).take(watch.count).skip(1).any(|(&page, copy)| {
+        page != 0
+            && (0..512).any(|index| {
+                memory::read_word(page + index * 8).is_some_and(|now| now != copy[index as usize])
+            })
+    });
+    if !changed {
+        watch.known = 0;
+    }
+    changed
 }
 
 /// Begins to look which pages change.
@@ -75,12 +111,8 @@ pub fn watch_words(stack_pointer: u64) {
             watch.sample(page, seen);
         }
     }
-    for index in 0..watch.count {
-        let copy = watch.copies[index].as_mut_ptr() as u64;
-        if !memory::copy(copy, watch.pages[index], PAGE_BYTES) {
-            watch.pages[index] = 0;
-        }
-    }
+    watch.known = watch.count;
+    watch.copy();
 }
 
 /// The words that changed since then: address and value each.
@@ -109,6 +141,15 @@ pub fn changed_words() -> &'static [[u64; 2]] {
 }
 
 impl Watch {
+    fn copy(&mut self) {
+        for index in 0..self.count {
+            let copy = self.copies[index].as_mut_ptr() as u64;
+            if !memory::copy(copy, self.pages[index], PAGE_BYTES) {
+                self.pages[index] = 0;
+            }
+        }
+    }
+
     fn add(&mut self, page: u64) {
         self.pages[self.count] = page;
         self.count += 1;

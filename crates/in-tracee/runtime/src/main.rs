@@ -17,7 +17,6 @@ mod block;
 mod bounce;
 mod cache;
 mod calls;
-#[expect(dead_code, reason = "nothing draws yet where threads take turns")]
 mod chaos;
 mod checksum;
 mod clocks;
@@ -46,6 +45,7 @@ mod pause;
 mod priority_futexes;
 mod probe;
 mod processes;
+mod range_set;
 mod report;
 mod seccomp;
 mod shared_files;

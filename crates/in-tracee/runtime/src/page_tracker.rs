@@ -24,12 +24,11 @@ use events::SummedRange;
 use crate::block::{Owned, process};
 use crate::detect::{Range, close, open_high};
 use crate::maps::{self, Mapping};
+use crate::range_set::{RANGES_MAX, RangeSet};
 use crate::written_pages::{self as kernel_view, Uffd};
 use crate::{checksum, islands, memory_calls};
 
 const PAGE_BYTES: u64 = 4096;
-/// Most ranges of a set; beyond, small gaps between ranges are filled.
-const SET_MAX: usize = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
 const LOGGED_RANGES: usize = 256;
 /// Most ranges that a pause logs: half an event.
@@ -40,13 +39,6 @@ const LOGGED_RANGE_PAGES: u64 = 16;
 const PROTECTED_PAGE_NS: u64 = 1300;
 /// Nanoseconds that summing a page costs.
 const SUMMED_PAGE_NS: u64 = 350;
-
-/// Sorted ranges of addresses that do not touch, after `tidy`.
-#[repr(C)]
-struct Set {
-    count: usize,
-    ranges: [Range; SET_MAX],
-}
 
 #[repr(C)]
 struct Tracker {
@@ -63,16 +55,14 @@ struct Tracker {
     /// Pages that were populated when they came under protection.
     populated_pages: u64,
     /// The program's writable memory; the lowest bit of an end: it is shared.
-    writable: Set,
+    writable: RangeSet,
     /// What is protected.
-    protected: Set,
+    protected: RangeSet,
     /// What was written since the last pause.
-    written: Set,
+    written: RangeSet,
     logged_count: usize,
     logged: [[u64; 2]; LOGGED_RANGES_MAX],
 }
-
-const EMPTY: Set = Set { count: 0, ranges: [Range { start: 0, end: 0 }; SET_MAX] };
 
 static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     uffd: 0,
@@ -81,9 +71,9 @@ static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     listed: false,
     faulted_pages: 0,
     populated_pages: 0,
-    writable: EMPTY,
-    protected: EMPTY,
-    written: EMPTY,
+    writable: RangeSet::EMPTY,
+    protected: RangeSet::EMPTY,
+    written: RangeSet::EMPTY,
     logged_count: 0,
     logged: [[0; 2]; LOGGED_RANGES_MAX],
 });
@@ -132,6 +122,11 @@ pub fn look(each: &mut dyn FnMut(u64, u64)) {
 /// True if looks tell which memory was written.
 pub fn protects() -> bool {
     tracker().protected.count != 0
+}
+
+/// Pages that were populated when they came under protection; 0: nothing is protected.
+pub fn protected_pages() -> u64 {
+    if protects() { tracker().populated_pages } else { 0 }
 }
 
 /// Sums what was written since the last pause. After `look`.
@@ -290,7 +285,7 @@ impl Tracker {
             if !mapping.readable || !mapping.writable || islands::is_island(mapping.start) {
                 return;
             }
-            self.overflown |= list.count == SET_MAX;
+            self.overflown |= list.count == RANGES_MAX;
             if !self.overflown {
                 list.ranges[list.count] = Range { start, end: mapping.end | u64::from(!mapping.private) };
                 list.count += 1;
@@ -368,7 +363,7 @@ impl Tracker {
             written.add(start, end);
             *populated += (end - start) / PAGE_BYTES;
         });
-        let room = self.protected.count < SET_MAX;
+        let room = self.protected.count < RANGES_MAX;
         if self.uffd != 0 && room && !shares_its_memory() {
             let uffd = Uffd { fd: self.uffd - 1 };
             if uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
@@ -409,113 +404,5 @@ impl Tracker {
             }
         }
         true
-    }
-}
-
-impl Set {
-    fn clear(&mut self) {
-        self.count = 0;
-    }
-
-    fn all(&self) -> &[Range] {
-        &self.ranges[..self.count]
-    }
-
-    fn pages(&self) -> u64 {
-        self.all().iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum()
-    }
-
-    fn sort(&mut self) {
-        self.ranges[..self.count].sort_unstable_by_key(|range| range.start);
-    }
-
-    fn add(&mut self, start: u64, end: u64) {
-        if let Some(last) = self.ranges[..self.count].last_mut()
-            && last.end == start
-        {
-            last.end = end;
-            return;
-        }
-        if self.count == SET_MAX {
-            self.tidy();
-            self.fill_gaps(SET_MAX / 2);
-            while self.count > SET_MAX / 2 {
-                // Far apart: what lies between is not mapped, or counts too.
-                self.halve();
-            }
-        }
-        self.ranges[self.count] = Range { start, end };
-        self.count += 1;
-    }
-
-    /// Sorts, and joins what touches.
-    fn tidy(&mut self) {
-        self.sort();
-        self.join(0);
-    }
-
-    /// Joins sorted ranges with gaps of at most so many bytes.
-    fn join(&mut self, gap_bytes: u64) {
-        let mut kept = 0;
-        for index in 0..self.count {
-            let range = self.ranges[index];
-            if kept > 0 && range.start <= self.ranges[kept - 1].end.saturating_add(gap_bytes) {
-                self.ranges[kept - 1].end = self.ranges[kept - 1].end.max(range.end);
-            } else {
-                self.ranges[kept] = range;
-                kept += 1;
-            }
-        }
-        self.count = kept;
-    }
-
-    /// Fills gaps, small ones first, until few ranges are left or a gap would cost
-    /// more than a range.
-    fn fill_gaps(&mut self, wanted: usize) {
-        let mut gap_pages = 1;
-        while self.count > wanted && gap_pages <= 8 {
-            self.join(gap_pages * PAGE_BYTES);
-            gap_pages *= 2;
-        }
-    }
-
-    /// Joins each two neighbours.
-    fn halve(&mut self) {
-        for index in 0..self.count / 2 {
-            let (one, two) = (self.ranges[index * 2], self.ranges[index * 2 + 1]);
-            self.ranges[index] = Range { start: one.start, end: two.end };
-        }
-        if self.count % 2 == 1 {
-            self.ranges[self.count / 2] = self.ranges[self.count - 1];
-        }
-        self.count = self.count.div_ceil(2);
-    }
-
-    /// Takes these addresses out of sorted ranges.
-    fn remove(&mut self, start: u64, end: u64) {
-        let mut index = 0;
-        while index < self.count {
-            let range = self.ranges[index];
-            if range.end <= start || range.start >= end {
-                index += 1;
-            } else if range.start < start && range.end > end {
-                self.ranges[index].end = start;
-                if self.count < SET_MAX {
-                    self.ranges.copy_within(index + 1..self.count, index + 2);
-                    self.ranges[index + 1] = Range { start: end, end: range.end };
-                    self.count += 1;
-                }
-                return;
-            } else if range.start < start {
-                self.ranges[index].end = start;
-                index += 1;
-            } else if range.end > end {
-                self.ranges[index].start = end;
-                index += 1;
-            } else {
-                self.ranges.copy_within(index + 1..self.count, index);
-                self.count -= 1;
-            }
-        }
     }
 }

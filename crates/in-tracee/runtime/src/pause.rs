@@ -3,7 +3,7 @@
 //!
 //! A signal that finds the program computing waits for the next system call, but
 //! not for ever: after two milliseconds the program is paused where it is, or a
-//! few steps on, at an instruction that a jump can replace. The point is
+//! few steps on, where a jump can replace what is there. The point is
 //! identified by the state: general registers, vector registers, sums over the
 //! memory that may have been written since the pause before (see `page_tracker`).
 //! If all of that is equal, what follows is equal, whichever round of a loop it is.
@@ -20,7 +20,7 @@ use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::{
-    decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
+    chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -30,7 +30,9 @@ const WATCH_NS: u64 = 200_000;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
 /// Steps towards an instruction that a jump can replace.
-const STEPS_MAX: u32 = 64;
+const STEPS_MAX: u32 = 24;
+/// Nanoseconds of a step.
+const STEP_NS: u64 = 3000;
 /// Words of a pause's body: registers, vector sum, memory sum.
 pub const BODY_WORDS: u64 = 20;
 /// Nanoseconds of a pause's timers, traps and steps, which its own clock does not see.
@@ -77,6 +79,8 @@ pub fn cost_ns() -> u64 {
 enum Watching {
     #[default]
     Nothing,
+    /// Words of the pages that are known to change.
+    Known,
     Pages,
     Words,
 }
@@ -162,7 +166,13 @@ fn approach(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     let begin_ns = now_ns();
     match pausing.watching {
-        Watching::Nothing => {
+        Watching::Nothing if hot_words::watch_known(context.rsp) => {
+            pausing.watching = Watching::Known;
+            pausing.spent_ns = now_ns() - begin_ns;
+            set_timer(COMPARE_NS);
+        }
+        Watching::Known if hot_words::has_changed() => begin_pause(context),
+        Watching::Nothing | Watching::Known => {
             hot_words::watch_pages();
             pausing.watching = Watching::Pages;
             pausing.spent_ns = now_ns() - begin_ns;
@@ -174,11 +184,7 @@ fn approach(context: &mut RealFrame) {
             pausing.spent_ns += now_ns() - begin_ns;
             set_timer(COMPARE_NS);
         }
-        Watching::Words => {
-            pausing.watching = Watching::Nothing;
-            pausing.steps_left = STEPS_MAX;
-            pause_near(context);
-        }
+        Watching::Words => begin_pause(context),
     }
 }
 
@@ -189,7 +195,12 @@ pub fn on_asked(context: &mut RealFrame) {
         return;
     }
     thread.is_asked = true;
-    if !thread.pausing.armed {
+    if chaos::is_on() {
+        // Here and now, rather than where replay finds it fast.
+        thread.pausing.watching = Watching::Words;
+        thread.pausing.steps_left = STEPS_MAX;
+        approach(context);
+    } else if !thread.pausing.armed {
         thread.pausing.watching = Watching::Nothing;
         approach(context);
     }
@@ -238,6 +249,13 @@ pub fn abandon() {
     }
 }
 
+fn begin_pause(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
+    pausing.watching = Watching::Nothing;
+    pausing.steps_left = STEPS_MAX;
+    pause_near(context);
+}
+
 /// Pauses here if a jump can replace this instruction, else steps on.
 fn pause_near(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
@@ -262,6 +280,7 @@ fn pause_near(context: &mut RealFrame) {
         context.flags |= TRAP_FLAG;
         return;
     }
+    pausing.spent_ns += u64::from(STEPS_MAX.saturating_sub(pausing.steps_left)) * STEP_NS;
     let thread = thread();
     thread.fault_registers = context.registers();
     thread.fault_registers.flags &= !TRAP_FLAG;
@@ -269,9 +288,11 @@ fn pause_near(context: &mut RealFrame) {
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
+/// The thread's processor time: others may run in between.
 fn now_ns() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
     let mut time = [0u64; 2];
-    kernel::call(nr::__NR_clock_gettime, [1, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    kernel::call(nr::__NR_clock_gettime, [CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
     time[0] * 1_000_000_000 + time[1]
 }
 

@@ -26,6 +26,8 @@ const VM: u64 = nr::CLONE_VM as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
 const THREAD: u64 = nr::CLONE_THREAD as u64;
 const SIGHAND: u64 = nr::CLONE_SIGHAND as u64;
+/// Of clone3(2) only: handlers become the default.
+const CLEAR_SIGHAND: u64 = 1 << 32;
 const PARENT: u64 = nr::CLONE_PARENT as u64;
 pub const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
 pub const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
@@ -152,7 +154,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         lane: session().next_lane.fetch_add(1, Ordering::AcqRel),
         parent_lane: process().lane,
     };
-    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID;
+    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
     let result = make_child(registers, &beginning, real);
@@ -228,6 +230,9 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
         core::ptr::copy_nonoverlapping(process() as *const Process, process_at(own), 1);
         let block = process_at(own);
         block.slot = own as u64;
+        if beginning.flags & SIGHAND == 0 {
+            block.take_actions_over();
+        }
         block.in_parents_memory = true;
         block.threads = 1;
         BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).write((*registers, *beginning));
@@ -271,6 +276,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     thread().tid = own.pid;
     if beginning.flags & VM == 0 {
         own.in_parents_memory = false;
+        own.take_actions_over();
         forget_other_threads();
         forget_other_processes();
     } else {
@@ -299,6 +305,9 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.log.broken = broken;
     own.log.events = 0;
     signals::install();
+    if beginning.flags & CLEAR_SIGHAND != 0 {
+        signals::clear_handlers();
+    }
     crate::birth::intercept();
     if beginning.flags & SETTLS != 0 {
         kernel::call(nr::__NR_arch_prctl, [0x1002, beginning.tls, 0, 0, 0, 0]);
@@ -377,7 +386,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         }
         let beginning =
             Beginning { flags, shares, thread, stack, child_tid, tls, segment, lane, parent_lane };
-        let real = PARENT | (flags & (VM | VFORK));
+        let real = PARENT | (flags & (VM | VFORK | SIGHAND));
         // vfork without shared memory only makes the parent wait: not needed here.
         let real = if flags & VM == 0 { PARENT } else { real };
         let made = make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
@@ -472,10 +481,10 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         let supervisor = session().supervisor_pid as u64;
         kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
     }
-    let pid = process().pid as u64;
+    let (pid, tid) = (process().pid as u64, thread().tid as u64);
     match request_answer(
         request::ATTACH,
-        [pid, process().control_fd as u64, 0, 0],
+        [pid, process().control_fd as u64, tid, 0],
         &session().attach_doorbell,
     ) {
         Some(0) => {}
@@ -502,7 +511,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     // Still here: it failed. The supervisor lets go of us while we stand.
     let request = &lane().request;
     request.state.store(request::RELEASE, Ordering::Release);
-    kernel::call(nr::__NR_tgkill, [pid, pid, 19, 0, 0, 0]);
+    kernel::call(nr::__NR_tgkill, [pid, tid, 19, 0, 0, 0]);
     while request.state.load(Ordering::Acquire) == request::RELEASE {
         kernel::futex_wait(&request.state, request::RELEASE, 100);
     }

@@ -275,7 +275,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     if process().replaying {
         return;
     }
-    let action = process().actions.actions[(signal as usize).min(64)];
+    let action = process().actions().actions[(signal as usize).min(64)];
     let mask = if signals.masked_wait { signals.wait_mask } else { signals.mask };
     let blocked = mask & bit(signal) != 0;
     if blocked {
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     }
     let info = thread.fault_info;
     let signals = &mut thread.signals;
-    let action = process().actions.actions[signal as usize];
+    let action = process().actions().actions[signal as usize];
     let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
     let flags = if handled { 0 } else { FATAL };
     if process().replaying {
@@ -408,7 +408,7 @@ fn next_deliverable() -> Option<usize> {
 fn next_deliverable_with(more: u64) -> Option<usize> {
     let signals = &thread().signals;
     let mask = signals.mask | more;
-    let actions = &process().actions.actions;
+    let actions = &process().actions().actions;
     signals.queue[..signals.count].iter().position(|waiting| {
         // Another thread may have taken the handler away since it came.
         actions[waiting.signal as usize].handler > IGNORE
@@ -483,7 +483,7 @@ fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
 
 /// The signals that a handler's own run blocks.
 fn deliver_mask(signal: u32) -> u64 {
-    let action = &process().actions.actions[signal as usize];
+    let action = &process().actions().actions[signal as usize];
     action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 }
 }
 
@@ -575,7 +575,7 @@ fn replay_signal(registers: &mut Registers, word: u64) {
 /// cannot hold it.
 fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
     let signals = &mut thread().signals;
-    let action = process().actions.actions[signal as usize];
+    let action = process().actions().actions[signal as usize];
     let on_stack = action.flags & SA_ONSTACK != 0;
     let saved_mask = signals.mask;
     if signals.wait_interrupted {
@@ -597,7 +597,7 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
         return false;
     }
     if action.flags & SA_RESETHAND != 0 {
-        process().actions.actions[signal as usize].handler = DEFAULT;
+        process().actions().actions[signal as usize].handler = DEFAULT;
         if !process().replaying && bit(signal) & OURS == 0 {
             set_real(signal, &Action::default());
         }
@@ -647,16 +647,16 @@ pub fn sigaction(args: &[u64; 6]) -> i64 {
         return -i64::from(linux_abi::errno::EINVAL);
     }
     let signals = &mut thread().signals;
-    if process().actions.known & bit(signal) == 0 {
-        process().actions.learn(signal);
+    if process().actions().known & bit(signal) == 0 {
+        process().actions().learn(signal);
     }
-    let previous = process().actions.actions[signal as usize];
+    let previous = process().actions().actions[signal as usize];
     if new != 0 {
         let Some([handler, flags, restorer, mask]) = memory::read::<[u64; 4]>(new) else {
             return -i64::from(linux_abi::errno::EFAULT);
         };
         let action = Action { handler, flags, restorer, mask: mask & !(bit(SIGKILL) | bit(SIGSTOP)) };
-        process().actions.actions[signal as usize] = action;
+        process().actions().actions[signal as usize] = action;
         if !process().replaying {
             signals.apply(signal, &action);
         }
@@ -797,6 +797,19 @@ fn ids() -> [u64; 2] {
     [process().pid as u64, thread().tid as u64]
 }
 
+/// A new process without its parent's handlers.
+pub fn clear_handlers() {
+    for signal in 1..=64u32 {
+        let action = &mut process().actions().actions[signal as usize];
+        if action.handler > IGNORE {
+            *action = Action::default();
+            if !process().replaying && bit(signal) & OURS == 0 {
+                set_real(signal, &Action::default());
+            }
+        }
+    }
+}
+
 /// rt_sigprocmask, in both modes.
 pub fn sigprocmask(args: &[u64; 6]) -> i64 {
     let [how, new, old, size, ..] = *args;
@@ -834,7 +847,7 @@ pub fn carried() -> [u64; 3] {
     let signals = &thread().signals;
     let mut ignored = 0;
     for signal in 1..=31 {
-        if process().actions.actions[signal as usize].handler == IGNORE {
+        if process().actions().actions[signal as usize].handler == IGNORE {
             ignored |= bit(signal);
         }
     }
@@ -849,7 +862,7 @@ pub fn take_carried(carried: [u64; 3]) {
     let [pid, tid] = ids();
     for signal in 1..=31u32 {
         if ignored & bit(signal) != 0 {
-            process().actions.actions[signal as usize].handler = IGNORE;
+            process().actions().actions[signal as usize].handler = IGNORE;
         }
         if waiting & bit(signal) != 0 {
             kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
@@ -864,7 +877,7 @@ fn settle() {
     let mut index = 0;
     while index < signals.count {
         let signal = signals.queue[index].signal;
-        let handler = process().actions.actions[signal as usize].handler;
+        let handler = process().actions().actions[signal as usize].handler;
         if signals.mask & bit(signal) != 0 || handler > IGNORE {
             index += 1;
             continue;

@@ -17,12 +17,15 @@ use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, thread_identity};
 use linux_abi::{errno, general as nr};
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
-use crate::{clocks, kernel, report, threads};
+use crate::{chaos, clocks, kernel, pause, report, threads};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
 /// How long a thread that computes keeps the turn when others want it.
 const SLICE_NS: u64 = 5_000_000;
+/// A slice is as much longer than what a pause costs: pausing takes less than 2 %
+/// of the time.
+const PAUSES_PER_SLICE: u64 = 50;
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
 
@@ -221,16 +224,34 @@ pub fn take() {
         }
         let seen = turn.prepare_sleep();
         let mut timed_out = false;
-        let patience_ns = if waited_ns == 0 { RESERVE_AFTER_NS } else { SLICE_NS };
+        let patience_ns = patience_ns(waited_ns == 0);
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
             let result = kernel::futex_wait_ns(&turn.wake, seen, patience_ns);
             timed_out = result == -i64::from(errno::ETIMEDOUT);
         }
         turn.end_sleep();
         if timed_out {
+            press(turn, waited_ns != 0);
             waited_ns += patience_ns;
-            press(turn, waited_ns > RESERVE_AFTER_NS);
         }
+    }
+}
+
+/// How long a thread sleeps before it asks to be the next, and before it asks again.
+fn patience_ns(first: bool) -> u64 {
+    const CHAOS_MIN_NS: u64 = 30_000;
+    match (chaos::is_on(), first) {
+        // Short slices more often than long ones.
+        (true, _) => CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
+        (false, true) => RESERVE_AFTER_NS,
+        (false, false) => SLICE_NS.max(PAUSES_PER_SLICE * pause::cost_ns()),
+    }
+}
+
+/// With chaos: at some boundaries others go first.
+pub fn yield_by_chance() {
+    if chaos::is_on() && chaos::below(4) == 0 {
+        yield_to_others();
     }
 }
 

@@ -143,7 +143,8 @@ fn serve_request(shared: &Shared, segment: Segment) {
     let lane = shared.memory.lane(segment);
     let pid = lane.request().arguments[0].load(Ordering::Relaxed) as i32;
     let _main = (pid == shared.main_pid).then(|| lock(&shared.main_traced));
-    let running = match Running::seize(pid) {
+    let tid = lane.request().arguments[2].load(Ordering::Relaxed) as i32;
+    let running = match Running::seize(tid) {
         Ok(running) => running,
         Err(error) => {
             lane.answer(error.raw_os_error().unwrap_or(libc::EPERM));
@@ -183,8 +184,8 @@ fn follow(shared: &Shared, segment: Segment, pid: i32, mut running: Running) -> 
                 }
                 running
             }
-            Next::Gone(status) => {
-                if pid == shared.main_pid {
+            Next::Gone(gone, status) => {
+                if gone == shared.main_pid {
                     shared.events.main_ended(ExitReport::of(status));
                 }
                 return Ok(());

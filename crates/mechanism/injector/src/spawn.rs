@@ -115,7 +115,7 @@ fn accompany(
             Next::GroupStop(stopped) => {
                 stopped.listen().map_err(InjectError::prepare(pid, "leaving it stopped"))?
             }
-            Next::Gone(status) => {
+            Next::Gone(_, status) => {
                 let path = program.file.display().to_string();
                 return Err(match read_errno(errors) {
                     Some(errno) => InjectError::Exec { path, source: io::Error::from_raw_os_error(errno) },

@@ -27,34 +27,36 @@ pub(crate) enum Next {
     Signal(Stopped, i32),
     /// Job control stopped it.
     GroupStop(Stopped),
-    /// It ended, with this wait status.
-    Gone(i32),
+    /// It ended: its id, and its wait status.
+    Gone(i32, i32),
 }
 
 impl Running {
-    /// Begins to trace a process that goes on running.
+    /// Begins to trace a thread that goes on running.
     pub fn seize(pid: i32) -> io::Result<Running> {
         ptrace(libc::PTRACE_SEIZE, pid, 0, libc::PTRACE_O_TRACEEXEC as u64)?;
         Ok(Running { pid })
     }
 
-    /// Waits until it stands or is gone.
+    /// Waits until it stands or is gone. A thread that executes a new image goes on
+    /// under its process's id (ptrace(2), execve under ptrace): whatever this thread
+    /// traces is waited for.
     pub fn wait(self) -> io::Result<Next> {
         let mut status = 0;
-        loop {
+        let pid = loop {
             // SAFETY: the status is written within the call only.
-            let result = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
-            if result == self.pid {
-                break;
+            let result = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+            if result > 0 {
+                break result;
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
-        }
-        let stopped = Stopped { pid: self.pid };
+        };
+        let stopped = Stopped { pid };
         if !libc::WIFSTOPPED(status) {
-            return Ok(Next::Gone(status));
+            return Ok(Next::Gone(pid, status));
         }
         Ok(match status >> 16 {
             libc::PTRACE_EVENT_EXEC => Next::Exec(stopped),

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -123,6 +124,25 @@ pub(crate) fn try_lock(file: &File, path: &Path, exclusive: bool) -> Result<bool
         // A file system without locks (some network ones): nobody can hold any.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP | rustix::io::Errno::NOLCK) => Ok(true),
         Err(errno) => Err(StoreError::io("lock", path, errno.into())),
+    }
+}
+
+/// Like [`try_lock`], again and again for that time.
+pub(crate) fn lock_within(
+    file: &File,
+    path: &Path,
+    exclusive: bool,
+    patience: Duration,
+) -> Result<bool, StoreError> {
+    let since = Instant::now();
+    loop {
+        if try_lock(file, path, exclusive)? {
+            return Ok(true);
+        }
+        if since.elapsed() >= patience {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -25,6 +26,8 @@ use crate::{FileHash, hash_hex};
 /// Name of the store in the home directory.
 const STORE_NAME: &str = "files";
 const LOCK_NAME: &str = "lock";
+/// A recording waits so long for somebody else's pruning.
+const PRUNED_WITHIN: Duration = Duration::from_secs(10);
 const INDEX_NAME: &str = "index";
 
 /// Longest side file, in bytes.
@@ -116,7 +119,8 @@ impl FileStore {
         disk::make_dirs(&dir)?;
         let lock_path = dir.join(LOCK_NAME);
         let lock = disk::open_or_create(&lock_path)?;
-        if !disk::try_lock(&lock, &lock_path, alone)? {
+        let patience = if alone { Duration::ZERO } else { PRUNED_WITHIN };
+        if !disk::lock_within(&lock, &lock_path, alone, patience)? {
             return Err(StoreError::InUse { path: dir });
         }
         let index = Mutex::new(KeyIndex::open(&dir.join(INDEX_NAME))?);

@@ -2,7 +2,7 @@
 
 use events::{
     ARG_COUNT_MASK, BIRTH_FIXED_BYTES, Blob, DecodeError, EVENT_BYTES_MAX, Event, HEADER_BYTES, Instruction,
-    Kind, MORE, MapRecord, Tag, header, padded,
+    Kind, MORE, MapRecord, SummedRange, Tag, header, padded,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -200,4 +200,12 @@ fn blobs_end_with_their_event() {
     let mut log = finish(Kind::Data, 0, 0, body);
     log.extend(finish(Kind::Stop, 0, 0, Vec::new()));
     assert_eq!(Event::parse(&log).err(), Some(DecodeError::BadBody));
+}
+
+proptest! {
+    #[test]
+    fn a_summed_range_comes_back(first in 0u64..1 << 40, pages in 0..=SummedRange::PAGES_MAX, sum in any::<u64>()) {
+        let range = SummedRange { first, pages, sum };
+        prop_assert_eq!(SummedRange::from_words(range.to_words()), range);
+    }
 }

@@ -1,0 +1,124 @@
+//! Ranges of addresses in a table of fixed size.
+
+use crate::detect::Range;
+
+const PAGE_BYTES: u64 = 4096;
+/// Most ranges of a set; beyond, gaps between ranges are filled, small ones first.
+pub const RANGES_MAX: usize = 4096;
+
+/// Ranges of whole pages: sorted, and none touches another, after `tidy`.
+#[repr(C)]
+pub struct RangeSet {
+    pub count: usize,
+    pub ranges: [Range; RANGES_MAX],
+}
+
+impl RangeSet {
+    pub const EMPTY: RangeSet = RangeSet { count: 0, ranges: [Range { start: 0, end: 0 }; RANGES_MAX] };
+
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    pub fn all(&self) -> &[Range] {
+        &self.ranges[..self.count]
+    }
+
+    pub fn pages(&self) -> u64 {
+        self.all().iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum()
+    }
+
+    fn sort(&mut self) {
+        self.ranges[..self.count].sort_unstable_by_key(|range| range.start);
+    }
+
+    pub fn add(&mut self, start: u64, end: u64) {
+        if let Some(last) = self.ranges[..self.count].last_mut()
+            && last.end == start
+        {
+            last.end = end;
+            return;
+        }
+        if self.count == RANGES_MAX {
+            self.tidy();
+            self.fill_gaps(RANGES_MAX / 2);
+            while self.count > RANGES_MAX / 2 {
+                // Far apart: what lies between is not mapped, or counts too.
+                self.halve();
+            }
+        }
+        self.ranges[self.count] = Range { start, end };
+        self.count += 1;
+    }
+
+    /// Sorts, and joins what touches.
+    pub fn tidy(&mut self) {
+        self.sort();
+        self.join(0);
+    }
+
+    /// Joins sorted ranges with gaps of at most so many bytes.
+    fn join(&mut self, gap_bytes: u64) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            let range = self.ranges[index];
+            if kept > 0 && range.start <= self.ranges[kept - 1].end.saturating_add(gap_bytes) {
+                self.ranges[kept - 1].end = self.ranges[kept - 1].end.max(range.end);
+            } else {
+                self.ranges[kept] = range;
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+
+    /// Fills gaps, small ones first, until few ranges are left or a gap would cost
+    /// more than a range.
+    pub fn fill_gaps(&mut self, wanted: usize) {
+        let mut gap_pages = 1;
+        while self.count > wanted && gap_pages <= 8 {
+            self.join(gap_pages * PAGE_BYTES);
+            gap_pages *= 2;
+        }
+    }
+
+    /// Joins each two neighbours.
+    fn halve(&mut self) {
+        for index in 0..self.count / 2 {
+            let (one, two) = (self.ranges[index * 2], self.ranges[index * 2 + 1]);
+            self.ranges[index] = Range { start: one.start, end: two.end };
+        }
+        if self.count % 2 == 1 {
+            self.ranges[self.count / 2] = self.ranges[self.count - 1];
+        }
+        self.count = self.count.div_ceil(2);
+    }
+
+    /// Takes these addresses out of sorted ranges.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let mut index = 0;
+        while index < self.count {
+            let range = self.ranges[index];
+            if range.end <= start || range.start >= end {
+                index += 1;
+            } else if range.start < start && range.end > end {
+                self.ranges[index].end = start;
+                if self.count < RANGES_MAX {
+                    self.ranges.copy_within(index + 1..self.count, index + 2);
+                    self.ranges[index + 1] = Range { start: end, end: range.end };
+                    self.count += 1;
+                }
+                return;
+            } else if range.start < start {
+                self.ranges[index].end = start;
+                index += 1;
+            } else if range.end > end {
+                self.ranges[index].start = end;
+                index += 1;
+            } else {
+                self.ranges.copy_within(index + 1..self.count, index);
+                self.count -= 1;
+            }
+        }
+    }
+}
