@@ -149,6 +149,8 @@ pub struct Process {
     pub log: Log,
     /// What each descriptor reaches; see `outputs`.
     pub fd_classes: [u8; 1024],
+    /// Whether calls on a descriptor may sleep; see `outputs`.
+    pub fd_sleeps: [u8; 1024],
     own_actions: Actions,
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).
     pub actions_of: usize,

@@ -36,7 +36,8 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         turn::yield_to_others();
         return kernel::call_for_program(number, real);
     }
-    if !blocks || is_on_regular_file(number, args) {
+    note_flags(number, args);
+    if !blocks || returns_at_once(number, args) {
         return kernel::call_for_program(number, real);
     }
     let Some(bounce) = bounce::begin(model, args, real) else {
@@ -66,19 +67,39 @@ fn note_dead_owner(word: u64) {
     }
 }
 
-/// Reading and writing a file on a disk does not wait for anybody.
-fn is_on_regular_file(number: u64, args: &[u64; 6]) -> bool {
-    matches!(
-        number as u32,
-        nr::__NR_read
-            | nr::__NR_pread64
-            | nr::__NR_readv
-            | nr::__NR_preadv
-            | nr::__NR_preadv2
-            | nr::__NR_write
-            | nr::__NR_pwrite64
-            | nr::__NR_writev
-            | nr::__NR_pwritev
-            | nr::__NR_pwritev2
-    ) && outputs::is_regular(args[0])
+/// True if a call of a row that may sleep will not: others would only get in the
+/// way for its time.
+pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
+    const MSG_DONTWAIT: u64 = 0x40;
+    match number as u32 {
+        // Reading and writing a file on a disk does not wait for anybody.
+        nr::__NR_read | nr::__NR_readv | nr::__NR_write | nr::__NR_writev => {
+            outputs::never_sleeps(args[0]) || outputs::is_regular(args[0])
+        }
+        nr::__NR_pread64
+        | nr::__NR_preadv
+        | nr::__NR_preadv2
+        | nr::__NR_pwrite64
+        | nr::__NR_pwritev
+        | nr::__NR_pwritev2 => outputs::is_regular(args[0]),
+        nr::__NR_recvfrom | nr::__NR_sendto | nr::__NR_recvmmsg | nr::__NR_sendmmsg => {
+            args[3] & MSG_DONTWAIT != 0 || outputs::never_sleeps(args[0])
+        }
+        nr::__NR_recvmsg | nr::__NR_sendmsg => args[2] & MSG_DONTWAIT != 0 || outputs::never_sleeps(args[0]),
+        nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect | nr::__NR_sendfile => {
+            outputs::never_sleeps(args[0])
+        }
+        nr::__NR_epoll_wait | nr::__NR_epoll_pwait => args[3] as u32 == 0,
+        nr::__NR_poll => args[2] as u32 == 0,
+        nr::__NR_close => true,
+        _ => false,
+    }
+}
+
+/// The flags of a descriptor may change: by fcntl(2) or ioctl(2).
+#[inline]
+pub fn note_flags(number: u64, args: &[u64; 6]) {
+    if matches!(number as u32, nr::__NR_fcntl | nr::__NR_ioctl) {
+        outputs::forget_flags(args[0]);
+    }
 }

@@ -51,15 +51,15 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 {
         return None;
     }
-    if process.shares_turn
-        && (calls::BLOCKS[number]
-            || number == nr::__NR_sched_yield as usize
-            || turn::is_wanted()
-            || chaos::is_on())
-    {
-        return None;
-    }
     let args = registers.args();
+    if process.shares_turn {
+        let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
+        let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
+        if sleeps || yields {
+            return None;
+        }
+        calls::note_flags(number as u64, &args);
+    }
     let result = kernel::call_for_program(number as u64, &args);
     if result == ABORTED {
         return None;

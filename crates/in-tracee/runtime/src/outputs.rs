@@ -10,6 +10,8 @@ use crate::block::{process, session, thread};
 use crate::{kernel, memory};
 
 const UNKNOWN: u8 = 0;
+const SLEEPS: u8 = 1;
+const NEVER_SLEEPS: u8 = 2;
 const OTHER: u8 = 3;
 /// A file that the program has mapped.
 const MAPPED: u8 = 4;
@@ -48,8 +50,32 @@ pub fn is_regular(fd: u64) -> bool {
     process().fd_classes.get(fd as u32 as usize).is_some_and(|&class| class == MAPPED || class == REGULAR)
 }
 
+/// True if calls on the descriptor never sleep (O_NONBLOCK). Remembered until the
+/// descriptor is closed or its flags are set.
+pub fn never_sleeps(fd: u64) -> bool {
+    const F_GETFL: u64 = 3;
+    let Some(known) = process().fd_sleeps.get_mut(fd as u32 as usize) else { return false };
+    if *known == UNKNOWN {
+        let flags = kernel::call(nr::__NR_fcntl, [fd, F_GETFL, 0, 0, 0, 0]);
+        if kernel::failed(flags) {
+            return false;
+        }
+        *known = if flags & i64::from(nr::O_NONBLOCK) != 0 { NEVER_SLEEPS } else { SLEEPS };
+    }
+    *known == NEVER_SLEEPS
+}
+
+/// The descriptor's flags may have changed.
+#[inline]
+pub fn forget_flags(fd: u64) {
+    if let Some(known) = process().fd_sleeps.get_mut(fd as u32 as usize) {
+        *known = UNKNOWN;
+    }
+}
+
 /// The descriptor was closed or now means something else.
 pub fn forget(fd: u64) {
+    forget_flags(fd);
     if let Some(slot) = process().fd_classes.get_mut(fd as u32 as usize) {
         *slot = UNKNOWN;
     }
@@ -60,6 +86,9 @@ pub fn forget_range(first: u64, last: u64) {
     let classes = &mut process().fd_classes;
     let end = (last as usize).min(classes.len() - 1);
     for slot in classes.iter_mut().take(end + 1).skip(first as usize) {
+        *slot = UNKNOWN;
+    }
+    for slot in process().fd_sleeps.iter_mut().take(end + 1).skip(first as usize) {
         *slot = UNKNOWN;
     }
 }

@@ -314,6 +314,7 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const PR_SET_SECCOMP: u64 = 22;
     const PR_SET_TSC: u64 = 26;
     const PR_SET_NO_NEW_PRIVS: u64 = 38;
+    const PR_GET_TID_ADDRESS: u64 = 40;
     const PR_GET_NO_NEW_PRIVS: u64 = 39;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     let process_block = process();
@@ -337,6 +338,11 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         }
         PR_GET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [0; 4] => {
             own(registers, number, args, 5, i64::from(process_block.no_new_privileges), &[])
+        }
+        PR_GET_TID_ADDRESS => {
+            let written = memory::write(args[1], &thread().clear_tid);
+            let result = if written { 0 } else { -i64::from(errno::EFAULT) };
+            own(registers, number, args, 5, result, &[(args[1], 8)])
         }
         PR_GET_SECCOMP => own(registers, number, args, 5, 0, &[]),
         option => match syscall_model::PRCTL.find(option) {

@@ -446,8 +446,15 @@ fn wait_for_ticket(slot: u32, ticket: u64) {
     let turn = my_turn();
     let lane = lane();
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
-    loop {
-        let seen = turn.ticket_wake.load(Ordering::SeqCst);
+    let mut looks = 0;
+    while turn.ticket.load(Ordering::SeqCst) < ticket {
+        looks += 1;
+        if looks < LOOKS {
+            core::hint::spin_loop();
+            continue;
+        }
+        let wake = turn.ticket_wake(ticket);
+        let seen = wake.load(Ordering::SeqCst);
         if turn.ticket.load(Ordering::SeqCst) >= ticket {
             break;
         }
@@ -455,9 +462,10 @@ fn wait_for_ticket(slot: u32, ticket: u64) {
             // The log of the process that would hand it over is cut.
             report::log_ended();
         }
-        session().doorbell.fetch_add(1, Ordering::Release);
-        kernel::futex_wake(&session().doorbell);
-        kernel::futex_wait(&turn.ticket_wake, seen, 100);
+        if kernel::futex_wait(wake, seen, 100) == -i64::from(errno::ETIMEDOUT) {
+            session().doorbell.fetch_add(1, Ordering::Release);
+            kernel::futex_wake(&session().doorbell);
+        }
     }
     lane.waits_for_ticket.store(0, Ordering::SeqCst);
     process.has_ticket = true;
@@ -476,7 +484,5 @@ fn leave_ticket() {
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
     let turn = my_turn();
-    turn.ticket.fetch_max(process.ticket + 1, Ordering::SeqCst);
-    turn.ticket_wake.fetch_add(1, Ordering::SeqCst);
-    kernel::futex_wake(&turn.ticket_wake);
+    kernel::futex_wake(turn.end_ticket(process.ticket));
 }

@@ -248,9 +248,7 @@ impl SessionMemory {
         let lane = self.lane(segment);
         let Some(turn) = self.turn_of(lane) else { return };
         if lane.has_ticket().swap(0, Ordering::SeqCst) != 0 {
-            turn.ticket.fetch_max(lane.ticket().load(Ordering::SeqCst) + 1, Ordering::SeqCst);
-            turn.ticket_wake.fetch_add(1, Ordering::SeqCst);
-            futex_wake(&turn.ticket_wake);
+            futex_wake(turn.end_ticket(lane.ticket().load(Ordering::SeqCst)));
         }
     }
 

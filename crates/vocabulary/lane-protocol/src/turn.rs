@@ -37,6 +37,10 @@ pub const fn lane_of_identity(identity: u64) -> u32 {
     (identity >> 32) as u32
 }
 
+/// Futex words for those who wait for tickets: two that wait at a time seldom share
+/// one.
+pub const TICKET_WAKES: usize = 16;
+
 /// How many sleepers to wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -69,8 +73,8 @@ pub struct Turn {
     pub processes: AtomicU32,
     /// A turn that took this one's place, plus one; 0: none.
     pub successor: AtomicU32,
-    /// Replay: counts changes of `ticket`; a futex word.
-    pub ticket_wake: AtomicU32,
+    /// Replay: futex words; who waits for a ticket sleeps on that of its number.
+    pub ticket_wakes: [AtomicU32; TICKET_WAKES],
 }
 
 impl Turn {
@@ -89,7 +93,7 @@ impl Turn {
             ticket: AtomicU64::new(0),
             processes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
-            ticket_wake: AtomicU32::new(0),
+            ticket_wakes: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
@@ -166,6 +170,19 @@ impl Turn {
     /// The thread is awake.
     pub fn end_sleep(&self) {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Where to sleep for a ticket.
+    pub fn ticket_wake(&self, ticket: u64) -> &AtomicU32 {
+        &self.ticket_wakes[ticket as usize % TICKET_WAKES]
+    }
+
+    /// Replay: the ticket is over. Gives the futex word to wake.
+    pub fn end_ticket(&self, ticket: u64) -> &AtomicU32 {
+        self.ticket.fetch_max(ticket + 1, Ordering::SeqCst);
+        let wake = self.ticket_wake(ticket + 1);
+        wake.fetch_add(1, Ordering::SeqCst);
+        wake
     }
 
     /// Asks for the turn before all others; false if somebody else has.
