@@ -304,6 +304,7 @@ mod tests {
             detect_all: false,
             chaos_seed: None,
             files_dir: None,
+            objects_dir: None,
             show_output: false,
             wanted_lanes: None,
         })
