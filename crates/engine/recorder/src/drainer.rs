@@ -17,7 +17,9 @@ use trace_store::{LaneEnd, Pressure};
 use crate::Progress;
 use crate::lane_log::LaneLog;
 use crate::sink::Sink;
+use crate::strangers::Strangers;
 use crate::waiting::Status;
+use crate::watchdog::Watchdog;
 
 /// Longest sleep.
 const SLEEP: Duration = Duration::from_millis(20);
@@ -67,6 +69,8 @@ impl Drainer {
             pressure: Pressure::Idle,
             main_ended: None,
             told_waiting: false,
+            watchdog: Watchdog::new(),
+            strangers: Strangers::new(),
         };
         let tell = Arc::clone(&tell_waiting);
         let thread = std::thread::spawn(move || {
@@ -97,6 +101,8 @@ struct Work {
     pressure: Pressure,
     main_ended: Option<Instant>,
     told_waiting: bool,
+    watchdog: Watchdog,
+    strangers: Strangers,
 }
 
 impl Work {
@@ -111,6 +117,13 @@ impl Work {
             self.find_lanes();
             let busy = self.drain_all();
             self.end_lanes();
+            let segments: Vec<Segment> = self.logs.keys().copied().collect();
+            let mut texts = self.watchdog.look(&memory, &segments);
+            texts.extend(self.strangers.look(&memory));
+            for text in texts {
+                eprintln!("retrovane: {text}");
+                self.report.notes.push(text);
+            }
             if let Some(progress) = progress
                 && told.elapsed() >= PROGRESS_EVERY
             {

@@ -186,9 +186,9 @@ fn stop_text(bytes: &[u8]) -> String {
 
 fn reason_text(code: u16) -> &'static str {
     match StopReason::from_code(code) {
-        Some(StopReason::Thread) => "it made a thread, which this version cannot record",
+        Some(StopReason::Thread) => "it made a thread, which the version that recorded it could not follow",
         Some(StopReason::SharedMemory) => {
-            "it shares writable memory with another process, which this version cannot record"
+            "it shares writable memory with another process, which the version that recorded it could not follow"
         }
         Some(StopReason::DiskFull) => "the trace cannot be written",
         Some(StopReason::RecorderDied) => "the recorder is gone",

@@ -19,7 +19,9 @@ mod error;
 mod keeper;
 mod lane_log;
 mod sink;
+mod strangers;
 mod waiting;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

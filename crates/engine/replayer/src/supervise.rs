@@ -27,6 +27,9 @@ const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 /// does not tell: it was killed in its own code, where nothing ends it now.
 const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
 
+/// All processes wait so long for tickets before one counts as missing.
+const TICKET_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Places of registers in a report.
 const RBP: usize = 6;
 const RSP: usize = 7;
@@ -90,6 +93,8 @@ pub(crate) struct Supervisor {
     looked_at_time: Instant,
     /// The output that all wait for a gap before, and since when.
     stalled: Option<(u64, Instant)>,
+    /// Since when all processes wait for tickets.
+    ticket_stalled: Option<Instant>,
     first_pid: i32,
 }
 
@@ -118,6 +123,7 @@ impl Supervisor {
             ending: false,
             looked_at_time: Instant::now(),
             stalled: None,
+            ticket_stalled: None,
             first_pid,
         }
     }
@@ -147,6 +153,7 @@ impl Supervisor {
                 self.kill_all();
             } else {
                 self.look_at_outputs();
+                self.look_at_tickets();
                 self.look_at_time();
             }
             if let Some(progress) = progress
@@ -373,6 +380,39 @@ impl Supervisor {
             self.memory.output_wake().fetch_add(1, Ordering::Release);
             futex_wake(self.memory.output_wake());
             self.stalled = None;
+        }
+    }
+
+    /// Where a trace is cut, or a process was killed, a ticket may be missing that all
+    /// others wait for: their logs end there.
+    fn look_at_tickets(&mut self) {
+        let mut waits = false;
+        for segment in self.memory.segments_in_use() {
+            let lane = self.memory.lane(segment);
+            match lane.state().load(Ordering::Acquire) {
+                lane_state::ENDED | lane_state::REPORTED => {}
+                _ if lane.waits_for_ticket().load(Ordering::Acquire) != 0 => waits = true,
+                _ => {
+                    self.ticket_stalled = None;
+                    return;
+                }
+            }
+        }
+        if !waits {
+            self.ticket_stalled = None;
+            return;
+        }
+        let since = *self.ticket_stalled.get_or_insert_with(Instant::now);
+        if since.elapsed() < TICKET_PATIENCE {
+            return;
+        }
+        let complete = self.trace.cut().is_none()
+            && self.lanes.values().all(|info| matches!(info.end, Some(LaneEnd::Exited(_))));
+        if complete {
+            let text = "its processes wait for each other's turns, which the log gives to nobody".to_owned();
+            self.fail(Divergence::of_death(self.first_pid, 0, 0, text));
+        } else {
+            self.memory.stop().store(1, Ordering::Release);
         }
     }
 

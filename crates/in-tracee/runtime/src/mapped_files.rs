@@ -238,5 +238,15 @@ pub fn resize(size: [u64; 3]) {
     let copies = &mapped.copies[..mapped.copy_count];
     if let Some(copy) = copies.iter().find(|copy| copy.identity == [size[0], size[1]]) {
         kernel::call(nr::__NR_ftruncate, [copy.fd as u64, size[2], 0, 0, 0, 0]);
+        return;
+    }
+    // Private mappings of the kept file: what is behind the end is gone, also where
+    // the program had written (ftruncate(2)); should the file grow, zeros are there.
+    for file in all().iter().filter(|file| file.identity == [size[0], size[1]]) {
+        let first = size[2].next_multiple_of(4096).max(file.offset) - file.offset + file.start;
+        if first < file.end {
+            let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
+            kernel::mmap(first, file.end - first, nr::PROT_READ | nr::PROT_WRITE, flags, -1, 0);
+        }
     }
 }

@@ -374,7 +374,8 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     });
     if let Some(lane) = child_lane
         && result > 0
-        && is_wanted(lane)
+        // Who shares memory with one that is wanted takes its turns.
+        && (is_wanted(lane) || place[1] != 0)
     {
         let Some(segment) = take_segment() else {
             report::fail("more processes at once than replay can hold");

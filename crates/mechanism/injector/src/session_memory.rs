@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
     RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, Turn, lane_state,
-    segment_offset,
+    segment_offset, shared_state,
 };
 
 use crate::error::InjectError;
@@ -257,6 +257,14 @@ impl SessionMemory {
         let slot = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;
         // SAFETY: the header is mapped as long as `self`; turns are made of atomics.
         unsafe { (*self.session()).turns.get(slot as usize) }
+    }
+
+    /// Recording: the files that processes share memory through, device and inode.
+    pub fn shared_files(&self) -> Vec<(u64, u64)> {
+        // SAFETY: the header is mapped as long as `self`; the table is made of atomics.
+        let files = unsafe { &(*self.session()).shared_files };
+        let known = files.iter().take_while(|file| file.state.load(Ordering::Acquire) == shared_state::READY);
+        known.map(|file| (file.device.load(Ordering::Relaxed), file.inode.load(Ordering::Relaxed))).collect()
     }
 
     /// Segments that are mapped.

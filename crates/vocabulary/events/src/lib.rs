@@ -58,8 +58,8 @@ pub enum Kind {
     /// The events that follow are of another thread; code is its number. Body, where
     /// another process of the lane had the turn before: which turn, ticket.
     Turn = 12,
-    /// What a call that has not ended yet changed in memory before the thread slept;
-    /// blobs.
+    /// What a call that has not ended yet changed in memory before the thread slept,
+    /// or what the kernel does to robust futexes at the end that follows; blobs.
     Store = 13,
 }
 

@@ -220,6 +220,8 @@ impl Turn {
     /// Nobody has it: before the first use by a lane.
     pub fn forget_all(&self) {
         self.reserved.store(0, Ordering::SeqCst);
+        self.ticket.store(0, Ordering::SeqCst);
+        self.successor.store(0, Ordering::SeqCst);
         self.holder.store(0, Ordering::SeqCst);
     }
 
