@@ -99,7 +99,7 @@ fn record_birth(user_stack: u64) -> ! {
     let mut mask = 0u64;
     kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
     let carried = core::mem::take(&mut lane().carried_signals);
-    thread().signals.mask = mask | carried[0];
+    thread().signals.mask = signals::inherited(mask) | carried[0];
     let mask = thread().signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;
     space().break_start = break_start;
@@ -118,6 +118,7 @@ fn record_birth(user_stack: u64) -> ! {
     clocks::find_vdso(vdso);
     clocks::begin_untrapped();
     signals::install();
+    signals::hold_asking(false);
     signals::take_carried(carried);
     if session().cpuid_faulting != 0 {
         clocks::trap_cpuid();

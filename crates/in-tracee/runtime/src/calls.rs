@@ -36,7 +36,6 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         turn::yield_to_others();
         return kernel::call_for_program(number, real);
     }
-    note_flags(number, args);
     if !blocks || returns_at_once(number, args) {
         return kernel::call_for_program(number, real);
     }

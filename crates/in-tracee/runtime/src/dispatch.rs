@@ -137,6 +137,7 @@ fn record_call(registers: &mut Registers) -> Leave {
         thread().is_asked = false;
         turn::yield_if_wanted();
         turn::yield_by_chance();
+        calls::note_flags(nr, &args);
         if process().in_group && signals::kills_itself(nr, &args) {
             crate::threads::log_dead_owner();
         }
@@ -149,8 +150,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
-        // A new size of a mapped file is not a write that could be detected.
-        Act::Feed if session().detect_all == 0 || effects::changes_size(nr) => {
+        Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &meaning) => {
             let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
                 effects::before(meaning.args, &args)
             } else {
@@ -185,6 +185,12 @@ fn record_call(registers: &mut Registers) -> Leave {
         return Leave::Exactly;
     }
     Leave::Call
+}
+
+/// A new size of a mapped file is not a write that could be detected; and while a
+/// thread sleeps in a call others write.
+fn cannot_be_detected(nr: u64, meaning: &Meaning) -> bool {
+    effects::changes_size(nr) || (process().shares_turn && meaning.blocks)
 }
 
 /// How a call with code of its own ended.

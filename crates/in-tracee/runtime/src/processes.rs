@@ -508,7 +508,10 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         }
     }
     lane().carried_signals = signals::carried();
+    // Who waits for the turn may ask for it by a signal that the new image would die of.
+    signals::hold_asking(true);
     let result = kernel::call(number as u32, *args);
+    signals::hold_asking(false);
     // Still here: it failed. The supervisor lets go of us while we stand.
     let request = &lane().request;
     request.state.store(request::RELEASE, Ordering::Release);

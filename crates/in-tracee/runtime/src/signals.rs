@@ -143,6 +143,19 @@ pub fn set_real_mask(mask: u64) {
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const real as u64, 0, 8, 0, 0]);
 }
 
+/// The program's mask, from the real one that the image before left: see
+/// [`hold_asking`].
+pub fn inherited(mask: u64) -> u64 {
+    mask & !bit(SIGTRAP)
+}
+
+/// Keeps the signal that asks for the turn in the kernel, or lets it through again.
+pub fn hold_asking(hold: bool) {
+    let how = if hold { nr::SIG_BLOCK } else { nr::SIG_UNBLOCK };
+    let set = bit(SIGTRAP);
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(how), &raw const set as u64, 0, 8, 0, 0]);
+}
+
 /// The mask to give to the kernel in place of the program's.
 pub fn real_mask(mask: u64) -> u64 {
     mask & !NEVER_BLOCKED
