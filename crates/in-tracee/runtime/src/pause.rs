@@ -45,6 +45,9 @@ const RESUME_FLAG: u64 = 0x1_0000;
 /// Flags that belong to the program's state: arithmetic, direction.
 pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
 
+/// Bytes of the longest instruction.
+const LONGEST_INSTRUCTION: u64 = 15;
+
 /// State of pausing in a process.
 #[repr(C)]
 #[derive(Default)]
@@ -57,6 +60,8 @@ pub struct Pausing {
     spent_ns: u64,
     pub stepping: bool,
     steps_left: u32,
+    /// Where the last step began; 0: nowhere yet.
+    stepped_from: u64,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
     /// 0: none.
     passing: u64,
@@ -253,6 +258,7 @@ fn begin_pause(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.watching = Watching::Nothing;
     pausing.steps_left = STEPS_MAX;
+    pausing.stepped_from = 0;
     pause_near(context);
 }
 
@@ -273,7 +279,11 @@ fn pause_near(context: &mut RealFrame) {
         }
         return;
     }
-    let good = decode::run(context.rip).is_some();
+    // Where the program jumps into the middle of a run, replay traps each time: a run
+    // of several instructions had better begin where it jumps to.
+    let before = core::mem::replace(&mut pausing.stepped_from, context.rip);
+    let jumped = before != 0 && !(before..before + LONGEST_INSTRUCTION + 1).contains(&context.rip);
+    let good = decode::run(context.rip).is_some_and(|run| run.count == 1 || jumped);
     if !good && pausing.steps_left > 0 && !decode::shows_flags(&code) {
         pausing.steps_left -= 1;
         pausing.stepping = true;
