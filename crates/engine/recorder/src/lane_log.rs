@@ -7,6 +7,8 @@ use injector::{Lane, PidFd, Segment};
 use trace_store::LaneEnd;
 
 use crate::sink::Sink;
+use lane_protocol::request;
+use std::sync::atomic::Ordering;
 
 /// A chunk is written when it is this long,
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -30,6 +32,18 @@ pub(crate) struct LaneLog {
     pub raw_bytes: u64,
     /// The log stopped making sense: what follows is not recorded.
     damaged: bool,
+    /// Live: the log is fed to the process again, from here on.
+    feeding: Option<Feeding>,
+}
+
+/// A part of the log on its way back into the ring.
+struct Feeding {
+    /// Position of the next byte.
+    next: u64,
+    chunk: Vec<u8>,
+    /// Bytes of the chunk that are in the ring.
+    done: usize,
+    closed: bool,
 }
 
 /// What one look at a ring found.
@@ -53,11 +67,85 @@ impl LaneLog {
             events: 0,
             raw_bytes: 0,
             damaged: false,
+            feeding: None,
         }
+    }
+
+    /// Live: does what the process asks, if it asks for something that has to do with
+    /// its log. False if it did not ask.
+    pub fn serve(&mut self, lane: Lane, sink: &Sink) -> bool {
+        let asked = lane.request().state.load(Ordering::Acquire);
+        let position = lane.request().arguments[0].load(Ordering::Relaxed);
+        let answer = match asked {
+            request::REWIND => self.rewind(lane, sink, position),
+            request::BRANCH => self.branch(lane, sink, position),
+            request::PRESENT => {
+                self.feeding = None;
+                lane.go_to(self.raw_bytes);
+                0
+            }
+            _ => return false,
+        };
+        lane.answer(answer);
+        true
+    }
+
+    fn rewind(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+        self.drain(lane, sink);
+        self.flush(sink);
+        if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
+            return libc::ERANGE;
+        }
+        self.feeding = Some(Feeding { next: position, chunk: Vec::new(), done: 0, closed: false });
+        lane.go_to(position);
+        self.feed(lane, sink);
+        0
+    }
+
+    fn branch(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+        self.drain(lane, sink);
+        self.flush(sink);
+        if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
+            return libc::ERANGE;
+        }
+        sink.with_history(|history| history.cut(self.lane, position));
+        self.raw_bytes = position;
+        self.end = None;
+        lane.go_to(position);
+        0
+    }
+
+    /// Puts more of the log into the ring; closes it behind the last.
+    fn feed(&mut self, lane: Lane, sink: &Sink) -> usize {
+        let Some(feeding) = self.feeding.as_mut() else { return 0 };
+        let mut moved = 0;
+        while !feeding.closed {
+            if feeding.done == feeding.chunk.len() {
+                feeding.done = 0;
+                let chunk = sink.with_history(|history| history.read(self.lane, feeding.next)).flatten();
+                feeding.chunk = chunk.unwrap_or_default();
+                feeding.next += feeding.chunk.len() as u64;
+                if feeding.chunk.is_empty() {
+                    feeding.closed = true;
+                    lane.close();
+                    break;
+                }
+            }
+            let Ok(put) = lane.copy_in(&feeding.chunk[feeding.done..]) else { break };
+            feeding.done += put;
+            moved += put;
+            if put == 0 {
+                break;
+            }
+        }
+        moved
     }
 
     /// Empties the ring, and writes a chunk if it is time.
     pub fn drain(&mut self, lane: Lane, sink: &Sink) -> Drained {
+        if self.feeding.is_some() {
+            return Drained { bytes: self.feed(lane, sink), message: None };
+        }
         let start = self.buffer.len();
         if start == 0 {
             self.buffered_since = Instant::now();

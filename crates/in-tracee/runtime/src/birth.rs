@@ -127,6 +127,7 @@ fn record_birth(user_stack: u64) -> ! {
     for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {
         sites::code_mapped(*map);
     }
+    crate::live::begin();
     start(birth.entry, user_stack)
 }
 

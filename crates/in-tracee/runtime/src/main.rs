@@ -33,6 +33,7 @@ mod instructions;
 mod islands;
 mod kept_files;
 mod kernel;
+mod live;
 mod log;
 mod mapped_files;
 mod maps;

@@ -157,6 +157,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
+    if flags & VM == 0 {
+        crate::live::note_fork();
+    }
     let result = make_child(registers, &beginning, real);
     if kernel::failed(result) && !unlogged {
         give_segment_back(segment);
@@ -325,6 +328,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         feed(word, &registers);
         crate::pause::arm_if_next();
     } else {
+        crate::live::begin();
         log_beginning(beginning);
         signals::set_real_mask(thread().signals.mask);
     }
@@ -590,6 +594,7 @@ pub fn exit(code: i32) -> Done {
     log.word(code as i64 as u64);
     threads::release_all_robust_lists();
     process().log.end();
+    crate::live::end_checkpoints();
     end_lane();
     leave_shared_memory();
     kernel::exit_group(code)

@@ -178,6 +178,7 @@ fn note_holder(turn: &Turn) {
 /// Gives the turn.
 #[inline]
 pub fn give() {
+    crate::live::note_standing();
     let turn = my_turn();
     match turn.give(thread().identity) {
         Wake::Nobody => {}
@@ -281,6 +282,9 @@ fn taken(turn: &Turn, before: u64) {
     let me = thread().identity;
     turn.changes.fetch_add(1, Ordering::Relaxed);
     note_holder(turn);
+    if thread().status == thread_status::AGENT {
+        return;
+    }
     clocks::follow_traps();
     let process = process();
     let joins = core::mem::take(&mut process.joins);
@@ -298,6 +302,20 @@ fn taken(turn: &Turn, before: u64) {
         process.log.end();
     }
     process.logged_thread = index;
+}
+
+/// Live: the calling thread has the turn, whoever had it; nobody competes.
+pub fn seize() {
+    let turn = my_turn();
+    turn.seize(thread().identity);
+    note_holder(turn);
+}
+
+/// Live: takes the turn, unless the thread has it.
+pub fn take_if_waiting() {
+    if my_turn().running() != Some(thread().identity) {
+        take();
+    }
 }
 
 /// At a boundary: lets a thread go first that asked for it.
@@ -428,6 +446,10 @@ pub fn wait_to_run() {
         let seen = own.turn_wake.load(Ordering::SeqCst);
         if process().ending_others.load(Ordering::SeqCst) != 0 {
             threads::end_in_replay();
+        }
+        if crate::live::is_on() && !process().replaying {
+            // The log ended with another thread.
+            crate::live::resume();
         }
         if process().running_thread.load(Ordering::SeqCst) == own.index as u32 {
             return;

@@ -194,6 +194,14 @@ pub fn scan_populated(pagemap: i32, start: u64, end: u64, shared: bool, each: &m
     });
 }
 
+/// The first page at `start` or behind it that is populated, or `end`; `None` where
+/// the kernel does not tell.
+pub fn next_populated(pagemap: i32, start: u64, end: u64) -> Option<u64> {
+    let mut regions = [Region::default(); 1];
+    let (found, _) = scan(pagemap, start, end, &POPULATED_SHARED, &mut regions)?;
+    Some(if found == 0 { end } else { regions[0].start.max(start) })
+}
+
 /// Calls `each` with all regions; false if the kernel refuses.
 fn scan_regions(pagemap: i32, start: u64, end: u64, wanted: &Wanted, each: &mut dyn FnMut(u64, u64)) -> bool {
     let mut at = start;

@@ -7,7 +7,7 @@ use crate::ring::Ring;
 use crate::turn::Turn;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0003;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0004;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,10 @@ pub struct Session {
     pub detect_all: u32,
     /// Recording: what the choices of chaos are drawn from; 0: no chaos.
     pub chaos_seed: u64,
+    /// Recording: not zero where processes can go back in time.
+    pub live: u32,
+    /// With `live`: what is done where a process would die, a [`crash_policy`].
+    pub on_crash: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -297,6 +301,14 @@ pub mod request {
     pub const KEEP: u32 = 3;
     /// The supervisor has answered; `answer` holds 0 or an errno.
     pub const ANSWERED: u32 = 4;
+    /// Live: feed the log again from the position `arguments[0]` on.
+    pub const REWIND: u32 = 5;
+    /// Live: forget the log from the position `arguments[0]` on.
+    pub const BRANCH: u32 = 6;
+    /// Live: the log was fed to its end; what comes now is new.
+    pub const PRESENT: u32 = 7;
+    /// Live: the process would die of signal `arguments[0]` now.
+    pub const CRASH: u32 = 8;
 }
 
 /// One outstanding request of a lane.
@@ -306,6 +318,95 @@ pub struct Request {
     pub state: AtomicU32,
     pub answer: AtomicI32,
     pub arguments: [AtomicU64; 4],
+}
+
+/// What is done where a process would die of a signal. Kept in [`Session::on_crash`].
+pub mod crash_policy {
+    /// It dies.
+    pub const DIE: u32 = 0;
+    /// It stands still, and can be sent back.
+    pub const HOLD: u32 = 1;
+    /// The supervisor saves what it has of the past; then it dies.
+    pub const SAVE: u32 = 2;
+    /// It goes back to its last checkpoint and on in a changed environment.
+    pub const ROLLBACK: u32 = 3;
+}
+
+/// What the supervisor asks of a live process.
+pub mod command {
+    /// Nothing, or done.
+    pub const NONE: u32 = 0;
+    /// Take a checkpoint: the answer is its id.
+    pub const CHECKPOINT: u32 = 1;
+    /// Forget the checkpoint `argument`.
+    pub const DISCARD: u32 = 2;
+    /// Go back to the checkpoint `argument`, and on from there.
+    pub const ROLLBACK: u32 = 3;
+    /// Go back to the checkpoint `argument`, do the same again, and go on.
+    pub const REPLAY: u32 = 4;
+    /// Go on without us.
+    pub const DETACH: u32 = 5;
+    /// Only say whether a rollback to `argument` could be done.
+    pub const TRY: u32 = 6;
+    /// Somebody fills the command in.
+    pub const CLAIMED: u32 = 7;
+}
+
+/// One outstanding command to a lane's process.
+#[repr(C)]
+pub struct Command {
+    /// See [`command`]; a futex word. The process answers, then stores NONE.
+    pub kind: AtomicU32,
+    /// The result: not negative, or a negated errno.
+    pub answer: AtomicI32,
+    pub argument: AtomicU64,
+    /// Bytes of `text` that say what could not be done, or not be restored.
+    pub text_bytes: AtomicU32,
+    _reserved: u32,
+    pub text: [u8; 2048],
+}
+
+/// Checkpoints that a process can have at a time.
+pub const CHECKPOINTS_MAX: usize = 256;
+
+/// State of a [`Checkpoint`].
+pub mod checkpoint_state {
+    pub const FREE: u32 = 0;
+    pub const TAKEN: u32 = 1;
+}
+
+/// Who asked for a checkpoint. Kept in [`Checkpoint::origin`].
+pub mod checkpoint_origin {
+    /// The program, by a call.
+    pub const PROGRAM: u32 = 0;
+    /// Nobody: the time was due.
+    pub const TIME: u32 = 1;
+    /// Somebody from outside.
+    pub const USER: u32 = 2;
+}
+
+/// A checkpoint of a live process.
+#[repr(C)]
+pub struct Checkpoint {
+    /// See [`checkpoint_state`]; a futex word of its shadow.
+    pub state: AtomicU32,
+    pub id: AtomicU32,
+    /// The process that holds the memory.
+    pub shadow: AtomicI32,
+    /// How often the program was rolled back to it.
+    pub rollbacks: AtomicU32,
+    /// Position in the log, in bytes.
+    pub position: AtomicU64,
+    /// Events before it.
+    pub events: AtomicU64,
+    /// CLOCK_MONOTONIC.
+    pub taken_ns: AtomicU64,
+    /// How long the program stood for it.
+    pub cost_ns: AtomicU64,
+    /// Not zero once the shadow has made its lists.
+    pub ready: AtomicU32,
+    /// Who asked for it, a [`checkpoint_origin`].
+    pub origin: AtomicU32,
 }
 
 /// Most ranges of initial memory and of executable maps that a birth names.
@@ -413,6 +514,16 @@ pub struct LaneHeader {
     /// What execve keeps of signals that only the runtime can hold back: the sets
     /// that are blocked, that wait, that are ignored.
     pub carried_signals: [u64; 3],
+    /// Live: the id of the next checkpoint.
+    pub next_checkpoint: AtomicU32,
+    /// Live: counts images, so that shadows of earlier ones end.
+    pub image: AtomicU32,
+    /// Live: not zero while the log is fed to the process again.
+    pub goes_again: AtomicU32,
+    /// Live: not zero while the process takes part (it has an agent).
+    pub takes_part: AtomicU32,
+    pub command: Command,
+    pub checkpoints: [Checkpoint; CHECKPOINTS_MAX],
     pub ring: Ring,
     pub request: Request,
     pub birth: Birth,

@@ -217,6 +217,14 @@ impl Turn {
         (holder & RUNS != 0).then_some(holder & !RUNS)
     }
 
+    /// The thread has it, whoever had it: nobody else runs or waits.
+    pub fn seize(&self, me: u64) {
+        self.reserved.store(0, Ordering::SeqCst);
+        self.woken.store(0, Ordering::SeqCst);
+        self.sleepers.store(0, Ordering::SeqCst);
+        self.holder.store(me | RUNS, Ordering::SeqCst);
+    }
+
     /// Nobody has it: before the first use by a lane.
     pub fn forget_all(&self) {
         self.reserved.store(0, Ordering::SeqCst);
