@@ -176,7 +176,7 @@ impl Work {
     fn drain_all(&mut self) -> bool {
         let mut fullest_bytes = 0;
         for log in self.logs.values_mut() {
-            log.serve(self.memory.lane(log.segment), &self.sink);
+            log.serve(&self.memory, &self.sink);
             let drained = log.drain(self.memory.lane(log.segment), &self.sink);
             fullest_bytes = fullest_bytes.max(drained.bytes);
             if let Some(message) = drained.message {

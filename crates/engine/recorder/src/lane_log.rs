@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
-use injector::{Lane, PidFd, Segment};
+use injector::{Lane, PidFd, Segment, SessionMemory};
 use trace_store::LaneEnd;
 
 use crate::sink::Sink;
@@ -73,10 +73,13 @@ impl LaneLog {
 
     /// Live: does what the process asks, if it asks for something that has to do with
     /// its log. False if it did not ask.
-    pub fn serve(&mut self, lane: Lane, sink: &Sink) -> bool {
+    pub fn serve(&mut self, memory: &SessionMemory, sink: &Sink) -> bool {
+        let lane = memory.lane(self.segment);
         let asked = lane.request().state.load(Ordering::Acquire);
         let position = lane.request().arguments[0].load(Ordering::Relaxed);
+        let shares = matches!(asked, request::REWIND | request::BRANCH) && shares_turn(memory, self.segment);
         let answer = match asked {
+            request::REWIND | request::BRANCH if shares => libc::EBUSY,
             request::REWIND => self.rewind(lane, sink, position),
             request::BRANCH => self.branch(lane, sink, position),
             request::PRESENT => {
@@ -230,6 +233,12 @@ impl LaneLog {
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
     }
+}
+
+/// True if another process has the same turn: it shares memory with this one.
+fn shares_turn(memory: &SessionMemory, own: Segment) -> bool {
+    let turn = |segment: Segment| memory.lane(segment).turn().load(Ordering::Acquire);
+    turn(own) != 0 && memory.segments_in_use().into_iter().any(|other| other != own && turn(other) == turn(own))
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.

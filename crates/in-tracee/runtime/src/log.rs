@@ -162,7 +162,8 @@ impl Log {
 
     /// Appends memory that the kernel wrote, by reference where the log has it.
     pub fn memory(&mut self, address: u64, bytes: u64) {
-        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES {
+        // What a live process read may have to be given back to it.
+        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES || crate::live::is_on() {
             return self.blob(address, bytes, Tag::Memory, address);
         }
         if memory::read::<u8>(address).is_none() || memory::read::<u8>(address + bytes - 1).is_none() {

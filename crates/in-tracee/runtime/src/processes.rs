@@ -380,6 +380,8 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         && result > 0
         // Who shares memory with one that is wanted takes its turns.
         && (is_wanted(lane) || place[1] != 0)
+        // What a live process made is there, and goes its own way.
+        && !crate::live::is_on()
     {
         let Some(segment) = take_segment() else {
             report::fail("more processes at once than replay can hold");

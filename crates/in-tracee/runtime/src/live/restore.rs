@@ -46,9 +46,6 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
         return Err(error);
     }
     let slot = checkpoint::find(id).ok_or(error(errno::ENOENT))?;
-    if process().in_group {
-        return Err(error(errno::EBUSY));
-    }
     if !checkpoint::wait_until_ready(slot) {
         return Err(error(errno::ESRCH));
     }
@@ -508,6 +505,8 @@ pub fn enter_present() {
     }
     let process = process();
     process.log.record_again();
+    process.has_ticket = false;
+    lane().has_ticket.store(0, Ordering::SeqCst);
     process.logged_thread = thread().index as u32;
     outputs::forget_range(0, u64::from(u32::MAX));
     turn::seize();
