@@ -71,11 +71,6 @@ impl History {
         history.chunks.push_back(Chunk { start, raw_bytes: raw.len(), events, compressed, bytes });
     }
 
-    /// Bytes of memory that the logs take.
-    pub fn stored_bytes(&self) -> u64 {
-        self.stored_bytes
-    }
-
     /// The log from a position on, up to the end of some chunk; `None` at the end,
     /// or where the log does not reach back so far.
     pub fn read(&mut self, lane: u32, position: u64) -> Option<Vec<u8>> {
@@ -240,7 +235,7 @@ mod tests {
     #[test]
     fn the_oldest_goes_first() {
         let mut history = history();
-        history.keep_below(history.stored_bytes() - 1);
+        history.keep_below(history.stored_bytes - 1);
         assert!(!history.reaches(0, 0) && history.reaches(0, 64) && !history.is_whole());
     }
 }

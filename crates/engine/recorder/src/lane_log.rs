@@ -6,7 +6,10 @@ use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
 use injector::{Lane, PidFd, Segment, SessionMemory};
 use trace_store::LaneEnd;
 
+use crate::history::History;
 use crate::sink::Sink;
+use crate::undo::Undo;
+use std::path::{Path, PathBuf};
 use lane_protocol::request;
 use std::sync::atomic::Ordering;
 
@@ -34,6 +37,8 @@ pub(crate) struct LaneLog {
     damaged: bool,
     /// Live: the log is fed to the process again, from here on.
     feeding: Option<Feeding>,
+    /// Live: where the process finds what is given back to it.
+    undo_dir: Option<PathBuf>,
 }
 
 /// A part of the log on its way back into the ring.
@@ -68,7 +73,13 @@ impl LaneLog {
             raw_bytes: 0,
             damaged: false,
             feeding: None,
+            undo_dir: None,
         }
+    }
+
+    /// Live: what is given back to the process is put there.
+    pub fn set_undo_dir(&mut self, dir: &Path) {
+        self.undo_dir = Some(dir.to_owned());
     }
 
     /// Live: does what the process asks, if it asks for something that has to do with
@@ -110,6 +121,12 @@ impl LaneLog {
         self.flush(sink);
         if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
             return libc::ERANGE;
+        }
+        let undo = sink.with_history(|history| undo_since(history, self.lane, position));
+        if let (Some(undo), Some(dir)) = (undo, &self.undo_dir)
+            && std::fs::write(dir.join(format!("undo-{}", self.lane)), undo.records()).is_err()
+        {
+            return libc::ENOSPC;
         }
         sink.with_history(|history| history.cut(self.lane, position));
         self.raw_bytes = position;
@@ -233,6 +250,17 @@ impl LaneLog {
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
     }
+}
+
+/// What happened in a lane since a position.
+pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Undo {
+    let mut undo = Undo::default();
+    let mut at = position;
+    while let Some(log) = history.read(lane, at) {
+        undo.add(&log);
+        at += log.len() as u64;
+    }
+    undo
 }
 
 /// True if another process has the same turn: it shares memory with this one.

@@ -22,6 +22,7 @@ mod lane_log;
 pub mod live;
 mod sink;
 mod strangers;
+mod undo;
 mod waiting;
 mod watchdog;
 
@@ -170,6 +171,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         Arc::clone(&sink),
         Arc::clone(&status),
         spawned.pid,
+        objects_dir,
         options.progress,
     );
     let analyst = analyst.start(Arc::clone(&keeper));

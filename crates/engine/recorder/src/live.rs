@@ -18,6 +18,7 @@ use injector::{Lane, Segment, SessionMemory, futex_wake};
 use lane_protocol::{checkpoint_origin, checkpoint_state, command, crash_policy, lane_state, request};
 use trace_store::{LaneEnd, Meta, Summary};
 
+use crate::lane_log::undo_since;
 use crate::sink::Sink;
 use crate::waiting::Status;
 
@@ -248,11 +249,16 @@ impl Work {
                 Ok(format!("checkpoint {id}\n"))
             }
             "discard" => self.order(segment, command::DISCARD, number()?).map(|_| String::new()),
-            "try" => self.order(segment, command::TRY, number()?).map(|_| "nothing is in the way\n".to_owned()),
+            "try" => {
+                let number = number()?;
+                self.order(segment, command::TRY, number)?;
+                Ok(format!("it can be done\n{}", self.notes(lane, number)))
+            }
             "rollback" => {
                 let number = number()?;
+                let notes = self.notes(lane, number);
                 self.order(segment, command::ROLLBACK, number)?;
-                Ok(format!("the program goes on from checkpoint {number}\n"))
+                Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
             }
             "replay" => {
                 let number = number()?;
@@ -271,6 +277,15 @@ impl Work {
             }
             _ => Err(format!("`{verb}` is no command")),
         }
+    }
+
+    /// What a rollback cannot restore.
+    fn notes(&self, lane: Lane, number: u64) -> String {
+        let id = lane.ids().0;
+        let found = checkpoints(lane).into_iter().find(|at| u64::from(at.id) == number);
+        let Some(at) = found else { return String::new() };
+        let undo = self.session.sink.with_history(|history| undo_since(history, id, at.position));
+        undo.map(|undo| undo.notes()).unwrap_or_default()
     }
 
     fn processes(&self) -> String {

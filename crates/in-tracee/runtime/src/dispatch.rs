@@ -55,7 +55,7 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let count = effects::SHORT.get(number).copied().unwrap_or(effects::LONG_WAY);
     let process = process();
-    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 {
+    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 || live::gives_back() {
         return None;
     }
     let args = registers.args();
@@ -158,6 +158,12 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     if live::is_on() && live::is_call(nr) {
         return live::call(registers);
+    }
+    if live::gives_back()
+        && let Some(result) = live::give_back(registers, nr, &args)
+    {
+        registers.rax = result as u64;
+        return Leave::Call;
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {

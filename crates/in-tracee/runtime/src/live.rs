@@ -15,10 +15,14 @@
 mod agent;
 mod checkpoint;
 mod mappings;
+mod pushback;
 mod quiesce;
 mod restore;
 mod seats;
 mod standing;
+mod tables;
+
+pub use tables::wait_before_first_use;
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -32,6 +36,7 @@ use crate::kernel;
 
 pub use agent::begin as begin_agent;
 pub use checkpoint::end_all as end_checkpoints;
+pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::park_if_wanted;
 pub use restore::{enter_present, go_live};
 pub use seats::{adopt, sit_down_at_end};
@@ -72,10 +77,22 @@ pub struct Area {
     forks: u32,
     /// Shadows that were ended and not waited for yet; 0: none.
     ended: [i32; 64],
+    /// Offsets of files at the last checkpoint, known before the program went on.
+    offsets: [(u32, u64); 64],
     lists: mappings::Lists,
+    tables: tables::Tables,
+    pushback: pushback::Pushback,
 }
 
-const _: () = assert!(size_of::<Area>() as u64 <= LIVE_BYTES);
+/// Most bytes that a branch can give back.
+const RECORDS_BYTES_MAX: u64 = 64 << 20;
+
+/// Where they are: behind the area.
+fn records_place() -> u64 {
+    LIVE_START + (size_of::<Area>() as u64).next_multiple_of(4096)
+}
+
+const _: () = assert!(size_of::<Area>() as u64 + RECORDS_BYTES_MAX + 4096 <= LIVE_BYTES);
 
 fn area() -> &'static mut Area {
     // SAFETY: mapped at the birth of a live image; the fields that several threads

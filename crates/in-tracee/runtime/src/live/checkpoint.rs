@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::{errno, general as nr};
 
-use super::{area, error, mappings, obstacle, seats, standing};
+use super::{area, error, mappings, obstacle, seats, standing, tables};
 use crate::block::{lane, process, space, thread, thread_status};
 use crate::{kernel, signals};
 
@@ -23,6 +23,11 @@ fn is_taken(at: &Checkpoint) -> bool {
 /// The checkpoint with this id.
 pub fn find(id: u64) -> Option<&'static Checkpoint> {
     all().iter().find(|at| is_taken(at) && u64::from(at.id.load(Ordering::Relaxed)) == id)
+}
+
+/// The one taken last, if there is one.
+pub fn last() -> Option<&'static Checkpoint> {
+    all().iter().filter(|at| is_taken(at)).max_by_key(|at| at.id.load(Ordering::Relaxed))
 }
 
 /// How many there are.
@@ -60,6 +65,7 @@ pub fn take(origin: u32) -> i64 {
     slot.origin.store(origin, Ordering::Relaxed);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
+    tables::note_offsets();
     // No signal at its end, so that the program never waits for it.
     let shadow = kernel::call(nr::__NR_clone, [0; 6]);
     if shadow == 0 {
@@ -112,10 +118,10 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     let parent = process().pid;
     let image = lane().image.load(Ordering::Acquire);
     signals::set_real_mask(!0);
-    kernel::call(nr::__NR_close_range, [0, u64::from(u32::MAX), 0, 0, 0, 0]);
     kernel::call(nr::__NR_setpgid, [0; 6]);
     const PR_SET_NAME: u64 = 15;
     kernel::call(nr::__NR_prctl, [PR_SET_NAME, c"rv-shadow".as_ptr() as u64, 0, 0, 0, 0]);
+    tables::keep_files();
     let complete = mappings::list_then() && mappings::keep_shared();
     if !complete {
         kernel::exit_group(1);

@@ -10,7 +10,7 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use super::mappings::{self, Piece, protection};
-use super::{area, checkpoint, error, obstacle, quiesce, seats, standing};
+use super::{area, checkpoint, error, obstacle, pushback, quiesce, seats, standing, tables};
 use crate::block::{
     BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
@@ -51,6 +51,9 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
     }
     let shadow = slot.shadow.load(Ordering::Acquire);
     if !mappings::fetch_then(shadow) {
+        return Err(error(errno::EPERM));
+    }
+    if !tables::compare(shadow) {
         return Err(error(errno::EPERM));
     }
     if !mappings::list_now() {
@@ -461,6 +464,9 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32) {
             pass_on();
         }
     } else {
+        pushback::forget();
+        pushback::load();
+        tables::restore(slot.shadow.load(Ordering::Relaxed), &mut pushback::hide);
         slot.rollbacks.fetch_add(1, Ordering::SeqCst);
         let id = slot.id.load(Ordering::Relaxed);
         checkpoint::drop_future(position, id);
