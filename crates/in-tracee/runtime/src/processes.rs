@@ -283,7 +283,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         own.logged_thread = thread().index as u32;
     }
     thread().signals.forget_waiting();
-    thread().clear_tid = 0;
+    thread().clear_tid = if beginning.flags & CHILD_CLEARTID != 0 { beginning.child_tid } else { 0 };
     thread().robust_list = [0; 2];
     crate::pause::forget_timer();
     if beginning.flags & VM == 0 {
@@ -588,7 +588,7 @@ pub fn exit(code: i32) -> Done {
     let log = &mut process().log;
     log.begin(Kind::Exit, 0, 0);
     log.word(code as i64 as u64);
-    threads::release_all_robust_lists();
+    threads::let_go_of_memory();
     process().log.end();
     end_lane();
     leave_shared_memory();

@@ -232,17 +232,24 @@ fn wake_futex(address: u64) {
 #[cold]
 pub fn log_dead_owner() {
     process().log.begin(Kind::Store, 0, 0);
-    release_all_robust_lists();
+    let_go_of_memory();
     process().log.end();
 }
 
-/// The end of the process: all threads let go of their robust futexes, as the
-/// event at hand says.
-pub fn release_all_robust_lists() {
+/// The end of the process: its threads let go of their robust futexes, as the event
+/// at hand says, and those who live on in its memory learn that they are gone.
+pub fn let_go_of_memory() {
+    let process = process();
     for index in 0..known_threads() {
         let other = thread_at(index);
-        if other.status == thread_status::LIVE && other.robust_list[0] != 0 {
+        if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
+            continue;
+        }
+        if other.robust_list[0] != 0 {
             release_robust_list(other);
+        }
+        if process.in_parents_memory {
+            clear_tid(other);
         }
     }
 }
