@@ -14,8 +14,8 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{
     BLOCKS, Process, enter_block, find_free_process, find_free_thread, forget_other_processes,
-    forget_other_threads, lane, populate, prepare_block, process, process_at, session, thread, thread_at,
-    thread_status,
+    forget_other_threads, lane, own_block, populate, prepare_block, process, process_at, session, thread,
+    thread_at, thread_status,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -273,7 +273,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.segment = beginning.segment;
     own.lane = beginning.lane;
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
-    thread().tid = own.pid;
+    own_block();
     if beginning.flags & VM == 0 {
         own.in_parents_memory = false;
         own.take_actions_over();

@@ -304,19 +304,18 @@ fn owner_died(address: u64, tid: u32, pending: bool) {
 /// Replay of execve: all other threads end before the image does.
 pub fn end_others() {
     let process = process();
-    if process.threads <= 1 {
-        return;
-    }
     let own = thread().index;
     process.ending_others.store(1, Ordering::SeqCst);
     for index in (0..known_threads()).filter(|&index| index != own) {
         let other = thread_at(index);
-        if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
+        if other.process != process as *mut Process as u64 || other.status == thread_status::FREE {
             continue;
         }
-        other.turn_wake.fetch_add(1, Ordering::SeqCst);
-        kernel::futex_wake(&other.turn_wake);
-        // The first thread has no word that the kernel clears.
+        if other.status == thread_status::LIVE {
+            other.turn_wake.fetch_add(1, Ordering::SeqCst);
+            kernel::futex_wake(&other.turn_wake);
+        }
+        // One that ended by itself may be on its last instructions.
         while other.alive.load(Ordering::Acquire) != 0 {
             kernel::futex_wait(&other.alive, 1, 100);
         }
