@@ -321,7 +321,6 @@ pub fn end_others() {
         }
     }
     process.ending_others.store(0, Ordering::SeqCst);
-    crate::block::forget_other_threads();
 }
 
 /// set_tid_address(2): the kernel has another word of the thread's.
