@@ -1,4 +1,5 @@
-//! The program's mappings, as /proc/self/maps tells them.
+//! The program's mappings, as /proc/thread-self/maps tells them: /proc/self is that of
+//! the first thread, which may be gone.
 
 use linux_abi::general as nr;
 
@@ -23,7 +24,7 @@ pub struct Mapping {
 /// Calls `each` for every mapping that is not the runtime's; false if the list
 /// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
-    let path = c"/proc/self/maps";
+    let path = c"/proc/thread-self/maps";
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
     let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
     if kernel::failed(fd) {
