@@ -13,7 +13,7 @@
 use core::sync::atomic::Ordering;
 
 use events::{Kind, TICKET};
-use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, thread_identity};
+use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 use linux_abi::{errno, general as nr};
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
@@ -182,7 +182,7 @@ pub fn give() {
     match turn.give(thread().identity) {
         Wake::Nobody => {}
         Wake::One => kernel::futex_wake_one(&turn.wake),
-        Wake::All => kernel::futex_wake(&turn.wake),
+        Wake::Next(bits) => kernel::futex_wake_bits(&turn.wake, bits),
     }
 }
 
@@ -213,7 +213,7 @@ pub fn take() {
         }
         core::hint::spin_loop();
     }
-    let mut waited_ns = 0;
+    let mut waiting = Waiting::Newly;
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
@@ -223,28 +223,44 @@ pub fn take() {
             return taken(turn, before);
         }
         let seen = turn.prepare_sleep();
+        let changes = turn.changes.load(Ordering::Relaxed);
         let mut timed_out = false;
-        let patience_ns = patience_ns(waited_ns == 0);
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
-            let result = kernel::futex_wait_ns(&turn.wake, seen, patience_ns);
+            let patience_ns = patience_ns(turn, waiting);
+            let result = kernel::futex_wait_bits(&turn.wake, seen, patience_ns, sleeper_bits(me));
             timed_out = result == -i64::from(errno::ETIMEDOUT);
         }
         turn.end_sleep();
         if timed_out {
-            press(turn, waited_ns != 0);
-            waited_ns += patience_ns;
+            let slice_is_over = turn.changes.load(Ordering::Relaxed) == changes;
+            waiting = press(turn, waiting != Waiting::Newly && slice_is_over);
         }
     }
 }
 
+/// How a thread waits for the turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Newly,
+    /// It is the next.
+    Next,
+    /// Somebody else is.
+    Behind,
+}
+
 /// How long a thread sleeps before it asks to be the next, and before it asks again.
-fn patience_ns(first: bool) -> u64 {
+fn patience_ns(turn: &Turn, waiting: Waiting) -> u64 {
     const CHAOS_MIN_NS: u64 = 30_000;
-    match (chaos::is_on(), first) {
+    // Where many wait, they do not take the processor from the one that runs.
+    const PATIENT: u64 = 8;
+    let others = 1 + u64::from(turn.sleepers()) / PATIENT;
+    let slice_ns = SLICE_NS.max(PAUSES_PER_SLICE * pause::cost_ns());
+    match (chaos::is_on(), waiting) {
         // Short slices more often than long ones.
-        (true, _) => CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
-        (false, true) => RESERVE_AFTER_NS,
-        (false, false) => SLICE_NS.max(PAUSES_PER_SLICE * pause::cost_ns()),
+        (true, _) => others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
+        (false, Waiting::Newly) => RESERVE_AFTER_NS * others,
+        (false, Waiting::Next) => slice_ns,
+        (false, Waiting::Behind) => slice_ns * others,
     }
 }
 
@@ -256,17 +272,22 @@ pub fn yield_by_chance() {
 }
 
 /// Asks to be the next; `firmly`: also stops the one that computes.
-fn press(turn: &Turn, firmly: bool) {
+fn press(turn: &Turn, firmly: bool) -> Waiting {
     if !turn.reserve(thread().identity) {
         if firmly && turn.running().is_none() {
             // Whoever is to be the next was stopped, or killed.
             turn.forget_reservation();
         }
-        return;
+        return Waiting::Behind;
     }
-    if !firmly || turn.running().is_none() {
-        return;
+    if firmly && turn.running().is_some() {
+        ask_holder(turn);
     }
+    Waiting::Next
+}
+
+/// Stops the one that computes.
+fn ask_holder(turn: &Turn) {
     const SIGTRAP: u64 = 5;
     let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed) as u64);
     let mut info = [0u64; 16];
