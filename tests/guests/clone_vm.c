@@ -32,6 +32,44 @@ static int set_handler(void *argument)
 	return sigaction(SIGUSR1, &action, NULL) == 0 ? 7 : 8;
 }
 
+static int do_nothing(void *argument)
+{
+	(void)argument;
+	return 0;
+}
+
+static pthread_mutex_t robust;
+
+static void *lock_robust(void *argument)
+{
+	(void)argument;
+	return (void *)(long)pthread_mutex_lock(&robust);
+}
+
+// A child in this memory ends: of that only its own word tells.
+static void end_a_child(int flags, const char *how)
+{
+	static atomic_int word;
+	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	CHECK(stack != MAP_FAILED);
+	pthread_mutexattr_t attributes;
+	CHECK(pthread_mutexattr_init(&attributes) == 0);
+	CHECK(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
+	CHECK(pthread_mutex_init(&robust, &attributes) == 0);
+	CHECK(pthread_mutex_lock(&robust) == 0);
+	atomic_store(&word, -1);
+	pid_t child = clone(do_nothing, stack + STACK_BYTES,
+			    flags | CLONE_VM | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, NULL, NULL,
+			    NULL, &word);
+	CHECK(child > 0);
+	for (int value; (value = atomic_load(&word)) != 0;)
+		syscall(SYS_futex, &word, FUTEX_WAIT, value, NULL, NULL, 0);
+	reap(how, child);
+	CHECK(pthread_mutex_unlock(&robust) == 0);
+	say("the lock is still good: %ld", join(start(lock_robust, NULL)));
+}
+
 static int close_descriptor(void *argument)
 {
 	return close(*(int *)argument) == 0 ? 2 : 3;
@@ -86,5 +124,7 @@ int main(void)
 	say_status("without exit signal", status);
 	CHECK_ERR(syscall(SYS_clone, CLONE_SIGHAND | SIGCHLD, NULL, NULL, NULL, 0), EINVAL);
 	CHECK_ERR(syscall(SYS_clone, CLONE_VM | CLONE_THREAD, NULL, NULL, NULL, 0), EINVAL);
+	end_a_child(0, "ended in this memory");
+	end_a_child(CLONE_VFORK, "ended by itself");
 	return 0;
 }

@@ -65,6 +65,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
         }
         recreate(word)
     }
+    processes::leave_memory(segment);
     record_birth(user_stack)
 }
 

@@ -445,7 +445,15 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
 pub fn enter_block(index: usize) {
     let block = thread_at(index);
     crate::kernel::call(linux_abi::general::__NR_arch_prctl, [0x1001, block.own_address, 0, 0, 0, 0]);
-    block.tid = crate::kernel::call(linux_abi::general::__NR_gettid, [0; 6]) as i32;
+    own_block();
+}
+
+/// The running thread has its block until the kernel has seen it off.
+pub fn own_block() {
+    let block = thread();
+    block.alive.store(1, Ordering::Release);
+    let word = block.alive.as_ptr() as u64;
+    block.tid = crate::kernel::call(linux_abi::general::__NR_set_tid_address, [word, 0, 0, 0, 0, 0]) as i32;
 }
 
 /// Top of the stack of this index.

@@ -77,6 +77,7 @@ fn end_recording(reason: u16, text: &str) {
 fn leave_thread() {
     crate::pause::delete_timer();
     clocks::end_traps();
+    kernel::call(nr::__NR_set_tid_address, [thread().clear_tid, 0, 0, 0, 0, 0]);
     thread().signals.give_back();
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);

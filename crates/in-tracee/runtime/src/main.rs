@@ -42,6 +42,7 @@ mod memory_calls;
 mod outputs;
 mod page_tracker;
 mod pass_through;
+mod patience;
 mod pause;
 mod priority_futexes;
 mod probe;

@@ -1,4 +1,5 @@
-//! The program's mappings, as /proc/PID/maps tells them.
+//! The program's mappings, as /proc/thread-self/maps tells them: /proc/self is that of
+//! the first thread, which may be gone.
 
 use linux_abi::general as nr;
 
@@ -33,7 +34,7 @@ pub struct Mapping {
 /// Calls `each` for every mapping that is not the runtime's; false if the list
 /// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
-    for_each_of(c"/proc/self/maps", each)
+    for_each_of(c"/proc/thread-self/maps", each)
 }
 
 /// The same of the list at `path`.

@@ -431,7 +431,7 @@ fn replay(registers: &mut Registers) {
     log.consume(word);
     log.events += 1;
     if (word >> 8) as u8 & events::YIELDS != 0 {
-        turn::follow_at_pause();
+        turn::follow_yield();
     }
     registers.rip = sites::translate(registers.rip);
     follow_pause(registers);

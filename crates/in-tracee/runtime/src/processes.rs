@@ -3,7 +3,7 @@
 //! Every process has a lane of its own. A child of vfork runs in our memory while
 //! we wait inside the kernel: it takes the next blocks and its own lane.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
@@ -14,8 +14,8 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{
     BLOCKS, Process, enter_block, find_free_process, find_free_thread, forget_other_processes,
-    forget_other_threads, lane, populate, prepare_block, process, process_at, session, thread, thread_at,
-    thread_status,
+    forget_other_threads, lane, own_block, populate, prepare_block, process, process_at, session, thread,
+    thread_at, thread_status,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -154,7 +154,12 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         lane: session().next_lane.fetch_add(1, Ordering::AcqRel),
         parent_lane: process().lane,
     };
-    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
+    // The parent of a child with memory of its own, and with memory of the lane's,
+    // waits without the turn: the child needs it.
+    let waits = shares && flags & VFORK != 0 && !unlogged;
+    let seen = if waits { gone_word(segment).load(Ordering::Acquire) } else { 0 };
+    let waiting = if waits { VFORK } else { 0 };
+    let ours = waiting | CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
     if flags & VM == 0 {
@@ -180,7 +185,27 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         }
     }
     log.end();
+    // A signal that follows comes next in the log: then nobody waits.
+    if waits && result > 0 && !log.follows {
+        turn::yield_while(&mut || {
+            kernel::futex_wait(gone_word(segment), seen, 100);
+            gone_word(segment).load(Ordering::Acquire) == seen
+        });
+    }
     Done::Result(result)
+}
+
+/// Counts what left the memory that it had in this segment: by execve, or for good.
+fn gone_word(segment: u64) -> &'static AtomicU32 {
+    &session().gone[segment as usize]
+}
+
+/// The process in this segment has left its memory.
+pub fn leave_memory(segment: u64) {
+    if segment != NO_SEGMENT {
+        gone_word(segment).fetch_add(1, Ordering::AcqRel);
+        kernel::futex_wake(gone_word(segment));
+    }
 }
 
 fn stop(registers: &mut Registers, reason: StopReason, text: &str) -> Done {
@@ -276,7 +301,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.segment = beginning.segment;
     own.lane = beginning.lane;
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
-    thread().tid = own.pid;
+    own_block();
     if beginning.flags & VM == 0 {
         own.in_parents_memory = false;
         own.take_actions_over();
@@ -286,7 +311,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         own.logged_thread = thread().index as u32;
     }
     thread().signals.forget_waiting();
-    thread().clear_tid = 0;
+    thread().clear_tid = if beginning.flags & CHILD_CLEARTID != 0 { beginning.child_tid } else { 0 };
     thread().robust_list = [0; 2];
     crate::pause::forget_timer();
     if beginning.flags & VM == 0 {
@@ -400,6 +425,10 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         if kernel::failed(made) {
             report::stand(lane_protocol::report_kind::MISSING, made as i32, "a process could not be made");
         }
+    }
+    let waits = place[1] != 0 && flags & VFORK != 0;
+    if waits && result > 0 && (word >> 8) as u8 & events::SIGNAL_FOLLOWS == 0 {
+        turn::follow_yield();
     }
     Done::Result(result)
 }
@@ -594,7 +623,7 @@ pub fn exit(code: i32) -> Done {
     let log = &mut process().log;
     log.begin(Kind::Exit, 0, 0);
     log.word(code as i64 as u64);
-    threads::release_all_robust_lists();
+    threads::let_go_of_memory();
     process().log.end();
     crate::live::end_checkpoints();
     end_lane();
@@ -626,6 +655,7 @@ pub fn exit_thread(registers: &Registers, args: &[u64; 6]) -> Done {
 pub fn end_lane() {
     lane().state.store(lane_state::ENDED, Ordering::Release);
     session().doorbell.fetch_add(1, Ordering::Release);
+    leave_memory(process().segment);
     outputs::forget(0);
 }
 

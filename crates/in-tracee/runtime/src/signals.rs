@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, islands, kernel, memory, pause, probe, report, turn};
+use crate::{instructions, islands, kernel, memory, patience, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -208,7 +208,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == SI_TIMER {
         return pause::on_timer(context);
     }
-    if signal == SIGTRAP && code == turn::ASKED {
+    if signal == SIGTRAP && code == patience::ASKED {
         return on_asked_for_turn(context, inside);
     }
     if signal == SIGTRAP && code == STOP_CODE {

@@ -256,17 +256,24 @@ fn wake_futex(address: u64) {
 #[cold]
 pub fn log_dead_owner() {
     process().log.begin(Kind::Store, 0, 0);
-    release_all_robust_lists();
+    let_go_of_memory();
     process().log.end();
 }
 
-/// The end of the process: all threads let go of their robust futexes, as the
-/// event at hand says.
-pub fn release_all_robust_lists() {
+/// The end of the process: its threads let go of their robust futexes, as the event
+/// at hand says, and those who live on in its memory learn that they are gone.
+pub fn let_go_of_memory() {
+    let process = process();
     for index in 0..known_threads() {
         let other = thread_at(index);
-        if other.status == thread_status::LIVE && other.robust_list[0] != 0 {
+        if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
+            continue;
+        }
+        if other.robust_list[0] != 0 {
             release_robust_list(other);
+        }
+        if process.in_parents_memory {
+            clear_tid(other);
         }
     }
 }
@@ -321,25 +328,23 @@ fn owner_died(address: u64, tid: u32, pending: bool) {
 /// Replay of execve: all other threads end before the image does.
 pub fn end_others() {
     let process = process();
-    if process.threads <= 1 {
-        return;
-    }
     let own = thread().index;
     process.ending_others.store(1, Ordering::SeqCst);
     for index in (0..known_threads()).filter(|&index| index != own) {
         let other = thread_at(index);
-        if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
+        if other.process != process as *mut Process as u64 || other.status == thread_status::FREE {
             continue;
         }
-        other.turn_wake.fetch_add(1, Ordering::SeqCst);
-        kernel::futex_wake(&other.turn_wake);
-        // The first thread has no word that the kernel clears.
+        if other.status == thread_status::LIVE {
+            other.turn_wake.fetch_add(1, Ordering::SeqCst);
+            kernel::futex_wake(&other.turn_wake);
+        }
+        // One that ended by itself may be on its last instructions.
         while other.alive.load(Ordering::Acquire) != 0 {
             kernel::futex_wait(&other.alive, 1, 100);
         }
     }
     process.ending_others.store(0, Ordering::SeqCst);
-    crate::block::forget_other_threads();
 }
 
 /// set_tid_address(2): the kernel has another word of the thread's.

@@ -9,7 +9,7 @@ use crate::detect::{RANGES_BYTES, Range, Ranges, SCRATCH_FLAGS, close, move_high
 use crate::{checksum, kernel, memory};
 
 const PAGE_BYTES: u64 = 4096;
-pub const PAGEMAP: &core::ffi::CStr = c"/proc/self/pagemap";
+pub const PAGEMAP: &core::ffi::CStr = c"/proc/thread-self/pagemap";
 
 // --- write protection ---
 

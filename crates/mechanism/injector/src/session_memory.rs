@@ -333,6 +333,10 @@ impl SessionMemory {
     /// Gives a segment back: it is cleared, and its bit last of all.
     pub fn free_segment(&self, segment: Segment) {
         self.lane(segment).clear();
+        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
+        let gone = unsafe { &(*self.session()).gone[segment.index()] };
+        gone.fetch_add(1, Ordering::AcqRel);
+        futex_wake(gone);
         let bit = 1 << (segment.index() % 64);
         self.segment_word(segment.index() / 64).fetch_and(!bit, Ordering::AcqRel);
     }

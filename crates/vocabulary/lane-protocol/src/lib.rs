@@ -20,4 +20,4 @@ mod turn;
 pub use layout::*;
 pub use ring::Ring;
 pub use session::*;
-pub use turn::{Turn, Wake, lane_of_identity, thread_identity};
+pub use turn::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};

@@ -115,6 +115,9 @@ pub struct Session {
     pub files_dir: [u8; 4096],
     /// Segments in use, a bit each.
     pub segments: [AtomicU64; SEGMENTS / 64],
+    /// Recording: counts for each segment how often its process got new memory or
+    /// ended; futex words.
+    pub gone: [AtomicU32; SEGMENTS],
     /// The turns of lanes; a lane's own is at its number modulo this many.
     pub turns: [Turn; TURNS],
     /// Recording: files of which processes share the memory.

@@ -55,12 +55,12 @@ fn list(list: &mut List, path: &core::ffi::CStr) -> bool {
 
 /// The shadow lists what is mapped; false if that cannot be known.
 pub fn list_then() -> bool {
-    list(&mut area().lists.then, c"/proc/self/maps")
+    list(&mut area().lists.then, c"/proc/thread-self/maps")
 }
 
 /// The process lists what is mapped now.
 pub fn list_now() -> bool {
-    list(&mut area().lists.now, c"/proc/self/maps")
+    list(&mut area().lists.now, c"/proc/thread-self/maps")
 }
 
 /// The shadow makes copies of what it shares with the process, at the same places.
@@ -230,7 +230,7 @@ fn put_maps_path(to: &mut [u8; 40], pid: i32) {
     };
     put(b"/proc/");
     if pid == 0 {
-        put(b"self");
+        put(b"thread-self");
     } else {
         let mut digits = [0u8; 12];
         put(crate::report::decimal(pid as u64, &mut digits));

@@ -278,7 +278,7 @@ impl Pagemaps {
             at += part.len();
         }
         let alone = checkpoint::count() == 1 && area().forks == 0;
-        Pagemaps { now: open(c"/proc/self/pagemap".as_ptr().cast()), then: open(path.as_ptr()), alone }
+        Pagemaps { now: open(c"/proc/thread-self/pagemap".as_ptr().cast()), then: open(path.as_ptr()), alone }
     }
 
     fn close(&self) {

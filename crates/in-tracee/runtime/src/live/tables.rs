@@ -89,7 +89,7 @@ impl Table {
         self.count = 0;
         self.interest_count = 0;
         let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC | nr::O_DIRECTORY);
-        let dir = kernel::call(nr::__NR_open, [c"/proc/self/fd".as_ptr() as u64, flags, 0, 0, 0, 0]);
+        let dir = kernel::call(nr::__NR_open, [c"/proc/thread-self/fd".as_ptr() as u64, flags, 0, 0, 0, 0]);
         if kernel::failed(dir) {
             return;
         }
@@ -145,10 +145,10 @@ impl Table {
 
     /// What an epoll set waits for, as its fdinfo tells: `tfd: N events: X data: X`.
     pub fn note_interests(&mut self, epoll: u32) {
-        let mut path = [0u8; 48];
+        let mut path = [0u8; 64];
         let mut digits = [0u8; 12];
         let mut at = 0;
-        for part in [&b"/proc/self/fdinfo/"[..], report::decimal(u64::from(epoll), &mut digits)] {
+        for part in [&b"/proc/thread-self/fdinfo/"[..], report::decimal(u64::from(epoll), &mut digits)] {
             path[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
