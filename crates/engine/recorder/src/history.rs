@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use trace_store::{ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter};
+use trace_store::{
+    ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter,
+};
 
 /// A piece of a lane's log: whole events.
 struct Chunk {

@@ -9,8 +9,8 @@ use trace_store::LaneEnd;
 use crate::history::History;
 use crate::sink::Sink;
 use crate::undo::Undo;
-use std::path::{Path, PathBuf};
 use lane_protocol::request;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// A chunk is written when it is this long,
@@ -266,7 +266,8 @@ pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Und
 /// True if another process has the same turn: it shares memory with this one.
 fn shares_turn(memory: &SessionMemory, own: Segment) -> bool {
     let turn = |segment: Segment| memory.lane(segment).turn().load(Ordering::Acquire);
-    turn(own) != 0 && memory.segments_in_use().into_iter().any(|other| other != own && turn(other) == turn(own))
+    turn(own) != 0
+        && memory.segments_in_use().into_iter().any(|other| other != own && turn(other) == turn(own))
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.

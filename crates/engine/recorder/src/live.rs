@@ -176,9 +176,7 @@ impl Work {
     fn lane_of(&self, pid: Option<i32>) -> Option<Segment> {
         let wanted = pid.unwrap_or(self.session.main_pid);
         let memory = &self.session.memory;
-        self.lanes()
-            .into_iter()
-            .find(|segment| memory.lane(*segment).pid().load(Ordering::Acquire) == wanted)
+        self.lanes().into_iter().find(|segment| memory.lane(*segment).pid().load(Ordering::Acquire) == wanted)
     }
 
     fn order(&self, segment: Segment, kind: u32, argument: u64) -> Result<i32, String> {
@@ -226,7 +224,10 @@ impl Work {
         let pid = pid.parse::<i32>().ok().filter(|pid| *pid > 0);
         let (verb, argument) = rest.split_once(' ').unwrap_or((rest, ""));
         let number = || {
-            argument.trim().parse::<u64>().map_err(|_| format!("`{argument}` is not the number of a checkpoint"))
+            argument
+                .trim()
+                .parse::<u64>()
+                .map_err(|_| format!("`{argument}` is not the number of a checkpoint"))
         };
         if verb == "save" {
             return self.save(Path::new(argument));
@@ -273,7 +274,10 @@ impl Work {
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                Ok(format!("replayed from checkpoint {number} to the present in {:.3} s\n", begin.elapsed().as_secs_f64()))
+                Ok(format!(
+                    "replayed from checkpoint {number} to the present in {:.3} s\n",
+                    begin.elapsed().as_secs_f64()
+                ))
             }
             _ => Err(format!("`{verb}` is no command")),
         }
@@ -468,10 +472,13 @@ fn explain(error: i32, number: u64) -> String {
         libc::EBUSY => "not now: the process shares its memory with others, or is being replayed".to_owned(),
         libc::ETIMEDOUT => "a thread of the process did not come out of a call within 5 s".to_owned(),
         libc::ESRCH => {
-            "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost".to_owned()
+            "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost"
+                .to_owned()
         }
         libc::ENODEV => "shared memory or a file that was mapped then cannot be mapped again".to_owned(),
-        libc::EPERM => "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned(),
+        libc::EPERM => {
+            "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned()
+        }
         libc::ERANGE => "the log does not reach back so far any more (see --log-max)".to_owned(),
         libc::EAGAIN => "there are too many processes or checkpoints".to_owned(),
         libc::ENOMEM => "memory is short".to_owned(),

@@ -71,8 +71,13 @@ impl Undo {
                     for (index, arg) in args.iter_mut().enumerate().take(event.arg_count()) {
                         *arg = event.arg(index);
                     }
-                    let call =
-                        Call { number: event.code, result: event.result(), args, memory: Vec::new(), child: None };
+                    let call = Call {
+                        number: event.code,
+                        result: event.result(),
+                        args,
+                        memory: Vec::new(),
+                        child: None,
+                    };
                     open = Some(call);
                 }
                 Kind::Data => {}
@@ -83,9 +88,10 @@ impl Undo {
                     match blob.tag {
                         Tag::Memory => call.memory.push((blob.address, blob.data.to_vec())),
                         Tag::Child => {
-                            call.child = blob.data.get(..4).map(|id| {
-                                u32::from_le_bytes(id.try_into().expect("four bytes"))
-                            });
+                            call.child = blob
+                                .data
+                                .get(..4)
+                                .map(|id| u32::from_le_bytes(id.try_into().expect("four bytes")));
                         }
                         _ => {}
                     }
@@ -183,13 +189,23 @@ impl Undo {
         let mut text = String::new();
         // Writing to a string does not fail.
         for (fd, bytes) in &self.given {
-            let _ = writeln!(text, "descriptor {fd}: the {bytes} bytes that were written to it since stay written");
+            let _ = writeln!(
+                text,
+                "descriptor {fd}: the {bytes} bytes that were written to it since stay written"
+            );
         }
         for fd in &self.messages {
-            let _ = writeln!(text, "descriptor {fd}: messages that were received from it since (recvmsg) are lost");
+            let _ = writeln!(
+                text,
+                "descriptor {fd}: messages that were received from it since (recvmsg) are lost"
+            );
         }
         if self.lost != 0 {
-            let _ = writeln!(text, "{} connections or descriptors that were opened and closed since are gone", self.lost);
+            let _ = writeln!(
+                text,
+                "{} connections or descriptors that were opened and closed since are gone",
+                self.lost
+            );
         }
         if !self.children.is_empty() {
             let _ = writeln!(text, "{} processes that were made since go on", self.children.len());

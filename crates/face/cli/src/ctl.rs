@@ -127,7 +127,10 @@ fn list_sessions(sessions: &[Session]) -> Result<ExitCode, CommandError> {
 }
 
 /// The session that is meant, and the process if one was named.
-fn choose<'all>(sessions: &'all [Session], wanted: &str) -> Result<(&'all Session, Option<i32>), CommandError> {
+fn choose<'all>(
+    sessions: &'all [Session],
+    wanted: &str,
+) -> Result<(&'all Session, Option<i32>), CommandError> {
     if let Ok(pid) = wanted.parse::<i32>() {
         let has = |session: &&Session| {
             processes(session).is_some_and(|all| all.iter().any(|(other, _)| *other == pid))
@@ -144,7 +147,9 @@ fn choose<'all>(sessions: &'all [Session], wanted: &str) -> Result<(&'all Sessio
         .filter(|session| processes(session).is_some())
         .collect();
     match matching[..] {
-        [] => Err(CommandError::Usage(format!("there is no live session `{wanted}`: `retrovane ctl` lists them"))),
+        [] => Err(CommandError::Usage(format!(
+            "there is no live session `{wanted}`: `retrovane ctl` lists them"
+        ))),
         [session] => Ok((session, None)),
         _ => {
             let names: Vec<&str> = matching.iter().map(|session| session.name.as_str()).collect();

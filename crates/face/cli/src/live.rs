@@ -146,7 +146,10 @@ pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
     let trace_dir = sessions.join(format!("{name}-{own}"));
     let socket = sessions.join(format!("{name}-{own}.sock"));
     if socket.as_os_str().len() > 100 {
-        return exit::failure(exit::FAILED, &format!("{} is too long for a socket: use a shorter --home or --name", socket.display()));
+        return exit::failure(
+            exit::FAILED,
+            &format!("{} is too long for a socket: use a shorter --home or --name", socket.display()),
+        );
     }
     let crash_dir = arguments.crash_dir.unwrap_or_else(|| home.join(format!("{name}-crash-{own}")));
     let crash_dir = std::path::absolute(&crash_dir).unwrap_or(crash_dir);

@@ -55,7 +55,8 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let count = effects::SHORT.get(number).copied().unwrap_or(effects::LONG_WAY);
     let process = process();
-    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 || live::gives_back() {
+    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 || live::gives_back()
+    {
         return None;
     }
     let args = registers.args();

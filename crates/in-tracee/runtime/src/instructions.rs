@@ -85,11 +85,8 @@ fn instruction_of(kind: u8) -> Option<Instruction> {
 /// Performs the instruction with these registers, but for the instruction pointer.
 fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
     let inputs = [registers.rax & 0xffff_ffff, registers.rcx & 0xffff_ffff];
-    let outputs = if is_replayed() {
-        replay(instruction, &inputs, registers)
-    } else {
-        record(instruction, &inputs)
-    };
+    let outputs =
+        if is_replayed() { replay(instruction, &inputs, registers) } else { record(instruction, &inputs) };
     apply(instruction, code, &outputs, registers);
 }
 

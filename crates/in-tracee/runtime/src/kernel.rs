@@ -72,6 +72,11 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u
     )
 }
 
+/// Sleeps while the word holds `seen`, at most `timeout_ns`.
+pub fn futex_wait_ns(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
+    futex_wait_bits(word, seen, timeout_ns, u32::MAX)
+}
+
 /// Sleeps while the word holds `seen`, at most `timeout_ns`, as one of those with these
 /// bits.
 pub fn futex_wait_bits(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64, bits: u32) -> i64 {

@@ -14,6 +14,7 @@
 
 mod agent;
 mod checkpoint;
+mod copying;
 mod mappings;
 mod pushback;
 mod quiesce;
@@ -29,7 +30,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
-use crate::block::{lane, process, session, thread};
+use crate::block::{BLOCKS, lane, process, process_at, session, thread};
 use crate::dispatch::begin_call;
 use crate::entry::{Leave, Registers};
 use crate::kernel;
@@ -151,8 +152,8 @@ pub fn call(registers: &mut Registers) -> Leave {
 }
 
 /// The program makes a process that shares its pages until either writes to them.
-pub fn note_fork() {
-    if is_on() && lane_takes_part() && process().slot == 0 {
+pub fn note_fork(shares: bool) {
+    if !shares && is_on() && lane_takes_part() && process().slot == 0 {
         area().forks += 1;
     }
 }
@@ -190,7 +191,8 @@ fn error(number: u32) -> i64 {
 
 /// Why the process cannot be checkpointed or go back now, if so.
 fn obstacle() -> Option<i64> {
-    if process().slot != 0 || !lane_takes_part() {
+    let runs_here = |index: usize| process_at(index).threads != 0;
+    if process().slot != 0 || !lane_takes_part() || (1..BLOCKS).any(runs_here) {
         return Some(error(errno::EBUSY));
     }
     None

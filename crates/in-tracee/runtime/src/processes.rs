@@ -162,9 +162,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let ours = waiting | CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
-    if flags & VM == 0 {
-        crate::live::note_fork();
-    }
+    crate::live::note_fork(flags & VM != 0);
     let result = make_child(registers, &beginning, real);
     if kernel::failed(result) && !unlogged {
         give_segment_back(segment);

@@ -208,11 +208,8 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == SI_TIMER {
         return pause::on_timer(context);
     }
-    if signal == SIGTRAP && code == patience::ASKED {
-        return on_asked_for_turn(context, inside);
-    }
-    if signal == SIGTRAP && code == STOP_CODE {
-        return on_asked_to_stop(context, inside);
+    if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
+        return on_asked(context, inside, code);
     }
     if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
         return pause::on_step(context);
@@ -253,6 +250,15 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     arrive(signal, info, context);
+}
+
+/// Another thread of ours asks for something.
+fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
+    if code == STOP_CODE {
+        on_asked_to_stop(context, inside);
+    } else {
+        on_asked_for_turn(context, inside);
+    }
 }
 
 /// Another thread wants the turn. If we are in a call, the program shall not see

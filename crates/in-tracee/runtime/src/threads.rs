@@ -91,13 +91,7 @@ pub fn make_room(index: usize) -> bool {
 /// Makes the kernel's thread; the child waits for the turn.
 /// Live: while the process does again what it did, the kernel's thread is the one
 /// with the id `wanted`, if it is there.
-fn start_thread(
-    registers: &Registers,
-    index: usize,
-    request: &CloneRequest,
-    pidfd: u64,
-    wanted: i64,
-) -> i64 {
+fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
     turn::begin_sharing();
     let process = process();
     let mask = thread().signals.mask;

@@ -359,6 +359,10 @@ fn follow_events(comes_back: bool) {
             if comes_back {
                 return;
             }
+            if crate::live::goes_again() {
+                crate::live::enter_present();
+                return give();
+            }
             report::log_ended();
         };
         if word as u8 != Kind::Turn as u8 {

@@ -227,7 +227,13 @@ impl<'session> Lane<'session> {
 
     /// Live: gives the process a command and waits for its answer, a negated errno if
     /// it is negative. `None`: it does not answer in time, or `gone` says so.
-    pub fn command(&self, kind: u32, argument: u64, patience: Duration, gone: &dyn Fn() -> bool) -> Option<i32> {
+    pub fn command(
+        &self,
+        kind: u32,
+        argument: u64,
+        patience: Duration,
+        gone: &dyn Fn() -> bool,
+    ) -> Option<i32> {
         let command = self.mailbox();
         let begin = Instant::now();
         let wait = |seen: u32| {

@@ -8,9 +8,7 @@ use lane_protocol::{command, thread_identity};
 use linux_abi::{errno, general as nr};
 
 use super::{area, checkpoint, quiesce, restore};
-use crate::block::{
-    find_free_thread, lane, prepare_block, process, thread, thread_status,
-};
+use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
 use crate::entry::rv_clone_shared;
 use crate::processes::index_of_process;
 use crate::{kernel, signals, turn};
@@ -52,10 +50,7 @@ pub fn begin() {
 
 fn block_everything() {
     let all = !0u64;
-    kernel::call(
-        nr::__NR_rt_sigprocmask,
-        [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0],
-    );
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
 }
 
 unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {

@@ -106,10 +106,7 @@ fn is_alive(slot: &Checkpoint) -> bool {
     const P_PID: u64 = 1;
     let mut info = [0u64; 16];
     let pid = slot.shadow.load(Ordering::Acquire) as u64;
-    let result = kernel::call(
-        nr::__NR_waitid,
-        [P_PID, pid, info.as_mut_ptr() as u64, FLAGS, 0, 0],
-    );
+    let result = kernel::call(nr::__NR_waitid, [P_PID, pid, info.as_mut_ptr() as u64, FLAGS, 0, 0]);
     result == 0 && info[0] == 0
 }
 
@@ -185,7 +182,8 @@ fn wait_for(pid: i32, flags: u64) -> bool {
 /// The future of a checkpoint is dropped, and with it the checkpoints in it.
 pub fn drop_future(position: u64, keep: u32) {
     for slot in all() {
-        let later = slot.position.load(Ordering::Relaxed) >= position && slot.id.load(Ordering::Relaxed) > keep;
+        let later =
+            slot.position.load(Ordering::Relaxed) >= position && slot.id.load(Ordering::Relaxed) > keep;
         if is_taken(slot) && later {
             end(slot);
         }

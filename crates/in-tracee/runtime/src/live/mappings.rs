@@ -1,7 +1,5 @@
 //! The mappings of now and of then, and making the ones like the others.
 
-
-
 use linux_abi::{errno, general as nr};
 
 use super::{area, error};
@@ -81,10 +79,7 @@ pub fn keep_shared() -> bool {
             done += 4096;
         }
         const MAYMOVE_FIXED: u64 = 1 | 2;
-        let moved = kernel::call(
-            nr::__NR_mremap,
-            [copy as u64, bytes, bytes, MAYMOVE_FIXED, range.start, 0],
-        );
+        let moved = kernel::call(nr::__NR_mremap, [copy as u64, bytes, bytes, MAYMOVE_FIXED, range.start, 0]);
         if kernel::failed(moved) {
             return false;
         }
@@ -106,8 +101,7 @@ pub fn fetch_then(shadow: i32) -> bool {
 /// Copies memory of the shadow's.
 pub fn fetch(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
     let (local, remote) = ([to, bytes], [from, bytes]);
-    let arguments =
-        [shadow as u64, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0];
+    let arguments = [shadow as u64, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0];
     bytes == 0 || kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == bytes
 }
 
@@ -164,8 +158,6 @@ impl Piece {
 pub fn protection(mapping: &Mapping) -> u32 {
     u32::from(mapping.readable) | u32::from(mapping.writable) << 1 | u32::from(mapping.executable) << 2
 }
-
-
 
 /// Opens the file that a mapping of then shows, for mapping it again; an errno if
 /// that is not there any more.

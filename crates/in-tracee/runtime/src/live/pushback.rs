@@ -132,10 +132,13 @@ fn can_be_pushed(one: &Descriptor) -> bool {
 
 /// A connection that was accepted since is moved out of sight; true if it is one.
 pub fn hide(now: &Descriptor) -> bool {
-    let found = pushback().all.iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.left == u64::from(now.fd));
+    let found =
+        pushback().all.iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.left == u64::from(now.fd));
     let Some(pushed) = found else { return false };
-    let hidden =
-        kernel::call(nr::__NR_fcntl, [u64::from(now.fd), u64::from(nr::F_DUPFD_CLOEXEC), HIDDEN_FIRST, 0, 0, 0]);
+    let hidden = kernel::call(
+        nr::__NR_fcntl,
+        [u64::from(now.fd), u64::from(nr::F_DUPFD_CLOEXEC), HIDDEN_FIRST, 0, 0, 0],
+    );
     if kernel::failed(hidden) {
         pushed.kind = 0;
         return false;
@@ -146,9 +149,8 @@ pub fn hide(now: &Descriptor) -> bool {
 }
 
 fn data_of(fd: u64) -> Option<&'static mut Pushed> {
-    let accepted = |number: u64| {
-        pushback().all.iter().any(|other| other.kind == ACCEPTED && other.left == number)
-    };
+    let accepted =
+        |number: u64| pushback().all.iter().any(|other| other.kind == ACCEPTED && other.left == number);
     // Bytes of a connection that is not accepted again yet wait with it.
     let found = pushback()
         .all
@@ -312,7 +314,8 @@ fn poll(args: &[u64; 6]) -> Option<i64> {
     const POLLIN: u64 = 0x41;
     let (set, count) = (args[0], args[1].min(65536));
     let entry = |index: u64| memory::read::<u64>(set + index * 8);
-    let wanted = |entry: u64| (entry >> 32) & POLLIN != 0 && (entry as i32) >= 0 && is_ready(entry & 0xffff_ffff);
+    let wanted =
+        |entry: u64| (entry >> 32) & POLLIN != 0 && (entry as i32) >= 0 && is_ready(entry & 0xffff_ffff);
     if !(0..count).any(|index| entry(index).is_some_and(wanted)) {
         return None;
     }
@@ -347,8 +350,7 @@ fn select(args: &[u64; 6]) -> Option<i64> {
         return None;
     }
     let zero = [0u64; 2];
-    let result =
-        kernel::call(nr::__NR_select, [args[0], args[1], args[2], args[3], zero.as_ptr() as u64, 0]);
+    let result = kernel::call(nr::__NR_select, [args[0], args[1], args[2], args[3], zero.as_ptr() as u64, 0]);
     if kernel::failed(result) {
         return Some(result);
     }
@@ -366,7 +368,9 @@ fn epoll(args: &[u64; 6]) -> Option<i64> {
     const EPOLLIN: u32 = 1;
     let (epoll, events, most) = (args[0], args[1], args[2] & 0xffff_ffff);
     let wanted = |one: &&Interest| {
-        u64::from(one.epoll) == epoll as u32 as u64 && one.events & EPOLLIN != 0 && is_ready(u64::from(one.fd))
+        u64::from(one.epoll) == epoll as u32 as u64
+            && one.events & EPOLLIN != 0
+            && is_ready(u64::from(one.fd))
     };
     let mut list = Interests::of(epoll);
     list.retain(|one| wanted(&one));
@@ -381,9 +385,8 @@ fn epoll(args: &[u64; 6]) -> Option<i64> {
     for one in &list.all[..list.count] {
         let reported = (0..filled).find(|index| {
             let place = events + index * 12;
-            memory::read::<[u32; 2]>(place + 4).is_some_and(|halves| {
-                u64::from(halves[0]) | u64::from(halves[1]) << 32 == one.data
-            })
+            memory::read::<[u32; 2]>(place + 4)
+                .is_some_and(|halves| u64::from(halves[0]) | u64::from(halves[1]) << 32 == one.data)
         });
         let place = match reported {
             Some(index) => events + index * 12,

@@ -33,10 +33,6 @@ pub struct Seat {
     block: AtomicU64,
 }
 
-
-
-
-
 global_asm!(
     // rdi: the seat, rsi: a word to clear and wake, or 0. From here on no memory but
     // the seat is touched.
@@ -109,10 +105,7 @@ fn claim() -> Option<&'static Seat> {
 
 fn block_everything() {
     let all = !0u64;
-    kernel::call(
-        nr::__NR_rt_sigprocmask,
-        [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0],
-    );
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
 }
 
 /// The calling thread leaves its stack for good; `word` is cleared then, as the
@@ -138,9 +131,10 @@ pub fn sit_down_at_end() {
 
 /// The seat of the kernel's thread with this id, once it sits.
 fn find(tid: i32) -> Option<&'static Seat> {
-    area().seats.iter().find(|seat| {
-        seat.state.load(Ordering::Acquire) == PARKED && seat.tid.load(Ordering::Relaxed) == tid
-    })
+    area()
+        .seats
+        .iter()
+        .find(|seat| seat.state.load(Ordering::Acquire) == PARKED && seat.tid.load(Ordering::Relaxed) == tid)
 }
 
 /// True if a kernel thread with this id sits here.

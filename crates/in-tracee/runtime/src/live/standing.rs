@@ -101,7 +101,7 @@ pub fn resume() -> ! {
         if next != own.index as u32 {
             turn::wait_to_run();
         } else if own.standing == Standing::Pause {
-            turn::follow_at_pause();
+            turn::follow_yield();
         }
     }
     // In the present the turn is taken where the thread stands.
