@@ -38,6 +38,7 @@ pub struct Engine {
     watch_count: usize,
 }
 
+pub static ENTERS: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
 /// How the copies were left.
 struct Left {
     kind: LeftKind,
@@ -352,7 +353,8 @@ impl Engine {
 
     /// Runs units until the count has come to the budget or something else happens.
     fn run_units(&mut self, host: &mut dyn Host, rip: u64, budget: u64) -> Left {
-        let budget = budget.min(i64::MAX as u64) as i64;
+        // So that the highest byte of the counter is zero until it is negative.
+        let budget = budget.min(1 << 55) as i64;
         self.context().counter = budget;
         let (mut rip, mut pending) = (rip, 0u16);
         // The jump that led here and is to lead here directly.
@@ -386,6 +388,7 @@ impl Engine {
 
     /// Runs the code, and returns how it was left.
     fn enter(&mut self, code: u32) -> Exit {
+        ENTERS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         let context = self.context();
         context.target = self.base + u64::from(code);
         let gate = self.base + u64::from(self.gates.enter);

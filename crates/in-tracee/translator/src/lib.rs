@@ -23,7 +23,7 @@ mod instruction;
 mod memory;
 mod unit;
 
-pub use engine::{BREAKPOINTS_MAX, Engine, WATCHES_MAX, on_fault};
+pub use engine::{ENTERS, BREAKPOINTS_MAX, Engine, WATCHES_MAX, on_fault};
 pub use memory::{ALIGNMENT, MEMORY_BYTES, VECTORS};
 
 /// The program's registers, but for vectors.

@@ -2,6 +2,7 @@
 //! the trap flag, which is the reference, and by the engine.
 #![allow(dead_code)]
 
+pub mod functions;
 pub mod programs;
 
 use std::cell::UnsafeCell;
@@ -144,7 +145,9 @@ impl Bench {
     /// the first and the last included.
     pub fn reference(&mut self, state: State, end: u64, steps_max: usize) -> Vec<Step> {
         let tracing = tracing();
-        *tracing = Tracing { start: Some(state), end, steps_max, ..Tracing::default() };
+        // The program may hold the lock of the memory that this would come from.
+        let steps = Vec::with_capacity(steps_max + 2);
+        *tracing = Tracing { start: Some(state), end, steps, steps_max, ..Tracing::default() };
         unsafe { core::arch::asm!("int3") };
         core::mem::take(&mut tracing.steps)
     }
