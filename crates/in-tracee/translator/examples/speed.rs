@@ -39,7 +39,6 @@ fn main() {
                 executed = outcome.executed;
             }
         }
-        eprintln!("{:?}", translator::ENTERS);
         println!(
             "{name:12} native {:6.1} ms, {:5.2} times; watching {:5.2} times; {:5.0} M instructions",
             native * 1e3,

@@ -50,6 +50,20 @@ impl Writer {
         }
     }
 
+    /// `mov qword [context + field], number`
+    pub fn note(&mut self, field: u32, number: u32) {
+        self.bytes(&[0x48, 0xc7, 0x05]);
+        self.distance(field, 4);
+        self.bytes(&number.to_le_bytes());
+    }
+
+    /// `lea rdx, [rip + ...]; mov [context + field], rdx`
+    pub fn note_place(&mut self, field: u32, place: u32) {
+        self.bytes(&[0x48, 0x8d, 0x15]);
+        self.distance(place, 0);
+        self.store(RDX, field);
+    }
+
     /// `jmp`
     pub fn jump(&mut self, to: u32) {
         self.bytes(&[0xe9]);

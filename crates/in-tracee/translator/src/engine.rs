@@ -2,8 +2,9 @@
 
 use iced_x86::InstructionInfoFactory;
 
+use crate::comparison;
 use crate::gates::{self, EXIT_FAULT, EXIT_INDIRECT, Gates};
-use crate::instruction::{Action, Decoded, Reader, Stored, stored, stored_range};
+use crate::instruction::{Action, Decoded, Reader, STORE_BYTES_MAX, Stored, stored, stored_range};
 use crate::memory::{
     COLD, COLD_END, Context, EXITS, EXITS_MAX, Exit, ExitKind, HOT, HOT_END, PLACES, PLACES_MAX, Place,
     TARGET_TABLE, UNITS, UNITS_MAX, UNSTABLE, UnitEntry, WATCH_TABLE, WATCH_TABLE_BYTES, Writer,
@@ -15,8 +16,6 @@ use crate::{Goal, Host, Outcome, State, Stop};
 pub const BREAKPOINTS_MAX: usize = 256;
 /// Ranges of memory that can be watched.
 pub const WATCHES_MAX: usize = 16;
-/// Bytes that one instruction stores at most, of those that are looked up in line.
-const STORE_BYTES_MAX: u64 = 64;
 /// Key of what an indirect jump leads to, where instructions are pending otherwise.
 const TARGET_KEY: u16 = u16::MAX;
 
@@ -38,12 +37,13 @@ pub struct Engine {
     watch_count: usize,
 }
 
-pub static ENTERS: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
 /// How the copies were left.
 struct Left {
     kind: LeftKind,
     rip: u64,
     executed: u64,
+    /// Instructions that had been executed before the last store that was noted.
+    noted: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,12 +150,14 @@ impl Engine {
         let table = unsafe { core::slice::from_raw_parts_mut(table, WATCH_TABLE_BYTES) };
         table.fill(0);
         for &(start, bytes) in ranges {
-            let all = bytes.saturating_add(STORE_BYTES_MAX - 1).min(WATCH_TABLE_BYTES as u64);
+            let before = u64::from(STORE_BYTES_MAX) - 1;
+            let all = bytes.saturating_add(before).min(WATCH_TABLE_BYTES as u64);
             for offset in 0..all {
-                let address = start.wrapping_sub(STORE_BYTES_MAX - 1).wrapping_add(offset);
+                let address = start.wrapping_sub(before).wrapping_add(offset);
                 table[usize::from(address as u16)] = 1;
             }
         }
+        comparison::write(self.base, ranges, self.gates.leave);
         self.flush();
         true
     }
@@ -266,13 +268,17 @@ impl Engine {
         context.general = state.general;
         context.flags = state.flags;
         context.fs_base = goal.fs_base;
+        context.notes_stores = u64::from(goal.notes_stores);
+        context.noted = 0;
         if self.is_full {
             self.flush();
         }
         let mut rip = state.rip;
         let mut executed = 0;
         let mut passes = goal.passes_first;
+        let mut passes_store = passes && self.watch_count > 0;
         let mut is_near = false;
+        let mut noted = None;
         let stop = loop {
             let remaining = goal.limit - executed;
             if remaining == 0 {
@@ -281,7 +287,8 @@ impl Engine {
             if !passes && self.is_breakpoint(rip) {
                 break Stop::Breakpoint;
             }
-            let left = if passes {
+            let noted_before = self.context().noted;
+            let left = if passes_store {
                 self.run_once(host, rip, 1, false)
             } else if remaining <= SLACK || is_near {
                 self.run_once(host, rip, remaining.min(SLACK) as usize, true)
@@ -289,8 +296,12 @@ impl Engine {
                 self.run_units(host, rip, remaining - SLACK)
             };
             rip = left.rip;
+            if self.context().noted != noted_before {
+                noted = left.noted.map(|since| executed + since);
+            }
             executed += left.executed;
             passes = false;
+            passes_store = false;
             is_near = left.kind == LeftKind::Exit(ExitKind::Limit);
             match left.kind {
                 LeftKind::Fault => break Stop::Fault,
@@ -299,9 +310,14 @@ impl Engine {
                 LeftKind::Exit(ExitKind::Special) => break Stop::Instruction,
                 LeftKind::Exit(ExitKind::Unreadable) => break Stop::Unreadable,
                 LeftKind::Exit(ExitKind::Watch) => match self.watched_store(host, rip) {
-                    Some((start, bytes)) => break Stop::Store { start, bytes },
-                    // Something else with the same low bits: it is run, and more follow.
-                    None => passes = true,
+                    Some((start, bytes)) if !goal.notes_stores => break Stop::Store { start, bytes },
+                    touched => {
+                        if touched.is_some() {
+                            self.context().noted += 1;
+                            noted = Some(executed);
+                        }
+                        passes_store = true;
+                    }
                 },
             }
         };
@@ -309,7 +325,8 @@ impl Engine {
         state.general = context.general;
         state.flags = context.flags;
         state.rip = rip;
-        Outcome { stop, executed }
+        let stores = core::mem::take(&mut context.noted);
+        Outcome { stop, executed, stores, last_store: noted }
     }
 
     /// The range that the instruction at the address is about to store to, if it
@@ -360,6 +377,7 @@ impl Engine {
         // The jump that led here and is to lead here directly.
         let mut patch = 0;
         let mut is_indirect = false;
+        let mut noted = None;
         loop {
             let generation = self.generation;
             let code = self.provide_unit(host, rip, pending);
@@ -372,12 +390,18 @@ impl Engine {
                     self.lead_to(rip, code);
                 }
             }
+            let stores = self.context().noted;
             let exit = self.enter(code);
+            if self.context().noted != stores {
+                // Before exits are forgotten.
+                noted = self.noted(budget);
+            }
             let goes_on = matches!(exit.kind, ExitKind::Direct | ExitKind::Indirect)
                 && self.context().exit != EXIT_FAULT
                 && !self.is_breakpoint(exit.rip);
             if !goes_on {
-                return self.left(&exit, budget);
+                let left = self.left(&exit, budget);
+                return Left { noted, ..left };
             }
             rip = exit.rip;
             pending = exit.executed as u16;
@@ -388,7 +412,6 @@ impl Engine {
 
     /// Runs the code, and returns how it was left.
     fn enter(&mut self, code: u32) -> Exit {
-        ENTERS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         let context = self.context();
         context.target = self.base + u64::from(code);
         let gate = self.base + u64::from(self.gates.enter);
@@ -416,7 +439,20 @@ impl Engine {
         let context = self.context();
         let counted = if budget == 0 { 0 } else { budget - context.counter };
         let kind = if context.exit == EXIT_FAULT { LeftKind::Fault } else { LeftKind::Exit(exit.kind) };
-        Left { kind, rip: exit.rip, executed: (counted + i64::from(exit.executed)) as u64 }
+        let noted = self.noted(budget);
+        Left { kind, rip: exit.rip, executed: (counted + i64::from(exit.executed)) as u64, noted }
+    }
+
+    /// Instructions that had been executed before the last store that was noted.
+    fn noted(&mut self, budget: i64) -> Option<u64> {
+        let context = self.context();
+        if context.noted == 0 || context.noted_exit >= self.exits as u64 {
+            return None;
+        }
+        // SAFETY: the number of an exit that was made.
+        let exit = unsafe { self.exit_table().add(context.noted_exit as usize).read() };
+        let counted = if budget == 0 { 0 } else { budget - context.noted_counter };
+        Some((counted + i64::from(exit.executed)) as u64)
     }
 
     /// The unit of this address, copied if need be.

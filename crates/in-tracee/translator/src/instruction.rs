@@ -12,6 +12,9 @@ pub const LONGEST: usize = 15;
 /// Bytes that are read at a time.
 const WINDOW: usize = 256;
 
+/// Bytes that one instruction stores at most, of those that are looked up in line.
+pub const STORE_BYTES_MAX: u32 = 64;
+
 /// What becomes of an instruction in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -221,10 +224,10 @@ pub fn free_register(instruction: &Instruction, factory: &mut InstructionInfoFac
 #[derive(Clone, Copy, Debug)]
 pub enum Stored {
     Nothing,
-    /// One range of memory: its start, and whether it is relative to fs.
-    At { operand: Operand, relative_to_fs: bool },
-    /// An absolute address.
-    Absolute(u64),
+    /// One range of memory: its start, whether that is relative to fs, and its bytes.
+    At { operand: Operand, relative_to_fs: bool, bytes: u32 },
+    /// The same at a known address.
+    Absolute { address: u64, bytes: u32 },
     /// A range that is found when it runs.
     Complex,
 }
@@ -251,12 +254,13 @@ pub fn stored(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
             instruction.mnemonic(),
             Mnemonic::Pop | Mnemonic::Enter | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
         );
-    if is_odd {
+    let bytes = memory.memory_size().size() as u32;
+    if is_odd || bytes == 0 || bytes > STORE_BYTES_MAX {
         return Stored::Complex;
     }
     let relative_to_fs = memory.segment() == Register::FS;
     if memory.base() == Register::RIP {
-        return Stored::Absolute(memory.displacement());
+        return Stored::Absolute { address: memory.displacement(), bytes };
     }
     let is_wide = |register: Register| register == Register::None || register.is_gpr64();
     let displacement = i32::try_from(memory.displacement() as i64);
@@ -264,7 +268,7 @@ pub fn stored(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
         Ok(displacement) if is_wide(memory.base()) && is_wide(memory.index()) => {
             let index = number_of(memory.index()).map(|index| (index, memory.scale().trailing_zeros() as u8));
             let operand = Operand { base: number_of(memory.base()), index, displacement };
-            Stored::At { operand, relative_to_fs }
+            Stored::At { operand, relative_to_fs, bytes }
         }
         _ => Stored::Complex,
     }
@@ -304,6 +308,8 @@ pub fn stored_range(
         })?;
         let mut bytes = memory.memory_size().size() as u64;
         if instruction.is_string_instruction() {
+            // Of one round.
+            bytes = instruction.memory_size().size() as u64;
             let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
             let count = if repeats { general[1] } else { 1 };
             let all = bytes.saturating_mul(count);

@@ -17,13 +17,14 @@
 #![no_std]
 
 mod assembler;
+mod comparison;
 mod engine;
 mod gates;
 mod instruction;
 mod memory;
 mod unit;
 
-pub use engine::{ENTERS, BREAKPOINTS_MAX, Engine, WATCHES_MAX, on_fault};
+pub use engine::{BREAKPOINTS_MAX, Engine, WATCHES_MAX, on_fault};
 pub use memory::{ALIGNMENT, MEMORY_BYTES, VECTORS};
 
 /// The program's registers, but for vectors.
@@ -53,6 +54,9 @@ pub struct Goal {
     pub limit: u64,
     /// Runs the first instruction whatever breakpoint or watched memory is there.
     pub passes_first: bool,
+    /// Notes the last store to what is watched, and goes on, instead of stopping before
+    /// the first.
+    pub notes_stores: bool,
     /// Base of the program's fs segment, for stores relative to it.
     pub fs_base: u64,
 }
@@ -84,4 +88,8 @@ pub struct Outcome {
     pub stop: Stop,
     /// Instructions that were run.
     pub executed: u64,
+    /// Stores to what is watched that were noted.
+    pub stores: u64,
+    /// Instructions that had been run before the last of them.
+    pub last_store: Option<u64>,
 }

@@ -16,6 +16,9 @@ pub const VECTORS: u32 = 0x4000;
 /// Code that enters and leaves the copies.
 pub const GATES: u32 = 0x8000;
 pub const GATES_END: u32 = 0x9000;
+/// Code that compares a store's address with what is watched.
+pub const COMPARISON: u32 = GATES_END;
+pub const COMPARISON_END: u32 = 0xa000;
 /// A byte for each value of an address's low 16 bits: not zero if a store there
 /// may touch what is watched.
 pub const WATCH_TABLE: u32 = 0x1_0000;
@@ -40,6 +43,7 @@ pub const COLD: u32 = HOT_END;
 pub const COLD_END: u32 = MEMORY_BYTES as u32;
 
 /// Number of a register as the processor counts them.
+pub const RAX: u8 = 0;
 pub const RCX: u8 = 1;
 pub const RDX: u8 = 2;
 pub const RSP: u8 = 4;
@@ -63,6 +67,19 @@ pub struct Context {
     pub host_stack: u64,
     /// Base of the program's fs segment.
     pub fs_base: u64,
+    /// A store that may touch what is watched: its address is in rcx; its bytes, the
+    /// code that makes it, the exit before it.
+    pub store_bytes: u64,
+    pub store_code: u64,
+    pub store_exit: u64,
+    /// rax and the flags meanwhile.
+    pub store_flags: u64,
+    /// Not zero: stores to what is watched are noted, and made.
+    pub notes_stores: u64,
+    /// The last of them: the exit before it, and the counter.
+    pub noted_exit: u64,
+    pub noted_counter: i64,
+    pub noted: u64,
     /// Offset of the gate that leaves copies.
     pub leave: u64,
     /// A fault: where, and what was executed since the count.
@@ -75,6 +92,14 @@ pub const CONTEXT_TARGET: u32 = offset_of!(Context, target) as u32;
 pub const CONTEXT_COUNTER: u32 = offset_of!(Context, counter) as u32;
 pub const CONTEXT_EXIT: u32 = offset_of!(Context, exit) as u32;
 pub const CONTEXT_HOST_STACK: u32 = offset_of!(Context, host_stack) as u32;
+pub const CONTEXT_STORE_BYTES: u32 = offset_of!(Context, store_bytes) as u32;
+pub const CONTEXT_STORE_CODE: u32 = offset_of!(Context, store_code) as u32;
+pub const CONTEXT_STORE_EXIT: u32 = offset_of!(Context, store_exit) as u32;
+pub const CONTEXT_STORE_FLAGS: u32 = offset_of!(Context, store_flags) as u32;
+pub const CONTEXT_NOTES_STORES: u32 = offset_of!(Context, notes_stores) as u32;
+pub const CONTEXT_NOTED_EXIT: u32 = offset_of!(Context, noted_exit) as u32;
+pub const CONTEXT_NOTED_COUNTER: u32 = offset_of!(Context, noted_counter) as u32;
+pub const CONTEXT_NOTED: u32 = offset_of!(Context, noted) as u32;
 pub const CONTEXT_FS_BASE: u32 = offset_of!(Context, fs_base) as u32;
 
 const _: () = assert!(size_of::<Context>() <= VECTORS as usize);

@@ -14,7 +14,10 @@ use crate::Host;
 use crate::engine::Engine;
 use crate::gates::EXIT_INDIRECT;
 use crate::instruction::{Action, Decoded, Reader, Stored, free_register, number_of, stored};
-use crate::memory::{CONTEXT_FS_BASE, ExitKind, RCX, RDX, UNSTABLE, slot};
+use crate::memory::{
+    COMPARISON, CONTEXT_FS_BASE, CONTEXT_STORE_BYTES, CONTEXT_STORE_CODE, CONTEXT_STORE_EXIT, ExitKind, RCX, RDX,
+    UNSTABLE, Writer,
+};
 use iced_x86::{Mnemonic, Register};
 
 /// Instructions that may be uncounted where a unit is entered, and not more.
@@ -276,31 +279,28 @@ impl Copying<'_> {
         }
         let engine = &mut *self.engine;
         let found = stored(&decoded.instruction, &mut engine.factory);
-        if matches!(found, Stored::Nothing | Stored::Complex) {
+        let (Stored::At { bytes, .. } | Stored::Absolute { bytes, .. }) = found else {
             return;
-        }
-        let way_out = engine.cold.at;
-        engine.cold.give_back(RCX);
-        engine.cold.give_back(RDX);
-        engine.way_out(decoded.rip(), executed, ExitKind::Watch, 0);
+        };
+        let comparison = engine.cold.at;
         engine.hot.keep(RCX);
         engine.hot.keep(RDX);
-        match found {
-            Stored::At { operand, relative_to_fs } => {
-                engine.hot.address(RCX, &operand);
-                if relative_to_fs {
-                    engine.hot.load(RDX, CONTEXT_FS_BASE);
-                    engine.hot.add_rdx_to_rcx();
-                }
-            }
-            Stored::Absolute(address) => engine.hot.constant(RCX, address),
-            Stored::Nothing | Stored::Complex => {}
-        }
+        engine.hot.address_of_store(&found);
         let base = engine.base;
         engine.hot.look_up_watch(base);
-        engine.hot.jump_unless_zero(way_out);
+        engine.hot.jump_unless_zero(comparison);
         engine.hot.give_back(RDX);
         engine.hot.give_back(RCX);
+        // Seldom: the table says that it may be watched.
+        let behind = engine.hot.at;
+        let number = engine.exit(decoded.rip(), executed, ExitKind::Watch, 0);
+        engine.cold.give_back(RDX);
+        engine.cold.give_back(RCX);
+        engine.cold.address_of_store(&found);
+        engine.cold.note(CONTEXT_STORE_BYTES, bytes);
+        engine.cold.note(CONTEXT_STORE_EXIT, number);
+        engine.cold.note_place(CONTEXT_STORE_CODE, behind);
+        engine.cold.jump(COMPARISON);
     }
 
     /// Writes the jump at the end of the straight line.
@@ -360,7 +360,7 @@ impl Copying<'_> {
                 engine.hot.bytes(&u32::from(dropped).to_le_bytes());
             }
         } else {
-            engine.load_target(decoded);
+            engine.load_target(decoded, executed);
         }
         if decoded.action == Action::IndirectCall {
             engine.place(decoded.rip(), executed, 1 << RCX);
@@ -394,7 +394,7 @@ impl Copying<'_> {
     }
 
     /// Writes a conditional jump out of the unit; `jump` writes it.
-    fn branch_away(&mut self, target: u64, jump: impl FnOnce(&mut crate::memory::Writer, u32)) {
+    fn branch_away(&mut self, target: u64, jump: impl FnOnce(&mut Writer, u32)) {
         let engine = &mut *self.engine;
         let way_out = engine.cold.at;
         jump(&mut engine.hot, way_out);
@@ -418,6 +418,23 @@ impl Copying<'_> {
 
 fn is_way_out(action: Action) -> bool {
     matches!(action, Action::LeaveForCall | Action::LeaveForHost | Action::LeaveForWatch)
+}
+
+impl Writer {
+    /// The address that a store goes to, into rcx; rdx is lost.
+    fn address_of_store(&mut self, store: &Stored) {
+        match *store {
+            Stored::At { ref operand, relative_to_fs, .. } => {
+                self.address(RCX, operand);
+                if relative_to_fs {
+                    self.load(RDX, CONTEXT_FS_BASE);
+                    self.add_rdx_to_rcx();
+                }
+            }
+            Stored::Absolute { address, .. } => self.constant(RCX, address),
+            Stored::Nothing | Stored::Complex => {}
+        }
+    }
 }
 
 impl Engine {
@@ -449,10 +466,11 @@ impl Engine {
 
     /// Writes `mov rcx, TARGET` for the operand of an indirect jump or call; rcx is
     /// kept, and its value still there.
-    fn load_target(&mut self, decoded: &Decoded) {
+    fn load_target(&mut self, decoded: &Decoded, executed: i32) {
         let instruction = &decoded.instruction;
         if instruction.is_ip_rel_memory_operand() {
             self.hot.constant(RCX, instruction.ip_rel_memory_address());
+            self.place(decoded.rip(), executed, 1 << RCX);
             // mov rcx, [rcx]
             let prefix: &[u8] = if instruction.segment_prefix() == Register::FS { &[0x64] } else { &[] };
             self.hot.bytes(prefix);
@@ -500,5 +518,3 @@ fn with_base(decoded: &Decoded, register: u8) -> ([u8; 16], usize) {
     code[displacement..displacement + rest.len()].copy_from_slice(rest);
     (code, displacement + rest.len())
 }
-
-const _: () = assert!(slot(15) == 120);

@@ -19,7 +19,15 @@ fn seed() -> u64 {
 
 /// Writes the program and runs it by the trap flag.
 fn prepare(bench: &mut Bench, seed: u64) -> (State, Vec<Step>, u64) {
-    let program = programs::generate(seed, bench.code, bench.data, support::has_avx()).expect("it assembles");
+    let (state, end) = write(bench, seed, false);
+    let steps = bench.reference(state, end, STEPS_MAX);
+    (state, steps, end)
+}
+
+/// Writes the program; its stores are near to each other or not.
+fn write(bench: &mut Bench, seed: u64, narrow: bool) -> (State, u64) {
+    let generated = programs::generate(seed, bench.code, bench.data, support::has_avx(), narrow);
+    let program = generated.expect("it assembles");
     // Rounds of each loop.
     let mut random = Random(seed ^ 77);
     for at in 0..64 {
@@ -28,9 +36,7 @@ fn prepare(bench: &mut Bench, seed: u64) -> (State, Vec<Step>, u64) {
     }
     bench.engine.flush();
     unsafe { core::ptr::copy_nonoverlapping(program.code.as_ptr(), bench.code as *mut u8, program.code.len()) };
-    let state = bench.start(program.entry, program.end);
-    let steps = bench.reference(state, program.end, STEPS_MAX);
-    (state, steps, program.end)
+    (bench.start(program.entry, program.end), program.end)
 }
 
 fn expect(bench: &mut Bench, state: &State, steps: &[Step], at: usize, what: &str) {
@@ -125,7 +131,7 @@ fn breakpoints_stop_at_each_passage() {
         loop {
             let next = (at + usize::from(passes_first)..steps.len())
                 .find(|&index| addresses.contains(&steps[index].state.rip));
-            let goal = Goal { limit: (steps.len() - 1 - at) as u64, passes_first, fs_base: 0 };
+            let goal = Goal { limit: (steps.len() - 1 - at) as u64, passes_first, notes_stores: false, fs_base: 0 };
             let outcome = bench.run_to(&mut state, &goal);
             at += outcome.executed as usize;
             expect(&mut bench, &state, &steps, at, &format!("seed {seed}"));
@@ -140,4 +146,98 @@ fn breakpoints_stop_at_each_passage() {
         assert_eq!(at, steps.len() - 1, "seed {seed}");
         bench.engine.set_breakpoints(&[]);
     }
+}
+
+#[test]
+fn stores_to_watched_memory_are_found() {
+    let mut bench = Bench::new();
+    let mut all_stores = 0;
+    for seed in 3000..3000 + programs() {
+        let mut random = Random(seed);
+        let (start, end) = write(&mut bench, seed, true);
+        let address = match random.below(3) {
+            // In the stack, where calls and pushes store.
+            0 => start.general[4] - 8 * random.below(8) as u64,
+            _ => bench.data + random.below(260) as u64,
+        };
+        let (steps, words) = bench.reference_with_word(start, end, 4000, address);
+        let all = steps.len() - 1;
+        let changes: Vec<usize> = (0..all).filter(|&at| words[at] != words[at + 1]).collect();
+        assert!(bench.engine.set_watches(&[(address, 8), (0x1000, 1)]));
+        let mut state = bench.start(start.rip, end);
+        let (mut stores, mut at, mut passes_first) = (Vec::new(), 0, false);
+        while at < all {
+            let limit = (all - at) as u64;
+            let goal = Goal { limit, passes_first, notes_stores: false, fs_base: support::fs_base() };
+            let outcome = bench.run_to(&mut state, &goal);
+            at += outcome.executed as usize;
+            expect(&mut bench, &state, &steps, at, &format!("seed {seed}"));
+            if let Stop::Store { start, bytes } = outcome.stop {
+                assert!(start < address + 8 && address < start.saturating_add(bytes));
+                stores.push(at);
+            }
+            passes_first = true;
+        }
+        let missed: Vec<&usize> = changes.iter().filter(|change| !stores.contains(change)).collect();
+        for &&at in &missed {
+            let code = unsafe { core::slice::from_raw_parts(steps[at].state.rip as *const u8, 8) };
+            eprintln!("{at}: {code:02x?}");
+        }
+        assert!(missed.is_empty(), "seed {seed}: missed the stores at {missed:?} of {changes:?}");
+        // And all at once.
+        let mut state = bench.start(start.rip, end);
+        let goal = Goal { limit: all as u64, passes_first: false, notes_stores: true, fs_base: support::fs_base() };
+        let outcome = bench.run_to(&mut state, &goal);
+        assert_eq!(outcome.executed, all as u64, "seed {seed}: {outcome:?}");
+        expect(&mut bench, &state, &steps, all, &format!("seed {seed}, noting"));
+        assert_eq!(outcome.stores, stores.len() as u64, "seed {seed}");
+        assert_eq!(outcome.last_store, stores.last().map(|&at| at as u64), "seed {seed}");
+        all_stores += stores.len();
+        bench.engine.set_watches(&[]);
+    }
+    assert!(all_stores > programs() as usize, "the programs store too little: {all_stores}");
+}
+
+#[test]
+fn faults_are_those_of_the_program() {
+    let mut bench = Bench::new();
+    let mut faults = 0;
+    for seed in 4000..4000 + 2 * programs() {
+        let (start, end) = write(&mut bench, seed, false);
+        let whole = bench.reference(start, end, STEPS_MAX);
+        // Some instruction becomes one that faults: each of these changes registers in
+        // the copy, or would.
+        let mut random = Random(seed);
+        let place = whole[random.below(whole.len() - 1)].state.rip;
+        let bad: &[u8] = match random.below(7) {
+            // mov rax, [0]; push [rip + far]; add [rip + far], ebx; jmp [r15 = wild]
+            0 => &[0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0],
+            1 => &[0xff, 0x35, 0, 0, 0, 0x70],
+            2 => &[0x01, 0x1d, 0, 0, 0, 0x70],
+            3 => &[0x31, 0xff, 0xff, 0x27],
+            // mov ecx, [rip + far]; call [rip + far]
+            4 => &[0x8b, 0x0d, 0, 0, 0, 0x70],
+            5 => &[0xff, 0x15, 0, 0, 0, 0x70],
+            // xor ecx, ecx; div ecx
+            _ => &[0x31, 0xc9, 0xf7, 0xf1],
+        };
+        unsafe { core::ptr::copy_nonoverlapping(bad.as_ptr(), place as *mut u8, bad.len()) };
+        let start = bench.start(start.rip, end);
+        let steps = bench.reference(start, end, STEPS_MAX);
+        if bench.fault() == 0 {
+            continue;
+        }
+        let all = steps.len() - 1;
+        for watch in [false, true] {
+            let ranges = [(bench.data + 100, 100)];
+            bench.engine.set_watches(if watch { &ranges } else { &[] });
+            let mut state = bench.start(start.rip, end);
+            let goal = Goal { limit: 1 << 40, passes_first: false, notes_stores: true, fs_base: support::fs_base() };
+            let outcome = bench.run_to(&mut state, &goal);
+            expect(&mut bench, &state, &steps, all, &format!("seed {seed}, {outcome:?}"));
+            assert_eq!((outcome.stop, outcome.executed), (Stop::Fault, all as u64), "seed {seed}");
+        }
+        faults += 1;
+    }
+    assert!(faults > programs() / 2, "there were {faults} faults");
 }

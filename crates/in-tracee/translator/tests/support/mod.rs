@@ -35,6 +35,11 @@ struct Tracing {
     steps: Vec<Step>,
     steps_max: usize,
     saved: Option<([i64; 23], Vec<u8>)>,
+    /// Eight bytes whose value each step keeps.
+    watched: u64,
+    words: Vec<u64>,
+    /// The signal that ended it, if it is not that of a step.
+    fault: i32,
     /// The engine that runs, if one does.
     engine_base: u64,
 }
@@ -147,14 +152,29 @@ impl Bench {
         let tracing = tracing();
         // The program may hold the lock of the memory that this would come from.
         let steps = Vec::with_capacity(steps_max + 2);
-        *tracing = Tracing { start: Some(state), end, steps, steps_max, ..Tracing::default() };
+        let words = Vec::with_capacity(steps_max + 2);
+        let watched = tracing.watched;
+        *tracing = Tracing { start: Some(state), end, steps, steps_max, words, watched, ..Tracing::default() };
         unsafe { core::arch::asm!("int3") };
         core::mem::take(&mut tracing.steps)
     }
 
+    /// The same, with the value that eight bytes of memory have at each step.
+    pub fn reference_with_word(&mut self, state: State, end: u64, most: usize, address: u64) -> (Vec<Step>, Vec<u64>) {
+        tracing().watched = address;
+        let steps = self.reference(state, end, most);
+        tracing().watched = 0;
+        (steps, core::mem::take(&mut tracing().words))
+    }
+
+    /// The signal that the last reference ended with; 0: none.
+    pub fn fault(&self) -> i32 {
+        tracing().fault
+    }
+
     /// Runs by the engine.
     pub fn run(&mut self, state: &mut State, limit: u64) -> Outcome {
-        self.run_to(state, &Goal { limit, passes_first: false, fs_base: fs_base() })
+        self.run_to(state, &Goal { limit, passes_first: false, notes_stores: false, fs_base: fs_base() })
     }
 
     pub fn run_to(&mut self, state: &mut State, goal: &Goal) -> Outcome {
@@ -276,6 +296,7 @@ extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc
         set_state(registers, &start, TRAP_FLAG);
         fill_vectors(area);
         tracing.steps.push(step_of(registers, area));
+        tracing.words.push(word(tracing.watched));
         return;
     }
     if tracing.engine_base != 0 {
@@ -302,11 +323,19 @@ extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc
         || tracing.steps.len() >= tracing.steps_max;
     if signal == libc::SIGTRAP && !is_round {
         tracing.steps.push(step);
+        tracing.words.push(word(tracing.watched));
+    }
+    if signal != libc::SIGTRAP {
+        tracing.fault = signal;
     }
     if ends && let Some((saved, vectors)) = tracing.saved.take() {
         *registers = saved;
         area.copy_from_slice(&vectors);
     }
+}
+
+fn word(address: u64) -> u64 {
+    if address == 0 { 0 } else { unsafe { (address as *const u64).read_unaligned() } }
 }
 
 fn die(signal: i32, rip: u64) -> ! {

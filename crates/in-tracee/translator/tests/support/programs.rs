@@ -55,10 +55,12 @@ struct Generator<'a> {
     functions: Vec<CodeLabel>,
     loops: i32,
     with_avx: bool,
+    /// Where most stores go.
+    narrow: bool,
 }
 
 /// A program for this address.
-pub fn generate(seed: u64, address: u64, data: u64, with_avx: bool) -> Result<Program, IcedError> {
+pub fn generate(seed: u64, address: u64, data: u64, with_avx: bool, narrow: bool) -> Result<Program, IcedError> {
     let mut random = Random(seed);
     let mut asm = CodeAssembler::new(64)?;
     let functions = (0..FUNCTIONS).map(|_| asm.create_label()).collect();
@@ -69,7 +71,7 @@ pub fn generate(seed: u64, address: u64, data: u64, with_avx: bool) -> Result<Pr
         asm.dq(&[random.next(), random.next()])?;
     }
     asm.dq(&[random.next(), random.next()])?;
-    let mut generator = Generator { asm, random: &mut random, constants, functions, loops: 0, with_avx };
+    let mut generator = Generator { asm, random: &mut random, constants, functions, loops: 0, with_avx, narrow };
     for index in 0..FUNCTIONS {
         generator.function(index, data)?;
     }
@@ -197,7 +199,8 @@ impl Generator<'_> {
     }
 
     fn memory(&mut self) -> i32 {
-        self.random.below(FREE_BYTES) as i32
+        let bytes = if self.narrow { 256 } else { FREE_BYTES };
+        self.random.below(bytes) as i32
     }
 
     fn constant(&mut self) -> AsmMemoryOperand {
