@@ -11,7 +11,7 @@ use translator::Stop;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let mut bench = Bench::new();
-    // A `hlt` to return to.
+    // SAFETY: a `hlt` to return to, in memory of the bench's own.
     unsafe { (bench.code as *mut u8).write(0xf4) };
     for (name, function, argument) in functions::ALL {
         if !wanted.is_empty() && !wanted.iter().any(|one| one == name) {

@@ -1,9 +1,7 @@
 //! The few instructions that the engine writes itself. None of them changes the
 //! program's flags, but for [`Writer::count_by_subtraction`].
 
-use crate::memory::{
-    CONTEXT_COUNTER, CONTEXT_EXIT, RCX, RDX, TARGET_TABLE, WATCH_TABLE, Writer, slot,
-};
+use crate::memory::{CONTEXT_COUNTER, CONTEXT_EXIT, RCX, RDX, TARGET_TABLE, WATCH_TABLE, Writer, slot};
 
 /// A memory operand.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +92,10 @@ impl Writer {
         let index = operand.index.map_or(4, |(index, _)| index);
         let base = operand.base.unwrap_or(5);
         let scale = operand.index.map_or(0, |(_, scale)| scale);
-        let rex = 0x48 | (register >> 3) << 2 | (index >> 3) << 1 | if operand.base.is_some() { base >> 3 } else { 0 };
+        let rex = 0x48
+            | (register >> 3) << 2
+            | (index >> 3) << 1
+            | if operand.base.is_some() { base >> 3 } else { 0 };
         let mode = if operand.base.is_some() { 0x84 } else { 0x04 };
         self.bytes(&[rex, 0x8d, mode | (register & 7) << 3, scale << 6 | (index & 7) << 3 | base & 7]);
         self.bytes(&operand.displacement.to_le_bytes());

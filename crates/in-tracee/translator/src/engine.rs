@@ -6,8 +6,8 @@ use crate::comparison;
 use crate::gates::{self, EXIT_FAULT, EXIT_INDIRECT, Gates};
 use crate::instruction::{Action, Decoded, Reader, STORE_BYTES_MAX, Stored, stored, stored_range};
 use crate::memory::{
-    COLD, COLD_END, Context, EXITS, EXITS_MAX, Exit, ExitKind, HOT, HOT_END, PLACES, PLACES_MAX, Place,
-    TARGET_TABLE, UNITS, UNITS_MAX, UNSTABLE, UnitEntry, WATCH_TABLE, WATCH_TABLE_BYTES, Writer,
+    COLD, COLD_END, Context, Exit, ExitKind, HOT, HOT_END, PLACES, Place, TARGET_TABLE, UNITS_MAX, UNSTABLE,
+    WATCH_TABLE, WATCH_TABLE_BYTES, Writer,
 };
 use crate::unit::{self, Purpose, SLACK};
 use crate::{Goal, Host, Outcome, State, Stop};
@@ -28,14 +28,18 @@ pub struct Engine {
     /// A table is full.
     pub(crate) is_full: bool,
     pub(crate) factory: InstructionInfoFactory,
-    exits: usize,
-    units: usize,
-    generation: u16,
+    pub(crate) exits: usize,
+    pub(crate) units: usize,
+    pub(crate) generation: u16,
     breakpoints: [u64; BREAKPOINTS_MAX],
     breakpoint_count: usize,
     watches: [(u64, u64); WATCHES_MAX],
     watch_count: usize,
 }
+
+/// What an interruption takes from the counter: more than any budget, so that it can be
+/// told from what was counted.
+const INTERRUPTION: i64 = 1 << 56;
 
 /// How the copies were left.
 struct Left {
@@ -50,6 +54,7 @@ struct Left {
 enum LeftKind {
     Exit(ExitKind),
     Fault,
+    Interrupted,
 }
 
 impl Engine {
@@ -182,80 +187,6 @@ impl Engine {
         !matches!(stored(&decoded.instruction, &mut self.factory), Stored::Nothing)
     }
 
-    // --- tables ---
-
-    fn unit_table(&self) -> *mut UnitEntry {
-        (self.base + u64::from(UNITS)) as *mut UnitEntry
-    }
-
-    /// The entry of a unit, or the free one where it belongs.
-    fn unit_entry(&mut self, rip: u64, pending: u16) -> &'static mut UnitEntry {
-        let hash = (rip ^ u64::from(pending) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut index = (hash >> 45) as usize % UNITS_MAX;
-        loop {
-            // SAFETY: inside of the table; at least half of the entries are free.
-            let entry = unsafe { &mut *self.unit_table().add(index) };
-            if entry.generation != self.generation || (entry.rip, entry.pending) == (rip, pending) {
-                return entry;
-            }
-            index = (index + 1) % UNITS_MAX;
-        }
-    }
-
-    fn find_unit(&mut self, rip: u64, pending: u16) -> Option<u32> {
-        let generation = self.generation;
-        let entry = self.unit_entry(rip, pending);
-        (entry.generation == generation).then_some(entry.code)
-    }
-
-    fn note_unit(&mut self, rip: u64, pending: u16, code: u32) {
-        let generation = self.generation;
-        *self.unit_entry(rip, pending) = UnitEntry { rip, code, pending, generation };
-        self.units += 1;
-        self.is_full |= self.units > UNITS_MAX / 2;
-    }
-
-    /// Makes an exit and returns its number.
-    pub(crate) fn exit(&mut self, rip: u64, executed: i32, kind: ExitKind, patch: u32) -> u32 {
-        let number = self.exits;
-        if number == EXITS_MAX {
-            self.is_full = true;
-            return 0;
-        }
-        self.exits += 1;
-        let exit = Exit { rip, patch, executed: executed as i16, kind };
-        // SAFETY: inside of the table.
-        unsafe { self.exit_table().add(number).write(exit) };
-        number as u32
-    }
-
-    fn exit_table(&self) -> *mut Exit {
-        (self.base + u64::from(EXITS)) as *mut Exit
-    }
-
-    /// Notes which instruction the code from here on is of.
-    pub(crate) fn place(&mut self, rip: u64, executed: i32, kept: u16) {
-        let index = self.context().places as usize;
-        if index == PLACES_MAX {
-            self.is_full = true;
-            return;
-        }
-        let place = Place { rip, offset: self.hot.at, executed: executed as i16, kept };
-        // SAFETY: inside of the table.
-        unsafe { ((self.base + u64::from(PLACES)) as *mut Place).add(index).write(place) };
-        self.context().places += 1;
-    }
-
-    pub(crate) fn set_word(&mut self, place: u32, word: u32) {
-        // SAFETY: a place that a writer of this memory wrote.
-        unsafe { ((self.base + u64::from(place)) as *mut u32).write_unaligned(word) };
-    }
-
-    fn word(&self, place: u32) -> u64 {
-        // SAFETY: a place that a writer of this memory wrote.
-        unsafe { ((self.base + u64::from(place)) as *const u64).read_unaligned() }
-    }
-
     // --- running ---
 
     /// Runs the program from this state on, until something stops it.
@@ -275,8 +206,8 @@ impl Engine {
         }
         let mut rip = state.rip;
         let mut executed = 0;
-        let mut passes = goal.passes_first;
-        let mut passes_store = passes && self.watch_count > 0;
+        let mut passes = goal.passes_breakpoint;
+        let mut passes_store = goal.passes_store && self.watch_count > 0;
         let mut is_near = false;
         let mut noted = None;
         let stop = loop {
@@ -305,6 +236,7 @@ impl Engine {
             is_near = left.kind == LeftKind::Exit(ExitKind::Limit);
             match left.kind {
                 LeftKind::Fault => break Stop::Fault,
+                LeftKind::Interrupted => break Stop::Interrupted,
                 LeftKind::Exit(ExitKind::Direct | ExitKind::Indirect | ExitKind::Limit) => {}
                 LeftKind::Exit(ExitKind::Call) => break Stop::Call,
                 LeftKind::Exit(ExitKind::Special) => break Stop::Instruction,
@@ -316,6 +248,7 @@ impl Engine {
                             self.context().noted += 1;
                             noted = Some(executed);
                         }
+                        passes = true;
                         passes_store = true;
                     }
                 },
@@ -361,7 +294,7 @@ impl Engine {
                 return self.run_once(host, rip, instructions, watch);
             }
         };
-        let exit = self.enter(code);
+        let exit = self.enter(code & !UNSTABLE);
         let left = self.left(&exit, 0);
         (self.hot.at, self.cold.at, self.exits) = (before.0, before.1, before.2);
         self.context().places = before.3;
@@ -371,7 +304,7 @@ impl Engine {
     /// Runs units until the count has come to the budget or something else happens.
     fn run_units(&mut self, host: &mut dyn Host, rip: u64, budget: u64) -> Left {
         // So that the highest byte of the counter is zero until it is negative.
-        let budget = budget.min(1 << 55) as i64;
+        let budget = budget.min(INTERRUPTION as u64 / 2) as i64;
         self.context().counter = budget;
         let (mut rip, mut pending) = (rip, 0u16);
         // The jump that led here and is to lead here directly.
@@ -423,9 +356,12 @@ impl Engine {
         }
         match context.exit {
             EXIT_INDIRECT => Exit { rip: context.target, patch: 0, executed: 0, kind: ExitKind::Indirect },
-            EXIT_FAULT => {
-                Exit { rip: context.fault_rip, patch: 0, executed: context.fault_executed as i16, kind: ExitKind::Direct }
-            }
+            EXIT_FAULT => Exit {
+                rip: context.fault_rip,
+                patch: 0,
+                executed: context.fault_executed as i16,
+                kind: ExitKind::Direct,
+            },
             number => {
                 // SAFETY: the number of an exit that was made.
                 let exit = unsafe { self.exit_table().add(number as usize).read() };
@@ -437,8 +373,14 @@ impl Engine {
 
     fn left(&mut self, exit: &Exit, budget: i64) -> Left {
         let context = self.context();
-        let counted = if budget == 0 { 0 } else { budget - context.counter };
-        let kind = if context.exit == EXIT_FAULT { LeftKind::Fault } else { LeftKind::Exit(exit.kind) };
+        let counted = counted(budget, context.counter);
+        let kind = if context.exit == EXIT_FAULT {
+            LeftKind::Fault
+        } else if budget != 0 && budget - context.counter >= INTERRUPTION && exit.kind == ExitKind::Limit {
+            LeftKind::Interrupted
+        } else {
+            LeftKind::Exit(exit.kind)
+        };
         let noted = self.noted(budget);
         Left { kind, rip: exit.rip, executed: (counted + i64::from(exit.executed)) as u64, noted }
     }
@@ -451,7 +393,7 @@ impl Engine {
         }
         // SAFETY: the number of an exit that was made.
         let exit = unsafe { self.exit_table().add(context.noted_exit as usize).read() };
-        let counted = if budget == 0 { 0 } else { budget - context.noted_counter };
+        let counted = counted(budget, context.noted_counter);
         Some((counted + i64::from(exit.executed)) as u64)
     }
 
@@ -481,7 +423,8 @@ impl Engine {
             return false;
         }
         // SAFETY: so many bytes were written there.
-        let then = unsafe { core::slice::from_raw_parts((self.base + u64::from(place) + 16) as *const u8, bytes) };
+        let then =
+            unsafe { core::slice::from_raw_parts((self.base + u64::from(place) + 16) as *const u8, bytes) };
         *then == now[..bytes]
     }
 
@@ -504,6 +447,24 @@ impl Engine {
         }
         *slot = self.base + u64::from(entry);
         self.note_unit(rip, TARGET_KEY, entry);
+    }
+}
+
+/// Instructions counted by a counter that began at the budget; 0: it does not count.
+fn counted(budget: i64, counter: i64) -> i64 {
+    if budget == 0 { 0 } else { (budget - counter) & (INTERRUPTION - 1) }
+}
+
+/// Lets an engine that is running stop soon, if a copy of code is what runs: for a
+/// handler of signals.
+///
+/// # Safety
+/// `base` is the memory of an engine that is running.
+pub unsafe fn interrupt(base: u64) {
+    // SAFETY: as the caller says; a handler runs between two instructions of the copy.
+    let counter = unsafe { &mut (*(base as *mut Context)).counter };
+    if (0..INTERRUPTION).contains(counter) {
+        *counter -= INTERRUPTION;
     }
 }
 

@@ -1,8 +1,8 @@
 //! The code that leads from the engine into copies and back.
 
 use crate::memory::{
-    CONTEXT_FLAGS, CONTEXT_HOST_STACK, CONTEXT_TARGET, GATES, GATES_END, RCX, RDX, RSP, TARGETS, TARGET_TABLE,
-    VECTORS, Writer, slot,
+    CONTEXT_FLAGS, CONTEXT_HOST_STACK, CONTEXT_TARGET, GATES, GATES_END, RCX, RDX, RSP, TARGET_TABLE,
+    TARGETS, VECTORS, Writer, slot,
 };
 
 /// Number of the exit through the table of targets.

@@ -1,8 +1,8 @@
 //! What the engine has to know of an instruction of the program.
 
 use iced_x86::{
-    Code, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpAccess, OpKind, Register,
+    Code, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    Mnemonic, OpAccess, OpKind, Register,
 };
 
 use crate::assembler::Operand;
@@ -23,9 +23,16 @@ pub enum Action {
     /// The same, with an operand relative to the instruction pointer.
     Relative,
     Jump(u64),
-    Branch { target: u64, condition: u8 },
+    Branch {
+        target: u64,
+        condition: u8,
+    },
     /// `loop`, `jrcxz` and their kin: the opcode, and whether ecx is meant.
-    CountedBranch { target: u64, opcode: u8, short_counter: bool },
+    CountedBranch {
+        target: u64,
+        opcode: u8,
+        short_counter: bool,
+    },
     Call(u64),
     IndirectJump,
     IndirectCall,
@@ -187,7 +194,9 @@ fn classify(instruction: &Instruction, code: &[u8]) -> Action {
         FlowControl::IndirectBranch if instruction.code() == Code::Jmp_rm64 => Action::IndirectJump,
         FlowControl::IndirectCall if instruction.code() == Code::Call_rm64 => Action::IndirectCall,
         FlowControl::Return if instruction.code() == Code::Retnq => Action::Return(0),
-        FlowControl::Return if instruction.code() == Code::Retnq_imm16 => Action::Return(instruction.immediate16()),
+        FlowControl::Return if instruction.code() == Code::Retnq_imm16 => {
+            Action::Return(instruction.immediate16())
+        }
         _ => Action::LeaveForHost,
     }
 }
@@ -225,9 +234,16 @@ pub fn free_register(instruction: &Instruction, factory: &mut InstructionInfoFac
 pub enum Stored {
     Nothing,
     /// One range of memory: its start, whether that is relative to fs, and its bytes.
-    At { operand: Operand, relative_to_fs: bool, bytes: u32 },
+    At {
+        operand: Operand,
+        relative_to_fs: bool,
+        bytes: u32,
+    },
     /// The same at a known address.
-    Absolute { address: u64, bytes: u32 },
+    Absolute {
+        address: u64,
+        bytes: u32,
+    },
     /// A range that is found when it runs.
     Complex,
 }
@@ -286,17 +302,17 @@ pub fn stored_range(
     const DIRECTION: u64 = 0x400;
     let unknown = instruction.is_save_restore_instruction()
         || instruction.is_vsib()
-        || matches!(
-            instruction.mnemonic(),
-            Mnemonic::Enter | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
-        );
+        || matches!(instruction.mnemonic(), Mnemonic::Enter | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
     if unknown {
         return None;
     }
     let info = factory.info(instruction);
     let mut range: Option<(u64, u64)> = None;
     for memory in info.used_memory() {
-        if matches!(memory.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess) {
+        if matches!(
+            memory.access(),
+            OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess
+        ) {
             continue;
         }
         let mut start = memory.virtual_address(0, |register, _, _| {
@@ -324,4 +340,3 @@ pub fn stored_range(
     }
     Some(range.unwrap_or((0, 0)))
 }
-

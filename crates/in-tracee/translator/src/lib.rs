@@ -22,9 +22,11 @@ mod engine;
 mod gates;
 mod instruction;
 mod memory;
+mod relocation;
+mod tables;
 mod unit;
 
-pub use engine::{BREAKPOINTS_MAX, Engine, WATCHES_MAX, on_fault};
+pub use engine::{BREAKPOINTS_MAX, Engine, WATCHES_MAX, interrupt, on_fault};
 pub use memory::{ALIGNMENT, MEMORY_BYTES, VECTORS};
 
 /// The program's registers, but for vectors.
@@ -52,8 +54,10 @@ pub trait Host {
 pub struct Goal {
     /// Instructions; a repeated string instruction is one.
     pub limit: u64,
-    /// Runs the first instruction whatever breakpoint or watched memory is there.
-    pub passes_first: bool,
+    /// Passes a breakpoint at the first instruction.
+    pub passes_breakpoint: bool,
+    /// Passes a store of the first instruction to what is watched.
+    pub passes_store: bool,
     /// Notes the last store to what is watched, and goes on, instead of stopping before
     /// the first.
     pub notes_stores: bool,
@@ -80,6 +84,8 @@ pub enum Stop {
     Store { start: u64, bytes: u64 },
     /// The instruction faulted, and [`on_fault`] was called.
     Fault,
+    /// [`interrupt`] was called.
+    Interrupted,
 }
 
 /// What a run came to.

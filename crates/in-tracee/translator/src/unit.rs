@@ -15,10 +15,11 @@ use crate::engine::Engine;
 use crate::gates::EXIT_INDIRECT;
 use crate::instruction::{Action, Decoded, Reader, Stored, free_register, number_of, stored};
 use crate::memory::{
-    COMPARISON, CONTEXT_FS_BASE, CONTEXT_STORE_BYTES, CONTEXT_STORE_CODE, CONTEXT_STORE_EXIT, ExitKind, RCX, RDX,
-    UNSTABLE, Writer,
+    COMPARISON, CONTEXT_FS_BASE, CONTEXT_STORE_BYTES, CONTEXT_STORE_CODE, CONTEXT_STORE_EXIT, ExitKind, RCX,
+    RDX, UNSTABLE, Writer,
 };
-use iced_x86::{Mnemonic, Register};
+use crate::relocation::with_base;
+use iced_x86::Mnemonic;
 
 /// Instructions that may be uncounted where a unit is entered, and not more.
 pub const THRESHOLD: i32 = 32;
@@ -71,8 +72,14 @@ pub struct Copying<'a> {
 
 /// Copies the unit of this address and returns the offset of its code, with
 /// [`UNSTABLE`] if its source may change; `None` if the memory is full.
-pub fn copy(engine: &mut Engine, host: &mut dyn Host, rip: u64, pending: u16, purpose: Purpose) -> Option<u32> {
-    let is_stable = purpose != Purpose::Keep || host.is_stable(rip);
+pub fn copy(
+    engine: &mut Engine,
+    host: &mut dyn Host,
+    rip: u64,
+    pending: u16,
+    purpose: Purpose,
+) -> Option<u32> {
+    let is_stable = host.is_stable(rip);
     let segment = Segment {
         instructions: core::array::from_fn(|_| Decoded::new()),
         count: 0,
@@ -98,14 +105,15 @@ pub fn copy(engine: &mut Engine, host: &mut dyn Host, rip: u64, pending: u16, pu
 
 impl Copying<'_> {
     fn unit(&mut self, rip: u64) -> u32 {
-        if !self.is_stable {
+        let is_compared = !self.is_stable && self.purpose == Purpose::Keep;
+        if is_compared {
             self.engine.hot.bytes(&[0; 4]);
         }
         let start = self.engine.hot.at;
         let mut at = rip;
         let mut is_first = true;
         while self.read_segment(at, is_first) {
-            if !self.is_stable {
+            if is_compared {
                 self.keep_source(start, at);
             }
             is_first = false;
@@ -153,7 +161,7 @@ impl Copying<'_> {
                 break;
             }
             let crosses = at >> 12 != start >> 12 && segment.count > 0;
-            if crosses && self.purpose == Purpose::Keep && self.host.is_stable(at) != self.is_stable {
+            if crosses && self.host.is_stable(at) != self.is_stable {
                 break;
             }
             let decoded = &mut segment.instructions[segment.count];
@@ -311,8 +319,11 @@ impl Copying<'_> {
             Action::Jump(target) => self.go_on(target),
             Action::Branch { target, condition } => {
                 // A jump backwards is the likelier way.
-                let (condition, likely, other) =
-                    if target <= decoded.rip() { (condition ^ 1, target, behind) } else { (condition, behind, target) };
+                let (condition, likely, other) = if target <= decoded.rip() {
+                    (condition ^ 1, target, behind)
+                } else {
+                    (condition, behind, target)
+                };
                 self.branch_away(other, |hot, way_out| hot.branch(condition, way_out));
                 self.go_on(likely)
             }
@@ -448,73 +459,4 @@ impl Engine {
         debug_assert!(number < EXIT_INDIRECT);
         place
     }
-
-    /// Pushes a constant.
-    fn push(&mut self, value: u64) {
-        match i32::try_from(value) {
-            Ok(short) => {
-                self.hot.bytes(&[0x68]);
-                self.hot.bytes(&short.to_le_bytes());
-            }
-            Err(_) => {
-                let place = self.cold.at;
-                self.cold.word(value);
-                self.hot.push_from(place);
-            }
-        }
-    }
-
-    /// Writes `mov rcx, TARGET` for the operand of an indirect jump or call; rcx is
-    /// kept, and its value still there.
-    fn load_target(&mut self, decoded: &Decoded, executed: i32) {
-        let instruction = &decoded.instruction;
-        if instruction.is_ip_rel_memory_operand() {
-            self.hot.constant(RCX, instruction.ip_rel_memory_address());
-            self.place(decoded.rip(), executed, 1 << RCX);
-            // mov rcx, [rcx]
-            let prefix: &[u8] = if instruction.segment_prefix() == Register::FS { &[0x64] } else { &[] };
-            self.hot.bytes(prefix);
-            self.hot.bytes(&[0x48, 0x8b, 0x09]);
-            return;
-        }
-        let mut rex = 0x48;
-        let mut at = 0;
-        let code = decoded.bytes();
-        loop {
-            match code[at] {
-                // Prefixes that say what the address is.
-                prefix @ (0x64 | 0x65 | 0x67) => self.hot.bytes(&[prefix]),
-                byte @ 0x40..=0x4f => rex |= byte & 3,
-                0xff => break,
-                _ => {}
-            }
-            at += 1;
-        }
-        self.hot.bytes(&[rex, 0x8b, code[at + 1] & 0xc7 | RCX << 3]);
-        self.hot.bytes(&code[at + 2..]);
-    }
-}
-
-/// The instruction with a register as the base of its relative operand: the code and
-/// its length.
-fn with_base(decoded: &Decoded, register: u8) -> ([u8; 16], usize) {
-    let mut code = [0u8; 16];
-    let source = decoded.bytes();
-    let displacement = usize::from(decoded.displacement_at);
-    let mode = displacement - 1;
-    code[..mode].copy_from_slice(&source[..mode]);
-    let is_prefix =
-        |byte: &u8| matches!(byte, 0x66 | 0x67 | 0xf2 | 0xf3 | 0xf0 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65);
-    let first = source.iter().take_while(|byte| is_prefix(byte)).count();
-    // The bit that would make the base one of the upper eight registers.
-    match source[first] {
-        0x40..=0x4f => code[first] &= !1,
-        0xc4 | 0x62 => code[first + 1] |= 0x20,
-        0x8f if mode > first + 1 => code[first + 1] |= 0x20,
-        _ => {}
-    }
-    code[mode] = source[mode] & 0x38 | register;
-    let rest = &source[displacement + 4..];
-    code[displacement..displacement + rest.len()].copy_from_slice(rest);
-    (code, displacement + rest.len())
 }

@@ -10,7 +10,7 @@ use translator::{Goal, State, Stop};
 const STEPS_MAX: usize = 40_000;
 
 fn programs() -> u64 {
-    std::env::var("RETROVANE_PROGRAMS").ok().and_then(|text| text.parse().ok()).unwrap_or(150)
+    std::env::var("RETROVANE_PROGRAMS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
 fn seed() -> u64 {
@@ -35,7 +35,9 @@ fn write(bench: &mut Bench, seed: u64, narrow: bool) -> (State, u64) {
         bench.initial[0x8000 + at * 4..][..4].copy_from_slice(&rounds.to_le_bytes());
     }
     bench.engine.flush();
-    unsafe { core::ptr::copy_nonoverlapping(program.code.as_ptr(), bench.code as *mut u8, program.code.len()) };
+    unsafe {
+        core::ptr::copy_nonoverlapping(program.code.as_ptr(), bench.code as *mut u8, program.code.len())
+    };
     (bench.start(program.entry, program.end), program.end)
 }
 
@@ -131,7 +133,13 @@ fn breakpoints_stop_at_each_passage() {
         loop {
             let next = (at + usize::from(passes_first)..steps.len())
                 .find(|&index| addresses.contains(&steps[index].state.rip));
-            let goal = Goal { limit: (steps.len() - 1 - at) as u64, passes_first, notes_stores: false, fs_base: 0 };
+            let goal = Goal {
+                limit: (steps.len() - 1 - at) as u64,
+                passes_breakpoint: passes_first,
+                passes_store: passes_first,
+                notes_stores: false,
+                fs_base: 0,
+            };
             let outcome = bench.run_to(&mut state, &goal);
             at += outcome.executed as usize;
             expect(&mut bench, &state, &steps, at, &format!("seed {seed}"));
@@ -168,7 +176,13 @@ fn stores_to_watched_memory_are_found() {
         let (mut stores, mut at, mut passes_first) = (Vec::new(), 0, false);
         while at < all {
             let limit = (all - at) as u64;
-            let goal = Goal { limit, passes_first, notes_stores: false, fs_base: support::fs_base() };
+            let goal = Goal {
+                limit,
+                passes_breakpoint: passes_first,
+                passes_store: passes_first,
+                notes_stores: false,
+                fs_base: support::fs_base(),
+            };
             let outcome = bench.run_to(&mut state, &goal);
             at += outcome.executed as usize;
             expect(&mut bench, &state, &steps, at, &format!("seed {seed}"));
@@ -186,7 +200,13 @@ fn stores_to_watched_memory_are_found() {
         assert!(missed.is_empty(), "seed {seed}: missed the stores at {missed:?} of {changes:?}");
         // And all at once.
         let mut state = bench.start(start.rip, end);
-        let goal = Goal { limit: all as u64, passes_first: false, notes_stores: true, fs_base: support::fs_base() };
+        let goal = Goal {
+            limit: all as u64,
+            passes_breakpoint: false,
+            passes_store: false,
+            notes_stores: true,
+            fs_base: support::fs_base(),
+        };
         let outcome = bench.run_to(&mut state, &goal);
         assert_eq!(outcome.executed, all as u64, "seed {seed}: {outcome:?}");
         expect(&mut bench, &state, &steps, all, &format!("seed {seed}, noting"));
@@ -232,7 +252,13 @@ fn faults_are_those_of_the_program() {
             let ranges = [(bench.data + 100, 100)];
             bench.engine.set_watches(if watch { &ranges } else { &[] });
             let mut state = bench.start(start.rip, end);
-            let goal = Goal { limit: 1 << 40, passes_first: false, notes_stores: true, fs_base: support::fs_base() };
+            let goal = Goal {
+                limit: 1 << 40,
+                passes_breakpoint: false,
+                passes_store: false,
+                notes_stores: true,
+                fs_base: support::fs_base(),
+            };
             let outcome = bench.run_to(&mut state, &goal);
             expect(&mut bench, &state, &steps, all, &format!("seed {seed}, {outcome:?}"));
             assert_eq!((outcome.stop, outcome.executed), (Stop::Fault, all as u64), "seed {seed}");
@@ -240,4 +266,65 @@ fn faults_are_those_of_the_program() {
         faults += 1;
     }
     assert!(faults > programs() / 2, "there were {faults} faults");
+}
+
+#[test]
+fn code_that_changes_itself_is_noticed() {
+    use iced_x86::code_asm::*;
+    let mut bench = Bench::new();
+    bench.host.is_unstable = true;
+    let write = |bench: &Bench| {
+        let mut asm = CodeAssembler::new(64)?;
+        let (mut round, mut patched) = (asm.create_label(), asm.create_label());
+        asm.mov(ecx, 5)?;
+        asm.set_label(&mut round)?;
+        asm.lea(rdx, ptr(patched))?;
+        asm.mov(byte_ptr(rdx + 1), cl)?;
+        asm.set_label(&mut patched)?;
+        asm.mov(eax, 0)?;
+        asm.add(rsi, rax)?;
+        asm.dec(ecx)?;
+        asm.jne(round)?;
+        asm.ret()?;
+        asm.hlt()?;
+        let code = asm.assemble(bench.code)?;
+        unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), bench.code as *mut u8, code.len()) };
+        Ok::<u64, iced_x86::IcedError>(bench.code + code.len() as u64 - 1)
+    };
+    let end = write(&bench).expect("it assembles");
+    let start = bench.start(bench.code, end);
+    let steps = bench.reference(start, end, STEPS_MAX);
+    let all = steps.len() - 1;
+    assert_eq!(all, 32);
+    assert_eq!(steps[all].state.general[6], start.general[6] + 15);
+    for limit in [all, 3, all, 20] {
+        write(&bench).expect("it assembles");
+        let mut state = bench.start(start.rip, end);
+        let outcome = bench.run(&mut state, limit as u64);
+        expect(&mut bench, &state, &steps, limit, &format!("{outcome:?}"));
+        // More than are run at once.
+        let mut state = bench.start(start.rip, end);
+        write(&bench).expect("it assembles");
+        let outcome = bench.run(&mut state, u64::MAX);
+        assert_eq!((outcome.stop, outcome.executed), (Stop::Instruction, all as u64));
+        expect(&mut bench, &state, &steps, all, "to the end");
+    }
+}
+
+#[test]
+fn an_interrupted_run_stops_at_a_known_place() {
+    let mut bench = Bench::new();
+    // An endless loop of two instructions, none of which sets all flags.
+    unsafe {
+        core::ptr::copy_nonoverlapping([0x48, 0xff, 0xc0, 0xeb, 0xfb].as_ptr(), bench.code as *mut u8, 5)
+    };
+    let start = bench.start(bench.code, 0);
+    let mut state = start;
+    let timer = support::interrupt_after_a_moment(&bench);
+    let outcome = bench.run(&mut state, u64::MAX);
+    timer.join().expect("it only waits");
+    assert_eq!(outcome.stop, Stop::Interrupted);
+    assert!(outcome.executed > 1000);
+    // One increment in two instructions.
+    assert_eq!(state.general[0].wrapping_sub(start.general[0]), outcome.executed.div_ceil(2));
 }

@@ -138,7 +138,14 @@ extern "C" fn format_numbers(count: u64) -> u64 {
     for number in 0..count {
         let format = c"%ld %x %s";
         total += unsafe {
-            libc::snprintf(text.as_mut_ptr().cast(), 64, format.as_ptr(), number * 977, number as u32, c"text".as_ptr())
+            libc::snprintf(
+                text.as_mut_ptr().cast(),
+                64,
+                format.as_ptr(),
+                number * 977,
+                number as u32,
+                c"text".as_ptr(),
+            )
         };
     }
     total as u64

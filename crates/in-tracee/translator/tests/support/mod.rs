@@ -6,6 +6,7 @@ pub mod functions;
 pub mod programs;
 
 use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 use translator::{ALIGNMENT, Engine, Goal, Host, MEMORY_BYTES, Outcome, State, VECTORS};
@@ -154,13 +155,20 @@ impl Bench {
         let steps = Vec::with_capacity(steps_max + 2);
         let words = Vec::with_capacity(steps_max + 2);
         let watched = tracing.watched;
-        *tracing = Tracing { start: Some(state), end, steps, steps_max, words, watched, ..Tracing::default() };
+        *tracing =
+            Tracing { start: Some(state), end, steps, steps_max, words, watched, ..Tracing::default() };
         unsafe { core::arch::asm!("int3") };
         core::mem::take(&mut tracing.steps)
     }
 
     /// The same, with the value that eight bytes of memory have at each step.
-    pub fn reference_with_word(&mut self, state: State, end: u64, most: usize, address: u64) -> (Vec<Step>, Vec<u64>) {
+    pub fn reference_with_word(
+        &mut self,
+        state: State,
+        end: u64,
+        most: usize,
+        address: u64,
+    ) -> (Vec<Step>, Vec<u64>) {
         tracing().watched = address;
         let steps = self.reference(state, end, most);
         tracing().watched = 0;
@@ -174,13 +182,23 @@ impl Bench {
 
     /// Runs by the engine.
     pub fn run(&mut self, state: &mut State, limit: u64) -> Outcome {
-        self.run_to(state, &Goal { limit, passes_first: false, notes_stores: false, fs_base: fs_base() })
+        self.run_to(
+            state,
+            &Goal {
+                limit,
+                passes_breakpoint: false,
+                passes_store: false,
+                notes_stores: false,
+                fs_base: fs_base(),
+            },
+        )
     }
 
     pub fn run_to(&mut self, state: &mut State, goal: &Goal) -> Outcome {
         tracing().engine_base = self.engine_base;
         let outcome = unsafe { self.engine.run(&mut self.host, state, goal) };
         tracing().engine_base = 0;
+        INTERRUPTED.store(true, Ordering::Relaxed);
         outcome
     }
 
@@ -201,6 +219,22 @@ impl Drop for Bench {
         }
     }
 }
+
+/// Sends the calling thread a signal, again and again until its engine has been
+/// interrupted: one may come where it is lost.
+pub fn interrupt_after_a_moment(bench: &Bench) -> std::thread::JoinHandle<()> {
+    let thread = unsafe { libc::pthread_self() } as usize;
+    INTERRUPTED.store(false, Ordering::Relaxed);
+    tracing().engine_base = bench.engine_base;
+    std::thread::spawn(move || {
+        while !INTERRUPTED.load(Ordering::Relaxed) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            unsafe { libc::pthread_kill(thread as libc::pthread_t, libc::SIGUSR1) };
+        }
+    })
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 pub fn fs_base() -> u64 {
     let base: u64;
@@ -256,7 +290,7 @@ fn alternate_stack() {
 }
 
 fn install() {
-    for signal in [libc::SIGTRAP, libc::SIGSEGV, libc::SIGFPE] {
+    for signal in [libc::SIGTRAP, libc::SIGSEGV, libc::SIGFPE, libc::SIGUSR1] {
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
@@ -289,8 +323,14 @@ const FRAME_ORDER: [i32; 16] = [
 extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     let context = unsafe { &mut *context };
     let registers = &mut context.uc_mcontext.gregs;
-    let area = unsafe { core::slice::from_raw_parts_mut(context.uc_mcontext.fpregs.cast::<u8>(), 4096.min(832)) };
+    let area = unsafe { core::slice::from_raw_parts_mut(context.uc_mcontext.fpregs.cast::<u8>(), 832) };
     let tracing = tracing();
+    if signal == libc::SIGUSR1 {
+        if tracing.engine_base != 0 {
+            unsafe { translator::interrupt(tracing.engine_base) };
+        }
+        return;
+    }
     if let Some(start) = tracing.start.take() {
         tracing.saved = Some((*registers, area.to_vec()));
         set_state(registers, &start, TRAP_FLAG);
@@ -315,12 +355,12 @@ extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc
         die(signal, registers[libc::REG_RIP as usize] as u64);
     }
     let step = step_of(registers, area);
-    let is_round = tracing.steps.last().is_some_and(|last| {
-        last.state.rip == step.state.rip && is_repeated(step.state.rip)
-    });
-    let ends = signal != libc::SIGTRAP
-        || step.state.rip == tracing.end
-        || tracing.steps.len() >= tracing.steps_max;
+    let is_round = tracing
+        .steps
+        .last()
+        .is_some_and(|last| last.state.rip == step.state.rip && is_repeated(step.state.rip));
+    let ends =
+        signal != libc::SIGTRAP || step.state.rip == tracing.end || tracing.steps.len() >= tracing.steps_max;
     if signal == libc::SIGTRAP && !is_round {
         tracing.steps.push(step);
         tracing.words.push(word(tracing.watched));

@@ -1,8 +1,8 @@
 //! Random programs: all kinds of instructions, in functions with loops, calls and jumps
 //! of every kind, that end.
 
-use iced_x86::code_asm::*;
 use iced_x86::IcedError;
+use iced_x86::code_asm::*;
 
 /// A generator of numbers that needs nothing.
 pub struct Random(pub u64);
@@ -60,7 +60,13 @@ struct Generator<'a> {
 }
 
 /// A program for this address.
-pub fn generate(seed: u64, address: u64, data: u64, with_avx: bool, narrow: bool) -> Result<Program, IcedError> {
+pub fn generate(
+    seed: u64,
+    address: u64,
+    data: u64,
+    with_avx: bool,
+    narrow: bool,
+) -> Result<Program, IcedError> {
     let mut random = Random(seed);
     let mut asm = CodeAssembler::new(64)?;
     let functions = (0..FUNCTIONS).map(|_| asm.create_label()).collect();
@@ -71,7 +77,8 @@ pub fn generate(seed: u64, address: u64, data: u64, with_avx: bool, narrow: bool
         asm.dq(&[random.next(), random.next()])?;
     }
     asm.dq(&[random.next(), random.next()])?;
-    let mut generator = Generator { asm, random: &mut random, constants, functions, loops: 0, with_avx, narrow };
+    let mut generator =
+        Generator { asm, random: &mut random, constants, functions, loops: 0, with_avx, narrow };
     for index in 0..FUNCTIONS {
         generator.function(index, data)?;
     }
@@ -79,7 +86,9 @@ pub fn generate(seed: u64, address: u64, data: u64, with_avx: bool, narrow: bool
     let mut end = generator.asm.create_label();
     generator.asm.set_label(&mut end)?;
     generator.asm.hlt()?;
-    let assembled = generator.asm.assemble_options(address, iced_x86::BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
+    let assembled = generator
+        .asm
+        .assemble_options(address, iced_x86::BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let entry = assembled.label_ip(&generator.functions[0])?;
     let end = assembled.label_ip(&end)?;
     Ok(Program { code: assembled.inner.code_buffer, entry, end })
@@ -105,11 +114,20 @@ impl Generator<'_> {
             self.end_block(index, number, &mut blocks)?;
         }
         self.asm.pop(rbp)?;
-        if index == 3 { self.asm.ret_1(16)? } else { self.asm.ret()? }
+        if index == 3 {
+            self.asm.ret_1(16)?
+        } else {
+            self.asm.ret()?
+        }
         Ok(())
     }
 
-    fn end_block(&mut self, function: usize, number: usize, blocks: &mut [CodeLabel]) -> Result<(), IcedError> {
+    fn end_block(
+        &mut self,
+        function: usize,
+        number: usize,
+        blocks: &mut [CodeLabel],
+    ) -> Result<(), IcedError> {
         let forward = blocks.get(number + 1 + self.random.below(3)).copied();
         let backward = blocks[number - self.random.below(number.min(2) + 1)];
         let asm = &mut self.asm;
