@@ -5,7 +5,6 @@
 //! rest: little data that is old, and processes that were killed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use lane_protocol::{RING_BYTES, lane_state};
 use trace_store::{LaneEnd, Pressure};
 
 use crate::Progress;
-use crate::lane_log::LaneLog;
+use crate::lane_log::{LaneLog, Undoing};
 use crate::sink::Sink;
 use crate::strangers::Strangers;
 use crate::waiting::Status;
@@ -55,7 +54,7 @@ impl Drainer {
         sink: Arc<Sink>,
         status: Arc<Status>,
         main_pid: i32,
-        undo_dir: Option<PathBuf>,
+        undoing: Option<Undoing>,
         progress: Option<Box<dyn Fn(Progress) + Send>>,
     ) -> Drainer {
         let tell_waiting = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -64,7 +63,7 @@ impl Drainer {
             sink,
             status,
             main_pid,
-            undo_dir,
+            undoing,
             logs: BTreeMap::new(),
             reserved: HashMap::new(),
             report: DrainReport::default(),
@@ -96,7 +95,7 @@ struct Work {
     sink: Arc<Sink>,
     status: Arc<Status>,
     main_pid: i32,
-    undo_dir: Option<PathBuf>,
+    undoing: Option<Undoing>,
     logs: BTreeMap<Segment, LaneLog>,
     /// Segments that a parent took for a child that is about to be, since when.
     reserved: HashMap<Segment, Instant>,
@@ -166,8 +165,8 @@ impl Work {
                 let (id, parent) = lane.ids();
                 self.sink.begin_lane(id, parent, pid);
                 let mut log = LaneLog::new(segment, id, pid);
-                if let Some(dir) = &self.undo_dir {
-                    log.set_undo_dir(dir);
+                if let Some(undoing) = &self.undoing {
+                    log.set_undoing(undoing);
                 }
                 self.logs.insert(segment, log);
                 self.report.processes += 1;

@@ -10,7 +10,7 @@ use crate::history::History;
 use crate::sink::Sink;
 use crate::undo::Undo;
 use lane_protocol::request;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 /// A chunk is written when it is this long,
@@ -37,8 +37,16 @@ pub(crate) struct LaneLog {
     damaged: bool,
     /// Live: the log is fed to the process again, from here on.
     feeding: Option<Feeding>,
-    /// Live: where the process finds what is given back to it.
-    undo_dir: Option<PathBuf>,
+    undoing: Option<Undoing>,
+}
+
+/// Live: how a branch undoes what happened.
+#[derive(Clone)]
+pub(crate) struct Undoing {
+    /// Where the process finds what is given back to it.
+    pub dir: PathBuf,
+    /// Processes that were made since are killed.
+    pub kills_children: bool,
 }
 
 /// A part of the log on its way back into the ring.
@@ -73,13 +81,13 @@ impl LaneLog {
             raw_bytes: 0,
             damaged: false,
             feeding: None,
-            undo_dir: None,
+            undoing: None,
         }
     }
 
-    /// Live: what is given back to the process is put there.
-    pub fn set_undo_dir(&mut self, dir: &Path) {
-        self.undo_dir = Some(dir.to_owned());
+    /// Live: how branches undo what happened.
+    pub fn set_undoing(&mut self, undoing: &Undoing) {
+        self.undoing = Some(undoing.clone());
     }
 
     /// Live: does what the process asks, if it asks for something that has to do with
@@ -92,7 +100,7 @@ impl LaneLog {
         let answer = match asked {
             request::REWIND | request::BRANCH if shares => libc::EBUSY,
             request::REWIND => self.rewind(lane, sink, position),
-            request::BRANCH => self.branch(lane, sink, position),
+            request::BRANCH => self.branch(memory, sink, position),
             request::PRESENT => {
                 self.feeding = None;
                 lane.go_to(self.raw_bytes);
@@ -116,17 +124,20 @@ impl LaneLog {
         0
     }
 
-    fn branch(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+    fn branch(&mut self, memory: &SessionMemory, sink: &Sink, position: u64) -> i32 {
+        let lane = memory.lane(self.segment);
         self.drain(lane, sink);
         self.flush(sink);
         if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
             return libc::ERANGE;
         }
         let undo = sink.with_history(|history| undo_since(history, self.lane, position));
-        if let (Some(undo), Some(dir)) = (undo, &self.undo_dir)
-            && std::fs::write(dir.join(format!("undo-{}", self.lane)), undo.records()).is_err()
-        {
-            return libc::ENOSPC;
+        if let (Some(undo), Some(keeping)) = (undo, &self.undoing) {
+            let killed = if keeping.kills_children { kill_lanes(memory, &undo.children) } else { Vec::new() };
+            let path = keeping.dir.join(format!("undo-{}", self.lane));
+            if std::fs::write(path, undo.records(&killed)).is_err() {
+                return libc::ENOSPC;
+            }
         }
         sink.with_history(|history| history.cut(self.lane, position));
         self.raw_bytes = position;
@@ -250,6 +261,15 @@ impl LaneLog {
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
     }
+}
+
+/// Kills the processes of these lanes; gives their ids.
+fn kill_lanes(memory: &SessionMemory, lanes: &[u32]) -> Vec<i32> {
+    let segments = memory.segments_in_use();
+    let found = segments.iter().filter(|segment| lanes.contains(&memory.lane(**segment).ids().0));
+    let pids: Vec<i32> = found.map(|segment| memory.lane(*segment).pid().load(Ordering::Acquire)).collect();
+    pids.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
+    pids
 }
 
 /// What happened in a lane since a position.

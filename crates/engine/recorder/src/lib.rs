@@ -43,6 +43,7 @@ pub use injector::{ExitReport, InjectError, ProgramError};
 use analysis::Analyst;
 use drainer::Drainer;
 use keeper::{KeepThread, Keeper};
+use lane_log::Undoing;
 use sink::Sink;
 use waiting::{Status, wait_for_main};
 
@@ -121,6 +122,10 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let is_live = options.live.is_some();
     let files_dir = is_live.then(|| options.trace_dir.join("files"));
     let objects_dir = is_live.then(|| options.trace_dir.clone());
+    let undoing = options
+        .live
+        .as_ref()
+        .map(|live| Undoing { dir: options.trace_dir.clone(), kills_children: live.kills_children });
     let setup = Setup {
         mode: Mode::Record,
         interception,
@@ -171,7 +176,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         Arc::clone(&sink),
         Arc::clone(&status),
         spawned.pid,
-        objects_dir,
+        undoing,
         options.progress,
     );
     let analyst = analyst.start(Arc::clone(&keeper));

@@ -53,6 +53,8 @@ pub struct LiveOptions {
     /// Most bytes of memory for checkpoints.
     pub memory_max_bytes: Option<u64>,
     pub on_crash: OnCrash,
+    /// A rollback kills the processes that were made since; else they go on.
+    pub kills_children: bool,
     /// Where a crash is saved.
     pub crash_dir: PathBuf,
 }

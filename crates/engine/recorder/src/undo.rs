@@ -29,12 +29,13 @@ const MSG_PEEK: u64 = 2;
 /// Kinds of records for the process.
 const DATA: u32 = 1;
 const ACCEPTED: u32 = 2;
+const CHILD: u32 = 3;
 
 /// What happened since then.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// Bytes that were read, by descriptor.
-    taken: BTreeMap<u32, Vec<u8>>,
+    /// Bytes that were read, call by call.
+    taken: Vec<(u32, Vec<u8>)>,
     /// Connections that were accepted: descriptor and listener.
     accepted: BTreeMap<u32, u32>,
     /// Descriptors that mean something else than then.
@@ -125,16 +126,11 @@ impl Undo {
                     return;
                 }
                 let buffer = call.args[1]..call.args[1] + call.result as u64;
-                let to = self.taken.entry(fd).or_default();
-                for (address, bytes) in &call.memory {
-                    if buffer.contains(address) {
-                        to.extend(bytes);
-                    }
-                }
+                let parts = call.memory.iter().filter(|(address, _)| buffer.contains(address));
+                self.taken.push((fd, parts.flat_map(|(_, bytes)| bytes.clone()).collect()));
             }
             READV if call.result > 0 && known => {
-                let to = self.taken.entry(fd).or_default();
-                call.memory.iter().for_each(|(_, bytes)| to.extend(bytes));
+                self.taken.push((fd, call.memory.iter().flat_map(|(_, bytes)| bytes.clone()).collect()));
             }
             RECVMSG | RECVMMSG if call.result > 0 && known => {
                 self.messages.insert(fd);
@@ -160,13 +156,14 @@ impl Undo {
     fn ends(&mut self, fd: u32) {
         self.changed.insert(fd);
         if self.accepted.remove(&fd).is_some() {
-            self.taken.remove(&fd);
+            self.taken.retain(|(other, _)| *other != fd);
             self.lost += 1;
         }
     }
 
     /// The records for the process: see `live/pushback.rs` of the runtime.
-    pub fn records(&self) -> Vec<u8> {
+    /// `killed`: processes that were made since and are no more.
+    pub fn records(&self, killed: &[i32]) -> Vec<u8> {
         let mut records = Vec::new();
         let mut put = |kind: u32, fd: u32, number: u64, bytes: &[u8]| {
             records.extend(kind.to_le_bytes());
@@ -177,6 +174,9 @@ impl Undo {
         };
         for (fd, listener) in &self.accepted {
             put(ACCEPTED, *fd, u64::from(*listener), &[]);
+        }
+        for pid in killed {
+            put(CHILD, 0, *pid as u64, &[]);
         }
         for (fd, bytes) in self.taken.iter().filter(|(_, bytes)| !bytes.is_empty()) {
             put(DATA, *fd, bytes.len() as u64, bytes);
@@ -247,9 +247,9 @@ mod tests {
         ]
         .concat();
         undo.add(&log);
-        assert_eq!(undo.taken.get(&5).map(Vec::as_slice), Some(&b"abcde"[..]));
+        assert_eq!(undo.taken, [(5, b"abc".to_vec()), (5, b"de".to_vec())]);
         assert!(undo.notes().contains("the 9 bytes"));
-        assert_eq!(undo.records().len(), 16 + 8);
+        assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
     }
 
     #[test]
@@ -265,6 +265,6 @@ mod tests {
         .concat();
         undo.add(&log);
         assert_eq!(undo.accepted.get(&5), Some(&3));
-        assert_eq!(undo.taken.keys().copied().collect::<Vec<_>>(), [5]);
+        assert_eq!(undo.taken.iter().map(|(fd, _)| *fd).collect::<Vec<_>>(), [5]);
     }
 }

@@ -51,6 +51,9 @@ pub struct LiveArguments {
     /// What is done where the program would die of a signal
     #[arg(long, value_enum, default_value_t)]
     on_crash: OnCrashArgument,
+    /// What a rollback does with processes that were made since the checkpoint
+    #[arg(long, value_enum, default_value_t)]
+    children: Children,
     /// Where `--on-crash save` puts the trace [default: NAME-crash-PID in RETROVANE_HOME]
     #[arg(long, value_name = "DIR")]
     crash_dir: Option<PathBuf>,
@@ -60,6 +63,16 @@ pub struct LiveArguments {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// What becomes of processes of a dropped future.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Children {
+    /// They go on by themselves
+    #[default]
+    Keep,
+    /// They are killed
+    Kill,
 }
 
 /// [`OnCrash`], as an argument.
@@ -171,6 +184,7 @@ pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
             log_max_bytes: arguments.log_max,
             memory_max_bytes: arguments.memory_max,
             on_crash: arguments.on_crash.into(),
+            kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
         }),
         quiet: settings.quiet,

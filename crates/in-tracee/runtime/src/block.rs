@@ -206,6 +206,8 @@ pub struct Space {
     /// Shared writable mappings of the program.
     pub shared: [lane_protocol::MemoryRange; 64],
     pub shared_count: usize,
+    /// Live: memory that children do not get.
+    pub unforked: crate::live::UnforkedRanges,
     /// Areas of threads beyond the first blocks that are mapped.
     pub areas: usize,
     /// Bytes and features of the vector state in signal frames.

@@ -76,8 +76,13 @@ impl Bounce {
         Some(place)
     }
 
-    /// Room for a stream's bytes: less than was asked for is as good.
+    /// Room for a stream's bytes: less than was asked for is as good. `None` where the
+    /// kernel would find no memory to write to.
     fn stream(&mut self, index: usize, count: usize, args: &[u64; 6]) -> Option<u64> {
+        let first = memory::read::<u8>(args[index]);
+        if args[count] != 0 && !first.is_some_and(|byte| memory::write(args[index], &byte)) {
+            return None;
+        }
         let room = BOUNCE_BYTES - self.used - STREAM_RESERVE_BYTES;
         if index < count && args[count] > room {
             self.args[count] = room;

@@ -157,8 +157,11 @@ fn record_call(registers: &mut Registers) -> Leave {
     if thread().pending != 0 && signals::deliver_before(registers) {
         return Leave::Exactly;
     }
-    if live::is_on() && live::is_call(nr) {
-        return live::call(registers);
+    if live::is_on() {
+        if live::is_call(nr) {
+            return live::call(registers);
+        }
+        live::before_call(nr, &args);
     }
     if live::gives_back()
         && let Some(result) = live::give_back(registers, nr, &args)

@@ -22,8 +22,7 @@ mod restore;
 mod seats;
 mod standing;
 mod tables;
-
-pub use tables::wait_before_first_use;
+mod unforked;
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -42,6 +41,8 @@ pub use quiesce::park_if_wanted;
 pub use restore::{enter_present, go_live};
 pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
+pub use tables::wait_before_first_use;
+pub use unforked::{Ranges as UnforkedRanges, note as note_advice};
 
 /// The first of the calls by which a program asks: see include/retrovane.h.
 const CALLS: u64 = 0x52_5600;
@@ -76,6 +77,8 @@ pub struct Area {
     replays_for: u64,
     /// Processes that the program made, which share its pages.
     forks: u32,
+    /// Signals that waited at the checkpoint that the process went back to.
+    pending_then: u64,
     /// Shadows that were ended and not waited for yet; 0: none.
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.
@@ -155,6 +158,14 @@ pub fn call(registers: &mut Registers) -> Leave {
 pub fn note_fork(shares: bool) {
     if !shares && is_on() && lane_takes_part() && process().slot == 0 {
         area().forks += 1;
+    }
+}
+
+/// The program is about to make a call.
+#[inline]
+pub fn before_call(number: u64, args: &[u64; 6]) {
+    if matches!(number as u32, nr::__NR_wait4 | nr::__NR_waitid) && lane_takes_part() && process().slot == 0 {
+        checkpoint::reap_before(number, args);
     }
 }
 

@@ -461,6 +461,9 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     }
     let result =
         if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(nr::__NR_madvise, real) };
+    if result == 0 {
+        crate::live::note_advice(address, bytes, advice);
+    }
     begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
     process().log.end();
     Done::Result(result)

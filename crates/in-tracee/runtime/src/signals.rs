@@ -277,6 +277,43 @@ fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
 /// Code of the signal that stops a thread before it goes back: see `turn::ASKED`.
 const STOP_CODE: i32 = -78;
 
+/// The signals that wait in the kernel for the calling thread, or for any.
+pub fn pending_in_kernel() -> u64 {
+    let mut set = 0u64;
+    kernel::call(nr::__NR_rt_sigpending, [&raw mut set as u64, 8, 0, 0, 0, 0]);
+    set
+}
+
+/// Live: signals that the program caused itself in a future that is dropped go with
+/// it, but for those that waited `then`.
+pub fn drop_caused_since(then: u64) {
+    const SI_USER: i32 = 0;
+    let mut foreign = [[0u64; 16]; QUEUE];
+    let mut count = 0;
+    let set = !OURS;
+    let zero = [0u64; 2];
+    while count < foreign.len() {
+        let mut info: Info = [0; 16];
+        let arguments = [&raw const set as u64, info.as_mut_ptr() as u64, zero.as_ptr() as u64, 8, 0, 0];
+        let signal = kernel::call(nr::__NR_rt_sigtimedwait, arguments);
+        if signal <= 0 {
+            break;
+        }
+        let code = (info[1] & 0xffff_ffff) as i32;
+        let sender = (info[2] & 0xffff_ffff) as i32;
+        let own = code < SI_USER || (code == SI_USER && sender == process().pid);
+        if !own || then & bit(signal as u32) != 0 {
+            foreign[count] = info;
+            count += 1;
+        }
+    }
+    let [pid, tid] = ids();
+    for info in &foreign[..count] {
+        let arguments = [pid, tid, info[0] & 0xffff_ffff, info.as_ptr() as u64, 0, 0];
+        kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+    }
+}
+
 /// Live: brings a thread out of the kernel, to park.
 pub fn ask_to_stop(tid: i32) {
     let mut info = [0u64; 16];

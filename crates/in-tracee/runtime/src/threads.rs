@@ -133,6 +133,10 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
         // SAFETY: the block is the child's alone, and its stack is unused.
         _ => unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, 0], block) },
     };
+    if result > 0 {
+        // It may be looked for before it runs.
+        block.tid = result as i32;
+    }
     if !process.replaying {
         signals::set_real_mask(mask);
     }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::{errno, general as nr};
 
-use super::{area, error, mappings, obstacle, seats, standing, tables};
+use super::{area, error, mappings, obstacle, seats, standing, tables, unforked};
 use crate::block::{lane, process, space, thread, thread_status};
 use crate::{kernel, signals};
 
@@ -63,14 +63,17 @@ pub fn take(origin: u32) -> i64 {
     slot.events.store(process().log.events, Ordering::Relaxed);
     slot.ready.store(0, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
+    slot.pending.store(signals::pending_in_kernel(), Ordering::Relaxed);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();
     // No signal at its end, so that the program never waits for it.
+    unforked::permit(true);
     let shadow = kernel::call(nr::__NR_clone, [0; 6]);
     if shadow == 0 {
         be_shadow(slot);
     }
+    unforked::permit(false);
     if !is_agent {
         signals::set_real_mask(thread().signals.mask);
     }
@@ -110,6 +113,25 @@ fn is_alive(slot: &Checkpoint) -> bool {
     result == 0 && info[0] == 0
 }
 
+/// Lets us open files whatever the program set as its limit; gives what it was.
+pub fn raise_open_files() -> [u64; 2] {
+    let mut before = [0u64; 2];
+    limit_open_files(0, &raw mut before as u64);
+    let raised = [before[1], before[1]];
+    limit_open_files(&raw const raised as u64, 0);
+    before
+}
+
+/// Sets the limit as it was.
+pub fn lower_open_files(before: &[u64; 2]) {
+    limit_open_files(before.as_ptr() as u64, 0);
+}
+
+fn limit_open_files(new: u64, old: u64) {
+    let what = u64::from(nr::RLIMIT_NOFILE);
+    kernel::call(nr::__NR_prlimit64, [0, what, new, old, 0, 0]);
+}
+
 /// The copy of the process that keeps the checkpoint's memory.
 fn be_shadow(slot: &'static Checkpoint) -> ! {
     let parent = process().pid;
@@ -118,6 +140,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     kernel::call(nr::__NR_setpgid, [0; 6]);
     const PR_SET_NAME: u64 = 15;
     kernel::call(nr::__NR_prctl, [PR_SET_NAME, c"rv-shadow".as_ptr() as u64, 0, 0, 0, 0]);
+    raise_open_files();
     tables::keep_files();
     let complete = mappings::list_then() && mappings::keep_shared();
     if !complete {
@@ -169,6 +192,24 @@ pub fn reap() {
     for place in &mut area().ended {
         if *place != 0 && wait_for(*place, NO_HANG) {
             *place = 0;
+        }
+    }
+}
+
+/// The program waits for children of any kind: shadows that have ended are none.
+pub fn reap_before(number: u64, args: &[u64; 6]) {
+    const CHILDREN_WITHOUT_SIGNAL: u64 = 0xc000_0000;
+    let flags = match number as u32 {
+        nr::__NR_wait4 => args[2],
+        nr::__NR_waitid => args[3],
+        _ => return,
+    };
+    if flags & CHILDREN_WITHOUT_SIGNAL != 0 {
+        for place in &mut area().ended {
+            let pid = core::mem::take(place);
+            if pid != 0 {
+                wait_for(pid, 0);
+            }
         }
     }
 }

@@ -11,13 +11,15 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::{kernel, memory, report};
 
-/// Descriptors that can have something at a time.
-const PUSHED_MAX: usize = 1024;
+/// Pieces that can be given back at a time, one for each call that took them.
+const PUSHED_MAX: usize = 65536;
 /// Where connections wait until they are accepted again.
 const HIDDEN_FIRST: u64 = 512;
 
 const DATA: u32 = 1;
 const ACCEPTED: u32 = 2;
+/// A process that was made since, and killed.
+const CHILD: u32 = 3;
 
 /// What is given back on a descriptor.
 #[repr(C)]
@@ -35,6 +37,8 @@ struct Pushed {
 #[repr(C)]
 pub struct Pushback {
     count: usize,
+    /// Pieces before this one were given back.
+    first: usize,
     all: [Pushed; PUSHED_MAX],
     /// The mapped records.
     records: u64,
@@ -54,15 +58,15 @@ pub fn is_any() -> bool {
 /// A way back begins: nothing is given back any more.
 pub fn forget() {
     let pushback = pushback();
-    for pushed in pushback.all.iter().filter(|pushed| pushed.kind == ACCEPTED) {
+    for pushed in pushback.all[..pushback.count].iter().filter(|pushed| pushed.kind == ACCEPTED) {
         kernel::call(nr::__NR_close, [pushed.at, 0, 0, 0, 0, 0]);
     }
     if pushback.bytes != 0 {
         kernel::munmap(pushback.records, pushback.bytes);
     }
     pushback.count = 0;
+    pushback.first = 0;
     pushback.bytes = 0;
-    pushback.all.fill(Pushed::default());
 }
 
 /// Takes over what the supervisor found in the log.
@@ -111,23 +115,27 @@ pub fn load() {
         let pushed = match kind {
             DATA => Pushed { kind, fd, at: place + offset, left: number },
             ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd) },
+            CHILD => {
+                // It was killed; nobody of then knows of it.
+                const ANY_CHILD: u64 = 0x4000_0000;
+                kernel::call(nr::__NR_wait4, [number, 0, ANY_CHILD, 0, 0, 0]);
+                continue;
+            }
             _ => return,
         };
         if kind == DATA {
             offset += number.next_multiple_of(8);
-            let is_file = area().tables.then.find(fd).is_some_and(|then| !can_be_pushed(then));
-            if is_file {
+            let accepted = pushback.all[..pushback.count]
+                .iter()
+                .any(|one| one.kind == ACCEPTED && one.left == u64::from(fd));
+            let known = area().tables.then.find(fd).is_some_and(|then| !then.is_seekable());
+            if !known && !accepted {
                 continue;
             }
         }
         pushback.all[pushback.count] = pushed;
         pushback.count += 1;
     }
-}
-
-/// Files have offsets that are set instead; what is not known of is anybody's.
-fn can_be_pushed(one: &Descriptor) -> bool {
-    !one.is_seekable()
 }
 
 /// A connection that was accepted since is moved out of sight; true if it is one.
@@ -148,20 +156,22 @@ pub fn hide(now: &Descriptor) -> bool {
     true
 }
 
+/// The pieces that may be left.
+fn pieces() -> &'static mut [Pushed] {
+    let pushback = pushback();
+    &mut pushback.all[pushback.first..pushback.count]
+}
+
 fn data_of(fd: u64) -> Option<&'static mut Pushed> {
-    let accepted =
-        |number: u64| pushback().all.iter().any(|other| other.kind == ACCEPTED && other.left == number);
+    let accepted = |number: u64| pieces().iter().any(|other| other.kind == ACCEPTED && other.left == number);
     // Bytes of a connection that is not accepted again yet wait with it.
-    let found = pushback()
-        .all
-        .iter_mut()
-        .find(|pushed| pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64)?;
+    let found =
+        pieces().iter_mut().find(|pushed| pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64)?;
     (!accepted(u64::from(found.fd))).then_some(found)
 }
 
 fn accepted_of(listener: u64) -> Option<&'static mut Pushed> {
-    pushback()
-        .all
+    pieces()
         .iter_mut()
         .find(|pushed| pushed.kind == ACCEPTED && u64::from(pushed.fd) == listener as u32 as u64)
 }
@@ -227,8 +237,7 @@ pub fn serve(registers: &Registers, number: u64, args: &[u64; 6]) -> Option<i64>
 }
 
 fn forget_descriptor(fd: u64) {
-    let pushback = pushback();
-    for pushed in &mut pushback.all {
+    for pushed in pieces() {
         if pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64 {
             pushed.kind = 0;
         }
@@ -239,7 +248,10 @@ fn forget_descriptor(fd: u64) {
 /// The count is 0 once nothing is left.
 fn settle() {
     let pushback = pushback();
-    if pushback.all.iter().all(|pushed| pushed.kind == 0) {
+    while pushback.first < pushback.count && pushback.all[pushback.first].kind == 0 {
+        pushback.first += 1;
+    }
+    if pushback.first == pushback.count {
         pushback.count = 0;
     }
 }
@@ -262,12 +274,24 @@ fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
     if !peeks {
         pushed.at = at;
         pushed.left = left;
-        if left == 0 {
+        // A message that is longer than the buffers is cut (recv(2)).
+        if left == 0 || !is_stream(fd) {
             pushed.kind = 0;
             settle();
         }
     }
     Some(total as i64)
+}
+
+/// True unless the descriptor keeps the bounds of messages.
+fn is_stream(fd: u64) -> bool {
+    const SOL_SOCKET_SO_TYPE: [u64; 2] = [1, 3];
+    const SOCK_STREAM: u32 = 1;
+    let (mut kind, bytes) = (SOCK_STREAM, 4u32);
+    let [level, option] = SOL_SOCKET_SO_TYPE;
+    let place = &raw mut kind as u64;
+    kernel::call(nr::__NR_getsockopt, [fd, level, option, place, &raw const bytes as u64, 0]);
+    kind == SOCK_STREAM
 }
 
 fn take_vectors(fd: u64, vectors: u64, count: u64) -> Option<i64> {
@@ -297,7 +321,7 @@ fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {
     set(nr::F_SETFD, u64::from(flags & u64::from(nr::O_CLOEXEC) != 0));
     kernel::call(nr::__NR_close, [hidden, 0, 0, 0, 0, 0]);
     pushed.kind = 0;
-    for other in &mut pushback().all {
+    for other in pieces() {
         if other.kind == DATA && u64::from(other.fd) == was {
             other.fd = new as u32;
         }

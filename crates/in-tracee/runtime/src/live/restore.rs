@@ -11,7 +11,7 @@ use linux_abi::{errno, general as nr};
 
 use super::copying::{How, Pagemaps, copy};
 use super::mappings::{self, Piece, protection};
-use super::{area, checkpoint, error, obstacle, pushback, quiesce, seats, standing, tables};
+use super::{area, checkpoint, error, obstacle, pushback, quiesce, seats, standing, tables, unforked};
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
 use crate::{kernel, outputs, page_tracker, pause, report, turn};
@@ -40,7 +40,9 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
     }
     let slot = checkpoint::find(id).ok_or(error(errno::ENOENT))?;
     if !checkpoint::wait_until_ready(slot) {
-        return Err(error(errno::ESRCH));
+        // One that could not list what there was ends by itself.
+        let listed = slot.ready.load(Ordering::Acquire) != 0;
+        return Err(error(if listed { errno::ESRCH } else { errno::ENOMEM }));
     }
     let shadow = slot.shadow.load(Ordering::Acquire);
     if !mappings::fetch_then(shadow) {
@@ -106,6 +108,7 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
         return Err(error);
     }
     quiesce::park_all()?;
+    let limit = checkpoint::raise_open_files();
     let planned = plan(id).and_then(|slot| {
         let what = if way == Way::Replay { request::REWIND } else { request::BRANCH };
         let position = slot.position.load(Ordering::Relaxed);
@@ -118,6 +121,7 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
     let slot = match planned {
         Ok(slot) => slot,
         Err(number) => {
+            checkpoint::lower_open_files(&limit);
             quiesce::let_go_on();
             return Err(number);
         }
@@ -131,7 +135,7 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
     let shadow = slot.shadow.load(Ordering::Acquire);
     restore_mappings(shadow);
     restore_runtime(shadow);
-    arrive(slot, way, control_fd);
+    arrive(slot, way, control_fd, &limit);
     Ok(())
 }
 
@@ -231,8 +235,10 @@ fn restore_runtime(shadow: i32) {
 }
 
 /// All memory is as it was: makes the rest fit, and lets the threads of then go on.
-fn arrive(slot: &Checkpoint, way: Way, control_fd: i32) {
+fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     page_tracker::forget_all();
+    unforked::permit(false);
+    area().pending_then = slot.pending.load(Ordering::Relaxed);
     let process = process();
     process.control_fd = control_fd;
     let position = slot.position.load(Ordering::Relaxed);
@@ -282,6 +288,7 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32) {
         }
         _ => 0,
     };
+    checkpoint::lower_open_files(limit);
     turn::give();
     for index in 0..known_threads() {
         let block = thread_at(index);

@@ -5,7 +5,7 @@ use linux_abi::general as nr;
 
 use super::{area, checkpoint, mappings};
 use crate::block::process;
-use crate::{kernel, outputs, page_tracker, report};
+use crate::{detect, kernel, outputs, page_tracker, report};
 
 /// Descriptors that a table can hold.
 const DESCRIPTORS_MAX: usize = 8192;
@@ -284,7 +284,9 @@ pub fn restore(shadow: i32, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
             kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);
         }
     }
+    // Out of the way of the numbers that are restored.
     let handle = kernel::call(nr::__NR_pidfd_open, [shadow as u64, 0, 0, 0, 0, 0]);
+    let handle = detect::move_high(handle).map_or(-1, i64::from);
     for then in tables.then.all() {
         let same = tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
         if !same && then.is_file() && !kernel::failed(handle) {
@@ -314,7 +316,10 @@ fn take_from(handle: i64, then: &Descriptor) {
     if kernel::failed(copy) {
         return;
     }
-    if copy as u32 != then.fd {
+    if copy as u32 == then.fd {
+        let what = u64::from(nr::F_SETFD);
+        kernel::call(nr::__NR_fcntl, [u64::from(then.fd), what, u64::from(then.flags), 0, 0, 0]);
+    } else {
         let flags = if then.flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
         kernel::call(nr::__NR_dup3, [copy as u64, u64::from(then.fd), flags, 0, 0, 0]);
         kernel::call(nr::__NR_close, [copy as u64, 0, 0, 0, 0, 0]);
