@@ -5,10 +5,11 @@ use super::source::{code_of, line_at, places};
 use super::tree::{TextFile, Tree};
 
 /// Crates whose work is unsafe. Everywhere else the compiler forbids it.
-const PERMITTED: [&str; 4] = [
+const PERMITTED: [&str; 5] = [
     "crates/in-tracee/runtime/",
     "crates/mechanism/injector/",
     "crates/face/c-api/",
+    "crates/face/rust-api/",
     "crates/vocabulary/linux-abi/",
 ];
 /// Lines above an unsafe block in which its statement may begin.
