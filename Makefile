@@ -28,7 +28,7 @@ API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
 API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
 API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying
 
-.PHONY: build library test demo bench install uninstall setup setup-test setup-bench clean
+.PHONY: build library test demo bench install install-built uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -63,6 +63,10 @@ bench: build setup-bench
 # Directories are for the machine that the files are used on; DESTDIR, where they
 # are put meanwhile.
 install: build
+	$(MAKE) install-built
+
+# What was built before, and nothing is installed that is missing.
+install-built: library
 	install -D -m 755 $(TARGET_DIR)/release/retrovane $(DESTDIR)$(BINDIR)/retrovane
 	install -D -m 644 include/retrovane.h $(DESTDIR)$(INCLUDEDIR)/retrovane.h
 	install -D -m 644 $(API_DIR)/libretrovane.a $(DESTDIR)$(LIBDIR)/libretrovane.a
