@@ -13,10 +13,14 @@ static volatile uint64_t racy = 1;
 static long drawn;
 static int *volatile shared_pointer;
 static int value, id;
+static atomic_flag has_crashed = ATOMIC_FLAG_INIT;
 
 static void crash(int number, siginfo_t *information, void *context)
 {
 	ucontext_t *at = context;
+	// Others that come here meanwhile wait for the end.
+	while (atomic_flag_test_and_set(&has_crashed))
+		pause();
 	CHECK(information->si_addr == NULL);
 	char text[128];
 	int length = snprintf(text, sizeof text, "~ %d at %llx, address %p, after %ld draws: %llx\n", own_tid(),
