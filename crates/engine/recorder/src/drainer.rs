@@ -5,6 +5,7 @@
 //! rest: little data that is old, and processes that were killed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -54,6 +55,7 @@ impl Drainer {
         sink: Arc<Sink>,
         status: Arc<Status>,
         main_pid: i32,
+        undo_dir: Option<PathBuf>,
         progress: Option<Box<dyn Fn(Progress) + Send>>,
     ) -> Drainer {
         let tell_waiting = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -62,6 +64,7 @@ impl Drainer {
             sink,
             status,
             main_pid,
+            undo_dir,
             logs: BTreeMap::new(),
             reserved: HashMap::new(),
             report: DrainReport::default(),
@@ -93,6 +96,7 @@ struct Work {
     sink: Arc<Sink>,
     status: Arc<Status>,
     main_pid: i32,
+    undo_dir: Option<PathBuf>,
     logs: BTreeMap<Segment, LaneLog>,
     /// Segments that a parent took for a child that is about to be, since when.
     reserved: HashMap<Segment, Instant>,
@@ -161,7 +165,11 @@ impl Work {
             if (state == lane_state::LIVE || state == lane_state::ENDED) && pid != 0 {
                 let (id, parent) = lane.ids();
                 self.sink.begin_lane(id, parent, pid);
-                self.logs.insert(segment, LaneLog::new(segment, id, pid));
+                let mut log = LaneLog::new(segment, id, pid);
+                if let Some(dir) = &self.undo_dir {
+                    log.set_undo_dir(dir);
+                }
+                self.logs.insert(segment, log);
                 self.report.processes += 1;
             } else {
                 let since = self.reserved.get(&segment).copied().unwrap_or_else(Instant::now);
@@ -176,6 +184,7 @@ impl Work {
     fn drain_all(&mut self) -> bool {
         let mut fullest_bytes = 0;
         for log in self.logs.values_mut() {
+            log.serve(&self.memory, &self.sink);
             let drained = log.drain(self.memory.lane(log.segment), &self.sink);
             fullest_bytes = fullest_bytes.max(drained.bytes);
             if let Some(message) = drained.message {

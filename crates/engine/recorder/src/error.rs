@@ -15,6 +15,9 @@ pub enum RecordError {
     /// The trace cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Memory for the log of a live session.
+    #[error("the log cannot be kept in memory: {0}")]
+    History(std::io::Error),
     /// Syscall user dispatch was demanded.
     #[error(
         "this kernel has no syscall user dispatch (Linux 5.11 has): leave the choice to retrovane, or use --seccomp"

@@ -3,10 +3,15 @@
 use std::time::{Duration, Instant};
 
 use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
-use injector::{Lane, PidFd, Segment};
+use injector::{Lane, PidFd, Segment, SessionMemory};
 use trace_store::LaneEnd;
 
+use crate::history::History;
 use crate::sink::Sink;
+use crate::undo::Undo;
+use lane_protocol::request;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// A chunk is written when it is this long,
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -30,6 +35,20 @@ pub(crate) struct LaneLog {
     pub raw_bytes: u64,
     /// The log stopped making sense: what follows is not recorded.
     damaged: bool,
+    /// Live: the log is fed to the process again, from here on.
+    feeding: Option<Feeding>,
+    /// Live: where the process finds what is given back to it.
+    undo_dir: Option<PathBuf>,
+}
+
+/// A part of the log on its way back into the ring.
+struct Feeding {
+    /// Position of the next byte.
+    next: u64,
+    chunk: Vec<u8>,
+    /// Bytes of the chunk that are in the ring.
+    done: usize,
+    closed: bool,
 }
 
 /// What one look at a ring found.
@@ -53,11 +72,100 @@ impl LaneLog {
             events: 0,
             raw_bytes: 0,
             damaged: false,
+            feeding: None,
+            undo_dir: None,
         }
+    }
+
+    /// Live: what is given back to the process is put there.
+    pub fn set_undo_dir(&mut self, dir: &Path) {
+        self.undo_dir = Some(dir.to_owned());
+    }
+
+    /// Live: does what the process asks, if it asks for something that has to do with
+    /// its log. False if it did not ask.
+    pub fn serve(&mut self, memory: &SessionMemory, sink: &Sink) -> bool {
+        let lane = memory.lane(self.segment);
+        let asked = lane.request().state.load(Ordering::Acquire);
+        let position = lane.request().arguments[0].load(Ordering::Relaxed);
+        let shares = matches!(asked, request::REWIND | request::BRANCH) && shares_turn(memory, self.segment);
+        let answer = match asked {
+            request::REWIND | request::BRANCH if shares => libc::EBUSY,
+            request::REWIND => self.rewind(lane, sink, position),
+            request::BRANCH => self.branch(lane, sink, position),
+            request::PRESENT => {
+                self.feeding = None;
+                lane.go_to(self.raw_bytes);
+                0
+            }
+            _ => return false,
+        };
+        lane.answer(answer);
+        true
+    }
+
+    fn rewind(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+        self.drain(lane, sink);
+        self.flush(sink);
+        if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
+            return libc::ERANGE;
+        }
+        self.feeding = Some(Feeding { next: position, chunk: Vec::new(), done: 0, closed: false });
+        lane.go_to(position);
+        self.feed(lane, sink);
+        0
+    }
+
+    fn branch(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+        self.drain(lane, sink);
+        self.flush(sink);
+        if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
+            return libc::ERANGE;
+        }
+        let undo = sink.with_history(|history| undo_since(history, self.lane, position));
+        if let (Some(undo), Some(dir)) = (undo, &self.undo_dir)
+            && std::fs::write(dir.join(format!("undo-{}", self.lane)), undo.records()).is_err()
+        {
+            return libc::ENOSPC;
+        }
+        sink.with_history(|history| history.cut(self.lane, position));
+        self.raw_bytes = position;
+        self.end = None;
+        lane.go_to(position);
+        0
+    }
+
+    /// Puts more of the log into the ring; closes it behind the last.
+    fn feed(&mut self, lane: Lane, sink: &Sink) -> usize {
+        let Some(feeding) = self.feeding.as_mut() else { return 0 };
+        let mut moved = 0;
+        while !feeding.closed {
+            if feeding.done == feeding.chunk.len() {
+                feeding.done = 0;
+                let chunk = sink.with_history(|history| history.read(self.lane, feeding.next)).flatten();
+                feeding.chunk = chunk.unwrap_or_default();
+                feeding.next += feeding.chunk.len() as u64;
+                if feeding.chunk.is_empty() {
+                    feeding.closed = true;
+                    lane.close();
+                    break;
+                }
+            }
+            let Ok(put) = lane.copy_in(&feeding.chunk[feeding.done..]) else { break };
+            feeding.done += put;
+            moved += put;
+            if put == 0 {
+                break;
+            }
+        }
+        moved
     }
 
     /// Empties the ring, and writes a chunk if it is time.
     pub fn drain(&mut self, lane: Lane, sink: &Sink) -> Drained {
+        if self.feeding.is_some() {
+            return Drained { bytes: self.feed(lane, sink), message: None };
+        }
         let start = self.buffer.len();
         if start == 0 {
             self.buffered_since = Instant::now();
@@ -142,6 +250,24 @@ impl LaneLog {
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
     }
+}
+
+/// What happened in a lane since a position.
+pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Undo {
+    let mut undo = Undo::default();
+    let mut at = position;
+    while let Some(log) = history.read(lane, at) {
+        undo.add(&log);
+        at += log.len() as u64;
+    }
+    undo
+}
+
+/// True if another process has the same turn: it shares memory with this one.
+fn shares_turn(memory: &SessionMemory, own: Segment) -> bool {
+    let turn = |segment: Segment| memory.lane(segment).turn().load(Ordering::Acquire);
+    turn(own) != 0
+        && memory.segments_in_use().into_iter().any(|other| other != own && turn(other) == turn(own))
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.

@@ -16,10 +16,13 @@
 mod analysis;
 mod drainer;
 mod error;
+mod history;
 mod keeper;
 mod lane_log;
+pub mod live;
 mod sink;
 mod strangers;
+mod undo;
 mod waiting;
 mod watchdog;
 
@@ -70,6 +73,9 @@ pub struct RecordOptions {
     pub detect_all: bool,
     /// Randomise what recording may choose, from this seed; `None`: do not.
     pub chaos_seed: Option<u64>,
+    /// Keep the past in memory, and be able to go back there; `trace_dir` is then a
+    /// place for the files of the session.
+    pub live: Option<live::LiveOptions>,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
@@ -112,6 +118,9 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
             "retrovane: syscall user dispatch is refused here (Linux 5.11 has it, a sandbox may forbid it): recording by seccomp, as --seccomp does, where no setuid programs can run"
         );
     }
+    let is_live = options.live.is_some();
+    let files_dir = is_live.then(|| options.trace_dir.join("files"));
+    let objects_dir = is_live.then(|| options.trace_dir.clone());
     let setup = Setup {
         mode: Mode::Record,
         interception,
@@ -121,15 +130,21 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         detection: options.detection,
         detect_all: options.detect_all,
         chaos_seed: options.chaos_seed,
-        files_dir: None,
-        objects_dir: None,
+        live: options.live.as_ref().map(|live| live.on_crash as u32),
+        files_dir: files_dir.as_deref(),
+        objects_dir: objects_dir.as_deref(),
         show_output: false,
         wanted_lanes: None,
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
     let store = FileStore::open(&options.home)?;
-    let writer = TraceWriter::create(&options.trace_dir, &meta(&options, interception))?;
-    let sink = Arc::new(Sink::new(writer, Arc::clone(&memory)));
+    let meta = meta(&options, interception);
+    let writer = TraceWriter::create(&options.trace_dir, &meta)?;
+    let history = match is_live {
+        true => Some(history::History::new().map_err(RecordError::History)?),
+        false => None,
+    };
+    let sink = Arc::new(Sink::new(writer, Arc::clone(&memory), history));
     let (analyst, jobs) = Analyst::new(Arc::clone(&memory), options.trace_dir.clone());
     let status = Arc::new(Status::default());
     let keeper = Arc::new(Keeper::new(
@@ -156,12 +171,24 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         Arc::clone(&sink),
         Arc::clone(&status),
         spawned.pid,
+        objects_dir,
         options.progress,
     );
     let analyst = analyst.start(Arc::clone(&keeper));
     let keep_thread = KeepThread::start(Arc::clone(&memory), Arc::clone(&keeper));
     let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), spawned.pid);
     let forwarded = waiting::watch_signals(&signals, &memory, &status, spawned.pid);
+    let control = options.live.map(|live| {
+        let session = live::Session {
+            memory: Arc::clone(&memory),
+            sink: Arc::clone(&sink),
+            status: Arc::clone(&status),
+            trace_dir: options.trace_dir.clone(),
+            meta,
+            main_pid: spawned.pid,
+        };
+        live::Control::start(live, session)
+    });
 
     let exit = wait_for_main(&attach, &status, spawned.pid);
     status.set_main(exit);
@@ -169,6 +196,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     futex_wake(memory.doorbell());
     let drained = drainer.wait(!options.quiet && std::io::stderr().is_terminal());
 
+    drop(control);
     drop(forwarded);
     drop(attach);
     drop(keep_thread);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::history::History;
 use events::StopReason;
 use injector::SessionMemory;
 use trace_store::{FileEntry, LaneEnd, Pressure, StoreError, Summary, TraceWriter};
@@ -18,12 +19,19 @@ pub(crate) struct Sink {
 
 struct State {
     writer: Option<TraceWriter>,
+    /// Where the logs go instead, in a live session.
+    history: Option<History>,
     failure: Option<String>,
 }
 
 impl Sink {
-    pub fn new(writer: TraceWriter, memory: Arc<SessionMemory>) -> Sink {
-        Sink { memory, state: Mutex::new(State { writer: Some(writer), failure: None }) }
+    pub fn new(writer: TraceWriter, memory: Arc<SessionMemory>, history: Option<History>) -> Sink {
+        Sink { memory, state: Mutex::new(State { writer: Some(writer), history, failure: None }) }
+    }
+
+    /// Does something with a live session's logs; `None` in another session.
+    pub fn with_history<T>(&self, act: impl FnOnce(&mut History) -> T) -> Option<T> {
+        self.lock().history.as_mut().map(act)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -53,18 +61,28 @@ impl Sink {
     }
 
     pub fn begin_lane(&self, lane: u32, parent: u32, pid: i32) -> bool {
+        if self.with_history(|history| history.begin_lane(lane, parent, pid)).is_some() {
+            return true;
+        }
         self.with(|writer| writer.begin_lane(lane, parent, pid))
     }
 
     pub fn append(&self, lane: u32, events: u64, bytes: &[u8]) -> bool {
+        if self.with_history(|history| history.append(lane, events, bytes)).is_some() {
+            return true;
+        }
         self.with(|writer| writer.append(lane, events, bytes))
     }
 
     pub fn end_lane(&self, lane: u32, end: LaneEnd) -> bool {
+        if self.with_history(|history| history.end_lane(lane, end)).is_some() {
+            return true;
+        }
         self.with(|writer| writer.end_lane(lane, end))
     }
 
     pub fn add_file(&self, id: u32, file: &FileEntry) -> bool {
+        self.with_history(|history| history.add_file(id, file));
         self.with(|writer| writer.add_file(id, file))
     }
 

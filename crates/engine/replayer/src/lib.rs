@@ -90,6 +90,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         detection: lane_protocol::Detection::Best,
         detect_all: false,
         chaos_seed: None,
+        live: None,
         files_dir: Some(&files_dir),
         objects_dir: Some(objects.path()),
         show_output: options.show_output,

@@ -3,11 +3,13 @@
 use clap::{Parser, Subcommand};
 
 use crate::completions::CompletionsArguments;
+use crate::ctl::CtlArguments;
 use crate::doctor::DoctorArguments;
 use crate::dump::DumpArguments;
 use crate::exit;
 use crate::hunt::HuntArguments;
 use crate::info::InfoArguments;
+use crate::live::LiveArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
 use crate::pack::PackArguments;
@@ -43,6 +45,8 @@ pub enum Command {
     Record(RecordArguments),
     Hunt(HuntArguments),
     Replay(ReplayArguments),
+    Live(LiveArguments),
+    Ctl(CtlArguments),
     #[command(visible_alias = "list")]
     Ls(LsArguments),
     Info(InfoArguments),

@@ -76,6 +76,8 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
+    #[error("{0}")]
+    Live(String),
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -99,6 +101,7 @@ impl CommandError {
             CommandError::Output(_)
             | CommandError::Write { .. }
             | CommandError::Try { .. }
+            | CommandError::Live(_)
             | CommandError::Json(_) => FAILED,
         }
     }
@@ -117,6 +120,7 @@ impl CommandError {
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. }
             | CommandError::Write { .. }
+            | CommandError::Live(_)
             | CommandError::Try { .. } => false,
         }
     }

@@ -9,12 +9,14 @@ mod births;
 mod columns;
 mod command_line;
 mod completions;
+mod ctl;
 mod doctor;
 mod dump;
 mod exit;
 mod hunt;
 mod info;
 mod lane_events;
+mod live;
 mod ls;
 mod manual;
 mod pack;
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
     match command {
         Command::Record(arguments) => record::run(arguments, &settings),
         Command::Hunt(arguments) => exit::of_command(hunt::run(&arguments, &settings)),
+        Command::Live(arguments) => live::run(arguments, &settings),
+        Command::Ctl(arguments) => exit::of_command(ctl::run(&arguments, &settings)),
         Command::Replay(arguments) => replay::run(arguments, &settings),
         Command::Ls(arguments) => exit::of_command(ls::run(&arguments, &settings)),
         Command::Info(arguments) => exit::of_command(info::run(&arguments, &settings)),

@@ -118,6 +118,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         detection: arguments.detection.into(),
         detect_all: arguments.detect_all,
         chaos_seed,
+        live: None,
         quiet: settings.quiet,
         progress: None,
     };
@@ -140,7 +141,8 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
     exit::of_program(outcome.status)
 }
 
-fn code_of(error: &RecordError) -> u8 {
+/// The code of a recording that did not begin.
+pub fn code_of(error: &RecordError) -> u8 {
     match error {
         RecordError::Program(error) => match error {
             ProgramError::NotFound(_) => exit::NOT_FOUND,
@@ -163,6 +165,6 @@ fn code_of(error: &RecordError) -> u8 {
         | RecordError::NoProc
         | RecordError::PtraceForbidden { .. } => exit::NOT_RECORDABLE,
         RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
-        RecordError::Inject(_) | RecordError::Store(_) => exit::FAILED,
+        RecordError::Inject(_) | RecordError::Store(_) | RecordError::History(_) => exit::FAILED,
     }
 }

@@ -65,6 +65,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
         }
         recreate(word)
     }
+    processes::leave_memory(segment);
     record_birth(user_stack)
 }
 
@@ -127,6 +128,7 @@ fn record_birth(user_stack: u64) -> ! {
     for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {
         sites::code_mapped(*map);
     }
+    crate::live::begin();
     start(birth.entry, user_stack)
 }
 

@@ -37,6 +37,7 @@ const THREAD_PROCESS: usize = offset_of!(Thread, process);
 pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
 pub const THREAD_CALL_NUMBER: usize = offset_of!(Thread, call_number);
 pub const THREAD_START: usize = offset_of!(Thread, start);
+pub const THREAD_ALIVE: usize = offset_of!(Thread, alive);
 
 /// What the gs base points to.
 #[repr(C)]
@@ -74,8 +75,16 @@ pub struct Thread {
     pub yielded: bool,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
+    /// It stands until it is told to go on, or to leave its stack.
+    pub parked: bool,
     /// Number of the call at hand, for beginning it again.
     pub call_number: u64,
+    /// How it goes on where it stands, while another thread has the turn.
+    pub standing: crate::live::Standing,
+    /// Where the registers are with which it does.
+    pub registers_at: u64,
+    /// Live: its fs base when it gave the turn.
+    pub fs_base: u64,
     /// Where a new thread begins inside the runtime.
     pub start: u64,
     /// Where the program wants a zero at the thread's end; 0: nowhere.
@@ -100,6 +109,8 @@ pub mod thread_status {
     pub const LIVE: u32 = 1;
     /// It has ended: free once the kernel's thread is gone.
     pub const ENDED: u32 = 2;
+    /// It is the runtime's own.
+    pub const AGENT: u32 = 3;
 }
 
 /// State of a process.
@@ -266,6 +277,14 @@ pub fn populate(with_signal_stack: bool) {
         let end = home + SIGNAL_STACKS_END as u64;
         advise(end - 2 * PAGE, end);
     }
+}
+
+/// Where the runtime's variables end.
+pub fn runtime_end() -> u64 {
+    unsafe extern "C" {
+        static rv_bss_end: u8;
+    }
+    (&raw const rv_bss_end) as u64
 }
 
 /// The running thread's block.

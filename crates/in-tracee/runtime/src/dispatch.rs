@@ -10,13 +10,18 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{calls, chaos, islands, outputs, report, signals, sites, specials, turn};
+use crate::{calls, chaos, islands, live, outputs, report, signals, sites, specials, turn};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     // SAFETY: the entry code passes the registers that it pushed.
     let registers = unsafe { &mut *registers };
     let thread = thread();
+    thread.standing = live::Standing::Call;
+    thread.registers_at = &raw const *registers as u64;
+    if live::is_call(u64::from(registers.rax as u32)) && live::replaying_asked(registers) {
+        return Leave::Call;
+    }
     let given_up = process().given_up.load(Ordering::Acquire);
     if given_up != 0 {
         return crate::detach::follow(registers);
@@ -32,7 +37,9 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         crate::pause::arm_if_next();
         leave
     } else {
-        record_short(registers).unwrap_or_else(|| record_call(registers))
+        let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
+        live::park_if_wanted();
+        leave
     };
     if trapped && leave == Leave::Call && process().shares_turn {
         // Another thread may have rewritten the site meanwhile.
@@ -48,7 +55,8 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let count = effects::SHORT.get(number).copied().unwrap_or(effects::LONG_WAY);
     let process = process();
-    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 {
+    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 || live::gives_back()
+    {
         return None;
     }
     let args = registers.args();
@@ -137,6 +145,7 @@ fn record_call(registers: &mut Registers) -> Leave {
         thread().is_asked = false;
         turn::yield_if_wanted();
         turn::yield_by_chance();
+        live::park_if_wanted();
         calls::note_flags(nr, &args);
         if process().in_group && signals::kills_itself(nr, &args) {
             crate::threads::log_dead_owner();
@@ -147,6 +156,15 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     if thread().pending != 0 && signals::deliver_before(registers) {
         return Leave::Exactly;
+    }
+    if live::is_on() && live::is_call(nr) {
+        return live::call(registers);
+    }
+    if live::gives_back()
+        && let Some(result) = live::give_back(registers, nr, &args)
+    {
+        registers.rax = result as u64;
+        return Leave::Call;
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {

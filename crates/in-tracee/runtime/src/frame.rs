@@ -308,6 +308,35 @@ fn load_vectors() {
     }
 }
 
+/// Saves the live vector registers at an address aligned to 64 bytes, for
+/// [`load_vectors_from`].
+pub fn save_vectors_at(buffer: u64) {
+    let space = space();
+    // SAFETY: the caller has room for all vector state there.
+    unsafe {
+        if space.vector_features == 0 {
+            core::arch::asm!("fxsave64 [{}]", in(reg) buffer, options(nostack));
+        } else {
+            core::arch::asm!("xsave64 [{}]", in(reg) buffer,
+                in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+        }
+    }
+}
+
+/// Loads what [`save_vectors_at`] saved.
+pub fn load_vectors_from(buffer: u64) {
+    let space = space();
+    // SAFETY: saved there by us.
+    unsafe {
+        if space.vector_features == 0 {
+            core::arch::asm!("fxrstor64 [{}]", in(reg) buffer, options(nostack));
+        } else {
+            core::arch::asm!("xrstor64 [{}]", in(reg) buffer,
+                in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+        }
+    }
+}
+
 /// Puts the vector registers into the state that execve leaves.
 pub fn clear_vectors() {
     let buffer = VECTORS.get().cast::<u8>();

@@ -74,11 +74,29 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u
 
 /// Sleeps while the word holds `seen`, at most `timeout_ns`.
 pub fn futex_wait_ns(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
-    let timeout = [timeout_ns / 1_000_000_000, timeout_ns % 1_000_000_000];
+    futex_wait_bits(word, seen, timeout_ns, u32::MAX)
+}
+
+/// Sleeps while the word holds `seen`, at most `timeout_ns`, as one of those with these
+/// bits.
+pub fn futex_wait_bits(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64, bits: u32) -> i64 {
+    const CLOCK_MONOTONIC: u64 = 1;
+    const SECOND_NS: u64 = 1_000_000_000;
+    let mut until = [0u64; 2];
+    call(nr::__NR_clock_gettime, [CLOCK_MONOTONIC, until.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    let until_ns = until[1] + timeout_ns;
+    until = [until[0] + until_ns / SECOND_NS, until_ns % SECOND_NS];
+    let how = u64::from(nr::FUTEX_WAIT_BITSET);
     call(
         nr::__NR_futex,
-        [word as *const _ as u64, u64::from(nr::FUTEX_WAIT), u64::from(seen), timeout.as_ptr() as u64, 0, 0],
+        [word as *const _ as u64, how, u64::from(seen), until.as_ptr() as u64, 0, u64::from(bits)],
     )
+}
+
+/// Wakes all sleepers of the word that have one of the bits.
+pub fn futex_wake_bits(word: &core::sync::atomic::AtomicU32, bits: u32) {
+    let how = u64::from(nr::FUTEX_WAKE_BITSET);
+    call(nr::__NR_futex, [word as *const _ as u64, how, i32::MAX as u64, 0, 0, u64::from(bits)]);
 }
 
 /// Wakes all sleepers of the word.

@@ -70,6 +70,27 @@ impl Log {
         kernel::call(linux_abi::general::__NR_madvise, [start, BYTES, MADV_POPULATE_WRITE, 0, 0, 0]);
     }
 
+    /// Bytes of the log so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes back to a position, to read from there on or to write.
+    pub fn go_to(&mut self, position: u64, events: u64, reads: bool) {
+        self.position = position;
+        self.noticed = position;
+        self.limit = if reads { position } else { position + RING_BYTES };
+        self.events = events;
+        self.broken = 0;
+        self.follows = false;
+    }
+
+    /// All was read: from now on it is written to.
+    pub fn record_again(&mut self) {
+        self.limit = self.position + RING_BYTES;
+        self.noticed = self.position;
+    }
+
     #[inline]
     fn here(&self, offset: u64) -> u64 {
         self.base + ((self.position + offset) & (RING_BYTES - 1))
@@ -141,7 +162,8 @@ impl Log {
 
     /// Appends memory that the kernel wrote, by reference where the log has it.
     pub fn memory(&mut self, address: u64, bytes: u64) {
-        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES {
+        // What a live process read may have to be given back to it.
+        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES || crate::live::is_on() {
             return self.blob(address, bytes, Tag::Memory, address);
         }
         if memory::read::<u8>(address).is_none() || memory::read::<u8>(address + bytes - 1).is_none() {

@@ -1,4 +1,5 @@
-//! The program's mappings, as /proc/self/maps tells them.
+//! The program's mappings, as /proc/thread-self/maps tells them: /proc/self is that of
+//! the first thread, which may be gone.
 
 use linux_abi::general as nr;
 
@@ -10,20 +11,39 @@ const BUFFER_BYTES: usize = 16 * 1024;
 static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
 
 /// One mapping.
+#[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mapping {
     pub start: u64,
     pub end: u64,
+    /// Place in the file.
+    pub offset: u64,
+    /// Of the file, as the list writes it: see [`device`].
+    pub device: u64,
+    /// 0: no file.
+    pub inode: u64,
     pub readable: bool,
     pub writable: bool,
+    pub executable: bool,
     pub private: bool,
     pub is_stack: bool,
+    /// The vDSO and its like.
+    pub is_kernels: bool,
 }
 
 /// Calls `each` for every mapping that is not the runtime's; false if the list
 /// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
-    let path = c"/proc/self/maps";
+    for_each_of(c"/proc/thread-self/maps", each)
+}
+
+/// The same of the list at `path`.
+pub fn for_each_of(path: &core::ffi::CStr, each: &mut dyn FnMut(&Mapping)) -> bool {
+    for_each_named(path, &mut |mapping, _| each(mapping))
+}
+
+/// The same, with the files' names.
+pub fn for_each_named(path: &core::ffi::CStr, each: &mut dyn FnMut(&Mapping, &[u8])) -> bool {
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
     let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
     if kernel::failed(fd) {
@@ -42,10 +62,11 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
         filled += read as usize;
         let mut done = 0;
         while let Some(len) = buffer[done..filled].iter().position(|&byte| byte == b'\n') {
-            if let Some(mapping) = parse(&buffer[done..done + len])
+            let line = &buffer[done..done + len];
+            if let Some((mapping, name)) = parse(line)
                 && !in_region(mapping.start, mapping.end - mapping.start)
             {
-                each(&mapping);
+                each(&mapping, name);
             }
             done += len + 1;
         }
@@ -56,18 +77,39 @@ pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
     complete
 }
 
-fn parse(line: &[u8]) -> Option<Mapping> {
+/// A device of stat(2) as lists of mappings have it.
+pub fn device(stat_device: u64) -> u64 {
+    let major = (stat_device >> 8 & 0xfff) | (stat_device >> 32 & !0xfff);
+    let minor = (stat_device & 0xff) | (stat_device >> 12 & !0xff);
+    major << 32 | (minor & 0xffff_ffff)
+}
+
+fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
     let (start, rest) = hex(line)?;
     let (end, rest) = hex(rest.strip_prefix(b"-")?)?;
-    let flags = rest.strip_prefix(b" ")?.get(..4)?;
-    Some(Mapping {
+    let rest = rest.strip_prefix(b" ")?;
+    let flags = rest.get(..4)?;
+    let (offset, rest) = hex(rest.get(4..)?.strip_prefix(b" ")?)?;
+    let (major, rest) = hex(rest.strip_prefix(b" ")?)?;
+    let (minor, rest) = hex(rest.strip_prefix(b":")?)?;
+    let rest = rest.strip_prefix(b" ")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let inode = rest[..digits].iter().fold(0u64, |sum, &digit| sum * 10 + u64::from(digit - b'0'));
+    let name = rest[digits..].trim_ascii_start();
+    let mapping = Mapping {
         start,
         end,
+        offset,
+        device: major << 32 | minor,
+        inode,
         readable: flags[0] == b'r',
         writable: flags[1] == b'w',
+        executable: flags[2] == b'x',
         private: flags[3] == b'p',
-        is_stack: line.ends_with(b"[stack]"),
-    })
+        is_stack: name == b"[stack]",
+        is_kernels: name.starts_with(b"[v"),
+    };
+    Some((mapping, name))
 }
 
 fn hex(text: &[u8]) -> Option<(u64, &[u8])> {

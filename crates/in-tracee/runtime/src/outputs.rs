@@ -93,8 +93,15 @@ pub fn forget_range(first: u64, last: u64) {
     }
 }
 
+/// Descriptors that reach regular files, or may, of those that were used.
+pub fn files_in_use() -> impl Iterator<Item = u32> {
+    let classes = &process().fd_classes;
+    (0..classes.len() as u32).filter(|&fd| !matches!(classes[fd as usize], UNKNOWN | OTHER))
+}
+
 #[cold]
 fn find_class(fd: i32) -> u8 {
+    crate::live::wait_before_first_use();
     let mut stat = [0u64; 18];
     let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
     if kernel::failed(result) {

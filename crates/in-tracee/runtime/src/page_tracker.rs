@@ -213,6 +213,16 @@ pub fn begin_child() {
     tracker.close();
 }
 
+/// Live: memory is as it was then; what the kernel protects, and what is open, was
+/// given back before.
+pub fn forget_all() {
+    let tracker = tracker();
+    tracker.uffd = 0;
+    tracker.listed = false;
+    tracker.protected.clear();
+    tracker.written.clear();
+}
+
 /// True for the number of the tracker's descriptor.
 #[inline]
 pub fn is_descriptor(fd: u64) -> bool {

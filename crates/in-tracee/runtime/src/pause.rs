@@ -123,6 +123,14 @@ pub fn forget_timer() {
     pausing.stepping = false;
 }
 
+/// Live: gives another thread's timer back, which stands.
+pub fn delete_timer_of(other: &mut crate::block::Thread) {
+    let timer = core::mem::take(&mut other.pausing).timer;
+    if timer != 0 {
+        kernel::call(nr::__NR_timer_delete, [u64::from(timer - 1), 0, 0, 0, 0, 0]);
+    }
+}
+
 /// Gives the timer back.
 pub fn delete_timer() {
     let timer = thread().pausing.timer;
@@ -309,6 +317,8 @@ fn now_ns() -> u64 {
 /// The program stands at a pause point with these registers.
 pub fn on_pause(mut registers: Registers) -> ! {
     registers.flags &= !RESUME_FLAG;
+    thread().standing = crate::live::Standing::Pause;
+    thread().registers_at = &raw const registers as u64;
     if process().replaying {
         replay(&mut registers);
     } else {
@@ -344,9 +354,22 @@ fn record(registers: &mut Registers) {
     note_cost(spent_ns + memory.protection_ns + TRAPS_NS);
     if yields {
         turn::yield_at_pause();
+        crate::live::park_if_wanted();
         registers.rip = sites::translate(registers.rip);
     }
     signals::deliver_at_return(registers);
+}
+
+/// Live: goes on from a pause that was logged and yielded at; the turn is back.
+pub fn go_on(mut registers: Registers) -> ! {
+    registers.rip = sites::translate(registers.rip);
+    if process().replaying {
+        follow_pause(&mut registers);
+    } else {
+        signals::deliver_at_return(&mut registers);
+    }
+    // SAFETY: the registers are the program's, complete.
+    unsafe { rv_resume(&registers) }
 }
 
 fn note_cost(ns: u64) {
@@ -408,9 +431,14 @@ fn replay(registers: &mut Registers) {
     log.consume(word);
     log.events += 1;
     if (word >> 8) as u8 & events::YIELDS != 0 {
-        turn::follow_at_pause();
+        turn::follow_yield();
     }
     registers.rip = sites::translate(registers.rip);
+    follow_pause(registers);
+}
+
+/// What the log says of a pause behind it.
+fn follow_pause(registers: &mut Registers) {
     // One that comes before a call is that call's.
     let signal_next = process()
         .log
@@ -419,6 +447,10 @@ fn replay(registers: &mut Registers) {
     if signal_next {
         signals::replay_at_return(registers);
     } else if process().log.peek().is_none() {
+        if crate::live::goes_again() {
+            crate::live::enter_present();
+            return;
+        }
         report::note_registers(registers);
         report::leave(report_kind::LOG_ENDED, 0, "");
     }

@@ -3,7 +3,7 @@
 //! Every process has a lane of its own. A child of vfork runs in our memory while
 //! we wait inside the kernel: it takes the next blocks and its own lane.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
@@ -154,9 +154,15 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         lane: session().next_lane.fetch_add(1, Ordering::AcqRel),
         parent_lane: process().lane,
     };
-    let ours = CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
+    // The parent of a child with memory of its own, and with memory of the lane's,
+    // waits without the turn: the child needs it.
+    let waits = shares && flags & VFORK != 0 && !unlogged;
+    let seen = if waits { gone_word(segment).load(Ordering::Acquire) } else { 0 };
+    let waiting = if waits { VFORK } else { 0 };
+    let ours = waiting | CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
+    crate::live::note_fork(flags & VM != 0);
     let result = make_child(registers, &beginning, real);
     if kernel::failed(result) && !unlogged {
         give_segment_back(segment);
@@ -177,7 +183,27 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         }
     }
     log.end();
+    // A signal that follows comes next in the log: then nobody waits.
+    if waits && result > 0 && !log.follows {
+        turn::yield_while(&mut || {
+            kernel::futex_wait(gone_word(segment), seen, 100);
+            gone_word(segment).load(Ordering::Acquire) == seen
+        });
+    }
     Done::Result(result)
+}
+
+/// Counts what left the memory that it had in this segment: by execve, or for good.
+fn gone_word(segment: u64) -> &'static AtomicU32 {
+    &session().gone[segment as usize]
+}
+
+/// The process in this segment has left its memory.
+pub fn leave_memory(segment: u64) {
+    if segment != NO_SEGMENT {
+        gone_word(segment).fetch_add(1, Ordering::AcqRel);
+        kernel::futex_wake(gone_word(segment));
+    }
 }
 
 fn stop(registers: &mut Registers, reason: StopReason, text: &str) -> Done {
@@ -325,6 +351,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         feed(word, &registers);
         crate::pause::arm_if_next();
     } else {
+        crate::live::begin();
         log_beginning(beginning);
         signals::set_real_mask(thread().signals.mask);
     }
@@ -376,6 +403,8 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         && result > 0
         // Who shares memory with one that is wanted takes its turns.
         && (is_wanted(lane) || place[1] != 0)
+        // What a live process made is there, and goes its own way.
+        && !crate::live::is_on()
     {
         let Some(segment) = take_segment() else {
             report::fail("more processes at once than replay can hold");
@@ -394,6 +423,10 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         if kernel::failed(made) {
             report::stand(lane_protocol::report_kind::MISSING, made as i32, "a process could not be made");
         }
+    }
+    let waits = place[1] != 0 && flags & VFORK != 0;
+    if waits && result > 0 && (word >> 8) as u8 & events::SIGNAL_FOLLOWS == 0 {
+        turn::follow_yield();
     }
     Done::Result(result)
 }
@@ -590,6 +623,7 @@ pub fn exit(code: i32) -> Done {
     log.word(code as i64 as u64);
     threads::let_go_of_memory();
     process().log.end();
+    crate::live::end_checkpoints();
     end_lane();
     leave_shared_memory();
     kernel::exit_group(code)
@@ -619,6 +653,7 @@ pub fn exit_thread(registers: &Registers, args: &[u64; 6]) -> Done {
 pub fn end_lane() {
     lane().state.store(lane_state::ENDED, Ordering::Release);
     session().doorbell.fetch_add(1, Ordering::Release);
+    leave_memory(process().segment);
     outputs::forget(0);
 }
 

@@ -54,6 +54,9 @@ pub fn note_registers(registers: &Registers) {
 
 /// The log ended before the process did.
 pub fn log_ended() -> ! {
+    if crate::live::goes_again() {
+        crate::live::go_live();
+    }
     leave(report_kind::LOG_ENDED, 0, "")
 }
 
@@ -102,6 +105,20 @@ pub fn tell(text: &str) {
     for part in ["retrovane: ", text, "\n"] {
         kernel::write_all(2, part.as_ptr() as u64, part.len() as u64);
     }
+}
+
+/// A number in decimal digits.
+pub fn decimal(mut number: u64, digits: &mut [u8; 12]) -> &[u8] {
+    let mut at = digits.len();
+    while at > 0 {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    &digits[at..]
 }
 
 /// Writes a number to standard error in hexadecimal, for `die`.

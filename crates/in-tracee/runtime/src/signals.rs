@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, islands, kernel, memory, pause, probe, report, turn};
+use crate::{instructions, islands, kernel, memory, patience, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -208,8 +208,8 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == SI_TIMER {
         return pause::on_timer(context);
     }
-    if signal == SIGTRAP && code == turn::ASKED {
-        return on_asked_for_turn(context, inside);
+    if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
+        return on_asked(context, inside, code);
     }
     if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
         return pause::on_step(context);
@@ -252,6 +252,15 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     arrive(signal, info, context);
 }
 
+/// Another thread of ours asks for something.
+fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
+    if code == STOP_CODE {
+        on_asked_to_stop(context, inside);
+    } else {
+        on_asked_for_turn(context, inside);
+    }
+}
+
 /// Another thread wants the turn. If we are in a call, the program shall not see
 /// that it was interrupted.
 fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
@@ -262,6 +271,33 @@ fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
     if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
         context.rax = thread().call_number;
         context.rip = entry::rv_call_window as *const () as u64;
+    }
+}
+
+/// Code of the signal that stops a thread before it goes back: see `turn::ASKED`.
+const STOP_CODE: i32 = -78;
+
+/// Live: brings a thread out of the kernel, to park.
+pub fn ask_to_stop(tid: i32) {
+    let mut info = [0u64; 16];
+    info[0] = u64::from(SIGTRAP);
+    info[1] = u64::from(STOP_CODE as u32);
+    let arguments = [process().pid as u64, tid as u64, u64::from(SIGTRAP), info.as_ptr() as u64, 0, 0];
+    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+}
+
+/// The call at hand is as about to begin; the thread parks at the next boundary.
+fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
+    thread().pending = 1;
+    let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
+    let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
+    if !inside {
+        return;
+    }
+    if window.contains(&context.rip) {
+        context.rip = entry::rv_call_aborted as *const () as u64;
+    } else if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
+        context.rip = entry::rv_call_aborted as *const () as u64;
     }
 }
 
@@ -363,6 +399,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if signal == 0 {
         pause::on_pause(registers);
     }
+    thread.standing = crate::live::Standing::Fault;
     let info = thread.fault_info;
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
@@ -405,6 +442,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
 
 fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
     let Some(word) = process().log.peek() else {
+        if crate::live::goes_again() {
+            crate::live::go_live();
+        }
         report::note_registers(registers);
         report::leave(report_kind::LOG_ENDED, signal as i32, "");
     };
@@ -798,6 +838,26 @@ impl Signals {
             kernel::call(nr::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(waiting.signal), info, 0, 0]);
         }
         self.count = 0;
+    }
+
+    /// Live: gives what waits back to the kernel, for a thread that stands.
+    pub fn send_again_to(&mut self, pid: i32, tid: i32) {
+        for waiting in &self.queue[..self.count] {
+            let info = waiting.info.as_ptr() as u64;
+            let arguments = [pid as u64, tid as u64, u64::from(waiting.signal), info, 0, 0];
+            kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+        }
+        self.count = 0;
+    }
+
+    /// Live: the thread is about to begin its call again; `forget`: what waited then
+    /// was delivered since, and the log has it.
+    pub fn stand_again(&mut self, forget: bool) {
+        self.masked_wait = false;
+        self.wait_interrupted = false;
+        if forget {
+            self.count = 0;
+        }
     }
 
     /// A new process or thread: what waited was its parent's.

@@ -15,7 +15,7 @@ use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::{kernel, memory, pause, report, signals, turn};
+use crate::{kernel, live, memory, pause, report, signals, turn};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -29,7 +29,7 @@ pub fn create(registers: &mut Registers, number: u64, count: usize, request: &Cl
         return crate::specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
     };
     let mut pidfd = 0u32;
-    let result = start_thread(registers, index, request, &raw mut pidfd as u64);
+    let result = start_thread(registers, index, request, &raw mut pidfd as u64, 0);
     begin_call(number, &registers.args(), count, result, 0);
     let log = &mut process().log;
     if result > 0 {
@@ -64,7 +64,7 @@ fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
             report::fail("the log makes a thread that there is no room for");
         }
         let mut pidfd = 0u32;
-        let made = start_thread(registers, index, request, &raw mut pidfd as u64);
+        let made = start_thread(registers, index, request, &raw mut pidfd as u64, result);
         if kernel::failed(made) {
             report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
         }
@@ -89,7 +89,9 @@ pub fn make_room(index: usize) -> bool {
 }
 
 /// Makes the kernel's thread; the child waits for the turn.
-fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64) -> i64 {
+/// Live: while the process does again what it did, the kernel's thread is the one
+/// with the id `wanted`, if it is there.
+fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
     turn::begin_sharing();
     let process = process();
     let mask = thread().signals.mask;
@@ -122,8 +124,15 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let real = request.flags & !ours | CHILD_CLEARTID;
     let real = if process.replaying { real } else { real | request.flags & PIDFD };
     let alive = block.alive.as_ptr() as u64;
-    // SAFETY: the block is the child's alone, and its stack is unused.
-    let result = unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, 0], block) };
+    block.standing = live::Standing::Beginning;
+    if live::is_on() {
+        live::prepare_new(block, request.flags & SETTLS != 0, request.tls);
+    }
+    let result = match live::goes_again().then(|| live::adopt(wanted as i32, block)) {
+        Some(true) => wanted,
+        // SAFETY: the block is the child's alone, and its stack is unused.
+        _ => unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, 0], block) },
+    };
     if !process.replaying {
         signals::set_real_mask(mask);
     }
@@ -143,10 +152,17 @@ unsafe extern "C" fn begin(block: *mut crate::block::Thread) -> ! {
     turn::begin_thread();
     signals::use_own_stack();
     crate::birth::intercept();
-    let [flags, tls, settid, ..] = thread().fault_info;
+    live::begin_thread();
+    let [flags, tls, ..] = thread().fault_info;
     if flags & SETTLS != 0 {
         kernel::call(nr::__NR_arch_prctl, [0x1002, tls, 0, 0, 0, 0]);
     }
+    begin_here()
+}
+
+/// Waits for the turn, and enters the program behind the call that made the thread.
+pub fn begin_here() -> ! {
+    let settid = thread().fault_info[2];
     let mut registers = thread().fault_registers;
     if process().replaying {
         turn::wait_to_run();
@@ -159,6 +175,7 @@ unsafe extern "C" fn begin(block: *mut crate::block::Thread) -> ! {
         pause::arm_if_next();
     } else {
         turn::take();
+        live::park_if_wanted();
         let log = &mut process().log;
         log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
         log.word(0);
@@ -209,6 +226,7 @@ pub fn end_in_replay() -> ! {
 }
 
 fn leave(code: u64) -> ! {
+    live::sit_down_at_end();
     loop {
         kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);
     }

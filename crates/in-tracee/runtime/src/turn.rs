@@ -13,25 +13,15 @@
 use core::sync::atomic::Ordering;
 
 use events::{Kind, TICKET};
-use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, thread_identity};
-use linux_abi::{errno, general as nr};
+use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
+use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
-use crate::{chaos, clocks, kernel, pause, report, threads};
+use crate::patience::{Waiting, patience_ns, press};
+use crate::{chaos, clocks, kernel, report, threads};
 
-/// How long a thread waits before it asks to be the next.
-const RESERVE_AFTER_NS: u64 = 1_000_000;
-/// How long a thread that computes keeps the turn when others want it.
-const SLICE_NS: u64 = 5_000_000;
-/// A slice is as much longer than what a pause costs: pausing takes less than 2 %
-/// of the time.
-const PAUSES_PER_SLICE: u64 = 50;
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
-
-/// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
-/// that the kernel gives no meaning.
-pub const ASKED: i32 = -77;
 
 fn my_turn() -> &'static Turn {
     &session().turns[process().turn as usize % TURNS]
@@ -178,11 +168,12 @@ fn note_holder(turn: &Turn) {
 /// Gives the turn.
 #[inline]
 pub fn give() {
+    crate::live::note_standing();
     let turn = my_turn();
     match turn.give(thread().identity) {
         Wake::Nobody => {}
         Wake::One => kernel::futex_wake_one(&turn.wake),
-        Wake::All => kernel::futex_wake(&turn.wake),
+        Wake::Next(bits) => kernel::futex_wake_bits(&turn.wake, bits),
     }
 }
 
@@ -213,7 +204,7 @@ pub fn take() {
         }
         core::hint::spin_loop();
     }
-    let mut waited_ns = 0;
+    let mut waiting = Waiting::Newly;
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
@@ -223,28 +214,18 @@ pub fn take() {
             return taken(turn, before);
         }
         let seen = turn.prepare_sleep();
+        let changes = turn.changes.load(Ordering::Relaxed);
         let mut timed_out = false;
-        let patience_ns = patience_ns(waited_ns == 0);
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
-            let result = kernel::futex_wait_ns(&turn.wake, seen, patience_ns);
+            let patience_ns = patience_ns(turn, waiting);
+            let result = kernel::futex_wait_bits(&turn.wake, seen, patience_ns, sleeper_bits(me));
             timed_out = result == -i64::from(errno::ETIMEDOUT);
         }
         turn.end_sleep();
         if timed_out {
-            press(turn, waited_ns != 0);
-            waited_ns += patience_ns;
+            let slice_is_over = turn.changes.load(Ordering::Relaxed) == changes;
+            waiting = press(turn, waiting != Waiting::Newly && slice_is_over);
         }
-    }
-}
-
-/// How long a thread sleeps before it asks to be the next, and before it asks again.
-fn patience_ns(first: bool) -> u64 {
-    const CHAOS_MIN_NS: u64 = 30_000;
-    match (chaos::is_on(), first) {
-        // Short slices more often than long ones.
-        (true, _) => CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
-        (false, true) => RESERVE_AFTER_NS,
-        (false, false) => SLICE_NS.max(PAUSES_PER_SLICE * pause::cost_ns()),
     }
 }
 
@@ -255,32 +236,14 @@ pub fn yield_by_chance() {
     }
 }
 
-/// Asks to be the next; `firmly`: also stops the one that computes.
-fn press(turn: &Turn, firmly: bool) {
-    if !turn.reserve(thread().identity) {
-        if firmly && turn.running().is_none() {
-            // Whoever is to be the next was stopped, or killed.
-            turn.forget_reservation();
-        }
-        return;
-    }
-    if !firmly || turn.running().is_none() {
-        return;
-    }
-    const SIGTRAP: u64 = 5;
-    let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed) as u64);
-    let mut info = [0u64; 16];
-    info[0] = SIGTRAP;
-    info[1] = u64::from(ASKED as u32);
-    let arguments = [pid, tid, SIGTRAP, info.as_ptr() as u64, 0, 0];
-    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
-}
-
 /// The thread has the turn now; `before` had it before.
 fn taken(turn: &Turn, before: u64) {
     let me = thread().identity;
     turn.changes.fetch_add(1, Ordering::Relaxed);
     note_holder(turn);
+    if thread().status == thread_status::AGENT {
+        return;
+    }
     clocks::follow_traps();
     let process = process();
     let joins = core::mem::take(&mut process.joins);
@@ -300,6 +263,20 @@ fn taken(turn: &Turn, before: u64) {
     process.logged_thread = index;
 }
 
+/// Live: the calling thread has the turn, whoever had it; nobody competes.
+pub fn seize() {
+    let turn = my_turn();
+    turn.seize(thread().identity);
+    note_holder(turn);
+}
+
+/// Live: takes the turn, unless the thread has it.
+pub fn take_if_waiting() {
+    if my_turn().running() != Some(thread().identity) {
+        take();
+    }
+}
+
 /// At a boundary: lets a thread go first that asked for it.
 #[inline]
 pub fn yield_if_wanted() {
@@ -317,8 +294,15 @@ pub fn is_wanted() -> bool {
 /// At a pause that says so: gives the turn, and logs that it came back even if
 /// nobody took it.
 pub fn yield_at_pause() {
+    yield_while(&mut || false);
+}
+
+/// The same while something lasts.
+pub fn yield_while(lasts: &mut dyn FnMut() -> bool) {
     thread().yielded = true;
-    yield_now();
+    give();
+    while lasts() {}
+    take();
 }
 
 /// Gives the turn and waits until it comes back.
@@ -354,12 +338,12 @@ pub fn follow() {
     follow_events(true);
 }
 
-/// The running thread yields at a pause: follows the one turn event that says who
-/// comes next. What follows when the turn is back is the program's own code.
-pub fn follow_at_pause() {
+/// The running thread yields: follows the one turn event that says who comes next.
+/// What follows when the turn is back is the program's own code.
+pub fn follow_yield() {
     match process().log.peek() {
         Some(word) if word as u8 == Kind::Turn as u8 => follow_event(word, true),
-        Some(_) => report::fail("a pause gives the turn, and the log does not say to whom"),
+        Some(_) => report::fail("the turn is given, and the log does not say to whom"),
         None => report::log_ended(),
     }
 }
@@ -374,6 +358,10 @@ fn follow_events(comes_back: bool) {
         let Some(word) = process().log.peek() else {
             if comes_back {
                 return;
+            }
+            if crate::live::goes_again() {
+                crate::live::enter_present();
+                return give();
             }
             report::log_ended();
         };
@@ -428,6 +416,10 @@ pub fn wait_to_run() {
         let seen = own.turn_wake.load(Ordering::SeqCst);
         if process().ending_others.load(Ordering::SeqCst) != 0 {
             threads::end_in_replay();
+        }
+        if crate::live::is_on() && !process().replaying {
+            // The log ended with another thread.
+            crate::live::resume();
         }
         if process().running_thread.load(Ordering::SeqCst) == own.index as u32 {
             return;

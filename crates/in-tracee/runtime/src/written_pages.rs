@@ -9,7 +9,7 @@ use crate::detect::{RANGES_BYTES, Range, Ranges, SCRATCH_FLAGS, close, move_high
 use crate::{checksum, kernel, memory};
 
 const PAGE_BYTES: u64 = 4096;
-pub const PAGEMAP: &core::ffi::CStr = c"/proc/self/pagemap";
+pub const PAGEMAP: &core::ffi::CStr = c"/proc/thread-self/pagemap";
 
 // --- write protection ---
 
@@ -192,6 +192,14 @@ pub fn scan_populated(pagemap: i32, start: u64, end: u64, shared: bool, each: &m
             each(page, page + PAGE_BYTES);
         }
     });
+}
+
+/// The first page at `start` or behind it that is populated, or `end`; `None` where
+/// the kernel does not tell.
+pub fn next_populated(pagemap: i32, start: u64, end: u64) -> Option<u64> {
+    let mut regions = [Region::default(); 1];
+    let (found, _) = scan(pagemap, start, end, &POPULATED_SHARED, &mut regions)?;
+    Some(if found == 0 { end } else { regions[0].start.max(start) })
 }
 
 /// Calls `each` with all regions; false if the kernel refuses.

@@ -4,10 +4,12 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    Birth, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report, Request, Ring, SEGMENTS, lane_state, request,
+    Birth, CHECKPOINTS_MAX, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report, Request,
+    Ring, SEGMENTS, command, lane_state, request,
 };
 
-use crate::futex::futex_wake;
+use crate::futex::{futex_wait, futex_wake};
+use std::time::{Duration, Instant};
 
 /// Index of a segment: below [`SEGMENTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,7 +116,16 @@ impl<'session> Lane<'session> {
         {
             word.store(0, Ordering::Relaxed);
         }
-        for word in [&ring.hot_sleeping, &ring.closed, self.turn(), self.has_ticket()] {
+        let mailbox = self.mailbox();
+        for word in [
+            &ring.hot_sleeping,
+            &ring.closed,
+            self.turn(),
+            self.has_ticket(),
+            self.goes_again(),
+            self.takes_part(),
+            &mailbox.kind,
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         self.request().state.store(request::NONE, Ordering::Relaxed);
@@ -205,6 +216,51 @@ impl<'session> Lane<'session> {
         self.announce();
     }
 
+    /// Live: both ends of the ring are at a position of the log; it is empty and open.
+    /// The process waits for an answer meanwhile.
+    pub fn go_to(&self, position: u64) {
+        let ring = self.ring();
+        ring.closed.store(0, Ordering::Relaxed);
+        ring.tail.store(position, Ordering::Relaxed);
+        ring.head.store(position, Ordering::Release);
+    }
+
+    /// Live: gives the process a command and waits for its answer, a negated errno if
+    /// it is negative. `None`: it does not answer in time, or `gone` says so.
+    pub fn command(
+        &self,
+        kind: u32,
+        argument: u64,
+        patience: Duration,
+        gone: &dyn Fn() -> bool,
+    ) -> Option<i32> {
+        let command = self.mailbox();
+        let begin = Instant::now();
+        let wait = |seen: u32| {
+            futex_wait(&command.kind, seen, Duration::from_millis(20));
+            begin.elapsed() < patience && !gone()
+        };
+        while let Err(seen) = command.kind.compare_exchange(
+            command::NONE,
+            command::CLAIMED,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
+            if !wait(seen) {
+                return None;
+            }
+        }
+        command.argument.store(argument, Ordering::Relaxed);
+        command.kind.store(kind, Ordering::Release);
+        futex_wake(&command.kind);
+        while command.kind.load(Ordering::Acquire) == kind {
+            if !wait(kind) {
+                return None;
+            }
+        }
+        Some(command.answer.load(Ordering::Relaxed))
+    }
+
     fn announce(&self) {
         if self.ring().cold_announce() {
             futex_wake(&self.ring().hot_wake);
@@ -220,6 +276,14 @@ impl<'session> Lane<'session> {
     pub(crate) fn set_request_state(&self, state: u32) {
         self.request().state.store(state, Ordering::Release);
         futex_wake(&self.request().state);
+    }
+}
+
+impl<'session> Lane<'session> {
+    /// See [`LaneHeader::command`].
+    fn mailbox(&self) -> &'session Command {
+        // SAFETY: see `Lane::new`; what this side uses is made of atomics.
+        unsafe { &(*self.header).command }
     }
 }
 
@@ -257,6 +321,12 @@ words! {
     ring: Ring;
     /// The outstanding request.
     request: Request;
+    /// See [`LaneHeader::checkpoints`].
+    checkpoints: [Checkpoint; CHECKPOINTS_MAX];
+    /// See [`LaneHeader::goes_again`].
+    goes_again: AtomicU32;
+    /// See [`LaneHeader::takes_part`].
+    takes_part: AtomicU32;
 }
 
 /// A [`Report`] as it was when it was read.
@@ -303,6 +373,7 @@ mod tests {
             detection: lane_protocol::Detection::Best,
             detect_all: false,
             chaos_seed: None,
+            live: None,
             files_dir: None,
             objects_dir: None,
             show_output: false,

@@ -29,7 +29,7 @@ mod tracee;
 pub use attach::{AttachEvents, AttachService};
 pub use error::InjectError;
 pub use files::{FileKey, FileSlot, KeepFile};
-pub use futex::{futex_wait, futex_wake};
+pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use maps::{Mapping, read_maps};
 pub use process::{

@@ -48,7 +48,9 @@ pub struct Setup<'a> {
     pub detect_all: bool,
     /// Recording: the seed of chaos; `None`: no chaos.
     pub chaos_seed: Option<u64>,
-    /// Replay: the folder of kept files, absolute.
+    /// Recording: processes can go back in time; the value is a `crash_policy`.
+    pub live: Option<u32>,
+    /// Replay, and live: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: a private folder for files that stand for shared memory.
     pub objects_dir: Option<&'a Path>,
@@ -201,6 +203,8 @@ impl SessionMemory {
         session.detection = setup.detection as u32;
         session.detect_all = u32::from(setup.detect_all);
         session.chaos_seed = setup.chaos_seed.map_or(0, chaos_word);
+        session.live = u32::from(setup.live.is_some());
+        session.on_crash = setup.live.unwrap_or(0);
         session.next_lane.store(1, Ordering::Relaxed);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
@@ -329,6 +333,10 @@ impl SessionMemory {
     /// Gives a segment back: it is cleared, and its bit last of all.
     pub fn free_segment(&self, segment: Segment) {
         self.lane(segment).clear();
+        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
+        let gone = unsafe { &(*self.session()).gone[segment.index()] };
+        gone.fetch_add(1, Ordering::AcqRel);
+        futex_wake(gone);
         let bit = 1 << (segment.index() % 64);
         self.segment_word(segment.index() / 64).fetch_and(!bit, Ordering::AcqRel);
     }

@@ -24,17 +24,20 @@ impl Pressure {
 
 /// Compresses chunks one after the other: a context for each level, because a
 /// context that ran out of room takes no new level.
-pub(crate) struct ChunkCompressor {
+pub struct ChunkCompressor {
     contexts: [Compressor<'static>; 2],
     pressure: Pressure,
 }
 
 impl ChunkCompressor {
+    /// # Errors
+    /// If memory for the contexts is short.
     pub fn new() -> std::io::Result<ChunkCompressor> {
         let contexts = [Compressor::new(Pressure::Idle.level())?, Compressor::new(Pressure::Behind.level())?];
         Ok(ChunkCompressor { contexts, pressure: Pressure::Idle })
     }
 
+    /// Chooses how hard the following chunks are compressed.
     pub fn set_pressure(&mut self, pressure: Pressure) {
         self.pressure = pressure;
     }
@@ -63,9 +66,11 @@ impl ChunkCompressor {
 }
 
 /// Decompresses chunks one after the other with one context.
-pub(crate) struct ChunkDecompressor(Decompressor<'static>);
+pub struct ChunkDecompressor(Decompressor<'static>);
 
 impl ChunkDecompressor {
+    /// # Errors
+    /// If memory for the context is short.
     pub fn new() -> std::io::Result<ChunkDecompressor> {
         Ok(ChunkDecompressor(Decompressor::new()?))
     }

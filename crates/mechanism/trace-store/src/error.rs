@@ -75,7 +75,8 @@ pub enum StoreError {
 
 impl StoreError {
     /// Wraps a system error; a full disk becomes [`StoreError::DiskFull`].
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+    /// An operation on a file failed.
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let path = path.to_owned();
         if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) {

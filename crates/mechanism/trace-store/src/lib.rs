@@ -31,7 +31,7 @@ mod scan;
 pub mod traces;
 mod writer;
 
-pub use compress::Pressure;
+pub use compress::{ChunkCompressor, ChunkDecompressor, Pressure};
 pub use contents::{FileEntry, LaneEnd, LaneInfo, NO_PARENT, TraceFile};
 pub use error::StoreError;
 pub use file_store::{FileKey, FileStore, Kept, default_home};

@@ -42,6 +42,10 @@ pub const THREADS_START: u64 = REGION_START + 0x1000_0000;
 pub const THREAD_AREA_BYTES: u64 = 0x2_8000;
 /// Threads that a process can have at a time.
 pub const THREADS_MAX: usize = 4096;
+/// What a live session keeps for itself when it goes back: stack, tables, lists.
+pub const LIVE_START: u64 = THREADS_START + 0x2800_0000;
+/// Most bytes of it.
+pub const LIVE_BYTES: u64 = 0x800_0000;
 /// Where what the kernel writes for a thread's call lands while another thread
 /// has the turn.
 pub const BOUNCE_START: u64 = THREADS_START + 0x3000_0000;
@@ -92,5 +96,6 @@ const _: () = assert!(RECIPES_START + RECIPES_BYTES <= LANE_SLOTS_START);
 const _: () = assert!(LANE_HEADER_BYTES + 2 * RING_BYTES <= LANE_SLOT_BYTES);
 const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES <= SCRATCH_START);
 const _: () = assert!(SCRATCH_START < THREADS_START);
-const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= BOUNCE_START);
+const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= LIVE_START);
+const _: () = assert!(LIVE_START + LIVE_BYTES <= BOUNCE_START);
 const _: () = assert!(BOUNCE_START + THREADS_MAX as u64 * BOUNCE_BYTES <= REGION_START + REGION_BYTES);

@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod layout;
+mod live;
 mod ring;
 mod session;
 mod turn;
 
 pub use layout::*;
+pub use live::*;
 pub use ring::Ring;
 pub use session::*;
-pub use turn::{Turn, Wake, lane_of_identity, thread_identity};
+pub use turn::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};

@@ -3,11 +3,12 @@
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
+use crate::live::{CHECKPOINTS_MAX, Checkpoint, Command};
 use crate::ring::Ring;
 use crate::turn::Turn;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0003;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0004;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,10 @@ pub struct Session {
     pub detect_all: u32,
     /// Recording: what the choices of chaos are drawn from; 0: no chaos.
     pub chaos_seed: u64,
+    /// Recording: not zero where processes can go back in time.
+    pub live: u32,
+    /// With `live`: what is done where a process would die, a [`crate::crash_policy`].
+    pub on_crash: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -111,6 +116,9 @@ pub struct Session {
     pub files_dir: [u8; 4096],
     /// Segments in use, a bit each.
     pub segments: [AtomicU64; SEGMENTS / 64],
+    /// Recording: counts for each segment how often its process got new memory or
+    /// ended; futex words.
+    pub gone: [AtomicU32; SEGMENTS],
     /// The turns of lanes; a lane's own is at its number modulo this many.
     pub turns: [Turn; TURNS],
     /// Recording: files of which processes share the memory.
@@ -297,6 +305,14 @@ pub mod request {
     pub const KEEP: u32 = 3;
     /// The supervisor has answered; `answer` holds 0 or an errno.
     pub const ANSWERED: u32 = 4;
+    /// Live: feed the log again from the position `arguments[0]` on.
+    pub const REWIND: u32 = 5;
+    /// Live: forget the log from the position `arguments[0]` on.
+    pub const BRANCH: u32 = 6;
+    /// Live: the log was fed to its end; what comes now is new.
+    pub const PRESENT: u32 = 7;
+    /// Live: the process would die of signal `arguments[0]` now.
+    pub const CRASH: u32 = 8;
 }
 
 /// One outstanding request of a lane.
@@ -413,6 +429,16 @@ pub struct LaneHeader {
     /// What execve keeps of signals that only the runtime can hold back: the sets
     /// that are blocked, that wait, that are ignored.
     pub carried_signals: [u64; 3],
+    /// Live: the id of the next checkpoint.
+    pub next_checkpoint: AtomicU32,
+    /// Live: counts images, so that shadows of earlier ones end.
+    pub image: AtomicU32,
+    /// Live: not zero while the log is fed to the process again.
+    pub goes_again: AtomicU32,
+    /// Live: not zero while the process takes part (it has an agent).
+    pub takes_part: AtomicU32,
+    pub command: Command,
+    pub checkpoints: [Checkpoint; CHECKPOINTS_MAX],
     pub ring: Ring,
     pub request: Request,
     pub birth: Birth,

@@ -41,12 +41,19 @@ pub const fn lane_of_identity(identity: u64) -> u32 {
 /// one.
 pub const TICKET_WAKES: usize = 16;
 
-/// How many sleepers to wake.
+/// Which sleepers to wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     Nobody,
+    /// Any one.
     One,
-    All,
+    /// All with these bits, among them the one that is to be the next.
+    Next(u32),
+}
+
+/// By which a thread is found among the sleepers (FUTEX_WAKE_BITSET).
+pub const fn sleeper_bits(identity: u64) -> u32 {
+    1 << (((identity >> 32) + (identity >> 1)) % 32)
 }
 
 /// One lane's turn, in shared memory; zeroed memory is a free one.
@@ -93,7 +100,7 @@ impl Turn {
             ticket: AtomicU64::new(0),
             processes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
-            ticket_wakes: std::array::from_fn(|_| AtomicU32::new(0)),
+            ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
@@ -144,9 +151,10 @@ impl Turn {
     #[cold]
     fn wake_after_giving(&self) -> Wake {
         in_sequence();
-        if self.reserved.load(Ordering::SeqCst) != 0 {
+        let next = self.reserved.load(Ordering::SeqCst);
+        if next != 0 {
             self.wake.fetch_add(1, Ordering::SeqCst);
-            return Wake::All;
+            return Wake::Next(sleeper_bits(next));
         }
         if self.woken.swap(1, Ordering::SeqCst) != 0 {
             return Wake::Nobody;
@@ -211,10 +219,24 @@ impl Turn {
         self.sleepers.load(Ordering::Relaxed) != 0
     }
 
+    /// How many sleep for the turn, or are about to.
+    #[inline]
+    pub fn sleepers(&self) -> u32 {
+        self.sleepers.load(Ordering::Relaxed)
+    }
+
     /// Who has the turn and runs.
     pub fn running(&self) -> Option<u64> {
         let holder = self.holder.load(Ordering::SeqCst);
         (holder & RUNS != 0).then_some(holder & !RUNS)
+    }
+
+    /// The thread has it, whoever had it: nobody else runs or waits.
+    pub fn seize(&self, me: u64) {
+        self.reserved.store(0, Ordering::SeqCst);
+        self.woken.store(0, Ordering::SeqCst);
+        self.sleepers.store(0, Ordering::SeqCst);
+        self.holder.store(me | RUNS, Ordering::SeqCst);
     }
 
     /// Nobody has it: before the first use by a lane.

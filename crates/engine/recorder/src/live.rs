@@ -1,0 +1,500 @@
+//! Live sessions: checkpoints by time, and commands from outside.
+//!
+//! A socket that only its owner can reach takes one command a connection: a line of
+//! words, answered by lines of which the last is `ok` or begins with `error:`.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use events::StopReason;
+use injector::{Lane, Segment, SessionMemory, futex_wake};
+use lane_protocol::{checkpoint_origin, checkpoint_state, command, crash_policy, lane_state, request};
+use trace_store::{LaneEnd, Meta, Summary};
+
+use crate::lane_log::undo_since;
+use crate::sink::Sink;
+use crate::waiting::Status;
+
+/// How long a process may take to obey.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long doing the same again may take.
+const REPLAY_PATIENCE: Duration = Duration::from_secs(600);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What is done where a process would die of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum OnCrash {
+    #[default]
+    Die = crash_policy::DIE,
+    Hold = crash_policy::HOLD,
+    Save = crash_policy::SAVE,
+    Rollback = crash_policy::ROLLBACK,
+}
+
+/// What a live session does by itself.
+#[derive(Debug, Clone)]
+pub struct LiveOptions {
+    /// Where commands come in.
+    pub socket: PathBuf,
+    /// Time between two checkpoints; `None`: only those that are asked for.
+    pub checkpoint_every: Option<Duration>,
+    /// Most checkpoints by time that a process keeps.
+    pub keep: usize,
+    /// Most bytes of memory for the log.
+    pub log_max_bytes: Option<u64>,
+    /// Most bytes of memory for checkpoints.
+    pub memory_max_bytes: Option<u64>,
+    pub on_crash: OnCrash,
+    /// Where a crash is saved.
+    pub crash_dir: PathBuf,
+}
+
+/// What the session's parts share.
+pub(crate) struct Session {
+    pub memory: Arc<SessionMemory>,
+    pub sink: Arc<Sink>,
+    pub status: Arc<Status>,
+    pub trace_dir: PathBuf,
+    pub meta: Meta,
+    pub main_pid: i32,
+}
+
+/// The threads that take commands and the checkpoints that are due.
+pub(crate) struct Control {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    socket: PathBuf,
+}
+
+impl Control {
+    pub fn start(options: LiveOptions, session: Session) -> Control {
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = Arc::new(Work { session, options, obeying: Mutex::new(()) });
+        let mut threads = Vec::new();
+        match listen(&work.options.socket) {
+            Ok(listener) => {
+                let (work, stop) = (Arc::clone(&work), Arc::clone(&stop));
+                threads.push(std::thread::spawn(move || work.serve(&listener, &stop)));
+            }
+            Err(error) => {
+                eprintln!(
+                    "retrovane: no commands can be given to this session: {}: {error}",
+                    work.options.socket.display()
+                );
+            }
+        }
+        let socket = work.options.socket.clone();
+        let stopped = Arc::clone(&stop);
+        threads.push(std::thread::spawn(move || work.keep_time(&stopped)));
+        Control { stop, threads, socket }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    // One of a session that was killed.
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+struct Work {
+    session: Session,
+    options: LiveOptions,
+    /// One command at a time.
+    obeying: Mutex<()>,
+}
+
+/// A checkpoint as it is shown.
+struct Shown {
+    id: u32,
+    position: u64,
+    events: u64,
+    taken_ns: u64,
+    cost_ns: u64,
+    rollbacks: u32,
+    origin: u32,
+    shadow: i32,
+}
+
+fn checkpoints(lane: Lane) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = lane
+        .checkpoints()
+        .iter()
+        .filter(|at| at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN)
+        .map(|at| Shown {
+            id: at.id.load(Ordering::Relaxed),
+            position: at.position.load(Ordering::Relaxed),
+            events: at.events.load(Ordering::Relaxed),
+            taken_ns: at.taken_ns.load(Ordering::Relaxed),
+            cost_ns: at.cost_ns.load(Ordering::Relaxed),
+            rollbacks: at.rollbacks.load(Ordering::Relaxed),
+            origin: at.origin.load(Ordering::Relaxed),
+            shadow: at.shadow.load(Ordering::Relaxed),
+        })
+        .collect();
+    shown.sort_by_key(|at| at.id);
+    shown
+}
+
+fn monotonic_ns() -> u64 {
+    u64::try_from(injector::monotonic_time().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Work {
+    /// Lanes of processes that take part.
+    fn lanes(&self) -> Vec<Segment> {
+        let memory = &self.session.memory;
+        let takes_part = |segment: &Segment| {
+            let lane = memory.lane(*segment);
+            lane.state().load(Ordering::Acquire) == lane_state::LIVE
+                && lane.takes_part().load(Ordering::Acquire) != 0
+        };
+        memory.segments_in_use().into_iter().filter(takes_part).collect()
+    }
+
+    fn lane_of(&self, pid: Option<i32>) -> Option<Segment> {
+        let wanted = pid.unwrap_or(self.session.main_pid);
+        let memory = &self.session.memory;
+        self.lanes().into_iter().find(|segment| memory.lane(*segment).pid().load(Ordering::Acquire) == wanted)
+    }
+
+    fn order(&self, segment: Segment, kind: u32, argument: u64) -> Result<i32, String> {
+        let _obeying = self.obeying.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = self.session.memory.lane(segment);
+        let pid = lane.pid().load(Ordering::Acquire);
+        let gone = || {
+            lane.state().load(Ordering::Acquire) != lane_state::LIVE
+                || lane.pid().load(Ordering::Acquire) != pid
+        };
+        match lane.command(kind, argument, PATIENCE, &gone) {
+            Some(answer) if answer >= 0 => Ok(answer),
+            Some(error) => Err(explain(-error, argument)),
+            None if gone() => Err("the process has ended".to_owned()),
+            None => Err(format!("the process did not answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    fn serve(&self, listener: &UnixListener, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    // A client that goes away spoils its own answer only.
+                    let _ = self.answer(stream);
+                }
+                Err(_) => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    fn answer(&self, stream: UnixStream) -> std::io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut line = String::new();
+        BufReader::new(stream.try_clone()?).read_line(&mut line)?;
+        let answer = match self.obey(line.trim()) {
+            Ok(text) => format!("{text}ok\n"),
+            Err(text) => format!("error: {text}\n"),
+        };
+        (&stream).write_all(answer.as_bytes())
+    }
+
+    fn obey(&self, line: &str) -> Result<String, String> {
+        let (pid, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let pid = pid.parse::<i32>().ok().filter(|pid| *pid > 0);
+        let (verb, argument) = rest.split_once(' ').unwrap_or((rest, ""));
+        let number = || {
+            argument
+                .trim()
+                .parse::<u64>()
+                .map_err(|_| format!("`{argument}` is not the number of a checkpoint"))
+        };
+        if verb == "save" {
+            return self.save(Path::new(argument));
+        }
+        if verb == "processes" {
+            return Ok(self.processes());
+        }
+        if verb == "detach" {
+            return Ok(self.detach());
+        }
+        let segment = self.lane_of(pid).ok_or_else(|| match pid {
+            Some(pid) => format!("process {pid} is not one of this session, or has ended"),
+            None => "the session's first process has ended".to_owned(),
+        })?;
+        let lane = self.session.memory.lane(segment);
+        match verb {
+            "list" => Ok(list(lane)),
+            "checkpoint" => {
+                let id = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER))?;
+                Ok(format!("checkpoint {id}\n"))
+            }
+            "discard" => self.order(segment, command::DISCARD, number()?).map(|_| String::new()),
+            "try" => {
+                let number = number()?;
+                self.order(segment, command::TRY, number)?;
+                Ok(format!("it can be done\n{}", self.notes(lane, number)))
+            }
+            "rollback" => {
+                let number = number()?;
+                let notes = self.notes(lane, number);
+                self.order(segment, command::ROLLBACK, number)?;
+                Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
+            }
+            "replay" => {
+                let number = number()?;
+                let begin = Instant::now();
+                self.order(segment, command::REPLAY, number)?;
+                while lane.goes_again().load(Ordering::Acquire) != 0 {
+                    if lane.state().load(Ordering::Acquire) != lane_state::LIVE {
+                        return Err("the process ended during the replay".to_owned());
+                    }
+                    if begin.elapsed() > REPLAY_PATIENCE {
+                        return Err("the replay has not come to its end yet".to_owned());
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(format!(
+                    "replayed from checkpoint {number} to the present in {:.3} s\n",
+                    begin.elapsed().as_secs_f64()
+                ))
+            }
+            _ => Err(format!("`{verb}` is no command")),
+        }
+    }
+
+    /// What a rollback cannot restore.
+    fn notes(&self, lane: Lane, number: u64) -> String {
+        let id = lane.ids().0;
+        let found = checkpoints(lane).into_iter().find(|at| u64::from(at.id) == number);
+        let Some(at) = found else { return String::new() };
+        let undo = self.session.sink.with_history(|history| undo_since(history, id, at.position));
+        undo.map(|undo| undo.notes()).unwrap_or_default()
+    }
+
+    fn processes(&self) -> String {
+        let mut text = String::new();
+        for segment in self.lanes() {
+            let lane = self.session.memory.lane(segment);
+            let pid = lane.pid().load(Ordering::Acquire);
+            let count = checkpoints(lane).len();
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{pid} {count}");
+        }
+        text
+    }
+
+    fn detach(&self) -> String {
+        self.session.memory.stop().store(StopReason::RecorderDied as u32, Ordering::Release);
+        "the processes go on without us\n".to_owned()
+    }
+
+    fn save(&self, dir: &Path) -> Result<String, String> {
+        if !dir.is_absolute() {
+            return Err("the directory of the trace has to be absolute".to_owned());
+        }
+        let exit = match self.session.status.main() {
+            Some(injector::ExitReport::Exited(code)) => LaneEnd::Exited(code),
+            Some(injector::ExitReport::Killed(signal)) => LaneEnd::Killed(signal),
+            None => LaneEnd::Unknown,
+        };
+        let summary = Summary { exit, duration_ns: 0, notes: Vec::new() };
+        let saved = self.session.sink.with_history(|history| {
+            if !history.is_whole() {
+                return Err("the log's beginning was dropped to keep below --log-max".to_owned());
+            }
+            history
+                .save(dir, &self.session.meta, &self.session.trace_dir.join("files"), &summary)
+                .map_err(|error| error.to_string())
+        });
+        let events = saved.ok_or("this is no live session")??;
+        Ok(format!("saved {events} events in {}\n", dir.display()))
+    }
+
+    /// Takes checkpoints when they are due, and keeps below the limits.
+    fn keep_time(&self, stop: &AtomicBool) {
+        let mut due = Instant::now();
+        if let Some(every) = self.options.checkpoint_every {
+            due += every;
+        }
+        while !stop.load(Ordering::Acquire) {
+            if let Some(bytes_max) = self.options.log_max_bytes {
+                self.session.sink.with_history(|history| history.keep_below(bytes_max));
+                self.drop_unreachable();
+            }
+            self.look_at_crashes();
+            let Some(every) = self.options.checkpoint_every else {
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            };
+            let now = Instant::now();
+            if now < due {
+                std::thread::sleep(LOOK_EVERY.min(due - now));
+                continue;
+            }
+            due = (due + every).max(now);
+            for segment in self.lanes() {
+                // What could not be taken now can be taken the next time.
+                let _ = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::TIME));
+                self.thin(segment);
+            }
+        }
+    }
+
+    /// Discards checkpoints by time until few enough are left: dense near the present,
+    /// sparse long ago.
+    fn thin(&self, segment: Segment) {
+        loop {
+            let all = checkpoints(self.session.memory.lane(segment));
+            let timed: Vec<&Shown> = all.iter().filter(|at| at.origin == checkpoint_origin::TIME).collect();
+            let too_many = timed.len() > self.options.keep.max(1);
+            let too_large = self.options.memory_max_bytes.is_some_and(|bytes_max| {
+                timed.len() > 1 && all.iter().map(|at| private_bytes(at.shadow)).sum::<u64>() > bytes_max
+            });
+            if !too_many && !too_large {
+                return;
+            }
+            let now_ns = monotonic_ns();
+            let times: Vec<u64> = timed.iter().map(|at| now_ns.saturating_sub(at.taken_ns)).collect();
+            let index = densest(&times);
+            if self.order(segment, command::DISCARD, u64::from(timed[index].id)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Checkpoints from which the log does not reach to the present any more.
+    fn drop_unreachable(&self) {
+        for segment in self.lanes() {
+            let lane = self.session.memory.lane(segment);
+            let id = lane.ids().0;
+            for at in checkpoints(lane) {
+                let reaches = self.session.sink.with_history(|history| history.reaches(id, at.position));
+                if reaches == Some(false) && lane.goes_again().load(Ordering::Acquire) == 0 {
+                    let _ = self.order(segment, command::DISCARD, u64::from(at.id));
+                }
+            }
+        }
+    }
+
+    /// Processes that would die now.
+    fn look_at_crashes(&self) {
+        for segment in self.lanes() {
+            let lane = self.session.memory.lane(segment);
+            if lane.request().state.load(Ordering::Acquire) != request::CRASH {
+                continue;
+            }
+            let signal = lane.request().arguments[0].load(Ordering::Relaxed);
+            if self.options.on_crash == OnCrash::Save {
+                let text = match self.save(&self.options.crash_dir) {
+                    Ok(text) => text,
+                    Err(text) => format!("could not be saved: {text}\n"),
+                };
+                eprint!("retrovane: the program would die of signal {signal}: {text}");
+            }
+            lane.answer(0);
+            self.session.memory.doorbell().fetch_add(1, Ordering::Release);
+            futex_wake(self.session.memory.doorbell());
+        }
+    }
+}
+
+/// Of ages, newest last: the one that can be spared best. Neither the oldest nor the
+/// newest.
+fn densest(ages_ns: &[u64]) -> usize {
+    let last = ages_ns.len().saturating_sub(1);
+    (1..last)
+        .min_by(|&one, &other| {
+            let gap = |index: usize| {
+                (ages_ns[index - 1] - ages_ns[index + 1]) as f64 / (ages_ns[index] as f64 + 1.0)
+            };
+            gap(one).total_cmp(&gap(other))
+        })
+        .unwrap_or(0)
+}
+
+/// Memory that only this process has.
+fn private_bytes(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let kib: u64 = text
+        .lines()
+        .filter(|line| line.starts_with("Private_"))
+        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .sum();
+    kib * 1024
+}
+
+fn list(lane: Lane) -> String {
+    let now_ns = monotonic_ns();
+    let mut text = String::from("    N       event    seconds ago   pause ms  rollbacks  taken by\n");
+    for at in checkpoints(lane) {
+        let by = match at.origin {
+            checkpoint_origin::PROGRAM => "the program",
+            checkpoint_origin::TIME => "time",
+            _ => "command",
+        };
+        let _ = writeln!(
+            text,
+            "{:>5}  {:>10}  {:>13.3}  {:>9.3}  {:>9}  {by}",
+            at.id,
+            at.events,
+            now_ns.saturating_sub(at.taken_ns) as f64 / 1e9,
+            at.cost_ns as f64 / 1e6,
+            at.rollbacks
+        );
+    }
+    text
+}
+
+fn explain(error: i32, number: u64) -> String {
+    match error {
+        libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
+        libc::EBUSY => "not now: the process shares its memory with others, or is being replayed".to_owned(),
+        libc::ETIMEDOUT => "a thread of the process did not come out of a call within 5 s".to_owned(),
+        libc::ESRCH => {
+            "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost"
+                .to_owned()
+        }
+        libc::ENODEV => "shared memory or a file that was mapped then cannot be mapped again".to_owned(),
+        libc::EPERM => {
+            "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned()
+        }
+        libc::ERANGE => "the log does not reach back so far any more (see --log-max)".to_owned(),
+        libc::EAGAIN => "there are too many processes or checkpoints".to_owned(),
+        libc::ENOMEM => "memory is short".to_owned(),
+        other => std::io::Error::from_raw_os_error(other).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_checkpoints_become_sparse_first() {
+        // Ages in seconds, the oldest first.
+        assert_eq!(densest(&[100, 99, 50, 10, 1]), 1);
+        assert_eq!(densest(&[5, 4, 3, 2, 1]), 1);
+        assert_eq!(densest(&[2, 1]), 0);
+    }
+}

@@ -1,0 +1,270 @@
+//! What a process took from the world, and gave to it, since a position of its log:
+//! what a branch has to give back, and what it cannot.
+//!
+//! Deliberately absent: regular files, whose offsets the process restores itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use events::{Event, Kind, Tag};
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const CLOSE: u16 = 3;
+const READV: u16 = 19;
+const WRITEV: u16 = 20;
+const DUP: u16 = 32;
+const DUP2: u16 = 33;
+const SENDFILE: u16 = 40;
+const ACCEPT: u16 = 43;
+const SENDTO: u16 = 44;
+const RECVFROM: u16 = 45;
+const SENDMSG: u16 = 46;
+const RECVMSG: u16 = 47;
+const ACCEPT4: u16 = 288;
+const DUP3: u16 = 292;
+const RECVMMSG: u16 = 299;
+const MSG_PEEK: u64 = 2;
+
+/// Kinds of records for the process.
+const DATA: u32 = 1;
+const ACCEPTED: u32 = 2;
+
+/// What happened since then.
+#[derive(Debug, Default)]
+pub(crate) struct Undo {
+    /// Bytes that were read, by descriptor.
+    taken: BTreeMap<u32, Vec<u8>>,
+    /// Connections that were accepted: descriptor and listener.
+    accepted: BTreeMap<u32, u32>,
+    /// Descriptors that mean something else than then.
+    changed: BTreeSet<u32>,
+    /// Bytes that were written, by descriptor.
+    given: BTreeMap<u32, u64>,
+    /// Descriptors from which messages were received that cannot be given back.
+    messages: BTreeSet<u32>,
+    /// Connections that were accepted and closed.
+    lost: usize,
+    /// Lanes of processes that were made.
+    pub children: Vec<u32>,
+}
+
+/// A call of which all blobs are together.
+struct Call {
+    number: u16,
+    result: i64,
+    args: [u64; 6],
+    memory: Vec<(u64, Vec<u8>)>,
+    child: Option<u32>,
+}
+
+impl Undo {
+    /// Takes the events of a part of a log into account.
+    pub fn add(&mut self, log: &[u8]) {
+        let mut at = 0;
+        let mut open: Option<Call> = None;
+        while let Ok((event, len_bytes)) = Event::parse(&log[at..]) {
+            at += len_bytes;
+            match event.kind {
+                Kind::Syscall => {
+                    let mut args = [0; 6];
+                    for (index, arg) in args.iter_mut().enumerate().take(event.arg_count()) {
+                        *arg = event.arg(index);
+                    }
+                    let call = Call {
+                        number: event.code,
+                        result: event.result(),
+                        args,
+                        memory: Vec::new(),
+                        child: None,
+                    };
+                    open = Some(call);
+                }
+                Kind::Data => {}
+                _ => open = None,
+            }
+            if let Some(call) = open.as_mut() {
+                for blob in event.blobs() {
+                    match blob.tag {
+                        Tag::Memory => call.memory.push((blob.address, blob.data.to_vec())),
+                        Tag::Child => {
+                            call.child = blob
+                                .data
+                                .get(..4)
+                                .map(|id| u32::from_le_bytes(id.try_into().expect("four bytes")));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            if !event.has_more()
+                && let Some(call) = open.take()
+            {
+                self.call(&call);
+            }
+            if at >= log.len() {
+                break;
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call) {
+        let fd = call.args[0] as u32;
+        if let Some(child) = call.child
+            && call.result > 0
+        {
+            self.children.push(child);
+        }
+        if call.result < 0 {
+            return;
+        }
+        let known = !self.changed.contains(&fd) || self.accepted.contains_key(&fd);
+        match call.number {
+            READ | RECVFROM if call.result > 0 && known => {
+                if call.number == RECVFROM && call.args[3] & MSG_PEEK != 0 {
+                    return;
+                }
+                let buffer = call.args[1]..call.args[1] + call.result as u64;
+                let to = self.taken.entry(fd).or_default();
+                for (address, bytes) in &call.memory {
+                    if buffer.contains(address) {
+                        to.extend(bytes);
+                    }
+                }
+            }
+            READV if call.result > 0 && known => {
+                let to = self.taken.entry(fd).or_default();
+                call.memory.iter().for_each(|(_, bytes)| to.extend(bytes));
+            }
+            RECVMSG | RECVMMSG if call.result > 0 && known => {
+                self.messages.insert(fd);
+            }
+            WRITE | WRITEV | SENDTO | SENDMSG | SENDFILE if call.result > 0 => {
+                *self.given.entry(fd).or_default() += call.result as u64;
+            }
+            CLOSE => self.ends(fd),
+            ACCEPT | ACCEPT4 => {
+                let new = call.result as u32;
+                self.ends(new);
+                if !self.changed.contains(&fd) {
+                    self.accepted.insert(new, fd);
+                }
+            }
+            DUP => self.ends(call.result as u32),
+            DUP2 | DUP3 if call.args[0] != call.args[1] => self.ends(call.args[1] as u32),
+            _ => {}
+        }
+    }
+
+    /// The number means something else, or nothing, from now on.
+    fn ends(&mut self, fd: u32) {
+        self.changed.insert(fd);
+        if self.accepted.remove(&fd).is_some() {
+            self.taken.remove(&fd);
+            self.lost += 1;
+        }
+    }
+
+    /// The records for the process: see `live/pushback.rs` of the runtime.
+    pub fn records(&self) -> Vec<u8> {
+        let mut records = Vec::new();
+        let mut put = |kind: u32, fd: u32, number: u64, bytes: &[u8]| {
+            records.extend(kind.to_le_bytes());
+            records.extend(fd.to_le_bytes());
+            records.extend(number.to_le_bytes());
+            records.extend(bytes);
+            records.resize(records.len().next_multiple_of(8), 0);
+        };
+        for (fd, listener) in &self.accepted {
+            put(ACCEPTED, *fd, u64::from(*listener), &[]);
+        }
+        for (fd, bytes) in self.taken.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            put(DATA, *fd, bytes.len() as u64, bytes);
+        }
+        records
+    }
+
+    /// What cannot be restored, a line each.
+    pub fn notes(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        for (fd, bytes) in &self.given {
+            let _ = writeln!(
+                text,
+                "descriptor {fd}: the {bytes} bytes that were written to it since stay written"
+            );
+        }
+        for fd in &self.messages {
+            let _ = writeln!(
+                text,
+                "descriptor {fd}: messages that were received from it since (recvmsg) are lost"
+            );
+        }
+        if self.lost != 0 {
+            let _ = writeln!(
+                text,
+                "{} connections or descriptors that were opened and closed since are gone",
+                self.lost
+            );
+        }
+        if !self.children.is_empty() {
+            let _ = writeln!(text, "{} processes that were made since go on", self.children.len());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, header, padded};
+
+    fn call(number: u16, result: i64, args: &[u64], memory: Option<(u64, &[u8])>) -> Vec<u8> {
+        let blob = memory.map_or(0, |(_, bytes)| BLOB_HEADER_BYTES + padded(bytes.len()));
+        let len_bytes = HEADER_BYTES + 8 + 8 * args.len() + blob;
+        let mut event =
+            header(Kind::Syscall, args.len() as u8, number, len_bytes as u32).to_le_bytes().to_vec();
+        event.extend(result.to_le_bytes());
+        args.iter().for_each(|arg| event.extend(arg.to_le_bytes()));
+        if let Some((address, bytes)) = memory {
+            event.extend(address.to_le_bytes());
+            event.extend((bytes.len() as u32).to_le_bytes());
+            event.extend((Tag::Memory as u32).to_le_bytes());
+            event.extend(bytes);
+        }
+        event.resize(len_bytes, 0);
+        event
+    }
+
+    #[test]
+    fn what_was_read_is_given_back_in_order() {
+        let mut undo = Undo::default();
+        let log = [
+            call(READ, 3, &[5, 0x1000, 64], Some((0x1000, b"abc"))),
+            call(RECVFROM, 2, &[5, 0x1000, 64, MSG_PEEK, 0, 0], Some((0x1000, b"de"))),
+            call(RECVFROM, 2, &[5, 0x1000, 64, 0, 0, 0], Some((0x1000, b"de"))),
+            call(WRITE, 9, &[1, 0x1000, 9], None),
+        ]
+        .concat();
+        undo.add(&log);
+        assert_eq!(undo.taken.get(&5).map(Vec::as_slice), Some(&b"abcde"[..]));
+        assert!(undo.notes().contains("the 9 bytes"));
+        assert_eq!(undo.records().len(), 16 + 8);
+    }
+
+    #[test]
+    fn a_number_that_means_something_else_is_left_alone() {
+        let mut undo = Undo::default();
+        let log = [
+            call(CLOSE, 0, &[5], None),
+            call(ACCEPT, 5, &[3, 0, 0], None),
+            call(READ, 1, &[5, 0x1000, 1], Some((0x1000, b"x"))),
+            call(CLOSE, 0, &[6], None),
+            call(READ, 1, &[6, 0x1000, 1], Some((0x1000, b"y"))),
+        ]
+        .concat();
+        undo.add(&log);
+        assert_eq!(undo.accepted.get(&5), Some(&3));
+        assert_eq!(undo.taken.keys().copied().collect::<Vec<_>>(), [5]);
+    }
+}

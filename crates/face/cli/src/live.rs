@@ -1,0 +1,206 @@
+//! `retrovane live`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use lane_protocol::{Detection, Interception};
+use recorder::live::{LiveOptions, OnCrash};
+use recorder::{ExitReport, RecordOptions, record};
+
+use crate::exit;
+use crate::record::code_of;
+use crate::settings::Settings;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane live -- ./server                         a program that may call rv_checkpoint()
+  retrovane live --checkpoint-every 1s -- ./server   with a past of its own
+  retrovane live --on-crash save -- ./server         a flight recorder
+  retrovane ctl server list                          from another terminal
+  retrovane ctl server rollback 3
+
+Ends with the program's own exit code.";
+
+/// Run a program that can go back in time.
+///
+/// Its recent past is kept in memory: the log of all that came into it, and
+/// checkpoints (see retrovane.h, `--checkpoint-every`, and `retrovane ctl`).
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct LiveArguments {
+    /// What `retrovane ctl` calls the session [default: the program's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Take a checkpoint of each process so often, as 500ms, 2s, 1m
+    #[arg(long, value_name = "T", value_parser = duration)]
+    checkpoint_every: Option<Duration>,
+    /// Keep at most so many of these: dense near the present, sparse long ago
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    keep: usize,
+    /// Most memory for checkpoints, as 500M, 2G
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_max: Option<u64>,
+    /// Most memory for the log: what is older falls off
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    log_max: Option<u64>,
+    /// What is done where the program would die of a signal
+    #[arg(long, value_enum, default_value_t)]
+    on_crash: OnCrashArgument,
+    /// Where `--on-crash save` puts the trace [default: NAME-crash-PID in RETROVANE_HOME]
+    #[arg(long, value_name = "DIR")]
+    crash_dir: Option<PathBuf>,
+    /// Intercept system calls by seccomp instead of syscall user dispatch
+    #[arg(long)]
+    seccomp: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// [`OnCrash`], as an argument.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum OnCrashArgument {
+    /// It dies
+    #[default]
+    Die,
+    /// It stands still, and waits for `retrovane ctl`
+    Hold,
+    /// The past is saved as a trace, then it dies
+    Save,
+}
+
+impl From<OnCrashArgument> for OnCrash {
+    fn from(argument: OnCrashArgument) -> OnCrash {
+        match argument {
+            OnCrashArgument::Die => OnCrash::Die,
+            OnCrashArgument::Hold => OnCrash::Hold,
+            OnCrashArgument::Save => OnCrash::Save,
+        }
+    }
+}
+
+/// A time with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| format!("`{text}` is no time: try 500ms, 2s, 1m"))?;
+    let seconds = match unit {
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "s" | "" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time: there are us, ms, s, m, h")),
+    };
+    if !(1e-3..1e6).contains(&seconds) {
+        return Err("a time between 1 ms and ten days is wanted".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A number of bytes, with a unit or without.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| format!("`{text}` is no number of bytes: try 500M, 2G"))?;
+    let shift = match unit.trim_end_matches("iB").trim_end_matches('B') {
+        "" => 0,
+        "k" | "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(format!("`{unit}` is no unit of bytes: there are K, M, G, T")),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too much"))
+}
+
+/// Where a home keeps the sockets and files of its live sessions.
+pub fn sessions_dir(home: &Path) -> PathBuf {
+    home.join("live")
+}
+
+/// Runs the session, and ends as the program ended.
+pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
+    let home = match settings.home() {
+        Ok(home) => home,
+        Err(error) => return exit::failure(error.code(), &error),
+    };
+    let mut command = arguments.command.into_iter();
+    let Some(program) = command.next() else { return exit::failure(exit::USAGE, &"no program given") };
+    let base = Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned();
+    let name = arguments.name.unwrap_or(base);
+    if name.is_empty() || name.contains('/') || name.parse::<u64>().is_ok() {
+        return exit::failure(exit::USAGE, &format!("`{name}` cannot be the name of a session"));
+    }
+    let sessions = sessions_dir(&home);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&sessions);
+    if let Err(error) = made {
+        return exit::failure(exit::FAILED, &format!("cannot make {}: {error}", sessions.display()));
+    }
+    let own = std::process::id();
+    let trace_dir = sessions.join(format!("{name}-{own}"));
+    let socket = sessions.join(format!("{name}-{own}.sock"));
+    if socket.as_os_str().len() > 100 {
+        return exit::failure(
+            exit::FAILED,
+            &format!("{} is too long for a socket: use a shorter --home or --name", socket.display()),
+        );
+    }
+    let crash_dir = arguments.crash_dir.unwrap_or_else(|| home.join(format!("{name}-crash-{own}")));
+    let crash_dir = std::path::absolute(&crash_dir).unwrap_or(crash_dir);
+    let options = RecordOptions {
+        program,
+        arguments: command.collect(),
+        trace_dir: trace_dir.clone(),
+        home,
+        check_every_events: 0,
+        interception: arguments.seccomp.then_some(Interception::Seccomp),
+        rewriting_off: false,
+        detection: Detection::Best,
+        detect_all: false,
+        chaos_seed: None,
+        live: Some(LiveOptions {
+            socket,
+            checkpoint_every: arguments.checkpoint_every,
+            keep: arguments.keep,
+            log_max_bytes: arguments.log_max,
+            memory_max_bytes: arguments.memory_max,
+            on_crash: arguments.on_crash.into(),
+            crash_dir,
+        }),
+        quiet: settings.quiet,
+        progress: None,
+    };
+    let outcome = record(options);
+    // What cannot be removed is a folder of files that nobody needs.
+    let _ = fs::remove_dir_all(&trace_dir);
+    match outcome {
+        Ok(outcome) => {
+            if let ExitReport::Killed(signal) = outcome.status {
+                injector::die_by_signal(signal);
+            }
+            exit::of_program(outcome.status)
+        }
+        Err(error) => exit::failure(code_of(&error), &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_bytes_have_units() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert!(duration("5 parsecs").is_err() && duration("").is_err() && duration("0s").is_err());
+        assert_eq!(bytes("2G"), Ok(2 << 30));
+        assert_eq!(bytes("64KiB"), Ok(65536));
+        assert!(bytes("many").is_err() && bytes("99999999999T").is_err());
+    }
+}

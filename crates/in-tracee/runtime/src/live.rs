@@ -1,0 +1,199 @@
+//! Going back in time: checkpoints of the running process, and the ways back.
+//!
+//! A checkpoint forks a *shadow* of the process while the turn is held: its memory
+//! is the state. Going back happens in place: all threads leave their stacks, the
+//! agent (a thread of the runtime's) copies from the shadow what differs, and the
+//! kernel's threads take up the threads of then. The log is then fed again to its
+//! end (replay), or cut there (branch).
+//!
+//! Invariant: nothing in here that has to outlive the way back lies in memory that
+//! goes back: it is in the lane's header, or in the live area (see `Area`).
+//!
+//! Deliberately absent: when checkpoints are taken, and how many are kept (the
+//! supervisor's).
+
+mod agent;
+mod checkpoint;
+mod copying;
+mod mappings;
+mod pushback;
+mod quiesce;
+mod restore;
+mod seats;
+mod standing;
+mod tables;
+
+pub use tables::wait_before_first_use;
+
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
+use linux_abi::{errno, general as nr};
+
+use crate::block::{BLOCKS, lane, process, process_at, session, thread};
+use crate::dispatch::begin_call;
+use crate::entry::{Leave, Registers};
+use crate::kernel;
+
+pub use agent::begin as begin_agent;
+pub use checkpoint::end_all as end_checkpoints;
+pub use pushback::{is_any as gives_back, serve as give_back};
+pub use quiesce::park_if_wanted;
+pub use restore::{enter_present, go_live};
+pub use seats::{adopt, sit_down_at_end};
+pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
+
+/// The first of the calls by which a program asks: see include/retrovane.h.
+const CALLS: u64 = 0x52_5600;
+const CHECKPOINT: u64 = CALLS;
+const DISCARD: u64 = CALLS + 1;
+const ROLLBACK: u64 = CALLS + 2;
+const REPLAY: u64 = CALLS + 3;
+const ROLLBACKS: u64 = CALLS + 4;
+const REPLAYING: u64 = CALLS + 5;
+
+const STACK_BYTES: usize = 0x4_0000;
+
+/// Memory that does not go back. Mapped in live sessions only.
+#[repr(C)]
+pub struct Area {
+    /// The agent's stack.
+    stack: [u8; STACK_BYTES],
+    seats: [seats::Seat; seats::SEATS],
+    /// Not zero: all threads are to park.
+    parking: AtomicU32,
+    /// Counts threads that parked; a futex word.
+    parked: AtomicU32,
+    /// What parked threads do next, a `quiesce::Verdict`; a futex word.
+    verdict: AtomicU32,
+    /// The agent's thread; 0: there is none.
+    agent_tid: AtomicI32,
+    agent_index: u32,
+    /// The checkpoint that the process was rolled back to a moment ago, plus one: the
+    /// call that took it returns again.
+    returns_again: u64,
+    /// The thread that asked for a replay, plus one: its call returns in the present.
+    replays_for: u64,
+    /// Processes that the program made, which share its pages.
+    forks: u32,
+    /// Shadows that were ended and not waited for yet; 0: none.
+    ended: [i32; 64],
+    /// Offsets of files at the last checkpoint, known before the program went on.
+    offsets: [(u32, u64); 64],
+    lists: mappings::Lists,
+    tables: tables::Tables,
+    pushback: pushback::Pushback,
+}
+
+/// Most bytes that a branch can give back.
+const RECORDS_BYTES_MAX: u64 = 64 << 20;
+
+/// Where they are: behind the area.
+fn records_place() -> u64 {
+    LIVE_START + (size_of::<Area>() as u64).next_multiple_of(4096)
+}
+
+const _: () = assert!(size_of::<Area>() as u64 + RECORDS_BYTES_MAX + 4096 <= LIVE_BYTES);
+
+fn area() -> &'static mut Area {
+    // SAFETY: mapped at the birth of a live image; the fields that several threads
+    // use at a time are atomics, the others belong to the turn's holder.
+    unsafe { &mut *(LIVE_START as *mut Area) }
+}
+
+/// True if processes of this session can go back.
+#[inline]
+pub fn is_on() -> bool {
+    session().live != 0
+}
+
+/// True while the process does again what it did.
+#[inline]
+pub fn goes_again() -> bool {
+    is_on() && process().replaying
+}
+
+/// True for the calls by which a program asks for checkpoints.
+#[inline]
+pub fn is_call(number: u64) -> bool {
+    (CHECKPOINT..=REPLAYING).contains(&number)
+}
+
+/// Whether the program is being replayed; never logged.
+pub fn replaying_asked(registers: &mut Registers) -> bool {
+    let asked = u64::from(registers.rax as u32) == REPLAYING;
+    if asked && (is_on() || process().replaying) {
+        registers.rax = u64::from(process().replaying);
+        return true;
+    }
+    false
+}
+
+/// One of the calls, in the present.
+pub fn call(registers: &mut Registers) -> Leave {
+    let number = u64::from(registers.rax as u32);
+    let id = registers.rdi;
+    let result = match number {
+        CHECKPOINT => match core::mem::take(&mut area().returns_again) {
+            0 => checkpoint::take(checkpoint_origin::PROGRAM),
+            again => again as i64 - 1,
+        },
+        DISCARD => checkpoint::discard(id),
+        ROLLBACKS => checkpoint::rollbacks(id),
+        REPLAY if core::mem::take(&mut area().replays_for) == thread().index as u64 + 1 => 0,
+        ROLLBACK => agent::ask(command::ROLLBACK, id),
+        _ => agent::ask(command::REPLAY, id),
+    };
+    let count = usize::from(number != CHECKPOINT);
+    begin_call(number, &registers.args(), count, result, 0);
+    process().log.end();
+    registers.rax = result as u64;
+    Leave::Call
+}
+
+/// The program makes a process that shares its pages until either writes to them.
+pub fn note_fork(shares: bool) {
+    if !shares && is_on() && lane_takes_part() && process().slot == 0 {
+        area().forks += 1;
+    }
+}
+
+/// Maps the area; false if memory is short.
+fn map_area() -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
+    let bytes = (size_of::<Area>() as u64).next_multiple_of(4096);
+    !kernel::failed(kernel::mmap(LIVE_START, bytes, 3, flags, -1, 0))
+}
+
+/// An image begins, or a process with the memory of another.
+pub fn begin() {
+    if !is_on() || process().replaying || process().slot != 0 {
+        return;
+    }
+    checkpoint::forget_all();
+    lane().image.fetch_add(1, Ordering::AcqRel);
+    lane().takes_part.store(0, Ordering::Release);
+    if !map_area() {
+        return;
+    }
+    begin_agent();
+}
+
+/// True if the process has an agent.
+#[inline]
+fn lane_takes_part() -> bool {
+    lane().takes_part.load(Ordering::Relaxed) != 0
+}
+
+fn error(number: u32) -> i64 {
+    -i64::from(number)
+}
+
+/// Why the process cannot be checkpointed or go back now, if so.
+fn obstacle() -> Option<i64> {
+    let runs_here = |index: usize| process_at(index).threads != 0;
+    if process().slot != 0 || !lane_takes_part() || (1..BLOCKS).any(runs_here) {
+        return Some(error(errno::EBUSY));
+    }
+    None
+}

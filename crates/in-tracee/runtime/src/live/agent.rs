@@ -1,0 +1,162 @@
+//! The agent: a thread of the runtime's in each live process, which does what cannot
+//! be done by a thread of the program. It waits for commands, from the supervisor or
+//! from the program's own calls, and is invisible to the program but in /proc.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{command, thread_identity};
+use linux_abi::{errno, general as nr};
+
+use super::{area, checkpoint, quiesce, restore};
+use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
+use crate::entry::rv_clone_shared;
+use crate::processes::index_of_process;
+use crate::{kernel, signals, turn};
+
+/// Makes the agent. Without one the process takes no part.
+pub fn begin() {
+    const FLAGS: u32 = nr::CLONE_VM
+        | nr::CLONE_FS
+        | nr::CLONE_FILES
+        | nr::CLONE_SIGHAND
+        | nr::CLONE_THREAD
+        | nr::CLONE_SYSVSEM
+        | nr::CLONE_CHILD_CLEARTID;
+    let Some(index) = find_free_thread() else { return };
+    let block = prepare_block(index, index_of_process(process()));
+    block.status = thread_status::AGENT;
+    block.start = run as *const () as u64;
+    block.stack_top = area().stack.as_ptr() as u64 + area().stack.len() as u64;
+    block.pending = 0;
+    block.trapped = 0;
+    block.robust_list = [0; 2];
+    block.alive.store(1, Ordering::Release);
+    area().agent_index = index as u32;
+    turn::begin_sharing();
+    let alive = block.alive.as_ptr() as u64;
+    let mask = thread().signals.mask;
+    block_everything();
+    // SAFETY: the block and the stack are the agent's alone.
+    let made = unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) };
+    signals::set_real_mask(mask);
+    if kernel::failed(made) {
+        block.status = thread_status::FREE;
+        block.alive.store(0, Ordering::Relaxed);
+        return;
+    }
+    area().agent_tid.store(made as i32, Ordering::Relaxed);
+    lane().takes_part.store(1, Ordering::Release);
+}
+
+fn block_everything() {
+    let all = !0u64;
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
+}
+
+unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
+    // SAFETY: the maker prepared the block for us alone.
+    let index = unsafe { (*block).index };
+    kernel::call(nr::__NR_arch_prctl, [0x1001, block as u64, 0, 0, 0, 0]);
+    // SAFETY: as above.
+    unsafe {
+        (*block).tid = kernel::call(nr::__NR_gettid, [0; 6]) as i32;
+        (*block).identity = thread_identity(process().lane, index as u32);
+        (*block).signals.begin_thread(!0);
+    }
+    signals::use_own_stack();
+    signals::set_real_mask(!0);
+    loop {
+        let command = &lane().command;
+        match command.kind.load(Ordering::Acquire) {
+            command::NONE => {
+                kernel::futex_wait(&command.kind, command::NONE, 1000);
+                if process().given_up.load(Ordering::Acquire) != 0 {
+                    kernel::call(nr::__NR_exit, [0; 6]);
+                }
+                checkpoint::reap();
+            }
+            command::CLAIMED => {
+                kernel::futex_wait(&command.kind, command::CLAIMED, 10);
+            }
+            kind => {
+                let answer = obey(kind, command.argument.load(Ordering::Relaxed));
+                finish(answer);
+            }
+        }
+    }
+}
+
+/// Says that the command at hand is done.
+pub fn finish(answer: i64) {
+    let command = &lane().command;
+    command.answer.store(answer as i32, Ordering::Relaxed);
+    command.kind.store(command::NONE, Ordering::Release);
+    kernel::futex_wake(&command.kind);
+}
+
+fn obey(kind: u32, argument: u64) -> i64 {
+    if process().replaying {
+        // What is being done again is short: the answer is to come once more.
+        return super::error(errno::EBUSY);
+    }
+    if process().given_up.load(Ordering::Acquire) != 0 {
+        return super::error(errno::ESRCH);
+    }
+    turn::take();
+    let answer = match kind {
+        command::CHECKPOINT => checkpoint::take(argument as u32),
+        command::DISCARD => checkpoint::discard(argument),
+        command::ROLLBACK | command::REPLAY => {
+            let way = if kind == command::REPLAY { restore::Way::Replay } else { restore::Way::Branch };
+            match restore::go_back(argument, way) {
+                Ok(()) => return 0,
+                Err(error) => error,
+            }
+        }
+        command::TRY => restore::could_go_back(argument),
+        _ => super::error(errno::EINVAL),
+    };
+    turn::give();
+    answer
+}
+
+/// A thread of the program asks for what only the agent can do. Returns if it could
+/// not be done.
+pub fn ask(kind: u32, argument: u64) -> i64 {
+    if let Some(error) = super::obstacle() {
+        return error;
+    }
+    if checkpoint::find(argument).is_none() {
+        return super::error(errno::ENOENT);
+    }
+    if kind == command::REPLAY {
+        area().replays_for = thread().index as u64 + 1;
+    }
+    let command = &lane().command;
+    while command
+        .kind
+        .compare_exchange(command::NONE, command::CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
+        .is_err()
+    {
+        quiesce::park_if_wanted();
+        turn::yield_now();
+        kernel::futex_wait(&command.kind, 0, 1);
+    }
+    command.argument.store(argument, Ordering::Relaxed);
+    command.kind.store(kind, Ordering::Release);
+    kernel::futex_wake(&command.kind);
+    // The agent parks us with the others; who comes back from there was not sent back.
+    loop {
+        turn::give();
+        let now = command.kind.load(Ordering::Acquire);
+        if now != command::NONE {
+            kernel::futex_wait(&command.kind, now, 2);
+        }
+        turn::take();
+        if command.kind.load(Ordering::Acquire) == command::NONE {
+            area().replays_for = 0;
+            return i64::from(command.answer.load(Ordering::Relaxed));
+        }
+        quiesce::park_if_wanted();
+    }
+}

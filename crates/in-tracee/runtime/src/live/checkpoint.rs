@@ -1,0 +1,214 @@
+//! Taking checkpoints, and the shadows that keep them.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{Checkpoint, checkpoint_state};
+use linux_abi::{errno, general as nr};
+
+use super::{area, error, mappings, obstacle, seats, standing, tables};
+use crate::block::{lane, process, space, thread, thread_status};
+use crate::{kernel, signals};
+
+/// A shadow looks this often whether its process is still there, in milliseconds.
+const LOOK_EVERY_MS: u64 = 1000;
+
+fn all() -> &'static [Checkpoint] {
+    &lane().checkpoints
+}
+
+fn is_taken(at: &Checkpoint) -> bool {
+    at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
+}
+
+/// The checkpoint with this id.
+pub fn find(id: u64) -> Option<&'static Checkpoint> {
+    all().iter().find(|at| is_taken(at) && u64::from(at.id.load(Ordering::Relaxed)) == id)
+}
+
+/// The one taken last, if there is one.
+pub fn last() -> Option<&'static Checkpoint> {
+    all().iter().filter(|at| is_taken(at)).max_by_key(|at| at.id.load(Ordering::Relaxed))
+}
+
+/// How many there are.
+pub fn count() -> usize {
+    all().iter().filter(|at| is_taken(at)).count()
+}
+
+fn now_ns() -> u64 {
+    const CLOCK_MONOTONIC: u64 = 1;
+    let mut time = [0u64; 2];
+    kernel::call(nr::__NR_clock_gettime, [CLOCK_MONOTONIC, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Takes a checkpoint, with the turn: its id, or an errno.
+pub fn take(origin: u32) -> i64 {
+    if let Some(error) = obstacle() {
+        return error;
+    }
+    let begin_ns = now_ns();
+    let Some(slot) = all().iter().find(|at| !is_taken(at)) else {
+        return error(errno::EAGAIN);
+    };
+    let is_agent = thread().status == thread_status::AGENT;
+    if !is_agent {
+        standing::note();
+        signals::set_real_mask(!0);
+    }
+    let id = lane().next_checkpoint.load(Ordering::Relaxed);
+    slot.id.store(id, Ordering::Relaxed);
+    slot.rollbacks.store(0, Ordering::Relaxed);
+    slot.position.store(process().log.position(), Ordering::Relaxed);
+    slot.events.store(process().log.events, Ordering::Relaxed);
+    slot.ready.store(0, Ordering::Relaxed);
+    slot.origin.store(origin, Ordering::Relaxed);
+    slot.taken_ns.store(begin_ns, Ordering::Relaxed);
+    slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
+    tables::note_offsets();
+    // No signal at its end, so that the program never waits for it.
+    let shadow = kernel::call(nr::__NR_clone, [0; 6]);
+    if shadow == 0 {
+        be_shadow(slot);
+    }
+    if !is_agent {
+        signals::set_real_mask(thread().signals.mask);
+    }
+    if kernel::failed(shadow) {
+        slot.state.store(checkpoint_state::FREE, Ordering::Release);
+        return shadow;
+    }
+    lane().next_checkpoint.store(id + 1, Ordering::Relaxed);
+    slot.shadow.store(shadow as i32, Ordering::Release);
+    if space().shared_count != 0 {
+        // It copies what we could change.
+        wait_until_ready(slot);
+    }
+    slot.cost_ns.store(now_ns() - begin_ns, Ordering::Relaxed);
+    i64::from(id)
+}
+
+/// Waits for a shadow's lists; false if it is gone.
+pub fn wait_until_ready(slot: &Checkpoint) -> bool {
+    while slot.ready.load(Ordering::Acquire) == 0 {
+        if !is_alive(slot) {
+            return false;
+        }
+        kernel::futex_wait(&slot.ready, 0, 100);
+    }
+    is_alive(slot)
+}
+
+/// True if the checkpoint's shadow was not killed.
+fn is_alive(slot: &Checkpoint) -> bool {
+    // WEXITED, WNOHANG, WNOWAIT, __WCLONE.
+    const FLAGS: u64 = 4 | 1 | 0x0100_0000 | 0x8000_0000;
+    const P_PID: u64 = 1;
+    let mut info = [0u64; 16];
+    let pid = slot.shadow.load(Ordering::Acquire) as u64;
+    let result = kernel::call(nr::__NR_waitid, [P_PID, pid, info.as_mut_ptr() as u64, FLAGS, 0, 0]);
+    result == 0 && info[0] == 0
+}
+
+/// The copy of the process that keeps the checkpoint's memory.
+fn be_shadow(slot: &'static Checkpoint) -> ! {
+    let parent = process().pid;
+    let image = lane().image.load(Ordering::Acquire);
+    signals::set_real_mask(!0);
+    kernel::call(nr::__NR_setpgid, [0; 6]);
+    const PR_SET_NAME: u64 = 15;
+    kernel::call(nr::__NR_prctl, [PR_SET_NAME, c"rv-shadow".as_ptr() as u64, 0, 0, 0, 0]);
+    tables::keep_files();
+    let complete = mappings::list_then() && mappings::keep_shared();
+    if !complete {
+        kernel::exit_group(1);
+    }
+    slot.ready.store(1, Ordering::Release);
+    kernel::futex_wake(&slot.ready);
+    let mine = slot.id.load(Ordering::Relaxed);
+    while is_taken(slot) && slot.id.load(Ordering::Relaxed) == mine {
+        kernel::futex_wait(&slot.state, checkpoint_state::TAKEN, LOOK_EVERY_MS);
+        let orphaned = kernel::call(nr::__NR_getppid, [0; 6]) != i64::from(parent);
+        if orphaned || lane().image.load(Ordering::Acquire) != image {
+            break;
+        }
+    }
+    kernel::exit_group(0)
+}
+
+/// Forgets a checkpoint; 0, or an errno.
+pub fn discard(id: u64) -> i64 {
+    let Some(slot) = find(id) else {
+        return error(errno::ENOENT);
+    };
+    end(slot);
+    if count() == 0 {
+        seats::end_all();
+    }
+    0
+}
+
+fn end(slot: &Checkpoint) {
+    const SIGKILL: u64 = 9;
+    let pid = slot.shadow.load(Ordering::Relaxed);
+    slot.state.store(checkpoint_state::FREE, Ordering::Release);
+    kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
+    let ended = &mut area().ended;
+    match ended.iter_mut().find(|place| **place == 0) {
+        Some(place) => *place = pid,
+        None => {
+            wait_for(pid, 0);
+        }
+    }
+    reap();
+}
+
+/// Reaps shadows that have ended, which the program does not know of.
+pub fn reap() {
+    const NO_HANG: u64 = 1;
+    for place in &mut area().ended {
+        if *place != 0 && wait_for(*place, NO_HANG) {
+            *place = 0;
+        }
+    }
+}
+
+/// True if the shadow is gone.
+fn wait_for(pid: i32, flags: u64) -> bool {
+    const ONLY_WITHOUT_SIGNAL: u64 = 0x8000_0000;
+    kernel::call(nr::__NR_wait4, [pid as u64, 0, flags | ONLY_WITHOUT_SIGNAL, 0, 0, 0]) != 0
+}
+
+/// The future of a checkpoint is dropped, and with it the checkpoints in it.
+pub fn drop_future(position: u64, keep: u32) {
+    for slot in all() {
+        let later =
+            slot.position.load(Ordering::Relaxed) >= position && slot.id.load(Ordering::Relaxed) > keep;
+        if is_taken(slot) && later {
+            end(slot);
+        }
+    }
+}
+
+/// How often the program was rolled back to a checkpoint, or an errno.
+pub fn rollbacks(id: u64) -> i64 {
+    find(id).map_or(error(errno::ENOENT), |slot| i64::from(slot.rollbacks.load(Ordering::Relaxed)))
+}
+
+/// A process begins that has none: what the lane's header says is of another.
+pub fn forget_all() {
+    for slot in all().iter().filter(|slot| is_taken(slot)) {
+        slot.state.store(checkpoint_state::FREE, Ordering::Release);
+        kernel::futex_wake(&slot.state);
+    }
+}
+
+/// The process ends: its shadows end with it.
+pub fn end_all() {
+    if !super::is_on() || process().slot != 0 || process().replaying {
+        return;
+    }
+    for slot in all().iter().filter(|slot| is_taken(slot)) {
+        end(slot);
+    }
+}

@@ -1,0 +1,231 @@
+//! The mappings of now and of then, and making the ones like the others.
+
+use linux_abi::{errno, general as nr};
+
+use super::{area, error};
+use crate::block::space;
+use crate::maps::{self, Mapping};
+use crate::{kernel, memory};
+
+/// Mappings that a list can hold.
+const MAPPINGS_MAX: usize = 16384;
+const PATH_BYTES: usize = 4096;
+
+/// The mappings of a moment, sorted.
+#[repr(C)]
+pub struct List {
+    pub count: usize,
+    pub all: [Mapping; MAPPINGS_MAX],
+}
+
+/// What going back compares. The shadow fills in `then` in its own memory.
+#[repr(C)]
+pub struct Lists {
+    pub then: List,
+    pub now: List,
+    path: [u8; PATH_BYTES],
+}
+
+/// A piece of the address space in which neither list changes.
+pub struct Piece {
+    pub start: u64,
+    pub end: u64,
+    pub then: Option<Mapping>,
+    pub now: Option<Mapping>,
+}
+
+fn list(list: &mut List, path: &core::ffi::CStr) -> bool {
+    list.count = 0;
+    let mut fits = true;
+    let complete = maps::for_each_of(path, &mut |mapping: &Mapping| {
+        if mapping.is_kernels {
+            return;
+        }
+        if list.count == MAPPINGS_MAX {
+            fits = false;
+            return;
+        }
+        list.all[list.count] = *mapping;
+        list.count += 1;
+    });
+    complete && fits
+}
+
+/// The shadow lists what is mapped; false if that cannot be known.
+pub fn list_then() -> bool {
+    list(&mut area().lists.then, c"/proc/thread-self/maps")
+}
+
+/// The process lists what is mapped now.
+pub fn list_now() -> bool {
+    list(&mut area().lists.now, c"/proc/thread-self/maps")
+}
+
+/// The shadow makes copies of what it shares with the process, at the same places.
+pub fn keep_shared() -> bool {
+    let space = space();
+    for index in 0..space.shared_count {
+        let range = space.shared[index];
+        let bytes = range.end - range.start;
+        let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
+        let copy = kernel::mmap(0, bytes, 3, flags, -1, 0);
+        if kernel::failed(copy) {
+            return false;
+        }
+        // A part may lie behind the file's end: those pages stay empty.
+        let mut done = 0;
+        while done < bytes {
+            memory::copy(copy as u64 + done, range.start + done, 4096);
+            done += 4096;
+        }
+        const MAYMOVE_FIXED: u64 = 1 | 2;
+        let moved = kernel::call(nr::__NR_mremap, [copy as u64, bytes, bytes, MAYMOVE_FIXED, range.start, 0]);
+        if kernel::failed(moved) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Reads the list of then from the shadow.
+pub fn fetch_then(shadow: i32) -> bool {
+    let there = &raw const area().lists.then as u64;
+    if !fetch(shadow, there, there, size_of::<usize>() as u64) {
+        return false;
+    }
+    let count = area().lists.then.count;
+    let first = area().lists.then.all.as_ptr() as u64;
+    count <= MAPPINGS_MAX && fetch(shadow, first, first, (count * size_of::<Mapping>()) as u64)
+}
+
+/// Copies memory of the shadow's.
+pub fn fetch(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
+    let (local, remote) = ([to, bytes], [from, bytes]);
+    let arguments = [shadow as u64, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0];
+    bytes == 0 || kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == bytes
+}
+
+/// Walks along both lists.
+pub fn for_each_piece(each: &mut dyn FnMut(&Piece) -> bool) -> bool {
+    let lists = &area().lists;
+    let (then, now) = (&lists.then.all[..lists.then.count], &lists.now.all[..lists.now.count]);
+    let (mut a, mut b, mut at) = (0, 0, 0u64);
+    loop {
+        while a < then.len() && then[a].end <= at {
+            a += 1;
+        }
+        while b < now.len() && now[b].end <= at {
+            b += 1;
+        }
+        let one = then.get(a);
+        let other = now.get(b);
+        if one.is_none() && other.is_none() {
+            return true;
+        }
+        let inside_one = one.is_some_and(|mapping| mapping.start <= at);
+        let inside_other = other.is_some_and(|mapping| mapping.start <= at);
+        let edge = |mapping: Option<&Mapping>, inside: bool| {
+            mapping.map_or(u64::MAX, |mapping| if inside { mapping.end } else { mapping.start })
+        };
+        let end = edge(one, inside_one).min(edge(other, inside_other));
+        if inside_one || inside_other {
+            let piece = Piece {
+                start: at,
+                end,
+                then: one.filter(|_| inside_one).copied(),
+                now: other.filter(|_| inside_other).copied(),
+            };
+            if !each(&piece) {
+                return false;
+            }
+        }
+        at = end;
+    }
+}
+
+impl Piece {
+    /// The same object is mapped, maybe with another protection.
+    pub fn is_same(&self) -> bool {
+        let (Some(then), Some(now)) = (&self.then, &self.now) else { return false };
+        let place = |mapping: &Mapping| mapping.offset.wrapping_add(self.start - mapping.start);
+        then.private == now.private
+            && then.is_stack == now.is_stack
+            && (then.device, then.inode) == (now.device, now.inode)
+            && (then.inode == 0 || place(then) == place(now))
+    }
+}
+
+pub fn protection(mapping: &Mapping) -> u32 {
+    u32::from(mapping.readable) | u32::from(mapping.writable) << 1 | u32::from(mapping.executable) << 2
+}
+
+/// Opens the file that a mapping of then shows, for mapping it again; an errno if
+/// that is not there any more.
+pub fn open_file(mapping: &Mapping, shadow: i32) -> Result<i32, i64> {
+    let path = &mut area().lists.path;
+    let wanted = (mapping.device, mapping.inode);
+    // The shadow's own list names it: shared ones are its own copies there, so ours.
+    let mut name = [0u8; 40];
+    let mut found = false;
+    for pid in [shadow, 0] {
+        put_maps_path(&mut name, pid);
+        // SAFETY: `put_maps_path` ends it with a zero.
+        let list = unsafe { core::ffi::CStr::from_ptr(name.as_ptr().cast()) };
+        maps::for_each_named(list, &mut |other: &Mapping, text: &[u8]| {
+            if !found && (other.device, other.inode) == wanted && text.len() < PATH_BYTES {
+                path[..text.len()].copy_from_slice(text);
+                path[text.len()] = 0;
+                found = true;
+            }
+        });
+        if found {
+            break;
+        }
+    }
+    let write = !mapping.private && mapping.writable;
+    let access = if write { nr::O_RDWR } else { nr::O_RDONLY };
+    if found {
+        let flags = u64::from(access | nr::O_CLOEXEC);
+        let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+        if !kernel::failed(fd) {
+            if identity(fd as i32) == Some(wanted) {
+                return Ok(fd as i32);
+            }
+            kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+    }
+    // One without a name any more: maybe the program still has it open.
+    for fd in 0..1024 {
+        if identity(fd) == Some(wanted) {
+            let copy = kernel::call(nr::__NR_fcntl, [fd as u64, u64::from(nr::F_DUPFD), 0, 0, 0, 0]);
+            if !kernel::failed(copy) {
+                return Ok(copy as i32);
+            }
+        }
+    }
+    Err(error(errno::ENODEV))
+}
+
+/// Device and inode of an open file, as a list of mappings names them.
+fn identity(fd: i32) -> Option<(u64, u64)> {
+    let mut stat = [0u64; 18];
+    let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    (!kernel::failed(result)).then_some((maps::device(stat[0]), stat[1]))
+}
+
+fn put_maps_path(to: &mut [u8; 40], pid: i32) {
+    *to = [0; 40];
+    let mut at = 0;
+    let mut put = |text: &[u8]| {
+        to[at..at + text.len()].copy_from_slice(text);
+        at += text.len();
+    };
+    put(b"/proc/");
+    if pid == 0 {
+        put(b"thread-self");
+    } else {
+        let mut digits = [0u8; 12];
+        put(crate::report::decimal(pid as u64, &mut digits));
+    }
+    put(b"/maps");
+}

@@ -1,0 +1,436 @@
+//! What a branch gives back to the program: bytes that it read since, connections that
+//! it accepted. They come before what the kernel has.
+
+use linux_abi::{errno, general as nr};
+
+use super::tables::{Descriptor, Interest};
+use super::{area, error};
+use crate::block::{process, session};
+use crate::dispatch::log_call;
+use crate::effects::{self, Before};
+use crate::entry::Registers;
+use crate::{kernel, memory, report};
+
+/// Descriptors that can have something at a time.
+const PUSHED_MAX: usize = 1024;
+/// Where connections wait until they are accepted again.
+const HIDDEN_FIRST: u64 = 512;
+
+const DATA: u32 = 1;
+const ACCEPTED: u32 = 2;
+
+/// What is given back on a descriptor.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Pushed {
+    /// DATA, ACCEPTED, or 0: free.
+    kind: u32,
+    fd: u32,
+    /// DATA: the next byte. ACCEPTED: the connection's descriptor now.
+    at: u64,
+    /// DATA: how many bytes are left. ACCEPTED: the descriptor that it was.
+    left: u64,
+}
+
+#[repr(C)]
+pub struct Pushback {
+    count: usize,
+    all: [Pushed; PUSHED_MAX],
+    /// The mapped records.
+    records: u64,
+    bytes: u64,
+}
+
+fn pushback() -> &'static mut Pushback {
+    &mut area().pushback
+}
+
+/// True if there is anything to give back.
+#[inline]
+pub fn is_any() -> bool {
+    super::is_on() && super::lane_takes_part() && process().slot == 0 && pushback().count != 0
+}
+
+/// A way back begins: nothing is given back any more.
+pub fn forget() {
+    let pushback = pushback();
+    for pushed in pushback.all.iter().filter(|pushed| pushed.kind == ACCEPTED) {
+        kernel::call(nr::__NR_close, [pushed.at, 0, 0, 0, 0, 0]);
+    }
+    if pushback.bytes != 0 {
+        kernel::munmap(pushback.records, pushback.bytes);
+    }
+    pushback.count = 0;
+    pushback.bytes = 0;
+    pushback.all.fill(Pushed::default());
+}
+
+/// Takes over what the supervisor found in the log.
+pub fn load() {
+    let mut path = [0u8; 256 + 32];
+    let dir = session().objects_dir_bytes.min(256) as usize;
+    path[..dir].copy_from_slice(&session().objects_dir[..dir]);
+    let mut digits = [0u8; 12];
+    let mut at = dir;
+    for part in [&b"/undo-"[..], report::decimal(u64::from(process().lane), &mut digits)] {
+        path[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return;
+    }
+    let bytes = crate::kept_files::size_of(fd as i32);
+    let mapped = if bytes == 0 {
+        -1
+    } else {
+        kernel::mmap(0, bytes, nr::PROT_READ, nr::MAP_PRIVATE | nr::MAP_POPULATE, fd as i32, 0)
+    };
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    if kernel::failed(mapped) {
+        return;
+    }
+    // Among the runtime's own, so that it is no mapping of the program's.
+    let place = super::records_place();
+    const MAYMOVE_FIXED: u64 = 1 | 2;
+    let moved = kernel::call(nr::__NR_mremap, [mapped as u64, bytes, bytes, MAYMOVE_FIXED, place, 0]);
+    if kernel::failed(moved) || bytes > super::RECORDS_BYTES_MAX {
+        kernel::munmap(mapped as u64, bytes);
+        return;
+    }
+    let pushback = pushback();
+    pushback.records = place;
+    pushback.bytes = bytes;
+    let mut offset = 0;
+    while offset + 16 <= bytes && pushback.count < PUSHED_MAX {
+        let Some([head, number]) = memory::read::<[u64; 2]>(place + offset) else { return };
+        let (kind, fd) = (head as u32, (head >> 32) as u32);
+        offset += 16;
+        let pushed = match kind {
+            DATA => Pushed { kind, fd, at: place + offset, left: number },
+            ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd) },
+            _ => return,
+        };
+        if kind == DATA {
+            offset += number.next_multiple_of(8);
+            let is_file = area().tables.then.find(fd).is_some_and(|then| !can_be_pushed(then));
+            if is_file {
+                continue;
+            }
+        }
+        pushback.all[pushback.count] = pushed;
+        pushback.count += 1;
+    }
+}
+
+/// Files have offsets that are set instead; what is not known of is anybody's.
+fn can_be_pushed(one: &Descriptor) -> bool {
+    !one.is_seekable()
+}
+
+/// A connection that was accepted since is moved out of sight; true if it is one.
+pub fn hide(now: &Descriptor) -> bool {
+    let found =
+        pushback().all.iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.left == u64::from(now.fd));
+    let Some(pushed) = found else { return false };
+    let hidden = kernel::call(
+        nr::__NR_fcntl,
+        [u64::from(now.fd), u64::from(nr::F_DUPFD_CLOEXEC), HIDDEN_FIRST, 0, 0, 0],
+    );
+    if kernel::failed(hidden) {
+        pushed.kind = 0;
+        return false;
+    }
+    pushed.at = hidden as u64;
+    kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);
+    true
+}
+
+fn data_of(fd: u64) -> Option<&'static mut Pushed> {
+    let accepted =
+        |number: u64| pushback().all.iter().any(|other| other.kind == ACCEPTED && other.left == number);
+    // Bytes of a connection that is not accepted again yet wait with it.
+    let found = pushback()
+        .all
+        .iter_mut()
+        .find(|pushed| pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64)?;
+    (!accepted(u64::from(found.fd))).then_some(found)
+}
+
+fn accepted_of(listener: u64) -> Option<&'static mut Pushed> {
+    pushback()
+        .all
+        .iter_mut()
+        .find(|pushed| pushed.kind == ACCEPTED && u64::from(pushed.fd) == listener as u32 as u64)
+}
+
+fn is_ready(fd: u64) -> bool {
+    data_of(fd).is_some() || accepted_of(fd).is_some()
+}
+
+/// A call that something is given back to; its result, logged.
+pub fn serve(registers: &Registers, number: u64, args: &[u64; 6]) -> Option<i64> {
+    let _ = registers;
+    let result = match number as u32 {
+        nr::__NR_read => take(args[0], &[(args[1], args[2])], false)?,
+        nr::__NR_recvfrom => {
+            const MSG_PEEK: u64 = 2;
+            let peeks = args[3] & MSG_PEEK != 0;
+            let result = take(args[0], &[(args[1], args[2])], peeks)?;
+            if args[4] != 0 && args[5] != 0 {
+                memory::write(args[5], &0u32);
+            }
+            result
+        }
+        nr::__NR_readv => take_vectors(args[0], args[1], args[2])?,
+        nr::__NR_recvmsg => {
+            let [_, _, vectors, count, ..] = memory::read::<[u64; 7]>(args[1])?;
+            let result = take_vectors(args[0], vectors, count)?;
+            // No name, no control data, no flags.
+            memory::write(args[1] + 8, &0u32);
+            memory::write(args[1] + 40, &0u64);
+            memory::write(args[1] + 48, &0u32);
+            result
+        }
+        nr::__NR_accept | nr::__NR_accept4 => accept(args, number as u32 == nr::__NR_accept4)?,
+        nr::__NR_poll | nr::__NR_ppoll => poll(args)?,
+        nr::__NR_select | nr::__NR_pselect6 => select(args)?,
+        nr::__NR_epoll_wait | nr::__NR_epoll_pwait | nr::__NR_epoll_pwait2 => epoll(args)?,
+        nr::__NR_close => {
+            forget_descriptor(args[0]);
+            return None;
+        }
+        nr::__NR_dup2 | nr::__NR_dup3 => {
+            forget_descriptor(args[1]);
+            return None;
+        }
+        nr::__NR_ioctl => {
+            const FIONREAD: u64 = 0x541b;
+            let left = data_of(args[0])?.left;
+            if args[1] != FIONREAD {
+                return None;
+            }
+            let mut more = 0u32;
+            kernel::call(nr::__NR_ioctl, [args[0], FIONREAD, &raw mut more as u64, 0, 0, 0]);
+            if !memory::write(args[2], &(more + left as u32)) {
+                return None;
+            }
+            0
+        }
+        _ => return None,
+    };
+    let meaning = crate::dispatch::meaning(number, args);
+    log_call(number, args, meaning.args, effects::work_of(meaning.args), result, &Before::default(), 0);
+    Some(result)
+}
+
+fn forget_descriptor(fd: u64) {
+    let pushback = pushback();
+    for pushed in &mut pushback.all {
+        if pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64 {
+            pushed.kind = 0;
+        }
+    }
+    settle();
+}
+
+/// The count is 0 once nothing is left.
+fn settle() {
+    let pushback = pushback();
+    if pushback.all.iter().all(|pushed| pushed.kind == 0) {
+        pushback.count = 0;
+    }
+}
+
+fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
+    let pushed = data_of(fd)?;
+    let (mut at, mut left, mut total) = (pushed.at, pushed.left, 0);
+    for &(buffer, bytes) in buffers {
+        let part = bytes.min(left);
+        if !memory::copy(buffer, at, part) {
+            if total == 0 {
+                return Some(error(errno::EFAULT));
+            }
+            break;
+        }
+        at += part;
+        left -= part;
+        total += part;
+    }
+    if !peeks {
+        pushed.at = at;
+        pushed.left = left;
+        if left == 0 {
+            pushed.kind = 0;
+            settle();
+        }
+    }
+    Some(total as i64)
+}
+
+fn take_vectors(fd: u64, vectors: u64, count: u64) -> Option<i64> {
+    const VECTORS_MAX: usize = 64;
+    data_of(fd)?;
+    let mut buffers = [(0, 0); VECTORS_MAX];
+    let count = (count as usize).min(VECTORS_MAX);
+    for (index, buffer) in buffers[..count].iter_mut().enumerate() {
+        let [base, bytes] = memory::read::<[u64; 2]>(vectors + index as u64 * 16)?;
+        *buffer = (base, bytes);
+    }
+    take(fd, &buffers[..count], false)
+}
+
+fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {
+    let pushed = accepted_of(args[0])?;
+    let flags = if has_flags { args[3] } else { 0 };
+    let (hidden, was) = (pushed.at, pushed.left);
+    let new = kernel::call(nr::__NR_fcntl, [hidden, u64::from(nr::F_DUPFD), 0, 0, 0, 0]);
+    if kernel::failed(new) {
+        return Some(new);
+    }
+    let set = |what: u32, value: u64| {
+        kernel::call(nr::__NR_fcntl, [new as u64, u64::from(what), value, 0, 0, 0]);
+    };
+    set(nr::F_SETFL, flags & u64::from(nr::O_NONBLOCK));
+    set(nr::F_SETFD, u64::from(flags & u64::from(nr::O_CLOEXEC) != 0));
+    kernel::call(nr::__NR_close, [hidden, 0, 0, 0, 0, 0]);
+    pushed.kind = 0;
+    for other in &mut pushback().all {
+        if other.kind == DATA && u64::from(other.fd) == was {
+            other.fd = new as u32;
+        }
+    }
+    settle();
+    crate::outputs::forget(new as u64);
+    if args[1] != 0 && args[2] != 0 {
+        kernel::call(nr::__NR_getpeername, [new as u64, args[1], args[2], 0, 0, 0]);
+    }
+    Some(new)
+}
+
+fn poll(args: &[u64; 6]) -> Option<i64> {
+    const POLLIN: u64 = 0x41;
+    let (set, count) = (args[0], args[1].min(65536));
+    let entry = |index: u64| memory::read::<u64>(set + index * 8);
+    let wanted =
+        |entry: u64| (entry >> 32) & POLLIN != 0 && (entry as i32) >= 0 && is_ready(entry & 0xffff_ffff);
+    if !(0..count).any(|index| entry(index).is_some_and(wanted)) {
+        return None;
+    }
+    let result = kernel::call(nr::__NR_poll, [set, count, 0, 0, 0, 0]);
+    if kernel::failed(result) {
+        return Some(result);
+    }
+    let mut ready = result;
+    for index in 0..count {
+        let Some(now) = entry(index) else { continue };
+        if wanted(now) {
+            ready += i64::from(now >> 48 == 0);
+            memory::write(set + index * 8, &(now | ((now >> 32) & POLLIN) << 48));
+        }
+    }
+    Some(ready)
+}
+
+fn select(args: &[u64; 6]) -> Option<i64> {
+    let (count, read_set) = (args[0].min(1024), args[1]);
+    if read_set == 0 {
+        return None;
+    }
+    let words = count.div_ceil(64);
+    let mut before = [0u64; 16];
+    for (index, word) in before.iter_mut().enumerate().take(words as usize) {
+        *word = memory::read::<u64>(read_set + index as u64 * 8)?;
+    }
+    let has = |set: &[u64; 16], fd: u64| set[fd as usize / 64] & 1 << (fd % 64) != 0;
+    let ready = |fd: &u64| has(&before, *fd) && is_ready(*fd);
+    if !(0..count).any(|fd| ready(&fd)) {
+        return None;
+    }
+    let zero = [0u64; 2];
+    let result = kernel::call(nr::__NR_select, [args[0], args[1], args[2], args[3], zero.as_ptr() as u64, 0]);
+    if kernel::failed(result) {
+        return Some(result);
+    }
+    let mut total = result;
+    for fd in (0..count).filter(ready) {
+        let place = read_set + fd / 64 * 8;
+        let word = memory::read::<u64>(place)?;
+        total += i64::from(word & 1 << (fd % 64) == 0);
+        memory::write(place, &(word | 1 << (fd % 64)));
+    }
+    Some(total)
+}
+
+fn epoll(args: &[u64; 6]) -> Option<i64> {
+    const EPOLLIN: u32 = 1;
+    let (epoll, events, most) = (args[0], args[1], args[2] & 0xffff_ffff);
+    let wanted = |one: &&Interest| {
+        u64::from(one.epoll) == epoll as u32 as u64
+            && one.events & EPOLLIN != 0
+            && is_ready(u64::from(one.fd))
+    };
+    let mut list = Interests::of(epoll);
+    list.retain(|one| wanted(&one));
+    if list.count == 0 || most == 0 {
+        return None;
+    }
+    let result = kernel::call(nr::__NR_epoll_wait, [epoll, events, most, 0, 0, 0]);
+    if kernel::failed(result) {
+        return Some(result);
+    }
+    let mut filled = result as u64;
+    for one in &list.all[..list.count] {
+        let reported = (0..filled).find(|index| {
+            let place = events + index * 12;
+            memory::read::<[u32; 2]>(place + 4)
+                .is_some_and(|halves| u64::from(halves[0]) | u64::from(halves[1]) << 32 == one.data)
+        });
+        let place = match reported {
+            Some(index) => events + index * 12,
+            None if filled < most => {
+                filled += 1;
+                let place = events + (filled - 1) * 12;
+                memory::write(place, &[0u32, one.data as u32, (one.data >> 32) as u32]);
+                place
+            }
+            None => continue,
+        };
+        let before = memory::read::<u32>(place).unwrap_or(0);
+        memory::write(place, &(before | EPOLLIN));
+    }
+    Some(filled as i64)
+}
+
+/// What a set waits for, now.
+struct Interests {
+    count: usize,
+    all: [Interest; 256],
+}
+
+impl Interests {
+    fn of(epoll: u64) -> Interests {
+        let table = &mut area().tables.now;
+        table.interest_count = 0;
+        table.note_interests(epoll as u32);
+        let mut list = Interests { count: 0, all: [Interest::default(); 256] };
+        for one in table.interests().iter().take(list.all.len()) {
+            list.all[list.count] = *one;
+            list.count += 1;
+        }
+        list
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Interest) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            if keep(&self.all[index]) {
+                self.all[kept] = self.all[index];
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+}

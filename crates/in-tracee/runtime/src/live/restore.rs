@@ -1,0 +1,338 @@
+//! The way back: plans it, and if nothing is in the way, goes it in place.
+
+use core::sync::atomic::Ordering;
+
+use events::Kind;
+use lane_protocol::{
+    Checkpoint, DATA_BYTES_MAX, DATA_START, THREAD_AREA_BYTES, THREADS_START, checkpoint_origin, report_kind,
+    request,
+};
+use linux_abi::{errno, general as nr};
+
+use super::copying::{How, Pagemaps, copy};
+use super::mappings::{self, Piece, protection};
+use super::{area, checkpoint, error, obstacle, pushback, quiesce, seats, standing, tables};
+use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
+use crate::kept_files::request_answer;
+use crate::{kernel, outputs, page_tracker, pause, report, turn};
+
+/// What follows once the state is back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The same again, to the present.
+    Replay,
+    /// Something else, from there on.
+    Branch,
+}
+
+/// Whether the way back to a checkpoint is open; 0, or an errno.
+pub fn could_go_back(id: u64) -> i64 {
+    match plan(id) {
+        Ok(_) => 0,
+        Err(error) => error,
+    }
+}
+
+/// Looks at everything that the way back needs, and changes nothing.
+fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
+    if let Some(error) = obstacle() {
+        return Err(error);
+    }
+    let slot = checkpoint::find(id).ok_or(error(errno::ENOENT))?;
+    if !checkpoint::wait_until_ready(slot) {
+        return Err(error(errno::ESRCH));
+    }
+    let shadow = slot.shadow.load(Ordering::Acquire);
+    if !mappings::fetch_then(shadow) {
+        return Err(error(errno::EPERM));
+    }
+    if !tables::compare(shadow) {
+        return Err(error(errno::EPERM));
+    }
+    if !mappings::list_now() {
+        return Err(error(errno::ENOMEM));
+    }
+    let mut result = Ok(());
+    mappings::for_each_piece(&mut |piece| {
+        if let (false, Some(then)) = (piece.is_same(), &piece.then)
+            && !then.private
+        {
+            match mappings::open_file(then, shadow) {
+                Ok(fd) => {
+                    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+                }
+                Err(number) => result = Err(number),
+            }
+        }
+        result.is_ok()
+    });
+    result?;
+    threads_are_there(shadow).then_some(slot).ok_or(error(errno::ESRCH))
+}
+
+/// True if a kernel thread is there for each thread of then.
+fn threads_are_there(shadow: i32) -> bool {
+    let mut areas = 0usize;
+    let place = &raw const space().areas as u64;
+    if !mappings::fetch(shadow, &raw mut areas as u64, place, 8) || areas > lane_protocol::THREADS_MAX {
+        return false;
+    }
+    let known = known_threads();
+    (0..BLOCKS + areas).all(|index| {
+        if index >= known {
+            return false;
+        }
+        let block = thread_at(index);
+        let mut ids = [0i32; 2];
+        for (slot, place) in ids.iter_mut().zip([&raw const block.tid as u64, &raw const block.status as u64])
+        {
+            if !mappings::fetch(shadow, slot as *mut i32 as u64, place, 4) {
+                return false;
+            }
+        }
+        let [tid, status] = ids;
+        let runs = |index: usize| {
+            let now = thread_at(index);
+            now.status == thread_status::LIVE && now.tid == tid
+        };
+        status as u32 != thread_status::LIVE || seats::has(tid) || (0..known).any(runs)
+    })
+}
+
+/// Goes back to a checkpoint. The agent, which has the turn, calls this; it has
+/// given the turn when the way was gone, and has it still where an errno is returned.
+pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
+    if let Some(error) = obstacle() {
+        return Err(error);
+    }
+    quiesce::park_all()?;
+    let planned = plan(id).and_then(|slot| {
+        let what = if way == Way::Replay { request::REWIND } else { request::BRANCH };
+        let position = slot.position.load(Ordering::Relaxed);
+        match request_answer(what, [position, 0, 0, 0], &session().doorbell) {
+            Some(0) => Ok(slot),
+            Some(number) => Err(-i64::from(number)),
+            None => Err(error(errno::EPIPE)),
+        }
+    });
+    let slot = match planned {
+        Ok(slot) => slot,
+        Err(number) => {
+            quiesce::let_go_on();
+            return Err(number);
+        }
+    };
+    // From here on there is no other way.
+    let control_fd = process().control_fd;
+    if !quiesce::sit_down_all() {
+        report::die("a thread did not leave its stack");
+    }
+    leave_present();
+    let shadow = slot.shadow.load(Ordering::Acquire);
+    restore_mappings(shadow);
+    restore_runtime(shadow);
+    arrive(slot, way, control_fd);
+    Ok(())
+}
+
+/// What the kernel holds of the threads of now, and will not of those of then.
+fn leave_present() {
+    let own = process() as *const _ as u64;
+    for index in 0..known_threads() {
+        let other = thread_at(index);
+        if other.process == own && other.status == thread_status::LIVE {
+            other.signals.send_again_to(process().pid, other.tid);
+            pause::delete_timer_of(other);
+        }
+    }
+    page_tracker::end();
+}
+
+fn restore_mappings(shadow: i32) {
+    let pagemaps = Pagemaps::open(shadow);
+    mappings::for_each_piece(&mut |piece| {
+        restore_piece(piece, shadow, &pagemaps);
+        true
+    });
+    pagemaps.close();
+}
+
+fn restore_piece(piece: &Piece, shadow: i32, pagemaps: &Pagemaps) {
+    let bytes = piece.end - piece.start;
+    let Some(then) = &piece.then else {
+        kernel::munmap(piece.start, bytes);
+        return;
+    };
+    let mut all = false;
+    let same = piece.is_same();
+    if !same {
+        all = map_again(piece, then, shadow);
+    }
+    let wanted = protection(then);
+    let now = piece.now.as_ref().filter(|_| same).map_or(wanted, protection);
+    // What cannot be written now is opened for the time of writing.
+    let mut opened = now & 2 == 0;
+    if opened && !pagemaps.differ(piece.start, piece.end) && !all {
+        opened = false;
+    } else {
+        if opened {
+            kernel::mprotect(piece.start, bytes, nr::PROT_READ | nr::PROT_WRITE);
+        }
+        let how = if !then.private && !then.writable {
+            How::Nothing
+        } else if !then.private {
+            How::Compare
+        } else if all {
+            How::All
+        } else {
+            How::Differing
+        };
+        copy(piece.start, piece.end, shadow, pagemaps, how);
+    }
+    if opened || now != wanted {
+        kernel::mprotect(piece.start, bytes, wanted);
+    }
+}
+
+/// Maps what was mapped then; true if all of its content has to be copied.
+fn map_again(piece: &Piece, then: &crate::maps::Mapping, shadow: i32) -> bool {
+    let bytes = piece.end - piece.start;
+    let fixed = nr::MAP_FIXED | nr::MAP_NORESERVE;
+    if then.inode != 0
+        && let Ok(fd) = mappings::open_file(then, shadow)
+    {
+        let kind = if then.private { nr::MAP_PRIVATE } else { nr::MAP_SHARED };
+        let offset = then.offset + (piece.start - then.start);
+        let mapped = kernel::mmap(piece.start, bytes, protection(then), kind | fixed, fd, offset);
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        if !kernel::failed(mapped) {
+            return false;
+        }
+    }
+    let grows = if then.is_stack { nr::MAP_GROWSDOWN | nr::MAP_STACK } else { 0 };
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | fixed | grows;
+    let mapped = kernel::mmap(piece.start, bytes, protection(then), flags, -1, 0);
+    if kernel::failed(mapped) {
+        report::die("memory could not be mapped as it was");
+    }
+    then.inode != 0
+}
+
+fn restore_runtime(shadow: i32) {
+    let pagemaps = Pagemaps::open(shadow);
+    let data = DATA_START..DATA_START + DATA_BYTES_MAX;
+    // What lies between the variables' end and the area's is not mapped.
+    let end = crate::block::runtime_end().min(data.end);
+    copy(data.start, end, shadow, &pagemaps, How::Differing);
+    // The count of areas is as it was then by now.
+    let areas = space().areas as u64;
+    copy(THREADS_START, THREADS_START + areas * THREAD_AREA_BYTES, shadow, &pagemaps, How::Differing);
+    pagemaps.close();
+}
+
+/// All memory is as it was: makes the rest fit, and lets the threads of then go on.
+fn arrive(slot: &Checkpoint, way: Way, control_fd: i32) {
+    page_tracker::forget_all();
+    let process = process();
+    process.control_fd = control_fd;
+    let position = slot.position.load(Ordering::Relaxed);
+    let events = slot.events.load(Ordering::Relaxed);
+    process.replaying = way == Way::Replay;
+    process.log.go_to(position, events, way == Way::Replay);
+    process.running_thread.store(process.logged_thread, Ordering::SeqCst);
+    outputs::forget_range(0, u64::from(u32::MAX));
+    let own = process as *const _ as u64;
+    let agent = thread().index;
+    for index in 0..known_threads() {
+        let block = thread_at(index);
+        if block.process != own || index == agent {
+            continue;
+        }
+        match block.status {
+            thread_status::LIVE => {
+                block.alive.store(1, Ordering::SeqCst);
+                block.pausing = pause::Pausing::default();
+                block.signals.stand_again(way == Way::Replay);
+                block.pending = u32::from(way == Way::Branch);
+                block.is_asked = false;
+                block.parked = false;
+                standing::prepare(block);
+            }
+            thread_status::ENDED => block.alive.store(0, Ordering::SeqCst),
+            _ => {}
+        }
+    }
+    if way == Way::Replay {
+        lane().goes_again.store(1, Ordering::SeqCst);
+        if thread_at(process.logged_thread as usize).status != thread_status::LIVE {
+            pass_on();
+        }
+    } else {
+        pushback::forget();
+        pushback::load();
+        tables::restore(slot.shadow.load(Ordering::Relaxed), &mut pushback::hide);
+        slot.rollbacks.fetch_add(1, Ordering::SeqCst);
+        let id = slot.id.load(Ordering::Relaxed);
+        checkpoint::drop_future(position, id);
+        area().replays_for = 0;
+    }
+    area().returns_again = match way {
+        Way::Branch if slot.origin.load(Ordering::Relaxed) == checkpoint_origin::PROGRAM => {
+            u64::from(slot.id.load(Ordering::Relaxed)) + 1
+        }
+        _ => 0,
+    };
+    turn::give();
+    for index in 0..known_threads() {
+        let block = thread_at(index);
+        let is_one = block.process == own && index != agent && block.status == thread_status::LIVE;
+        if is_one && !seats::adopt(block.tid, block) {
+            report::die("a thread of a checkpoint is not there any more");
+        }
+    }
+    if way == Way::Branch && checkpoint::count() == 1 {
+        // Who is left was made since.
+        seats::end_all();
+    }
+}
+
+/// The thread of the last event has ended: the log says who comes next.
+fn pass_on() {
+    let Some(word) = process().log.peek() else { return };
+    if word as u8 != Kind::Turn as u8 {
+        report::fail("a thread ended, and the log does not say who goes on");
+    }
+    process().log.consume(word);
+    process().log.events += 1;
+    process().running_thread.store((word >> 16) as u16 as u32, Ordering::SeqCst);
+}
+
+/// The log was fed to its end: from now on the process is in the present. The
+/// calling thread has the turn.
+pub fn enter_present() {
+    if request_answer(request::PRESENT, [0; 4], &session().doorbell) != Some(0) {
+        report::stand(report_kind::FAILED, 0, "the supervisor does not take up the log again");
+    }
+    let process = process();
+    process.log.record_again();
+    process.has_ticket = false;
+    lane().has_ticket.store(0, Ordering::SeqCst);
+    process.logged_thread = thread().index as u32;
+    outputs::forget_range(0, u64::from(u32::MAX));
+    turn::seize();
+    process.replaying = false;
+    lane().goes_again.store(0, Ordering::SeqCst);
+    for index in 0..known_threads() {
+        let other = thread_at(index);
+        if index != thread().index && other.status == thread_status::LIVE {
+            other.turn_wake.fetch_add(1, Ordering::SeqCst);
+            kernel::futex_wake(&other.turn_wake);
+        }
+    }
+}
+
+/// The same, and goes on where the calling thread stands.
+pub fn go_live() -> ! {
+    enter_present();
+    standing::resume()
+}

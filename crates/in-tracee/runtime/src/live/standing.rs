@@ -1,0 +1,144 @@
+//! Where a thread of the program stands while it has not got the turn, and how it
+//! goes on from there, now or after its memory went back.
+
+use linux_abi::general as nr;
+
+use crate::block::{Thread, process, session, signal_stack, thread};
+use crate::entry::{Leave, Registers, rv_resume};
+use crate::{dispatch, frame, kernel, pause, signals, threads, turn};
+
+/// What a thread is about to do once it has the turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Standing {
+    /// Nothing of the program was done yet.
+    Beginning = 0,
+    /// Make the call in its registers.
+    Call = 1,
+    /// Go on from a pause that was logged.
+    Pause = 2,
+    /// Execute the instruction at hand again: it faulted.
+    Fault = 3,
+}
+
+/// Bytes below the top of a thread's stack that going on leaves alone.
+const KEPT_STACK_BYTES: u64 = 8192;
+
+/// The thread is about to give the turn: keeps what only the processor has.
+#[inline]
+pub fn note() {
+    if session().live != 0 {
+        note_processor();
+    }
+}
+
+fn note_processor() {
+    const ARCH_GET_FS: u64 = 0x1003;
+    let own = thread();
+    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut own.fs_base as u64, 0, 0, 0, 0]);
+    frame::save_vectors_at(signal_stack(own.index));
+}
+
+/// A new thread of the program begins with what its maker's processor has.
+pub fn prepare_new(block: &mut Thread, has_tls: bool, tls: u64) {
+    const ARCH_GET_FS: u64 = 0x1003;
+    let place = &raw mut block.fs_base as u64;
+    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, place, 0, 0, 0, 0]);
+    if has_tls {
+        block.fs_base = tls;
+    }
+    frame::save_vectors_at(signal_stack(block.index));
+}
+
+/// A kernel thread that another one left to us may have another processor state than
+/// a new one.
+pub fn begin_thread() {
+    const ARCH_SET_FS: u64 = 0x1002;
+    if !super::is_on() {
+        return;
+    }
+    let own = thread();
+    signals::set_real_mask(!0);
+    kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, own.fs_base, 0, 0, 0, 0]);
+    frame::load_vectors_from(signal_stack(own.index));
+}
+
+/// The block of a thread of then, prepared for the kernel's thread that takes it up.
+pub fn prepare(block: &mut Thread) {
+    block.start = arrive as *const () as u64;
+    // What lies above belongs to the call at hand.
+    block.stack_top -= KEPT_STACK_BYTES;
+}
+
+/// A kernel thread arrives here to go on as the block's thread.
+unsafe extern "C" fn arrive(block: *mut Thread) -> ! {
+    // SAFETY: the block is the calling thread's alone from here on.
+    let block = unsafe { &mut *block };
+    block.stack_top += KEPT_STACK_BYTES;
+    take_up(block)
+}
+
+/// The calling thread is the block's from now on, and goes on as it.
+fn take_up(block: &mut Thread) -> ! {
+    const ARCH_SET_FS: u64 = 0x1002;
+    signals::set_real_mask(!0);
+    signals::use_own_stack();
+    crate::birth::intercept();
+    crate::clocks::follow_traps();
+    if block.robust_list[0] != 0 {
+        kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
+    }
+    kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, block.fs_base, 0, 0, 0, 0]);
+    frame::load_vectors_from(signal_stack(block.index));
+    resume()
+}
+
+/// Goes on from where the calling thread stands, in whichever mode the process is.
+pub fn resume() -> ! {
+    let own = thread();
+    if process().replaying {
+        let next = process().running_thread.load(core::sync::atomic::Ordering::SeqCst);
+        if next != own.index as u32 {
+            turn::wait_to_run();
+        } else if own.standing == Standing::Pause {
+            turn::follow_yield();
+        }
+    }
+    // In the present the turn is taken where the thread stands.
+    match own.standing {
+        Standing::Beginning => threads::begin_here(),
+        Standing::Call => {
+            // SAFETY: the entry code laid them out; nothing has run over them.
+            let mut registers = unsafe { *(own.registers_at as *const Registers) };
+            if !process().replaying {
+                turn::take_if_waiting();
+                signals::set_real_mask(own.signals.mask);
+            }
+            // SAFETY: registers of a call of this thread.
+            let leave = unsafe { dispatch::on_call(&mut registers) };
+            if leave == Leave::Call {
+                registers.r11 = registers.flags;
+            }
+            // SAFETY: the registers are the program's, complete.
+            unsafe { rv_resume(&registers) }
+        }
+        Standing::Pause => {
+            // SAFETY: as above.
+            let registers = unsafe { *(own.registers_at as *const Registers) };
+            if !process().replaying {
+                turn::take_if_waiting();
+                signals::set_real_mask(own.signals.mask);
+            }
+            pause::go_on(registers)
+        }
+        Standing::Fault => {
+            let registers = own.fault_registers;
+            if !process().replaying {
+                turn::take_if_waiting();
+                signals::set_real_mask(own.signals.mask);
+            }
+            // SAFETY: as above.
+            unsafe { rv_resume(&registers) }
+        }
+    }
+}

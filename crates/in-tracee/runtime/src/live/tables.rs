@@ -1,0 +1,350 @@
+//! The descriptors of then and of now. The shadow lists its own, and keeps those of
+//! files open, so that the process can get them back.
+
+use linux_abi::general as nr;
+
+use super::{area, checkpoint, mappings};
+use crate::block::process;
+use crate::{kernel, outputs, page_tracker, report};
+
+/// Descriptors that a table can hold.
+const DESCRIPTORS_MAX: usize = 8192;
+/// Entries of epoll sets that a table can hold.
+const INTERESTS_MAX: usize = 8192;
+
+const TYPE: u64 = 0o170000;
+const REGULAR: u64 = 0o100000;
+const DIRECTORY: u64 = 0o040000;
+
+/// An open descriptor.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Descriptor {
+    pub fd: u32,
+    /// FD_CLOEXEC.
+    flags: u32,
+    mode: u64,
+    device: u64,
+    inode: u64,
+    /// Of a regular file or directory.
+    offset: u64,
+    /// O_NONBLOCK and its like.
+    status: u64,
+}
+
+/// What an epoll set waits for.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interest {
+    pub epoll: u32,
+    pub fd: u32,
+    pub events: u32,
+    pub data: u64,
+}
+
+#[repr(C)]
+pub struct Table {
+    pub count: usize,
+    pub all: [Descriptor; DESCRIPTORS_MAX],
+    pub interest_count: usize,
+    pub interests: [Interest; INTERESTS_MAX],
+}
+
+#[repr(C)]
+pub struct Tables {
+    pub then: Table,
+    pub now: Table,
+}
+
+impl Descriptor {
+    fn is_file(&self) -> bool {
+        matches!(self.mode & TYPE, REGULAR | DIRECTORY)
+    }
+
+    /// Its offset is set on the way back, so that nothing has to be given back.
+    pub fn is_seekable(&self) -> bool {
+        self.is_file()
+    }
+
+    fn is_same(&self, other: &Descriptor) -> bool {
+        (self.mode & TYPE, self.device, self.inode) == (other.mode & TYPE, other.device, other.inode)
+    }
+}
+
+impl Table {
+    pub fn all(&self) -> &[Descriptor] {
+        &self.all[..self.count]
+    }
+
+    pub fn interests(&self) -> &[Interest] {
+        &self.interests[..self.interest_count]
+    }
+
+    pub fn find(&self, fd: u32) -> Option<&Descriptor> {
+        self.all().iter().find(|one| one.fd == fd)
+    }
+
+    /// Lists what is open, but for what is the runtime's.
+    fn fill(&mut self) {
+        self.count = 0;
+        self.interest_count = 0;
+        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC | nr::O_DIRECTORY);
+        let dir = kernel::call(nr::__NR_open, [c"/proc/thread-self/fd".as_ptr() as u64, flags, 0, 0, 0, 0]);
+        if kernel::failed(dir) {
+            return;
+        }
+        let mut entries = [0u8; 4096];
+        loop {
+            let bytes =
+                kernel::call(nr::__NR_getdents64, [dir as u64, entries.as_mut_ptr() as u64, 4096, 0, 0, 0]);
+            if bytes <= 0 {
+                break;
+            }
+            let mut at = 0;
+            while at < bytes as usize {
+                let length = usize::from(u16::from_le_bytes([entries[at + 16], entries[at + 17]]));
+                let name = &entries[at + 19..at + length];
+                at += length;
+                let Some(fd) = number(name) else { continue };
+                let ours = fd == dir as u32
+                    || fd == process().control_fd as u32
+                    || page_tracker::is_descriptor(u64::from(fd));
+                if !ours && self.count < DESCRIPTORS_MAX {
+                    self.note(fd);
+                }
+            }
+        }
+        kernel::call(nr::__NR_close, [dir as u64, 0, 0, 0, 0, 0]);
+    }
+
+    fn note(&mut self, fd: u32) {
+        let mut stat = [0u64; 18];
+        let number = u64::from(fd);
+        if kernel::failed(kernel::call(nr::__NR_fstat, [number, stat.as_mut_ptr() as u64, 0, 0, 0, 0])) {
+            return;
+        }
+        let ask = |what: u32| kernel::call(nr::__NR_fcntl, [number, u64::from(what), 0, 0, 0, 0]);
+        let mut one = Descriptor {
+            fd,
+            flags: ask(nr::F_GETFD).max(0) as u32,
+            mode: stat[3] & 0xffff_ffff,
+            device: stat[0],
+            inode: stat[1],
+            offset: 0,
+            status: ask(nr::F_GETFL).max(0) as u64,
+        };
+        if one.is_file() {
+            one.offset = kernel::call(nr::__NR_lseek, [number, 0, 1, 0, 0, 0]).max(0) as u64;
+        }
+        if one.mode & TYPE == 0 {
+            self.note_interests(fd);
+        }
+        self.all[self.count] = one;
+        self.count += 1;
+    }
+
+    /// What an epoll set waits for, as its fdinfo tells: `tfd: N events: X data: X`.
+    pub fn note_interests(&mut self, epoll: u32) {
+        let mut path = [0u8; 64];
+        let mut digits = [0u8; 12];
+        let mut at = 0;
+        for part in [&b"/proc/thread-self/fdinfo/"[..], report::decimal(u64::from(epoll), &mut digits)] {
+            path[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+        let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+        if kernel::failed(fd) {
+            return;
+        }
+        let mut text = [0u8; 4096];
+        let mut filled = 0;
+        loop {
+            let room = (text.len() - filled) as u64;
+            let target = text[filled..].as_mut_ptr() as u64;
+            let read = kernel::call(nr::__NR_read, [fd as u64, target, room, 0, 0, 0]);
+            if read <= 0 {
+                break;
+            }
+            filled += read as usize;
+            let mut done = 0;
+            while let Some(length) = text[done..filled].iter().position(|&byte| byte == b'\n') {
+                if let Some(interest) = interest(epoll, &text[done..done + length])
+                    && self.interest_count < INTERESTS_MAX
+                {
+                    self.interests[self.interest_count] = interest;
+                    self.interest_count += 1;
+                }
+                done += length + 1;
+            }
+            text.copy_within(done..filled, 0);
+            filled -= done;
+        }
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+fn number(name: &[u8]) -> Option<u32> {
+    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits > 0).then(|| name[..digits].iter().fold(0, |sum, &digit| sum * 10 + u32::from(digit - b'0')))
+}
+
+fn interest(epoll: u32, line: &[u8]) -> Option<Interest> {
+    let fd = number(line.strip_prefix(b"tfd:")?.trim_ascii_start())?;
+    let hex = |name: &[u8]| {
+        let at = line.windows(name.len()).position(|part| part == name)? + name.len();
+        let text = line[at..].trim_ascii_start();
+        let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit());
+        Some(digits.fold(0u64, |sum, &digit| sum << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))))
+    };
+    Some(Interest { epoll, fd, events: hex(b"events:")? as u32, data: hex(b"data:")? })
+}
+
+/// Notes the offsets of files that the program uses, before it goes on; others it
+/// first waits for, see [`wait_before_first_use`].
+pub fn note_offsets() {
+    let mut noted = 0;
+    let offsets = &mut area().offsets;
+    for fd in outputs::files_in_use() {
+        let offset = kernel::call(nr::__NR_lseek, [u64::from(fd), 0, 1, 0, 0, 0]);
+        if noted < offsets.len() && !kernel::failed(offset) {
+            offsets[noted] = (fd + 1, offset as u64);
+            noted += 1;
+        }
+    }
+    offsets[noted..].fill((0, 0));
+}
+
+/// The program uses a descriptor that no checkpoint noted: the shadow notes it first.
+pub fn wait_before_first_use() {
+    if !super::is_on() || process().slot != 0 || process().replaying || !super::lane_takes_part() {
+        return;
+    }
+    if let Some(last) = checkpoint::last() {
+        checkpoint::wait_until_ready(last);
+    }
+}
+
+/// The shadow lists its descriptors, and closes all but files: others would keep
+/// connections open.
+pub fn keep_files() {
+    let area = area();
+    let table = &mut area.tables.then;
+    table.fill();
+    for one in &mut table.all[..table.count] {
+        if let Some((_, offset)) = area.offsets.iter().find(|(fd, _)| *fd == one.fd + 1) {
+            one.offset = *offset;
+        }
+    }
+    let mut next = 0;
+    for index in 0..table.count {
+        let one = table.all[index];
+        // In ascending order, as the kernel lists them.
+        if one.is_file() {
+            close_range(next, one.fd);
+            next = one.fd + 1;
+        }
+    }
+    kernel::call(nr::__NR_close_range, [u64::from(next), u64::from(u32::MAX), 0, 0, 0, 0]);
+}
+
+fn close_range(first: u32, end: u32) {
+    if first < end {
+        kernel::call(nr::__NR_close_range, [u64::from(first), u64::from(end - 1), 0, 0, 0, 0]);
+    }
+}
+
+/// Reads the shadow's table, and lists what is open now.
+pub fn compare(shadow: i32) -> bool {
+    let tables = &mut area().tables;
+    let fetch = |place: u64, bytes: usize| mappings::fetch(shadow, place, place, bytes as u64);
+    let then = &mut tables.then;
+    if !fetch(&raw const then.count as u64, 8) || then.count > DESCRIPTORS_MAX {
+        return false;
+    }
+    if !fetch(then.all.as_ptr() as u64, then.count * size_of::<Descriptor>()) {
+        return false;
+    }
+    if !fetch(&raw const then.interest_count as u64, 8) || then.interest_count > INTERESTS_MAX {
+        return false;
+    }
+    let known = fetch(then.interests.as_ptr() as u64, then.interest_count * size_of::<Interest>());
+    tables.now.fill();
+    known
+}
+
+/// Branch: the descriptors are as then, as far as they can be; `keeps` says which of
+/// now are kept, and moves them away.
+pub fn restore(shadow: i32, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
+    let tables = &mut area().tables;
+    forget_interests(tables);
+    for now in tables.now.all() {
+        let same = tables.then.find(now.fd).is_some_and(|then| then.is_same(now));
+        if !same && !keeps(now) {
+            kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);
+        }
+    }
+    let handle = kernel::call(nr::__NR_pidfd_open, [shadow as u64, 0, 0, 0, 0, 0]);
+    for then in tables.then.all() {
+        let same = tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
+        if !same && then.is_file() && !kernel::failed(handle) {
+            take_from(handle, then);
+        }
+        if then.is_file() {
+            kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
+        }
+        if same {
+            const SETTABLE: u64 = (nr::O_APPEND | nr::O_NONBLOCK) as u64;
+            let set = |what: u32, value: u64| {
+                kernel::call(nr::__NR_fcntl, [u64::from(then.fd), u64::from(what), value, 0, 0, 0]);
+            };
+            set(nr::F_SETFL, then.status & SETTABLE);
+            set(nr::F_SETFD, u64::from(then.flags));
+        }
+    }
+    if !kernel::failed(handle) {
+        kernel::call(nr::__NR_close, [handle as u64, 0, 0, 0, 0, 0]);
+    }
+    set_interests(tables);
+}
+
+/// Gets a file back that the shadow has kept open.
+fn take_from(handle: i64, then: &Descriptor) {
+    let copy = kernel::call(nr::__NR_pidfd_getfd, [handle as u64, u64::from(then.fd), 0, 0, 0, 0]);
+    if kernel::failed(copy) {
+        return;
+    }
+    if copy as u32 != then.fd {
+        let flags = if then.flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
+        kernel::call(nr::__NR_dup3, [copy as u64, u64::from(then.fd), flags, 0, 0, 0]);
+        kernel::call(nr::__NR_close, [copy as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+fn control_interest(what: u64, interest: &Interest) {
+    let event = [interest.events, interest.data as u32, (interest.data >> 32) as u32];
+    kernel::call(
+        nr::__NR_epoll_ctl,
+        [u64::from(interest.epoll), what, u64::from(interest.fd), event.as_ptr() as u64, 0, 0],
+    );
+}
+
+const EPOLL_CTL_ADD: u64 = 1;
+const EPOLL_CTL_DEL: u64 = 2;
+
+/// Before anything is closed: what is waited for now, and was not then.
+fn forget_interests(tables: &Tables) {
+    for now in tables.now.interests() {
+        if !tables.then.interests().contains(now) {
+            control_interest(EPOLL_CTL_DEL, now);
+        }
+    }
+}
+
+fn set_interests(tables: &Tables) {
+    for then in tables.then.interests() {
+        if !tables.now.interests().contains(then) {
+            control_interest(EPOLL_CTL_ADD, then);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! How long a thread sleeps for the turn, and what it does then: it asks to be the
+//! next, and stops the one that computes when its slice is over.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::Turn;
+use linux_abi::general as nr;
+
+use crate::block::thread;
+use crate::{chaos, kernel, pause};
+
+/// How long a thread waits before it asks to be the next.
+const RESERVE_AFTER_NS: u64 = 1_000_000;
+/// How long a thread that computes keeps the turn when others want it.
+const SLICE_NS: u64 = 5_000_000;
+/// A slice is as much longer than what a pause costs: pausing takes less than 2 %
+/// of the time.
+const PAUSES_PER_SLICE: u64 = 50;
+/// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
+/// that the kernel gives no meaning.
+pub const ASKED: i32 = -77;
+
+/// How a thread waits for the turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    Newly,
+    /// It is the next.
+    Next,
+    /// Somebody else is.
+    Behind,
+}
+
+/// How long a thread sleeps before it asks to be the next, and before it asks again.
+pub fn patience_ns(turn: &Turn, waiting: Waiting) -> u64 {
+    const CHAOS_MIN_NS: u64 = 30_000;
+    // Where many wait, they do not take the processor from the one that runs.
+    const PATIENT: u64 = 8;
+    let others = 1 + u64::from(turn.sleepers()) / PATIENT;
+    let slice_ns = SLICE_NS.max(PAUSES_PER_SLICE * pause::cost_ns());
+    match (chaos::is_on(), waiting) {
+        // Short slices more often than long ones.
+        (true, _) => others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
+        (false, Waiting::Newly) => RESERVE_AFTER_NS * others,
+        (false, Waiting::Next) => slice_ns,
+        (false, Waiting::Behind) => slice_ns * others,
+    }
+}
+
+/// Asks to be the next; `firmly`: also stops the one that computes.
+pub fn press(turn: &Turn, firmly: bool) -> Waiting {
+    if !turn.reserve(thread().identity) {
+        if firmly && turn.running().is_none() {
+            // Whoever is to be the next was stopped, or killed.
+            turn.forget_reservation();
+        }
+        return Waiting::Behind;
+    }
+    if firmly && turn.running().is_some() {
+        ask_holder(turn);
+    }
+    Waiting::Next
+}
+
+/// Stops the one that computes.
+fn ask_holder(turn: &Turn) {
+    const SIGTRAP: u64 = 5;
+    let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed) as u64);
+    let mut info = [0u64; 16];
+    info[0] = SIGTRAP;
+    info[1] = u64::from(ASKED as u32);
+    let arguments = [pid, tid, SIGTRAP, info.as_ptr() as u64, 0, 0];
+    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+}

@@ -1,0 +1,92 @@
+//! What the supervisor and a live process tell each other: commands, checkpoints.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+/// What is done where a process would die of a signal. Kept in [`crate::Session::on_crash`].
+pub mod crash_policy {
+    /// It dies.
+    pub const DIE: u32 = 0;
+    /// It stands still, and can be sent back.
+    pub const HOLD: u32 = 1;
+    /// The supervisor saves what it has of the past; then it dies.
+    pub const SAVE: u32 = 2;
+    /// It goes back to its last checkpoint and on in a changed environment.
+    pub const ROLLBACK: u32 = 3;
+}
+
+/// What the supervisor asks of a live process.
+pub mod command {
+    /// Nothing, or done.
+    pub const NONE: u32 = 0;
+    /// Take a checkpoint: the answer is its id.
+    pub const CHECKPOINT: u32 = 1;
+    /// Forget the checkpoint `argument`.
+    pub const DISCARD: u32 = 2;
+    /// Go back to the checkpoint `argument`, and on from there.
+    pub const ROLLBACK: u32 = 3;
+    /// Go back to the checkpoint `argument`, do the same again, and go on.
+    pub const REPLAY: u32 = 4;
+    /// Go on without us.
+    pub const DETACH: u32 = 5;
+    /// Only say whether a rollback to `argument` could be done.
+    pub const TRY: u32 = 6;
+    /// Somebody fills the command in.
+    pub const CLAIMED: u32 = 7;
+}
+
+/// One outstanding command to a lane's process.
+#[repr(C)]
+pub struct Command {
+    /// See [`command`]; a futex word. The process answers, then stores NONE.
+    pub kind: AtomicU32,
+    /// The result: not negative, or a negated errno.
+    pub answer: AtomicI32,
+    pub argument: AtomicU64,
+    /// Bytes of `text` that say what could not be done, or not be restored.
+    pub text_bytes: AtomicU32,
+    _reserved: u32,
+    pub text: [u8; 2048],
+}
+
+/// Checkpoints that a process can have at a time.
+pub const CHECKPOINTS_MAX: usize = 256;
+
+/// State of a [`Checkpoint`].
+pub mod checkpoint_state {
+    pub const FREE: u32 = 0;
+    pub const TAKEN: u32 = 1;
+}
+
+/// Who asked for a checkpoint. Kept in [`Checkpoint::origin`].
+pub mod checkpoint_origin {
+    /// The program, by a call.
+    pub const PROGRAM: u32 = 0;
+    /// Nobody: the time was due.
+    pub const TIME: u32 = 1;
+    /// Somebody from outside.
+    pub const USER: u32 = 2;
+}
+
+/// A checkpoint of a live process.
+#[repr(C)]
+pub struct Checkpoint {
+    /// See [`checkpoint_state`]; a futex word of its shadow.
+    pub state: AtomicU32,
+    pub id: AtomicU32,
+    /// The process that holds the memory.
+    pub shadow: AtomicI32,
+    /// How often the program was rolled back to it.
+    pub rollbacks: AtomicU32,
+    /// Position in the log, in bytes.
+    pub position: AtomicU64,
+    /// Events before it.
+    pub events: AtomicU64,
+    /// CLOCK_MONOTONIC.
+    pub taken_ns: AtomicU64,
+    /// How long the program stood for it.
+    pub cost_ns: AtomicU64,
+    /// Not zero once the shadow has made its lists.
+    pub ready: AtomicU32,
+    /// Who asked for it, a [`checkpoint_origin`].
+    pub origin: AtomicU32,
+}
