@@ -48,6 +48,7 @@ int main(void)
 	pthread_t thread = start(other, NULL);
 	await(&step);
 	handle(SIGUSR1, first, SA_RESTART);
+	handle(SIGINT, SIG_DFL, 0);
 	mask(SIG_BLOCK, SIGUSR1);
 	CHECK(sigaltstack(&alternate, NULL) == 0);
 	CHECK(raise(SIGUSR1) == 0);
