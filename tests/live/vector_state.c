@@ -23,14 +23,14 @@ int main(void)
 	uint32_t control_set = 0x1f80 | 1 << 13, control_got;
 	uint16_t word_set = 0x0f7f, word_got;
 	double popped;
-	register long result __asm__("rax") = RV_CALL_BASE + RV_OP_CHECKPOINT;
+	long result = RV_CALL_BASE + RV_OP_CHECKPOINT;
 	// Between setting and getting there is nothing but the call.
 	__asm__ volatile("movdqu %[first], %%xmm3\n\tmovdqu %[second], %%xmm15\n\t"
 			 "ldmxcsr %[control]\n\tfninit\n\tfldcw %[word]\n\tfldpi\n\t"
 			 "syscall\n\t"
 			 "movdqu %%xmm3, %[first_got]\n\tmovdqu %%xmm15, %[second_got]\n\t"
 			 "stmxcsr %[control_got]\n\tfnstcw %[word_got]\n\tfstpl %[popped]"
-			 : "+r"(result), [first_got] "=m"(*(uint64_t(*)[2])got),
+			 : "+a"(result), [first_got] "=m"(*(uint64_t(*)[2])got),
 			   [second_got] "=m"(*(uint64_t(*)[2])(got + 2)), [control_got] "=m"(control_got),
 			   [word_got] "=m"(word_got), [popped] "=m"(popped)
 			 : [first] "m"(*(uint64_t(*)[2])set), [second] "m"(*(uint64_t(*)[2])(set + 2)),

@@ -132,7 +132,8 @@ impl LiveGuest {
     }
 
     pub fn build(&self) -> Result<BuiltGuest<'_>, String> {
-        let scratch = Scratch::new(&self.name)?;
+        // The path of a session's socket may not be long.
+        let scratch = Scratch::new("live")?;
         let bin = scratch.fresh_directory("bin")?;
         let (argv, environment) = match self.kind {
             Kind::C(variant) => {
