@@ -2,21 +2,49 @@
 # missing (as root, or through sudo), build, and run.
 
 PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
 CARGO ?= cargo
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RUST_MIN := 1.88
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 BUILD_PACKAGES := gcc libc6-dev make
 BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
 TEST_PACKAGES := $(BENCH_PACKAGES) g++ git perl vim openssl busybox-static bsdutils gawk tar \
 	findutils diffutils sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
-	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go
+	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff
 
-.PHONY: build test demo bench install setup setup-test setup-bench clean
+# The library of programs that go back themselves: crates/face/c-api. SOVERSION
+# grows when a program that is linked with it would not work any more.
+API := crates/face/c-api
+API_DIR := $(TARGET_DIR)/c-api
+SOVERSION := 0
+API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
+API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
+API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying
 
-build: setup
+.PHONY: build library test demo bench install install-built uninstall setup setup-test setup-bench clean
+
+build: setup library
 	$(CARGO) build --release
+
+library: $(API_LIBRARIES)
+
+$(API_DIR)/libretrovane.a: $(API)/retrovane.c include/retrovane.h
+	@mkdir -p $(@D)
+	$(CC) $(API_CFLAGS) -fPIC -c -o $(API_DIR)/retrovane.o $<
+	rm -f $@
+	$(AR) rcs $@ $(API_DIR)/retrovane.o
+
+$(API_DIR)/libretrovane.so.$(VERSION): $(API)/retrovane.c include/retrovane.h $(API)/retrovane.map
+	@mkdir -p $(@D)
+	$(CC) $(API_CFLAGS) -fPIC -shared -Wl,-soname,libretrovane.so.$(SOVERSION) \
+		-Wl,--version-script=$(API)/retrovane.map -Wl,-z,defs $(LDFLAGS) -o $@ $<
 
 # The closing line adds up what all test programs of the workspace said.
 test: setup-test
@@ -32,8 +60,45 @@ demo: setup
 bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json $(BENCH_FLAGS)
 
+# Directories are for the machine that the files are used on; DESTDIR, where they
+# are put meanwhile.
 install: build
-	install -D -m 755 $(TARGET_DIR)/release/retrovane $(DESTDIR)$(PREFIX)/bin/retrovane
+	$(MAKE) install-built
+
+# What was built before, and nothing is installed that is missing.
+install-built: library
+	install -D -m 755 $(TARGET_DIR)/release/retrovane $(DESTDIR)$(BINDIR)/retrovane
+	install -D -m 644 include/retrovane.h $(DESTDIR)$(INCLUDEDIR)/retrovane.h
+	install -D -m 644 $(API_DIR)/libretrovane.a $(DESTDIR)$(LIBDIR)/libretrovane.a
+	install -D -m 755 $(API_DIR)/libretrovane.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libretrovane.so.$(VERSION)
+	ln -sf libretrovane.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libretrovane.so.$(SOVERSION)
+	ln -sf libretrovane.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libretrovane.so
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@VERSION@|$(VERSION)|' $(API)/retrovane.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
+	$(TARGET_DIR)/release/retrovane man --dir $(DESTDIR)$(MANDIR)/man1
+	chmod 644 $(DESTDIR)$(MANDIR)/man1/retrovane*.1
+	install -D -m 644 docs/man/rv_checkpoint.3 $(DESTDIR)$(MANDIR)/man3/rv_checkpoint.3
+	for function in $(filter-out checkpoint,$(API_FUNCTIONS)); do \
+		echo '.so man3/rv_checkpoint.3' >$(DESTDIR)$(MANDIR)/man3/rv_$$function.3 && \
+		chmod 644 $(DESTDIR)$(MANDIR)/man3/rv_$$function.3 || exit 1; done
+	install -d $(DESTDIR)$(DATADIR)/bash-completion/completions \
+		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
+	$(TARGET_DIR)/release/retrovane completions bash >$(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane
+	$(TARGET_DIR)/release/retrovane completions zsh >$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane
+	$(TARGET_DIR)/release/retrovane completions fish >$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish
+
+# With the directories that `make install` was called with.
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/retrovane $(DESTDIR)$(INCLUDEDIR)/retrovane.h
+	rm -f $(DESTDIR)$(LIBDIR)/libretrovane.a $(DESTDIR)$(LIBDIR)/libretrovane.so* \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
+	rm -f $(DESTDIR)$(MANDIR)/man1/retrovane.1 $(DESTDIR)$(MANDIR)/man1/retrovane-*.1
+	rm -f $(API_FUNCTIONS:%=$(DESTDIR)$(MANDIR)/man3/rv_%.3)
+	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane \
+		$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane \
+		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish
 
 setup:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES)

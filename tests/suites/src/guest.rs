@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One program of tests/guests.
+/// One program of tests/guests or tests/live.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub name: String,
@@ -21,6 +21,10 @@ pub struct Guest {
     variants: Vec<String>,
     /// `// not-by:` names of ways of recording that it cannot be recorded by.
     pub not_by: Vec<String>,
+    /// `// options:` of the tool.
+    pub options: Vec<String>,
+    /// `// prints:` lines, which is all that it prints, but for lines that begin with `~`.
+    pub prints: Vec<String>,
 }
 
 /// One way to build a guest.
@@ -44,15 +48,24 @@ impl Variant {
     }
 }
 
-fn guests_directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests")
+/// A path of the workspace.
+pub fn in_workspace(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// All guests, in the order of their names.
+/// All guests that are recorded and replayed, in the order of their names.
 pub fn find_guests() -> Result<Vec<Guest>, String> {
-    let directory = guests_directory();
+    find_in(&in_workspace("tests/guests"))
+}
+
+/// All guests that take checkpoints and go back to them.
+pub fn find_live_guests() -> Result<Vec<Guest>, String> {
+    find_in(&in_workspace("tests/live"))
+}
+
+fn find_in(directory: &Path) -> Result<Vec<Guest>, String> {
     let entries =
-        fs::read_dir(&directory).map_err(|error| format!("cannot read {}: {error}", directory.display()))?;
+        fs::read_dir(directory).map_err(|error| format!("cannot read {}: {error}", directory.display()))?;
     let mut guests = Vec::new();
     for entry in entries {
         let source = entry.map_err(|error| error.to_string())?.path();
@@ -77,10 +90,12 @@ pub fn covered_system_calls() -> Result<BTreeSet<String>, String> {
     Ok(covered)
 }
 
-/// The values of `// KEY: value` lines.
+/// The values of `// KEY: value` lines, or `# KEY: value`.
 fn header_values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines()
-        .filter_map(|line| line.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(':'))
+        .filter_map(|line| {
+            line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?.strip_prefix(key)?.strip_prefix(':')
+        })
         .map(str::trim)
         .collect()
 }
@@ -100,7 +115,8 @@ fn parse_expectation(value: &str) -> Option<i32> {
 }
 
 impl Guest {
-    fn read(source: &Path) -> Result<Guest, String> {
+    /// Reads the header lines of a source.
+    pub fn read(source: &Path) -> Result<Guest, String> {
         let text = fs::read_to_string(source)
             .map_err(|error| format!("cannot read {}: {error}", source.display()))?;
         let name =
@@ -119,6 +135,8 @@ impl Guest {
             code,
             variants: words(&text, "variants"),
             not_by: words(&text, "not-by"),
+            options: words(&text, "options"),
+            prints: header_values(&text, "prints").into_iter().map(str::to_owned).collect(),
         })
     }
 
@@ -133,7 +151,11 @@ impl Guest {
         if variant.is_static {
             command.arg("-static");
         }
-        command.args(&self.build).arg("-o").arg(output).arg(&self.source);
+        for folder in ["include", "tests/guests"] {
+            command.arg("-I").arg(in_workspace(folder));
+        }
+        // Libraries stand behind what needs them.
+        command.arg("-o").arg(output).arg(&self.source).args(&self.build);
         let result = command.output().map_err(|error| format!("cannot start gcc: {error}"))?;
         if result.status.success() {
             Ok(())
@@ -151,6 +173,7 @@ mod tests {
     fn header_lines_are_read() {
         let text = "// covers: a b\n// covers: c\n// expect: signal 11\nint main;\n";
         assert_eq!(words(text, "covers"), ["a", "b", "c"]);
+        assert_eq!(words("# covers: a\n#covers: b\n", "covers"), ["a"]);
         assert_eq!(parse_expectation("signal 11"), Some(139));
         assert_eq!(parse_expectation("exit 3"), Some(3));
         assert_eq!(parse_expectation("nonsense"), None);

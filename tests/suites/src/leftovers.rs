@@ -25,7 +25,8 @@ impl Leftovers {
         Leftovers { directory: directory.to_path_buf() }
     }
 
-    fn pids(&self) -> Vec<String> {
+    /// Those that there are.
+    pub fn pids(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
@@ -34,6 +35,23 @@ impl Leftovers {
                 fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(&self.directory))
             })
             .collect()
+    }
+}
+
+impl Leftovers {
+    /// Nothing is left, or will be when what was killed has ended.
+    pub fn are_none(&self) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            let pids = self.pids();
+            if pids.is_empty() {
+                return Ok(());
+            }
+            if start.elapsed() > KILL_TIME_MAX {
+                return Err(format!("processes were left behind: {}", pids.join(", ")));
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod guest;
 mod leftovers;
+mod live_guest;
 mod outcome;
 mod program;
 mod run;
@@ -18,7 +19,8 @@ mod surroundings;
 mod tool;
 mod triple;
 
-pub use guest::{Guest, Variant, covered_system_calls, find_guests};
+pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_guests, in_workspace};
+pub use live_guest::LiveGuest;
 pub use outcome::{Outcome, compare, without_nondeterminism};
 pub use program::{Comparison, Program, program_trials};
 pub use run::{Live, RUN_TIME_MAX, User, plain_environment, run};
@@ -26,7 +28,7 @@ pub use scratch::Scratch;
 pub use server::Server;
 pub use service::{Listens, Service, service_trials};
 pub use surroundings::Surroundings;
-pub use tool::{Mode, Tool, have_program, quick_mode, tests_run_as_root};
+pub use tool::{Mode, Tool, has_static_libc, have_program, quick_mode, tests_run_as_root, times};
 pub use triple::{Case, check_case};
 
 /// What a test says when it fails: whole sentences with the evidence.

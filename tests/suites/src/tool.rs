@@ -108,3 +108,11 @@ pub fn search_path() -> &'static str {
 pub fn have_program(name: &str) -> bool {
     search_path().split(':').any(|directory| Path::new(directory).join(name).exists())
 }
+
+/// Without a static libc gcc answers with the bare name it was asked for.
+pub fn has_static_libc() -> bool {
+    Command::new("gcc")
+        .arg("-print-file-name=libc.a")
+        .output()
+        .is_ok_and(|output| output.stdout.starts_with(b"/"))
+}

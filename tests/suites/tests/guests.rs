@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use suites::{
     Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests,
-    tests_run_as_root,
+    has_static_libc, tests_run_as_root,
 };
 
 /// What this machine lacks, or `None` if the guest can run.
@@ -73,14 +73,6 @@ const WAYS: [Way; 4] = [
     Way { name: "write-protection", options: &["--detect-all", "--detection", "write-protection"] },
     Way { name: "sums", options: &["--detect-all", "--detection", "sums"] },
 ];
-
-/// Without a static libc gcc answers with the bare name it was asked for.
-fn has_static_libc() -> bool {
-    Command::new("gcc")
-        .arg("-print-file-name=libc.a")
-        .output()
-        .is_ok_and(|output| output.stdout.starts_with(b"/"))
-}
 
 fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User, way: Way) -> Result<(), String> {
     let mut scratch = Scratch::new(&format!("{}-{}{}", guest.name, variant.name, way.name))?;

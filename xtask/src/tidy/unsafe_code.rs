@@ -5,11 +5,12 @@ use super::source::{code_of, line_at, places};
 use super::tree::{TextFile, Tree};
 
 /// Crates whose work is unsafe. Everywhere else the compiler forbids it.
-const PERMITTED: [&str; 5] = [
+const PERMITTED: [&str; 6] = [
     "crates/in-tracee/runtime/",
     "crates/in-tracee/translator/",
     "crates/mechanism/injector/",
     "crates/face/c-api/",
+    "crates/face/rust-api/",
     "crates/vocabulary/linux-abi/",
 ];
 /// Lines above an unsafe block in which its statement may begin.

@@ -13,9 +13,9 @@ use crate::unit::{self, Purpose, SLACK};
 use crate::{Goal, Host, Outcome, State, Stop};
 
 /// Breakpoints that there can be.
-pub const BREAKPOINTS_MAX: usize = 256;
+pub const BREAKPOINTS_MAX: usize = 320;
 /// Ranges of memory that can be watched.
-pub const WATCHES_MAX: usize = 16;
+pub const WATCHES_MAX: usize = 32;
 /// Key of what an indirect jump leads to, where instructions are pending otherwise.
 const TARGET_KEY: u16 = u16::MAX;
 

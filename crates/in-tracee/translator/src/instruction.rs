@@ -275,7 +275,8 @@ pub fn stored(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
         return Stored::Complex;
     }
     let relative_to_fs = memory.segment() == Register::FS;
-    if memory.base() == Register::RIP {
+    let is_absolute = memory.base() == Register::None && memory.index() == Register::None && !relative_to_fs;
+    if is_absolute || memory.base() == Register::RIP {
         return Stored::Absolute { address: memory.displacement(), bytes };
     }
     let is_wide = |register: Register| register == Register::None || register.is_gpr64();

@@ -38,6 +38,7 @@ fn write(bench: &mut Bench, seed: u64, narrow: bool) -> (State, u64) {
     unsafe {
         core::ptr::copy_nonoverlapping(program.code.as_ptr(), bench.code as *mut u8, program.code.len())
     };
+    bench.constants = program.code[..programs::CONSTANT_BYTES].to_vec();
     (bench.start(program.entry, program.end), program.end)
 }
 
@@ -166,6 +167,8 @@ fn stores_to_watched_memory_are_found() {
         let address = match random.below(3) {
             // In the stack, where calls and pushes store.
             0 => start.general[4] - 8 * random.below(8) as u64,
+            // In the constants, which are ahead of the code.
+            1 => bench.code + 8 * random.below(40) as u64,
             _ => bench.data + random.below(260) as u64,
         };
         let (steps, words) = bench.reference_with_word(start, end, 4000, address);

@@ -65,6 +65,8 @@ pub struct Bench {
     pub engine: Engine,
     pub host: Plain,
     engine_base: u64,
+    /// What the code's first bytes are at the start, where constants stand.
+    pub constants: Vec<u8>,
     /// What the data is at the start.
     pub initial: Vec<u8>,
     _lock: MutexGuard<'static, ()>,
@@ -120,13 +122,28 @@ impl Bench {
         let mut engine = unsafe { Engine::new(engine_base, true) };
         engine.take_vectors();
         let initial = (0..DATA_BYTES).map(|index| (index * 7 + index / 256) as u8).collect();
-        Bench { code, data, stack, engine, host: Plain::default(), engine_base, initial, _lock: lock }
+        Bench {
+            code,
+            data,
+            stack,
+            engine,
+            host: Plain::default(),
+            engine_base,
+            constants: Vec::new(),
+            initial,
+            _lock: lock,
+        }
     }
 
     /// The state at the start of a program that ends at the address.
     pub fn start(&mut self, entry: u64, end: u64) -> State {
         unsafe {
             core::ptr::copy_nonoverlapping(self.initial.as_ptr(), self.data as *mut u8, DATA_BYTES);
+            core::ptr::copy_nonoverlapping(
+                self.constants.as_ptr(),
+                self.code as *mut u8,
+                self.constants.len(),
+            );
             core::ptr::write_bytes(self.stack as *mut u8, 0, STACK_BYTES);
         }
         let mut state = State { rip: entry, flags: 0x202, ..State::default() };

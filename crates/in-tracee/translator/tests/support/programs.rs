@@ -34,6 +34,9 @@ const BYTE: [AsmRegister8; 10] = [al, cl, dl, ah, ch, dh, sil, r8b, r12b, r15b];
 const VECTOR: [AsmRegisterXmm; 8] = [xmm0, xmm1, xmm2, xmm5, xmm7, xmm8, xmm11, xmm15];
 const LONG_VECTOR: [AsmRegisterYmm; 6] = [ymm0, ymm1, ymm3, ymm7, ymm9, ymm15];
 
+/// Ahead of the code.
+pub const CONSTANT_BYTES: usize = 25 * 16;
+
 const BLOCKS: usize = 8;
 const FUNCTIONS: usize = 4;
 
@@ -235,7 +238,7 @@ impl Generator<'_> {
         let (x, y, z) = (random.of(&VECTOR), random.of(&VECTOR), random.of(&VECTOR));
         let number = random.next() as i32;
         let with_avx = self.with_avx;
-        match random.below(62) {
+        match random.below(64) {
             0 => asm.add(a, b),
             1 => asm.sub(c, d),
             2 => asm.adc(a, b),
@@ -328,6 +331,8 @@ impl Generator<'_> {
                 }
             }
             60 => asm.cmpxchg(dword_ptr(rbx + at), c),
+            61 => asm.mov(relative, a),
+            62 => asm.add(dword_ptr(relative), 3),
             _ => asm.shld(a, b, (number & 63) as u32),
         }
     }

@@ -1,0 +1,97 @@
+//! The calls of retrovane.h as they are installed, in every language, where there is no
+//! live session: each program notices and goes on.
+
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use suites::{
+    LiveGuest, Mode, Scratch, TestResult, Tool, have_program, in_workspace, plain_environment, run,
+};
+
+/// How long a script may take.
+const SCRIPT_TIME_MAX: Duration = Duration::from_secs(120);
+
+fn passes(mut command: Command, scratch: &Scratch) -> TestResult {
+    plain_environment(&mut command, &scratch.fresh_directory("home")?);
+    let outcome = run(command, SCRIPT_TIME_MAX)?;
+    if outcome.code == 0 {
+        Ok(())
+    } else {
+        Err(format!("it ended with {}:\n{}{}", outcome.code, outcome.stdout_text(), outcome.stderr_text()))
+    }
+}
+
+/// Installs what was built, and builds programs with it.
+fn check_install(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("install")?;
+    // The script wants a target directory with the tool that is tested.
+    let release = scratch.fresh_directory("target/release")?;
+    std::fs::copy(&tool.binary, release.join("retrovane")).map_err(|error| error.to_string())?;
+    let mut command = Command::new(in_workspace("tests/check-install"));
+    command.arg(scratch.join("target"));
+    passes(command, &scratch)
+}
+
+fn python_package() -> TestResult {
+    let scratch = Scratch::new("python-package")?;
+    let mut command = Command::new("python3");
+    command.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(in_workspace("python"));
+    passes(command, &scratch)
+}
+
+fn with_needs(trial: Trial, missing: Option<String>) -> Trial {
+    match missing {
+        Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
+        None => trial,
+    }
+}
+
+fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
+    let missing = |needs: &[&str]| {
+        let lacks_tool = tool.mode == Mode::Native;
+        let absent = needs.iter().find(|name| !have_program(name)).map(|name| format!("needs {name}"));
+        if lacks_tool { Some("needs the tool".to_owned()) } else { absent }
+    };
+    let own = Arc::clone(tool);
+    let install = Trial::test("install", move || check_install(&own).map_err(Failed::from));
+    let python = Trial::test("python_package", || python_package().map_err(Failed::from));
+    let python_missing = (!have_program("python3")).then(|| "needs python3".to_owned());
+    let mut trials = vec![
+        with_needs(install, missing(&["make", "gcc", "g++", "pkg-config", "readelf"])),
+        with_needs(python, python_missing),
+    ];
+    for guest in LiveGuest::all()?.into_iter().filter(LiveGuest::is_plain) {
+        let (name, lacks) = (guest.name.clone(), guest.missing());
+        let outside = guest.clone();
+        let trial = Trial::test(format!("outside::{name}"), move || {
+            outside.build().and_then(|built| built.check_outside()).map_err(Failed::from)
+        });
+        trials.push(with_needs(trial, lacks.clone()));
+        // One of each language.
+        if name.to_lowercase().starts_with("counter") {
+            let own = Arc::clone(tool);
+            let trial = Trial::test(format!("recorded::{name}"), move || {
+                guest.build().and_then(|built| built.check_recorded(&own)).map_err(Failed::from)
+            });
+            trials.push(with_needs(trial, lacks.or_else(|| missing(&[]))));
+        }
+    }
+    Ok(trials)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let prepared = Scratch::new("tool").and_then(|scratch| {
+        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
+        Ok((trials(&tool)?, scratch))
+    });
+    match prepared {
+        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
