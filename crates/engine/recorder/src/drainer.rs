@@ -184,6 +184,12 @@ impl Work {
         let mut fullest_bytes = 0;
         for log in self.logs.values_mut() {
             log.serve(&self.memory, &self.sink);
+            if self.undoing.is_some()
+                && let Some(text) = log.failed_replay(self.memory.lane(log.segment))
+            {
+                eprintln!("retrovane: {text}");
+                self.report.notes.push(text);
+            }
             let drained = log.drain(self.memory.lane(log.segment), &self.sink);
             fullest_bytes = fullest_bytes.max(drained.bytes);
             if let Some(message) = drained.message {

@@ -9,7 +9,7 @@ use trace_store::LaneEnd;
 use crate::history::History;
 use crate::sink::Sink;
 use crate::undo::Undo;
-use lane_protocol::request;
+use lane_protocol::{lane_state, request};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -110,6 +110,29 @@ impl LaneLog {
         };
         lane.answer(answer);
         true
+    }
+
+    /// Live: a process that came to something else than before stands for ever: it is
+    /// ended, and what happened is told.
+    pub fn failed_replay(&mut self, lane: Lane) -> Option<String> {
+        if self.feeding.is_none() || lane.state().load(Ordering::Acquire) != lane_state::REPORTED {
+            return None;
+        }
+        let report = lane.report();
+        self.feeding = None;
+        injector::kill_process(self.pid, libc::SIGKILL);
+        let expected = Kind::from_byte(report.expected_header as u8);
+        let code = report.expected_header >> 16 & 0xffff;
+        Some(format!(
+            "process {} was ended: it did something else than before when it went back and did it again (event {}, expected {expected:?} {code} with {:x?}, got {} with {:x?} at {:x}{})",
+            self.pid,
+            report.event,
+            report.expected,
+            report.got_number as i64,
+            report.got,
+            report.registers[16],
+            if report.text.is_empty() { String::new() } else { format!(": {}", report.text) }
+        ))
     }
 
     fn rewind(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
@@ -286,8 +309,9 @@ pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Und
 /// True if another process has the same turn: it shares memory with this one.
 fn shares_turn(memory: &SessionMemory, own: Segment) -> bool {
     let turn = |segment: Segment| memory.lane(segment).turn().load(Ordering::Acquire);
-    turn(own) != 0
-        && memory.segments_in_use().into_iter().any(|other| other != own && turn(other) == turn(own))
+    let runs = |segment: Segment| memory.lane(segment).state().load(Ordering::Acquire) == lane_state::LIVE;
+    let others = memory.segments_in_use().into_iter().filter(|other| *other != own && runs(*other));
+    turn(own) != 0 && others.into_iter().any(|other| turn(other) == turn(own))
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.

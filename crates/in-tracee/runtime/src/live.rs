@@ -32,7 +32,7 @@ use linux_abi::{errno, general as nr};
 use crate::block::{BLOCKS, lane, process, process_at, session, thread};
 use crate::dispatch::begin_call;
 use crate::entry::{Leave, Registers};
-use crate::kernel;
+use crate::{kernel, signals};
 
 pub use agent::begin as begin_agent;
 pub use checkpoint::end_all as end_checkpoints;
@@ -77,8 +77,8 @@ pub struct Area {
     replays_for: u64,
     /// Processes that the program made, which share its pages.
     forks: u32,
-    /// Signals that waited at the checkpoint that the process went back to.
-    pending_then: u64,
+    /// Signals that waited in the kernel at the last checkpoint.
+    pending: signals::Pending,
     /// Shadows that were ended and not waited for yet; 0: none.
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.

@@ -277,40 +277,66 @@ fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
 /// Code of the signal that stops a thread before it goes back: see `turn::ASKED`.
 const STOP_CODE: i32 = -78;
 
-/// The signals that wait in the kernel for the calling thread, or for any.
-pub fn pending_in_kernel() -> u64 {
-    let mut set = 0u64;
-    kernel::call(nr::__NR_rt_sigpending, [&raw mut set as u64, 8, 0, 0, 0, 0]);
-    set
+/// Signals that wait in the kernel.
+#[repr(C)]
+pub struct Pending {
+    /// The thread that they wait for.
+    thread: usize,
+    count: usize,
+    infos: [Info; PENDING_MAX],
 }
 
-/// Live: signals that the program caused itself in a future that is dropped go with
-/// it, but for those that waited `then`.
-pub fn drop_caused_since(then: u64) {
-    const SI_USER: i32 = 0;
-    let mut foreign = [[0u64; 16]; QUEUE];
+const PENDING_MAX: usize = 32;
+
+/// Live: notes what waits in the kernel for the calling thread.
+pub fn note_pending(pending: &mut Pending) {
+    pending.thread = thread().index;
+    pending.count = 0;
+    let mut set = 0u64;
+    kernel::call(nr::__NR_rt_sigpending, [&raw mut set as u64, 8, 0, 0, 0, 0]);
+    if set & !OURS != 0 {
+        pending.count = dequeue(&mut pending.infos);
+        queue_again(&pending.infos[..pending.count]);
+    }
+}
+
+/// Takes all signals that wait in the kernel.
+fn dequeue(infos: &mut [Info; PENDING_MAX]) -> usize {
+    let (set, zero) = (!OURS, [0u64; 2]);
     let mut count = 0;
-    let set = !OURS;
-    let zero = [0u64; 2];
-    while count < foreign.len() {
-        let mut info: Info = [0; 16];
-        let arguments = [&raw const set as u64, info.as_mut_ptr() as u64, zero.as_ptr() as u64, 8, 0, 0];
-        let signal = kernel::call(nr::__NR_rt_sigtimedwait, arguments);
-        if signal <= 0 {
+    while count < infos.len() {
+        let place = infos[count].as_mut_ptr() as u64;
+        let arguments = [&raw const set as u64, place, zero.as_ptr() as u64, 8, 0, 0];
+        if kernel::call(nr::__NR_rt_sigtimedwait, arguments) <= 0 {
             break;
         }
-        let code = (info[1] & 0xffff_ffff) as i32;
-        let sender = (info[2] & 0xffff_ffff) as i32;
-        let own = code < SI_USER || (code == SI_USER && sender == process().pid);
-        if !own || then & bit(signal as u32) != 0 {
-            foreign[count] = info;
-            count += 1;
-        }
+        count += 1;
     }
+    count
+}
+
+fn queue_again(infos: &[Info]) {
     let [pid, tid] = ids();
-    for info in &foreign[..count] {
+    for info in infos {
         let arguments = [pid, tid, info[0] & 0xffff_ffff, info.as_ptr() as u64, 0, 0];
         kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+    }
+}
+
+/// Live: what waited then waits again; what the program caused itself in a future that
+/// is dropped goes with it.
+pub fn restore_pending(then: &Pending) {
+    let mut infos = [[0u64; 16]; PENDING_MAX];
+    let count = dequeue(&mut infos);
+    for info in &infos[..count] {
+        let code = (info[1] & 0xffff_ffff) as i32;
+        let sender = (info[2] & 0xffff_ffff) as i32;
+        if code >= 0 && sender != process().pid {
+            queue_again(core::slice::from_ref(info));
+        }
+    }
+    if then.thread == thread().index {
+        queue_again(&then.infos[..then.count.min(PENDING_MAX)]);
     }
 }
 

@@ -81,8 +81,6 @@ pub struct Checkpoint {
     pub position: AtomicU64,
     /// Events before it.
     pub events: AtomicU64,
-    /// Signals that waited in the kernel.
-    pub pending: AtomicU64,
     /// CLOCK_MONOTONIC.
     pub taken_ns: AtomicU64,
     /// How long the program stood for it.

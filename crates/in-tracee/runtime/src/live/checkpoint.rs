@@ -63,7 +63,7 @@ pub fn take(origin: u32) -> i64 {
     slot.events.store(process().log.events, Ordering::Relaxed);
     slot.ready.store(0, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
-    slot.pending.store(signals::pending_in_kernel(), Ordering::Relaxed);
+    signals::note_pending(&mut area().pending);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();

@@ -14,7 +14,7 @@ use super::mappings::{self, Piece, protection};
 use super::{area, checkpoint, error, obstacle, pushback, quiesce, seats, standing, tables, unforked};
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
-use crate::{kernel, outputs, page_tracker, pause, report, turn};
+use crate::{kernel, outputs, page_tracker, pause, report, signals, turn};
 
 /// What follows once the state is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -238,7 +238,8 @@ fn restore_runtime(shadow: i32) {
 fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     page_tracker::forget_all();
     unforked::permit(false);
-    area().pending_then = slot.pending.load(Ordering::Relaxed);
+    let place = &raw const area().pending as u64;
+    mappings::fetch(slot.shadow.load(Ordering::Relaxed), place, place, size_of::<signals::Pending>() as u64);
     let process = process();
     process.control_fd = control_fd;
     let position = slot.position.load(Ordering::Relaxed);
@@ -289,17 +290,30 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
         _ => 0,
     };
     checkpoint::lower_open_files(limit);
-    turn::give();
-    for index in 0..known_threads() {
+    // The one that runs first comes last: it may make others before we have looked at all.
+    let first = match way {
+        Way::Replay => process.running_thread.load(Ordering::SeqCst) as usize,
+        Way::Branch => usize::MAX,
+    };
+    for index in (0..known_threads()).filter(|&index| index != first) {
         let block = thread_at(index);
-        let is_one = block.process == own && index != agent && block.status == thread_status::LIVE;
-        if is_one && !seats::adopt(block.tid, block) {
-            report::die("a thread of a checkpoint is not there any more");
+        if block.process == own && index != agent && block.status == thread_status::LIVE {
+            take_up(block);
         }
     }
     if way == Way::Branch && checkpoint::count() == 1 {
         // Who is left was made since.
         seats::end_all();
+    }
+    turn::give();
+    if first != usize::MAX {
+        take_up(thread_at(first));
+    }
+}
+
+fn take_up(block: &crate::block::Thread) {
+    if !seats::adopt(block.tid, block) {
+        report::die("a thread of a checkpoint is not there any more");
     }
 }
 

@@ -89,7 +89,7 @@ fn take_up(block: &mut Thread) -> ! {
         kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
     }
     if !process().replaying {
-        signals::drop_caused_since(super::area().pending_then);
+        signals::restore_pending(&super::area().pending);
     }
     kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, block.fs_base, 0, 0, 0, 0]);
     frame::load_vectors_from(signal_stack(block.index));
