@@ -65,6 +65,8 @@ pub struct Area {
     parking: AtomicU32,
     /// Counts threads that parked; a futex word.
     parked: AtomicU32,
+    /// Counts threads of a branch that have left the dropped future's signals behind.
+    arrived: AtomicU32,
     /// What parked threads do next, a `quiesce::Verdict`; a futex word.
     verdict: AtomicU32,
     /// The agent's thread; 0: there is none.

@@ -270,7 +270,7 @@ pub fn seize() {
     note_holder(turn);
 }
 
-/// Live: takes the turn, unless the thread has it.
+/// Takes the turn, unless the thread has it (after a way back).
 pub fn take_if_waiting() {
     if my_turn().running() != Some(thread().identity) {
         take();

@@ -295,11 +295,18 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
         Way::Replay => process.running_thread.load(Ordering::SeqCst) as usize,
         Way::Branch => usize::MAX,
     };
+    area().arrived.store(0, Ordering::SeqCst);
+    let mut others = 0;
     for index in (0..known_threads()).filter(|&index| index != first) {
         let block = thread_at(index);
         if block.process == own && index != agent && block.status == thread_status::LIVE {
             take_up(block);
+            others += 1;
         }
+    }
+    // Signals that one sends now are of the new future.
+    while way == Way::Branch && area().arrived.load(Ordering::SeqCst) < others {
+        kernel::call(nr::__NR_sched_yield, [0; 6]);
     }
     if way == Way::Branch && checkpoint::count() == 1 {
         // Who is left was made since.

@@ -1,6 +1,8 @@
 //! Where a thread of the program stands while it has not got the turn, and how it
 //! goes on from there, now or after its memory went back.
 
+use core::sync::atomic::Ordering;
+
 use linux_abi::general as nr;
 
 use crate::block::{Thread, process, session, signal_stack, thread};
@@ -82,6 +84,8 @@ unsafe extern "C" fn arrive(block: *mut Thread) -> ! {
 fn take_up(block: &mut Thread) -> ! {
     const ARCH_SET_FS: u64 = 0x1002;
     signals::set_real_mask(!0);
+    // One that had not begun then does not know who it is.
+    turn::begin_thread();
     signals::use_own_stack();
     crate::birth::intercept();
     crate::clocks::follow_traps();
@@ -90,6 +94,7 @@ fn take_up(block: &mut Thread) -> ! {
     }
     if !process().replaying {
         signals::restore_pending(&super::area().pending);
+        super::area().arrived.fetch_add(1, Ordering::SeqCst);
     }
     kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, block.fs_base, 0, 0, 0, 0]);
     frame::load_vectors_from(signal_stack(block.index));
@@ -100,7 +105,7 @@ fn take_up(block: &mut Thread) -> ! {
 pub fn resume() -> ! {
     let own = thread();
     if process().replaying {
-        let next = process().running_thread.load(core::sync::atomic::Ordering::SeqCst);
+        let next = process().running_thread.load(Ordering::SeqCst);
         if next != own.index as u32 {
             turn::wait_to_run();
         } else if own.standing == Standing::Pause {
