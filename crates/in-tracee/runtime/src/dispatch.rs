@@ -39,6 +39,11 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     } else {
         let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
         live::park_if_wanted();
+        if thread.pending != 0 && signals::has_deliverable() {
+            // It came when the call was logged already: the program may compute from
+            // here on.
+            crate::pause::signal_waits();
+        }
         leave
     };
     if trapped && leave == Leave::Call && process().shares_turn {
@@ -63,7 +68,8 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
-        if sleeps || yields {
+        let ends = process.in_group && signals::kills_itself(number as u64, &args);
+        if sleeps || yields || ends {
             return None;
         }
         calls::note_flags(number as u64, &args);

@@ -206,7 +206,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     const SI_TIMER: i32 = -2;
     const TRAP_TRACE: i32 = 2;
     if signal == SIGTRAP && code == SI_TIMER {
-        return pause::on_timer(context);
+        return on_own_timer(context, inside);
     }
     if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
         return on_asked(context, inside, code);
@@ -261,14 +261,30 @@ fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
     }
 }
 
-/// Another thread wants the turn. If we are in a call, the program shall not see
-/// that it was interrupted.
-fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
-    if !inside {
-        return pause::on_asked(context);
+/// The time for a pause has come.
+fn on_own_timer(context: &mut RealFrame, inside: bool) {
+    if inside {
+        hide_interruption(context);
     }
+    pause::on_timer(context);
+}
+
+/// Another thread wants the turn.
+fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
+    if inside {
+        hide_interruption(context);
+    } else {
+        pause::on_asked(context);
+    }
+}
+
+/// A signal of our own came: if we are in a call, the program shall not see that it
+/// was interrupted.
+fn hide_interruption(context: &mut RealFrame) {
     let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
-    if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
+    let interrupted = context.rax == -i64::from(linux_abi::errno::EINTR) as u64;
+    // One of the program's, that came too, was meant to interrupt it.
+    if context.rip == behind_call && interrupted && thread().pending == 0 {
         context.rax = thread().call_number;
         context.rip = entry::rv_call_window as *const () as u64;
     }
@@ -353,7 +369,8 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     signals.queue[signals.count] = Waiting { signal, forced, info: *info };
     signals.count += 1;
     thread().pending = 1;
-    if !blocked && !crate::log::in_region(context.rip, 1) {
+    if !blocked {
+        // In the runtime too: it may be past its last look at what waits.
         pause::signal_waits();
     }
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
@@ -705,6 +722,9 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
         set_real_mask(signals.mask);
         settle();
         refresh_pending();
+        if thread().pending != 0 {
+            pause::signal_waits();
+        }
     }
     Leave::Exactly
 }
