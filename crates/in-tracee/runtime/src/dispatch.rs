@@ -10,7 +10,7 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{calls, chaos, islands, live, outputs, report, signals, sites, specials, turn};
+use crate::{calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -68,7 +68,9 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
-        let ends = process.in_group && signals::kills_itself(number as u64, &args);
+        let ends = process.in_group
+            && (signals::kills_itself(number as u64, &args)
+                || stopping::target(number as u64, &args).is_some());
         if sleeps || yields || ends {
             return None;
         }
@@ -204,6 +206,7 @@ fn record_call(registers: &mut Registers) -> Leave {
         }
         Act::Variant(_) => report::die("a variant of a variant"),
     };
+    stopping::finish(nr, &args, result);
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {
         return Leave::Exactly;

@@ -19,6 +19,7 @@ use linux_abi::general as nr;
 use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
+use crate::pause_place::Search;
 use crate::{
     chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
 };
@@ -29,10 +30,6 @@ const PATIENCE_NS: u64 = 2_000_000;
 const WATCH_NS: u64 = 200_000;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
-/// Steps towards an instruction that a jump can replace.
-const STEPS_MAX: u32 = 24;
-/// Steps back to the best place among those, once round a loop.
-const RETURN_STEPS_MAX: u32 = 32;
 /// Nanoseconds of a step.
 const STEP_NS: u64 = 3000;
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -60,10 +57,8 @@ pub struct Pausing {
     /// Nanoseconds spent on the pause at hand so far.
     spent_ns: u64,
     pub stepping: bool,
-    steps_left: u32,
-    steps: u32,
-    /// Where to pause, if a step comes there; 0: not chosen yet.
-    goal: u64,
+    /// The search for a place to pause.
+    search: Search,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
     /// 0: none.
     passing: u64,
@@ -224,7 +219,7 @@ pub fn on_asked(context: &mut RealFrame) {
         // Here and now, rather than where replay finds it fast.
         thread.pausing.watching = Watching::Words;
         thread.pausing.watched_from_ns = 0;
-        thread.pausing.begin_steps();
+        thread.pausing.search = Search::default();
         approach(context);
     } else if !thread.pausing.armed {
         thread.pausing.watching = Watching::Nothing;
@@ -278,7 +273,7 @@ pub fn abandon() {
 fn begin_pause(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.watching = Watching::Nothing;
-    pausing.begin_steps();
+    pausing.search = Search::default();
     pause_near(context);
 }
 
@@ -300,68 +295,18 @@ fn pause_near(context: &mut RealFrame) {
         return;
     }
     let alone = decode::run(context.rip).is_some_and(|run| run.count == 1);
-    let good = alone || context.rip == pausing.goal;
-    if !good && !decode::shows_flags(&code) && goes_on(pausing, context.rip) {
+    let good = alone || context.rip == pausing.search.goal;
+    if !good && !decode::shows_flags(&code) && pausing.search.goes_on(context.rip) {
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
         return;
     }
-    pausing.spent_ns += u64::from(pausing.steps) * STEP_NS;
+    pausing.spent_ns += u64::from(pausing.search.steps) * STEP_NS;
     let thread = thread();
     thread.fault_registers = context.registers();
     thread.fault_registers.flags &= !TRAP_FLAG;
     thread.fault_signal = 0;
     context.rip = entry::rv_entry_fault as *const () as u64;
-}
-
-impl Pausing {
-    fn begin_steps(&mut self) {
-        self.steps_left = STEPS_MAX;
-        self.steps = 0;
-        self.goal = 0;
-    }
-}
-
-/// The addresses that the steps of the pause at hand came to.
-static PATH: Owned<[u64; STEPS_MAX as usize + 1]> = Owned::new([0; STEPS_MAX as usize + 1]);
-
-/// True if another step may find a better place than this one. Without an instruction
-/// that a jump replaces alone, the best among those seen is gone back to.
-fn goes_on(pausing: &mut Pausing, rip: u64) -> bool {
-    // SAFETY: one thread runs, and no other takes the turn between steps; if one did,
-    // the place would be worse and no less right.
-    let path = unsafe { &mut *PATH.get() };
-    if pausing.goal == 0 {
-        path[pausing.steps.min(STEPS_MAX) as usize] = rip;
-        if pausing.steps >= STEPS_MAX {
-            match best_of(path) {
-                Some(goal) if goal != rip => pausing.goal = goal,
-                _ => return false,
-            }
-            pausing.steps_left = RETURN_STEPS_MAX;
-        }
-    }
-    if pausing.steps_left == 0 {
-        return false;
-    }
-    pausing.steps_left -= 1;
-    pausing.steps += 1;
-    true
-}
-
-/// The latest place where a jump covers instructions between which nothing was seen to
-/// jump: that would trap in replay, each time.
-fn best_of(path: &[u64]) -> Option<u64> {
-    let mut jumped_to = [0u64; STEPS_MAX as usize];
-    for (target, pair) in jumped_to.iter_mut().zip(path.windows(2)) {
-        if decode::behind(pair[0]) != Some(pair[1]) {
-            *target = pair[1];
-        }
-    }
-    let covered = |address: u64| address + 1..address + decode::JUMP_BYTES as u64;
-    path.iter().rev().copied().find(|&address| {
-        decode::run(address).is_some() && !jumped_to.iter().any(|target| covered(address).contains(target))
-    })
 }
 
 /// The thread's processor time: others may run in between.
