@@ -10,7 +10,9 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn};
+use crate::{
+    agent, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn,
+};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -33,8 +35,12 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         registers.rip = sites::translate(registers.rip);
     }
     let leave = if process().replaying {
+        thread.user_registers = registers as *const Registers as u64;
         let leave = replay_call(registers);
         crate::pause::arm_if_next();
+        if process().debugged {
+            return leave_debugged(registers, leave, trapped);
+        }
         leave
     } else {
         let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
@@ -51,6 +57,19 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         registers.rip = sites::translate(registers.rip);
     }
     leave
+}
+
+/// Under the debugger: the registers are complete before the agent sees them.
+#[cold]
+fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) -> Leave {
+    if leave == Leave::Call {
+        if trapped {
+            registers.rip = sites::translate(registers.rip);
+        }
+        registers.r11 = registers.flags;
+    }
+    agent::leaving(registers);
+    Leave::Exactly
 }
 
 /// Records a call that needs nothing but its number, arguments and result, if no

@@ -11,10 +11,12 @@
 #![no_std]
 #![no_main]
 
+mod agent;
 mod arena;
 mod birth;
 mod block;
 mod bounce;
+mod breakpoints;
 mod cache;
 mod calls;
 mod chaos;
@@ -59,6 +61,7 @@ mod specials;
 mod stopping;
 mod threads;
 mod turn;
+mod watchpoints;
 mod written_pages;
 
 #[panic_handler]

@@ -21,7 +21,8 @@ use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::pause_place::Search;
 use crate::{
-    chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
+    agent, chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals,
+    sites, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -323,7 +324,9 @@ pub fn on_pause(mut registers: Registers) -> ! {
     thread().standing = crate::live::Standing::Pause;
     thread().registers_at = &raw const registers as u64;
     if process().replaying {
+        thread().user_registers = &raw const registers as u64;
         replay(&mut registers);
+        agent::leaving(&registers);
     } else {
         record(&mut registers);
     }

@@ -335,6 +335,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         signals::clear_handlers();
     }
     crate::birth::intercept();
+    crate::agent::begin_process();
     if beginning.flags & SETTLS != 0 {
         kernel::call(nr::__NR_arch_prctl, [0x1002, beginning.tls, 0, 0, 0, 0]);
     }
@@ -369,6 +370,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     if beginning.stack != 0 {
         registers.rsp = beginning.stack;
     }
+    crate::agent::leaving(&registers);
     // SAFETY: the registers are the parent's at its call.
     unsafe { rv_resume(&registers) }
 }

@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, islands, kernel, memory, patience, pause, probe, report};
+use crate::{agent, instructions, islands, kernel, memory, patience, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -193,7 +193,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
             return;
         }
         // A call of the program: it goes on at our entry as if it came from an island.
-        if thread().pausing.stepping {
+        if thread().pausing.stepping || agent::is_stepping() {
             context.flags &= !pause::TRAP_FLAG;
         }
         pause::abandon();
@@ -205,6 +205,17 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     }
     const SI_TIMER: i32 = -2;
     const TRAP_TRACE: i32 = 2;
+    const TRAP_PERF: i32 = 6;
+    const INT3: i32 = 0x80;
+    if signal == SIGTRAP && process().debugged {
+        match code {
+            agent::INTERRUPT => return agent::on_interrupt(context, inside),
+            TRAP_PERF => return agent::on_watch(context, inside, info[3]),
+            INT3 if agent::on_boundary_trap(context) || agent::on_breakpoint(context) => return,
+            TRAP_TRACE if agent::on_step(context) => return,
+            _ => {}
+        }
+    }
     if signal == SIGTRAP && code == SI_TIMER {
         return on_own_timer(context, inside);
     }
@@ -324,7 +335,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     }
     let thread = thread();
     thread.fault_registers = context.registers();
-    if thread.pausing.stepping {
+    if thread.pausing.stepping || agent::is_stepping() {
         thread.fault_registers.flags &= !pause::TRAP_FLAG;
     }
     pause::abandon();
@@ -412,6 +423,7 @@ fn die_of(signal: u32) {
 pub unsafe extern "C" fn on_fault() -> ! {
     let thread = thread();
     let mut registers = thread.fault_registers;
+    thread.user_registers = &raw const thread.fault_registers as u64;
     let signal = thread.fault_signal;
     if signal == 0 {
         pause::on_pause(registers);
@@ -435,6 +447,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if handled && deliver(&mut registers, signal, &info) {
         if process().replaying {
             pause::arm_if_next();
+            agent::leaving(&registers);
         }
         // SAFETY: the registers are the program's, complete.
         unsafe { entry::rv_resume(&registers) }
