@@ -18,7 +18,10 @@ def seek(position):
     problem = ask("seek " + position)
     if problem:
         raise gdb.GdbError(problem)
-    return gdb.execute("stepi", to_string=True)
+    text = gdb.execute("stepi", to_string=True)
+    # Other libraries may be loaded there.
+    gdb.execute("sharedlibrary", to_string=True)
+    return text
 
 
 class Command(gdb.Command):

@@ -4,10 +4,8 @@ use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop};
 
 use crate::error::TimelineError;
 use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits, Process};
+use crate::process::{AskPatience, Limits};
 use crate::timeline::{CHECKPOINT_STEPS, Reason, Timeline, position_of, wait_unless};
-
-const RIP: usize = 16;
 
 /// The last hit of a part of the timeline.
 enum Found {
@@ -48,12 +46,7 @@ impl Timeline {
     }
 
     /// To the last instruction between two boundaries.
-    fn go_to_last_of(
-        &mut self,
-        event: u64,
-        next: u64,
-        patience: AskPatience,
-    ) -> Result<(), TimelineError> {
+    fn go_to_last_of(&mut self, event: u64, next: u64, patience: AskPatience) -> Result<(), TimelineError> {
         let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
         let mut last = 0;
         loop {
@@ -86,7 +79,11 @@ impl Timeline {
     ///
     /// # Errors
     /// [`TimelineError`]
-    pub fn back_to_hit(&mut self, stops: &Stops, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+    pub fn back_to_hit(
+        &mut self,
+        stops: &Stops,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
         let end = self.position(give_up)?;
         let patience = || wait_unless(give_up());
         let mut at_end = self.is_at_end();
@@ -117,7 +114,7 @@ impl Timeline {
         patience: AskPatience,
     ) -> Result<Option<Found>, TimelineError> {
         let mut process = self.process_at(begin, patience)?;
-        let mut found = stops.breakpoints.contains(&process.stop.threads[0].registers[RIP]).then_some(Found::At(begin));
+        let mut found = process.stands_at(stops).then_some(Found::At(begin));
         let until_event = bound.map_or(NONE, |bound| bound.event);
         while process.stop.event < until_event && process.stop.kind != agent_stop::END {
             process.run(stops, Limits { until_event, ..Limits::ALL_HITS }, patience)?;
@@ -128,7 +125,7 @@ impl Timeline {
         }
         let Some(bound) = bound else { return Ok(found) };
         if bound.steps > process.stop.steps {
-            if stops.breakpoints.contains(&process.stop.threads[0].registers[RIP]) {
+            if process.stands_at(stops) {
                 found = Some(Found::At(position_of(&process.stop)));
             }
             let steps_max = bound.steps - process.stop.steps;
@@ -141,7 +138,12 @@ impl Timeline {
         Ok(found)
     }
 
-    fn go_to(&mut self, found: Found, stops: &Stops, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+    fn go_to(
+        &mut self,
+        found: Found,
+        stops: &Stops,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
         let patience = || wait_unless(give_up());
         match found {
             Found::At(position) => {
@@ -162,7 +164,7 @@ impl Timeline {
             }
             Found::Counted { from, counts_first, ordinal, watch } => {
                 let mut process = self.process_at(from, &patience)?;
-                let counted = counts_first && stands_at_breakpoint(&process, stops);
+                let counted = counts_first && process.stands_at(stops);
                 let rest = ordinal - u64::from(counted);
                 if rest > 0 {
                     process.step(stops, Limits { hits_max: rest, ..Limits::FIRST_HIT }, &patience)?;
@@ -177,10 +179,6 @@ impl Timeline {
             }
         }
     }
-}
-
-fn stands_at_breakpoint(process: &Process, stops: &Stops) -> bool {
-    stops.breakpoints.contains(&process.stop.threads[0].registers[RIP])
 }
 
 /// A hit as a place to go to.

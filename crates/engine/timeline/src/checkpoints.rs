@@ -57,7 +57,9 @@ impl Checkpoints {
     fn least_missed(&self, newest: usize) -> usize {
         let inner = (1..self.list.len() - 1).filter(|&index| index != newest);
         let weight = |index: usize| {
-            let gap = |a: Position, b: Position| (b.event - a.event) as f64 * 1e4 + (b.steps as f64 - a.steps as f64).abs();
+            let gap = |a: Position, b: Position| {
+                (b.event - a.event) as f64 * 1e4 + (b.steps as f64 - a.steps as f64).abs()
+            };
             let closed = gap(self.list[index - 1].position, self.list[index + 1].position);
             closed / (1.0 + index.abs_diff(newest) as f64)
         };

@@ -101,7 +101,12 @@ impl Process {
     }
 
     /// Counting instructions.
-    pub fn step(&mut self, stops: &Stops, limits: Limits, patience: AskPatience) -> Result<(), TimelineError> {
+    pub fn step(
+        &mut self,
+        stops: &Stops,
+        limits: Limits,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
         self.command(agent_verb::STEP, stops, limits, patience)
     }
 
@@ -129,6 +134,12 @@ impl Process {
         Ok(())
     }
 
+    /// True if it stands at one of these breakpoints.
+    pub fn stands_at(&self, stops: &Stops) -> bool {
+        const RIP: usize = 16;
+        stops.breakpoints.contains(&self.stop.threads[0].registers[RIP])
+    }
+
     /// True if copies can be made of it.
     pub fn can_be_copied(&self) -> bool {
         self.stop.cannot_copy == 0 && self.stop.kind != agent_stop::END
@@ -153,7 +164,8 @@ impl Process {
             if done && new.wait_for_stop(LOOK_EVERY) {
                 break;
             }
-            if let Some(failure) = self.session.failure_of(self.pid).or_else(|| self.session.failure_of(made)) {
+            if let Some(failure) = self.session.failure_of(self.pid).or_else(|| self.session.failure_of(made))
+            {
                 return Err(failure);
             }
         }

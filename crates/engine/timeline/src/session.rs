@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use injector::{ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_process, reap_any, start_replay};
+use injector::{
+    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_process, reap_any, start_replay,
+};
 use lane_protocol::lane_state;
 use replayer::{Feed, FeedError, Prepared};
 use trace_store::TraceReader;
@@ -93,7 +95,8 @@ impl Session {
     pub fn end(&self, segment: Segment, pid: i32) {
         if pid > 0 {
             kill_process(pid, libc::SIGKILL);
-            while !lock(&self.shared.ends).contains_key(&pid) && !self.shared.closing.load(Ordering::Relaxed) {
+            while !lock(&self.shared.ends).contains_key(&pid) && !self.shared.closing.load(Ordering::Relaxed)
+            {
                 std::thread::sleep(Duration::from_micros(50));
             }
             lock(&self.shared.ends).remove(&pid);

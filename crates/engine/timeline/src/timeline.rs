@@ -33,7 +33,10 @@ pub enum Reason {
     /// History begins here.
     Begin,
     /// History ends here; one of `report_kind`, and an exit code or signal.
-    End { report: u32, code: i32 },
+    End {
+        report: u32,
+        code: i32,
+    },
     Breakpoint,
     /// Which of the watched places.
     Watch(usize),
@@ -46,7 +49,12 @@ pub enum Reason {
 /// What was done since the last event where instructions were not counted.
 #[derive(Debug, Clone)]
 pub(crate) enum Leg {
-    Run { stops: Rc<Stops>, hits: u64 },
+    /// `from_event`: a breakpoint where the event leads to is the first hit.
+    Run {
+        stops: Rc<Stops>,
+        hits: u64,
+        from_event: bool,
+    },
     Steps(u64),
     /// To the first time that the registers are these.
     Until([u64; 18]),
@@ -217,7 +225,7 @@ impl Timeline {
             self.legs.push(match stop.kind {
                 agent_stop::INTERRUPTED => Leg::Until(stop.threads[0].registers),
                 _ if counting => Leg::Steps(stop.command_steps),
-                _ => Leg::Run { stops: Rc::clone(stops), hits },
+                _ => Leg::Run { stops: Rc::clone(stops), hits, from_event: stop.event != before },
             });
         }
         Ok(())
@@ -242,9 +250,11 @@ impl Timeline {
         let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
         for leg in self.legs.clone() {
             match leg {
-                Leg::Run { stops, hits } => {
-                    let limits = Limits { hits_max: hits, ..Limits::FIRST_HIT };
-                    process.step(&stops, limits, patience)?;
+                Leg::Run { stops, hits, from_event } => {
+                    let hits_max = hits - u64::from(from_event && process.stands_at(&stops));
+                    if hits_max > 0 {
+                        process.step(&stops, Limits { hits_max, ..Limits::FIRST_HIT }, patience)?;
+                    }
                 }
                 Leg::Steps(steps) => {
                     let limits = Limits { steps_max: steps, ..Limits::ALL_HITS };
@@ -291,7 +301,7 @@ impl Timeline {
             }
         }
         while process.stop.steps < target.steps {
-            let part = (target.steps - process.stop.steps).min(CHECKPOINT_STEPS);
+            let part = next_part(target.steps - process.stop.steps);
             let limits = Limits { steps_max: part, until_event: target.event + 1, ..Limits::ALL_HITS };
             process.step(&Stops::default(), limits, patience)?;
             if process.stop.kind == agent_stop::INTERRUPTED {
@@ -300,7 +310,7 @@ impl Timeline {
             if process.stop.kind == agent_stop::END || process.stop.event != target.event {
                 return Err(TimelineError::NoSuchPosition(target));
             }
-            if part == CHECKPOINT_STEPS {
+            if process.stop.steps < target.steps {
                 self.keep(&process)?;
             }
         }
@@ -340,6 +350,14 @@ impl Timeline {
             }
         }
     }
+}
+
+/// How many of so many instructions are counted before a checkpoint is kept: the
+/// nearer the target, the denser they are, for the next steps back from there.
+fn next_part(left: u64) -> u64 {
+    const DISTANCES: [u64; 4] = [32, 128, 512, 2048];
+    let beyond = DISTANCES.into_iter().rev().find(|distance| left > *distance);
+    beyond.map_or(left, |distance| (left - distance).min(CHECKPOINT_STEPS))
 }
 
 pub(crate) fn wait_unless(give_up: bool) -> Patience {

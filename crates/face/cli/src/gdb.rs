@@ -50,7 +50,8 @@ pub struct GdbArguments {
 impl GdbArguments {
     /// True if gdb, or another debugger, is wanted rather than a plain replay.
     pub fn are_wanted(&self) -> bool {
-        let asked = self.gdb || self.batch || self.at.is_some() || !self.ex.is_empty() || self.server.is_some();
+        let asked =
+            self.gdb || self.batch || self.at.is_some() || !self.ex.is_empty() || self.server.is_some();
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         asked || (terminal && !self.run)
     }
@@ -100,7 +101,8 @@ fn open(
         return Err(CommandError::Usage(text.to_owned()));
     }
     let folder = private_folder()?;
-    let prepared = prepare_folder(&folder, &trace).and_then(|()| start_server(arguments, trace_dir, pid, &folder, settings));
+    let prepared = prepare_folder(&folder, &trace)
+        .and_then(|()| start_server(arguments, trace_dir, pid, &folder, settings));
     let mut server = match prepared {
         Ok(server) => server,
         Err(error) => {
@@ -130,7 +132,12 @@ fn gdb_command(arguments: &GdbArguments, folder: &Path) -> Command {
     if arguments.batch {
         gdb.arg("-batch");
     }
-    for setting in ["set debuginfod enabled off", "set remotetimeout 100000", "set confirm off", "set breakpoint pending on"] {
+    for setting in [
+        "set debuginfod enabled off",
+        "set remotetimeout 100000",
+        "set confirm off",
+        "set breakpoint pending on",
+    ] {
         gdb.args(["-iex", setting]);
     }
     gdb.arg("-iex").arg(format!("set sysroot {}", folder.join(ROOT).display()));
@@ -286,7 +293,10 @@ fn listen(path: &Path) -> Result<UnixListener, CommandError> {
 }
 
 /// Waits for a client; `None` if nobody will come.
-fn accept(listener: &UnixListener, nobody_comes: impl Fn() -> bool) -> Result<Option<UnixStream>, CommandError> {
+fn accept(
+    listener: &UnixListener,
+    nobody_comes: impl Fn() -> bool,
+) -> Result<Option<UnixStream>, CommandError> {
     let failed = doing("wait for the debugger");
     listener.set_nonblocking(true).map_err(&failed)?;
     loop {
@@ -321,7 +331,9 @@ fn open_timeline(
         let trace = TraceReader::open(trace_dir)?;
         let killed = trace.lanes().iter().find(|lane| matches!(lane.end, Some(LaneEnd::Killed(_))));
         killed.map(|lane| Some(lane.pid)).ok_or_else(|| {
-            CommandError::Usage("no process of this trace was killed by a signal: there is no crash".to_owned())
+            CommandError::Usage(
+                "no process of this trace was killed by a signal: there is no crash".to_owned(),
+            )
         })
     };
     let pid = if at == Some("crash") && pid.is_none() { crashed()? } else { pid };
@@ -343,9 +355,9 @@ fn open_timeline(
         None | Some("start") => Reason::Begin,
         Some("end" | "crash") => timeline.seek_end(&|| false).map_err(failed)?,
         Some(position) => {
-            let target: Position = position
-                .parse()
-                .map_err(|_| CommandError::Usage(format!("--at {position}: neither start, end, crash nor a position")))?;
+            let target: Position = position.parse().map_err(|_| {
+                CommandError::Usage(format!("--at {position}: neither start, end, crash nor a position"))
+            })?;
             timeline.seek(target, &|| false).map_err(failed)?;
             Reason::Stepped
         }

@@ -53,7 +53,16 @@ impl Inserted {
             watch_kind_of(kind) == piece.kind && (address..address + bytes).contains(&piece.address)
         };
         let &(kind, address, _) = self.watched.iter().find(inside)?;
-        Some((if kind == b'2' { "watch" } else if kind == b'3' { "rwatch" } else { "awatch" }, address))
+        Some((
+            if kind == b'2' {
+                "watch"
+            } else if kind == b'3' {
+                "rwatch"
+            } else {
+                "awatch"
+            },
+            address,
+        ))
     }
 }
 
@@ -70,7 +79,8 @@ fn pieces(kind: u8, address: u64, bytes: u64) -> Vec<Watch> {
     let mut found = Vec::new();
     let (mut at, end) = (address, address.saturating_add(bytes));
     while at < end {
-        let size = [8, 4, 2, 1].into_iter().find(|&size| at.is_multiple_of(size) && at + size <= end).unwrap_or(1);
+        let size =
+            [8, 4, 2, 1].into_iter().find(|&size| at.is_multiple_of(size) && at + size <= end).unwrap_or(1);
         found.push(Watch { address: at, bytes: size as u32, kind: watch_kind_of(kind) });
         at += size;
     }
@@ -83,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_place_is_cut_at_its_alignment() {
-        let sizes = |address, bytes| pieces(b'2', address, bytes).iter().map(|piece| piece.bytes).collect::<Vec<_>>();
+        let sizes =
+            |address, bytes| pieces(b'2', address, bytes).iter().map(|piece| piece.bytes).collect::<Vec<_>>();
         assert_eq!(sizes(0x1000, 8), [8]);
         assert_eq!(sizes(0x1003, 8), [1, 4, 2, 1]);
         assert_eq!(sizes(0x1004, 12), [4, 8]);

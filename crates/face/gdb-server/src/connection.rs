@@ -99,7 +99,11 @@ impl Inner {
         match self.stream.read(&mut part) {
             Ok(0) => self.closed = true,
             Ok(count) => self.bytes.extend_from_slice(&part[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.closed = true,
             Err(error) => return Err(error),
         }

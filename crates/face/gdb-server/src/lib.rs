@@ -10,6 +10,7 @@
 
 mod breakpoints;
 mod connection;
+mod history;
 mod monitor;
 mod packet;
 mod queries;

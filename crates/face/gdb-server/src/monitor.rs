@@ -14,6 +14,8 @@ monitor marks               all names
 monitor checkpoint          keeps the present position under a number
 monitor checkpoints         all of them
 monitor discard NUMBER      forgets one
+monitor log FIRST-LAST      events of the log
+monitor timeline            all of it as a picture
 monitor status              where history begins, what is kept for going back
 ";
 
@@ -42,10 +44,16 @@ impl Server<'_> {
                 Err(text) => text,
             },
             "checkpoints" => lines(&self.checkpoints),
-            "discard" => match argument.parse().ok().and_then(|number: u32| self.checkpoints.remove(&number)) {
+            "discard" => match argument.parse().ok().and_then(|number: u32| self.checkpoints.remove(&number))
+            {
                 Some(position) => format!("discarded the checkpoint at {position}\n"),
                 None => format!("there is no checkpoint {argument}\n"),
             },
+            "log" => crate::history::list(&self.timeline, argument),
+            "timeline" => {
+                let named = self.marks.iter().map(|(name, position)| (&name[..], *position));
+                crate::history::picture(&self.timeline, named)
+            }
             "status" => self.status(),
             _ => format!("no such command: {name}\n{HELP}"),
         }
@@ -63,11 +71,9 @@ impl Server<'_> {
             "begin" => Some(self.timeline.beginning()),
             "end" => Some(Position { event: u64::MAX, steps: 0 }),
             word => {
-                let kept = word.parse().ok().and_then(|number: u32| self.checkpoints.get(&number));
-                let kept = word.starts_with('#').then(|| {
-                    word[1..].parse().ok().and_then(|number: u32| self.checkpoints.get(&number)).copied()
-                }).flatten().or(kept.copied().filter(|_| false));
-                self.marks.get(word).copied().or(kept).or_else(|| word.parse().ok())
+                let number = word.strip_prefix('#').and_then(|number| number.parse::<u32>().ok());
+                let kept = number.and_then(|number| self.checkpoints.get(&number));
+                self.marks.get(word).or(kept).copied().or_else(|| word.parse().ok())
             }
         }
     }

@@ -34,7 +34,8 @@ pub fn parse(bytes: &[u8]) -> Incoming {
     };
     let Some(sum) = bytes.get(end + 1..end + 3) else { return Incoming::Nothing };
     let body = &bytes[1..end];
-    let fits = std::str::from_utf8(sum).ok().and_then(|sum| u8::from_str_radix(sum, 16).ok()) == Some(checksum(body));
+    let fits = std::str::from_utf8(sum).ok().and_then(|sum| u8::from_str_radix(sum, 16).ok())
+        == Some(checksum(body));
     Incoming::Packet(end + 3, fits.then(|| unescape(body)))
 }
 

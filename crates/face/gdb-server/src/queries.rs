@@ -39,7 +39,8 @@ impl Server<'_> {
             "qAttached" => b"1".to_vec(),
             "qC" => format!("QC{:x}", self.timeline.stop().thread + 1).into_bytes(),
             "qfThreadInfo" => {
-                let ids: Vec<String> = self.threads().iter().map(|thread| format!("{:x}", thread.index + 1)).collect();
+                let ids: Vec<String> =
+                    self.threads().iter().map(|thread| format!("{:x}", thread.index + 1)).collect();
                 format!("m{}", ids.join(",")).into_bytes()
             }
             "qsThreadInfo" => b"l".to_vec(),

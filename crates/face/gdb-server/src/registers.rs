@@ -65,7 +65,8 @@ pub fn description() -> String {
 pub fn values(timeline: &Timeline, thread: &AgentThread, is_running: bool) -> Vec<Value> {
     const FLAGS: usize = 17;
     let stop = timeline.stop();
-    let mut found: Vec<Value> = thread.registers[..FLAGS].iter().map(|word| Some(word.to_le_bytes().to_vec())).collect();
+    let mut found: Vec<Value> =
+        thread.registers[..FLAGS].iter().map(|word| Some(word.to_le_bytes().to_vec())).collect();
     found.push(Some((thread.registers[FLAGS] as u32).to_le_bytes().to_vec()));
     for selector in [0x33u32, 0x2b, 0, 0, 0, 0] {
         found.push(Some(selector.to_le_bytes().to_vec()));
@@ -98,15 +99,20 @@ fn put_legacy(found: &mut Vec<Value>, state: Option<&[u8]>) {
     let floats = state.map(|state| in_use(state, 0));
     for number in 0..8 {
         let at = 32 + number * 16;
-        found.push(state.map(|state| if in_use(state, 0) { state[at..at + 10].to_vec() } else { vec![0; 10] }));
+        found.push(
+            state.map(|state| if in_use(state, 0) { state[at..at + 10].to_vec() } else { vec![0; 10] }),
+        );
     }
     let word = |at: usize| {
-        state.map(|state| if floats == Some(true) { u32::from(u16::from_le_bytes([state[at], state[at + 1]])) } else { 0 })
+        state.map(|state| {
+            if floats == Some(true) { u32::from(u16::from_le_bytes([state[at], state[at + 1]])) } else { 0 }
+        })
     };
     let control = word(0).map(|word| if floats == Some(true) { word } else { 0x37f });
     let tags = state.map(|state| {
         let valid = if floats == Some(true) { state[4] } else { 0 };
-        (0..8).fold(0u32, |tags, number| if valid & 1 << number != 0 { tags } else { tags | 3 << (2 * number) })
+        (0..8)
+            .fold(0u32, |tags, number| if valid & 1 << number != 0 { tags } else { tags | 3 << (2 * number) })
     });
     let zero = state.map(|_| 0u32);
     for value in [control, word(2), tags, zero, word(8), zero, word(16), word(6)] {
@@ -114,7 +120,9 @@ fn put_legacy(found: &mut Vec<Value>, state: Option<&[u8]>) {
     }
     for number in 0..16 {
         let at = 160 + number * 16;
-        found.push(state.map(|state| if in_use(state, 1) { state[at..at + 16].to_vec() } else { vec![0; 16] }));
+        found.push(
+            state.map(|state| if in_use(state, 1) { state[at..at + 16].to_vec() } else { vec![0; 16] }),
+        );
     }
     found.push(state.map(|state| state[24..28].to_vec()));
 }

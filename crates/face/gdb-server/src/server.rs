@@ -8,6 +8,7 @@ use crate::breakpoints::Inserted;
 use crate::connection::{Connection, ServeError};
 use crate::packet::{hex, number, pair};
 use crate::registers;
+use crate::resume::Movement;
 
 /// What a client is served.
 pub(crate) struct Server<'a> {
@@ -22,6 +23,9 @@ pub(crate) struct Server<'a> {
     pub resumed: Option<u32>,
     /// History had ended before the last movement already.
     pub was_at_end: bool,
+    /// The last movement was a step, as far as the client knows.
+    pub is_step: bool,
+    pub has_moved: bool,
     pub knows_exec: bool,
     /// Where the next movement goes instead.
     pub pending: Option<Position>,
@@ -48,6 +52,8 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         general: None,
         resumed: None,
         was_at_end: false,
+        is_step: false,
+        has_moved: false,
         knows_exec: false,
         pending: None,
         marks: BTreeMap::new(),
@@ -105,6 +111,10 @@ impl Server<'_> {
             return Ok(answer(""));
         };
         self.was_at_end = self.timeline.is_at_end();
+        // gdb never finishes a step over a breakpoint that ends with history: that it
+        // has ended is told with the next movement.
+        self.is_step = self.pending.is_some() || !matches!(movement, Movement::On | Movement::Back);
+        let before = self.timeline.known_position();
         match self.go(movement) {
             Ok(reason) => self.reason = reason,
             Err(error) => {
@@ -116,6 +126,7 @@ impl Server<'_> {
                 }
             }
         }
+        self.has_moved = self.timeline.known_position() != before;
         self.general = None;
         self.connection.forget_interrupt();
         self.tell_end()?;
@@ -202,16 +213,19 @@ impl Server<'_> {
     pub fn stop_reply(&self) -> String {
         let mut signal = 5;
         let detail = match self.reason {
+            Reason::Begin if self.is_step && self.has_moved => String::new(),
             Reason::Begin => "replaylog:begin;".to_owned(),
             Reason::End { report: timeline::report_kind::FAULTED, code } if !self.was_at_end => {
                 signal = code;
                 String::new()
             }
+            Reason::End { .. } if self.is_step && !self.was_at_end => String::new(),
             Reason::End { .. } => "replaylog:end;".to_owned(),
             Reason::Breakpoint => "swbreak:;".to_owned(),
-            Reason::Watch(index) => {
-                self.inserted.watched(index).map_or(String::new(), |(kind, address)| format!("{kind}:{address:x};"))
-            }
+            Reason::Watch(index) => self
+                .inserted
+                .watched(index)
+                .map_or(String::new(), |(kind, address)| format!("{kind}:{address:x};")),
             Reason::Interrupted => {
                 signal = 2;
                 String::new()

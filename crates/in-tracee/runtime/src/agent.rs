@@ -25,7 +25,7 @@ use crate::{breakpoints, decode, kernel, memory, memory_calls, probe, processes,
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
-pub const INTERRUPT: i32 = -78;
+pub const INTERRUPT: i32 = -79;
 
 /// What the program is doing.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -164,7 +164,8 @@ pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) ->
     if session.lane_filter != 0 {
         // One process of the tree: nobody else's output is waited for or shown.
         // Under the debugger the same is done many times, and shown once.
-        let is_new = !process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order;
+        let is_new =
+            !process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order;
         if process().lane == session.shown_lane && is_new {
             write_pieces(class, bytes, pieces);
         }

@@ -330,12 +330,12 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.log.attach(own.slot);
     own.log.broken = broken;
     own.log.events = 0;
+    crate::agent::begin_process();
     signals::install();
     if beginning.flags & CLEAR_SIGHAND != 0 {
         signals::clear_handlers();
     }
     crate::birth::intercept();
-    crate::agent::begin_process();
     if beginning.flags & SETTLS != 0 {
         kernel::call(nr::__NR_arch_prctl, [0x1002, beginning.tls, 0, 0, 0, 0]);
     }

@@ -118,15 +118,22 @@ pub fn pass_on() {
 /// Installs the real handlers that the runtime always needs.
 pub fn install() {
     use_own_stack();
+    // Under the debugger the handlers themselves read memory that may not be there, or
+    // that is watched.
+    let flags = if process().debugged { SA_NODEFER } else { 0 };
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
-        install_real(signal, 0);
+        install_real(signal, flags);
     }
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
+    let kept = if process().debugged { SA_NODEFER } else { 0 };
     let action = Action {
         handler: on_signal as *const () as u64,
-        flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT)),
+        flags: SA_SIGINFO
+            | SA_ONSTACK
+            | SA_RESTORER
+            | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT | kept)),
         restorer: entry::rv_restorer as *const () as u64,
         mask: !NEVER_BLOCKED,
     };

@@ -10,7 +10,7 @@ use crate::lane::{Lane, Segment};
 use crate::session_memory::SessionMemory;
 
 /// Code of the signal that makes the agent look at `interrupt`.
-const INTERRUPT: i32 = -78;
+const INTERRUPT: i32 = -79;
 
 impl Lane<'_> {
     fn agent(&self) -> *mut Agent {

@@ -20,8 +20,8 @@ mod session;
 mod turn;
 
 pub use agent::{
-    AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX, Boundary, Hit,
-    NONE, WATCHES_MAX, Watch, agent_stop, agent_verb, watch_kind,
+    AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
+    Boundary, Hit, NONE, WATCHES_MAX, Watch, agent_stop, agent_verb, watch_kind,
 };
 pub use layout::*;
 pub use live::*;
