@@ -12,16 +12,15 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
-    AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, Boundary, Hit, NONE,
-    agent_stop, agent_verb, report_kind,
+    Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop, agent_verb, report_kind,
 };
 use linux_abi::general as nr;
 
-use crate::block::{Owned, known_threads, lane, process, session, thread, thread_at, thread_status};
+use crate::block::{Owned, lane, process, session, thread};
 use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{breakpoints, decode, kernel, memory, memory_calls, probe, processes, signals, watchpoints};
+use crate::{breakpoints, decode, kernel, memory, probe, standing, watchpoints};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -29,7 +28,7 @@ pub const INTERRUPT: i32 = -79;
 
 /// What the program is doing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub enum Mode {
     /// It stands still, or is about to.
     Stopped,
     Running,
@@ -38,25 +37,25 @@ enum Mode {
     Stepping,
 }
 
-struct State {
-    mode: Mode,
-    command: AgentCommand,
+pub struct State {
+    pub mode: Mode,
+    pub command: AgentCommand,
     /// Where the last step began.
-    stepped_from: u64,
+    pub stepped_from: u64,
     /// Instructions since the last boundary, and whether that is known.
-    steps: u64,
-    steps_known: bool,
-    command_steps: u64,
-    hits: u64,
+    pub steps: u64,
+    pub steps_known: bool,
+    pub command_steps: u64,
+    pub hits: u64,
     /// Hits since the last boundary.
-    interval_hits: u64,
-    last_hit: Hit,
+    pub interval_hits: u64,
+    pub last_hit: Hit,
     /// The pause at hand was found by a step: its boundary is no instruction's.
-    found_pause: bool,
-    boundaries: u64,
-    last_boundaries: [Boundary; BOUNDARIES_MAX],
-    new_image: bool,
-    first_stack: u64,
+    pub found_pause: bool,
+    pub boundaries: u64,
+    pub last_boundaries: [Boundary; BOUNDARIES_MAX],
+    pub new_image: bool,
+    pub first_stack: u64,
 }
 
 static STATE: Owned<State> = Owned::new(State {
@@ -87,12 +86,12 @@ static STATE: Owned<State> = Owned::new(State {
     first_stack: 0,
 });
 
-fn state() -> &'static mut State {
+pub fn state() -> &'static mut State {
     // SAFETY: one thread of the address space has the turn, and only that one comes here.
     unsafe { &mut *STATE.get() }
 }
 
-fn mailbox() -> &'static mut Agent {
+pub fn mailbox() -> &'static mut Agent {
     &mut lane().agent
 }
 
@@ -182,7 +181,7 @@ fn stops_here() -> bool {
 }
 
 /// The trap of a boundary: true if it was one.
-pub fn on_boundary_trap(context: &mut RealFrame) -> bool {
+fn on_boundary_trap(context: &mut RealFrame) -> bool {
     if !is_debugging() || context.rip != rv_agent_trap as *const () as u64 {
         return false;
     }
@@ -296,8 +295,26 @@ fn go_on(context: &mut RealFrame) {
     }
 }
 
+/// A trap of a process that is debugged: true if it was the agent's.
+pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -> bool {
+    const TRAP_TRACE: i32 = 2;
+    const TRAP_PERF: i32 = 6;
+    const INT3: i32 = 0x80;
+    if !is_debugging() {
+        return false;
+    }
+    match code {
+        INTERRUPT => on_interrupt(context, inside),
+        TRAP_PERF => on_watch(context, inside, watched),
+        INT3 => return on_boundary_trap(context) || on_breakpoint(context),
+        TRAP_TRACE => return on_step(context),
+        _ => return false,
+    }
+    true
+}
+
 /// A step was made.
-pub fn on_step(context: &mut RealFrame) -> bool {
+fn on_step(context: &mut RealFrame) -> bool {
     if !is_stepping() || crate::log::in_region(context.rip, 1) {
         return false;
     }
@@ -332,7 +349,7 @@ fn hide_trap_flag(from: u64, stack: u64) {
 }
 
 /// A breakpoint of ours, at full speed.
-pub fn on_breakpoint(context: &mut RealFrame) -> bool {
+fn on_breakpoint(context: &mut RealFrame) -> bool {
     let address = context.rip.wrapping_sub(1);
     if !is_debugging() || state().mode != Mode::Running || !breakpoints::is_in(address) {
         return false;
@@ -344,7 +361,7 @@ pub fn on_breakpoint(context: &mut RealFrame) -> bool {
 }
 
 /// The processor saw an access to a watched place.
-pub fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
+fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
     if !is_debugging() {
         return;
     }
@@ -375,7 +392,7 @@ pub fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
 }
 
 /// The debugger wants the program to stand still.
-pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
+fn on_interrupt(context: &mut RealFrame, inside: bool) {
     if !is_debugging() || inside || state().mode == Mode::Stopped {
         return;
     }
@@ -400,7 +417,7 @@ fn stop(context: &mut RealFrame, kind: u32) {
     breakpoints::take_out();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
-    publish(Some(context), kind, 0, 0);
+    standing::publish(Some(context), kind, 0, 0);
     loop {
         wait_for_command();
         let own = state();
@@ -408,8 +425,8 @@ fn stop(context: &mut RealFrame, kind: u32) {
         own.command.breakpoint_count = own.command.breakpoint_count.min(own.command.breakpoints.len() as u32);
         own.command.watch_count = own.command.watch_count.min(own.command.watches.len() as u32);
         if own.command.verb == agent_verb::COPY {
-            let made = copy(own.command.segment);
-            publish(Some(context), agent_stop::COPIED, 0, made);
+            let made = standing::copy(own.command.segment);
+            standing::publish(Some(context), agent_stop::COPIED, 0, made);
             continue;
         }
         break;
@@ -451,86 +468,6 @@ fn wait_for_command() {
     }
 }
 
-/// Tells where the program stands. `asked` equals `stopped` while a command is done.
-fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
-    let own = state();
-    let shares = process().in_group || memory_calls::has_shared() || process().threads > 1;
-    let mailbox = mailbox();
-    mailbox.interrupt.store(0, Ordering::Relaxed);
-    let stop = &mut mailbox.stop;
-    stop.kind = kind;
-    stop.report = report;
-    stop.code = code;
-    stop.thread = thread().index as u32;
-    stop.event = process().log.events;
-    stop.steps = own.steps;
-    stop.steps_known = u32::from(own.steps_known);
-    stop.cannot_copy = u32::from(shares);
-    stop.command_steps = own.command_steps;
-    stop.hits = own.hits;
-    stop.last_hit = own.last_hit;
-    stop.log_position = process().log.consumed_bytes();
-    stop.first_stack = own.first_stack;
-    (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
-    stop.boundary_count = own.boundaries;
-    stop.boundaries = own.last_boundaries;
-    let registers = match context {
-        Some(context) => Some(context.registers()),
-        None => waiting_registers(thread()),
-    };
-    publish_threads(stop, registers);
-    mailbox.stopped.fetch_add(1, Ordering::Release);
-    kernel::futex_wake(&mailbox.stopped);
-}
-
-fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
-    let own = thread();
-    stop.threads[0] = entry_of(own, fs_base(), running.unwrap_or_default());
-    let mut count = 1;
-    for index in 0..known_threads() {
-        let other = thread_at(index);
-        if index == own.index
-            || count == AGENT_THREADS_MAX
-            || other.status != thread_status::LIVE
-            || other.process != own.process
-        {
-            continue;
-        }
-        if let Some(registers) = waiting_registers(other) {
-            stop.threads[count] = entry_of(other, other.waiting_fs_base, registers);
-            count += 1;
-        }
-    }
-    stop.thread_count = count as u32;
-}
-
-fn waiting_registers(thread: &crate::block::Thread) -> Option<Registers> {
-    // SAFETY: while it is not zero, the thread's runtime stack holds registers there.
-    (thread.user_registers != 0).then(|| unsafe { *(thread.user_registers as *const Registers) })
-}
-
-fn entry_of(thread: &crate::block::Thread, fs_base: u64, registers: Registers) -> AgentThread {
-    let r = registers;
-    let flags = r.flags & !TRAP_FLAG;
-    AgentThread {
-        index: thread.index as u32,
-        tid: thread.tid,
-        fs_base,
-        registers: [
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-            r.r14, r.r15, r.rip, flags,
-        ],
-    }
-}
-
-/// The running thread's base of thread-local memory.
-pub fn fs_base() -> u64 {
-    const ARCH_GET_FS: u64 = 0x1003;
-    let mut base = 0u64;
-    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut base as u64, 0, 0, 0, 0]);
-    base
-}
-
 /// The log says no more, or something else than the program does: stands still for
 /// good, if the process is debugged.
 pub fn stand_at_end(report: u32, code: i32) {
@@ -539,37 +476,9 @@ pub fn stand_at_end(report: u32, code: i32) {
     }
     breakpoints::take_out();
     state().mode = Mode::Stopped;
-    publish(None, agent_stop::END, report, code);
+    standing::publish(None, agent_stop::END, report, code);
     loop {
         wait_for_command();
-        publish(None, agent_stop::END, report, code);
+        standing::publish(None, agent_stop::END, report, code);
     }
-}
-
-// --- copies ---
-
-/// Makes a copy of the process, with a segment of its own; returns its process in
-/// the one that asked, and 0 in the copy.
-fn copy(segment: u32) -> i32 {
-    const SIGCHLD: u64 = 17;
-    const PR_SET_PDEATHSIG: u64 = 1;
-    const SIGKILL: u64 = 9;
-    let result = kernel::call(nr::__NR_clone, [u64::from(nr::CLONE_PARENT) | SIGCHLD, 0, 0, 0, 0, 0]);
-    if result != 0 {
-        return result as i32;
-    }
-    kernel::call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
-    let own = process();
-    own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
-    own.segment = u64::from(segment);
-    thread().tid = own.pid;
-    processes::map_lane(own.slot, own.segment, own.control_fd);
-    own.log.go_on();
-    signals::use_own_stack();
-    crate::birth::intercept();
-    watchpoints::forget();
-    let header = lane();
-    header.pid.store(own.pid, Ordering::Relaxed);
-    header.agent.running_tid.store(own.pid, Ordering::Relaxed);
-    0
 }

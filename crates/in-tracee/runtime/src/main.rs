@@ -58,6 +58,7 @@ mod shared_segments;
 mod signals;
 mod sites;
 mod specials;
+mod standing;
 mod stopping;
 mod threads;
 mod turn;

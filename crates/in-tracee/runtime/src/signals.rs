@@ -212,17 +212,6 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     }
     const SI_TIMER: i32 = -2;
     const TRAP_TRACE: i32 = 2;
-    const TRAP_PERF: i32 = 6;
-    const INT3: i32 = 0x80;
-    if signal == SIGTRAP && process().debugged {
-        match code {
-            agent::INTERRUPT => return agent::on_interrupt(context, inside),
-            TRAP_PERF => return agent::on_watch(context, inside, info[3]),
-            INT3 if agent::on_boundary_trap(context) || agent::on_breakpoint(context) => return,
-            TRAP_TRACE if agent::on_step(context) => return,
-            _ => {}
-        }
-    }
     if signal == SIGTRAP && code == SI_TIMER {
         return on_own_timer(context, inside);
     }
@@ -232,7 +221,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
         return pause::on_step(context);
     }
-    if signal == SIGTRAP && pause::on_breakpoint(context) {
+    let trapped = signal == SIGTRAP
+        && (agent::on_trap(code, context, inside, info[3]) || pause::on_breakpoint(context));
+    if trapped {
         return;
     }
     let replaying = process().replaying;

@@ -413,7 +413,7 @@ fn pass_to(index: u32) {
 pub fn wait_to_run() {
     let own = thread();
     if process().debugged {
-        own.waiting_fs_base = crate::agent::fs_base();
+        own.waiting_fs_base = crate::standing::fs_base();
     }
     loop {
         let seen = own.turn_wake.load(Ordering::SeqCst);
