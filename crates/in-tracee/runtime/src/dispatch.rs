@@ -10,9 +10,7 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{
-    agent, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn,
-};
+use crate::{agent, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
