@@ -15,7 +15,7 @@ RUST_MIN := 1.88
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 BUILD_PACKAGES := gcc libc6-dev make
 BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
-TEST_PACKAGES := $(BENCH_PACKAGES) g++ git perl vim openssl busybox-static bsdutils gawk tar \
+TEST_PACKAGES := $(BENCH_PACKAGES) g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
 	findutils diffutils sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff
 

@@ -140,6 +140,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         objects_dir: objects_dir.as_deref(),
         show_output: false,
         wanted_lanes: None,
+        debugged_lane: None,
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
     let store = FileStore::open(&options.home)?;

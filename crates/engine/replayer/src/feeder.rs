@@ -7,7 +7,7 @@ use trace_store::{LaneReader, StoreError};
 
 /// What feeding ended with.
 #[derive(Debug)]
-pub(crate) enum FeedError {
+pub enum FeedError {
     Store(StoreError),
     /// The chunk holds no whole events.
     BadEvents,
@@ -15,7 +15,7 @@ pub(crate) enum FeedError {
 }
 
 /// The state of feeding one lane.
-pub(crate) struct Feed {
+pub struct Feed {
     pub segment: Segment,
     pub lane: u32,
     /// `None`: the trace holds no such lane, so its log is empty.
@@ -31,8 +31,31 @@ impl Feed {
         Feed { segment, lane, reader, chunk: Vec::new(), done: 0, closed: false }
     }
 
+    /// The same for a log of which so many bytes were consumed.
+    ///
+    /// # Errors
+    /// [`FeedError`] if the log is shorter, or cannot be read.
+    pub fn from(
+        segment: Segment,
+        lane: u32,
+        mut reader: LaneReader,
+        position_bytes: u64,
+    ) -> Result<Feed, FeedError> {
+        let skipped_bytes = reader.skip(position_bytes);
+        let mut feed = Feed::new(segment, lane, Some(reader));
+        let rest = (position_bytes - skipped_bytes) as usize;
+        if rest > 0 {
+            feed.next_chunk()?;
+            feed.done = rest;
+        }
+        if rest > feed.chunk.len() { Err(FeedError::BadEvents) } else { Ok(feed) }
+    }
+
     /// Puts into the ring what fits, by whole events, and closes it after the
     /// last. Returns the bytes that went in.
+    ///
+    /// # Errors
+    /// [`FeedError`]
     pub fn pump(&mut self, lane: Lane) -> Result<usize, FeedError> {
         let mut moved_bytes = 0;
         while !self.closed {

@@ -27,6 +27,7 @@ use trace_store::{FileStore, LaneEnd, LaneInfo, TraceReader};
 
 pub use describe::{Divergence, Frame, ReportKind};
 pub use error::ReplayError;
+pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
 
 use supervise::{Ends, Supervisor};
@@ -66,17 +67,30 @@ pub struct ReplayOutcome {
     pub events: u64,
 }
 
-/// Replays a trace to its end. To be called while the process has one thread,
-/// and no children: it waits for all there are.
+/// A session that is ready to replay, and what is known of it.
+pub struct Prepared {
+    pub memory: Arc<SessionMemory>,
+    pub trace: TraceReader,
+    pub lanes: HashMap<u32, LaneInfo>,
+    /// The lane whose end is the replay's.
+    pub shown: LaneInfo,
+    /// Lanes to follow; `None`: all.
+    pub wanted: Option<Vec<u32>>,
+    /// Files that stand for shared memory are in it.
+    pub objects: tempfile::TempDir,
+}
+
+/// Opens a trace and makes the memory for replaying it. With `debugged` the agent in
+/// the shown lane's process stops it at its first instruction, and no other process
+/// is followed than its ancestors.
 ///
 /// # Errors
-/// [`ReplayError`] if the trace cannot be used, or the machine lacks something.
-/// A divergence is no error but an outcome.
-pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
+/// As for [`replay`].
+pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, ReplayError> {
     let trace = TraceReader::open(&options.trace_dir)?;
     let shown = shown_lane(&trace, options.pid)?;
     let lanes: HashMap<u32, LaneInfo> = trace.lanes().iter().map(|info| (info.lane, info.clone())).collect();
-    let wanted = options.pid.map(|_| ancestors(&lanes, shown.lane));
+    let wanted = (options.pid.is_some() || debugged).then(|| ancestors(&lanes, shown.lane));
     let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
     let features = Features::probe();
     let objects = objects_dir().map_err(ReplayError::Objects)?;
@@ -86,7 +100,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         interception,
         features,
         check_every_events: 0,
-        rewriting_off: options.rewriting_off,
+        rewriting_off: options.rewriting_off || debugged,
         detection: lane_protocol::Detection::Best,
         detect_all: false,
         chaos_seed: None,
@@ -95,10 +109,21 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         objects_dir: Some(objects.path()),
         show_output: options.show_output,
         wanted_lanes: wanted.as_deref(),
+        debugged_lane: debugged.then_some(shown.lane),
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
     offer_files(&memory, &trace, options.home.as_deref());
+    Ok(Prepared { memory, trace, lanes, shown, wanted, objects })
+}
 
+/// Replays a trace to its end. To be called while the process has one thread,
+/// and no children: it waits for all there are.
+///
+/// # Errors
+/// [`ReplayError`] if the trace cannot be used, or the machine lacks something.
+/// A divergence is no error but an outcome.
+pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
+    let Prepared { memory, trace, lanes, shown, wanted, objects: _objects } = prepare(&options, false)?;
     let mut notes = notes_of(&trace, &shown);
     // The program's own end is known even where its recording stopped before.
     let program_end = trace.summary().filter(|_| shown.lane == 0).map(|summary| summary.exit);

@@ -1,5 +1,7 @@
 //! The grammar of the command line.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand};
 
 use crate::completions::CompletionsArguments;
@@ -7,6 +9,7 @@ use crate::ctl::CtlArguments;
 use crate::doctor::DoctorArguments;
 use crate::dump::DumpArguments;
 use crate::exit;
+use crate::gdb::ServeArguments;
 use crate::hunt::HuntArguments;
 use crate::info::InfoArguments;
 use crate::live::LiveArguments;
@@ -39,6 +42,15 @@ pub struct CommandLine {
     pub command: Command,
 }
 
+/// The words of the command line. `replay` takes gdb's own spelling of `--ex`.
+pub fn words() -> impl Iterator<Item = OsString> {
+    let mut is_replay = false;
+    std::env::args_os().enumerate().map(move |(place, word)| {
+        is_replay |= place > 0 && word == "replay";
+        if is_replay && word == "-ex" { OsString::from("--ex") } else { word }
+    })
+}
+
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -56,6 +68,7 @@ pub enum Command {
     Doctor(DoctorArguments),
     Completions(CompletionsArguments),
     Man(ManArguments),
+    ServeGdb(ServeArguments),
 }
 
 #[cfg(test)]

@@ -78,6 +78,8 @@ pub enum CommandError {
     },
     #[error("{0}")]
     Live(String),
+    #[error("{0}")]
+    Debugger(String),
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -102,6 +104,7 @@ impl CommandError {
             | CommandError::Write { .. }
             | CommandError::Try { .. }
             | CommandError::Live(_)
+            | CommandError::Debugger(_)
             | CommandError::Json(_) => FAILED,
         }
     }
@@ -116,6 +119,7 @@ impl CommandError {
             CommandError::Store(_)
             | CommandError::NoHome
             | CommandError::Usage(_)
+            | CommandError::Debugger(_)
             | CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. }

@@ -13,6 +13,7 @@ mod ctl;
 mod doctor;
 mod dump;
 mod exit;
+mod gdb;
 mod hunt;
 mod info;
 mod lane_events;
@@ -35,7 +36,7 @@ use clap::Parser;
 use command_line::{Command, CommandLine};
 
 fn main() -> ExitCode {
-    let CommandLine { settings, command } = CommandLine::parse();
+    let CommandLine { settings, command } = CommandLine::parse_from(command_line::words());
     settings.start_telling();
     match command {
         Command::Record(arguments) => record::run(arguments, &settings),
@@ -51,5 +52,6 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => exit::of_command(doctor::run(&arguments, &settings)),
         Command::Completions(arguments) => exit::of_command(completions::run(&arguments)),
         Command::Man(arguments) => exit::of_command(manual::run(&arguments)),
+        Command::ServeGdb(arguments) => gdb::serve_one(&arguments, &settings),
     }
 }

@@ -8,6 +8,7 @@ use replayer::{ReplayError, ReplayOptions, ReportKind, replay};
 use trace_store::pack::is_pack;
 
 use crate::exit::{self, CommandError};
+use crate::gdb::{self, GdbArguments};
 use crate::pack::unpack;
 use crate::progress;
 use crate::settings::Settings;
@@ -18,8 +19,14 @@ Examples:
   retrovane replay make-3           a trace by its name
   retrovane replay make.rvpack      a pack: it is unpacked into the directory of traces
   retrovane replay make-3 --pid 4711
+  retrovane replay --at crash       gdb where the program died
+  retrovane replay --batch -ex 'break main' -ex continue -ex reverse-stepi
 
-Shows what the program wrote to its standard output and error, and ends with its
+On a terminal it opens gdb at the start, where all of gdb's reverse- commands
+work, and `help retrovane` lists more. Elsewhere, or with --run, it replays to
+the end.
+
+It shows what the program wrote to its standard output and error, and --run ends with its
 exit code.";
 
 /// Replay a trace: the program does the same again, touching nothing outside.
@@ -34,6 +41,8 @@ pub struct ReplayArguments {
     /// Never rewrite code: every system call traps (slow)
     #[arg(long)]
     no_rewrite: bool,
+    #[command(flatten)]
+    gdb: GdbArguments,
 }
 
 /// Replays, and ends with the recorded exit code.
@@ -42,6 +51,9 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         Ok(dir) => dir,
         Err(error) => return exit::failure(error.code(), &error),
     };
+    if arguments.gdb.are_wanted() {
+        return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, settings);
+    }
     let bar = progress::events(settings, "replaying");
     let shown = bar.clone();
     let options = ReplayOptions {

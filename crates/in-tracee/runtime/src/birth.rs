@@ -44,6 +44,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
     process.lane = lane().lane.load(Ordering::Relaxed);
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     crate::turn::begin_process();
+    crate::agent::begin_process();
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
     process.log.populate();
@@ -169,6 +170,7 @@ fn hide_vdso(user_stack: u64) -> u64 {
 fn start(entry: u64, stack_pointer: u64) -> ! {
     let registers =
         Registers { rip: entry, rsp: stack_pointer, flags: FLAGS_AT_START, ..Registers::default() };
+    crate::agent::leaving(&registers);
     // SAFETY: the image is complete; these are the registers that execve leaves.
     unsafe { rv_resume(&registers) }
 }
@@ -180,6 +182,7 @@ pub fn replay_exec() -> Leave {
     crate::threads::end_others();
     processes::leave_parents_memory();
     become_first_thread();
+    crate::agent::forget_image();
     forget_everything_else();
     let Some(word) = process().log.peek() else {
         report::log_ended();
@@ -263,5 +266,6 @@ fn recreate(word: u64) -> ! {
     kernel::call(nr::__NR_arch_prctl, [0x1002, 0, 0, 0, 0, 0]);
     frame::clear_vectors();
     crate::pause::arm_if_next();
+    crate::agent::note_image(stack_pointer);
     start(entry, stack_pointer)
 }

@@ -91,6 +91,10 @@ pub struct Thread {
     pub clear_tid: u64,
     /// The program's list of robust futexes, and the length of its head.
     pub robust_list: [u64; 2],
+    /// Replay: where the program's registers are while the runtime has the thread.
+    pub user_registers: u64,
+    /// Under the debugger: the thread's base of thread-local memory, while it waits.
+    pub waiting_fs_base: u64,
     pub signals: Signals,
     pub pausing: crate::pause::Pausing,
     /// Registers of the program at a fault, for `signals::on_fault`.
@@ -117,6 +121,8 @@ pub mod thread_status {
 #[repr(C)]
 pub struct Process {
     pub replaying: bool,
+    /// The debugger's agent has it; only with `replaying`.
+    pub debugged: bool,
     /// Others may run the program's code: the turn counts.
     pub shares_turn: bool,
     /// Other processes have the same turn.

@@ -48,6 +48,12 @@ fn decode(address: u64) -> Option<([u8; 16], Instruction, Option<usize>)> {
     Some((code, instruction, displacement))
 }
 
+/// The address behind the instruction at this one.
+pub fn behind(address: u64) -> Option<u64> {
+    let (_, instruction, _) = decode(address)?;
+    Some(instruction.next_ip())
+}
+
 /// Length of the instruction at the address if it is a repeated string
 /// instruction, which can be interrupted half-way.
 pub fn repeated_bytes(address: u64) -> Option<u64> {

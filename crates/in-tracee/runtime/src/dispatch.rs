@@ -10,7 +10,7 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{calls, chaos, islands, live, outputs, report, signals, sites, specials, turn};
+use crate::{agent, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -33,12 +33,21 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         registers.rip = sites::translate(registers.rip);
     }
     let leave = if process().replaying {
+        thread.user_registers = registers as *const Registers as u64;
         let leave = replay_call(registers);
         crate::pause::arm_if_next();
+        if process().debugged {
+            return leave_debugged(registers, leave, trapped);
+        }
         leave
     } else {
         let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
         live::park_if_wanted();
+        if thread.pending != 0 && signals::has_deliverable() {
+            // It came when the call was logged already: the program may compute from
+            // here on.
+            crate::pause::signal_waits();
+        }
         leave
     };
     if trapped && leave == Leave::Call && process().shares_turn {
@@ -46,6 +55,19 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         registers.rip = sites::translate(registers.rip);
     }
     leave
+}
+
+/// Under the debugger: the registers are complete before the agent sees them.
+#[cold]
+fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) -> Leave {
+    if leave == Leave::Call {
+        if trapped {
+            registers.rip = sites::translate(registers.rip);
+        }
+        registers.r11 = registers.flags;
+    }
+    agent::leaving(registers);
+    Leave::Exactly
 }
 
 /// Records a call that needs nothing but its number, arguments and result, if no
@@ -63,7 +85,10 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
-        if sleeps || yields {
+        let ends = process.in_group
+            && (signals::kills_itself(number as u64, &args)
+                || stopping::target(number as u64, &args).is_some());
+        if sleeps || yields || ends {
             return None;
         }
         calls::note_flags(number as u64, &args);
@@ -201,6 +226,7 @@ fn record_call(registers: &mut Registers) -> Leave {
         }
         Act::Variant(_) => report::die("a variant of a variant"),
     };
+    stopping::finish(nr, &args, result);
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {
         return Leave::Exactly;

@@ -316,6 +316,14 @@ global_asm!(
     "mov eax, 1",
     "ret",
 
+    // Under the debugger: a boundary's trap. rdi: the program's registers.
+    ".global rv_agent_stop",
+    "rv_agent_stop:",
+    "int3",
+    ".global rv_agent_trap",
+    "rv_agent_trap:",
+    "ud2",
+
     // Where the kernel's own signal frames return.
     ".global rv_restorer",
     "rv_restorer:",
@@ -350,5 +358,7 @@ unsafe extern "C" {
     pub fn rv_clone_shared(args: *const [u64; 6], child: *mut crate::block::Thread) -> i64;
     pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
     pub fn rv_probe_landing();
+    pub fn rv_agent_stop(registers: *const Registers) -> !;
+    pub fn rv_agent_trap();
     pub fn rv_restorer();
 }

@@ -61,6 +61,11 @@ impl RealFrame {
         (self.rip, self.flags) = (r.rip, r.flags);
     }
 
+    /// Where the vector registers are (xsave), and how many bytes.
+    pub fn vector_memory(&self) -> (u64, u64) {
+        (self.vector_state, u64::from(space().vector_bytes))
+    }
+
     /// Error code, trap number and cr2 of a fault. cr2 is a page fault's; others
     /// leave it as it was.
     pub fn fault_words(&self, before: [u64; 3]) -> [u64; 3] {

@@ -12,7 +12,7 @@ use lane_protocol::site_kind;
 use crate::block::{process, session};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
-use crate::{clocks, memory, pause, report, signals, sites};
+use crate::{agent, clocks, memory, pause, report, signals, sites};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -30,6 +30,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     registers.rip = behind;
     if process().replaying {
         pause::arm_if_next();
+        agent::leaving(registers);
     } else if signals::has_deliverable() {
         // It came while we were here: the program may compute from here on.
         pause::signal_waits();
@@ -67,6 +68,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     context.set_registers(&registers);
     if process().replaying {
         pause::arm_if_next();
+        agent::on_emulated(context);
     }
     true
 }

@@ -61,6 +61,17 @@ impl Log {
         self.broken = 0;
     }
 
+    /// In a copy of the process: the ring is another, and goes on at the same place.
+    pub fn go_on(&mut self) {
+        self.limit = self.position;
+        self.noticed = self.position;
+    }
+
+    /// Replay: bytes consumed.
+    pub fn consumed_bytes(&self) -> u64 {
+        self.position
+    }
+
     /// Maps the part of the ring that the birth of an image and its loader use, in
     /// one go where the kernel can (Linux 5.14).
     pub fn populate(&self) {

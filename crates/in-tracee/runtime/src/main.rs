@@ -11,10 +11,12 @@
 #![no_std]
 #![no_main]
 
+mod agent;
 mod arena;
 mod birth;
 mod block;
 mod bounce;
+mod breakpoints;
 mod cache;
 mod calls;
 mod chaos;
@@ -44,6 +46,7 @@ mod page_tracker;
 mod pass_through;
 mod patience;
 mod pause;
+mod pause_place;
 mod priority_futexes;
 mod probe;
 mod processes;
@@ -55,8 +58,11 @@ mod shared_segments;
 mod signals;
 mod sites;
 mod specials;
+mod standing;
+mod stopping;
 mod threads;
 mod turn;
+mod watchpoints;
 mod written_pages;
 
 #[panic_handler]

@@ -163,7 +163,10 @@ pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) ->
     let lane = crate::block::lane();
     if session.lane_filter != 0 {
         // One process of the tree: nobody else's output is waited for or shown.
-        if process().lane == session.shown_lane {
+        // Under the debugger the same is done many times, and shown once.
+        let is_new =
+            !process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order;
+        if process().lane == session.shown_lane && is_new {
             write_pieces(class, bytes, pieces);
         }
         return;

@@ -19,8 +19,10 @@ use linux_abi::general as nr;
 use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
+use crate::pause_place::Search;
 use crate::{
-    chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals, sites, turn,
+    agent, chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals,
+    sites, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -29,8 +31,6 @@ const PATIENCE_NS: u64 = 2_000_000;
 const WATCH_NS: u64 = 200_000;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
-/// Steps towards an instruction that a jump can replace.
-const STEPS_MAX: u32 = 24;
 /// Nanoseconds of a step.
 const STEP_NS: u64 = 3000;
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -45,9 +45,6 @@ const RESUME_FLAG: u64 = 0x1_0000;
 /// Flags that belong to the program's state: arithmetic, direction.
 pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
 
-/// Bytes of the longest instruction.
-const LONGEST_INSTRUCTION: u64 = 15;
-
 /// State of pausing in a process.
 #[repr(C)]
 #[derive(Default)]
@@ -56,12 +53,13 @@ pub struct Pausing {
     timer: u32,
     armed: bool,
     watching: Watching,
+    /// The thread's processor time when it was last let run on, in nanoseconds.
+    watched_from_ns: u64,
     /// Nanoseconds spent on the pause at hand so far.
     spent_ns: u64,
     pub stepping: bool,
-    steps_left: u32,
-    /// Where the last step began; 0: nowhere yet.
-    stepped_from: u64,
+    /// The search for a place to pause.
+    search: Search,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
     /// 0: none.
     passing: u64,
@@ -111,7 +109,10 @@ pub fn nothing_waits() {
     let pausing = &mut thread().pausing;
     if pausing.armed {
         set_timer(0);
-        pausing.armed = false;
+        // What came in between found the timer armed still.
+        if signals::has_deliverable() {
+            signal_waits();
+        }
     }
 }
 
@@ -163,8 +164,13 @@ fn set_timer(after_ns: u64) {
 /// Our timer: no system call came in time.
 pub fn on_timer(context: &mut RealFrame) {
     thread().pausing.armed = false;
-    if is_wanted() && !log::in_region(context.rip, 1) {
-        approach(context);
+    if is_wanted() {
+        if log::in_region(context.rip, 1) {
+            // The program may go on computing without another look at what waits.
+            set_timer(PATIENCE_NS);
+        } else {
+            approach(context);
+        }
     }
 }
 
@@ -178,27 +184,29 @@ fn approach(context: &mut RealFrame) {
     }
     let pausing = &mut thread().pausing;
     let begin_ns = now_ns();
-    match pausing.watching {
-        Watching::Nothing if hot_words::watch_known(context.rsp) => {
-            pausing.watching = Watching::Known;
-            pausing.spent_ns = now_ns() - begin_ns;
-            set_timer(COMPARE_NS);
-        }
-        Watching::Known if hot_words::has_changed() => begin_pause(context),
+    if pausing.watching != Watching::Nothing && begin_ns < pausing.watched_from_ns + COMPARE_NS / 2 {
+        // Others had the processor: nothing can have changed.
+        set_timer(COMPARE_NS);
+        return;
+    }
+    let before_ns = if pausing.watching == Watching::Nothing { 0 } else { pausing.spent_ns };
+    let next = match pausing.watching {
+        Watching::Nothing if hot_words::watch_known(context.rsp) => Watching::Known,
+        Watching::Known if hot_words::has_changed() => return begin_pause(context),
         Watching::Nothing | Watching::Known => {
             hot_words::watch_pages();
-            pausing.watching = Watching::Pages;
-            pausing.spent_ns = now_ns() - begin_ns;
-            set_timer(WATCH_NS);
+            Watching::Pages
         }
         Watching::Pages => {
             hot_words::watch_words(context.rsp);
-            pausing.watching = Watching::Words;
-            pausing.spent_ns += now_ns() - begin_ns;
-            set_timer(COMPARE_NS);
+            Watching::Words
         }
-        Watching::Words => begin_pause(context),
-    }
+        Watching::Words => return begin_pause(context),
+    };
+    pausing.watching = next;
+    pausing.watched_from_ns = now_ns();
+    pausing.spent_ns = before_ns + pausing.watched_from_ns - begin_ns;
+    set_timer(if next == Watching::Pages { WATCH_NS } else { COMPARE_NS });
 }
 
 /// Another thread asks for the turn while the program computes.
@@ -211,7 +219,8 @@ pub fn on_asked(context: &mut RealFrame) {
     if chaos::is_on() {
         // Here and now, rather than where replay finds it fast.
         thread.pausing.watching = Watching::Words;
-        thread.pausing.steps_left = STEPS_MAX;
+        thread.pausing.watched_from_ns = 0;
+        thread.pausing.search = Search::default();
         approach(context);
     } else if !thread.pausing.armed {
         thread.pausing.watching = Watching::Nothing;
@@ -265,8 +274,7 @@ pub fn abandon() {
 fn begin_pause(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.watching = Watching::Nothing;
-    pausing.steps_left = STEPS_MAX;
-    pausing.stepped_from = 0;
+    pausing.search = Search::default();
     pause_near(context);
 }
 
@@ -287,18 +295,14 @@ fn pause_near(context: &mut RealFrame) {
         }
         return;
     }
-    // Where the program jumps into the middle of a run, replay traps each time: a run
-    // of several instructions had better begin where it jumps to.
-    let before = core::mem::replace(&mut pausing.stepped_from, context.rip);
-    let jumped = before != 0 && !(before..before + LONGEST_INSTRUCTION + 1).contains(&context.rip);
-    let good = decode::run(context.rip).is_some_and(|run| run.count == 1 || jumped);
-    if !good && pausing.steps_left > 0 && !decode::shows_flags(&code) {
-        pausing.steps_left -= 1;
+    let alone = decode::run(context.rip).is_some_and(|run| run.count == 1);
+    let good = alone || context.rip == pausing.search.goal;
+    if !good && !decode::shows_flags(&code) && pausing.search.goes_on(context.rip) {
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
         return;
     }
-    pausing.spent_ns += u64::from(STEPS_MAX.saturating_sub(pausing.steps_left)) * STEP_NS;
+    pausing.spent_ns += u64::from(pausing.search.steps) * STEP_NS;
     let thread = thread();
     thread.fault_registers = context.registers();
     thread.fault_registers.flags &= !TRAP_FLAG;
@@ -320,7 +324,9 @@ pub fn on_pause(mut registers: Registers) -> ! {
     thread().standing = crate::live::Standing::Pause;
     thread().registers_at = &raw const registers as u64;
     if process().replaying {
+        thread().user_registers = &raw const registers as u64;
         replay(&mut registers);
+        agent::leaving(&registers);
     } else {
         record(&mut registers);
     }

@@ -17,7 +17,7 @@ use crate::decode::{self, JUMP_BYTES, Moved, Run};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};
 use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
-use crate::{checksum, islands, kernel, memory, sites};
+use crate::{agent, breakpoints, checksum, islands, kernel, memory, sites};
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 16;
@@ -60,6 +60,8 @@ pub struct Probe {
     /// The program can write to its code here.
     writable: bool,
     stepping_over: bool,
+    /// Under the debugger: nothing is planted at the moment.
+    lifted: bool,
 }
 
 fn probe() -> &'static mut Probe {
@@ -86,10 +88,22 @@ pub fn plant() {
     for covered in address..address + JUMP_BYTES as u64 {
         sites::uncover(covered);
     }
+    if agent::is_debugging() {
+        probe.lifted = true;
+        return;
+    }
+    put_down(false);
+}
+
+/// Puts a jump there, or a breakpoint where no jump fits or none is wanted.
+pub fn put_down(breakpoint: bool) {
+    let probe = probe();
+    let address = probe.address;
+    probe.lifted = false;
     let mut byte = 0u8;
     let byte_at = &raw mut byte as u64;
     probe.writable = memory::copy(byte_at, address, 1) && memory::copy(address, byte_at, 1);
-    let covered = decode::run(address).and_then(|run| {
+    let covered = decode::run(address).filter(|_| !breakpoint).and_then(|run| {
         let stub = if run.count == 1 { islands::probe_space(address) } else { None };
         probe.stub_mapped = stub.is_none();
         Some((run, stub.or_else(|| map_stub(address, &run))?))
@@ -104,6 +118,76 @@ pub fn plant() {
         memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
         put_code(address, &[0xcc]);
     }
+}
+
+/// True if the probe is to be planted.
+pub fn is_lifted() -> bool {
+    probe().address != 0 && probe().lifted
+}
+
+/// The same, for this address.
+pub fn is_lifted_at(address: u64) -> bool {
+    is_lifted() && probe().address == address
+}
+
+/// True if a jump would cover the address.
+pub fn would_cover(address: u64) -> bool {
+    (probe().address..probe().address + JUMP_BYTES as u64).contains(&address)
+}
+
+/// True for an address in the probe's stub.
+pub fn is_in_stub(address: u64) -> bool {
+    let probe = probe();
+    probe.address != 0 && !probe.lifted && probe.stub != 0 && (probe.stub..probe.end + 1).contains(&address)
+}
+
+/// The program's own address of an instruction that has a copy in the stub.
+pub fn original_of(address: u64) -> Option<u64> {
+    if !is_in_stub(address) {
+        return None;
+    }
+    let probe = probe();
+    let run = &probe.run;
+    let copied = (0..run.count).find(|&index| probe.copies[index] == address);
+    let behind = probe.address + run.bytes;
+    Some(copied.map_or(behind, |index| probe.address + u64::from(run.instructions[index].offset)))
+}
+
+/// Takes away what is planted; the pause is looked for by other means.
+pub fn lift() {
+    let probe = probe();
+    if probe.address == 0 || probe.lifted {
+        return;
+    }
+    probe.lifted = true;
+    let bytes = if probe.stub != 0 { JUMP_BYTES } else { 1 };
+    if !core::mem::take(&mut probe.stepping_over) {
+        put_code(probe.address, &probe.original[..bytes]);
+    }
+    if probe.stub != 0 && probe.stub_mapped {
+        kernel::munmap(probe.stub & !0xfff, STUB_MAPPED_BYTES);
+    }
+    probe.stub = 0;
+}
+
+/// The program stands at the probe, of which nothing is planted: true if this is
+/// the pause, which comes next then.
+pub fn takes(context: &mut RealFrame) -> bool {
+    let registers = context.registers();
+    if !is_expected(&registers, context) {
+        return false;
+    }
+    go_to_pause(registers, context);
+    true
+}
+
+fn go_to_pause(registers: Registers, context: &mut RealFrame) {
+    remove();
+    let thread = thread();
+    thread.fault_registers = registers;
+    thread.fault_registers.flags &= !TRAP_FLAG;
+    thread.fault_signal = 0;
+    context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
 fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
@@ -162,7 +246,7 @@ fn reaches_from(stub: u64, address: u64, run: &Run) -> bool {
 pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
     const SIGTRAP: u32 = 5;
     let probe = probe();
-    if probe.address == 0 || probe.stub == 0 {
+    if probe.address == 0 || probe.stub == 0 || probe.lifted {
         return false;
     }
     let at = context.rip.wrapping_sub(u64::from(signal == SIGTRAP));
@@ -186,6 +270,10 @@ fn put_code(address: u64, bytes: &[u8]) {
 /// Takes the probe away.
 fn remove() {
     let probe = probe();
+    if core::mem::take(&mut probe.lifted) {
+        probe.address = 0;
+        return;
+    }
     let bytes = if probe.stub != 0 { 5 } else { 1 };
     put_code(probe.address, &probe.original[..bytes]);
     probe.address = 0;
@@ -290,7 +378,7 @@ fn on_slot(opcode: u8, register: u8, offset: usize) -> [u8; 9] {
 /// A trap of the program: true if it was the probe's.
 pub fn on_trap(context: &mut RealFrame) -> bool {
     let probe = probe();
-    if probe.address == 0 {
+    if probe.address == 0 || probe.lifted {
         return false;
     }
     let mut registers = context.registers();
@@ -303,11 +391,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     }
     registers.rip = probe.address;
     if is_expected(&registers, context) {
-        remove();
-        let thread = thread();
-        thread.fault_registers = registers;
-        thread.fault_signal = 0;
-        context.rip = entry::rv_entry_fault as *const () as u64;
+        go_to_pause(registers, context);
     } else if probe.stub != 0 {
         write_stub();
         context.rip = probe.miss;
@@ -366,7 +450,7 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         }
         return false;
     }
-    memory_is_expected()
+    breakpoints::without(memory_is_expected)
 }
 
 fn learn(condition: Condition, wanted: u64) {
@@ -400,7 +484,11 @@ fn differing_word() -> Option<(u64, u64)> {
 /// Compares the memory that the pause names, first what differed last.
 fn memory_is_expected() -> bool {
     let probe = probe();
-    let planted = if probe.stub != 0 { 5 } else { 1 };
+    let planted = match (probe.lifted, probe.stub) {
+        (true, _) => 0,
+        (false, 0) => 1,
+        (false, _) => 5,
+    };
     let mut jump = [0u8; 5];
     memory::copy(jump.as_mut_ptr() as u64, probe.address, planted);
     let Some((first, words)) = blob(Tag::Ranges) else {

@@ -330,6 +330,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.log.attach(own.slot);
     own.log.broken = broken;
     own.log.events = 0;
+    crate::agent::begin_process();
     signals::install();
     if beginning.flags & CLEAR_SIGHAND != 0 {
         signals::clear_handlers();
@@ -369,6 +370,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     if beginning.stack != 0 {
         registers.rsp = beginning.stack;
     }
+    crate::agent::leaving(&registers);
     // SAFETY: the registers are the parent's at its call.
     unsafe { rv_resume(&registers) }
 }

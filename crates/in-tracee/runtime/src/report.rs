@@ -11,7 +11,9 @@ use crate::kernel;
 /// Fills the report and stands still for ever; the supervisor reads the
 /// process's memory and ends it.
 pub fn stand(kind: u32, code: i32, text: &str) -> ! {
-    publish(kind, code, text);
+    note_text(text);
+    crate::agent::stand_at_end(kind, code);
+    publish(kind, code);
     let kind_word = &lane().report.kind;
     loop {
         kernel::futex_wait(kind_word, kind, 1000);
@@ -23,19 +25,25 @@ pub fn stand(kind: u32, code: i32, text: &str) -> ! {
 
 /// Fills the report and ends the process.
 pub fn leave(kind: u32, code: i32, text: &str) -> ! {
-    publish(kind, code, text);
+    note_text(text);
+    crate::agent::stand_at_end(kind, code);
+    publish(kind, code);
     crate::processes::leave_shared_memory();
     kernel::exit_group(0)
 }
 
-fn publish(kind: u32, code: i32, text: &str) {
+fn note_text(text: &str) {
+    let report = &mut lane().report;
+    let bytes = text.len().min(report.text.len());
+    report.text[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
+    report.text_bytes = bytes as u32;
+}
+
+fn publish(kind: u32, code: i32) {
     let lane = lane();
     lane.events_done.store(process().log.events, Ordering::Relaxed);
     lane.report.code = code;
     lane.report.event = process().log.events;
-    let bytes = text.len().min(lane.report.text.len());
-    lane.report.text[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
-    lane.report.text_bytes = bytes as u32;
     lane.report.kind.store(kind, Ordering::Release);
     lane.state.store(lane_state::REPORTED, Ordering::Release);
     let session = session();

@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{instructions, islands, kernel, memory, patience, pause, probe, report};
+use crate::{agent, instructions, islands, kernel, memory, patience, pause, probe, report};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -118,15 +118,22 @@ pub fn pass_on() {
 /// Installs the real handlers that the runtime always needs.
 pub fn install() {
     use_own_stack();
+    // Under the debugger the handlers themselves read memory that may not be there, or
+    // that is watched.
+    let flags = if process().debugged { SA_NODEFER } else { 0 };
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
-        install_real(signal, 0);
+        install_real(signal, flags);
     }
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
+    let kept = if process().debugged { SA_NODEFER } else { 0 };
     let action = Action {
         handler: on_signal as *const () as u64,
-        flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT)),
+        flags: SA_SIGINFO
+            | SA_ONSTACK
+            | SA_RESTORER
+            | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT | kept)),
         restorer: entry::rv_restorer as *const () as u64,
         mask: !NEVER_BLOCKED,
     };
@@ -193,7 +200,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
             return;
         }
         // A call of the program: it goes on at our entry as if it came from an island.
-        if thread().pausing.stepping {
+        if thread().pausing.stepping || agent::is_stepping() {
             context.flags &= !pause::TRAP_FLAG;
         }
         pause::abandon();
@@ -206,7 +213,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     const SI_TIMER: i32 = -2;
     const TRAP_TRACE: i32 = 2;
     if signal == SIGTRAP && code == SI_TIMER {
-        return pause::on_timer(context);
+        return on_own_timer(context, inside);
     }
     if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
         return on_asked(context, inside, code);
@@ -214,7 +221,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
         return pause::on_step(context);
     }
-    if signal == SIGTRAP && pause::on_breakpoint(context) {
+    let trapped = signal == SIGTRAP
+        && (agent::on_trap(code, context, inside, info[3]) || pause::on_breakpoint(context));
+    if trapped {
         return;
     }
     let replaying = process().replaying;
@@ -261,14 +270,30 @@ fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
     }
 }
 
-/// Another thread wants the turn. If we are in a call, the program shall not see
-/// that it was interrupted.
-fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
-    if !inside {
-        return pause::on_asked(context);
+/// The time for a pause has come.
+fn on_own_timer(context: &mut RealFrame, inside: bool) {
+    if inside {
+        hide_interruption(context);
     }
+    pause::on_timer(context);
+}
+
+/// Another thread wants the turn.
+fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
+    if inside {
+        hide_interruption(context);
+    } else {
+        pause::on_asked(context);
+    }
+}
+
+/// A signal of our own came: if we are in a call, the program shall not see that it
+/// was interrupted.
+fn hide_interruption(context: &mut RealFrame) {
     let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
-    if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
+    let interrupted = context.rax == -i64::from(linux_abi::errno::EINTR) as u64;
+    // One of the program's, that came too, was meant to interrupt it.
+    if context.rip == behind_call && interrupted && thread().pending == 0 {
         context.rax = thread().call_number;
         context.rip = entry::rv_call_window as *const () as u64;
     }
@@ -371,7 +396,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     }
     let thread = thread();
     thread.fault_registers = context.registers();
-    if thread.pausing.stepping {
+    if thread.pausing.stepping || agent::is_stepping() {
         thread.fault_registers.flags &= !pause::TRAP_FLAG;
     }
     pause::abandon();
@@ -416,7 +441,8 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     signals.queue[signals.count] = Waiting { signal, forced, info: *info };
     signals.count += 1;
     thread().pending = 1;
-    if !blocked && !crate::log::in_region(context.rip, 1) {
+    if !blocked {
+        // In the runtime too: it may be past its last look at what waits.
         pause::signal_waits();
     }
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
@@ -458,6 +484,7 @@ fn die_of(signal: u32) {
 pub unsafe extern "C" fn on_fault() -> ! {
     let thread = thread();
     let mut registers = thread.fault_registers;
+    thread.user_registers = &raw const thread.fault_registers as u64;
     let signal = thread.fault_signal;
     if signal == 0 {
         pause::on_pause(registers);
@@ -481,6 +508,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if handled && deliver(&mut registers, signal, &info) {
         if process().replaying {
             pause::arm_if_next();
+            agent::leaving(&registers);
         }
         // SAFETY: the registers are the program's, complete.
         unsafe { entry::rv_resume(&registers) }
@@ -768,6 +796,9 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
         set_real_mask(signals.mask);
         settle();
         refresh_pending();
+        if thread().pending != 0 {
+            pause::signal_waits();
+        }
     }
     Leave::Exactly
 }

@@ -105,6 +105,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.is_asked = false;
     block.time_traps = thread().time_traps;
     block.robust_list = [0; 2];
+    block.user_registers = 0;
     block.clear_tid = if request.flags & CHILD_CLEARTID != 0 { request.child_tid } else { 0 };
     block.fault_registers = *registers;
     block.fault_registers.rax = 0;
@@ -169,6 +170,7 @@ pub fn begin_here() -> ! {
     let settid = thread().fault_info[2];
     let mut registers = thread().fault_registers;
     if process().replaying {
+        thread().user_registers = &raw const thread().fault_registers as u64;
         turn::wait_to_run();
         turn::follow();
         let Some(word) = process().log.peek() else { report::log_ended() };
@@ -191,6 +193,7 @@ pub fn begin_here() -> ! {
         signals::set_real_mask(thread().signals.mask);
     }
     registers.rip = crate::sites::translate(registers.rip);
+    crate::agent::leaving(&registers);
     // SAFETY: the registers are the parent's at its call.
     unsafe { rv_resume(&registers) }
 }

@@ -412,6 +412,9 @@ fn pass_to(index: u32) {
 /// Waits until the log's next event is the calling thread's.
 pub fn wait_to_run() {
     let own = thread();
+    if process().debugged {
+        own.waiting_fs_base = crate::standing::fs_base();
+    }
     loop {
         let seen = own.turn_wake.load(Ordering::SeqCst);
         if process().ending_others.load(Ordering::SeqCst) != 0 {

@@ -58,6 +58,10 @@ impl<'session> Lane<'session> {
         Lane { header: segment.cast(), ring, _session: PhantomData }
     }
 
+    pub(crate) fn header(&self) -> *mut LaneHeader {
+        self.header
+    }
+
     pub(crate) fn set_lane(&self, lane: u32, parent: u32) {
         self.number(lane, parent);
     }
@@ -132,6 +136,7 @@ impl<'session> Lane<'session> {
         self.pid().store(0, Ordering::Relaxed);
         // SAFETY: see `Lane::new`; the field is an atomic.
         unsafe { (*self.header).report.kind.store(0, Ordering::Relaxed) };
+        self.clear_agent();
         self.state().store(lane_state::FREE, Ordering::Release);
     }
 
@@ -378,6 +383,7 @@ mod tests {
             objects_dir: None,
             show_output: false,
             wanted_lanes: None,
+            debugged_lane: None,
         })
         .expect("memory for the test")
     }

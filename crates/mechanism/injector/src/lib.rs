@@ -9,6 +9,7 @@
 //! exports is safe. Nothing here stops a process in steady state: a process is
 //! traced from shortly before an execve until the stop that ends it.
 
+mod agent;
 mod attach;
 mod birth;
 mod error;

@@ -58,6 +58,8 @@ pub struct Setup<'a> {
     pub show_output: bool,
     /// Replay: lanes to follow; `None`: all.
     pub wanted_lanes: Option<&'a [u32]>,
+    /// Replay: the lane that the debugger has; `None`: none.
+    pub debugged_lane: Option<u32>,
 }
 
 /// How many segments are mapped: as many as a limit on address space permits.
@@ -206,6 +208,7 @@ impl SessionMemory {
         session.live = u32::from(setup.live.is_some());
         session.on_crash = setup.live.unwrap_or(0);
         session.next_lane.store(1, Ordering::Relaxed);
+        session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
         session.standard_files = [0, 1, 2].map(standard_file);
@@ -339,6 +342,23 @@ impl SessionMemory {
         futex_wake(gone);
         let bit = 1 << (segment.index() % 64);
         self.segment_word(segment.index() / 64).fetch_and(!bit, Ordering::AcqRel);
+    }
+
+    /// Takes a free segment, if there is one.
+    pub(crate) fn take_segment(&self) -> Option<Segment> {
+        for index in 0..self.segments() / 64 {
+            let word = self.segment_word(index);
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != u64::MAX {
+                let free = (!bits).trailing_zeros();
+                match word.compare_exchange_weak(bits, bits | 1 << free, Ordering::AcqRel, Ordering::Relaxed)
+                {
+                    Ok(_) => return Segment::new(index * 64 + free as usize),
+                    Err(now) => bits = now,
+                }
+            }
+        }
+        None
     }
 
     fn segment_word(&self, index: usize) -> &AtomicU64 {

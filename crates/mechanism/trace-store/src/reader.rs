@@ -376,6 +376,20 @@ impl LaneReader {
         Ok(Some(place.events))
     }
 
+    /// Passes over chunks that end within the first `bytes` of the log, from where it
+    /// stands, and returns how many bytes those are.
+    pub fn skip(&mut self, bytes: u64) -> u64 {
+        let mut skipped = 0;
+        while let Some(place) = self.contents.chunks[self.position].get(self.next)
+            && skipped + u64::from(place.raw_bytes) <= bytes
+        {
+            skipped += u64::from(place.raw_bytes);
+            self.next += 1;
+            self.next_event += place.events;
+        }
+        skipped
+    }
+
     /// Index in the lane of the next chunk's first event.
     pub fn next_event(&self) -> u64 {
         self.next_event

@@ -12,12 +12,17 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod agent;
 mod layout;
 mod live;
 mod ring;
 mod session;
 mod turn;
 
+pub use agent::{
+    AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
+    Boundary, Hit, NONE, WATCHES_MAX, Watch, agent_stop, agent_verb, watch_kind,
+};
 pub use layout::*;
 pub use live::*;
 pub use ring::Ring;

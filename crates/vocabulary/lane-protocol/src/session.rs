@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
+use crate::agent::Agent;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::live::{CHECKPOINTS_MAX, Checkpoint, Command};
 use crate::ring::Ring;
@@ -112,6 +113,8 @@ pub struct Session {
     /// Replay: the only lane whose outputs are shown, if `lane_filter` is not zero.
     pub shown_lane: u32,
     pub wanted_lanes: [u64; 1024],
+    /// Replay: the lane that is debugged, plus one; 0: none.
+    pub debugged_lane: u32,
     /// Replay: the folder of kept files, where each is named by its hash in hex.
     pub files_dir: [u8; 4096],
     /// Segments in use, a bit each.
@@ -443,6 +446,8 @@ pub struct LaneHeader {
     pub request: Request,
     pub birth: Birth,
     pub report: Report,
+    /// Replay under the debugger.
+    pub agent: Agent,
 }
 
 #[cfg(not(loom))]

@@ -1,0 +1,208 @@
+//! Going back: by an instruction of a thread, or to the last hit before the present.
+
+use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop};
+
+use crate::error::TimelineError;
+use crate::position::{Position, Stops};
+use crate::process::{AskPatience, Limits};
+use crate::timeline::{CHECKPOINT_STEPS, Reason, Timeline, position_of, wait_unless};
+
+/// The last hit of a part of the timeline.
+enum Found {
+    /// At this very position, before the instruction.
+    At(Position),
+    /// The hit of this number from there on; of a watched place, or [`NONE`].
+    /// `counts_first`: a breakpoint at that place is the first.
+    Counted { from: Position, counts_first: bool, ordinal: u64, watch: u64 },
+    /// By the event itself.
+    ByEvent { event: u64, watch: u64 },
+    /// After so many instructions: a watched place.
+    After { position: Position, watch: u64 },
+}
+
+impl Timeline {
+    /// Goes back by one instruction of the thread of this index.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn step_back(&mut self, thread: u32, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+        let position = self.position(give_up)?;
+        let patience = || wait_unless(give_up());
+        let at_end = self.is_at_end();
+        if !at_end && thread == self.here.stop.thread && position.steps > 0 {
+            self.seek(Position { steps: position.steps - 1, ..position }, give_up)?;
+            return Ok(Reason::Stepped);
+        }
+        let history = boundaries(&self.here.stop);
+        // The present interval counts only where its end is the present.
+        let past = if at_end { &history[..] } else { &history[..history.len().saturating_sub(1)] };
+        let Some(begin) = past.iter().rposition(|boundary| boundary.thread == u64::from(thread)) else {
+            self.seek(self.beginning(), give_up)?;
+            return Ok(Reason::Begin);
+        };
+        let next = history.get(begin + 1).map_or(NONE, |next| next.event);
+        self.go_to_last_of(history[begin].event, next, &patience)?;
+        Ok(Reason::Stepped)
+    }
+
+    /// To the last instruction between two boundaries.
+    fn go_to_last_of(&mut self, event: u64, next: u64, patience: AskPatience) -> Result<(), TimelineError> {
+        let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
+        let mut last = 0;
+        loop {
+            let limits = Limits { steps_max: CHECKPOINT_STEPS, until_event: next, ..Limits::ALL_HITS };
+            process.step(&Stops::default(), limits, patience)?;
+            match process.stop.kind {
+                agent_stop::STEPPED if process.stop.event == event => {
+                    last = process.stop.steps;
+                    self.keep(&process)?;
+                }
+                agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
+                // The end is not a boundary: what leads to it is not counted.
+                agent_stop::END => {
+                    last += process.stop.command_steps;
+                    break;
+                }
+                _ => {
+                    last += process.stop.command_steps - 1;
+                    break;
+                }
+            }
+        }
+        drop(process);
+        self.here = self.process_at(Position { event, steps: last }, patience)?;
+        self.legs.clear();
+        Ok(())
+    }
+
+    /// Goes back to the last hit before the present position, or to the beginning.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn back_to_hit(
+        &mut self,
+        stops: &Stops,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        let end = self.position(give_up)?;
+        let patience = || wait_unless(give_up());
+        let mut at_end = self.is_at_end();
+        let mut bound = end;
+        let mut windows = self.checkpoints();
+        while let Some(begin) = windows.pop() {
+            if begin >= bound && !(at_end && begin == bound) {
+                continue;
+            }
+            if !(stops.breakpoints.is_empty() && stops.watches.is_empty())
+                && let Some(found) = self.last_hit(begin, (!at_end).then_some(bound), stops, &patience)?
+            {
+                return self.go_to(found, stops, give_up);
+            }
+            bound = begin;
+            at_end = false;
+        }
+        self.seek(self.beginning(), give_up)?;
+        Ok(Reason::Begin)
+    }
+
+    /// The last hit from `begin` on, before `bound`; `None`: to the end of history.
+    fn last_hit(
+        &mut self,
+        begin: Position,
+        bound: Option<Position>,
+        stops: &Stops,
+        patience: AskPatience,
+    ) -> Result<Option<Found>, TimelineError> {
+        let mut process = self.process_at(begin, patience)?;
+        let mut found = process.stands_at(stops).then_some(Found::At(begin));
+        let until_event = bound.map_or(NONE, |bound| bound.event);
+        while process.stop.event < until_event && process.stop.kind != agent_stop::END {
+            process.run(stops, Limits { until_event, ..Limits::ALL_HITS }, patience)?;
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                return Err(TimelineError::Interrupted);
+            }
+            found = of_hit(&process.stop.last_hit, begin).or(found);
+        }
+        let Some(bound) = bound else { return Ok(found) };
+        if bound.steps > process.stop.steps {
+            if process.stands_at(stops) {
+                found = Some(Found::At(position_of(&process.stop)));
+            }
+            let steps_max = bound.steps - process.stop.steps;
+            process.step(stops, Limits { steps_max, ..Limits::ALL_HITS }, patience)?;
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                return Err(TimelineError::Interrupted);
+            }
+            found = of_hit(&process.stop.last_hit, begin).or(found);
+        }
+        Ok(found)
+    }
+
+    fn go_to(
+        &mut self,
+        found: Found,
+        stops: &Stops,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        let patience = || wait_unless(give_up());
+        match found {
+            Found::At(position) => {
+                self.seek(position, give_up)?;
+                Ok(Reason::Breakpoint)
+            }
+            Found::After { position, watch } => {
+                self.seek(Position { steps: position.steps - 1, ..position }, give_up)?;
+                Ok(Reason::Watch(watch as usize))
+            }
+            Found::ByEvent { event, watch } => {
+                self.seek(Position { event, steps: 0 }, give_up)?;
+                let history = boundaries(&self.here.stop);
+                if let [.., before, now] = history[..] {
+                    self.go_to_last_of(before.event, now.event, &patience)?;
+                }
+                Ok(Reason::Watch(watch as usize))
+            }
+            Found::Counted { from, counts_first, ordinal, watch } => {
+                let mut process = self.process_at(from, &patience)?;
+                let counted = counts_first && process.stands_at(stops);
+                let rest = ordinal - u64::from(counted);
+                if rest > 0 {
+                    process.step(stops, Limits { hits_max: rest, ..Limits::FIRST_HIT }, &patience)?;
+                    if process.stop.kind == agent_stop::INTERRUPTED {
+                        return Err(TimelineError::Interrupted);
+                    }
+                }
+                let position = position_of(&process.stop);
+                drop(process);
+                let at = if watch == NONE { Found::At(position) } else { Found::After { position, watch } };
+                self.go_to(at, stops, give_up)
+            }
+        }
+    }
+}
+
+/// A hit as a place to go to.
+fn of_hit(hit: &Hit, begin: Position) -> Option<Found> {
+    let Hit { event, ordinal, steps, watch } = *hit;
+    match (event, steps, watch) {
+        (NONE, _, _) => None,
+        (_, 0, watch) if watch != NONE => Some(Found::ByEvent { event, watch }),
+        // What stood at the beginning was passed, and is not counted.
+        (_, NONE, _) if event == begin.event => {
+            Some(Found::Counted { from: begin, counts_first: false, ordinal, watch })
+        }
+        (_, NONE, _) => {
+            let from = Position { event, steps: 0 };
+            Some(Found::Counted { from, counts_first: true, ordinal, watch })
+        }
+        (_, _, NONE) => Some(Found::At(Position { event, steps })),
+        (_, _, _) => Some(Found::After { position: Position { event, steps }, watch }),
+    }
+}
+
+/// The boundaries that are remembered, the oldest first.
+fn boundaries(stop: &AgentStop) -> Vec<Boundary> {
+    let count = stop.boundary_count.min(BOUNDARIES_MAX as u64);
+    let numbers = stop.boundary_count - count..stop.boundary_count;
+    numbers.map(|number| stop.boundaries[number as usize % BOUNDARIES_MAX]).collect()
+}

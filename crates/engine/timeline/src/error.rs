@@ -1,0 +1,26 @@
+//! Why the timeline could not be moved on.
+
+use replayer::ReplayError;
+
+/// Why a movement failed. The position is what it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum TimelineError {
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A process of the replay is gone.
+    #[error("the replaying process ended: {0}")]
+    Died(String),
+    /// The log cannot be read on.
+    #[error("the log cannot be read: {0}")]
+    Feed(String),
+    #[error("the process cannot be copied (error {0})")]
+    Copy(i32),
+    #[error("interrupted")]
+    Interrupted,
+    #[error("position {0} is not in the recording")]
+    NoSuchPosition(crate::Position),
+    #[error("more than {0} breakpoints or watched places at once")]
+    TooMany(usize),
+    #[error("the program's memory cannot be read: {0}")]
+    Memory(#[from] std::io::Error),
+}

@@ -1,0 +1,24 @@
+//! A recording as a timeline.
+//!
+//! A *position* is a number of events and a number of instructions since then. One
+//! process stands at the present position; others, *checkpoints*, stand at earlier
+//! ones. Going back is going forward from a checkpoint: a copy of it is made (fork),
+//! runs to the event at full speed, and counts instructions from there. Nothing is
+//! ever undone.
+//!
+//! Architecture invariant: the same position is the same state, however it was
+//! reached. Deliberately absent: writing to the program's memory or registers.
+#![forbid(unsafe_code)]
+
+mod backward;
+mod checkpoints;
+mod error;
+mod position;
+mod process;
+mod session;
+mod timeline;
+
+pub use error::TimelineError;
+pub use lane_protocol::{AgentStop, AgentThread, Watch, agent_stop, report_kind, watch_kind};
+pub use position::{Position, Stops};
+pub use timeline::{Going, Reason, Timeline};

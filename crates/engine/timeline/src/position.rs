@@ -1,0 +1,52 @@
+//! Where on the timeline, and where to stop.
+
+use std::fmt;
+use std::str::FromStr;
+
+use lane_protocol::Watch;
+
+/// A position: events consumed, and instructions executed since then. Written
+/// `events+steps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    pub event: u64,
+    pub steps: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", self.event, self.steps)
+    }
+}
+
+impl FromStr for Position {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Position, Self::Err> {
+        let (event, steps) = text.trim().split_once('+').unwrap_or((text.trim(), "0"));
+        Ok(Position { event: event.parse()?, steps: steps.parse()? })
+    }
+}
+
+/// Where a movement ends, besides where it has to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stops {
+    pub breakpoints: Vec<u64>,
+    pub watches: Vec<Watch>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_read_as_they_are_written() {
+        for (text, event, steps) in [("12+7", 12, 7), ("12", 12, 0), (" 0+0 ", 0, 0)] {
+            assert_eq!(text.parse(), Ok(Position { event, steps }));
+        }
+        assert_eq!(Position { event: 12, steps: 7 }.to_string(), "12+7");
+        assert!("12+".parse::<Position>().is_err());
+        assert!("-1".parse::<Position>().is_err());
+        assert!(Position { event: 3, steps: 9 } < Position { event: 4, steps: 0 });
+    }
+}

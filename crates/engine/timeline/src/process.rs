@@ -1,0 +1,223 @@
+//! One process of the replay, which stands still except while a command is done.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use injector::Segment;
+use lane_protocol::{
+    AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, WATCHES_MAX, Watch, agent_stop, agent_verb,
+};
+use std::sync::atomic::Ordering;
+
+use crate::error::TimelineError;
+use crate::position::Stops;
+use crate::session::Session;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long an interrupted process may take to its next event.
+const TO_NEXT_EVENT: Duration = Duration::from_millis(60);
+
+/// How far a command goes.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub until_event: u64,
+    pub until_thread: u64,
+    pub steps_max: u64,
+    pub hits_max: u64,
+}
+
+impl Limits {
+    /// To the first hit.
+    pub const FIRST_HIT: Limits =
+        Limits { until_event: NONE, until_thread: NONE, steps_max: NONE, hits_max: 1 };
+    /// Past all hits.
+    pub const ALL_HITS: Limits = Limits { hits_max: NONE, ..Limits::FIRST_HIT };
+}
+
+/// What is to become of a movement that takes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    Wait,
+    /// Let it stop at its next event.
+    NextEvent,
+    /// Let it stop.
+    Enough,
+}
+
+/// Asked again and again while something takes long.
+pub type AskPatience<'a> = &'a dyn Fn() -> Patience;
+
+/// A process. It ends when this is dropped.
+pub struct Process {
+    session: Rc<Session>,
+    segment: Segment,
+    pub pid: i32,
+    mem: File,
+    pub stop: Box<AgentStop>,
+}
+
+impl Process {
+    /// The process that is debugged, when it has come to its first instruction.
+    pub fn first(session: &Rc<Session>, patience: AskPatience) -> Result<Process, TimelineError> {
+        loop {
+            if let Some(segment) = session.first_segment() {
+                return Process::at(session, segment);
+            }
+            if session.is_over() {
+                return Err(TimelineError::Died("before it came to the process that is debugged".to_owned()));
+            }
+            if patience() == Patience::Enough {
+                return Err(TimelineError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn at(session: &Rc<Session>, segment: Segment) -> Result<Process, TimelineError> {
+        let lane = session.memory().lane(segment);
+        let pid = lane.pid().load(Ordering::Acquire);
+        let mem = File::open(format!("/proc/{pid}/mem"))?;
+        Ok(Process { session: Rc::clone(session), segment, pid, mem, stop: lane.agent_stop() })
+    }
+
+    /// Does one command to its end.
+    pub fn command(
+        &mut self,
+        verb: u32,
+        stops: &Stops,
+        limits: Limits,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        let command = command_of(verb, stops, limits)?;
+        self.session.memory().lane(self.segment).give_command(&command);
+        self.wait(verb, patience)
+    }
+
+    /// At full speed.
+    pub fn run(&mut self, stops: &Stops, limits: Limits, patience: AskPatience) -> Result<(), TimelineError> {
+        self.command(agent_verb::RUN, stops, limits, patience)
+    }
+
+    /// Counting instructions.
+    pub fn step(
+        &mut self,
+        stops: &Stops,
+        limits: Limits,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        self.command(agent_verb::STEP, stops, limits, patience)
+    }
+
+    /// Waits until it stands still. Where patience ends it interrupts the process, and
+    /// ends well, with a stop that says so.
+    fn wait(&mut self, verb: u32, patience: AskPatience) -> Result<(), TimelineError> {
+        let mut asked: Option<Instant> = None;
+        let session = Rc::clone(&self.session);
+        let lane = session.memory().lane(self.segment);
+        while !lane.wait_for_stop(LOOK_EVERY) {
+            if let Some(failure) = self.session.failure_of(self.pid) {
+                return Err(failure);
+            }
+            match patience() {
+                Patience::Wait => {}
+                Patience::NextEvent => lane.interrupt(false),
+                Patience::Enough => {
+                    let since = asked.get_or_insert_with(Instant::now);
+                    // While it steps it looks for itself, and a signal could hide a step.
+                    lane.interrupt(verb == agent_verb::RUN && since.elapsed() > TO_NEXT_EVENT);
+                }
+            }
+        }
+        self.stop = lane.agent_stop();
+        Ok(())
+    }
+
+    /// True if it stands at one of these breakpoints.
+    pub fn stands_at(&self, stops: &Stops) -> bool {
+        const RIP: usize = 16;
+        stops.breakpoints.contains(&self.stop.threads[0].registers[RIP])
+    }
+
+    /// True if copies can be made of it.
+    pub fn can_be_copied(&self) -> bool {
+        self.stop.cannot_copy == 0 && self.stop.kind != agent_stop::END
+    }
+
+    /// A copy of it, which stands where it does.
+    pub fn copy(&self) -> Result<Process, TimelineError> {
+        let before = self.stop.clone();
+        let segment = self.session.prepare_copy(before.log_position)?;
+        let mut command = command_of(agent_verb::COPY, &Stops::default(), Limits::FIRST_HIT)?;
+        command.segment = segment.index() as u32;
+        let lane = self.session.memory().lane(self.segment);
+        lane.give_command(&command);
+        let new = self.session.memory().lane(segment);
+        loop {
+            let done = lane.wait_for_stop(LOOK_EVERY);
+            let made = if done { lane.agent_stop().code } else { 0 };
+            if made < 0 {
+                self.session.end(segment, 0);
+                return Err(TimelineError::Copy(-made));
+            }
+            if done && new.wait_for_stop(LOOK_EVERY) {
+                break;
+            }
+            if let Some(failure) = self.session.failure_of(self.pid).or_else(|| self.session.failure_of(made))
+            {
+                return Err(failure);
+            }
+        }
+        let mut copy = Process::at(&self.session, segment)?;
+        // Why it stands there is the original's.
+        (copy.stop.kind, copy.stop.code) = (before.kind, before.code);
+        Ok(copy)
+    }
+
+    /// Reads memory: as many bytes as are there, from the address on.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.wrapping_add(done as u64);
+            // Up to the end of a page: behind it nothing may be mapped.
+            let part = ((4096 - at % 4096) as usize).min(bytes.len() - done);
+            match self.mem.read_at(&mut bytes[done..done + part], at) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => done += count,
+            }
+        }
+        done
+    }
+
+    /// What the process said at its end.
+    pub fn report(&self) -> injector::ReportCopy {
+        self.session.memory().lane(self.segment).report()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.session.end(self.segment, self.pid);
+    }
+}
+
+fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<AgentCommand, TimelineError> {
+    let mut command = AgentCommand {
+        verb,
+        segment: 0,
+        until_event: limits.until_event,
+        until_thread: limits.until_thread,
+        steps_max: limits.steps_max,
+        hits_max: limits.hits_max,
+        breakpoint_count: stops.breakpoints.len() as u32,
+        watch_count: stops.watches.len() as u32,
+        breakpoints: [0; BREAKPOINTS_MAX],
+        watches: [Watch::default(); WATCHES_MAX],
+    };
+    let room = command.breakpoints.get_mut(..stops.breakpoints.len());
+    room.ok_or(TimelineError::TooMany(BREAKPOINTS_MAX))?.copy_from_slice(&stops.breakpoints);
+    let room = command.watches.get_mut(..stops.watches.len());
+    room.ok_or(TimelineError::TooMany(WATCHES_MAX))?.copy_from_slice(&stops.watches);
+    Ok(command)
+}

@@ -1,0 +1,181 @@
+//! The processes of a replay under the debugger, and the thread that feeds them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use injector::{
+    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_process, reap_any, start_replay,
+};
+use lane_protocol::lane_state;
+use replayer::{Feed, FeedError, Prepared};
+use trace_store::TraceReader;
+
+use crate::error::TimelineError;
+
+const SLEEP: Duration = Duration::from_millis(20);
+
+/// What the feeding thread and others share.
+struct Shared {
+    memory: Arc<SessionMemory>,
+    trace: TraceReader,
+    feeds: Mutex<BTreeMap<Segment, Feed>>,
+    ends: Mutex<HashMap<i32, ExitReport>>,
+    failure: Mutex<Option<String>>,
+    closing: AtomicBool,
+}
+
+/// A replay under the debugger. Its processes end with it.
+pub struct Session {
+    shared: Arc<Shared>,
+    pub lane: u32,
+    pub parent_lane: u32,
+    _objects: tempfile::TempDir,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// Starts the replay; the process that is debugged stops at its first instruction.
+    pub fn start(prepared: Prepared) -> Result<Session, TimelineError> {
+        let Prepared { memory, trace, shown, objects, .. } = prepared;
+        start_replay(&memory).map_err(replayer::ReplayError::from)?;
+        let shared = Arc::new(Shared {
+            memory,
+            trace,
+            feeds: Mutex::default(),
+            ends: Mutex::default(),
+            failure: Mutex::default(),
+            closing: AtomicBool::new(false),
+        });
+        let feeder = Arc::clone(&shared);
+        std::thread::spawn(move || feeder.feed());
+        let reaper = Arc::clone(&shared);
+        std::thread::spawn(move || reaper.reap());
+        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, _objects: objects })
+    }
+
+    pub fn memory(&self) -> &SessionMemory {
+        &self.shared.memory
+    }
+
+    pub fn trace(&self) -> &TraceReader {
+        &self.shared.trace
+    }
+
+    /// The segment of the process that is debugged, once it has begun.
+    pub fn first_segment(&self) -> Option<Segment> {
+        let memory = &self.shared.memory;
+        let is_wanted = |segment: &Segment| {
+            let lane = memory.lane(*segment);
+            lane.ids().0 == self.lane && lane.pid().load(Ordering::Acquire) != 0 && lane.stands_still()
+        };
+        memory.segments_in_use().into_iter().find(is_wanted)
+    }
+
+    /// Takes a segment for a copy of the process, and feeds it from there on.
+    pub fn prepare_copy(&self, position_bytes: u64) -> Result<Segment, TimelineError> {
+        let mut feeds = lock(&self.shared.feeds);
+        let segment = self
+            .shared
+            .memory
+            .take_segment_for_copy(self.lane, self.parent_lane, position_bytes)
+            .ok_or(TimelineError::Copy(libc::EAGAIN))?;
+        let feed = self.shared.trace.lane(self.lane).map_err(replayer::ReplayError::from)?;
+        let feed = Feed::from(segment, self.lane, feed, position_bytes)
+            .map_err(|error| TimelineError::Feed(format!("{error:?}")))?;
+        feeds.insert(segment, feed);
+        Ok(segment)
+    }
+
+    /// Ends a process, and frees its segment.
+    pub fn end(&self, segment: Segment, pid: i32) {
+        if pid > 0 {
+            kill_process(pid, libc::SIGKILL);
+            while !lock(&self.shared.ends).contains_key(&pid) && !self.shared.closing.load(Ordering::Relaxed)
+            {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            lock(&self.shared.ends).remove(&pid);
+        }
+        // The feeding thread must not find the segment between the two.
+        let mut feeds = lock(&self.shared.feeds);
+        self.shared.memory.free_segment(segment);
+        feeds.remove(&segment);
+    }
+
+    /// How a process ended, or what made feeding it impossible.
+    pub fn failure_of(&self, pid: i32) -> Option<TimelineError> {
+        if let Some(how) = lock(&self.shared.ends).get(&pid) {
+            return Some(TimelineError::Died(how.to_string()));
+        }
+        lock(&self.shared.failure).clone().map(TimelineError::Feed)
+    }
+
+    /// True once no process is left.
+    pub fn is_over(&self) -> bool {
+        self.shared.closing.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        for segment in self.shared.memory.segments_in_use() {
+            kill_process(self.shared.memory.lane(segment).pid().load(Ordering::Acquire), libc::SIGKILL);
+        }
+    }
+}
+
+impl Shared {
+    fn feed(&self) {
+        while !self.closing.load(Ordering::Relaxed) {
+            let seen = self.memory.doorbell().load(Ordering::Acquire);
+            if !self.feed_all() {
+                futex_wait(self.memory.doorbell(), seen, SLEEP);
+            }
+        }
+    }
+
+    fn feed_all(&self) -> bool {
+        let mut feeds = lock(&self.feeds);
+        for segment in self.memory.segments_in_use() {
+            let lane = self.memory.lane(segment);
+            if lane.state().load(Ordering::Acquire) == lane_state::LIVE
+                && lane.pid().load(Ordering::Acquire) != 0
+            {
+                let id = lane.ids().0;
+                feeds.entry(segment).or_insert_with(|| Feed::new(segment, id, self.trace.lane(id).ok()));
+            }
+        }
+        let mut moved = false;
+        for (segment, feed) in feeds.iter_mut() {
+            match feed.pump(self.memory.lane(*segment)) {
+                Ok(bytes) => moved |= bytes != 0,
+                Err(error) => {
+                    lock(&self.failure).get_or_insert(describe(error));
+                }
+            }
+        }
+        moved
+    }
+
+    fn reap(&self) {
+        while let Some((pid, how)) = reap_any() {
+            lock(&self.ends).insert(pid, how);
+            futex_wake(self.memory.doorbell());
+        }
+        self.closing.store(true, Ordering::Relaxed);
+    }
+}
+
+fn describe(error: FeedError) -> String {
+    match error {
+        FeedError::Store(error) => error.to_string(),
+        FeedError::BadEvents => "it holds something that is no event: record again".to_owned(),
+        FeedError::Ring(error) => error.to_string(),
+    }
+}

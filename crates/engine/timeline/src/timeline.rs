@@ -1,0 +1,388 @@
+//! The present position, and going forward from it.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use lane_protocol::{AgentStop, agent_stop};
+use replayer::{Prepared, ReplayOptions, prepare};
+use trace_store::TraceReader;
+
+use crate::checkpoints::Checkpoints;
+use crate::error::TimelineError;
+use crate::position::{Position, Stops};
+use crate::process::{AskPatience, Limits, Patience, Process};
+use crate::session::Session;
+
+/// How long the program runs before a checkpoint is kept.
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
+/// How many instructions are counted before a checkpoint is kept.
+pub(crate) const CHECKPOINT_STEPS: u64 = 4000;
+
+/// How to go forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Going {
+    /// To the next stop.
+    On,
+    /// One instruction of the thread of this index.
+    Step(u32),
+}
+
+/// Why the present position is where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// History begins here.
+    Begin,
+    /// History ends here; one of `report_kind`, and an exit code or signal.
+    End {
+        report: u32,
+        code: i32,
+    },
+    Breakpoint,
+    /// Which of the watched places.
+    Watch(usize),
+    Stepped,
+    Interrupted,
+    /// A new image begins.
+    Image,
+}
+
+/// What was done since the last event where instructions were not counted.
+#[derive(Debug, Clone)]
+pub(crate) enum Leg {
+    /// `from_event`: a breakpoint where the event leads to is the first hit.
+    Run {
+        stops: Rc<Stops>,
+        hits: u64,
+        from_event: bool,
+    },
+    Steps(u64),
+    /// To the first time that the registers are these.
+    Until([u64; 18]),
+}
+
+/// A recording that can be moved about in.
+pub struct Timeline {
+    pub(crate) here: Process,
+    pub(crate) legs: Vec<Leg>,
+    pub(crate) checkpoints: Checkpoints,
+    session: Rc<Session>,
+}
+
+impl Timeline {
+    /// Opens a recording, at the first instruction of the process that is asked for.
+    ///
+    /// # Errors
+    /// [`TimelineError`] if the trace cannot be used, or the machine lacks something.
+    pub fn open(options: &ReplayOptions, give_up: &dyn Fn() -> bool) -> Result<Timeline, TimelineError> {
+        let prepared: Prepared = prepare(options, true)?;
+        let session = Rc::new(Session::start(prepared)?);
+        let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
+        let first = Process::first(&session, &patience)?;
+        let here = first.copy()?;
+        let checkpoints = Checkpoints::new(position_of(&first.stop), first);
+        Ok(Timeline { here, legs: Vec::new(), checkpoints, session })
+    }
+
+    /// Where and how the process stands.
+    pub fn stop(&self) -> &AgentStop {
+        &self.here.stop
+    }
+
+    /// Reads the program's memory: as many bytes as are there. Returns how many.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
+        self.here.read(address, bytes)
+    }
+
+    pub fn trace(&self) -> &TraceReader {
+        self.session.trace()
+    }
+
+    /// Process id of the process that stands at the present position.
+    pub fn pid(&self) -> i32 {
+        self.here.pid
+    }
+
+    /// The lane that is debugged.
+    pub fn lane(&self) -> u32 {
+        self.session.lane
+    }
+
+    /// What the process reported where history ends.
+    pub fn report(&self) -> injector::ReportCopy {
+        self.here.report()
+    }
+
+    pub fn beginning(&self) -> Position {
+        self.checkpoints.beginning()
+    }
+
+    /// Positions of the checkpoints.
+    pub fn checkpoints(&self) -> Vec<Position> {
+        self.checkpoints.positions()
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.here.stop.kind == agent_stop::END
+    }
+
+    /// The present position, if it is known without counting.
+    pub fn known_position(&self) -> Option<Position> {
+        let stop = &self.here.stop;
+        (stop.steps_known != 0 || self.is_at_end()).then(|| position_of(stop))
+    }
+
+    /// The present position. Counts the instructions since the last event, if nobody
+    /// has.
+    ///
+    /// # Errors
+    /// [`TimelineError`], [`TimelineError::Interrupted`] among them.
+    pub fn position(&mut self, give_up: &dyn Fn() -> bool) -> Result<Position, TimelineError> {
+        if self.here.stop.steps_known == 0 && !self.is_at_end() {
+            let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
+            self.count(&patience)?;
+        }
+        Ok(position_of(&self.here.stop))
+    }
+
+    /// Goes forward.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn forward(
+        &mut self,
+        going: Going,
+        stops: &Stops,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        if self.is_at_end() {
+            return Ok(self.reason());
+        }
+        let stops = Rc::new(stops.clone());
+        match going {
+            Going::Step(thread) if thread == self.here.stop.thread => {
+                let limits = Limits { steps_max: 1, ..Limits::FIRST_HIT };
+                let no_breakpoints = Stops { breakpoints: Vec::new(), watches: stops.watches.clone() };
+                self.advance(true, &Rc::new(no_breakpoints), limits, &|| wait_unless(give_up()))?;
+            }
+            Going::Step(thread) => {
+                let limits = Limits { until_thread: u64::from(thread), ..Limits::FIRST_HIT };
+                self.advance(false, &stops, limits, &|| wait_unless(give_up()))?;
+            }
+            Going::On => self.run_on(&stops, give_up)?,
+        }
+        Ok(self.reason())
+    }
+
+    /// Runs on, and keeps checkpoints on the way.
+    fn run_on(&mut self, stops: &Rc<Stops>, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+        loop {
+            let since = Instant::now();
+            let patience = || match (give_up(), since.elapsed() > CHECKPOINT_EVERY) {
+                (true, _) => Patience::Enough,
+                (false, true) => Patience::NextEvent,
+                (false, false) => Patience::Wait,
+            };
+            self.advance(false, stops, Limits::FIRST_HIT, &patience)?;
+            let by_us = self.here.stop.kind == agent_stop::INTERRUPTED && !give_up();
+            if !by_us {
+                return Ok(());
+            }
+            self.keep_checkpoint()?;
+        }
+    }
+
+    /// Keeps a copy of the present process, if it can be copied and its position is
+    /// known.
+    pub(crate) fn keep_checkpoint(&mut self) -> Result<(), TimelineError> {
+        let position = position_of(&self.here.stop);
+        if self.here.stop.steps_known != 0 && self.here.can_be_copied() && !self.checkpoints.has(position) {
+            let copy = self.here.copy()?;
+            self.checkpoints.keep(position, copy);
+        }
+        Ok(())
+    }
+
+    /// One command to the present process, with an account of what was not counted.
+    fn advance(
+        &mut self,
+        counting: bool,
+        stops: &Rc<Stops>,
+        limits: Limits,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        let before = self.here.stop.event;
+        if counting {
+            self.here.step(stops, limits, patience)?;
+        } else {
+            self.here.run(stops, limits, patience)?;
+        }
+        let stop = &self.here.stop;
+        if stop.event != before || stop.steps_known != 0 {
+            self.legs.clear();
+        }
+        if stop.steps_known == 0 {
+            let hits = if stop.event == before { stop.hits } else { stop.last_hit.ordinal };
+            self.legs.push(match stop.kind {
+                agent_stop::INTERRUPTED => Leg::Until(stop.threads[0].registers),
+                _ if counting => Leg::Steps(stop.command_steps),
+                _ => Leg::Run { stops: Rc::clone(stops), hits, from_event: stop.event != before },
+            });
+        }
+        Ok(())
+    }
+
+    fn reason(&self) -> Reason {
+        let stop = &self.here.stop;
+        match stop.kind {
+            agent_stop::END => Reason::End { report: stop.report, code: stop.code },
+            agent_stop::BREAKPOINT => Reason::Breakpoint,
+            agent_stop::WATCHPOINT => Reason::Watch(stop.last_hit.watch as usize),
+            agent_stop::INTERRUPTED => Reason::Interrupted,
+            agent_stop::IMAGE => Reason::Image,
+            _ => Reason::Stepped,
+        }
+    }
+
+    /// Replaces the present process by one at the same position whose instructions
+    /// are counted.
+    fn count(&mut self, patience: AskPatience) -> Result<(), TimelineError> {
+        let event = self.here.stop.event;
+        let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
+        for leg in self.legs.clone() {
+            match leg {
+                Leg::Run { stops, hits, from_event } => {
+                    let hits_max = hits - u64::from(from_event && process.stands_at(&stops));
+                    if hits_max > 0 {
+                        process.step(&stops, Limits { hits_max, ..Limits::FIRST_HIT }, patience)?;
+                    }
+                }
+                Leg::Steps(steps) => {
+                    let limits = Limits { steps_max: steps, ..Limits::ALL_HITS };
+                    process.step(&Stops::default(), limits, patience)?;
+                }
+                Leg::Until(registers) => {
+                    let stops = Stops { breakpoints: vec![registers[16]], watches: Vec::new() };
+                    while process.stop.threads[0].registers != registers && process.stop.event == event {
+                        process.step(&stops, Limits::FIRST_HIT, patience)?;
+                        if process.stop.kind != agent_stop::BREAKPOINT {
+                            break;
+                        }
+                    }
+                }
+            }
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                return Err(TimelineError::Interrupted);
+            }
+        }
+        let position = Position { event, steps: process.stop.steps };
+        if process.stop.threads[0].registers != self.here.stop.threads[0].registers {
+            return Err(TimelineError::NoSuchPosition(position));
+        }
+        process.stop.kind = self.here.stop.kind;
+        process.stop.last_hit = self.here.stop.last_hit;
+        self.here = process;
+        self.legs.clear();
+        Ok(())
+    }
+
+    /// A process at the position.
+    pub(crate) fn process_at(
+        &mut self,
+        target: Position,
+        patience: AskPatience,
+    ) -> Result<Process, TimelineError> {
+        let (from, kept) = self.checkpoints.before(target);
+        let mut process = kept.copy()?;
+        if from.event < target.event {
+            let began = Instant::now();
+            run_to_event(&mut process, target.event, patience)?;
+            if began.elapsed() > Duration::from_millis(3) {
+                self.keep(&process)?;
+            }
+        }
+        while process.stop.steps < target.steps {
+            let part = next_part(target.steps - process.stop.steps);
+            let limits = Limits { steps_max: part, until_event: target.event + 1, ..Limits::ALL_HITS };
+            process.step(&Stops::default(), limits, patience)?;
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                return Err(TimelineError::Interrupted);
+            }
+            if process.stop.kind == agent_stop::END || process.stop.event != target.event {
+                return Err(TimelineError::NoSuchPosition(target));
+            }
+            if process.stop.steps < target.steps {
+                self.keep(&process)?;
+            }
+        }
+        Ok(process)
+    }
+
+    /// Keeps a copy of a process whose position is known.
+    pub(crate) fn keep(&mut self, process: &Process) -> Result<(), TimelineError> {
+        let position = position_of(&process.stop);
+        if process.can_be_copied() && !self.checkpoints.has(position) {
+            let copy = process.copy()?;
+            self.checkpoints.keep(position, copy);
+        }
+        Ok(())
+    }
+
+    /// Goes to a position.
+    ///
+    /// # Errors
+    /// [`TimelineError::NoSuchPosition`] if the recording has none such; others.
+    pub fn seek(&mut self, target: Position, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+        let process = self.process_at(target, &|| wait_unless(give_up()))?;
+        self.here = process;
+        self.legs.clear();
+        Ok(())
+    }
+
+    /// Goes to where history ends.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn seek_end(&mut self, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+        loop {
+            match self.forward(Going::On, &Stops::default(), give_up)? {
+                Reason::Image => {}
+                reason => return Ok(reason),
+            }
+        }
+    }
+}
+
+/// How many of so many instructions are counted before a checkpoint is kept: the
+/// nearer the target, the denser they are, for the next steps back from there.
+fn next_part(left: u64) -> u64 {
+    const DISTANCES: [u64; 4] = [32, 128, 512, 2048];
+    let beyond = DISTANCES.into_iter().rev().find(|distance| left > *distance);
+    beyond.map_or(left, |distance| (left - distance).min(CHECKPOINT_STEPS))
+}
+
+pub(crate) fn wait_unless(give_up: bool) -> Patience {
+    if give_up { Patience::Enough } else { Patience::Wait }
+}
+
+pub(crate) fn position_of(stop: &AgentStop) -> Position {
+    let steps = if stop.kind == agent_stop::END { 0 } else { stop.steps };
+    Position { event: stop.event, steps }
+}
+
+/// Runs to the first boundary with so many events consumed.
+pub(crate) fn run_to_event(
+    process: &mut Process,
+    event: u64,
+    patience: AskPatience,
+) -> Result<(), TimelineError> {
+    let limits = Limits { until_event: event, ..Limits::ALL_HITS };
+    while process.stop.event < event {
+        process.run(&Stops::default(), limits, patience)?;
+        match process.stop.kind {
+            agent_stop::REACHED | agent_stop::IMAGE => {}
+            agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
+            _ => return Err(TimelineError::NoSuchPosition(Position { event, steps: 0 })),
+        }
+    }
+    Ok(())
+}

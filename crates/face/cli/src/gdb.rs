@@ -1,0 +1,366 @@
+//! gdb on a recording: what `replay` opens on a terminal, and the server behind it.
+
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::{CommandExt, parent_id};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+
+use clap::Args;
+use gdb_server::{Connection, serve};
+use object::read::elf::{Dyn, FileHeader};
+use replayer::ReplayOptions;
+use timeline::{Position, Reason, Timeline, TimelineError};
+use trace_store::{LaneEnd, TraceReader, hash_hex};
+
+use crate::exit::{self, CommandError};
+use crate::settings::Settings;
+
+/// The commands that gdb gets.
+const COMMANDS: &str = include_str!("../../../../gdb/retrovane.py");
+const SOCKET: &str = "socket";
+const ROOT: &str = "root";
+
+/// Options of `replay` that concern gdb.
+#[derive(Args, Debug, Default)]
+pub struct GdbArguments {
+    /// Open gdb, also where there is no terminal
+    #[arg(long, help_heading = "gdb")]
+    gdb: bool,
+    /// Replay to the end without gdb, also on a terminal
+    #[arg(long, conflicts_with_all = ["gdb", "batch", "ex", "at", "server"], help_heading = "gdb")]
+    run: bool,
+    /// Begin at the start, the end, the crash, or at a position (EVENT or EVENT+STEPS)
+    #[arg(long, value_name = "start|end|crash|POSITION", help_heading = "gdb")]
+    at: Option<String>,
+    /// gdb takes no commands but those of -ex, and ends
+    #[arg(long, help_heading = "gdb")]
+    batch: bool,
+    /// A command for gdb; may be given several times
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, help_heading = "gdb")]
+    ex: Vec<String>,
+    /// Serve another debugger at this Unix socket, and open none
+    #[arg(long, value_name = "PATH", help_heading = "gdb")]
+    server: Option<PathBuf>,
+}
+
+impl GdbArguments {
+    /// True if gdb, or another debugger, is wanted rather than a plain replay.
+    pub fn are_wanted(&self) -> bool {
+        let asked =
+            self.gdb || self.batch || self.at.is_some() || !self.ex.is_empty() || self.server.is_some();
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        asked || (terminal && !self.run)
+    }
+}
+
+/// Serve gdb (started by `replay`).
+#[derive(Args, Debug)]
+#[command(hide = true, after_help = "Example:\n  retrovane serve-gdb DIRECTORY --folder FOLDER")]
+pub struct ServeArguments {
+    trace: PathBuf,
+    /// A private folder: the socket is made in it, and it is removed at the end
+    #[arg(long)]
+    folder: PathBuf,
+    #[arg(long)]
+    pid: Option<i32>,
+    #[arg(long)]
+    at: Option<String>,
+}
+
+/// Opens gdb on a trace, or serves another debugger.
+pub fn run(arguments: &GdbArguments, trace_dir: &Path, pid: Option<i32>, settings: &Settings) -> ExitCode {
+    let at = arguments.at.as_deref();
+    let result = match &arguments.server {
+        Some(path) => serve_at(path, trace_dir, pid, at, settings),
+        None => open(arguments, trace_dir, pid, settings),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => exit::failure(error.code(), &error),
+    }
+}
+
+fn doing(what: &'static str) -> impl Fn(io::Error) -> CommandError {
+    move |source| CommandError::Try { doing: what, source }
+}
+
+/// Starts the server and becomes gdb.
+fn open(
+    arguments: &GdbArguments,
+    trace_dir: &Path,
+    pid: Option<i32>,
+    settings: &Settings,
+) -> Result<ExitCode, CommandError> {
+    let trace = TraceReader::open(trace_dir)?;
+    if Command::new("gdb").arg("--version").output().is_err() {
+        let text = "gdb is not installed: install it (Debian: apt-get install gdb), or replay with --run";
+        return Err(CommandError::Usage(text.to_owned()));
+    }
+    let folder = private_folder()?;
+    let prepared = prepare_folder(&folder, &trace)
+        .and_then(|()| start_server(arguments, trace_dir, pid, &folder, settings));
+    let mut server = match prepared {
+        Ok(server) => server,
+        Err(error) => {
+            let _ = std::fs::remove_dir_all(&folder);
+            return Err(error);
+        }
+    };
+    let socket = folder.join(SOCKET);
+    while !socket.exists() {
+        if let Some(status) = server.try_wait().map_err(doing("wait for the server"))? {
+            // It has said why.
+            let _ = std::fs::remove_dir_all(&folder);
+            return Ok(ExitCode::from(status.code().map_or(exit::FAILED, |code| code as u8)));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut gdb = gdb_command(arguments, &folder);
+    let error = gdb.exec();
+    let _ = server.kill();
+    let _ = std::fs::remove_dir_all(&folder);
+    Err(doing("start gdb")(error))
+}
+
+fn gdb_command(arguments: &GdbArguments, folder: &Path) -> Command {
+    let mut gdb = Command::new("gdb");
+    gdb.arg("-q");
+    if arguments.batch {
+        gdb.arg("-batch");
+    }
+    for setting in [
+        "set debuginfod enabled off",
+        "set remotetimeout 100000",
+        "set confirm off",
+        "set breakpoint pending on",
+    ] {
+        gdb.args(["-iex", setting]);
+    }
+    gdb.arg("-iex").arg(format!("set sysroot {}", folder.join(ROOT).display()));
+    gdb.arg("-iex").arg(format!("target remote {}", folder.join(SOCKET).display()));
+    gdb.arg("-x").arg(folder.join("retrovane.py"));
+    for command in &arguments.ex {
+        gdb.args(["-ex", command]);
+    }
+    gdb
+}
+
+fn private_folder() -> Result<PathBuf, CommandError> {
+    let parent = std::env::temp_dir();
+    for number in 0..1000 {
+        let folder = parent.join(format!("retrovane-gdb-{}-{number}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(doing("make a private folder")(error)),
+        }
+    }
+    Err(CommandError::Usage("no private folder can be made in TMPDIR".to_owned()))
+}
+
+/// Fills the folder with what gdb reads: its commands, and the recorded files under
+/// the paths that they had.
+fn prepare_folder(folder: &Path, trace: &TraceReader) -> Result<(), CommandError> {
+    let failed = doing("fill the private folder");
+    std::fs::write(folder.join("retrovane.py"), COMMANDS).map_err(&failed)?;
+    let root = folder.join(ROOT);
+    std::fs::create_dir(&root).map_err(&failed)?;
+    let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
+    for kept in trace.files() {
+        let path = Path::new(std::ffi::OsStr::from_bytes(&kept.file.path));
+        let content = files_dir.join(hash_hex(&kept.file.hash));
+        link_into(&root, path, &content);
+        // Loaders name a library by its short name, programs their loader as below.
+        if let (Some(name), Some(folder)) = (short_name(&content), path.parent()) {
+            if name.starts_with("ld-linux") {
+                link_into(&root, &Path::new("/usr/lib64").join(&name), &content);
+            }
+            link_into(&root, &folder.join(name), &content);
+        }
+    }
+    // Since the folders of /usr were merged, their old names are links.
+    for name in ["lib", "lib64", "bin", "sbin"] {
+        let _ = symlink(format!("usr/{name}"), root.join(name));
+    }
+    Ok(())
+}
+
+/// Shows a kept file under a path of the program's.
+fn link_into(root: &Path, path: &Path, content: &Path) {
+    let Ok(relative) = path.strip_prefix("/") else { return };
+    // A path from a trace stays in the folder.
+    if relative.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+        return;
+    }
+    let link = root.join(relative);
+    if let Some(parent) = link.parent() {
+        let _ = std::fs::create_dir_all(parent);
+    }
+    // Of two files with one path the first is shown.
+    let _ = symlink(content, link);
+}
+
+/// The name by which a library is asked for (DT_SONAME).
+fn short_name(content: &Path) -> Option<String> {
+    const FILE_BYTES_MAX: u64 = 1 << 28;
+    std::fs::metadata(content).ok().filter(|about| about.len() <= FILE_BYTES_MAX)?;
+    let bytes = std::fs::read(content).ok()?;
+    let bytes = &bytes[..];
+    let header = object::elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, bytes).ok()?;
+    let (entries, strings) = sections.dynamic(endian, bytes).ok()??;
+    let strings = sections.strings(endian, bytes, strings).ok()?;
+    let entry = entries.iter().find(|entry| entry.tag32(endian) == Some(object::elf::DT_SONAME))?;
+    let name = String::from_utf8(entry.string(endian, strings).ok()?.to_vec()).ok()?;
+    (!name.contains('/')).then_some(name)
+}
+
+fn start_server(
+    arguments: &GdbArguments,
+    trace_dir: &Path,
+    pid: Option<i32>,
+    folder: &Path,
+    settings: &Settings,
+) -> Result<Child, CommandError> {
+    let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
+    let mut command = Command::new(own);
+    command.arg("serve-gdb").arg("--folder").arg(folder);
+    if let Ok(home) = settings.home() {
+        command.arg("--home").arg(home);
+    }
+    if let Some(pid) = pid {
+        command.arg("--pid").arg(pid.to_string());
+    }
+    if let Some(at) = &arguments.at {
+        command.arg("--at").arg(at);
+    }
+    command.arg("--").arg(trace_dir).stdin(std::process::Stdio::null());
+    // The terminal's interrupt key is gdb's.
+    command.process_group(0).spawn().map_err(doing("start the server"))
+}
+
+/// `serve-gdb`.
+pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
+    let parent = parent_id();
+    let socket = arguments.folder.join(SOCKET);
+    let result = open_timeline(&arguments.trace, arguments.pid, arguments.at.as_deref(), settings)
+        .and_then(|opened| {
+            let listener = listen(&socket)?;
+            Ok(accept(&listener, || parent_id() != parent)?.map(|stream| (opened, stream)))
+        })
+        .and_then(|connected| connected.map_or(Ok(()), |(opened, stream)| serve_stream(opened, stream)));
+    let _ = std::fs::remove_dir_all(&arguments.folder);
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::failure(error.code(), &error),
+    }
+}
+
+fn serve_at(
+    path: &Path,
+    trace_dir: &Path,
+    pid: Option<i32>,
+    at: Option<&str>,
+    settings: &Settings,
+) -> Result<ExitCode, CommandError> {
+    let opened = open_timeline(trace_dir, pid, at, settings)?;
+    let listener = listen(path)?;
+    if !settings.quiet {
+        eprintln!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
+    }
+    let stream = accept(&listener, || false)?;
+    let _ = std::fs::remove_file(path);
+    stream.map_or(Ok(()), |stream| serve_stream(opened, stream))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A socket that is there once it can be connected to.
+fn listen(path: &Path) -> Result<UnixListener, CommandError> {
+    let mut early = path.as_os_str().to_owned();
+    early.push(".new");
+    let failed = |source| CommandError::Write { path: path.to_owned(), source };
+    if path.exists() {
+        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+    }
+    let listener = UnixListener::bind(&early).map_err(failed)?;
+    std::fs::rename(&early, path).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Waits for a client; `None` if nobody will come.
+fn accept(
+    listener: &UnixListener,
+    nobody_comes: impl Fn() -> bool,
+) -> Result<Option<UnixStream>, CommandError> {
+    let failed = doing("wait for the debugger");
+    listener.set_nonblocking(true).map_err(&failed)?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).map_err(&failed)?;
+                return Ok(Some(stream));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if nobody_comes() {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn serve_stream((timeline, reason): (Timeline, Reason), stream: UnixStream) -> Result<(), CommandError> {
+    let connection = Connection::new(stream);
+    serve(timeline, &connection, reason).map_err(|error| CommandError::Debugger(error.to_string()))
+}
+
+/// Opens the recording and goes to where it is to begin.
+fn open_timeline(
+    trace_dir: &Path,
+    pid: Option<i32>,
+    at: Option<&str>,
+    settings: &Settings,
+) -> Result<(Timeline, Reason), CommandError> {
+    let crashed = || -> Result<Option<i32>, CommandError> {
+        let trace = TraceReader::open(trace_dir)?;
+        let killed = trace.lanes().iter().find(|lane| matches!(lane.end, Some(LaneEnd::Killed(_))));
+        killed.map(|lane| Some(lane.pid)).ok_or_else(|| {
+            CommandError::Usage(
+                "no process of this trace was killed by a signal: there is no crash".to_owned(),
+            )
+        })
+    };
+    let pid = if at == Some("crash") && pid.is_none() { crashed()? } else { pid };
+    let options = ReplayOptions {
+        trace_dir: trace_dir.to_owned(),
+        home: settings.home().ok(),
+        pid,
+        show_output: true,
+        interception: None,
+        rewriting_off: true,
+        progress: None,
+    };
+    let failed = |error: TimelineError| match error {
+        TimelineError::Replay(replayer::ReplayError::Store(error)) => CommandError::Store(error),
+        error => CommandError::Debugger(error.to_string()),
+    };
+    let mut timeline = Timeline::open(&options, &|| false).map_err(failed)?;
+    let reason = match at {
+        None | Some("start") => Reason::Begin,
+        Some("end" | "crash") => timeline.seek_end(&|| false).map_err(failed)?,
+        Some(position) => {
+            let target: Position = position.parse().map_err(|_| {
+                CommandError::Usage(format!("--at {position}: neither start, end, crash nor a position"))
+            })?;
+            timeline.seek(target, &|| false).map_err(failed)?;
+            Reason::Stepped
+        }
+    };
+    Ok((timeline, reason))
+}

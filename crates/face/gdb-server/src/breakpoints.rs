@@ -1,0 +1,102 @@
+//! The client's breakpoints and watched places.
+
+use std::collections::BTreeSet;
+
+use timeline::{Stops, Watch, watch_kind};
+
+/// What the client has inserted.
+#[derive(Default)]
+pub struct Inserted {
+    breakpoints: BTreeSet<u64>,
+    /// Kind, address, length.
+    watched: BTreeSet<(u8, u64, u64)>,
+}
+
+/// Most bytes of one watched place.
+const WATCHED_BYTES_MAX: u64 = 256;
+
+impl Inserted {
+    /// Inserts, or removes, what a packet names; false if there is no such kind.
+    pub fn change(&mut self, insert: bool, kind: u8, address: u64, bytes: u64) -> bool {
+        match kind {
+            b'0' | b'1' => {
+                if insert {
+                    self.breakpoints.insert(address);
+                } else {
+                    self.breakpoints.remove(&address);
+                }
+                true
+            }
+            b'2'..=b'4' if (1..=WATCHED_BYTES_MAX).contains(&bytes) => {
+                let place = (kind, address, bytes);
+                if insert {
+                    self.watched.insert(place);
+                } else {
+                    self.watched.remove(&place);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the timeline stops at.
+    pub fn stops(&self) -> Stops {
+        let watches = self.watched.iter().flat_map(|&(kind, address, bytes)| pieces(kind, address, bytes));
+        Stops { breakpoints: self.breakpoints.iter().copied().collect(), watches: watches.collect() }
+    }
+
+    /// How a stop reply names the watched place of this index.
+    pub fn watched(&self, index: usize) -> Option<(&'static str, u64)> {
+        let piece = *self.stops().watches.get(index)?;
+        let inside = |&&(kind, address, bytes): &&(u8, u64, u64)| {
+            watch_kind_of(kind) == piece.kind && (address..address + bytes).contains(&piece.address)
+        };
+        let &(kind, address, _) = self.watched.iter().find(inside)?;
+        Some((
+            if kind == b'2' {
+                "watch"
+            } else if kind == b'3' {
+                "rwatch"
+            } else {
+                "awatch"
+            },
+            address,
+        ))
+    }
+}
+
+fn watch_kind_of(kind: u8) -> u32 {
+    match kind {
+        b'2' => watch_kind::WRITE,
+        b'3' => watch_kind::READ,
+        _ => watch_kind::ACCESS,
+    }
+}
+
+/// A place as parts that the processor can watch: aligned, of 1, 2, 4 or 8 bytes.
+fn pieces(kind: u8, address: u64, bytes: u64) -> Vec<Watch> {
+    let mut found = Vec::new();
+    let (mut at, end) = (address, address.saturating_add(bytes));
+    while at < end {
+        let size =
+            [8, 4, 2, 1].into_iter().find(|&size| at.is_multiple_of(size) && at + size <= end).unwrap_or(1);
+        found.push(Watch { address: at, bytes: size as u32, kind: watch_kind_of(kind) });
+        at += size;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_cut_at_its_alignment() {
+        let sizes =
+            |address, bytes| pieces(b'2', address, bytes).iter().map(|piece| piece.bytes).collect::<Vec<_>>();
+        assert_eq!(sizes(0x1000, 8), [8]);
+        assert_eq!(sizes(0x1003, 8), [1, 4, 2, 1]);
+        assert_eq!(sizes(0x1004, 12), [4, 8]);
+    }
+}

@@ -1,0 +1,22 @@
+//! gdb's remote serial protocol, served from a timeline.
+//!
+//! The protocol is served here and not by the crate `gdbstub`: what matters most are
+//! its rarer parts (history's ends, stops of exec, vector registers that are not
+//! known for waiting threads), and packets are untrusted bytes that are parsed in one
+//! small module.
+//!
+//! Architecture invariant: nothing that a client sends changes history.
+#![forbid(unsafe_code)]
+
+mod breakpoints;
+mod connection;
+mod history;
+mod monitor;
+mod packet;
+mod queries;
+mod registers;
+mod resume;
+mod server;
+
+pub use connection::{Connection, ServeError};
+pub use server::serve;

@@ -1,0 +1,123 @@
+//! `monitor`: what gdb has no packets for. The commands in `gdb/` are built on it.
+
+use std::fmt::Write;
+
+use timeline::{Position, Timeline, report_kind};
+
+use crate::server::Server;
+
+const HELP: &str = "\
+monitor when                the present position: events+instructions
+monitor seek POSITION       the next movement (stepi) leads there; also: begin, end, a mark
+monitor mark NAME           names the present position
+monitor marks               all names
+monitor checkpoint          keeps the present position under a number
+monitor checkpoints         all of them
+monitor discard NUMBER      forgets one
+monitor log FIRST-LAST      events of the log
+monitor timeline            all of it as a picture
+monitor status              where history begins, what is kept for going back
+";
+
+impl Server<'_> {
+    pub(crate) fn monitor(&mut self, command: &str) -> String {
+        let mut words = command.split_whitespace();
+        let (name, argument) = (words.next().unwrap_or("help"), words.next().unwrap_or(""));
+        match name {
+            "help" => HELP.to_owned(),
+            "when" => self.present().map_or_else(|text| text, |position| format!("{position}\n")),
+            "seek" => self.plan(argument),
+            "mark" if !argument.is_empty() => match self.present() {
+                Ok(position) => {
+                    self.marks.insert(argument.to_owned(), position);
+                    format!("{argument} is {position}\n")
+                }
+                Err(text) => text,
+            },
+            "marks" => lines(&self.marks),
+            "checkpoint" => match self.present() {
+                Ok(position) => {
+                    let number = self.checkpoints.keys().next_back().map_or(1, |last| last + 1);
+                    self.checkpoints.insert(number, position);
+                    format!("checkpoint {number} at {position}\n")
+                }
+                Err(text) => text,
+            },
+            "checkpoints" => lines(&self.checkpoints),
+            "discard" => match argument.parse().ok().and_then(|number: u32| self.checkpoints.remove(&number))
+            {
+                Some(position) => format!("discarded the checkpoint at {position}\n"),
+                None => format!("there is no checkpoint {argument}\n"),
+            },
+            "log" => crate::history::list(&self.timeline, argument),
+            "timeline" => {
+                let named = self.marks.iter().map(|(name, position)| (&name[..], *position));
+                crate::history::picture(&self.timeline, named)
+            }
+            "status" => self.status(),
+            _ => format!("no such command: {name}\n{HELP}"),
+        }
+    }
+
+    /// The present position; else why it is not known.
+    fn present(&mut self) -> Result<Position, String> {
+        let connection = self.connection;
+        self.timeline.position(&|| connection.wants_stop()).map_err(|error| format!("retrovane: {error}\n"))
+    }
+
+    /// The position that a word means; an event of `u64::MAX` is the end.
+    fn position_of(&self, word: &str) -> Option<Position> {
+        match word {
+            "begin" => Some(self.timeline.beginning()),
+            "end" => Some(Position { event: u64::MAX, steps: 0 }),
+            word => {
+                let number = word.strip_prefix('#').and_then(|number| number.parse::<u32>().ok());
+                let kept = number.and_then(|number| self.checkpoints.get(&number));
+                self.marks.get(word).or(kept).copied().or_else(|| word.parse().ok())
+            }
+        }
+    }
+
+    fn plan(&mut self, word: &str) -> String {
+        match self.position_of(word) {
+            Some(position) => {
+                self.pending = Some(position);
+                String::new()
+            }
+            None => format!("{word} is no position, mark or checkpoint (#NUMBER)\n"),
+        }
+    }
+
+    fn status(&self) -> String {
+        let mut text = String::new();
+        let kept = self.timeline.checkpoints();
+        let _ = writeln!(text, "history begins at {}", self.timeline.beginning());
+        let _ = writeln!(text, "the process at the present position is {}", self.timeline.pid());
+        let _ = writeln!(text, "{} processes stand at earlier positions:", kept.len());
+        for position in kept {
+            let _ = writeln!(text, "  {position}");
+        }
+        text
+    }
+}
+
+fn lines<K: std::fmt::Display>(named: &std::collections::BTreeMap<K, Position>) -> String {
+    let mut text = String::new();
+    for (name, position) in named {
+        let _ = writeln!(text, "{name}\t{position}");
+    }
+    text
+}
+
+/// What the user is told where history ends.
+pub(crate) fn end_text(report: u32, code: i32, timeline: &Timeline) -> String {
+    let said = timeline.report().text;
+    match report {
+        report_kind::EXITED => format!("[The program exits with {code} here; history ends]\n"),
+        report_kind::FAULTED => "[The program dies here; history ends]\n".to_owned(),
+        report_kind::LOG_ENDED => "[The recording ends here]\n".to_owned(),
+        report_kind::STOPPED => "[Recording stopped here]\n".to_owned(),
+        report_kind::DIVERGENCE => format!("[The replay diverges here from the recording] {said}\n"),
+        _ => format!("[The replay cannot go on: {said}]\n"),
+    }
+}

@@ -1,0 +1,148 @@
+//! Queries: what the server can do, and what the program is.
+
+use std::fmt::Write;
+
+use crate::connection::ServeError;
+use crate::packet::{hex, pair, unhex};
+use crate::registers;
+use crate::server::Server;
+
+const AT_NULL: u64 = 0;
+const AT_EXECFN: u64 = 31;
+
+impl Server<'_> {
+    pub(crate) fn query(&mut self, packet: &str) -> Result<Vec<u8>, ServeError> {
+        if let Some(rest) = packet.strip_prefix("qXfer:") {
+            return Ok(self.transfer(rest));
+        }
+        if let Some(command) = packet.strip_prefix("qRcmd,") {
+            let Some(command) = unhex(command) else { return Ok(b"E01".to_vec()) };
+            let text = self.monitor(&String::from_utf8_lossy(&command));
+            if !text.is_empty() {
+                self.say(&text)?;
+            }
+            return Ok(b"OK".to_vec());
+        }
+        let name = packet.split([':', ',', ';']).next().unwrap_or_default();
+        Ok(match name {
+            "qSupported" => {
+                self.knows_exec = packet.contains("exec-events+");
+                b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
+                  swbreak+;hwbreak+;exec-events+;qXfer:features:read+;qXfer:auxv:read+;\
+                  qXfer:exec-file:read+;qXfer:threads:read+"
+                    .to_vec()
+            }
+            "QStartNoAckMode" => {
+                self.connection.stop_acknowledging();
+                b"OK".to_vec()
+            }
+            "qAttached" => b"1".to_vec(),
+            "qC" => format!("QC{:x}", self.timeline.stop().thread + 1).into_bytes(),
+            "qfThreadInfo" => {
+                let ids: Vec<String> =
+                    self.threads().iter().map(|thread| format!("{:x}", thread.index + 1)).collect();
+                format!("m{}", ids.join(",")).into_bytes()
+            }
+            "qsThreadInfo" => b"l".to_vec(),
+            "qSymbol" => b"OK".to_vec(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// `object:read:annex:offset,length`.
+    fn transfer(&self, rest: &str) -> Vec<u8> {
+        let parts: Vec<&str> = rest.splitn(4, ':').collect();
+        let [object, "read", annex, range] = parts[..] else { return Vec::new() };
+        let Some((offset, length)) = pair(range) else { return b"E01".to_vec() };
+        let content = match (object, annex) {
+            ("features", "target.xml") => registers::description().into_bytes(),
+            ("auxv", _) => self.auxiliary_vector(),
+            ("exec-file", _) => self.executable().into_bytes(),
+            ("threads", _) => self.thread_list().into_bytes(),
+            _ => return b"E00".to_vec(),
+        };
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+        let end = start.saturating_add(length as usize).min(content.len());
+        let mut answer = vec![if end == content.len() { b'l' } else { b'm' }];
+        answer.extend_from_slice(&content[start..end]);
+        answer
+    }
+
+    fn thread_list(&self) -> String {
+        let mut xml = String::from("<?xml version=\"1.0\"?>\n<threads>\n");
+        for thread in self.threads() {
+            let _ = writeln!(xml, "<thread id=\"{:x}\" name=\"thread {}\"/>", thread.index + 1, thread.index);
+        }
+        xml.push_str("</threads>\n");
+        xml
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        (self.timeline.read(address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
+    }
+
+    /// What the kernel told the program at its beginning: behind arguments and
+    /// environment on its stack.
+    fn auxiliary_vector(&self) -> Vec<u8> {
+        const WORDS_MAX: u64 = 0x4_0000;
+        let first = self.timeline.stop().first_stack;
+        let mut at = first + 8 * (self.word(first).unwrap_or(0).min(WORDS_MAX) + 2);
+        for _ in 0..WORDS_MAX {
+            match self.word(at) {
+                None => return Vec::new(),
+                Some(0) => break,
+                Some(_) => at += 8,
+            }
+        }
+        at += 8;
+        let mut found = Vec::new();
+        while let (Some(kind), Some(value)) = (self.word(at), self.word(at + 8))
+            && found.len() < 4096
+        {
+            found.extend(kind.to_le_bytes());
+            found.extend(value.to_le_bytes());
+            if kind == AT_NULL {
+                break;
+            }
+            at += 16;
+        }
+        found
+    }
+
+    /// Path of the program's file, as it was recorded.
+    pub(crate) fn executable(&self) -> String {
+        const PATH_BYTES_MAX: usize = 4096;
+        // A program that was built into its own image may have changed its directory.
+        if let Some(path) = self.mapped_executable() {
+            return path;
+        }
+        let vector = self.auxiliary_vector();
+        let named = vector.chunks_exact(16).find(|pair| pair[..8] == AT_EXECFN.to_le_bytes());
+        let address = named.and_then(|pair| pair[8..].try_into().ok()).map_or(0, u64::from_le_bytes);
+        let mut bytes = vec![0; PATH_BYTES_MAX];
+        let count = self.timeline.read(address, &mut bytes);
+        let end = bytes[..count].iter().position(|&byte| byte == 0).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
+    /// The kept file that is mapped where the program's headers are.
+    fn mapped_executable(&self) -> Option<String> {
+        const AT_PHDR: u64 = 3;
+        let vector = self.auxiliary_vector();
+        let named = vector.chunks_exact(16).find(|pair| pair[..8] == AT_PHDR.to_le_bytes())?;
+        let headers = u64::from_le_bytes(named[8..].try_into().ok()?);
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.timeline.pid())).ok()?;
+        let line = maps.lines().find(|line| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let range = range.and_then(|(start, end)| {
+                Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+            });
+            range.is_some_and(|(start, end)| (start..end).contains(&headers))
+        })?;
+        let name = line.rsplit('/').next()?;
+        let files = self.timeline.trace().files();
+        let kept = files.iter().find(|kept| hex(&kept.file.hash) == name)?;
+        Some(String::from_utf8_lossy(&kept.file.path).into_owned())
+    }
+}

@@ -1,0 +1,103 @@
+//! Movements: what the client asks for, and where it leads.
+
+use timeline::{Going, Reason, TimelineError};
+
+use crate::packet::pair;
+use crate::server::{Server, parse_thread};
+
+/// A movement on the timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Movement {
+    On,
+    Step(u32),
+    /// One instruction, and more while they are in this range.
+    Range(u32, u64, u64),
+    Back,
+    StepBack(u32),
+}
+
+/// Parses `c`, `s`, `vCont`, `bc`, `bs`.
+pub(crate) fn parse(packet: &str, chosen: Option<u32>, running: u32) -> Option<Movement> {
+    let chosen = chosen.unwrap_or(running);
+    match packet.as_bytes().first()? {
+        b'c' | b'C' => Some(Movement::On),
+        b's' | b'S' => Some(Movement::Step(chosen)),
+        b'b' if packet == "bc" => Some(Movement::Back),
+        b'b' if packet == "bs" => Some(Movement::StepBack(chosen)),
+        b'v' => packet.strip_prefix("vCont;").and_then(|actions| parse_actions(actions, running)),
+        _ => None,
+    }
+}
+
+fn parse_actions(actions: &str, running: u32) -> Option<Movement> {
+    let mut movement = None;
+    for action in actions.split(';') {
+        let (what, id) = action.split_once(':').map_or((action, None), |(what, id)| (what, Some(id)));
+        let thread = id.and_then(parse_thread).unwrap_or(running);
+        let found = match what.as_bytes().first()? {
+            b's' | b'S' => Movement::Step(thread),
+            b'r' => {
+                let (start, end) = pair(&what[1..])?;
+                Movement::Range(thread, start, end)
+            }
+            b'c' | b'C' | b't' => Movement::On,
+            _ => return None,
+        };
+        // One thread may step while the others go on.
+        if movement.is_none() || found != Movement::On {
+            movement = Some(found);
+        }
+    }
+    movement
+}
+
+impl Server<'_> {
+    pub(crate) fn go(&mut self, movement: Movement) -> Result<Reason, TimelineError> {
+        const RIP: usize = 16;
+        let connection = self.connection;
+        let give_up = || connection.wants_stop();
+        let stops = self.inserted.stops();
+        if let Some(target) = self.pending.take() {
+            if target.event == u64::MAX {
+                return self.timeline.seek_end(&give_up);
+            }
+            self.timeline.seek(target, &give_up)?;
+            return Ok(if target == self.timeline.beginning() { Reason::Begin } else { Reason::Stepped });
+        }
+        match movement {
+            Movement::On => self.timeline.forward(Going::On, &stops, &give_up),
+            Movement::Step(thread) => self.timeline.forward(Going::Step(thread), &stops, &give_up),
+            Movement::Back => self.timeline.back_to_hit(&stops, &give_up),
+            Movement::StepBack(thread) => self.timeline.step_back(thread, &give_up),
+            Movement::Range(thread, start, end) => loop {
+                let reason = self.timeline.forward(Going::Step(thread), &stops, &give_up)?;
+                let stop = self.timeline.stop();
+                let at = stop.threads[0].registers[RIP];
+                let inside = stop.thread == thread && (start..end).contains(&at);
+                if reason != Reason::Stepped || !inside || stops.breakpoints.contains(&at) {
+                    return Ok(reason);
+                }
+                if give_up() {
+                    return Ok(Reason::Interrupted);
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn movements_are_parsed() {
+        assert_eq!(parse("vCont;s:2;c", None, 0), Some(Movement::Step(1)));
+        assert_eq!(parse("vCont;c:1;s:3", None, 0), Some(Movement::Step(2)));
+        assert_eq!(parse("vCont;c", None, 0), Some(Movement::On));
+        assert_eq!(parse("vCont;r1000,1010:1;c", None, 0), Some(Movement::Range(0, 0x1000, 0x1010)));
+        assert_eq!(parse("bs", Some(4), 0), Some(Movement::StepBack(4)));
+        assert_eq!(parse("vCont;r10:1", None, 0), None);
+        assert_eq!(parse("vCont;x", None, 0), None);
+        assert_eq!(parse("bx", None, 0), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Packets and their answers.
+
+use std::collections::BTreeMap;
+
+use timeline::{AgentThread, Position, Reason, Timeline};
+
+use crate::breakpoints::Inserted;
+use crate::connection::{Connection, ServeError};
+use crate::packet::{hex, number, pair};
+use crate::registers;
+use crate::resume::Movement;
+
+/// What a client is served.
+pub(crate) struct Server<'a> {
+    pub timeline: Timeline,
+    pub connection: &'a Connection,
+    pub inserted: Inserted,
+    /// Why the present position is where it is.
+    pub reason: Reason,
+    /// The thread that `g` and others mean; `None`: the one that ran.
+    pub general: Option<u32>,
+    /// The thread that `s` and others mean.
+    pub resumed: Option<u32>,
+    /// History had ended before the last movement already.
+    pub was_at_end: bool,
+    /// The last movement was a step, as far as the client knows.
+    pub is_step: bool,
+    pub has_moved: bool,
+    pub knows_exec: bool,
+    /// Where the next movement goes instead.
+    pub pending: Option<Position>,
+    pub marks: BTreeMap<String, Position>,
+    pub checkpoints: BTreeMap<u32, Position>,
+}
+
+/// What to do after a packet.
+enum After {
+    Answer(Vec<u8>),
+    End,
+}
+
+/// Serves a client until it leaves. The position is told to be where `reason` says.
+///
+/// # Errors
+/// [`ServeError`] if the connection breaks. That the client is gone is none.
+pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Result<(), ServeError> {
+    let mut server = Server {
+        timeline,
+        connection,
+        inserted: Inserted::default(),
+        reason,
+        general: None,
+        resumed: None,
+        was_at_end: false,
+        is_step: false,
+        has_moved: false,
+        knows_exec: false,
+        pending: None,
+        marks: BTreeMap::new(),
+        checkpoints: BTreeMap::new(),
+    };
+    while let Some(packet) = connection.receive()? {
+        // Commands are text; what is not is none of them.
+        let text = String::from_utf8_lossy(&packet).into_owned();
+        match server.handle(&text)? {
+            After::Answer(answer) => connection.send(&answer)?,
+            After::End => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn answer(text: impl Into<Vec<u8>>) -> After {
+    After::Answer(text.into())
+}
+
+const CHANGES_NOTHING: &str = "E.this is a recording: its memory and registers cannot be changed";
+
+impl Server<'_> {
+    fn handle(&mut self, packet: &str) -> Result<After, ServeError> {
+        let Some(first) = packet.chars().next() else { return Ok(answer("")) };
+        let rest = &packet[first.len_utf8()..];
+        Ok(match first {
+            '?' => answer(self.stop_reply()),
+            'g' => answer(self.all_registers()),
+            'p' => answer(self.one_register(rest)),
+            'm' => answer(self.memory(rest)),
+            'G' | 'P' | 'M' | 'X' => answer(CHANGES_NOTHING),
+            'H' => answer(self.choose_thread(rest)),
+            'T' => answer(if self.thread(parse_thread(rest)).is_some() { "OK" } else { "E03" }),
+            'z' | 'Z' => answer(self.change_breakpoint(first == 'Z', rest)),
+            'c' | 'C' | 's' | 'S' | 'b' => self.resume(packet)?,
+            'D' => {
+                self.connection.send(b"OK")?;
+                After::End
+            }
+            'k' => After::End,
+            'v' if packet.starts_with("vCont;") => self.resume(packet)?,
+            'v' if packet == "vCont?" => answer("vCont;c;C;s;S;r;t"),
+            'v' if packet.starts_with("vKill") => {
+                self.connection.send(b"OK")?;
+                After::End
+            }
+            'q' | 'Q' => answer(self.query(packet)?),
+            _ => answer(""),
+        })
+    }
+
+    fn resume(&mut self, packet: &str) -> Result<After, ServeError> {
+        let Some(movement) = crate::resume::parse(packet, self.resumed, self.timeline.stop().thread) else {
+            return Ok(answer(""));
+        };
+        self.was_at_end = self.timeline.is_at_end();
+        // gdb never finishes a step over a breakpoint that ends with history: that it
+        // has ended is told with the next movement.
+        self.is_step = self.pending.is_some() || !matches!(movement, Movement::On | Movement::Back);
+        let before = self.timeline.known_position();
+        match self.go(movement) {
+            Ok(reason) => self.reason = reason,
+            Err(error) => {
+                self.say(&format!("retrovane: {error}\n"))?;
+                self.reason = Reason::Interrupted;
+                if matches!(error, timeline::TimelineError::Died(_) | timeline::TimelineError::Replay(_)) {
+                    self.connection.send(b"X09")?;
+                    return Ok(After::End);
+                }
+            }
+        }
+        self.has_moved = self.timeline.known_position() != before;
+        self.general = None;
+        self.connection.forget_interrupt();
+        self.tell_end()?;
+        Ok(answer(self.stop_reply()))
+    }
+
+    /// Shows text to the user, while the client waits for a stop.
+    pub fn say(&self, text: &str) -> Result<(), ServeError> {
+        self.connection.send(format!("O{}", hex(text.as_bytes())).as_bytes())
+    }
+
+    pub fn threads(&self) -> &[AgentThread] {
+        let stop = self.timeline.stop();
+        &stop.threads[..(stop.thread_count as usize).min(stop.threads.len())]
+    }
+
+    fn thread(&self, index: Option<u32>) -> Option<&AgentThread> {
+        let wanted = index.unwrap_or(self.timeline.stop().thread);
+        self.threads().iter().find(|thread| thread.index == wanted)
+    }
+
+    fn register_values(&self) -> Option<Vec<Option<Vec<u8>>>> {
+        let thread = self.thread(self.general)?;
+        Some(registers::values(&self.timeline, thread, thread.index == self.timeline.stop().thread))
+    }
+
+    fn all_registers(&self) -> String {
+        self.register_values().map_or("E03".to_owned(), |values| registers::encode(&values))
+    }
+
+    fn one_register(&self, rest: &str) -> String {
+        let Some(values) = self.register_values() else { return "E03".to_owned() };
+        let index = number(rest).map_or(usize::MAX, |index| index as usize);
+        match (values.get(index), registers::lengths().get(index)) {
+            (Some(Some(value)), _) => hex(value),
+            (Some(None), Some(bytes)) => "xx".repeat(*bytes),
+            _ => "E01".to_owned(),
+        }
+    }
+
+    fn memory(&self, rest: &str) -> String {
+        const READ_BYTES_MAX: u64 = 0xf000;
+        let Some((address, bytes)) = pair(rest) else { return "E01".to_owned() };
+        let mut buffer = vec![0; bytes.min(READ_BYTES_MAX) as usize];
+        let count = self.timeline.read(address, &mut buffer);
+        if count == 0 && bytes != 0 { "E14".to_owned() } else { hex(&buffer[..count]) }
+    }
+
+    fn choose_thread(&mut self, rest: &str) -> &'static str {
+        let Some(id) = rest.get(1..) else { return "E01" };
+        let chosen = parse_thread(id);
+        if chosen.is_some() && self.thread(chosen).is_none() {
+            return "E03";
+        }
+        match rest.as_bytes()[0] {
+            b'g' => self.general = chosen,
+            b'c' => self.resumed = chosen,
+            _ => return "E01",
+        }
+        "OK"
+    }
+
+    fn change_breakpoint(&mut self, insert: bool, rest: &str) -> &'static str {
+        let Some((kind, place)) = rest.split_once(',') else { return "E01" };
+        // Conditions and commands follow a semicolon; the client evaluates them.
+        let Some((address, bytes)) = pair(place.split(';').next().unwrap_or_default()) else { return "E01" };
+        let [kind] = *kind.as_bytes() else { return "E01" };
+        let mut byte = [0];
+        // Memory that is watched may come and go.
+        if insert && kind <= b'1' && self.timeline.read(address, &mut byte) == 0 {
+            return "E14";
+        }
+        if self.inserted.change(insert, kind, address, bytes) { "OK" } else { "" }
+    }
+
+    /// Says how history ended, if it has.
+    fn tell_end(&self) -> Result<(), ServeError> {
+        let Reason::End { report, code } = self.reason else { return Ok(()) };
+        let text = crate::monitor::end_text(report, code, &self.timeline);
+        if text.is_empty() { Ok(()) } else { self.say(&text) }
+    }
+
+    /// What the client is told of the present position.
+    pub fn stop_reply(&self) -> String {
+        let mut signal = 5;
+        let detail = match self.reason {
+            Reason::Begin if self.is_step && self.has_moved => String::new(),
+            Reason::Begin => "replaylog:begin;".to_owned(),
+            Reason::End { report: timeline::report_kind::FAULTED, code } if !self.was_at_end => {
+                signal = code;
+                String::new()
+            }
+            Reason::End { .. } if self.is_step && !self.was_at_end => String::new(),
+            Reason::End { .. } => "replaylog:end;".to_owned(),
+            Reason::Breakpoint => "swbreak:;".to_owned(),
+            Reason::Watch(index) => self
+                .inserted
+                .watched(index)
+                .map_or(String::new(), |(kind, address)| format!("{kind}:{address:x};")),
+            Reason::Interrupted => {
+                signal = 2;
+                String::new()
+            }
+            Reason::Image if self.knows_exec => format!("exec:{};", hex(self.executable().as_bytes())),
+            Reason::Image | Reason::Stepped => String::new(),
+        };
+        format!("T{signal:02x}thread:{:x};{detail}", self.timeline.stop().thread + 1)
+    }
+}
+
+/// The index of a thread from its id; `None`: any.
+pub(crate) fn parse_thread(id: &str) -> Option<u32> {
+    let id = number(id)?;
+    u32::try_from(id).ok()?.checked_sub(1)
+}

@@ -1,0 +1,484 @@
+//! The debugger's agent in a replaying process: it stops the program, steps it,
+//! counts its instructions, copies it, and tells where it stands.
+//!
+//! All stops are made in the handler of a trap, on the program's own registers: at
+//! a boundary between runtime and program the runtime traps by itself
+//! ([`leaving`]). While the program stands still nothing of ours is in its code:
+//! breakpoints and the probe of a pause are there only while it runs at full speed.
+//! Steps are taken with the trap flag, and the pause is looked for at each.
+//!
+//! Deliberately absent: ptrace; anything that a process does that is not debugged.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{
+    Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop, agent_verb, report_kind,
+};
+use linux_abi::general as nr;
+
+use crate::block::{Owned, lane, process, session, thread};
+use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
+use crate::frame::RealFrame;
+use crate::pause::TRAP_FLAG;
+use crate::{breakpoints, decode, kernel, memory, probe, standing, watchpoints};
+
+/// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
+/// kernel gives no meaning.
+pub const INTERRUPT: i32 = -79;
+
+/// What the program is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It stands still, or is about to.
+    Stopped,
+    Running,
+    /// One step past what was planted where it stands, then at full speed.
+    Passing,
+    Stepping,
+}
+
+pub struct State {
+    pub mode: Mode,
+    pub command: AgentCommand,
+    /// Where the last step began.
+    pub stepped_from: u64,
+    /// Instructions since the last boundary, and whether that is known.
+    pub steps: u64,
+    pub steps_known: bool,
+    pub command_steps: u64,
+    pub hits: u64,
+    /// Hits since the last boundary.
+    pub interval_hits: u64,
+    pub last_hit: Hit,
+    /// The pause at hand was found by a step: its boundary is no instruction's.
+    pub found_pause: bool,
+    pub boundaries: u64,
+    pub last_boundaries: [Boundary; BOUNDARIES_MAX],
+    pub new_image: bool,
+    pub first_stack: u64,
+}
+
+static STATE: Owned<State> = Owned::new(State {
+    mode: Mode::Stopped,
+    command: AgentCommand {
+        verb: 0,
+        segment: 0,
+        until_event: NONE,
+        until_thread: NONE,
+        steps_max: 0,
+        hits_max: 0,
+        breakpoint_count: 0,
+        watch_count: 0,
+        breakpoints: [0; lane_protocol::BREAKPOINTS_MAX],
+        watches: [lane_protocol::Watch { address: 0, bytes: 0, kind: 0 }; lane_protocol::WATCHES_MAX],
+    },
+    stepped_from: 0,
+    steps: 0,
+    steps_known: true,
+    command_steps: 0,
+    hits: 0,
+    interval_hits: 0,
+    last_hit: Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE },
+    found_pause: false,
+    boundaries: 0,
+    last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
+    new_image: false,
+    first_stack: 0,
+});
+
+pub fn state() -> &'static mut State {
+    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    unsafe { &mut *STATE.get() }
+}
+
+pub fn mailbox() -> &'static mut Agent {
+    &mut lane().agent
+}
+
+/// A process begins: it may be the one that is debugged.
+pub fn begin_process() {
+    let process = process();
+    process.debugged = process.replaying && session().debugged_lane == process.lane + 1;
+}
+
+/// True if the process is debugged.
+#[inline]
+pub fn is_debugging() -> bool {
+    process().debugged
+}
+
+/// True while each instruction traps.
+pub fn is_stepping() -> bool {
+    is_debugging() && matches!(state().mode, Mode::Stepping | Mode::Passing)
+}
+
+/// A new image begins, with this stack.
+pub fn note_image(stack: u64) {
+    if is_debugging() {
+        state().new_image = true;
+        state().first_stack = stack;
+    }
+}
+
+/// The memory of the image at hand is about to go.
+pub fn forget_image() {
+    if is_debugging() {
+        breakpoints::take_out();
+    }
+}
+
+// --- boundaries ---
+
+/// The runtime is done with an event and goes back to the program, with these
+/// registers. Returns if the program is to run on.
+#[inline]
+pub fn leaving(registers: &Registers) {
+    if is_debugging() {
+        at_boundary(registers);
+    }
+}
+
+#[cold]
+fn at_boundary(registers: &Registers) {
+    note_boundary();
+    let watched = watchpoints::have_changed();
+    if state().mode == Mode::Running && !watched && !stops_here() {
+        state().steps_known = false;
+        watchpoints::watch_thread();
+        breakpoints::put_in();
+        return;
+    }
+    // SAFETY: the handler knows this trap by its address, takes the registers that
+    // rdi names, and leaves from there to the program.
+    unsafe { rv_agent_stop(registers) }
+}
+
+fn note_boundary() {
+    let state = state();
+    let boundary = Boundary { event: process().log.events, thread: thread().index as u64 };
+    let last = state.last_boundaries[state.boundaries.wrapping_sub(1) as usize % BOUNDARIES_MAX];
+    if state.boundaries != 0 && last == boundary {
+        // Nothing was consumed: an instruction like others.
+        state.steps += 1;
+        return;
+    }
+    state.last_boundaries[state.boundaries as usize % BOUNDARIES_MAX] = boundary;
+    state.boundaries += 1;
+    state.steps = 0;
+    state.steps_known = true;
+    state.interval_hits = 0;
+    mailbox().running_tid.store(thread().tid, Ordering::Relaxed);
+}
+
+fn stops_here() -> bool {
+    let state = state();
+    let thread = thread().index as u64;
+    state.mode == Mode::Stopped
+        || state.new_image
+        || process().log.events >= state.command.until_event
+        || thread == state.command.until_thread
+        || mailbox().interrupt.load(Ordering::Relaxed) != 0
+}
+
+/// The trap of a boundary: true if it was one.
+fn on_boundary_trap(context: &mut RealFrame) -> bool {
+    if !is_debugging() || context.rip != rv_agent_trap as *const () as u64 {
+        return false;
+    }
+    // SAFETY: rdi is what `at_boundary` put there, on the runtime's stack.
+    let registers = unsafe { *(context.rdi as *const Registers) };
+    context.set_registers(&registers);
+    context.flags &= !TRAP_FLAG;
+    settle_at_boundary(context);
+    true
+}
+
+/// An instruction was emulated in the handler: the same as a boundary.
+pub fn on_emulated(context: &mut RealFrame) {
+    if !is_debugging() {
+        return;
+    }
+    note_boundary();
+    if state().mode == Mode::Running && !stops_here() {
+        state().steps_known = false;
+        breakpoints::put_in();
+        return;
+    }
+    settle_at_boundary(context);
+}
+
+fn settle_at_boundary(context: &mut RealFrame) {
+    let own = state();
+    let by_pause = core::mem::take(&mut own.found_pause);
+    let begins = own.boundaries == 1;
+    if own.mode == Mode::Stepping && !by_pause {
+        own.command_steps += 1;
+    }
+    breakpoints::take_out();
+    watchpoints::watch_thread();
+    let new_image = core::mem::take(&mut own.new_image);
+    if begins || new_image {
+        return stop(context, if begins { agent_stop::BEGIN } else { agent_stop::IMAGE });
+    }
+    if own.mode == Mode::Passing {
+        own.mode = Mode::Running;
+    }
+    if let Some(watch) = watchpoints::take_changed()
+        && hit(watch)
+    {
+        return stop(context, agent_stop::WATCHPOINT);
+    }
+    let event = process().log.events;
+    if event >= own.command.until_event || thread().index as u64 == own.command.until_thread {
+        return stop(context, agent_stop::REACHED);
+    }
+    arrived(context);
+}
+
+// --- arriving at an instruction ---
+
+/// The program is about to execute the instruction that it stands at; nothing is
+/// planted there.
+fn arrived(context: &mut RealFrame) {
+    let own = state();
+    if probe::is_lifted_at(context.rip) && probe::takes(context) {
+        own.found_pause = true;
+        context.flags &= !TRAP_FLAG;
+        return;
+    }
+    if mailbox().interrupt.load(Ordering::Relaxed) != 0 {
+        return stop(context, agent_stop::INTERRUPTED);
+    }
+    if own.mode == Mode::Stepping && own.command_steps >= own.command.steps_max {
+        return stop(context, agent_stop::STEPPED);
+    }
+    if is_breakpoint(context.rip) && hit(NONE) {
+        return stop(context, agent_stop::BREAKPOINT);
+    }
+    go_on(context);
+}
+
+/// The breakpoints that are wanted.
+pub fn breakpoints() -> &'static [u64] {
+    let command = &state().command;
+    &command.breakpoints[..command.breakpoint_count as usize]
+}
+
+fn is_breakpoint(address: u64) -> bool {
+    breakpoints().contains(&address)
+}
+
+/// Counts a hit; true if it ends the command.
+fn hit(watch: u64) -> bool {
+    let own = state();
+    own.hits += 1;
+    own.interval_hits += 1;
+    let steps = if own.steps_known { own.steps } else { NONE };
+    own.last_hit = Hit { event: process().log.events, ordinal: own.interval_hits, steps, watch };
+    own.hits >= own.command.hits_max
+}
+
+/// Lets the program execute the instruction that it stands at.
+fn go_on(context: &mut RealFrame) {
+    let own = state();
+    own.stepped_from = context.rip;
+    if own.mode != Mode::Stepping {
+        let planted = is_breakpoint(context.rip) || probe::is_lifted_at(context.rip);
+        own.mode = if planted { Mode::Passing } else { Mode::Running };
+    }
+    if own.mode == Mode::Running {
+        own.steps_known = false;
+        context.flags &= !TRAP_FLAG;
+        breakpoints::put_in();
+    } else {
+        context.flags |= TRAP_FLAG;
+    }
+}
+
+/// A trap of a process that is debugged: true if it was the agent's.
+pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -> bool {
+    const TRAP_TRACE: i32 = 2;
+    const TRAP_PERF: i32 = 6;
+    const INT3: i32 = 0x80;
+    if !is_debugging() {
+        return false;
+    }
+    match code {
+        INTERRUPT => on_interrupt(context, inside),
+        TRAP_PERF => on_watch(context, inside, watched),
+        INT3 => return on_boundary_trap(context) || on_breakpoint(context),
+        TRAP_TRACE => return on_step(context),
+        _ => return false,
+    }
+    true
+}
+
+/// A step was made.
+fn on_step(context: &mut RealFrame) -> bool {
+    if !is_stepping() || crate::log::in_region(context.rip, 1) {
+        return false;
+    }
+    let own = state();
+    context.flags &= !TRAP_FLAG;
+    hide_trap_flag(own.stepped_from, context.rsp);
+    own.steps += 1;
+    own.command_steps += 1;
+    if own.mode == Mode::Passing {
+        own.mode = Mode::Running;
+    }
+    if let Some(watch) = watchpoints::changed_by_step()
+        && hit(watch)
+    {
+        stop(context, agent_stop::WATCHPOINT);
+        return true;
+    }
+    arrived(context);
+    true
+}
+
+/// pushf pushed our trap flag.
+fn hide_trap_flag(from: u64, stack: u64) {
+    let mut code = [0u8; 2];
+    if memory::copy(code.as_mut_ptr() as u64, from, 2)
+        && decode::shows_flags(&code)
+        && (code[0] == 0x9c || code[1] == 0x9c)
+        && let Some(flags) = memory::read::<u16>(stack)
+    {
+        memory::write(stack, &(flags & !(TRAP_FLAG as u16)));
+    }
+}
+
+/// A breakpoint of ours, at full speed.
+fn on_breakpoint(context: &mut RealFrame) -> bool {
+    let address = context.rip.wrapping_sub(1);
+    if !is_debugging() || state().mode != Mode::Running || !breakpoints::is_in(address) {
+        return false;
+    }
+    context.rip = address;
+    breakpoints::take_out();
+    arrived(context);
+    true
+}
+
+/// The processor saw an access to a watched place.
+fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
+    if !is_debugging() {
+        return;
+    }
+    watchpoints::note_access(index);
+    if inside {
+        return;
+    }
+    if state().mode != Mode::Running {
+        // Of two traps by one instruction the kernel delivers one.
+        on_step(context);
+        return;
+    }
+    if let Some(original) = probe::original_of(context.rip) {
+        context.rip = original;
+    }
+    let Some(watch) = watchpoints::take_changed() else { return };
+    breakpoints::take_out();
+    if hit(watch) {
+        if probe::is_lifted_at(context.rip) && probe::takes(context) {
+            // The pause comes first; it is said at its boundary.
+            state().found_pause = true;
+            watchpoints::note_access(watch);
+            return;
+        }
+        return stop(context, agent_stop::WATCHPOINT);
+    }
+    arrived(context);
+}
+
+/// The debugger wants the program to stand still.
+fn on_interrupt(context: &mut RealFrame, inside: bool) {
+    if !is_debugging() || inside || state().mode == Mode::Stopped {
+        return;
+    }
+    if mailbox().interrupt.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    if probe::is_in_stub(context.rip) {
+        // It is sent again.
+        return;
+    }
+    breakpoints::take_out();
+    if probe::is_lifted_at(context.rip) && probe::takes(context) {
+        state().found_pause = true;
+        return;
+    }
+    stop(context, agent_stop::INTERRUPTED);
+}
+
+// --- standing still ---
+
+fn stop(context: &mut RealFrame, kind: u32) {
+    breakpoints::take_out();
+    context.flags &= !TRAP_FLAG;
+    state().mode = Mode::Stopped;
+    standing::publish(Some(context), kind, 0, 0);
+    loop {
+        wait_for_command();
+        let own = state();
+        own.command = mailbox().command;
+        own.command.breakpoint_count = own.command.breakpoint_count.min(own.command.breakpoints.len() as u32);
+        own.command.watch_count = own.command.watch_count.min(own.command.watches.len() as u32);
+        if own.command.verb == agent_verb::COPY {
+            let made = standing::copy(own.command.segment);
+            standing::publish(Some(context), agent_stop::COPIED, 0, made);
+            continue;
+        }
+        break;
+    }
+    begin_command(context);
+}
+
+fn begin_command(context: &mut RealFrame) {
+    let own = state();
+    own.command_steps = 0;
+    own.hits = 0;
+    own.last_hit = Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE };
+    let watches = &own.command.watches[..own.command.watch_count as usize];
+    let asked = own.command.verb == agent_verb::STEP;
+    // What the processor cannot watch is looked at after each instruction.
+    let steps = asked || !watchpoints::set(watches, false);
+    if steps {
+        watchpoints::set(watches, true);
+    }
+    if !asked {
+        own.command.steps_max = u64::MAX;
+    }
+    own.mode = if steps { Mode::Stepping } else { Mode::Running };
+    go_on(context);
+}
+
+fn wait_for_command() {
+    let mailbox = mailbox();
+    let seen = mailbox.stopped.load(Ordering::Relaxed);
+    loop {
+        let asked = mailbox.asked.load(Ordering::Acquire);
+        if asked == seen {
+            return;
+        }
+        kernel::futex_wait(&mailbox.asked, asked, 1000);
+        if kernel::call(nr::__NR_getppid, [0; 6]) == 1 {
+            kernel::exit_group(255);
+        }
+    }
+}
+
+/// The log says no more, or something else than the program does: stands still for
+/// good, if the process is debugged.
+pub fn stand_at_end(report: u32, code: i32) {
+    if !is_debugging() || report == report_kind::NONE {
+        return;
+    }
+    breakpoints::take_out();
+    state().mode = Mode::Stopped;
+    standing::publish(None, agent_stop::END, report, code);
+    loop {
+        wait_for_command();
+        standing::publish(None, agent_stop::END, report, code);
+    }
+}

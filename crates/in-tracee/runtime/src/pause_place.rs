@@ -1,0 +1,59 @@
+//! Where to pause: at an instruction that a jump replaces alone, or at one of several
+//! under one jump, between which the program was not seen to jump: that would trap in
+//! replay, each time.
+
+use crate::block::Owned;
+use crate::decode;
+
+/// Steps towards an instruction that a jump can replace.
+const STEPS_MAX: u32 = 24;
+/// Steps back to the best place among those, once round a loop.
+const RETURN_STEPS_MAX: u32 = 32;
+
+/// A search step by step.
+#[repr(C)]
+#[derive(Default)]
+pub struct Search {
+    pub steps: u32,
+    /// Where to pause, if a step comes there; 0: not chosen yet.
+    pub goal: u64,
+}
+
+/// The addresses that the steps of the pause at hand came to.
+static PATH: Owned<[u64; STEPS_MAX as usize + 1]> = Owned::new([0; STEPS_MAX as usize + 1]);
+
+impl Search {
+    /// True if another step may find a better place than this one. Without an instruction
+    /// that a jump replaces alone, the best among those seen is gone back to.
+    pub fn goes_on(&mut self, rip: u64) -> bool {
+        // SAFETY: one thread runs, and no other takes the turn between steps; if one did,
+        // the place would be worse and no less right.
+        let path = unsafe { &mut *PATH.get() };
+        if self.goal == 0 {
+            path[self.steps.min(STEPS_MAX) as usize] = rip;
+            if self.steps >= STEPS_MAX {
+                match best_of(path) {
+                    Some(goal) if goal != rip => self.goal = goal,
+                    _ => return false,
+                }
+            }
+        }
+        self.steps += 1;
+        self.steps <= STEPS_MAX + RETURN_STEPS_MAX
+    }
+}
+
+/// The latest place where a jump covers instructions between which nothing was seen to
+/// jump: that would trap in replay, each time.
+fn best_of(path: &[u64]) -> Option<u64> {
+    let mut jumped_to = [0u64; STEPS_MAX as usize];
+    for (target, pair) in jumped_to.iter_mut().zip(path.windows(2)) {
+        if decode::behind(pair[0]) != Some(pair[1]) {
+            *target = pair[1];
+        }
+    }
+    let covered = |address: u64| address + 1..address + decode::JUMP_BYTES as u64;
+    path.iter().rev().copied().find(|&address| {
+        decode::run(address).is_some() && !jumped_to.iter().any(|target| covered(address).contains(target))
+    })
+}

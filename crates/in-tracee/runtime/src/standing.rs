@@ -1,0 +1,119 @@
+//! What the debugger is told of a process that stands still, and copies of it.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{AGENT_THREADS_MAX, AgentStop, AgentThread};
+use linux_abi::general as nr;
+
+use crate::agent::{mailbox, state};
+use crate::block::{known_threads, lane, process, thread, thread_at, thread_status};
+use crate::entry::Registers;
+use crate::frame::RealFrame;
+use crate::pause::TRAP_FLAG;
+use crate::{kernel, memory_calls, processes, signals, watchpoints};
+
+/// Tells where the program stands. `asked` equals `stopped` while a command is done.
+pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
+    let own = state();
+    let shares = process().in_group || memory_calls::has_shared() || process().threads > 1;
+    let mailbox = mailbox();
+    mailbox.interrupt.store(0, Ordering::Relaxed);
+    let stop = &mut mailbox.stop;
+    stop.kind = kind;
+    stop.report = report;
+    stop.code = code;
+    stop.thread = thread().index as u32;
+    stop.event = process().log.events;
+    stop.steps = own.steps;
+    stop.steps_known = u32::from(own.steps_known);
+    stop.cannot_copy = u32::from(shares);
+    stop.command_steps = own.command_steps;
+    stop.hits = own.hits;
+    stop.last_hit = own.last_hit;
+    stop.log_position = process().log.consumed_bytes();
+    stop.first_stack = own.first_stack;
+    (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
+    stop.boundary_count = own.boundaries;
+    stop.boundaries = own.last_boundaries;
+    let registers = match context {
+        Some(context) => Some(context.registers()),
+        None => waiting_registers(thread()),
+    };
+    publish_threads(stop, registers);
+    mailbox.stopped.fetch_add(1, Ordering::Release);
+    kernel::futex_wake(&mailbox.stopped);
+}
+
+fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
+    let own = thread();
+    stop.threads[0] = entry_of(own, fs_base(), running.unwrap_or_default());
+    let mut count = 1;
+    for index in 0..known_threads() {
+        let other = thread_at(index);
+        if index == own.index
+            || count == AGENT_THREADS_MAX
+            || other.status != thread_status::LIVE
+            || other.process != own.process
+        {
+            continue;
+        }
+        if let Some(registers) = waiting_registers(other) {
+            stop.threads[count] = entry_of(other, other.waiting_fs_base, registers);
+            count += 1;
+        }
+    }
+    stop.thread_count = count as u32;
+}
+
+fn waiting_registers(thread: &crate::block::Thread) -> Option<Registers> {
+    // SAFETY: while it is not zero, the thread's runtime stack holds registers there.
+    (thread.user_registers != 0).then(|| unsafe { *(thread.user_registers as *const Registers) })
+}
+
+fn entry_of(thread: &crate::block::Thread, fs_base: u64, registers: Registers) -> AgentThread {
+    let r = registers;
+    let flags = r.flags & !TRAP_FLAG;
+    AgentThread {
+        index: thread.index as u32,
+        tid: thread.tid,
+        fs_base,
+        registers: [
+            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+            r.r14, r.r15, r.rip, flags,
+        ],
+    }
+}
+
+/// The running thread's base of thread-local memory.
+pub fn fs_base() -> u64 {
+    const ARCH_GET_FS: u64 = 0x1003;
+    let mut base = 0u64;
+    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut base as u64, 0, 0, 0, 0]);
+    base
+}
+
+/// Makes a copy of the process, with a segment of its own; returns its process in
+/// the one that asked, and 0 in the copy.
+pub fn copy(segment: u32) -> i32 {
+    const SIGCHLD: u64 = 17;
+    const PR_SET_PDEATHSIG: u64 = 1;
+    const SIGKILL: u64 = 9;
+    let result = kernel::call(nr::__NR_clone, [u64::from(nr::CLONE_PARENT) | SIGCHLD, 0, 0, 0, 0, 0]);
+    if result != 0 {
+        return result as i32;
+    }
+    kernel::call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
+    let own = process();
+    own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    own.segment = u64::from(segment);
+    thread().tid = own.pid;
+    processes::map_lane(own.slot, own.segment, own.control_fd);
+    own.log.go_on();
+    signals::use_own_stack();
+    crate::birth::intercept();
+    watchpoints::forget();
+    let header = lane();
+    header.pid.store(own.pid, Ordering::Relaxed);
+    header.agent.running_tid.store(own.pid, Ordering::Relaxed);
+    0
+}

@@ -1,0 +1,159 @@
+//! Stopping another process of one's lane. Until the kernel has stopped all of its
+//! threads, one of them could take the turn, be stopped with it, and hold up whoever is
+//! to continue it. So the sender keeps the turn until they stand.
+//!
+//! Deliberately absent: stops that come from outside of the lane. The turn of who is
+//! stopped so waits for who continues it.
+
+use linux_abi::general as nr;
+
+use crate::kernel;
+
+const SIGSTOP: u64 = 19;
+const SIGTTOU: u64 = 22;
+/// Looks at the threads, at most, a millisecond apart.
+const LOOKS: u32 = 2000;
+/// The same where the signal may be ignored after all: by an orphaned group of
+/// processes (setpgid(2)).
+const LOOKS_UNSURE: u32 = 100;
+
+/// The process that a call stops, if it was made for that.
+pub fn target(number: u64, args: &[u64; 6]) -> Option<(i32, u64)> {
+    let signal = match number as u32 {
+        nr::__NR_kill => args[1],
+        nr::__NR_tgkill => args[2],
+        _ => return None,
+    };
+    let pid = args[0] as i32;
+    let other = pid > 0 && pid != crate::block::process().pid;
+    (other && (SIGSTOP..=SIGTTOU).contains(&signal)).then_some((pid, signal))
+}
+
+/// A call was made with the turn: if it stops a process, waits until that stands.
+#[inline]
+pub fn finish(number: u64, args: &[u64; 6], result: i64) {
+    if crate::block::process().in_group
+        && result == 0
+        && let Some((pid, signal)) = target(number, args)
+    {
+        wait_for(pid, signal);
+    }
+}
+
+#[cold]
+fn wait_for(pid: i32, signal: u64) {
+    if signal != SIGSTOP && takes_otherwise(pid, signal) {
+        return;
+    }
+    for _ in 0..if signal == SIGSTOP { LOOKS } else { LOOKS_UNSURE } {
+        if all_stand(pid) {
+            return;
+        }
+        let pause = [0u64, 1_000_000];
+        kernel::call(nr::__NR_nanosleep, [pause.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// True if the process blocks, ignores or handles the signal (proc_pid_status(5)).
+fn takes_otherwise(pid: i32, signal: u64) -> bool {
+    let mut path = Path::new();
+    path.text(b"/proc/").number(pid as u64).text(b"/status");
+    let mut text = [0u8; 4096];
+    let Some(text) = path.read(&mut text) else { return true };
+    text.split(|&byte| byte == b'\n').any(|line| {
+        let masks = [&b"SigBlk:\t"[..], b"SigIgn:\t", b"SigCgt:\t"];
+        let digits = masks.into_iter().find_map(|name| line.strip_prefix(name)).unwrap_or_default();
+        let digit = |&byte: &u8| u64::from((byte as char).to_digit(16).unwrap_or(0));
+        digits.iter().fold(0, |mask, byte| mask << 4 | digit(byte)) & 1 << (signal - 1) != 0
+    })
+}
+
+/// True if every thread of the process is stopped or gone.
+fn all_stand(pid: i32) -> bool {
+    let mut path = Path::new();
+    path.text(b"/proc/").number(pid as u64).text(b"/task");
+    let flags = u64::from(nr::O_RDONLY | nr::O_DIRECTORY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.address(), flags, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return true;
+    }
+    let mut all = true;
+    let mut buffer = [0u8; 2048];
+    loop {
+        let arguments = [fd as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0, 0];
+        let bytes = kernel::call(nr::__NR_getdents64, arguments);
+        if bytes <= 0 {
+            break;
+        }
+        let mut entries = &buffer[..bytes as usize];
+        // struct linux_dirent64: d_ino, d_off, d_reclen, d_type, d_name.
+        while let Some(&[low, high]) = entries.get(16..18) {
+            let length = usize::from(u16::from_le_bytes([low, high]));
+            let Some(name) = entries.get(19..length) else { break };
+            if name[0] != b'.' {
+                all &= stands(pid, name);
+            }
+            entries = &entries[length..];
+        }
+    }
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    all
+}
+
+/// True if the thread, of which the name is the number, is stopped or gone.
+fn stands(pid: i32, thread: &[u8]) -> bool {
+    let number = thread.split(|&byte| byte == 0).next().unwrap_or_default();
+    let mut path = Path::new();
+    path.text(b"/proc/").number(pid as u64).text(b"/task/").text(number).text(b"/stat");
+    let mut text = [0u8; 256];
+    let Some(text) = path.read(&mut text) else { return true };
+    let behind_name = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    matches!(text.get(behind_name + 2), None | Some(b'T' | b't' | b'Z' | b'X'))
+}
+
+/// A path of /proc.
+struct Path {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Path {
+    fn new() -> Path {
+        Path { bytes: [0; 64], length: 0 }
+    }
+
+    /// Appends as much as fits, with a zero behind it.
+    fn text(&mut self, text: &[u8]) -> &mut Path {
+        for &byte in text {
+            if self.length + 1 < self.bytes.len() {
+                self.bytes[self.length] = byte;
+                self.length += 1;
+            }
+        }
+        self
+    }
+
+    fn number(&mut self, number: u64) -> &mut Path {
+        if number >= 10 {
+            self.number(number / 10);
+        }
+        self.text(&[b'0' + (number % 10) as u8])
+    }
+
+    fn address(&self) -> u64 {
+        self.bytes.as_ptr() as u64
+    }
+
+    /// Reads the start of the file.
+    fn read<'text>(&self, text: &'text mut [u8]) -> Option<&'text [u8]> {
+        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+        let fd = kernel::call(nr::__NR_open, [self.address(), flags, 0, 0, 0, 0]);
+        if kernel::failed(fd) {
+            return None;
+        }
+        let arguments = [fd as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
+        let bytes = kernel::call(nr::__NR_read, arguments);
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        text.get(..usize::try_from(bytes).ok()?)
+    }
+}

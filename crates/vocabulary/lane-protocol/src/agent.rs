@@ -1,0 +1,177 @@
+//! The mailbox between the debugger and the agent inside a replaying process.
+//!
+//! The debugger writes a command and increments `asked`; the process, which stands
+//! still, acts, and increments `stopped` when it stands still again. While it
+//! stands still its memory is read from outside.
+
+use core::sync::atomic::{AtomicI32, AtomicU32};
+
+/// Most breakpoints of a process.
+pub const BREAKPOINTS_MAX: usize = 256;
+/// Most watched places of a process; some of them the processor watches.
+pub const WATCHES_MAX: usize = 32;
+/// Threads of which the registers are told.
+pub const AGENT_THREADS_MAX: usize = 128;
+/// Boundaries that are remembered.
+pub const BOUNDARIES_MAX: usize = 64;
+/// In place of an event, a thread, a count: there is none.
+pub const NONE: u64 = u64::MAX;
+
+/// What the process is to do.
+pub mod agent_verb {
+    /// Go on at full speed.
+    pub const RUN: u32 = 1;
+    /// Go on instruction by instruction, counting.
+    pub const STEP: u32 = 2;
+    /// Make a copy of the process, which stands still too.
+    pub const COPY: u32 = 3;
+}
+
+/// Why the process stands still.
+pub mod agent_stop {
+    /// The first instruction of its log.
+    pub const BEGIN: u32 = 1;
+    /// The event, or the thread, was reached that the command names.
+    pub const REACHED: u32 = 2;
+    pub const BREAKPOINT: u32 = 3;
+    pub const WATCHPOINT: u32 = 4;
+    /// As many steps as the command names.
+    pub const STEPPED: u32 = 5;
+    pub const INTERRUPTED: u32 = 6;
+    /// A copy was made, or `code` is an error.
+    pub const COPIED: u32 = 7;
+    /// The first instruction of a new image.
+    pub const IMAGE: u32 = 8;
+    /// The log says no more: `report` is one of `report_kind`.
+    pub const END: u32 = 9;
+}
+
+/// What a watched place is watched for.
+pub mod watch_kind {
+    pub const WRITE: u32 = 1;
+    pub const READ: u32 = 2;
+    pub const ACCESS: u32 = 3;
+}
+
+/// A watched place: 1, 2, 4 or 8 bytes at a multiple of that.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Watch {
+    pub address: u64,
+    pub bytes: u32,
+    /// See [`watch_kind`].
+    pub kind: u32,
+}
+
+/// A command to the agent.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentCommand {
+    /// See [`agent_verb`].
+    pub verb: u32,
+    /// COPY: the segment of the copy's.
+    pub segment: u32,
+    /// Stop at the first boundary with so many events consumed, or more.
+    pub until_event: u64,
+    /// Stop at the next boundary of this thread.
+    pub until_thread: u64,
+    /// STEP: most instructions.
+    pub steps_max: u64,
+    /// Which of the hits of breakpoints and watched places ends the command.
+    pub hits_max: u64,
+    pub breakpoint_count: u32,
+    pub watch_count: u32,
+    pub breakpoints: [u64; BREAKPOINTS_MAX],
+    pub watches: [Watch; WATCHES_MAX],
+}
+
+/// Registers of a thread that stands still.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AgentThread {
+    pub index: u32,
+    pub tid: i32,
+    pub fs_base: u64,
+    /// rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15, rip, flags.
+    pub registers: [u64; 18],
+}
+
+/// A place where a thread went on after an event.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Boundary {
+    pub event: u64,
+    pub thread: u64,
+}
+
+/// A hit of a breakpoint or a watched place.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hit {
+    /// Events consumed before it; [`NONE`]: there was no hit.
+    pub event: u64,
+    /// Hits between that event and this one, itself included.
+    pub ordinal: u64,
+    /// Instructions since the event; [`NONE`]: not known.
+    pub steps: u64,
+    /// [`NONE`] for a breakpoint; else which of the watched places.
+    pub watch: u64,
+}
+
+/// Where and why a process stands still.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentStop {
+    /// See [`agent_stop`].
+    pub kind: u32,
+    /// END: one of `report_kind`.
+    pub report: u32,
+    /// END: signal or exit code. COPIED: the copy's process, or an error.
+    pub code: i32,
+    /// Index of the thread that ran.
+    pub thread: u32,
+    /// Events consumed.
+    pub event: u64,
+    /// Instructions since then.
+    pub steps: u64,
+    /// Not zero if `steps` is known.
+    pub steps_known: u32,
+    /// Not zero: no copy can be made, because memory is shared or there are threads.
+    pub cannot_copy: u32,
+    /// Instructions of this command.
+    pub command_steps: u64,
+    /// Hits of this command.
+    pub hits: u64,
+    pub last_hit: Hit,
+    /// Bytes of the log consumed.
+    pub log_position: u64,
+    /// The stack pointer at the image's first instruction.
+    pub first_stack: u64,
+    /// Where the vector registers are in the process's memory (xsave), and how many
+    /// bytes; 0: they are not known.
+    pub vectors: u64,
+    pub vector_bytes: u64,
+    /// Boundaries so far; the last ones are in `boundaries`, at their number modulo
+    /// its length.
+    pub boundary_count: u64,
+    pub boundaries: [Boundary; BOUNDARIES_MAX],
+    pub thread_count: u32,
+    pub _reserved: u32,
+    /// The one that ran is the first.
+    pub threads: [AgentThread; AGENT_THREADS_MAX],
+}
+
+/// The mailbox.
+#[repr(C)]
+pub struct Agent {
+    /// Counts commands; a futex word.
+    pub asked: AtomicU32,
+    /// Counts stops; a futex word.
+    pub stopped: AtomicU32,
+    /// Not zero: stop at the next chance.
+    pub interrupt: AtomicU32,
+    /// The thread that runs.
+    pub running_tid: AtomicI32,
+    pub command: AgentCommand,
+    pub stop: AgentStop,
+}

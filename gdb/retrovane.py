@@ -1,0 +1,231 @@
+"""Commands for gdb on a recording of retrovane. `help retrovane` lists them."""
+
+import gdb
+
+
+def ask(command):
+    """What the server answers to a monitor command."""
+    return gdb.execute("monitor " + command, to_string=True).strip()
+
+
+def when():
+    """The present position."""
+    return ask("when")
+
+
+def seek(position):
+    """Goes to a position; gdb takes it for a step."""
+    problem = ask("seek " + position)
+    if problem:
+        raise gdb.GdbError(problem)
+    text = gdb.execute("stepi", to_string=True)
+    # Other libraries may be loaded there.
+    gdb.execute("sharedlibrary", to_string=True)
+    return text
+
+
+class Command(gdb.Command):
+    """A command of retrovane."""
+
+    def __init__(self):
+        super().__init__(self.NAME, gdb.COMMAND_OBSCURE)
+
+    def invoke(self, argument, from_tty):
+        self.run(argument.strip())
+
+
+class Retrovane(Command):
+    """Commands on a recording: when, seek, mark, timeline, last-write, who, log,
+checkpoint, rollback, discard, info checkpoints.
+All of gdb's reverse- commands work, too."""
+
+    NAME = "retrovane"
+
+    def run(self, _):
+        gdb.execute("help retrovane")
+
+
+class When(Command):
+    """The present position on the timeline: events+instructions."""
+
+    NAME = "when"
+
+    def run(self, _):
+        print(when())
+
+
+class Seek(Command):
+    """Go to a position: seek POSITION | NAME of a mark | begin | end."""
+
+    NAME = "seek"
+
+    def run(self, argument):
+        if not argument:
+            raise gdb.GdbError("seek needs a position, a mark's name, begin or end")
+        print(seek(argument), end="")
+
+
+class Mark(Command):
+    """Name the present position: mark NAME. Without a name: list all."""
+
+    NAME = "mark"
+
+    def run(self, argument):
+        print(ask("mark " + argument) if argument else ask("marks"))
+
+
+class Checkpoint(Command):
+    """Keep the present position under a number."""
+
+    NAME = "checkpoint"
+
+    def run(self, _):
+        print(ask("checkpoint"))
+
+
+class Rollback(Command):
+    """Go back to a checkpoint: rollback NUMBER."""
+
+    NAME = "rollback"
+
+    def run(self, argument):
+        print(seek("#" + argument), end="")
+
+
+class Discard(Command):
+    """Forget a checkpoint: discard NUMBER."""
+
+    NAME = "discard"
+
+    def run(self, argument):
+        print(ask("discard " + argument))
+
+
+class InfoCheckpoints(Command):
+    """Checkpoints and their positions."""
+
+    NAME = "info checkpoints"
+
+    def run(self, _):
+        print(ask("checkpoints") or "No checkpoints.")
+
+
+class Timeline(Command):
+    """The recording as a picture: threads, signals, pauses, marks, the present."""
+
+    NAME = "timeline"
+
+    def run(self, argument):
+        print(ask("timeline " + argument))
+
+
+class Log(Command):
+    """Events of the log: log FIRST-LAST, or those around the present position."""
+
+    NAME = "log"
+
+    def run(self, argument):
+        print(ask("log " + argument))
+
+
+class Watched:
+    """A watchpoint on the place of an expression, for as long as it is wanted."""
+
+    def __init__(self, expression):
+        value = gdb.parse_and_eval(expression)
+        if value.address is None:
+            raise gdb.GdbError(f"{expression} has no address")
+        self.expression = expression
+        self.pointer = value.address
+        place = f"*({value.address.type}) {int(value.address):#x}"
+        self.breakpoint = gdb.Breakpoint(place, gdb.BP_WATCHPOINT, gdb.WP_WRITE, internal=True)
+        self.breakpoint.silent = True
+
+    def value(self):
+        try:
+            value = self.pointer.dereference()
+            value.fetch_lazy()
+            return str(value)
+        except gdb.MemoryError:
+            return "(not there)"
+
+    def back(self):
+        """Back to the last write; false at the beginning of history."""
+        before = self.breakpoint.hit_count
+        gdb.execute("reverse-continue", to_string=True)
+        return self.breakpoint.hit_count > before
+
+    def delete(self):
+        self.breakpoint.delete()
+
+
+class OtherBreakpointsOff:
+    """All other breakpoints are disabled meanwhile."""
+
+    def __enter__(self):
+        self.were_on = [one for one in gdb.breakpoints() if one.enabled]
+        for one in self.were_on:
+            one.enabled = False
+
+    def __exit__(self, *_):
+        for one in self.were_on:
+            if one.is_valid():
+                one.enabled = True
+
+
+class LastWrite(Command):
+    """Go back to the last write of an expression's place, and show it."""
+
+    NAME = "last-write"
+
+    def run(self, argument):
+        if not argument:
+            raise gdb.GdbError("last-write needs an expression")
+        with OtherBreakpointsOff():
+            watched = Watched(argument)
+            new = watched.value()
+            try:
+                found = watched.back()
+                old = watched.value()
+            finally:
+                watched.delete()
+        if not found:
+            print(f"{argument} was not written before")
+            return
+        print(f"{when()}: {argument}: {old} -> {new}")
+        gdb.execute("backtrace 5")
+
+
+class Who(Command):
+    """All writes of an expression's place before the present: who EXPRESSION [MAX].
+The present position stays what it is."""
+
+    NAME = "who"
+
+    def run(self, argument):
+        words = argument.rsplit(None, 1)
+        most = 20
+        if len(words) == 2 and words[1].isdigit():
+            argument, most = words[0], int(words[1])
+        if not argument:
+            raise gdb.GdbError("who needs an expression")
+        here = when()
+        with OtherBreakpointsOff():
+            watched = Watched(argument)
+            new = watched.value()
+            try:
+                for _ in range(most):
+                    if not watched.back():
+                        break
+                    old = watched.value()
+                    where = gdb.execute("backtrace 3", to_string=True).rstrip()
+                    print(f"{when()}: {old} -> {new}\n{where}")
+                    new = old
+            finally:
+                watched.delete()
+        seek(here)
+
+
+for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Discard, InfoCheckpoints,
+             Timeline, Log, LastWrite, Who):
+    kind()

@@ -1,0 +1,379 @@
+//! gdb on recordings: the real gdb, driven in batches, forwards and backwards.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, run};
+
+/// A session in gdb.
+struct Session {
+    name: &'static str,
+    /// The program's source in `tests/workloads/gdb`, and how it is compiled.
+    source: &'static str,
+    flags: &'static [&'static str],
+    /// Options of `replay`.
+    options: &'static [&'static str],
+    commands: &'static [&'static str],
+    /// What gdb says, in this order.
+    expected: &'static [&'static str],
+    /// What it does not say.
+    unexpected: &'static [&'static str],
+}
+
+const STATIC: &[&str] = &["-O1", "-nostdlib", "-static", "-fno-stack-protector"];
+
+const SESSIONS: &[Session] = &[
+    Session {
+        name: "use_after_free_by_one_reverse_watchpoint",
+        source: "use_after_free",
+        flags: &["-O0"],
+        options: &["--at", "crash"],
+        commands: &[
+            "backtrace",
+            "print list->next->next",
+            "watch -l list->next->next",
+            "reverse-continue",
+            "backtrace",
+        ],
+        expected: &[
+            "total ()",
+            "0x4141414141414141",
+            "Hardware watchpoint",
+            "New value",
+            "reuse ()",
+            "main ()",
+        ],
+        unexpected: &["retrovane:"],
+    },
+    Session {
+        name: "crash_is_reached_by_continue_too",
+        source: "use_after_free",
+        flags: &["-O0"],
+        options: &["--batch"],
+        commands: &["break total", "continue", "continue", "info sharedlibrary", "continue", "continue"],
+        expected: &[
+            "Breakpoint 1, total",
+            "total 10",
+            "Breakpoint 1, total",
+            "libc.so.6",
+            "SIGSEGV",
+            "history ends",
+        ],
+        unexpected: &["retrovane:"],
+    },
+    Session {
+        name: "reverse_execution_by_lines",
+        source: "use_after_free",
+        flags: &["-O0"],
+        options: &["--gdb", "--batch"],
+        commands: &[
+            "break reuse",
+            "continue",
+            "next",
+            "next",
+            "reverse-next",
+            "reverse-finish",
+            "reverse-next",
+            "reverse-step",
+            "print list->value",
+            "tbreak add",
+            "reverse-continue",
+            "print n",
+            "print value",
+        ],
+        expected: &[
+            "Breakpoint 1, reuse",
+            "main ()",
+            "reuse();",
+            "free(list->next)",
+            "$1 = 4",
+            "add (value=4)",
+            "$3 = 4",
+        ],
+        unexpected: &["retrovane:"],
+    },
+    Session {
+        name: "lost_update_found_backwards",
+        source: "lost_update",
+        flags: &["-O0", "-pthread"],
+        options: &["--at", "end"],
+        commands: &[
+            "print counter",
+            "watch counter",
+            "reverse-continue",
+            "backtrace",
+            "info threads",
+            "reverse-continue",
+            "backtrace",
+            "reverse-continue",
+            "reverse-continue",
+            "print counter",
+            "reverse-continue",
+        ],
+        expected: &[
+            "$1 = 1",
+            "Old value = 1",
+            "New value = 3",
+            "slow (",
+            "Old value = 3",
+            "New value = 2",
+            "fast (",
+            "Old value = 1",
+            "New value = 0",
+            "$2 = 0",
+            "No more reverse-execution history",
+        ],
+        unexpected: &["retrovane:"],
+    },
+    Session {
+        name: "every_step_back_is_the_step_forward",
+        source: "steps",
+        flags: STATIC,
+        options: &["--batch"],
+        commands: &["source ALL_STEPS"],
+        expected: &["forwards ", "begins differences 0"],
+        unexpected: &["retrovane:", "differs"],
+    },
+    Session {
+        name: "positions_marks_and_checkpoints",
+        source: "steps",
+        flags: STATIC,
+        options: &["--batch"],
+        commands: &[
+            "when",
+            "break on_signal",
+            "continue",
+            "mark first",
+            "checkpoint",
+            "continue",
+            "print handled",
+            "info checkpoints",
+            "rollback 1",
+            "print handled",
+            "seek end",
+            "seek first",
+            "print handled",
+            "seek begin",
+            "when",
+            "seek 999999",
+            "seek nowhere",
+            "discard 1",
+            "info checkpoints",
+        ],
+        expected: &[
+            "Breakpoint 1, on_signal",
+            "first is ",
+            "checkpoint 1 at ",
+            "Breakpoint 1, on_signal",
+            "$1 = 10",
+            "on_signal (number=10)",
+            "$2 = 0",
+            "on_signal (number=10)",
+            "$3 = 0",
+            "discarded the checkpoint",
+            "No checkpoints.",
+        ],
+        unexpected: &[],
+    },
+    Session {
+        name: "writers_of_a_variable",
+        source: "steps",
+        flags: STATIC,
+        options: &["--at", "end"],
+        commands: &["last-write handled", "seek end", "who handled", "when", "timeline", "log"],
+        expected: &["handled: 50 -> 60", "50 -> 60", "40 -> 50", "0 -> 10"],
+        unexpected: &["retrovane:"],
+    },
+    Session {
+        name: "what_cannot_be_is_said",
+        source: "steps",
+        flags: STATIC,
+        options: &["--batch"],
+        commands: &[
+            "break *0x10",
+            "continue",
+            "delete",
+            "break _start",
+            "print handled = 5",
+            "print $rax = 1",
+            "print handled",
+        ],
+        expected: &["Cannot access memory at address 0x10", "cannot be changed", "= 0"],
+        unexpected: &["retrovane:"],
+    },
+    Session {
+        name: "conditions_and_watched_reads",
+        source: "steps",
+        flags: STATIC,
+        options: &["--batch"],
+        commands: &[
+            "break on_signal if handled == 30",
+            "continue",
+            "print handled",
+            "delete",
+            "rwatch handled",
+            "continue",
+            "delete",
+            "awatch handled",
+            "reverse-continue",
+            "reverse-continue",
+        ],
+        expected: &[
+            "Breakpoint 1, on_signal",
+            "$1 = 30",
+            "read watchpoint",
+            "Value = ",
+            "access (read/write) watchpoint",
+            "access (read/write)",
+        ],
+        unexpected: &["retrovane:"],
+    },
+];
+
+fn workloads() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../workloads/gdb")
+}
+
+/// Compiles the program and records it; the trace's directory.
+fn recorded(tool: &Tool, scratch: &Scratch, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let (program, trace) = (scratch.join("program"), scratch.join("trace"));
+    let source = workloads().join(format!("{source}.c"));
+    let built = Command::new("gcc")
+        .args(["-g", "-Wno-unused-result"])
+        .args(flags)
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        return Err(format!("{} does not build", source.display()));
+    }
+    let args: [OsString; 5] =
+        ["record".into(), "-q".into(), "-o".into(), trace.clone().into(), program.into()];
+    run(tool.command(User::Current, &scratch.fresh_directory("home")?, &args), RUN_TIME_MAX)?;
+    Ok(trace)
+}
+
+fn check(tool: &Tool, session: &Session) -> TestResult {
+    let scratch = Scratch::new(session.name)?;
+    let trace = recorded(tool, &scratch, session.source, session.flags)?;
+    let mut args: Vec<OsString> = vec!["replay".into(), "--batch".into()];
+    args.extend(session.options.iter().filter(|option| **option != "--batch").map(OsString::from));
+    for command in session.commands {
+        let script = workloads().join("all_steps.py").display().to_string();
+        args.extend(["-ex".into(), command.replace("ALL_STEPS", &script).into()]);
+    }
+    args.push(trace.into());
+    let home = scratch.join("home");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(args);
+    suites::plain_environment(&mut command, &home);
+    let outcome = run(command, RUN_TIME_MAX)?;
+    let text = outcome.stdout_text().to_string();
+    let mut rest = &text[..];
+    for wanted in session.expected {
+        let Some(place) = rest.find(wanted) else {
+            return Err(format!("gdb did not say {wanted:?} where it should; it said:\n{text}"));
+        };
+        rest = &rest[place + wanted.len()..];
+    }
+    match session.unexpected.iter().find(|word| text.contains(**word)) {
+        Some(word) => Err(format!("gdb said {word:?}:\n{text}")),
+        None => Ok(()),
+    }
+}
+
+/// Clients that send nonsense, or vanish, harm nobody: the server says so, or ends.
+fn check_bad_clients(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("bad_clients")?;
+    let trace = recorded(tool, &scratch, "steps", STATIC)?;
+    let long = vec![b'a'; 300_000];
+    let clients: [&[u8]; 8] = [
+        b"",
+        b"$",
+        b"\xff\x00\x03$#$#00+++---",
+        b"$g#67$p999#d3$mffffffffffffffff,ffffffffffffffff#00$m0,1#fa",
+        b"$Z0,zz,1#11$Z9,0,0#00$vCont;;;#00$vCont;r:#00$bs#d5",
+        b"$qXfer:features:read:target.xml:ffffffffffffffff,ffffffffffffffff#00",
+        b"$qRcmd,7#00$qRcmd,7365656b20393939393939393939393939393939393939#4d$bc#c5",
+        &[&b"$"[..], &long].concat(),
+    ];
+    for (index, bytes) in clients.into_iter().enumerate() {
+        let socket = scratch.join(format!("socket{index}"));
+        let home = scratch.join("home");
+        let args: [OsString; 5] =
+            ["replay".into(), "-q".into(), "--server".into(), socket.clone().into(), trace.clone().into()];
+        let mut server =
+            tool.command(User::Current, &home, &args).spawn().map_err(|error| error.to_string())?;
+        let deadline = Instant::now() + RUN_TIME_MAX;
+        while !socket.exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let talked = talk(&socket, bytes);
+        let status = loop {
+            match server.try_wait().map_err(|error| error.to_string())? {
+                Some(status) => break status,
+                None if Instant::now() > deadline => {
+                    let _ = server.kill();
+                    return Err(format!("the server did not end after client {index} was gone"));
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        talked?;
+        // Whatever it thinks of its client, it has not panicked.
+        if !matches!(status.code(), Some(0 | 125)) {
+            return Err(format!("after client {index} the server ended with {status}"));
+        }
+    }
+    Ok(())
+}
+
+fn talk(socket: &Path, bytes: &[u8]) -> TestResult {
+    let mut stream = UnixStream::connect(socket).map_err(|error| format!("cannot connect: {error}"))?;
+    // A server that is offended may have hung up before all was sent.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers);
+    Ok(())
+}
+
+fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = Vec::new();
+    let missing = !have_program("gdb");
+    let native = tool.mode == Mode::Native;
+    for session in SESSIONS {
+        let own = Arc::clone(tool);
+        trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
+    }
+    let own = Arc::clone(tool);
+    trials.push(Trial::test("bad_clients", move || check_bad_clients(&own).map_err(Failed::from)));
+    let kind = match (missing, native) {
+        (true, _) => "needs gdb",
+        (false, true) => "needs the tool",
+        (false, false) => return trials,
+    };
+    trials.into_iter().map(|trial| trial.with_kind(kind).with_ignored_flag(true)).collect()
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let prepared = Scratch::new("tool").and_then(|scratch| {
+        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
+        Ok((trials(&tool), scratch))
+    });
+    match prepared {
+        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
