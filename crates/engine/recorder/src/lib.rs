@@ -22,6 +22,7 @@ mod lane_log;
 pub mod live;
 mod sink;
 mod strangers;
+mod thinning;
 mod undo;
 mod waiting;
 mod watchdog;
@@ -135,7 +136,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         detection: options.detection,
         detect_all: options.detect_all,
         chaos_seed: options.chaos_seed,
-        live: options.live.as_ref().map(|live| live.on_crash as u32),
+        live: options.live.as_ref().map(|live| (live.on_crash as u32, live.recoveries_max)),
         files_dir: files_dir.as_deref(),
         objects_dir: objects_dir.as_deref(),
         show_output: false,

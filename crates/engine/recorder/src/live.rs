@@ -20,12 +20,15 @@ use trace_store::{LaneEnd, Meta, Summary};
 
 use crate::lane_log::undo_since;
 use crate::sink::Sink;
+use crate::thinning::{densest, private_bytes};
 use crate::waiting::Status;
 
 /// How long a process may take to obey.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long doing the same again may take.
 const REPLAY_PATIENCE: Duration = Duration::from_secs(600);
+/// After that time all that a process logged is in the history.
+const FLUSHED_AFTER: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is done where a process would die of a signal.
@@ -53,6 +56,8 @@ pub struct LiveOptions {
     /// Most bytes of memory for checkpoints.
     pub memory_max_bytes: Option<u64>,
     pub on_crash: OnCrash,
+    /// How often a process goes back instead of dying.
+    pub recoveries_max: u32,
     /// A rollback kills the processes that were made since; else they go on.
     pub kills_children: bool,
     /// Where a crash is saved.
@@ -407,7 +412,15 @@ impl Work {
                 continue;
             }
             let signal = lane.request().arguments[0].load(Ordering::Relaxed);
+            let pid = lane.pid().load(Ordering::Acquire);
+            if self.options.on_crash == OnCrash::Hold {
+                eprintln!(
+                    "retrovane: process {pid} would die of signal {signal}, and stands: see `retrovane ctl {pid} list`"
+                );
+            }
             if self.options.on_crash == OnCrash::Save {
+                // What the process logged last is on its way.
+                std::thread::sleep(FLUSHED_AFTER);
                 let text = match self.save(&self.options.crash_dir) {
                     Ok(text) => text,
                     Err(text) => format!("could not be saved: {text}\n"),
@@ -419,31 +432,6 @@ impl Work {
             futex_wake(self.session.memory.doorbell());
         }
     }
-}
-
-/// Of ages, newest last: the one that can be spared best. Neither the oldest nor the
-/// newest.
-fn densest(ages_ns: &[u64]) -> usize {
-    let last = ages_ns.len().saturating_sub(1);
-    (1..last)
-        .min_by(|&one, &other| {
-            let gap = |index: usize| {
-                (ages_ns[index - 1] - ages_ns[index + 1]) as f64 / (ages_ns[index] as f64 + 1.0)
-            };
-            gap(one).total_cmp(&gap(other))
-        })
-        .unwrap_or(0)
-}
-
-/// Memory that only this process has.
-fn private_bytes(pid: i32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let kib: u64 = text
-        .lines()
-        .filter(|line| line.starts_with("Private_"))
-        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .sum();
-    kib * 1024
 }
 
 fn list(lane: Lane) -> String {
@@ -485,18 +473,5 @@ fn explain(error: i32, number: u64) -> String {
         libc::EAGAIN => "there are too many processes or checkpoints".to_owned(),
         libc::ENOMEM => "memory is short".to_owned(),
         other => std::io::Error::from_raw_os_error(other).to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_checkpoints_become_sparse_first() {
-        // Ages in seconds, the oldest first.
-        assert_eq!(densest(&[100, 99, 50, 10, 1]), 1);
-        assert_eq!(densest(&[5, 4, 3, 2, 1]), 1);
-        assert_eq!(densest(&[2, 1]), 0);
     }
 }

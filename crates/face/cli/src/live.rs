@@ -49,8 +49,12 @@ pub struct LiveArguments {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     log_max: Option<u64>,
     /// What is done where the program would die of a signal
-    #[arg(long, value_enum, default_value_t)]
-    on_crash: OnCrashArgument,
+    ///
+    /// die: it dies. hold: it stands still, and waits for `retrovane ctl`. save: the past
+    /// is saved as a trace, then it dies. rollback:N: it goes back to its last checkpoint
+    /// and on, N times at most.
+    #[arg(long, value_name = "WHAT", value_parser = on_crash, default_value = "die")]
+    on_crash: (OnCrash, u32),
     /// What a rollback does with processes that were made since the checkpoint
     #[arg(long, value_enum, default_value_t)]
     children: Children,
@@ -75,25 +79,17 @@ enum Children {
     Kill,
 }
 
-/// [`OnCrash`], as an argument.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum OnCrashArgument {
-    /// It dies
-    #[default]
-    Die,
-    /// It stands still, and waits for `retrovane ctl`
-    Hold,
-    /// The past is saved as a trace, then it dies
-    Save,
-}
-
-impl From<OnCrashArgument> for OnCrash {
-    fn from(argument: OnCrashArgument) -> OnCrash {
-        match argument {
-            OnCrashArgument::Die => OnCrash::Die,
-            OnCrashArgument::Hold => OnCrash::Hold,
-            OnCrashArgument::Save => OnCrash::Save,
-        }
+/// What is done at a crash, and how often the program goes back instead.
+fn on_crash(text: &str) -> Result<(OnCrash, u32), String> {
+    match text.split_once(':') {
+        None if text == "die" => Ok((OnCrash::Die, 0)),
+        None if text == "hold" => Ok((OnCrash::Hold, 0)),
+        None if text == "save" => Ok((OnCrash::Save, 0)),
+        Some(("rollback", count)) => match count.parse() {
+            Ok(count) => Ok((OnCrash::Rollback, count)),
+            Err(_) => Err(format!("`{count}` is no number of times")),
+        },
+        _ => Err("there are die, hold, save, and rollback:N".to_owned()),
     }
 }
 
@@ -183,7 +179,8 @@ pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
             keep: arguments.keep,
             log_max_bytes: arguments.log_max,
             memory_max_bytes: arguments.memory_max,
-            on_crash: arguments.on_crash.into(),
+            on_crash: arguments.on_crash.0,
+            recoveries_max: arguments.on_crash.1,
             kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
         }),

@@ -15,6 +15,7 @@
 mod agent;
 mod checkpoint;
 mod copying;
+mod crash;
 mod mappings;
 mod pushback;
 mod quiesce;
@@ -36,6 +37,7 @@ use crate::{kernel, signals};
 
 pub use agent::begin as begin_agent;
 pub use checkpoint::end_all as end_checkpoints;
+pub use crash::{after_crash, before_crash};
 pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::park_if_wanted;
 pub use restore::{enter_present, go_live};

@@ -494,6 +494,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
     let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
+    if !handled && !process().replaying {
+        crate::live::before_crash(signal);
+    }
     let flags = if handled { 0 } else { FATAL };
     if process().replaying {
         replay_fault(&registers, signal, handled);
@@ -517,6 +520,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         report::note_registers(&registers);
         report::leave(report_kind::FAULTED, signal as i32, "");
     }
+    crate::live::after_crash(signal);
     // The default action once more, at the same instruction: core dump and all.
     set_real(
         signal,

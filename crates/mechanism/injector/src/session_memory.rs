@@ -48,8 +48,9 @@ pub struct Setup<'a> {
     pub detect_all: bool,
     /// Recording: the seed of chaos; `None`: no chaos.
     pub chaos_seed: Option<u64>,
-    /// Recording: processes can go back in time; the value is a `crash_policy`.
-    pub live: Option<u32>,
+    /// Recording: processes can go back in time: a `crash_policy`, and how often they
+    /// may go back instead of dying.
+    pub live: Option<(u32, u32)>,
     /// Replay, and live: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: a private folder for files that stand for shared memory.
@@ -206,7 +207,7 @@ impl SessionMemory {
         session.detect_all = u32::from(setup.detect_all);
         session.chaos_seed = setup.chaos_seed.map_or(0, chaos_word);
         session.live = u32::from(setup.live.is_some());
-        session.on_crash = setup.live.unwrap_or(0);
+        (session.on_crash, session.recoveries_max) = setup.live.unwrap_or((0, 0));
         session.next_lane.store(1, Ordering::Relaxed);
         session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
         session.show_output = u32::from(setup.show_output);

@@ -74,6 +74,8 @@ pub struct Session {
     pub live: u32,
     /// With `live`: what is done where a process would die, a [`crate::crash_policy`].
     pub on_crash: u32,
+    /// With `live`: how often a process may go back instead of dying.
+    pub recoveries_max: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -438,6 +440,8 @@ pub struct LaneHeader {
     pub image: AtomicU32,
     /// Live: not zero while the log is fed to the process again.
     pub goes_again: AtomicU32,
+    /// Live: how often the process went back instead of dying.
+    pub recoveries: AtomicU32,
     /// Live: not zero while the process takes part (it has an agent).
     pub takes_part: AtomicU32,
     pub command: Command,
