@@ -66,7 +66,7 @@ int main(void)
 		back(id);
 	}
 	say("a hundred times");
-	until_threads(threads);
+	until_threads(threads, 0);
 	CHECK(pread(file, &before, sizeof before, 0) == sizeof before);
 	CHECK(count_mappings() <= before + 4);
 	say("as few mappings, threads and descriptors as before");

@@ -41,7 +41,7 @@ int main(void)
 		say("replayed %d", i);
 	}
 	CHECK(sum == 28 && atomic_load(&at_work) == 3);
-	until_threads(alone + 3);
+	until_threads(alone + 3, 8);
 	post(&go, 9);
 	for (int i = 0; i < 3; i++)
 		CHECK(join(others[i]) == 9);

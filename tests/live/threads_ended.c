@@ -31,7 +31,7 @@ int main(void)
 	int alone = count_threads();
 	int id = checkpoint();
 	int count = rv_rollbacks(id);
-	until_threads(alone);
+	until_threads(alone, 4);
 	post(&go, 1);
 	long results[4];
 	for (int i = 0; i < 4; i++)

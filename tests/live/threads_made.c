@@ -33,14 +33,14 @@ int main(void)
 	int alone = count_threads();
 	int id = checkpoint();
 	int is_first = first_time(id);
-	until_threads(alone);
+	until_threads(alone, 0);
 	say("alone");
 	CHECK(atomic_load(&go) == 0 && atomic_load(&stop) == 0);
 	pthread_t threads[6];
 	for (long i = 0; i < 6; i++)
 		threads[i] = start(i % 2 ? wait_for_it : spin, (void *)i);
 	CHECK(join(start(end, (void *)5)) == 5);
-	until_threads(alone + 6);
+	until_threads(alone + 6, 1);
 	say("six more");
 	if (is_first)
 		back(id);

@@ -83,6 +83,8 @@ pub struct Area {
     forks: u32,
     /// Signals that waited in the kernel at the last checkpoint.
     pending: signals::Pending,
+    /// Not zero: a shadow may still have the program's descriptors open.
+    unready: u32,
     /// Shadows that were ended and not waited for yet; 0: none.
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.
@@ -168,8 +170,15 @@ pub fn note_fork(shares: bool) {
 /// The program is about to make a call.
 #[inline]
 pub fn before_call(number: u64, args: &[u64; 6]) {
-    if matches!(number as u32, nr::__NR_wait4 | nr::__NR_waitid) && lane_takes_part() && process().slot == 0 {
-        checkpoint::reap_before(number, args);
+    if !lane_takes_part() || process().slot != 0 {
+        return;
+    }
+    match number as u32 {
+        nr::__NR_wait4 | nr::__NR_waitid => checkpoint::reap_before(number, args),
+        nr::__NR_close | nr::__NR_close_range | nr::__NR_dup2 | nr::__NR_dup3 | nr::__NR_shutdown => {
+            checkpoint::wait_for_all();
+        }
+        _ => {}
     }
 }
 

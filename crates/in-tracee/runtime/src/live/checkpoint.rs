@@ -83,6 +83,7 @@ pub fn take(origin: u32) -> i64 {
     }
     lane().next_checkpoint.store(id + 1, Ordering::Relaxed);
     slot.shadow.store(shadow as i32, Ordering::Release);
+    area().unready = 1;
     if space().shared_count != 0 {
         // It copies what we could change.
         wait_until_ready(slot);
@@ -100,6 +101,16 @@ pub fn wait_until_ready(slot: &Checkpoint) -> bool {
         kernel::futex_wait(&slot.ready, 0, 100);
     }
     is_alive(slot)
+}
+
+/// The program closes a descriptor: what a shadow still has open would not be closed,
+/// so that its peer, or an epoll set, would not know.
+pub fn wait_for_all() {
+    if core::mem::take(&mut area().unready) != 0 {
+        for slot in all().iter().filter(|slot| is_taken(slot)) {
+            wait_until_ready(slot);
+        }
+    }
 }
 
 /// True if the checkpoint's shadow was not killed.
@@ -174,6 +185,7 @@ pub fn discard(id: u64) -> i64 {
 fn end(slot: &Checkpoint) {
     const SIGKILL: u64 = 9;
     let pid = slot.shadow.load(Ordering::Relaxed);
+    wait_until_ready(slot);
     slot.state.store(checkpoint_state::FREE, Ordering::Release);
     kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
     let ended = &mut area().ended;
