@@ -211,14 +211,16 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     const SI_TIMER: i32 = -2;
-    const TRAP_TRACE: i32 = 2;
+    // TRAP_BRKPT, TRAP_TRACE, TRAP_HWBKPT: in a virtual machine the kernel may not learn
+    // that a trap was a step's.
+    const STEPS: [i32; 3] = [1, 2, 4];
     if signal == SIGTRAP && code == SI_TIMER {
         return on_own_timer(context, inside);
     }
     if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
         return on_asked(context, inside, code);
     }
-    if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
+    if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
         return pause::on_step(context);
     }
     let trapped = signal == SIGTRAP
