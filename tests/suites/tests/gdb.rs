@@ -191,6 +191,16 @@ const SESSIONS: &[Session] = &[
         unexpected: &["retrovane:"],
     },
     Session {
+        // Each way there is the same, however many traps of steps it takes.
+        name: "many_steps_lead_to_one_place",
+        source: "computation",
+        flags: STATIC,
+        options: &["--batch"],
+        commands: &["break middle", "continue", "mark here", "print x", "seek begin", "seek here", "print x"],
+        expected: &["Breakpoint 1, middle", "here is ", "$1 = 1750397292", "$2 = 1750397292"],
+        unexpected: &["retrovane:"],
+    },
+    Session {
         name: "what_cannot_be_is_said",
         source: "steps",
         flags: STATIC,

@@ -1,8 +1,9 @@
 //! `monitor`: what gdb has no packets for. The commands in `gdb/` are built on it.
 
 use std::fmt::Write;
+use std::time::{Duration, Instant};
 
-use timeline::{Position, Timeline, report_kind};
+use timeline::{Position, Timeline, TimelineError, report_kind};
 
 use crate::server::Server;
 
@@ -61,8 +62,19 @@ impl Server<'_> {
 
     /// The present position; else why it is not known.
     fn present(&mut self) -> Result<Position, String> {
-        let connection = self.connection;
-        self.timeline.position(&|| connection.wants_stop()).map_err(|error| format!("retrovane: {error}\n"))
+        // The client cannot interrupt this.
+        const COUNTED_FOR: Duration = Duration::from_secs(10);
+        let (connection, since) = (self.connection, Instant::now());
+        let event = self.timeline.stop().event;
+        self.timeline.position(&|| connection.wants_stop() || since.elapsed() > COUNTED_FOR).map_err(
+            |error| {
+                if matches!(error, TimelineError::Interrupted) {
+                    format!("after event {event}; counting the instructions since then takes too long\n")
+                } else {
+                    format!("retrovane: {error}\n")
+                }
+            },
+        )
     }
 
     /// The position that a word means; an event of `u64::MAX` is the end.

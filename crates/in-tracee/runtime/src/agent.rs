@@ -297,7 +297,10 @@ fn go_on(context: &mut RealFrame) {
 
 /// A trap of a process that is debugged: true if it was the agent's.
 pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -> bool {
+    // In a virtual machine the kernel may not learn that a trap was a step's.
+    const TRAP_BRKPT: i32 = 1;
     const TRAP_TRACE: i32 = 2;
+    const TRAP_HWBKPT: i32 = 4;
     const TRAP_PERF: i32 = 6;
     const INT3: i32 = 0x80;
     if !is_debugging() {
@@ -307,7 +310,7 @@ pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -
         INTERRUPT => on_interrupt(context, inside),
         TRAP_PERF => on_watch(context, inside, watched),
         INT3 => return on_boundary_trap(context) || on_breakpoint(context),
-        TRAP_TRACE => return on_step(context),
+        TRAP_BRKPT | TRAP_TRACE | TRAP_HWBKPT => return on_step(context),
         _ => return false,
     }
     true

@@ -184,6 +184,10 @@ pub fn end_masked_wait(interrupted: bool) {
 
 // --- the kernel's deliveries ---
 
+/// Codes of a step's trap: TRAP_BRKPT, TRAP_TRACE, TRAP_HWBKPT. In a virtual machine the
+/// kernel may not learn that a trap was a step's.
+const STEPS: [i32; 3] = [1, 2, 4];
+
 /// The runtime's only real handler.
 unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealFrame) {
     // SAFETY: the kernel passes both, on our signal stack.
@@ -211,14 +215,13 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     const SI_TIMER: i32 = -2;
-    const TRAP_TRACE: i32 = 2;
     if signal == SIGTRAP && code == SI_TIMER {
         return on_own_timer(context, inside);
     }
     if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
         return on_asked(context, inside, code);
     }
-    if signal == SIGTRAP && code == TRAP_TRACE && thread().pausing.stepping {
+    if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
         return pause::on_step(context);
     }
     let trapped = signal == SIGTRAP
