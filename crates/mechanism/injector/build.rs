@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the runtime is made of, relative to this package.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 8] = [
     "../../in-tracee/runtime",
+    "../../in-tracee/translator/Cargo.toml",
+    "../../in-tracee/translator/src",
     "../../vocabulary/events",
     "../../vocabulary/lane-protocol",
     "../../vocabulary/linux-abi",

@@ -16,7 +16,7 @@ use crate::session::Session;
 /// How long the program runs before a checkpoint is kept.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
 /// How many instructions are counted before a checkpoint is kept.
-pub(crate) const CHECKPOINT_STEPS: u64 = 4000;
+pub(crate) const CHECKPOINT_STEPS: u64 = 2_000_000;
 
 /// How to go forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -355,7 +355,7 @@ impl Timeline {
 /// How many of so many instructions are counted before a checkpoint is kept: the
 /// nearer the target, the denser they are, for the next steps back from there.
 fn next_part(left: u64) -> u64 {
-    const DISTANCES: [u64; 4] = [32, 128, 512, 2048];
+    const DISTANCES: [u64; 6] = [32, 128, 512, 2048, 16_384, 262_144];
     let beyond = DISTANCES.into_iter().rev().find(|distance| left > *distance);
     beyond.map_or(left, |distance| (left - distance).min(CHECKPOINT_STEPS))
 }

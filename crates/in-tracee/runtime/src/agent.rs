@@ -20,7 +20,7 @@ use crate::block::{Owned, lane, process, session, thread};
 use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{breakpoints, decode, kernel, memory, probe, standing, watchpoints};
+use crate::{breakpoints, decode, kernel, probe, standing, translate, watchpoints};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -189,7 +189,10 @@ fn on_boundary_trap(context: &mut RealFrame) -> bool {
     let registers = unsafe { *(context.rdi as *const Registers) };
     context.set_registers(&registers);
     context.flags &= !TRAP_FLAG;
-    settle_at_boundary(context);
+    match translate::take_result() {
+        Some(result) => translate::arrive(context, &result),
+        None => settle_at_boundary(context),
+    }
     true
 }
 
@@ -239,7 +242,7 @@ fn settle_at_boundary(context: &mut RealFrame) {
 
 /// The program is about to execute the instruction that it stands at; nothing is
 /// planted there.
-fn arrived(context: &mut RealFrame) {
+pub fn arrived(context: &mut RealFrame) {
     let own = state();
     if probe::is_lifted_at(context.rip) && probe::takes(context) {
         own.found_pause = true;
@@ -270,16 +273,21 @@ fn is_breakpoint(address: u64) -> bool {
 
 /// Counts a hit; true if it ends the command.
 fn hit(watch: u64) -> bool {
+    hit_after(0, watch)
+}
+
+/// The same, after so many more instructions.
+pub fn hit_after(executed: u64, watch: u64) -> bool {
     let own = state();
     own.hits += 1;
     own.interval_hits += 1;
-    let steps = if own.steps_known { own.steps } else { NONE };
+    let steps = if own.steps_known { own.steps + executed } else { NONE };
     own.last_hit = Hit { event: process().log.events, ordinal: own.interval_hits, steps, watch };
     own.hits >= own.command.hits_max
 }
 
 /// Lets the program execute the instruction that it stands at.
-fn go_on(context: &mut RealFrame) {
+pub fn go_on(context: &mut RealFrame) {
     let own = state();
     own.stepped_from = context.rip;
     if own.mode != Mode::Stepping {
@@ -290,7 +298,7 @@ fn go_on(context: &mut RealFrame) {
         own.steps_known = false;
         context.flags &= !TRAP_FLAG;
         breakpoints::put_in();
-    } else {
+    } else if own.mode == Mode::Passing || !translate::takes_steps(context) {
         context.flags |= TRAP_FLAG;
     }
 }
@@ -323,7 +331,12 @@ fn on_step(context: &mut RealFrame) -> bool {
     }
     let own = state();
     context.flags &= !TRAP_FLAG;
-    hide_trap_flag(own.stepped_from, context.rsp);
+    decode::hide_trap_flag(own.stepped_from, context.rsp);
+    if context.rip == own.stepped_from && decode::repeated_bytes(context.rip).is_some() {
+        // A round of a repeated instruction, which is one.
+        context.flags |= TRAP_FLAG;
+        return true;
+    }
     own.steps += 1;
     own.command_steps += 1;
     if own.mode == Mode::Passing {
@@ -337,18 +350,6 @@ fn on_step(context: &mut RealFrame) -> bool {
     }
     arrived(context);
     true
-}
-
-/// pushf pushed our trap flag.
-fn hide_trap_flag(from: u64, stack: u64) {
-    let mut code = [0u8; 2];
-    if memory::copy(code.as_mut_ptr() as u64, from, 2)
-        && decode::shows_flags(&code)
-        && (code[0] == 0x9c || code[1] == 0x9c)
-        && let Some(flags) = memory::read::<u16>(stack)
-    {
-        memory::write(stack, &(flags & !(TRAP_FLAG as u16)));
-    }
 }
 
 /// A breakpoint of ours, at full speed.
@@ -380,9 +381,15 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
     if let Some(original) = probe::original_of(context.rip) {
         context.rip = original;
     }
-    let Some(watch) = watchpoints::take_changed() else { return };
+    let changed = watchpoints::take_changed();
+    let is_crowded = watchpoints::is_crowded();
+    if changed.is_none() && !is_crowded {
+        return;
+    }
     breakpoints::take_out();
-    if hit(watch) {
+    if let Some(watch) = changed
+        && hit(watch)
+    {
         if probe::is_lifted_at(context.rip) && probe::takes(context) {
             // The pause comes first; it is said at its boundary.
             state().found_pause = true;
@@ -390,6 +397,12 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
             return;
         }
         return stop(context, agent_stop::WATCHPOINT);
+    }
+    if is_crowded {
+        // The kernel would leave some out.
+        let own = state();
+        own.mode = Mode::Stepping;
+        watchpoints::set(&own.command.watches[..own.command.watch_count as usize], true);
     }
     arrived(context);
 }
@@ -416,7 +429,7 @@ fn on_interrupt(context: &mut RealFrame, inside: bool) {
 
 // --- standing still ---
 
-fn stop(context: &mut RealFrame, kind: u32) {
+pub fn stop(context: &mut RealFrame, kind: u32) {
     breakpoints::take_out();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;

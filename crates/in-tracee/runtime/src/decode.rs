@@ -117,3 +117,15 @@ fn movable(address: u64, offset: u8) -> Option<Moved> {
 pub fn shows_flags(code: &[u8]) -> bool {
     matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, ..] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf, ..])
 }
+
+/// If the instruction, which was stepped, is pushf, it pushed our trap flag.
+pub fn hide_trap_flag(from: u64, stack: u64) {
+    let mut code = [0u8; 2];
+    if memory::copy(code.as_mut_ptr() as u64, from, 2)
+        && shows_flags(&code)
+        && (code[0] == 0x9c || code[1] == 0x9c)
+        && let Some(flags) = memory::read::<u16>(stack)
+    {
+        memory::write(stack, &(flags & !(crate::pause::TRAP_FLAG as u16)));
+    }
+}

@@ -324,6 +324,15 @@ global_asm!(
     "rv_agent_trap:",
     "ud2",
 
+    // Under the debugger: the program goes on in copies; its registers are in the
+    // thread's block.
+    ".global rv_entry_translate",
+    "rv_entry_translate:",
+    "mov rsp, gs:[{stack_top}]",
+    "cld",
+    "call {translate}",
+    "ud2",
+
     // Where the kernel's own signal frames return.
     ".global rv_restorer",
     "rv_restorer:",
@@ -337,6 +346,7 @@ global_asm!(
     on_instruction = sym crate::instructions::on_instruction,
     kept_r11 = const THREAD_KEPT_R11,
     on_fault = sym crate::signals::on_fault,
+    translate = sym crate::translate::run,
     start = const crate::block::THREAD_START,
     call_number = const crate::block::THREAD_CALL_NUMBER,
     user_stack = const THREAD_USER_STACK,
@@ -360,5 +370,6 @@ unsafe extern "C" {
     pub fn rv_probe_landing();
     pub fn rv_agent_stop(registers: *const Registers) -> !;
     pub fn rv_agent_trap();
+    pub fn rv_entry_translate();
     pub fn rv_restorer();
 }

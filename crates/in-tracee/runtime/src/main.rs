@@ -61,6 +61,7 @@ mod specials;
 mod standing;
 mod stopping;
 mod threads;
+mod translate;
 mod turn;
 mod watchpoints;
 mod written_pages;

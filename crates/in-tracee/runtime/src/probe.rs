@@ -120,6 +120,21 @@ pub fn put_down(breakpoint: bool) {
     }
 }
 
+/// Where the probe is.
+pub fn place() -> u64 {
+    probe().address
+}
+
+/// False if the program stands at the probe, of which nothing is planted, with other
+/// registers or words than the pause's.
+pub fn may_take(registers: &Registers) -> bool {
+    let is_as_expected = |(index, &word): (usize, &u64)| {
+        let wanted = expected(index as u64);
+        word == if index == 16 { wanted & STATE_FLAGS } else { wanted }
+    };
+    state_words(registers).iter().enumerate().all(is_as_expected) && differing_word().is_none()
+}
+
 /// True if the probe is to be planted.
 pub fn is_lifted() -> bool {
     probe().address != 0 && probe().lifted

@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{agent, instructions, islands, kernel, memory, patience, pause, probe, report};
+use crate::{agent, instructions, islands, kernel, memory, patience, pause, probe, report, translate};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -213,6 +213,14 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         context.rip = entry::rv_entry_site as *const () as u64;
         thread().trapped = 1;
         return;
+    }
+    if process().debugged && translate::is_copy(rip) {
+        if signal == SIGTRAP && code == agent::INTERRUPT {
+            return translate::interrupt();
+        }
+        if code > 0 && translate::on_fault(context) {
+            return;
+        }
     }
     const SI_TIMER: i32 = -2;
     if signal == SIGTRAP && code == SI_TIMER {

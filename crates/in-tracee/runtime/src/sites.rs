@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space};
 use crate::islands::{Islands, island_near, replay_island, write_island};
-use crate::{kernel, memory};
+use crate::{kernel, memory, translate};
 
 const TABLE: usize = 1024;
 const MAPS: usize = 512;
@@ -239,6 +239,7 @@ fn recipes_of(file: u32) -> Option<&'static [Recipe]> {
 }
 
 fn rewrite(site: &mut Site) {
+    translate::forget();
     let Some(map) = map_of(site.address) else {
         // Generated code, or code of a file that could not be kept.
         site.state = State::Hopeless;
@@ -320,6 +321,7 @@ fn protection_at(address: u64) -> u32 {
 /// replaced at once: they do not trap by themselves. With them goes what traps
 /// often, as memory is made writable once for all.
 pub fn code_mapped(map: CodeMap) {
+    translate::forget();
     if process().replaying {
         // Recorded where it was needed, and needed here first.
         while let Some(word) = process().log.peek()
@@ -420,6 +422,7 @@ fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
 
 /// Memory of the program went away or was replaced: so did what we know of it.
 pub fn unmapped(start: u64, bytes: u64) {
+    translate::forget();
     let end = start.saturating_add(bytes);
     let state = sites();
     let mut touched = false;
@@ -448,6 +451,7 @@ pub fn unmapped(start: u64, bytes: u64) {
 
 /// A new image: nothing is known of it.
 pub fn reset() {
+    translate::forget();
     let state = sites();
     state.map_count = 0;
     state.islands.forget();
@@ -467,6 +471,7 @@ pub fn restore_all() {
 
 /// Puts the original code of a site back.
 fn restore(site: &mut Site) {
+    translate::forget();
     if site.is_stopped() {
         write_code(site.address, &site.own[..site.bytes as usize]);
     }

@@ -23,6 +23,8 @@ struct Watching {
     /// Of the counting events.
     counts: [u64; WATCHES_MAX],
     signals: bool,
+    /// Accesses that the processor saw since the places were set.
+    seen: u32,
     generation: u32,
     /// The generation that each thread is watched for.
     watched: [u32; THREADS_MAX],
@@ -39,6 +41,7 @@ static WATCHING: Owned<Watching> = Owned::new(Watching {
     accessed: [false; WATCHES_MAX],
     counts: [0; WATCHES_MAX],
     signals: false,
+    seen: 0,
     generation: 0,
     watched: [0; THREADS_MAX],
     fds: [0; PROCESSOR_MAX * THREADS_MAX],
@@ -63,6 +66,7 @@ pub fn set(list: &[Watch], stepping: bool) -> bool {
         own.signals = !stepping;
         own.generation += 1;
     }
+    own.seen = 0;
     for index in 0..own.count {
         own.values[index] = read(&own.list[index]);
         own.accessed[index] = false;
@@ -161,6 +165,29 @@ fn close() {
     own.fd_count = 0;
 }
 
+/// True if there are so many accesses that the kernel may leave some out: it limits how
+/// often an event comes (perf_event_max_sample_rate, 400 for a tick of 4 ms). Then
+/// the program is stepped by the translator, which misses none.
+pub fn is_crowded() -> bool {
+    const SEEN_MAX: u32 = 64;
+    watching().seen >= SEEN_MAX && are_for_writes()
+}
+
+/// True if places are watched for writes only.
+pub fn are_for_writes() -> bool {
+    let own = watching();
+    own.list[..own.count].iter().all(|watch| watch.kind == watch_kind::WRITE)
+}
+
+/// The watched places: start and bytes of each.
+pub fn ranges(into: &mut [(u64, u64); WATCHES_MAX]) -> &[(u64, u64)] {
+    let own = watching();
+    for (range, watch) in into.iter_mut().zip(&own.list[..own.count]) {
+        *range = (watch.address, u64::from(watch.bytes));
+    }
+    &into[..own.count]
+}
+
 /// In a copy of the process: what is watched is the original.
 pub fn forget() {
     close();
@@ -177,6 +204,7 @@ fn read(watch: &Watch) -> u64 {
 
 /// The processor saw an access.
 pub fn note_access(place: u64) {
+    watching().seen += 1;
     if let Some(accessed) = watching().accessed.get_mut(place as usize) {
         *accessed = true;
     }

@@ -4,8 +4,8 @@
 use crate::assembler::Operand;
 use crate::memory::{
     COMPARISON, COMPARISON_END, CONTEXT_COUNTER, CONTEXT_EXIT, CONTEXT_NOTED, CONTEXT_NOTED_COUNTER,
-    CONTEXT_NOTED_EXIT, CONTEXT_NOTES_STORES, CONTEXT_STORE_BYTES, CONTEXT_STORE_CODE, CONTEXT_STORE_EXIT,
-    CONTEXT_STORE_FLAGS, RAX, RCX, RDX, Writer,
+    CONTEXT_NOTED_EXIT, CONTEXT_NOTES_STORES, CONTEXT_STORE_ADDRESS, CONTEXT_STORE_BYTES, CONTEXT_STORE_CODE,
+    CONTEXT_STORE_EXIT, CONTEXT_STORE_FLAGS, RAX, RCX, RDX, Writer,
 };
 
 /// Writes the comparison for these ranges (start, bytes). It is jumped to with the
@@ -53,6 +53,7 @@ pub fn write(base: u64, ranges: &[(u64, u64)], leave: u32) {
     go_on(&mut code);
     let way_out = code.at;
     code.set_distance(leaves, way_out);
+    code.store(RCX, CONTEXT_STORE_ADDRESS);
     code.load(RAX, CONTEXT_STORE_EXIT);
     code.store(RAX, CONTEXT_EXIT);
     give_back_all(&mut code);

@@ -2,12 +2,10 @@
 
 use iced_x86::InstructionInfoFactory;
 
-use crate::comparison;
 use crate::gates::{self, EXIT_FAULT, EXIT_INDIRECT, Gates};
-use crate::instruction::{Action, Decoded, Reader, STORE_BYTES_MAX, Stored, stored, stored_range};
 use crate::memory::{
     COLD, COLD_END, Context, Exit, ExitKind, HOT, HOT_END, PLACES, Place, TARGET_TABLE, UNITS_MAX, UNSTABLE,
-    WATCH_TABLE, WATCH_TABLE_BYTES, Writer,
+    Writer,
 };
 use crate::unit::{self, Purpose, SLACK};
 use crate::{Goal, Host, Outcome, State, Stop};
@@ -18,6 +16,9 @@ pub const BREAKPOINTS_MAX: usize = 320;
 pub const WATCHES_MAX: usize = 32;
 /// Key of what an indirect jump leads to, where instructions are pending otherwise.
 const TARGET_KEY: u16 = u16::MAX;
+
+/// The same of a unit that is one instruction and passes what is watched.
+const PASSING_KEY: u16 = u16::MAX - 1;
 
 /// Runs a program's code from copies.
 pub struct Engine {
@@ -33,8 +34,8 @@ pub struct Engine {
     pub(crate) generation: u16,
     breakpoints: [u64; BREAKPOINTS_MAX],
     breakpoint_count: usize,
-    watches: [(u64, u64); WATCHES_MAX],
-    watch_count: usize,
+    pub(crate) watches: [(u64, u64); WATCHES_MAX],
+    pub(crate) watch_count: usize,
 }
 
 /// What an interruption takes from the counter: more than any budget, so that it can be
@@ -139,54 +140,6 @@ impl Engine {
         self.breakpoints[..self.breakpoint_count].contains(&address)
     }
 
-    /// Sets the ranges of memory (start, bytes) before stores to which
-    /// [`Engine::run`] stops; false if there are too many.
-    pub fn set_watches(&mut self, ranges: &[(u64, u64)]) -> bool {
-        if ranges.len() > WATCHES_MAX {
-            return false;
-        }
-        if self.watches[..self.watch_count] == *ranges {
-            return true;
-        }
-        self.watches[..ranges.len()].copy_from_slice(ranges);
-        self.watch_count = ranges.len();
-        let table = (self.base + u64::from(WATCH_TABLE)) as *mut u8;
-        // SAFETY: the table's place in the engine's memory.
-        let table = unsafe { core::slice::from_raw_parts_mut(table, WATCH_TABLE_BYTES) };
-        table.fill(0);
-        for &(start, bytes) in ranges {
-            let before = u64::from(STORE_BYTES_MAX) - 1;
-            let all = bytes.saturating_add(before).min(WATCH_TABLE_BYTES as u64);
-            for offset in 0..all {
-                let address = start.wrapping_sub(before).wrapping_add(offset);
-                table[usize::from(address as u16)] = 1;
-            }
-        }
-        comparison::write(self.base, ranges, self.gates.leave);
-        self.flush();
-        true
-    }
-
-    /// True if stores are looked up in code that is copied for this.
-    pub(crate) fn checks_stores(&self, purpose: Purpose) -> bool {
-        self.watch_count > 0 && !matches!(purpose, Purpose::Once { watch: false, .. })
-    }
-
-    /// Lets an instruction leave whose stores are not known beforehand.
-    pub(crate) fn note_stores(&mut self, decoded: &mut Decoded, purpose: Purpose) {
-        let is_plain = matches!(decoded.action, Action::Copy | Action::Relative);
-        if is_plain
-            && self.checks_stores(purpose)
-            && matches!(stored(&decoded.instruction, &mut self.factory), Stored::Complex)
-        {
-            decoded.action = Action::LeaveForWatch;
-        }
-    }
-
-    pub(crate) fn stores(&mut self, decoded: &Decoded) -> bool {
-        !matches!(stored(&decoded.instruction, &mut self.factory), Stored::Nothing)
-    }
-
     // --- running ---
 
     /// Runs the program from this state on, until something stops it.
@@ -220,7 +173,7 @@ impl Engine {
             }
             let noted_before = self.context().noted;
             let left = if passes_store {
-                self.run_once(host, rip, 1, false)
+                self.run_passing(host, rip)
             } else if remaining <= SLACK || is_near {
                 self.run_once(host, rip, remaining.min(SLACK) as usize, true)
             } else {
@@ -241,7 +194,11 @@ impl Engine {
                 LeftKind::Exit(ExitKind::Call) => break Stop::Call,
                 LeftKind::Exit(ExitKind::Special) => break Stop::Instruction,
                 LeftKind::Exit(ExitKind::Unreadable) => break Stop::Unreadable,
-                LeftKind::Exit(ExitKind::Watch) => match self.watched_store(host, rip) {
+                LeftKind::Exit(ExitKind::Store) => {
+                    let (start, bytes) = (self.context().store_address, self.context().store_bytes);
+                    break Stop::Store { start, bytes };
+                }
+                LeftKind::Exit(ExitKind::MayStore) => match self.watched_store(host, rip) {
                     Some((start, bytes)) if !goal.notes_stores => break Stop::Store { start, bytes },
                     touched => {
                         if touched.is_some() {
@@ -262,24 +219,25 @@ impl Engine {
         Outcome { stop, executed, stores, last_store: noted }
     }
 
-    /// The range that the instruction at the address is about to store to, if it
-    /// touches what is watched.
-    fn watched_store(&mut self, host: &mut dyn Host, rip: u64) -> Option<(u64, u64)> {
-        let mut decoded = Decoded::new();
-        Reader::new().read(rip, &mut |address, into| host.code(address, into), &mut decoded)?;
-        let context = self.context();
-        let range = stored_range(
-            &decoded.instruction,
-            &mut self.factory,
-            &context.general,
-            context.flags,
-            context.fs_base,
-        );
-        let (start, bytes) = range.unwrap_or((0, u64::MAX));
-        let touches = |&(watched, length): &(u64, u64)| {
-            start < watched.saturating_add(length) && watched < start.saturating_add(bytes)
+    /// Runs one instruction, whatever it stores to.
+    fn run_passing(&mut self, host: &mut dyn Host, rip: u64) -> Left {
+        if !host.is_stable(rip) {
+            return self.run_once(host, rip, 1, false);
+        }
+        let code = match self.find_unit(rip, PASSING_KEY) {
+            Some(code) => code,
+            None => {
+                let purpose = Purpose::Once { instructions: 1, watch: false };
+                let Some(code) = unit::copy(self, host, rip, 0, purpose) else {
+                    self.flush();
+                    return self.run_passing(host, rip);
+                };
+                self.note_unit(rip, PASSING_KEY, code);
+                code
+            }
         };
-        self.watches[..self.watch_count].iter().any(touches).then_some((start, bytes))
+        let exit = self.enter(code);
+        self.left(&exit, 0)
     }
 
     /// Runs at most so many instructions, which must not be zero, from a copy that is

@@ -25,6 +25,7 @@ mod memory;
 mod relocation;
 mod tables;
 mod unit;
+mod watches;
 
 pub use engine::{BREAKPOINTS_MAX, Engine, WATCHES_MAX, interrupt, on_fault};
 pub use memory::{ALIGNMENT, MEMORY_BYTES, VECTORS};

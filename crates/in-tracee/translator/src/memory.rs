@@ -70,6 +70,7 @@ pub struct Context {
     /// A store that may touch what is watched: its address is in rcx; its bytes, the
     /// code that makes it, the exit before it.
     pub store_bytes: u64,
+    pub store_address: u64,
     pub store_code: u64,
     pub store_exit: u64,
     /// rax and the flags meanwhile.
@@ -93,6 +94,7 @@ pub const CONTEXT_COUNTER: u32 = offset_of!(Context, counter) as u32;
 pub const CONTEXT_EXIT: u32 = offset_of!(Context, exit) as u32;
 pub const CONTEXT_HOST_STACK: u32 = offset_of!(Context, host_stack) as u32;
 pub const CONTEXT_STORE_BYTES: u32 = offset_of!(Context, store_bytes) as u32;
+pub const CONTEXT_STORE_ADDRESS: u32 = offset_of!(Context, store_address) as u32;
 pub const CONTEXT_STORE_CODE: u32 = offset_of!(Context, store_code) as u32;
 pub const CONTEXT_STORE_EXIT: u32 = offset_of!(Context, store_exit) as u32;
 pub const CONTEXT_STORE_FLAGS: u32 = offset_of!(Context, store_flags) as u32;
@@ -157,8 +159,10 @@ pub enum ExitKind {
     Special,
     /// The next instruction cannot be read.
     Unreadable,
+    /// The next instruction stores to what is watched: the context knows where.
+    Store,
     /// The next instruction may store to what is watched.
-    Watch,
+    MayStore,
 }
 
 /// Which instruction a copy is of, from an offset on.

@@ -301,7 +301,7 @@ impl Copying<'_> {
         engine.hot.give_back(RCX);
         // Seldom: the table says that it may be watched.
         let behind = engine.hot.at;
-        let number = engine.exit(decoded.rip(), executed, ExitKind::Watch, 0);
+        let number = engine.exit(decoded.rip(), executed, ExitKind::Store, 0);
         engine.cold.give_back(RDX);
         engine.cold.give_back(RCX);
         engine.cold.address_of_store(&found);
@@ -351,7 +351,7 @@ impl Copying<'_> {
             }
             Action::LeaveForCall => self.leave_before(decoded, ExitKind::Call),
             Action::LeaveForHost => self.leave_before(decoded, ExitKind::Special),
-            Action::LeaveForWatch => self.leave_before(decoded, ExitKind::Watch),
+            Action::LeaveForWatch => self.leave_before(decoded, ExitKind::MayStore),
         }
     }
 
