@@ -42,7 +42,6 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         leave
     } else {
         let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
-        live::park_if_wanted();
         if thread.pending != 0 && signals::has_deliverable() {
             // It came when the call was logged already: the program may compute from
             // here on.

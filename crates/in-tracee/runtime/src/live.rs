@@ -39,7 +39,7 @@ pub use agent::begin as begin_agent;
 pub use checkpoint::end_all as end_checkpoints;
 pub use crash::{after_crash, before_crash};
 pub use pushback::{is_any as gives_back, serve as give_back};
-pub use quiesce::park_if_wanted;
+pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
 pub use restore::{enter_present, go_live};
 pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};

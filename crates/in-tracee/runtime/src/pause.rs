@@ -335,6 +335,23 @@ pub fn on_pause(mut registers: Registers) -> ! {
 }
 
 fn record(registers: &mut Registers) {
+    let asked = core::mem::take(&mut thread().is_asked);
+    let yields = asked && turn::is_wanted();
+    log_pause(registers, yields);
+    if yields {
+        turn::yield_at_pause();
+        while crate::live::stop_asked() {
+            // Others come before what the program does from here on: once more.
+            log_pause(registers, true);
+            crate::live::park_at_pause();
+        }
+        registers.rip = sites::translate(registers.rip);
+    }
+    signals::deliver_at_return(registers);
+}
+
+/// Logs that the program stands here, whether or not it gives the turn.
+fn log_pause(registers: &Registers, yields: bool) {
     let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
     page_tracker::look(&mut |_, _| {});
@@ -342,8 +359,6 @@ fn record(registers: &mut Registers) {
     let memory = page_tracker::sum();
     let vectors = frame::live_vector_sum();
     let log = &mut process().log;
-    let asked = core::mem::take(&mut thread().is_asked);
-    let yields = asked && turn::is_wanted();
     log.begin(Kind::Pause, if yields { events::YIELDS } else { 0 }, 0);
     for word in state_words(registers) {
         log.word(word);
@@ -358,12 +373,6 @@ fn record(registers: &mut Registers) {
     log.end();
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
     note_cost(spent_ns + memory.protection_ns + TRAPS_NS);
-    if yields {
-        turn::yield_at_pause();
-        crate::live::park_if_wanted();
-        registers.rip = sites::translate(registers.rip);
-    }
-    signals::deliver_at_return(registers);
 }
 
 /// Live: goes on from a pause that was logged and yielded at; the turn is back.

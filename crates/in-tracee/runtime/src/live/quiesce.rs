@@ -103,7 +103,7 @@ pub fn sit_down_all() -> bool {
 
 /// True if the calling thread is to stop.
 #[inline]
-fn stop_asked() -> bool {
+pub fn stop_asked() -> bool {
     super::is_on()
         && process().slot == 0
         && !process().replaying
@@ -119,8 +119,14 @@ pub fn park_if_wanted() {
     }
 }
 
+/// The same at a pause that was logged, and gives the turn.
+pub fn park_at_pause() {
+    thread().yielded = true;
+    park();
+}
+
 #[cold]
-pub fn park() {
+fn park() {
     if thread().index as u32 == area().agent_index {
         return;
     }
