@@ -152,7 +152,7 @@ impl Guest {
             command.arg("-static");
         }
         for folder in ["include", "tests/guests"] {
-            command.arg("-I").arg(in_workspace(folder));
+            command.arg("-iquote").arg(in_workspace(folder));
         }
         // Libraries stand behind what needs them.
         command.arg("-o").arg(output).arg(&self.source).args(&self.build);

@@ -74,18 +74,21 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u
 
 /// Sleeps while the word holds `seen`, at most `timeout_ns`.
 pub fn futex_wait_ns(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
-    futex_wait_bits(word, seen, timeout_ns, u32::MAX)
+    futex_wait_until(word, seen, monotonic_ns() + timeout_ns, u32::MAX)
 }
 
-/// Sleeps while the word holds `seen`, at most `timeout_ns`, as one of those with these
-/// bits.
-pub fn futex_wait_bits(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64, bits: u32) -> i64 {
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn monotonic_ns() -> u64 {
     const CLOCK_MONOTONIC: u64 = 1;
-    const SECOND_NS: u64 = 1_000_000_000;
-    let mut until = [0u64; 2];
-    call(nr::__NR_clock_gettime, [CLOCK_MONOTONIC, until.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    let until_ns = until[1] + timeout_ns;
-    until = [until[0] + until_ns / SECOND_NS, until_ns % SECOND_NS];
+    let mut time = [0u64; 2];
+    call(nr::__NR_clock_gettime, [CLOCK_MONOTONIC, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Sleeps while the word holds `seen`, at most until that time, as one of those with
+/// these bits.
+pub fn futex_wait_until(word: &core::sync::atomic::AtomicU32, seen: u32, until_ns: u64, bits: u32) -> i64 {
+    let until = [until_ns / 1_000_000_000, until_ns % 1_000_000_000];
     let how = u64::from(nr::FUTEX_WAIT_BITSET);
     call(
         nr::__NR_futex,

@@ -205,6 +205,9 @@ pub fn take() {
         core::hint::spin_loop();
     }
     let mut waiting = Waiting::Newly;
+    // Patience lasts on while signals interrupt the sleep.
+    let mut until_ns = 0;
+    let mut changes = 0;
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
@@ -214,15 +217,19 @@ pub fn take() {
             return taken(turn, before);
         }
         let seen = turn.prepare_sleep();
-        let changes = turn.changes.load(Ordering::Relaxed);
-        let mut timed_out = false;
+        if until_ns == 0 {
+            changes = turn.changes.load(Ordering::Relaxed);
+            until_ns = kernel::monotonic_ns() + patience_ns(turn, waiting);
+        }
+        let mut result = 0;
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
-            let patience_ns = patience_ns(turn, waiting);
-            let result = kernel::futex_wait_bits(&turn.wake, seen, patience_ns, sleeper_bits(me));
-            timed_out = result == -i64::from(errno::ETIMEDOUT);
+            result = kernel::futex_wait_until(&turn.wake, seen, until_ns, sleeper_bits(me));
         }
         turn.end_sleep();
-        if timed_out {
+        if result != -i64::from(errno::EINTR) {
+            until_ns = 0;
+        }
+        if result == -i64::from(errno::ETIMEDOUT) {
             let slice_is_over = turn.changes.load(Ordering::Relaxed) == changes;
             waiting = press(turn, waiting != Waiting::Newly && slice_is_over);
         }
@@ -273,6 +280,19 @@ pub fn seize() {
 /// Takes the turn, unless the thread has it (after a way back).
 pub fn take_if_waiting() {
     if my_turn().running() != Some(thread().identity) {
+        take();
+    }
+}
+
+/// The same behind a pause that gave the turn: the log says that it is back.
+pub fn take_at_pause() {
+    if my_turn().running() == Some(thread().identity) {
+        let process = process();
+        process.log.begin(Kind::Turn, 0, thread().index as u16);
+        process.log.end();
+        process.logged_thread = thread().index as u32;
+    } else {
+        thread().yielded = true;
         take();
     }
 }

@@ -35,19 +35,12 @@ pub fn count() -> usize {
     all().iter().filter(|at| is_taken(at)).count()
 }
 
-fn now_ns() -> u64 {
-    const CLOCK_MONOTONIC: u64 = 1;
-    let mut time = [0u64; 2];
-    kernel::call(nr::__NR_clock_gettime, [CLOCK_MONOTONIC, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    time[0] * 1_000_000_000 + time[1]
-}
-
 /// Takes a checkpoint, with the turn: its id, or an errno.
 pub fn take(origin: u32) -> i64 {
     if let Some(error) = obstacle() {
         return error;
     }
-    let begin_ns = now_ns();
+    let begin_ns = kernel::monotonic_ns();
     let Some(slot) = all().iter().find(|at| !is_taken(at)) else {
         return error(errno::EAGAIN);
     };
@@ -88,7 +81,7 @@ pub fn take(origin: u32) -> i64 {
         // It copies what we could change.
         wait_until_ready(slot);
     }
-    slot.cost_ns.store(now_ns() - begin_ns, Ordering::Relaxed);
+    slot.cost_ns.store(kernel::monotonic_ns() - begin_ns, Ordering::Relaxed);
     i64::from(id)
 }
 

@@ -134,7 +134,7 @@ pub fn resume() -> ! {
             // SAFETY: as above.
             let registers = unsafe { *(own.registers_at as *const Registers) };
             if !process().replaying {
-                turn::take_if_waiting();
+                turn::take_at_pause();
                 signals::set_real_mask(own.signals.mask);
             }
             pause::go_on(registers)
