@@ -180,7 +180,7 @@ pub fn begin_here() -> ! {
         feed(word, &registers);
         pause::arm_if_next();
     } else {
-        turn::take_if_waiting();
+        live::take_turn();
         live::park_if_wanted();
         let log = &mut process().log;
         log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);

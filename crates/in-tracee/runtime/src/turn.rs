@@ -23,7 +23,8 @@ use crate::{chaos, clocks, kernel, report, threads};
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
 
-fn my_turn() -> &'static Turn {
+/// The turn of the process's lane, as it is known here.
+pub fn my_turn() -> &'static Turn {
     &session().turns[process().turn as usize % TURNS]
 }
 
@@ -158,7 +159,8 @@ pub fn leave_group() {
     }
 }
 
-fn note_holder(turn: &Turn) {
+/// Who wants to stop the holder finds it by its ids.
+pub fn note_holder(turn: &Turn) {
     turn.holder_pid.store(process().pid, Ordering::Relaxed);
     turn.holder_tid.store(thread().tid, Ordering::Relaxed);
 }
@@ -268,33 +270,6 @@ fn taken(turn: &Turn, before: u64) {
         process.log.end();
     }
     process.logged_thread = index;
-}
-
-/// Live: the calling thread has the turn, whoever had it; nobody competes.
-pub fn seize() {
-    let turn = my_turn();
-    turn.seize(thread().identity);
-    note_holder(turn);
-}
-
-/// Takes the turn, unless the thread has it (after a way back).
-pub fn take_if_waiting() {
-    if my_turn().running() != Some(thread().identity) {
-        take();
-    }
-}
-
-/// The same behind a pause that gave the turn: the log says that it is back.
-pub fn take_at_pause() {
-    if my_turn().running() == Some(thread().identity) {
-        let process = process();
-        process.log.begin(Kind::Turn, 0, thread().index as u16);
-        process.log.end();
-        process.logged_thread = thread().index as u32;
-    } else {
-        thread().yielded = true;
-        take();
-    }
 }
 
 /// At a boundary: lets a thread go first that asked for it.

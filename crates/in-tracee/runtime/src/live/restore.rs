@@ -11,7 +11,9 @@ use linux_abi::{errno, general as nr};
 
 use super::copying::{How, Pagemaps, copy};
 use super::mappings::{self, Piece, protection};
-use super::{area, checkpoint, error, obstacle, pushback, quiesce, seats, standing, tables, unforked};
+use super::{
+    area, checkpoint, error, holding, obstacle, pushback, quiesce, seats, standing, tables, unforked,
+};
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
 use crate::{kernel, outputs, page_tracker, pause, report, signals, turn};
@@ -347,7 +349,7 @@ pub fn enter_present() {
     lane().has_ticket.store(0, Ordering::SeqCst);
     process.logged_thread = thread().index as u32;
     outputs::forget_range(0, u64::from(u32::MAX));
-    turn::seize();
+    holding::seize();
     process.replaying = false;
     lane().goes_again.store(0, Ordering::SeqCst);
     for index in 0..known_threads() {

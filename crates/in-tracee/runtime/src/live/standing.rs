@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
+use super::holding;
 use crate::block::{Thread, process, session, signal_stack, thread};
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::{dispatch, frame, kernel, pause, signals, threads, turn};
@@ -119,7 +120,7 @@ pub fn resume() -> ! {
             // SAFETY: the entry code laid them out; nothing has run over them.
             let mut registers = unsafe { *(own.registers_at as *const Registers) };
             if !process().replaying {
-                turn::take_if_waiting();
+                holding::take();
                 signals::set_real_mask(own.signals.mask);
             }
             // SAFETY: registers of a call of this thread.
@@ -134,7 +135,7 @@ pub fn resume() -> ! {
             // SAFETY: as above.
             let registers = unsafe { *(own.registers_at as *const Registers) };
             if !process().replaying {
-                turn::take_at_pause();
+                holding::take_at_pause();
                 signals::set_real_mask(own.signals.mask);
             }
             pause::go_on(registers)
@@ -142,7 +143,7 @@ pub fn resume() -> ! {
         Standing::Fault => {
             let registers = own.fault_registers;
             if !process().replaying {
-                turn::take_if_waiting();
+                holding::take();
                 signals::set_real_mask(own.signals.mask);
             }
             // SAFETY: as above.

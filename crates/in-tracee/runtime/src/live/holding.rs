@@ -1,0 +1,36 @@
+//! The turn after a way back.
+
+use events::Kind;
+
+use crate::block::{process, thread};
+use crate::turn;
+
+/// The calling thread has the turn, whoever had it; nobody competes.
+pub fn seize() {
+    let turn = turn::my_turn();
+    turn.seize(thread().identity);
+    turn::note_holder(turn);
+}
+
+fn has_turn() -> bool {
+    turn::my_turn().running() == Some(thread().identity)
+}
+
+/// Takes the turn, unless the thread has it.
+pub fn take() {
+    if !has_turn() {
+        turn::take();
+    }
+}
+
+/// The same behind a pause that gave the turn: the log says that it is back.
+pub fn take_at_pause() {
+    if !has_turn() {
+        thread().yielded = true;
+        return turn::take();
+    }
+    let process = process();
+    process.log.begin(Kind::Turn, 0, thread().index as u16);
+    process.log.end();
+    process.logged_thread = thread().index as u32;
+}
