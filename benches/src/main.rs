@@ -11,6 +11,7 @@
 //! printed, not returned.
 #![forbid(unsafe_code)]
 
+mod checkpoints;
 mod measure;
 mod peers;
 mod report;
@@ -79,6 +80,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
         }
     }
     print!("{}", report::table(&results));
+    if options.only.as_ref().is_none_or(|part| "checkpoints".contains(part.as_str())) {
+        checkpoints::measure(&session.tool)?;
+    }
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&results).map_err(|error| error.to_string())?;
         std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;

@@ -91,6 +91,7 @@ pub struct Area {
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.
     offsets: [(u32, u64); 64],
+    compared: [u8; copying::COMPARED_BYTES],
     lists: mappings::Lists,
     tables: tables::Tables,
     pushback: pushback::Pushback,

@@ -81,6 +81,8 @@ pub struct Checkpoint {
     pub position: AtomicU64,
     /// Events before it.
     pub events: AtomicU64,
+    /// Processes that the program had made before.
+    pub forks: AtomicU32,
     /// CLOCK_MONOTONIC.
     pub taken_ns: AtomicU64,
     /// How long the program stood for it.

@@ -30,6 +30,17 @@ pub fn last() -> Option<&'static Checkpoint> {
     all().iter().filter(|at| is_taken(at)).max_by_key(|at| at.id.load(Ordering::Relaxed))
 }
 
+/// True if nobody can have pages that the process wrote since the checkpoint: it made no
+/// process, and no later checkpoint's shadow is there.
+pub fn is_alone_since(slot: &Checkpoint) -> bool {
+    reap();
+    let id = slot.id.load(Ordering::Relaxed);
+    let later = |at: &&Checkpoint| is_taken(at) && at.id.load(Ordering::Relaxed) > id;
+    area().forks == slot.forks.load(Ordering::Relaxed)
+        && area().ended.iter().all(|pid| *pid == 0)
+        && !all().iter().any(|at| later(&at))
+}
+
 /// How many there are.
 pub fn count() -> usize {
     all().iter().filter(|at| is_taken(at)).count()
@@ -55,6 +66,7 @@ pub fn take(origin: u32) -> i64 {
     slot.position.store(process().log.position(), Ordering::Relaxed);
     slot.events.store(process().log.events, Ordering::Relaxed);
     slot.ready.store(0, Ordering::Relaxed);
+    slot.forks.store(area().forks, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
     signals::note_pending(&mut area().pending);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);

@@ -2,6 +2,10 @@
 
 use linux_abi::general as nr;
 
+use core::sync::atomic::Ordering;
+
+use lane_protocol::Checkpoint;
+
 use super::{area, checkpoint, mappings};
 use crate::{kernel, memory, report, written_pages};
 
@@ -10,6 +14,8 @@ const PAGE_BYTES: u64 = 4096;
 const CHUNK_PAGES: usize = 512;
 /// Pieces that one call copies.
 const COPIES_MAX: usize = 512;
+/// Bytes that are compared at a time.
+pub const COMPARED_BYTES: usize = 0x4_0000;
 
 /// Which pages are copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,8 +43,9 @@ const OF_FILE: u64 = 1 << 61;
 const EXCLUSIVE: u64 = 1 << 56;
 
 impl Pagemaps {
-    /// Of this process and of a shadow.
-    pub fn open(shadow: i32) -> Pagemaps {
+    /// Of this process and of a checkpoint's shadow.
+    pub fn open(slot: &Checkpoint) -> Pagemaps {
+        let shadow = slot.shadow.load(Ordering::Acquire);
         let open = |path: *const u8| {
             let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
             kernel::call(nr::__NR_open, [path as u64, flags, 0, 0, 0, 0]) as i32
@@ -51,7 +58,7 @@ impl Pagemaps {
             path[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
-        let alone = checkpoint::count() == 1 && area().forks == 0;
+        let alone = checkpoint::is_alone_since(slot);
         Pagemaps { now: open(c"/proc/thread-self/pagemap".as_ptr().cast()), then: open(path.as_ptr()), alone }
     }
 
@@ -166,10 +173,56 @@ impl Copies {
     }
 }
 
+/// Pages in a row that are compared with the shadow's.
+struct Compared {
+    shadow: i32,
+    start: u64,
+    bytes: u64,
+}
+
+impl Compared {
+    fn add(&mut self, page: u64) {
+        if self.bytes != 0 && (self.start + self.bytes != page || self.bytes == COMPARED_BYTES as u64) {
+            self.flush();
+        }
+        if self.bytes == 0 {
+            self.start = page;
+        }
+        self.bytes += PAGE_BYTES;
+    }
+
+    fn flush(&mut self) {
+        let buffer = area().compared.as_ptr() as u64;
+        if !mappings::fetch(self.shadow, buffer, self.start, self.bytes) {
+            report::die("the memory of a checkpoint could not be read");
+        }
+        for done in (0..self.bytes).step_by(PAGE_BYTES as usize) {
+            if !is_same_page(self.start + done, buffer + done) {
+                memory::copy(self.start + done, buffer + done, PAGE_BYTES);
+            }
+        }
+        self.bytes = 0;
+    }
+}
+
+/// Compares two pages, of which the first may not be there.
+fn is_same_page(page: u64, other: u64) -> bool {
+    if memory::read::<u8>(page).is_none() {
+        return false;
+    }
+    // SAFETY: the first can be read, as was just tried; the second is ours.
+    let (one, other) = unsafe {
+        let words = PAGE_BYTES as usize / 8;
+        let words_at = |at: u64| core::slice::from_raw_parts(at as *const u64, words);
+        (words_at(page), words_at(other))
+    };
+    one == other
+}
+
 /// Makes a range as it was then, but for what may not be written now.
 pub fn copy(start: u64, end: u64, shadow: i32, pagemaps: &Pagemaps, how: How) {
     let mut copies = Copies { shadow, pieces: [[0; 2]; COPIES_MAX], count: 0 };
-    let mut page_of_then = [0u64; PAGE_BYTES as usize / 8];
+    let mut compared = Compared { shadow, start: 0, bytes: 0 };
     pagemaps.for_each(start, end, &mut |page, then, now| {
         let judgement = match how {
             How::Differing => pagemaps.judge(then, now),
@@ -184,20 +237,9 @@ pub fn copy(start: u64, end: u64, shadow: i32, pagemaps: &Pagemaps, how: How) {
                 const MADV_DONTNEED: u64 = 4;
                 kernel::call(nr::__NR_madvise, [page, PAGE_BYTES, MADV_DONTNEED, 0, 0, 0]);
             }
-            Judgement::Compare => {
-                let buffer = page_of_then.as_mut_ptr() as u64;
-                if !mappings::fetch(shadow, buffer, page, PAGE_BYTES) {
-                    report::die("the memory of a checkpoint could not be read");
-                }
-                let same = (0..PAGE_BYTES / 8).all(|word| {
-                    let ours = memory::read::<u64>(page + word * 8);
-                    ours == Some(page_of_then[word as usize])
-                });
-                if !same {
-                    memory::copy(page, buffer, PAGE_BYTES);
-                }
-            }
+            Judgement::Compare => compared.add(page),
         }
     });
+    compared.flush();
     copies.flush();
 }

@@ -134,9 +134,8 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
         report::die("a thread did not leave its stack");
     }
     leave_present();
-    let shadow = slot.shadow.load(Ordering::Acquire);
-    restore_mappings(shadow);
-    restore_runtime(shadow);
+    restore_mappings(slot);
+    restore_runtime(slot);
     arrive(slot, way, control_fd, &limit);
     Ok(())
 }
@@ -154,8 +153,9 @@ fn leave_present() {
     page_tracker::end();
 }
 
-fn restore_mappings(shadow: i32) {
-    let pagemaps = Pagemaps::open(shadow);
+fn restore_mappings(slot: &Checkpoint) {
+    let shadow = slot.shadow.load(Ordering::Acquire);
+    let pagemaps = Pagemaps::open(slot);
     mappings::for_each_piece(&mut |piece| {
         restore_piece(piece, shadow, &pagemaps);
         true
@@ -224,8 +224,9 @@ fn map_again(piece: &Piece, then: &crate::maps::Mapping, shadow: i32) -> bool {
     then.inode != 0
 }
 
-fn restore_runtime(shadow: i32) {
-    let pagemaps = Pagemaps::open(shadow);
+fn restore_runtime(slot: &Checkpoint) {
+    let shadow = slot.shadow.load(Ordering::Acquire);
+    let pagemaps = Pagemaps::open(slot);
     let data = DATA_START..DATA_START + DATA_BYTES_MAX;
     // What lies between the variables' end and the area's is not mapped.
     let end = crate::block::runtime_end().min(data.end);
