@@ -237,7 +237,7 @@ impl Work {
                 .map_err(|_| format!("`{argument}` is not the number of a checkpoint"))
         };
         if verb == "save" {
-            return self.save(Path::new(argument));
+            return self.save(Path::new(argument), None);
         }
         if verb == "processes" {
             return Ok(self.processes());
@@ -316,11 +316,13 @@ impl Work {
         "the processes go on without us\n".to_owned()
     }
 
-    fn save(&self, dir: &Path) -> Result<String, String> {
+    /// `killed_by`: the signal that the first process is about to die of.
+    fn save(&self, dir: &Path, killed_by: Option<i32>) -> Result<String, String> {
         if !dir.is_absolute() {
             return Err("the directory of the trace has to be absolute".to_owned());
         }
         let exit = match self.session.status.main() {
+            _ if killed_by.is_some() => killed_by.map_or(LaneEnd::Unknown, LaneEnd::Killed),
             Some(injector::ExitReport::Exited(code)) => LaneEnd::Exited(code),
             Some(injector::ExitReport::Killed(signal)) => LaneEnd::Killed(signal),
             None => LaneEnd::Unknown,
@@ -421,7 +423,9 @@ impl Work {
             if self.options.on_crash == OnCrash::Save {
                 // What the process logged last is on its way.
                 std::thread::sleep(FLUSHED_AFTER);
-                let text = match self.save(&self.options.crash_dir) {
+                let of_main = pid == self.session.main_pid;
+                let killed_by = i32::try_from(signal).ok().filter(|_| of_main);
+                let text = match self.save(&self.options.crash_dir, killed_by) {
                     Ok(text) => text,
                     Err(text) => format!("could not be saved: {text}\n"),
                 };
