@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
+use events::Event;
+
 use trace_store::{
     ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter,
 };
@@ -156,13 +158,15 @@ impl History {
             if history.chunks.front().is_none_or(|chunk| chunk.start != 0) {
                 continue;
             }
+            let mut end = history.end;
             for chunk in &history.chunks {
                 if let Some(raw) = restore(&mut self.decompressor, chunk) {
                     writer.append(*lane, chunk.events, &raw)?;
                     events += chunk.events;
+                    end = history.end.or(fatal_end(&raw));
                 }
             }
-            if let Some(end) = history.end {
+            if let Some(end) = end {
                 writer.end_lane(*lane, end)?;
             }
         }
@@ -182,6 +186,18 @@ fn restore(decompressor: &mut ChunkDecompressor, chunk: &Chunk) -> Option<Vec<u8
     }
     let mut raw = Vec::new();
     decompressor.restore(&chunk.bytes, chunk.raw_bytes, &mut raw).then_some(raw)
+}
+
+/// The end of a process that stands at the fault that it will die of.
+fn fatal_end(raw: &[u8]) -> Option<LaneEnd> {
+    let mut at = 0;
+    let mut last = None;
+    while let Ok((event, len_bytes)) = Event::parse(raw.get(at..)?) {
+        at += len_bytes;
+        last = Some(event);
+    }
+    let last = last.filter(|event| event.kind == events::Kind::Fault && event.flags & events::FATAL != 0)?;
+    Some(LaneEnd::Killed(i32::from(last.code)))
 }
 
 fn count_events(raw: &[u8]) -> u64 {
