@@ -214,6 +214,29 @@ pub fn is_island(start: u64) -> bool {
     state.list[..state.count].iter().any(|island| island.start == start)
 }
 
+/// munmap(2) by a program that may name more than it has: not the islands between.
+pub fn unmap_around(address: u64, bytes: u64) -> i64 {
+    let end = address.saturating_add(bytes);
+    let mut at = address;
+    loop {
+        let state = islands();
+        let starts = state.list[..state.count].iter().map(|island| island.start);
+        match starts.filter(|start| (at..end).contains(start)).min() {
+            Some(start) => {
+                let result = if start > at { kernel::munmap(at, start - at) } else { 0 };
+                if result != 0 {
+                    return result;
+                }
+                at = start + ISLAND_BYTES;
+                if at >= end {
+                    return 0;
+                }
+            }
+            None => return kernel::munmap(at, end - at),
+        }
+    }
+}
+
 /// Replay: the recorded process mapped an island here.
 pub fn replay_island(word: u64) {
     let log = &mut process().log;

@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, kernel, mapped_files, page_tracker, report, shared_files, sites};
+use crate::{clocks, islands, kernel, mapped_files, page_tracker, report, shared_files, sites};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -291,7 +291,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     let result =
-        if in_region(address, bytes) { error(errno::EINVAL) } else { kernel::munmap(address, bytes) };
+        if in_region(address, bytes) { error(errno::EINVAL) } else { islands::unmap_around(address, bytes) };
     if result == 0 {
         page_tracker::forget(address, pages(bytes));
         mapped_files::forget(address, pages(bytes));

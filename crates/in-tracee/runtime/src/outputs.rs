@@ -133,9 +133,14 @@ fn find_class(fd: i32) -> u8 {
 /// whose reader is slow, or that was killed, does not hold up the others.
 pub fn begin_writing() {
     const PATIENCE: u32 = 20_000;
+    const LOOKS: u32 = 64;
     let own = thread().tid as u32;
     let writer = &session().output_writer;
-    for _ in 0..PATIENCE {
+    for attempt in 1..PATIENCE {
+        if attempt % LOOKS == 0 {
+            // It may wait for this processor.
+            kernel::call(nr::__NR_sched_yield, [0; 6]);
+        }
         if writer.compare_exchange_weak(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return;
         }
