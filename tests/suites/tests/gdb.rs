@@ -14,7 +14,7 @@ use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, 
 /// A session in gdb.
 struct Session {
     name: &'static str,
-    /// The program's source in `tests/workloads/gdb`, and how it is compiled.
+    /// The program's source in `tests/gdb`, and how it is compiled.
     source: &'static str,
     flags: &'static [&'static str],
     /// Options of `replay`.
@@ -280,7 +280,7 @@ const SESSIONS: &[Session] = &[
 ];
 
 fn workloads() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../workloads/gdb")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../gdb")
 }
 
 /// Compiles the program and records it; the trace's directory.
