@@ -33,6 +33,10 @@ class Command(gdb.Command):
     def invoke(self, argument, from_tty):
         self.run(argument.strip())
 
+    def run(self, argument):
+        """What the server answers to the same words."""
+        print(ask(f"{self.NAME} {argument}"))
+
 
 class Retrovane(Command):
     """Commands on a recording: when, seek, mark, timeline, last-write, who, log,
@@ -97,9 +101,6 @@ class Discard(Command):
 
     NAME = "discard"
 
-    def run(self, argument):
-        print(ask("discard " + argument))
-
 
 class InfoCheckpoints(Command):
     """Checkpoints and their positions."""
@@ -115,17 +116,11 @@ class Timeline(Command):
 
     NAME = "timeline"
 
-    def run(self, argument):
-        print(ask("timeline " + argument))
-
 
 class Log(Command):
     """Events of the log: log FIRST-LAST, or those around the present position."""
 
     NAME = "log"
-
-    def run(self, argument):
-        print(ask("log " + argument))
 
 
 class Watched:

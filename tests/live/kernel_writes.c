@@ -10,14 +10,6 @@
 
 #define PAGES 64
 
-static int all(const char *at, size_t length, char byte)
-{
-	for (size_t i = 0; i < length; i++)
-		if (at[i] != byte)
-			return 0;
-	return 1;
-}
-
 int main(void)
 {
 	need_session();
@@ -27,7 +19,7 @@ int main(void)
 	CHECK(zeros >= 0);
 	int id = checkpoint();
 	int count = rv_rollbacks(id);
-	CHECK(all(heap, PAGES * PAGE, 'h') && all(fresh, PAGES * PAGE, 0));
+	CHECK(is_full(heap, PAGES * PAGE, 'h') && is_full(fresh, PAGES * PAGE, 0));
 	CHECK(read(zeros, heap, 8 * PAGE) == 8 * PAGE);
 	struct iovec parts[2] = {{heap + 10 * PAGE + 7, PAGE}, {heap + 20 * PAGE - 3, 5}};
 	CHECK(readv(zeros, parts, 2) == PAGE + 5);
@@ -41,7 +33,7 @@ int main(void)
 	uint64_t sum = hash_bytes(heap, PAGES * PAGE);
 	again(id);
 	CHECK(hash_bytes(heap, PAGES * PAGE) == sum);
-	CHECK(all(heap, 8 * PAGE, 0) && all(heap + 8 * PAGE, 2 * PAGE + 7, 'h'));
+	CHECK(is_full(heap, 8 * PAGE, 0) && is_full(heap + 8 * PAGE, 2 * PAGE + 7, 'h'));
 	say("replayed");
 	return 0;
 }

@@ -97,6 +97,14 @@ GUEST_FN void *map(size_t length)
 	return at;
 }
 
+GUEST_FN int is_full(const char *at, size_t length, char byte)
+{
+	for (size_t i = 0; i < length; i++)
+		if (at[i] != byte)
+			return 0;
+	return 1;
+}
+
 // Reads exactly so many bytes, in as many pieces as they come in.
 GUEST_FN void read_all(int fd, void *bytes, size_t length)
 {

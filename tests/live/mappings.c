@@ -17,14 +17,6 @@ static void fill(char *at, size_t length, char byte)
 	memset(at, byte, length);
 }
 
-static int is_full(const char *at, size_t length, char byte)
-{
-	for (size_t i = 0; i < length; i++)
-		if (at[i] != byte)
-			return 0;
-	return 1;
-}
-
 static void made(void)
 {
 	// The address outlives the rollback in a file: its content stays.

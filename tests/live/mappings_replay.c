@@ -5,14 +5,6 @@
 // prints: replayed
 #include "live.h"
 
-static int is_full(const char *at, size_t length, char byte)
-{
-	for (size_t i = 0; i < length; i++)
-		if (at[i] != byte)
-			return 0;
-	return 1;
-}
-
 int main(void)
 {
 	need_session();

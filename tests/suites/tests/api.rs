@@ -5,9 +5,10 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use suites::{
     LiveGuest, Mode, Scratch, TestResult, Tool, have_program, in_workspace, plain_environment, run,
+    run_suite, unless_missing,
 };
 
 /// How long a script may take.
@@ -41,13 +42,6 @@ fn python_package() -> TestResult {
     passes(command, &scratch)
 }
 
-fn with_needs(trial: Trial, missing: Option<String>) -> Trial {
-    match missing {
-        Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
-        None => trial,
-    }
-}
-
 fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     let missing = |needs: &[&str]| {
         let lacks_tool = tool.mode == Mode::Native;
@@ -59,8 +53,8 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     let python = Trial::test("python_package", || python_package().map_err(Failed::from));
     let python_missing = (!have_program("python3")).then(|| "needs python3".to_owned());
     let mut trials = vec![
-        with_needs(install, missing(&["make", "gcc", "g++", "pkg-config", "readelf"])),
-        with_needs(python, python_missing),
+        unless_missing(install, missing(&["make", "gcc", "g++", "pkg-config", "readelf"])),
+        unless_missing(python, python_missing),
     ];
     for guest in LiveGuest::all()?.into_iter().filter(LiveGuest::is_plain) {
         let (name, lacks) = (guest.name.clone(), guest.missing());
@@ -68,30 +62,19 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
         let trial = Trial::test(format!("outside::{name}"), move || {
             outside.build().and_then(|built| built.check_outside()).map_err(Failed::from)
         });
-        trials.push(with_needs(trial, lacks.clone()));
+        trials.push(unless_missing(trial, lacks.clone()));
         // One of each language.
         if name.to_lowercase().starts_with("counter") {
             let own = Arc::clone(tool);
             let trial = Trial::test(format!("recorded::{name}"), move || {
                 guest.build().and_then(|built| built.check_recorded(&own)).map_err(Failed::from)
             });
-            trials.push(with_needs(trial, lacks.or_else(|| missing(&[]))));
+            trials.push(unless_missing(trial, lacks.or_else(|| missing(&[]))));
         }
     }
     Ok(trials)
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        Ok((trials(&tool)?, scratch))
-    });
-    match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    run_suite(trials)
 }

@@ -5,8 +5,11 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{Case, Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, check_case, run, tests_run_as_root};
+use libtest_mimic::{Failed, Trial};
+use suites::{
+    Case, Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, check_case, run, run_suite, tests_run_as_root,
+    unless_missing,
+};
 
 /// Pipes, a fork and an exec, and an exit code of its own.
 const SCRIPT: &str = "echo first $((1 + 2)); ls /etc/passwd | wc -c; (exit 7)";
@@ -111,28 +114,16 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             let tool_mode = tool.mode;
             let own = Arc::clone(tool);
             let trial = Trial::test(environment.name, move || check(&own, environment).map_err(Failed::from));
-            if environment.needs_root && !is_root {
-                trial.with_kind("needs root").with_ignored_flag(true)
-            } else if tool_mode == Mode::Native {
-                trial.with_kind("needs the tool").with_ignored_flag(true)
+            let missing = if environment.needs_root && !is_root {
+                Some("needs root")
             } else {
-                trial
-            }
+                (tool_mode == Mode::Native).then_some("needs the tool")
+            };
+            unless_missing(trial, missing)
         })
         .collect()
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        Ok((trials(&tool), scratch))
-    });
-    match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    run_suite(|tool| Ok(trials(tool)))
 }

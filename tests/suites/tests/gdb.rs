@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, run};
+use libtest_mimic::{Failed, Trial};
+use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, run, run_suite};
 
 /// A session in gdb.
 struct Session {
@@ -407,16 +407,5 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        Ok((trials(&tool), scratch))
-    });
-    match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    run_suite(|tool| Ok(trials(tool)))
 }

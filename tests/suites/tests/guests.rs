@@ -5,10 +5,10 @@ use std::fs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use suites::{
     Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests,
-    has_static_libc, tests_run_as_root,
+    has_static_libc, run_suite, tests_run_as_root, unless_missing,
 };
 
 /// What this machine lacks, or `None` if the guest can run.
@@ -129,10 +129,7 @@ fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
                     let trial = Trial::test(name, move || {
                         check_guest(&tool, &guest, variant, user, way).map_err(Failed::from)
                     });
-                    trials.push(match missing {
-                        Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
-                        None => trial,
-                    });
+                    trials.push(unless_missing(trial, missing));
                 }
             }
         }
@@ -141,16 +138,5 @@ fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        Ok((trials(&tool, &Machine::look())?, scratch))
-    });
-    match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    run_suite(|tool| trials(tool, &Machine::look()))
 }

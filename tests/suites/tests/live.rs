@@ -6,8 +6,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{LiveGuest, Mode, Scratch, TestResult, Tool, User, tests_run_as_root, times};
+use libtest_mimic::{Failed, Trial};
+use suites::{LiveGuest, Mode, TestResult, Tool, User, run_suite, tests_run_as_root, times, unless_missing};
 
 fn check(tool: &Tool, guest: &LiveGuest, user: User) -> TestResult {
     let mut built = guest.build()?;
@@ -33,26 +33,12 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
             };
             let (tool, guest) = (Arc::clone(tool), guest.clone());
             let trial = Trial::test(name, move || check(&tool, &guest, user).map_err(Failed::from));
-            trials.push(match missing {
-                Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
-                None => trial,
-            });
+            trials.push(unless_missing(trial, missing));
         }
     }
     Ok(trials)
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        Ok((trials(&tool)?, scratch))
-    });
-    match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    run_suite(trials)
 }

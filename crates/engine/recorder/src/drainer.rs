@@ -95,6 +95,7 @@ struct Work {
     sink: Arc<Sink>,
     status: Arc<Status>,
     main_pid: i32,
+    /// In a live session: how branches undo what happened.
     undoing: Option<Undoing>,
     logs: BTreeMap<Segment, LaneLog>,
     /// Segments that a parent took for a child that is about to be, since when.
@@ -164,11 +165,7 @@ impl Work {
             if (state == lane_state::LIVE || state == lane_state::ENDED) && pid != 0 {
                 let (id, parent) = lane.ids();
                 self.sink.begin_lane(id, parent, pid);
-                let mut log = LaneLog::new(segment, id, pid);
-                if let Some(undoing) = &self.undoing {
-                    log.set_undoing(undoing);
-                }
-                self.logs.insert(segment, log);
+                self.logs.insert(segment, LaneLog::new(segment, id, pid));
                 self.report.processes += 1;
             } else {
                 let since = self.reserved.get(&segment).copied().unwrap_or_else(Instant::now);
@@ -183,12 +180,12 @@ impl Work {
     fn drain_all(&mut self) -> bool {
         let mut fullest_bytes = 0;
         for log in self.logs.values_mut() {
-            log.serve(&self.memory, &self.sink);
-            if self.undoing.is_some()
-                && let Some(text) = log.failed_replay(self.memory.lane(log.segment))
-            {
-                eprintln!("retrovane: {text}");
-                self.report.notes.push(text);
+            if let Some(undoing) = &self.undoing {
+                log.serve(&self.memory, &self.sink, undoing);
+                if let Some(text) = log.failed_replay(self.memory.lane(log.segment)) {
+                    eprintln!("retrovane: {text}");
+                    self.report.notes.push(text);
+                }
             }
             let drained = log.drain(self.memory.lane(log.segment), &self.sink);
             fullest_bytes = fullest_bytes.max(drained.bytes);

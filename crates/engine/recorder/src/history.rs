@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use events::Event;
-
+use events::{Event, Kind};
 use trace_store::{
     ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter,
 };
+
+use crate::lane_log::end_of;
 
 /// A piece of a lane's log: whole events.
 struct Chunk {
@@ -17,6 +18,15 @@ struct Chunk {
     events: u64,
     compressed: bool,
     bytes: Vec<u8>,
+}
+
+impl Chunk {
+    fn new(compressor: &mut ChunkCompressor, start: u64, events: u64, raw: &[u8]) -> Chunk {
+        let mut bytes = Vec::new();
+        let compressed = compressor.store(raw, &mut bytes);
+        bytes.shrink_to_fit();
+        Chunk { start, raw_bytes: raw.len(), events, compressed, bytes }
+    }
 }
 
 /// The log of a lane.
@@ -66,13 +76,10 @@ impl History {
 
     pub fn append(&mut self, lane: u32, events: u64, raw: &[u8]) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
-        let mut bytes = Vec::new();
-        let compressed = self.compressor.store(raw, &mut bytes);
-        bytes.shrink_to_fit();
-        self.stored_bytes += bytes.len() as u64;
-        let start = history.position;
+        let chunk = Chunk::new(&mut self.compressor, history.position, events, raw);
+        self.stored_bytes += chunk.bytes.len() as u64;
         history.position += raw.len() as u64;
-        history.chunks.push_back(Chunk { start, raw_bytes: raw.len(), events, compressed, bytes });
+        history.chunks.push_back(chunk);
     }
 
     /// The log from a position on, up to the end of some chunk; `None` at the end,
@@ -93,8 +100,7 @@ impl History {
         })
     }
 
-    /// Forgets a lane's log from a position on, which lies between two events. Gives the
-    /// number of events that are left.
+    /// Forgets a lane's log from a position on, which lies between two events.
     pub fn cut(&mut self, lane: u32, position: u64) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
         history.end = None;
@@ -106,11 +112,10 @@ impl History {
             let kept_bytes = ((position - chunk.start) as usize).min(chunk.raw_bytes);
             if let Some(mut raw) = restore(&mut self.decompressor, &chunk) {
                 raw.truncate(kept_bytes);
-                let mut bytes = Vec::new();
-                let compressed = self.compressor.store(&raw, &mut bytes);
-                self.stored_bytes += bytes.len() as u64;
-                let events = count_events(&raw);
-                history.chunks.push_back(Chunk { bytes, compressed, raw_bytes: raw.len(), events, ..chunk });
+                let events = events_in(&raw).filter(|event| event.kind != Kind::Data).count() as u64;
+                let rest = Chunk::new(&mut self.compressor, chunk.start, events, &raw);
+                self.stored_bytes += rest.bytes.len() as u64;
+                history.chunks.push_back(rest);
             }
             break;
         }
@@ -158,15 +163,18 @@ impl History {
             if history.chunks.front().is_none_or(|chunk| chunk.start != 0) {
                 continue;
             }
-            let mut end = history.end;
+            let mut last = Vec::new();
             for chunk in &history.chunks {
                 if let Some(raw) = restore(&mut self.decompressor, chunk) {
                     writer.append(*lane, chunk.events, &raw)?;
                     events += chunk.events;
-                    end = history.end.or(fatal_end(&raw));
+                    last = raw;
                 }
             }
-            if let Some(end) = end {
+            // A process may stand at the fault that it will die of.
+            let is_fault = |event: &Event| event.kind == Kind::Fault;
+            let fatal = || events_in(&last).last().filter(is_fault).and_then(|event| end_of(&event));
+            if let Some(end) = history.end.or_else(fatal) {
                 writer.end_lane(*lane, end)?;
             }
         }
@@ -188,33 +196,20 @@ fn restore(decompressor: &mut ChunkDecompressor, chunk: &Chunk) -> Option<Vec<u8
     decompressor.restore(&chunk.bytes, chunk.raw_bytes, &mut raw).then_some(raw)
 }
 
-/// The end of a process that stands at the fault that it will die of.
-fn fatal_end(raw: &[u8]) -> Option<LaneEnd> {
-    let mut at = 0;
-    let mut last = None;
-    while let Ok((event, len_bytes)) = Event::parse(raw.get(at..)?) {
-        at += len_bytes;
-        last = Some(event);
-    }
-    let last = last.filter(|event| event.kind == events::Kind::Fault && event.flags & events::FATAL != 0)?;
-    Some(LaneEnd::Killed(i32::from(last.code)))
-}
-
-fn count_events(raw: &[u8]) -> u64 {
-    let mut at = 0;
-    let mut count = 0;
-    while let Some(head) = raw.get(at..at + 8) {
-        let head = u64::from_le_bytes(head.try_into().expect("eight bytes"));
-        count += u64::from(head as u8 != events::Kind::Data as u8);
-        at += ((head >> 32) as usize).max(8);
-    }
-    count
+/// The events of a part of a log, as far as it holds whole ones.
+pub(crate) fn events_in(raw: &[u8]) -> impl Iterator<Item = Event<'_>> {
+    let mut rest = raw;
+    std::iter::from_fn(move || {
+        let (event, len_bytes) = Event::parse(rest).ok()?;
+        rest = &rest[len_bytes..];
+        Some(event)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::{Kind, header};
+    use events::header;
 
     fn event(number: u16) -> Vec<u8> {
         [header(Kind::Syscall, 0, number, 16).to_le_bytes(), u64::from(number).to_le_bytes()].concat()

@@ -1,17 +1,17 @@
 //! One lane on its way from the ring into the trace.
 
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
 use injector::{Lane, PidFd, Segment, SessionMemory};
+use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
 
 use crate::history::History;
 use crate::sink::Sink;
 use crate::undo::Undo;
-use lane_protocol::{lane_state, request};
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 /// A chunk is written when it is this long,
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -37,11 +37,9 @@ pub(crate) struct LaneLog {
     damaged: bool,
     /// Live: the log is fed to the process again, from here on.
     feeding: Option<Feeding>,
-    undoing: Option<Undoing>,
 }
 
 /// Live: how a branch undoes what happened.
-#[derive(Clone)]
 pub(crate) struct Undoing {
     /// Where the process finds what is given back to it.
     pub dir: PathBuf,
@@ -81,18 +79,12 @@ impl LaneLog {
             raw_bytes: 0,
             damaged: false,
             feeding: None,
-            undoing: None,
         }
     }
 
-    /// Live: how branches undo what happened.
-    pub fn set_undoing(&mut self, undoing: &Undoing) {
-        self.undoing = Some(undoing.clone());
-    }
-
     /// Live: does what the process asks, if it asks for something that has to do with
-    /// its log. False if it did not ask.
-    pub fn serve(&mut self, memory: &SessionMemory, sink: &Sink) -> bool {
+    /// its log.
+    pub fn serve(&mut self, memory: &SessionMemory, sink: &Sink, undoing: &Undoing) {
         let lane = memory.lane(self.segment);
         let asked = lane.request().state.load(Ordering::Acquire);
         let position = lane.request().arguments[0].load(Ordering::Relaxed);
@@ -100,16 +92,15 @@ impl LaneLog {
         let answer = match asked {
             request::REWIND | request::BRANCH if shares => libc::EBUSY,
             request::REWIND => self.rewind(lane, sink, position),
-            request::BRANCH => self.branch(memory, sink, position),
+            request::BRANCH => self.branch(memory, sink, position, undoing),
             request::PRESENT => {
                 self.feeding = None;
                 lane.go_to(self.raw_bytes);
                 0
             }
-            _ => return false,
+            _ => return,
         };
         lane.answer(answer);
-        true
     }
 
     /// Live: a process that came to something else than before stands for ever: it is
@@ -135,10 +126,15 @@ impl LaneLog {
         ))
     }
 
-    fn rewind(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+    /// True if all of the log from the position on is in the history.
+    fn is_kept(&mut self, lane: Lane, sink: &Sink, position: u64) -> bool {
         self.drain(lane, sink);
         self.flush(sink);
-        if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
+        sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false)
+    }
+
+    fn rewind(&mut self, lane: Lane, sink: &Sink, position: u64) -> i32 {
+        if !self.is_kept(lane, sink, position) {
             return libc::ERANGE;
         }
         self.feeding = Some(Feeding { next: position, chunk: Vec::new(), done: 0, closed: false });
@@ -147,17 +143,14 @@ impl LaneLog {
         0
     }
 
-    fn branch(&mut self, memory: &SessionMemory, sink: &Sink, position: u64) -> i32 {
+    fn branch(&mut self, memory: &SessionMemory, sink: &Sink, position: u64, undoing: &Undoing) -> i32 {
         let lane = memory.lane(self.segment);
-        self.drain(lane, sink);
-        self.flush(sink);
-        if !sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false) {
+        if !self.is_kept(lane, sink, position) {
             return libc::ERANGE;
         }
-        let undo = sink.with_history(|history| undo_since(history, self.lane, position));
-        if let (Some(undo), Some(keeping)) = (undo, &self.undoing) {
-            let killed = if keeping.kills_children { kill_lanes(memory, &undo.children) } else { Vec::new() };
-            let path = keeping.dir.join(format!("undo-{}", self.lane));
+        if let Some(undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
+            let killed = if undoing.kills_children { kill_lanes(memory, &undo.children) } else { Vec::new() };
+            let path = undoing.dir.join(format!("undo-{}", self.lane));
             if std::fs::write(path, undo.records(&killed)).is_err() {
                 return libc::ENOSPC;
             }
@@ -324,7 +317,7 @@ fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
 }
 
 /// The end that an event means for its lane.
-fn end_of(event: &Event) -> Option<LaneEnd> {
+pub(crate) fn end_of(event: &Event) -> Option<LaneEnd> {
     match event.kind {
         Kind::Exit => Some(LaneEnd::Exited(event.result() as i32)),
         Kind::Stop => Some(LaneEnd::Stopped(event.code)),

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use events::StopReason;
-use injector::{Lane, Segment, SessionMemory, futex_wake};
+use injector::{Lane, Segment, SessionMemory};
 use lane_protocol::{checkpoint_origin, checkpoint_state, command, crash_policy, lane_state, request};
 use trace_store::{LaneEnd, Meta, Summary};
 
@@ -432,8 +432,6 @@ impl Work {
                 eprint!("retrovane: the program would die of signal {signal}: {text}");
             }
             lane.answer(0);
-            self.session.memory.doorbell().fetch_add(1, Ordering::Release);
-            futex_wake(self.session.memory.doorbell());
         }
     }
 }

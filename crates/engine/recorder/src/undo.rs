@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use events::{Event, Kind, Tag};
+use events::{Kind, Tag};
+
+use crate::history::events_in;
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
@@ -62,10 +64,8 @@ struct Call {
 impl Undo {
     /// Takes the events of a part of a log into account.
     pub fn add(&mut self, log: &[u8]) {
-        let mut at = 0;
         let mut open: Option<Call> = None;
-        while let Ok((event, len_bytes)) = Event::parse(&log[at..]) {
-            at += len_bytes;
+        for event in events_in(log) {
             match event.kind {
                 Kind::Syscall => {
                     let mut args = [0; 6];
@@ -102,9 +102,6 @@ impl Undo {
                 && let Some(call) = open.take()
             {
                 self.call(&call);
-            }
-            if at >= log.len() {
-                break;
             }
         }
     }

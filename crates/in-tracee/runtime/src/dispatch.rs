@@ -188,7 +188,7 @@ fn record_call(registers: &mut Registers) -> Leave {
         live::before_call(nr, &args);
     }
     if live::gives_back()
-        && let Some(result) = live::give_back(registers, nr, &args)
+        && let Some(result) = live::give_back(nr, &args)
     {
         registers.rax = result as u64;
         return Leave::Call;

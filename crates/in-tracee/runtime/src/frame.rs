@@ -205,11 +205,8 @@ fn save_vectors() -> u64 {
     // SAFETY: the buffer is ours, 64-aligned and large enough (measure_vectors).
     unsafe {
         core::ptr::write_bytes(buffer, 0, space.vector_bytes as usize + 4);
-        if space.vector_features == 0 {
-            core::arch::asm!("fxsave64 [{}]", in(reg) buffer, options(nostack));
-        } else {
-            core::arch::asm!("xsave64 [{}]", in(reg) buffer,
-                in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+        save_vectors_at(buffer as u64);
+        if space.vector_features != 0 {
             let in_use = buffer.add(512).cast::<u64>();
             if in_use.read() & 1 == 0 {
                 // The initial x87 control word, which xsave leaves out.
@@ -294,23 +291,20 @@ fn sum_buffer(buffer: u64) -> u64 {
 fn load_vectors() {
     let space = space();
     let buffer = VECTORS.get().cast::<u8>();
-    // SAFETY: as in `save_vectors`; the caller filled the buffer.
-    unsafe {
-        if space.vector_features == 0 {
-            core::arch::asm!("fxrstor64 [{}]", in(reg) buffer, options(nostack));
-            return;
-        }
+    if space.vector_features != 0 {
         // What the program wrote into the header must not make us fault.
-        let header = buffer.add(512).cast::<u64>();
-        header.write(header.read() & space.vector_features);
-        for word in 1..8 {
-            header.add(word).write(0);
+        // SAFETY: as in `save_vectors`; the caller filled the buffer.
+        unsafe {
+            let header = buffer.add(512).cast::<u64>();
+            header.write(header.read() & space.vector_features);
+            for word in 1..8 {
+                header.add(word).write(0);
+            }
+            let control = buffer.add(24).cast::<u32>();
+            control.write(control.read() & 0xffff);
         }
-        let control = buffer.add(24).cast::<u32>();
-        control.write(control.read() & 0xffff);
-        core::arch::asm!("xrstor64 [{}]", in(reg) buffer,
-            in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
     }
+    load_vectors_from(buffer as u64);
 }
 
 /// Saves the live vector registers at an address aligned to 64 bytes, for
@@ -328,7 +322,7 @@ pub fn save_vectors_at(buffer: u64) {
     }
 }
 
-/// Loads what [`save_vectors_at`] saved.
+/// Loads what [`save_vectors_at`] saved, or what is as good.
 pub fn load_vectors_from(buffer: u64) {
     let space = space();
     // SAFETY: saved there by us.

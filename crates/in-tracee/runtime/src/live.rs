@@ -26,7 +26,7 @@ mod standing;
 mod tables;
 mod unforked;
 
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
@@ -36,7 +36,6 @@ use crate::dispatch::begin_call;
 use crate::entry::{Leave, Registers};
 use crate::{kernel, signals};
 
-pub use agent::begin as begin_agent;
 pub use checkpoint::end_all as end_checkpoints;
 pub use crash::{after_crash, before_crash};
 pub use holding::take as take_turn;
@@ -71,10 +70,8 @@ pub struct Area {
     parked: AtomicU32,
     /// Counts threads of a branch that have left the dropped future's signals behind.
     arrived: AtomicU32,
-    /// What parked threads do next, a `quiesce::Verdict`; a futex word.
+    /// What parked threads do next, a `quiesce::verdict`; a futex word.
     verdict: AtomicU32,
-    /// The agent's thread; 0: there is none.
-    agent_tid: AtomicI32,
     agent_index: u32,
     /// The checkpoint that the process was rolled back to a moment ago, plus one: the
     /// call that took it returns again.
@@ -203,7 +200,7 @@ pub fn begin() {
     if !map_area() {
         return;
     }
-    begin_agent();
+    agent::begin();
 }
 
 /// True if the process has an agent.

@@ -4,10 +4,9 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::Turn;
-use linux_abi::general as nr;
 
 use crate::block::thread;
-use crate::{chaos, kernel, pause};
+use crate::{chaos, pause, signals};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -56,18 +55,8 @@ pub fn press(turn: &Turn, firmly: bool) -> Waiting {
         return Waiting::Behind;
     }
     if firmly && turn.running().is_some() {
-        ask_holder(turn);
+        let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
+        signals::ask(pid, tid, ASKED);
     }
     Waiting::Next
-}
-
-/// Stops the one that computes.
-fn ask_holder(turn: &Turn) {
-    const SIGTRAP: u64 = 5;
-    let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed) as u64);
-    let mut info = [0u64; 16];
-    info[0] = SIGTRAP;
-    info[1] = u64::from(ASKED as u32);
-    let arguments = [pid, tid, SIGTRAP, info.as_ptr() as u64, 0, 0];
-    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
 }

@@ -129,6 +129,15 @@ pub fn decimal(mut number: u64, digits: &mut [u8; 12]) -> &[u8] {
     &digits[at..]
 }
 
+/// Puts a text together at the start of `to`, which holds zeros: a path, then.
+pub fn join(to: &mut [u8], parts: &[&[u8]]) {
+    let mut at = 0;
+    for part in parts {
+        to[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
 /// Writes a number to standard error in hexadecimal, for `die`.
 pub fn print_number(text: &str, number: u64) {
     kernel::write_all(2, text.as_ptr() as u64, text.len() as u64);

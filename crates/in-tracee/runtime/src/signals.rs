@@ -163,6 +163,12 @@ pub fn hold_asking(hold: bool) {
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(how), &raw const set as u64, 0, 8, 0, 0]);
 }
 
+/// Blocks what can be blocked, also what the runtime needs.
+pub fn block_all() {
+    let all = !0u64;
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
+}
+
 /// The mask to give to the kernel in place of the program's.
 pub fn real_mask(mask: u64) -> u64 {
     mask & !NEVER_BLOCKED
@@ -376,13 +382,18 @@ pub fn restore_pending(then: &Pending) {
     }
 }
 
+/// Asks a thread of ours for something, by the signal that never reaches a program.
+pub fn ask(pid: i32, tid: i32, code: i32) {
+    let mut info: Info = [0; 16];
+    info[0] = u64::from(SIGTRAP);
+    info[1] = u64::from(code as u32);
+    let arguments = [pid as u64, tid as u64, u64::from(SIGTRAP), info.as_ptr() as u64, 0, 0];
+    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+}
+
 /// Live: brings a thread out of the kernel, to park.
 pub fn ask_to_stop(tid: i32) {
-    let mut info = [0u64; 16];
-    info[0] = u64::from(SIGTRAP);
-    info[1] = u64::from(STOP_CODE as u32);
-    let arguments = [process().pid as u64, tid as u64, u64::from(SIGTRAP), info.as_ptr() as u64, 0, 0];
-    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+    ask(process().pid, tid, STOP_CODE);
 }
 
 /// The call at hand is as about to begin; the thread parks at the next boundary.
@@ -936,20 +947,11 @@ impl Signals {
 
     /// Gives what waits back to the kernel.
     fn send_again(&mut self) {
-        let all = !0u64;
-        kernel::call(
-            nr::__NR_rt_sigprocmask,
-            [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0],
-        );
-        let [pid, tid] = ids();
-        for waiting in &self.queue[..self.count] {
-            let info = waiting.info.as_ptr() as u64;
-            kernel::call(nr::__NR_rt_tgsigqueueinfo, [pid, tid, u64::from(waiting.signal), info, 0, 0]);
-        }
-        self.count = 0;
+        block_all();
+        self.send_again_to(process().pid, thread().tid);
     }
 
-    /// Live: gives what waits back to the kernel, for a thread that stands.
+    /// The same for another thread, which stands with everything blocked.
     pub fn send_again_to(&mut self, pid: i32, tid: i32) {
         for waiting in &self.queue[..self.count] {
             let info = waiting.info.as_ptr() as u64;

@@ -265,10 +265,17 @@ fn taken(turn: &Turn, before: u64) {
         let ticket = turn.ticket.load(Ordering::Relaxed) + 1;
         turn.ticket.store(ticket, Ordering::Relaxed);
         log_ticket(ticket);
+        process.logged_thread = index;
     } else if process.logged_thread != index || yielded {
-        process.log.begin(Kind::Turn, 0, index as u16);
-        process.log.end();
+        log_turn();
     }
+}
+
+/// The log says that what follows is the calling thread's.
+pub fn log_turn() {
+    let (process, index) = (process(), thread().index as u32);
+    process.log.begin(Kind::Turn, 0, index as u16);
+    process.log.end();
     process.logged_thread = index;
 }
 

@@ -26,8 +26,6 @@ pub mod command {
     pub const ROLLBACK: u32 = 3;
     /// Go back to the checkpoint `argument`, do the same again, and go on.
     pub const REPLAY: u32 = 4;
-    /// Go on without us.
-    pub const DETACH: u32 = 5;
     /// Only say whether a rollback to `argument` could be done.
     pub const TRY: u32 = 6;
     /// Somebody fills the command in.
@@ -42,10 +40,6 @@ pub struct Command {
     /// The result: not negative, or a negated errno.
     pub answer: AtomicI32,
     pub argument: AtomicU64,
-    /// Bytes of `text` that say what could not be done, or not be restored.
-    pub text_bytes: AtomicU32,
-    _reserved: u32,
-    pub text: [u8; 2048],
 }
 
 /// Checkpoints that a process can have at a time.

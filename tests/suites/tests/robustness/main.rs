@@ -13,8 +13,8 @@ mod ways;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use suites::{Mode, Scratch, TestResult, Tool, tests_run_as_root};
+use libtest_mimic::{Failed, Trial};
+use suites::{Mode, TestResult, Tool, run_suite, tests_run_as_root, unless_missing};
 
 /// Runs one case with the tool.
 type Test = fn(&Tool) -> TestResult;
@@ -55,28 +55,16 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         .map(|&(name, needs_root, test)| {
             let own = Arc::clone(tool);
             let trial = Trial::test(name, move || test(&own).map_err(Failed::from));
-            if needs_root && !is_root {
-                trial.with_kind("needs root").with_ignored_flag(true)
-            } else if tool.mode == Mode::Native {
-                trial.with_kind("needs the tool").with_ignored_flag(true)
+            let missing = if needs_root && !is_root {
+                Some("needs root")
             } else {
-                trial
-            }
+                (tool.mode == Mode::Native).then_some("needs the tool")
+            };
+            unless_missing(trial, missing)
         })
         .collect()
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let prepared = Scratch::new("tool").and_then(|scratch| {
-        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
-        Ok((trials(&tool), scratch))
-    });
-    match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    run_suite(|tool| Ok(trials(tool)))
 }

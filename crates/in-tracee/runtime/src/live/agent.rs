@@ -35,7 +35,7 @@ pub fn begin() {
     turn::begin_sharing();
     let alive = block.alive.as_ptr() as u64;
     let mask = thread().signals.mask;
-    block_everything();
+    signals::block_all();
     // SAFETY: the block and the stack are the agent's alone.
     let made = unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) };
     signals::set_real_mask(mask);
@@ -44,13 +44,7 @@ pub fn begin() {
         block.alive.store(0, Ordering::Relaxed);
         return;
     }
-    area().agent_tid.store(made as i32, Ordering::Relaxed);
     lane().takes_part.store(1, Ordering::Release);
-}
-
-fn block_everything() {
-    let all = !0u64;
-    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
 }
 
 unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
@@ -87,7 +81,7 @@ unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
 }
 
 /// Says that the command at hand is done.
-pub fn finish(answer: i64) {
+fn finish(answer: i64) {
     let command = &lane().command;
     command.answer.store(answer as i32, Ordering::Relaxed);
     command.kind.store(command::NONE, Ordering::Release);

@@ -26,8 +26,6 @@ pub enum How {
     All,
     /// All that the shadow has, after a comparison.
     Compare,
-    /// What others write.
-    Nothing,
 }
 
 /// The page tables of now and of then, as the kernel shows them.
@@ -52,12 +50,7 @@ impl Pagemaps {
         };
         let mut path = [0u8; 40];
         let mut digits = [0u8; 12];
-        let parts = [&b"/proc/"[..], report::decimal(shadow as u64, &mut digits), b"/pagemap"];
-        let mut at = 0;
-        for part in parts {
-            path[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
+        report::join(&mut path, &[b"/proc/", report::decimal(shadow as u64, &mut digits), b"/pagemap"]);
         let alone = checkpoint::is_alone_since(slot);
         Pagemaps { now: open(c"/proc/thread-self/pagemap".as_ptr().cast()), then: open(path.as_ptr()), alone }
     }
@@ -228,7 +221,7 @@ pub fn copy(start: u64, end: u64, shadow: i32, pagemaps: &Pagemaps, how: How) {
             How::Differing => pagemaps.judge(then, now),
             How::All if then & PRESENT != 0 => Judgement::Copy,
             How::Compare if then & PRESENT != 0 => Judgement::Compare,
-            How::All | How::Compare | How::Nothing => Judgement::Same,
+            How::All | How::Compare => Judgement::Same,
         };
         match judgement {
             Judgement::Same => {}

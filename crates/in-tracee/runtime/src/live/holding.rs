@@ -1,8 +1,6 @@
 //! The turn after a way back.
 
-use events::Kind;
-
-use crate::block::{process, thread};
+use crate::block::thread;
 use crate::turn;
 
 /// The calling thread has the turn, whoever had it; nobody competes.
@@ -29,8 +27,5 @@ pub fn take_at_pause() {
         thread().yielded = true;
         return turn::take();
     }
-    let process = process();
-    process.log.begin(Kind::Turn, 0, thread().index as u16);
-    process.log.end();
-    process.logged_thread = thread().index as u32;
+    turn::log_turn();
 }

@@ -5,7 +5,7 @@ use linux_abi::{errno, general as nr};
 use super::{area, error};
 use crate::block::space;
 use crate::maps::{self, Mapping};
-use crate::{kernel, memory};
+use crate::{kernel, memory, report};
 
 /// Mappings that a list can hold.
 const MAPPINGS_MAX: usize = 16384;
@@ -89,13 +89,16 @@ pub fn keep_shared() -> bool {
 
 /// Reads the list of then from the shadow.
 pub fn fetch_then(shadow: i32) -> bool {
-    let there = &raw const area().lists.then as u64;
-    if !fetch(shadow, there, there, size_of::<usize>() as u64) {
-        return false;
-    }
-    let count = area().lists.then.count;
-    let first = area().lists.then.all.as_ptr() as u64;
-    count <= MAPPINGS_MAX && fetch(shadow, first, first, (count * size_of::<Mapping>()) as u64)
+    let then = &mut area().lists.then;
+    fetch_list(shadow, &mut then.count, &mut then.all)
+}
+
+/// Reads a list that the shadow has made at the same place.
+pub fn fetch_list<T>(shadow: i32, count: &mut usize, all: &mut [T]) -> bool {
+    let (place, first) = (count as *mut usize as u64, all.as_mut_ptr() as u64);
+    fetch(shadow, place, place, size_of::<usize>() as u64)
+        && *count <= all.len()
+        && fetch(shadow, first, first, (*count * size_of::<T>()) as u64)
 }
 
 /// Copies memory of the shadow's.
@@ -215,17 +218,7 @@ fn identity(fd: i32) -> Option<(u64, u64)> {
 
 fn put_maps_path(to: &mut [u8; 40], pid: i32) {
     *to = [0; 40];
-    let mut at = 0;
-    let mut put = |text: &[u8]| {
-        to[at..at + text.len()].copy_from_slice(text);
-        at += text.len();
-    };
-    put(b"/proc/");
-    if pid == 0 {
-        put(b"thread-self");
-    } else {
-        let mut digits = [0u8; 12];
-        put(crate::report::decimal(pid as u64, &mut digits));
-    }
-    put(b"/maps");
+    let mut digits = [0u8; 12];
+    let name = if pid == 0 { b"thread-self" } else { report::decimal(pid as u64, &mut digits) };
+    report::join(to, &[b"/proc/", name, b"/maps"]);
 }

@@ -8,7 +8,6 @@ use super::{area, error};
 use crate::block::{process, session};
 use crate::dispatch::log_call;
 use crate::effects::{self, Before};
-use crate::entry::Registers;
 use crate::{kernel, memory, report};
 
 /// Pieces that can be given back at a time, one for each call that took them.
@@ -73,13 +72,9 @@ pub fn forget() {
 pub fn load() {
     let mut path = [0u8; 256 + 32];
     let dir = session().objects_dir_bytes.min(256) as usize;
-    path[..dir].copy_from_slice(&session().objects_dir[..dir]);
     let mut digits = [0u8; 12];
-    let mut at = dir;
-    for part in [&b"/undo-"[..], report::decimal(u64::from(process().lane), &mut digits)] {
-        path[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
+    let number = report::decimal(u64::from(process().lane), &mut digits);
+    report::join(&mut path, &[&session().objects_dir[..dir], b"/undo-", number]);
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
     let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
     if kernel::failed(fd) {
@@ -181,8 +176,7 @@ fn is_ready(fd: u64) -> bool {
 }
 
 /// A call that something is given back to; its result, logged.
-pub fn serve(registers: &Registers, number: u64, args: &[u64; 6]) -> Option<i64> {
-    let _ = registers;
+pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
     let result = match number as u32 {
         nr::__NR_read => take(args[0], &[(args[1], args[2])], false)?,
         nr::__NR_recvfrom => {

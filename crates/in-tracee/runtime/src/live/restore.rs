@@ -176,23 +176,21 @@ fn restore_piece(piece: &Piece, shadow: i32, pagemaps: &Pagemaps) {
     }
     let wanted = protection(then);
     let now = piece.now.as_ref().filter(|_| same).map_or(wanted, protection);
+    let how = match (then.private, then.writable, all) {
+        // What others write is left alone.
+        (false, false, _) => None,
+        (false, true, _) => Some(How::Compare),
+        (true, _, true) => Some(How::All),
+        (true, _, false) => Some(How::Differing),
+    };
     // What cannot be written now is opened for the time of writing.
-    let mut opened = now & 2 == 0;
-    if opened && !pagemaps.differ(piece.start, piece.end) && !all {
-        opened = false;
-    } else {
-        if opened {
-            kernel::mprotect(piece.start, bytes, nr::PROT_READ | nr::PROT_WRITE);
-        }
-        let how = if !then.private && !then.writable {
-            How::Nothing
-        } else if !then.private {
-            How::Compare
-        } else if all {
-            How::All
-        } else {
-            How::Differing
-        };
+    let closed = now & 2 == 0;
+    let how = how.filter(|_| !closed || all || pagemaps.differ(piece.start, piece.end));
+    let opened = closed && how.is_some();
+    if opened {
+        kernel::mprotect(piece.start, bytes, nr::PROT_READ | nr::PROT_WRITE);
+    }
+    if let Some(how) = how {
         copy(piece.start, piece.end, shadow, pagemaps, how);
     }
     if opened || now != wanted {

@@ -8,11 +8,10 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::checkpoint_state;
-use linux_abi::general as nr;
 
 use super::area;
 use crate::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, lane, thread};
-use crate::kernel;
+use crate::{kernel, signals};
 
 /// Threads that can sit at a time.
 pub const SEATS: usize = 4096;
@@ -103,15 +102,10 @@ fn claim() -> Option<&'static Seat> {
     Some(seat)
 }
 
-fn block_everything() {
-    let all = !0u64;
-    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
-}
-
 /// The calling thread leaves its stack for good; `word` is cleared then, as the
 /// kernel would at its end. Returns if there is no seat.
 pub fn sit_down(word: u64) {
-    block_everything();
+    signals::block_all();
     if let Some(seat) = claim() {
         // SAFETY: nothing of this thread's stack is used any more.
         unsafe { rv_sit_down(seat, word) }

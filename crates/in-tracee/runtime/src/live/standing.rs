@@ -36,20 +36,14 @@ pub fn note() {
 }
 
 fn note_processor() {
-    const ARCH_GET_FS: u64 = 0x1003;
     let own = thread();
-    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut own.fs_base as u64, 0, 0, 0, 0]);
+    own.fs_base = crate::standing::fs_base();
     frame::save_vectors_at(signal_stack(own.index));
 }
 
 /// A new thread of the program begins with what its maker's processor has.
 pub fn prepare_new(block: &mut Thread, has_tls: bool, tls: u64) {
-    const ARCH_GET_FS: u64 = 0x1003;
-    let place = &raw mut block.fs_base as u64;
-    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, place, 0, 0, 0, 0]);
-    if has_tls {
-        block.fs_base = tls;
-    }
+    block.fs_base = if has_tls { tls } else { crate::standing::fs_base() };
     frame::save_vectors_at(signal_stack(block.index));
 }
 
@@ -113,41 +107,31 @@ pub fn resume() -> ! {
             turn::follow_yield();
         }
     }
-    // In the present the turn is taken where the thread stands.
-    match own.standing {
-        Standing::Beginning => threads::begin_here(),
-        Standing::Call => {
-            // SAFETY: the entry code laid them out; nothing has run over them.
-            let mut registers = unsafe { *(own.registers_at as *const Registers) };
-            if !process().replaying {
-                holding::take();
-                signals::set_real_mask(own.signals.mask);
-            }
-            // SAFETY: registers of a call of this thread.
-            let leave = unsafe { dispatch::on_call(&mut registers) };
-            if leave == Leave::Call {
-                registers.r11 = registers.flags;
-            }
-            // SAFETY: the registers are the program's, complete.
-            unsafe { rv_resume(&registers) }
-        }
-        Standing::Pause => {
-            // SAFETY: as above.
-            let registers = unsafe { *(own.registers_at as *const Registers) };
-            if !process().replaying {
-                holding::take_at_pause();
-                signals::set_real_mask(own.signals.mask);
-            }
-            pause::go_on(registers)
-        }
-        Standing::Fault => {
-            let registers = own.fault_registers;
-            if !process().replaying {
-                holding::take();
-                signals::set_real_mask(own.signals.mask);
-            }
-            // SAFETY: as above.
-            unsafe { rv_resume(&registers) }
-        }
+    if own.standing == Standing::Beginning {
+        // It takes the turn by itself.
+        threads::begin_here();
     }
+    if !process().replaying {
+        match own.standing {
+            Standing::Pause => holding::take_at_pause(),
+            _ => holding::take(),
+        }
+        signals::set_real_mask(own.signals.mask);
+    }
+    if own.standing == Standing::Fault {
+        // SAFETY: the registers are the program's, complete.
+        unsafe { rv_resume(&own.fault_registers) }
+    }
+    // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
+    let mut registers = unsafe { *(own.registers_at as *const Registers) };
+    if own.standing == Standing::Pause {
+        pause::go_on(registers);
+    }
+    // SAFETY: registers of a call of this thread.
+    let leave = unsafe { dispatch::on_call(&mut registers) };
+    if leave == Leave::Call {
+        registers.r11 = registers.flags;
+    }
+    // SAFETY: as above.
+    unsafe { rv_resume(&registers) }
 }

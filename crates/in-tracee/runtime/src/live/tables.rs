@@ -147,11 +147,8 @@ impl Table {
     pub fn note_interests(&mut self, epoll: u32) {
         let mut path = [0u8; 64];
         let mut digits = [0u8; 12];
-        let mut at = 0;
-        for part in [&b"/proc/thread-self/fdinfo/"[..], report::decimal(u64::from(epoll), &mut digits)] {
-            path[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
+        let number = report::decimal(u64::from(epoll), &mut digits);
+        report::join(&mut path, &[b"/proc/thread-self/fdinfo/", number]);
         let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
         let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
         if kernel::failed(fd) {
@@ -257,18 +254,9 @@ fn close_range(first: u32, end: u32) {
 /// Reads the shadow's table, and lists what is open now.
 pub fn compare(shadow: i32) -> bool {
     let tables = &mut area().tables;
-    let fetch = |place: u64, bytes: usize| mappings::fetch(shadow, place, place, bytes as u64);
     let then = &mut tables.then;
-    if !fetch(&raw const then.count as u64, 8) || then.count > DESCRIPTORS_MAX {
-        return false;
-    }
-    if !fetch(then.all.as_ptr() as u64, then.count * size_of::<Descriptor>()) {
-        return false;
-    }
-    if !fetch(&raw const then.interest_count as u64, 8) || then.interest_count > INTERESTS_MAX {
-        return false;
-    }
-    let known = fetch(then.interests.as_ptr() as u64, then.interest_count * size_of::<Interest>());
+    let known = mappings::fetch_list(shadow, &mut then.count, &mut then.all)
+        && mappings::fetch_list(shadow, &mut then.interest_count, &mut then.interests);
     tables.now.fill();
     known
 }

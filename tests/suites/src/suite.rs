@@ -1,0 +1,32 @@
+//! How a suite begins: its trials are made, or it says why not.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::{Scratch, Tool};
+
+/// Runs a suite whose trials all use a copy of the tool that every user can reach.
+pub fn run_suite(trials: impl FnOnce(&Arc<Tool>) -> Result<Vec<Trial>, String>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let prepared = Scratch::new("tool").and_then(|scratch| {
+        let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
+        Ok((trials(&tool)?, scratch))
+    });
+    match prepared {
+        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The trial, skipped with the reason if something is missing.
+pub fn unless_missing(trial: Trial, missing: Option<impl Into<String>>) -> Trial {
+    match missing {
+        Some(capability) => trial.with_kind(capability).with_ignored_flag(true),
+        None => trial,
+    }
+}
