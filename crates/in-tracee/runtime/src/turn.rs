@@ -219,6 +219,9 @@ pub fn take() {
             return taken(turn, before);
         }
         let seen = turn.prepare_sleep();
+        // Counted after, and no longer before: one who is killed between the two
+        // leaves a sleeper too many, never one too few.
+        lane().turn_sleepers.fetch_add(1, Ordering::SeqCst);
         if until_ns == 0 {
             changes = turn.changes.load(Ordering::Relaxed);
             until_ns = kernel::monotonic_ns() + patience_ns(turn, waiting);
@@ -227,6 +230,7 @@ pub fn take() {
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
             result = kernel::futex_wait_until(&turn.wake, seen, until_ns, sleeper_bits(me));
         }
+        lane().turn_sleepers.fetch_sub(1, Ordering::SeqCst);
         turn.end_sleep();
         if result != -i64::from(errno::EINTR) {
             until_ns = 0;

@@ -125,6 +125,7 @@ impl<'session> Lane<'session> {
             &ring.hot_sleeping,
             &ring.closed,
             self.turn(),
+            self.turn_sleepers(),
             self.has_ticket(),
             self.goes_again(),
             self.takes_part(),
@@ -316,6 +317,8 @@ words! {
     events_done: AtomicU64;
     /// See [`LaneHeader::turn`].
     turn: AtomicU32;
+    /// See [`LaneHeader::turn_sleepers`].
+    turn_sleepers: AtomicU32;
     /// See [`LaneHeader::has_ticket`].
     has_ticket: AtomicU32;
     /// See [`LaneHeader::ticket`].

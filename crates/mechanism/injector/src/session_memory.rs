@@ -245,7 +245,8 @@ impl SessionMemory {
     pub fn free_turn(&self, segment: Segment) {
         let lane = self.lane(segment);
         let Some(turn) = self.turn_of(lane) else { return };
-        if turn.forget_lane(lane.ids().0) {
+        let sleepers = lane.turn_sleepers().swap(0, Ordering::SeqCst);
+        if turn.forget_lane(lane.ids().0, sleepers) {
             futex_wake(&turn.wake);
         }
         lane.turn().store(0, Ordering::Release);

@@ -423,6 +423,8 @@ pub struct LaneHeader {
     pub waits_for_output: AtomicU64,
     /// The turn that the process shares with others, plus one; 0: it is alone.
     pub turn: AtomicU32,
+    /// Threads of the process that its turn counts among its sleepers.
+    pub turn_sleepers: AtomicU32,
     /// Replay: the process has a ticket of that turn.
     pub has_ticket: AtomicU32,
     /// Replay: the ticket.

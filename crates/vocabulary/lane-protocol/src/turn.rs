@@ -247,9 +247,10 @@ impl Turn {
         self.holder.store(0, Ordering::SeqCst);
     }
 
-    /// A lane's process is gone: what it held or had reserved is free again. True
-    /// if sleepers are to be woken.
-    pub fn forget_lane(&self, lane: u32) -> bool {
+    /// A lane's process is gone: what it held or had reserved is free again, and its
+    /// sleepers are no longer counted. True if those of others are to be woken.
+    pub fn forget_lane(&self, lane: u32, sleepers: u32) -> bool {
+        self.sleepers.fetch_sub(sleepers, Ordering::SeqCst);
         let reserved = self.reserved.load(Ordering::SeqCst);
         let mut freed = false;
         if reserved != 0 && lane_of_identity(reserved) == lane {

@@ -1,12 +1,15 @@
 //! The turn after a way back.
 
-use crate::block::thread;
+use core::sync::atomic::Ordering;
+
+use crate::block::{lane, thread};
 use crate::turn;
 
 /// The calling thread has the turn, whoever had it; nobody competes.
 pub fn seize() {
     let turn = turn::my_turn();
     turn.seize(thread().identity);
+    lane().turn_sleepers.store(0, Ordering::SeqCst);
     turn::note_holder(turn);
 }
 
