@@ -49,6 +49,7 @@ mod pause;
 mod pause_place;
 mod priority_futexes;
 mod probe;
+mod probe_guard;
 mod processes;
 mod range_set;
 mod report;

@@ -17,6 +17,7 @@ use crate::decode::{self, JUMP_BYTES, Moved, Run};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};
 use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
+use crate::probe_guard::{Guard, is_writable};
 use crate::{agent, breakpoints, checksum, islands, kernel, memory, sites};
 
 /// Words that a stub compares in line.
@@ -60,6 +61,11 @@ pub struct Probe {
     /// The program can write to its code here.
     writable: bool,
     stepping_over: bool,
+    /// No jump is wanted.
+    wants_breakpoint: bool,
+    guard: Guard,
+    /// The program's write to what the guard protects is let through, by a step.
+    letting_write: bool,
     /// Under the debugger: nothing is planted at the moment.
     lifted: bool,
 }
@@ -81,6 +87,8 @@ pub fn plant() {
     }
     probe.address = address;
     probe.stepping_over = false;
+    probe.letting_write = false;
+    probe.guard.forget();
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
     probe.last_range = 0;
@@ -100,10 +108,12 @@ pub fn put_down(breakpoint: bool) {
     let probe = probe();
     let address = probe.address;
     probe.lifted = false;
-    let mut byte = 0u8;
-    let byte_at = &raw mut byte as u64;
-    probe.writable = memory::copy(byte_at, address, 1) && memory::copy(address, byte_at, 1);
-    let covered = decode::run(address).filter(|_| !breakpoint).and_then(|run| {
+    probe.wants_breakpoint = breakpoint;
+    probe.writable = is_writable(address);
+    // Pages of two kinds are not changed together.
+    let alike = probe.writable == is_writable(address + JUMP_BYTES as u64 - 1);
+    let run = if alike && !breakpoint { decode::run(address) } else { None };
+    let covered = run.and_then(|run| {
         let stub = if run.count == 1 { islands::probe_space(address) } else { None };
         probe.stub_mapped = stub.is_none();
         Some((run, stub.or_else(|| map_stub(address, &run))?))
@@ -114,9 +124,11 @@ pub fn put_down(breakpoint: bool) {
         probe.stub = stub;
         write_stub();
         put_code(address, &jump_to(stub, address));
+        probe.guard.close(address, address + probe.run.bytes.max(JUMP_BYTES as u64));
     } else {
         memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
         put_code(address, &[0xcc]);
+        probe.guard.close(address, address + 1);
     }
 }
 
@@ -179,6 +191,7 @@ pub fn lift() {
     if !core::mem::take(&mut probe.stepping_over) {
         put_code(probe.address, &probe.original[..bytes]);
     }
+    probe.guard.open();
     if probe.stub != 0 && probe.stub_mapped {
         kernel::munmap(probe.stub & !0xfff, STUB_MAPPED_BYTES);
     }
@@ -275,11 +288,14 @@ pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
 }
 
 fn put_code(address: u64, bytes: &[u8]) {
-    if probe().writable {
-        sites::put_code(address, bytes);
-    } else {
+    let probe = probe();
+    if !probe.writable {
         sites::write_code(address, bytes);
+        return;
     }
+    probe.guard.without(|| {
+        sites::put_code(address, bytes);
+    });
 }
 
 /// Takes the probe away.
@@ -291,6 +307,7 @@ fn remove() {
     }
     let bytes = if probe.stub != 0 { 5 } else { 1 };
     put_code(probe.address, &probe.original[..bytes]);
+    probe.guard.open();
     probe.address = 0;
     if probe.stub != 0 && probe.stub_mapped {
         kernel::munmap(probe.stub & !0xfff, STUB_MAPPED_BYTES);
@@ -423,12 +440,39 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
 /// A single step: true if it was the one over a breakpoint.
 pub fn on_step(context: &mut RealFrame) -> bool {
     let probe = probe();
+    if core::mem::take(&mut probe.letting_write) {
+        context.flags &= !TRAP_FLAG;
+        put_down(probe.wants_breakpoint);
+        return true;
+    }
     if probe.address == 0 || !probe.stepping_over {
         return false;
     }
     probe.stepping_over = false;
     context.flags &= !TRAP_FLAG;
     put_code(probe.address, &[0xcc]);
+    true
+}
+
+/// A write to what the guard protects: true if it is let through.
+pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool) -> bool {
+    const SIGSEGV: u32 = 11;
+    let probe = probe();
+    if signal != SIGSEGV || probe.address == 0 || probe.lifted || !probe.guard.holds(address) {
+        return false;
+    }
+    if inside {
+        // The runtime's own, which are not followed.
+        probe.guard.open();
+        return true;
+    }
+    probe.guard.note_pass(address);
+    if let Some(original) = original_of(context.rip) {
+        context.rip = original;
+    }
+    lift();
+    probe.letting_write = true;
+    context.flags |= TRAP_FLAG;
     true
 }
 
@@ -487,11 +531,16 @@ fn differing_vector() -> Option<(u8, u64)> {
     })
 }
 
-/// The first logged word that is not as it was.
+/// The first logged word that is not as it was. What the probe covers holds no
+/// word of the program's; it is among the memory that is summed.
 fn differing_word() -> Option<(u64, u64)> {
     let (first, words) = blob(Tag::Words)?;
+    let covered = probe().address..probe().address + JUMP_BYTES as u64;
     (0..words / 2).find_map(|index| {
         let (address, wanted) = (expected(first + index * 2), expected(first + index * 2 + 1));
+        if address + 8 > covered.start && address < covered.end {
+            return None;
+        }
         (memory::read_word(address) != Some(wanted)).then_some((address, wanted))
     })
 }

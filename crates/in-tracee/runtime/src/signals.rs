@@ -247,6 +247,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
         return;
     }
+    if replaying && code > 0 && probe::on_write(signal, info[2], context, inside) {
+        return;
+    }
     if replaying && (probe::on_fault(context) || probe::on_interior(signal, context)) {
         return;
     }
