@@ -15,13 +15,20 @@ static atomic_int here;
 static int messages, semaphores;
 static mqd_t queue;
 
+static struct text_message received;
+
 static void *in_msgrcv(void *argument)
 {
-	struct text_message in = {0};
 	announce(&here);
-	CHECK(msgrcv(messages, &in, sizeof in.text, (long)argument, 0) == 6);
-	say("msgrcv: type %ld %s", in.type, in.text);
+	CHECK(msgrcv(messages, &received, sizeof received.text, (long)argument, 0) == 6);
 	return NULL;
+}
+
+// What it received is said behind its end: it may have found a message there.
+static void join_receiver(pthread_t thread)
+{
+	join(thread);
+	say("msgrcv: type %ld %s", received.type, received.text);
 }
 
 static void *in_semop(void *argument)
@@ -118,8 +125,8 @@ int main(void)
 	CHECK(msgsnd(messages, &out, 6, 0) == 0);
 	out = (struct text_message){3, "three"};
 	CHECK(msgsnd(messages, &out, 6, 0) == 0);
-	join(thread);
-	join(begin(in_msgrcv, 0));
+	join_receiver(thread);
+	join_receiver(begin(in_msgrcv, 0));
 	thread = begin(in_semop, 0);
 	struct sembuf first = {0, 2, 0}, second = {1, 1, 0};
 	CHECK(semop(semaphores, &first, 1) == 0 && semop(semaphores, &second, 1) == 0);

@@ -13,7 +13,7 @@
 use core::sync::atomic::Ordering;
 
 use events::{Kind, TICKET};
-use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
+use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place};
 use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
@@ -25,7 +25,11 @@ const LOOKS: u32 = 40;
 
 /// The turn of the process's lane, as it is known here.
 pub fn my_turn() -> &'static Turn {
-    &session().turns[process().turn as usize % TURNS]
+    turn_of(process().turn)
+}
+
+fn turn_of(number: u32) -> &'static Turn {
+    &session().turns[number as usize % TURNS]
 }
 
 /// A process begins that is alone with its memory.
@@ -49,6 +53,7 @@ pub fn begin_process_in_group() {
     if process.replaying {
         follow_events(true);
     } else {
+        my_turn().lanes.fetch_add(1, Ordering::AcqRel);
         lane().turn.store(process.turn + 1, Ordering::Release);
         take();
     }
@@ -66,13 +71,33 @@ pub fn begin_sharing() {
         return;
     }
     process.shares_turn = true;
-    process.turn = session().next_turn.fetch_add(1, Ordering::AcqRel) % TURNS as u32;
+    process.turn = new_turn();
     lane().turn.store(process.turn + 1, Ordering::Release);
     let turn = my_turn();
     turn.forget_all();
     let taken = turn.try_take(thread().identity);
     assert!(taken.is_some());
     note_holder(turn);
+}
+
+/// The number of a turn whose place nobody uses.
+fn new_turn() -> u32 {
+    loop {
+        let number = session().next_turn.fetch_add(1, Ordering::AcqRel);
+        let lanes = &turn_of(number).lanes;
+        if lanes.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return number;
+        }
+    }
+}
+
+/// The lane has this turn now, and no longer the one it had.
+fn move_to(number: u32) {
+    let process = process();
+    turn_of(number).lanes.fetch_add(1, Ordering::AcqRel);
+    let before = core::mem::replace(&mut process.turn, number);
+    lane().turn.store(number + 1, Ordering::Release);
+    turn_of(before).lanes.fetch_sub(1, Ordering::AcqRel);
 }
 
 /// From now on other processes may run, too: the log says which turn it is.
@@ -113,8 +138,7 @@ pub fn join(other: u32) {
     if other != own {
         let before = my_turn();
         process().joins = true;
-        process().turn = other;
-        lane().turn.store(other + 1, Ordering::Release);
+        move_to(other);
         take();
         before.successor.store(other + 1, Ordering::SeqCst);
         // Those who wait for the old turn wait for the new one now.
@@ -125,22 +149,21 @@ pub fn join(other: u32) {
 }
 
 /// The turn that took a turn's place.
-fn last_successor(mut slot: u32) -> u32 {
+fn last_successor(mut number: u32) -> u32 {
     for _ in 0..TURNS {
-        match session().turns[slot as usize % TURNS].successor.load(Ordering::Acquire) {
+        match turn_of(number).successor.load(Ordering::Acquire) {
             0 => break,
-            next => slot = next - 1,
+            next => number = next - 1,
         }
     }
-    slot
+    number
 }
 
 /// The turn of the process's lane, also after another took its place.
 fn current_turn() -> &'static Turn {
     let process = process();
     if my_turn().successor.load(Ordering::Acquire) != 0 {
-        process.turn = last_successor(process.turn);
-        lane().turn.store(process.turn + 1, Ordering::Release);
+        move_to(last_successor(process.turn));
     }
     my_turn()
 }
@@ -439,16 +462,18 @@ pub fn wait_to_run() {
 
 /// Hands the ticket that the process holds to the lane's next process, and waits
 /// for another.
-fn wait_for_ticket(slot: u32, ticket: u64) {
+fn wait_for_ticket(number: u32, ticket: u64) {
     leave_ticket();
+    let is_first = ticket == 0;
+    let ticket = ticket_in_place(number, ticket);
     let process = process();
-    process.turn = slot % TURNS as u32;
+    process.turn = number;
     process.in_group = true;
     let turn = my_turn();
     let lane = lane();
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
     let mut looks = 0;
-    while turn.ticket.load(Ordering::SeqCst) < ticket {
+    while !is_first && turn.ticket.load(Ordering::SeqCst) < ticket {
         looks += 1;
         if looks < LOOKS {
             core::hint::spin_loop();

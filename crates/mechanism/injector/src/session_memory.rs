@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, Turn, lane_state,
-    segment_offset, shared_state,
+    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, TURNS, Turn,
+    lane_state, segment_offset, shared_state,
 };
 
 use crate::error::InjectError;
@@ -249,6 +249,7 @@ impl SessionMemory {
         if turn.forget_lane(lane.ids().0, sleepers) {
             futex_wake(&turn.wake);
         }
+        turn.lanes.fetch_sub(1, Ordering::AcqRel);
         lane.turn().store(0, Ordering::Release);
     }
 
@@ -263,9 +264,9 @@ impl SessionMemory {
 
     /// The turn that a lane shares with others.
     pub fn turn_of(&self, lane: Lane<'_>) -> Option<&Turn> {
-        let slot = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;
+        let number = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;
         // SAFETY: the header is mapped as long as `self`; turns are made of atomics.
-        unsafe { (*self.session()).turns.get(slot as usize) }
+        unsafe { (*self.session()).turns.get(number as usize % TURNS) }
     }
 
     /// Recording: the files that processes share memory through, device and inode.

@@ -27,4 +27,4 @@ pub use layout::*;
 pub use live::*;
 pub use ring::Ring;
 pub use session::*;
-pub use turn::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
+pub use turn::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place};

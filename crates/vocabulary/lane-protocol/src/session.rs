@@ -88,7 +88,7 @@ pub struct Session {
     pub keep_doorbell: AtomicU32,
     /// The next lane's id.
     pub next_lane: AtomicU32,
-    /// The next turn that no lane has used, modulo [`TURNS`].
+    /// The number of the next turn; its place is that modulo [`TURNS`].
     pub next_turn: AtomicU32,
     /// Recording: not zero while a lane joins another's turn; the thread's id.
     pub joining: AtomicU32,
@@ -141,7 +141,7 @@ pub struct Session {
 }
 
 /// Turns that a session has.
-pub const TURNS: usize = 8192;
+pub const TURNS: usize = 1 << 15;
 
 /// Files with shared memory that a session knows.
 pub const SHARED_FILES_MAX: usize = 1024;

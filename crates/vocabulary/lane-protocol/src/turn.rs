@@ -41,6 +41,12 @@ pub const fn lane_of_identity(identity: u64) -> u32 {
 /// one.
 pub const TICKET_WAKES: usize = 16;
 
+/// A ticket of the turn of this number, as its place counts them: those of a later
+/// turn at the same place are all higher.
+pub const fn ticket_in_place(number: u32, ticket: u64) -> u64 {
+    (number as u64 / crate::TURNS as u64) << 44 | ticket
+}
+
 /// Which sleepers to wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -76,9 +82,9 @@ pub struct Turn {
     pub holder_tid: AtomicI32,
     /// Recording: times it came to another process; replay: tickets that are over.
     pub ticket: AtomicU64,
-    /// Processes that share it.
-    pub processes: AtomicU32,
-    /// A turn that took this one's place, plus one; 0: none.
+    /// Recording: lanes that have it; 0: its place is free for a turn of another number.
+    pub lanes: AtomicU32,
+    /// Number of a turn that took this one's place, plus one; 0: none.
     pub successor: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
     pub ticket_wakes: [AtomicU32; TICKET_WAKES],
@@ -98,7 +104,7 @@ impl Turn {
             holder_pid: AtomicI32::new(0),
             holder_tid: AtomicI32::new(0),
             ticket: AtomicU64::new(0),
-            processes: AtomicU32::new(0),
+            lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
             ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
         }
@@ -242,6 +248,8 @@ impl Turn {
     /// Nobody has it: before the first use by a lane.
     pub fn forget_all(&self) {
         self.reserved.store(0, Ordering::SeqCst);
+        self.woken.store(0, Ordering::SeqCst);
+        self.sleepers.store(0, Ordering::SeqCst);
         self.ticket.store(0, Ordering::SeqCst);
         self.successor.store(0, Ordering::SeqCst);
         self.holder.store(0, Ordering::SeqCst);
