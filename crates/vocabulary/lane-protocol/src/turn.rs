@@ -146,10 +146,14 @@ impl Turn {
             && self.holder.compare_exchange(me, me | RUNS, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// The holder gives it: who is to be woken.
+    /// The holder gives it: who is to be woken. Nothing happens if it has it no more.
     #[inline]
     pub fn give(&self, me: u64) -> Wake {
-        self.holder.store(me, Ordering::SeqCst);
+        // A lane that has said its end is found gone, and its turn freed, while its last
+        // thread still gives it: somebody else may have it by now.
+        if self.holder.compare_exchange(me | RUNS, me, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Wake::Nobody;
+        }
         in_sequence();
         if self.sleepers.load(Ordering::SeqCst) == 0 { Wake::Nobody } else { self.wake_after_giving() }
     }
