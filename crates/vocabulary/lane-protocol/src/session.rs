@@ -458,6 +458,7 @@ pub struct LaneHeader {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= crate::layout::LANE_HEADER_BYTES);
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
 
 /// Slots that a search for a kept file looks at.
