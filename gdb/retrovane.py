@@ -10,7 +10,7 @@ def ask(command):
 
 def when():
     """The present position."""
-    return ask("when")
+    return ask("when").split("\n")[0]
 
 
 def seek(position):
@@ -94,6 +94,21 @@ class Rollback(Command):
 
     def run(self, argument):
         print(seek("#" + argument), end="")
+
+
+class Branch(Command):
+    """From here on in a copy of the program that goes on by itself: branch | branch off.
+In it memory and registers can be written. It is thrown away by going back, by
+rollback and seek, and by branch off, which leads back to where it began."""
+
+    NAME = "branch"
+
+    def run(self, argument):
+        text = ask("branch " + argument)
+        if argument == "off" and not text:
+            print(gdb.execute("stepi", to_string=True), end="")
+        else:
+            print(text)
 
 
 class Discard(Command):
@@ -221,6 +236,31 @@ The present position stays what it is."""
         seek(here)
 
 
-for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Discard, InfoCheckpoints,
+class Calls:
+    """Tells the server of calls of the program's functions, which run in a copy."""
+
+    def __init__(self):
+        self.were_any = False
+        gdb.events.inferior_call.connect(self.note)
+        gdb.events.before_prompt.connect(self.done)
+        ask("call announced")
+
+    def note(self, event):
+        """A call begins or ends."""
+        self.were_any = True
+        problem = ask("call begin" if isinstance(event, gdb.InferiorCallPreEvent) else "call end")
+        if problem:
+            print(problem)
+
+    def done(self):
+        """The command is done that made calls: what is seen is the recording again."""
+        if self.were_any:
+            self.were_any = False
+            ask("call done")
+
+
+for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints,
              Timeline, Log, LastWrite, Who):
     kind()
+
+calls = Calls()

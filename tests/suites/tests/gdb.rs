@@ -1,5 +1,8 @@
 //! gdb on recordings: the real gdb, driven in batches, forwards and backwards.
 
+#[path = "gdb/branches.rs"]
+mod branches;
+
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -392,7 +395,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     let missing = !have_program("gdb");
     let native = tool.mode == Mode::Native;
-    for session in SESSIONS {
+    for session in SESSIONS.iter().chain(branches::SESSIONS) {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }

@@ -7,10 +7,12 @@
 //! ever undone.
 //!
 //! Architecture invariant: the same position is the same state, however it was
-//! reached. Deliberately absent: writing to the program's memory or registers.
+//! reached. Memory and registers are written in branches alone, which are copies that
+//! are thrown away.
 #![forbid(unsafe_code)]
 
 mod backward;
+mod branch;
 mod checkpoints;
 mod error;
 mod position;
@@ -18,6 +20,7 @@ mod process;
 mod session;
 mod timeline;
 
+pub use branch::Heard;
 pub use error::TimelineError;
 pub use lane_protocol::{AgentStop, AgentThread, Watch, agent_stop, report_kind, watch_kind};
 pub use position::{Position, Stops};

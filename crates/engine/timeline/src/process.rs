@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use injector::Segment;
 use lane_protocol::{
-    AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, WATCHES_MAX, Watch, agent_stop, agent_verb,
+    AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, REGION_BYTES, REGION_START, WATCHES_MAX, Watch,
+    agent_stop, agent_verb,
 };
 use std::sync::atomic::Ordering;
 
@@ -134,6 +135,13 @@ impl Process {
         Ok(())
     }
 
+    /// A branch has said something: lets it go on with what it does.
+    pub fn go_on(&mut self, verb: u32, patience: AskPatience) -> Result<(), TimelineError> {
+        let nothing = command_of(0, &Stops::default(), Limits::FIRST_HIT)?;
+        self.session.memory().lane(self.segment).give_command(&nothing);
+        self.wait(verb, patience)
+    }
+
     /// True if it stands at one of these breakpoints.
     pub fn stands_at(&self, stops: &Stops) -> bool {
         const RIP: usize = 16;
@@ -147,9 +155,25 @@ impl Process {
 
     /// A copy of it, which stands where it does.
     pub fn copy(&self) -> Result<Process, TimelineError> {
+        let command = command_of(agent_verb::COPY, &Stops::default(), Limits::FIRST_HIT)?;
+        self.copy_by(command)
+    }
+
+    /// A copy that goes on by itself from here, with memory that is all its own.
+    pub fn branch(&self) -> Result<Process, TimelineError> {
+        let mut ranges = Vec::new();
+        for (start, end) in shared_mappings(self.pid)? {
+            ranges.extend([start, end]);
+        }
+        let stops = Stops { breakpoints: ranges, watches: Vec::new() };
+        let mut command = command_of(agent_verb::BRANCH, &stops, Limits::FIRST_HIT)?;
+        command.pid = self.session.recorded_pid();
+        self.copy_by(command)
+    }
+
+    fn copy_by(&self, mut command: AgentCommand) -> Result<Process, TimelineError> {
         let before = self.stop.clone();
         let segment = self.session.prepare_copy(before.log_position)?;
-        let mut command = command_of(agent_verb::COPY, &Stops::default(), Limits::FIRST_HIT)?;
         command.segment = segment.index() as u32;
         let lane = self.session.memory().lane(self.segment);
         lane.give_command(&command);
@@ -173,6 +197,20 @@ impl Process {
         // Why it stands there is the original's.
         (copy.stop.kind, copy.stop.code) = (before.kind, before.code);
         Ok(copy)
+    }
+
+    /// Sets the registers of a branch's running thread.
+    pub fn set_registers(&mut self, registers: &[u64; 18]) -> Result<(), TimelineError> {
+        let mut command = command_of(agent_verb::SET, &Stops::default(), Limits::FIRST_HIT)?;
+        command.registers = *registers;
+        self.session.memory().lane(self.segment).give_command(&command);
+        self.wait(agent_verb::SET, &|| Patience::Wait)
+    }
+
+    /// Writes memory of a branch; how many bytes were written.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<usize, TimelineError> {
+        let mem = File::options().write(true).open(format!("/proc/{}/mem", self.pid))?;
+        Ok(mem.write_at(bytes, address).unwrap_or(0))
     }
 
     /// Reads memory: as many bytes as are there, from the address on.
@@ -202,10 +240,27 @@ impl Drop for Process {
     }
 }
 
+/// What a process shares with others and can write to, outside of the runtime's region.
+fn shared_mappings(pid: i32) -> Result<Vec<(u64, u64)>, TimelineError> {
+    const REGION: std::ops::Range<u64> = REGION_START..REGION_START + REGION_BYTES;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let shared = maps.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let start = u64::from_str_radix(start, 16).ok()?;
+        let is_shared = rest.get(1..2) == Some("w") && rest.get(3..4) == Some("s");
+        (is_shared && !REGION.contains(&start)).then_some((start, u64::from_str_radix(end, 16).ok()?))
+    });
+    Ok(shared.collect())
+}
+
 fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<AgentCommand, TimelineError> {
     let mut command = AgentCommand {
         verb,
         segment: 0,
+        pid: 0,
+        _reserved: 0,
+        registers: [0; 18],
         until_event: limits.until_event,
         until_thread: limits.until_thread,
         steps_max: limits.steps_max,

@@ -66,6 +66,11 @@ impl Session {
         &self.shared.trace
     }
 
+    /// The process id that the process had when it was recorded.
+    pub fn recorded_pid(&self) -> i32 {
+        self.trace().lanes().iter().find(|lane| lane.lane == self.lane).map_or(1, |lane| lane.pid)
+    }
+
     /// The segment of the process that is debugged, once it has begun.
     pub fn first_segment(&self) -> Option<Segment> {
         let memory = &self.shared.memory;

@@ -44,6 +44,12 @@ pub enum Reason {
     Interrupted,
     /// A new image begins.
     Image,
+    /// A branch is about to die of this signal.
+    Signal(i32),
+    /// A branch has ended with this exit code, or its process with none.
+    Left(Option<i32>),
+    /// A branch waits for what cannot come.
+    Stuck,
 }
 
 /// What was done since the last event where instructions were not counted.
@@ -65,6 +71,10 @@ pub struct Timeline {
     pub(crate) here: Process,
     pub(crate) legs: Vec<Leg>,
     pub(crate) checkpoints: Checkpoints,
+    /// A copy that goes on by itself, in place of the present process.
+    pub(crate) branch: Option<Process>,
+    /// It is what is looked at.
+    pub(crate) shows_branch: bool,
     session: Rc<Session>,
 }
 
@@ -80,17 +90,17 @@ impl Timeline {
         let first = Process::first(&session, &patience)?;
         let here = first.copy()?;
         let checkpoints = Checkpoints::new(position_of(&first.stop), first);
-        Ok(Timeline { here, legs: Vec::new(), checkpoints, session })
+        Ok(Timeline { here, legs: Vec::new(), checkpoints, branch: None, shows_branch: false, session })
     }
 
     /// Where and how the process stands.
     pub fn stop(&self) -> &AgentStop {
-        &self.here.stop
+        &self.shown().stop
     }
 
     /// Reads the program's memory: as many bytes as are there. Returns how many.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
-        self.here.read(address, bytes)
+        self.shown().read(address, bytes)
     }
 
     pub fn trace(&self) -> &TraceReader {
@@ -99,7 +109,7 @@ impl Timeline {
 
     /// Process id of the process that stands at the present position.
     pub fn pid(&self) -> i32 {
-        self.here.pid
+        self.shown().pid
     }
 
     /// The lane that is debugged.
@@ -211,6 +221,7 @@ impl Timeline {
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
         let before = self.here.stop.event;
+        let counted = (self.here.stop.steps_known != 0).then_some(self.here.stop.steps);
         if counting {
             self.here.step(stops, limits, patience)?;
         } else {
@@ -221,6 +232,9 @@ impl Timeline {
             self.legs.clear();
         }
         if stop.steps_known == 0 {
+            if let Some(steps) = counted.filter(|&steps| steps > 0 && stop.event == before) {
+                self.legs = vec![Leg::Steps(steps)];
+            }
             let hits = if stop.event == before { stop.hits } else { stop.last_hit.ordinal };
             self.legs.push(match stop.kind {
                 agent_stop::INTERRUPTED => Leg::Until(stop.threads[0].registers),
@@ -232,15 +246,7 @@ impl Timeline {
     }
 
     fn reason(&self) -> Reason {
-        let stop = &self.here.stop;
-        match stop.kind {
-            agent_stop::END => Reason::End { report: stop.report, code: stop.code },
-            agent_stop::BREAKPOINT => Reason::Breakpoint,
-            agent_stop::WATCHPOINT => Reason::Watch(stop.last_hit.watch as usize),
-            agent_stop::INTERRUPTED => Reason::Interrupted,
-            agent_stop::IMAGE => Reason::Image,
-            _ => Reason::Stepped,
-        }
+        reason_of(&self.here.stop)
     }
 
     /// Replaces the present process by one at the same position whose instructions
@@ -349,6 +355,21 @@ impl Timeline {
                 reason => return Ok(reason),
             }
         }
+    }
+}
+
+/// Why a process stands where it does.
+pub(crate) fn reason_of(stop: &AgentStop) -> Reason {
+    match stop.kind {
+        agent_stop::END => Reason::End { report: stop.report, code: stop.code },
+        agent_stop::BREAKPOINT => Reason::Breakpoint,
+        agent_stop::WATCHPOINT => Reason::Watch(stop.last_hit.watch as usize),
+        agent_stop::INTERRUPTED => Reason::Interrupted,
+        agent_stop::IMAGE => Reason::Image,
+        agent_stop::FAULTED => Reason::Signal(stop.code),
+        agent_stop::EXITED => Reason::Left(Some(stop.code)),
+        agent_stop::STUCK => Reason::Stuck,
+        _ => Reason::Stepped,
     }
 }
 

@@ -144,7 +144,8 @@ fn gdb_command(arguments: &GdbArguments, folder: &Path) -> Command {
     gdb.arg("-iex").arg(format!("target remote {}", folder.join(SOCKET).display()));
     gdb.arg("-x").arg(folder.join("retrovane.py"));
     for command in &arguments.ex {
-        gdb.args(["-ex", command]);
+        // There is no prompt between them, at which it would notice by itself.
+        gdb.args(["-ex", command, "-ex", "python calls.done()"]);
     }
     gdb
 }

@@ -5,9 +5,11 @@
 //! known for waiting threads), and packets are untrusted bytes that are parsed in one
 //! small module.
 //!
-//! Architecture invariant: nothing that a client sends changes history.
+//! Architecture invariant: nothing that a client sends changes history. What it writes, it
+//! writes to a copy that is thrown away.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod breakpoints;
 mod connection;
 mod history;

@@ -17,6 +17,7 @@ monitor checkpoints         all of them
 monitor discard NUMBER      forgets one
 monitor log FIRST-LAST      events of the log
 monitor timeline            all of it as a picture
+monitor branch              from here on, in a copy, on by itself; branch off leads back
 monitor status              where history begins, what is kept for going back
 ";
 
@@ -56,6 +57,8 @@ impl Server<'_> {
                 crate::history::picture(&self.timeline, named)
             }
             "status" => self.status(),
+            "call" => self.note_call(argument),
+            "branch" => self.branch(argument),
             _ => format!("no such command: {name}\n{HELP}"),
         }
     }

@@ -1,6 +1,6 @@
 //! Registers as gdb wants them, and their description.
 
-use timeline::{AgentThread, Timeline};
+use timeline::{AgentThread, Timeline, TimelineError};
 
 /// A register's bytes; `None`: not known.
 type Value = Option<Vec<u8>>;
@@ -125,6 +125,69 @@ fn put_legacy(found: &mut Vec<Value>, state: Option<&[u8]>) {
         );
     }
     found.push(state.map(|state| state[24..28].to_vec()));
+}
+
+/// Index of the instruction pointer.
+pub const RIP: usize = 16;
+
+/// Where a register is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Among the general registers.
+    General(usize),
+    /// So many bytes into the vector state, in the part of this number.
+    Vector { offset: u64, feature: u8 },
+    /// What is written to it has no effect.
+    Fixed,
+}
+
+/// Where the register of this index is kept.
+pub fn place_of(index: usize) -> Place {
+    const X87: std::ops::Range<usize> = 24..32;
+    const XMM: std::ops::Range<usize> = 40..56;
+    const MXCSR: usize = 56;
+    const UPPER: std::ops::Range<usize> = 60..76;
+    let vector = |start: usize, number: usize, feature: u8| Place::Vector {
+        offset: (start + 16 * number) as u64,
+        feature,
+    };
+    match index {
+        0..=17 => Place::General(index),
+        _ if X87.contains(&index) => vector(32, index - X87.start, 0),
+        _ if XMM.contains(&index) => vector(160, index - XMM.start, 1),
+        MXCSR => vector(24, 0, 1),
+        _ if UPPER.contains(&index) => vector(576, index - UPPER.start, 2),
+        _ => Place::Fixed,
+    }
+}
+
+/// Writes a vector register of the branch's running thread.
+///
+/// # Errors
+/// [`TimelineError`]
+pub fn write_vector(
+    timeline: &mut Timeline,
+    offset: u64,
+    feature: u8,
+    value: &[u8],
+) -> Result<(), TimelineError> {
+    const IN_USE: u64 = 512;
+    /// Where each part lies.
+    const PARTS: [std::ops::Range<u64>; 3] = [32..160, 160..416, 576..832];
+    let (state, bytes) = (timeline.stop().vectors, timeline.stop().vector_bytes);
+    let part = PARTS[usize::from(feature)].clone();
+    if state == 0 || part.end > bytes {
+        return Ok(());
+    }
+    let mut bits = [0];
+    timeline.read(state + IN_USE, &mut bits);
+    if bits[0] & 1 << feature == 0 {
+        // What is not in use holds what was there before.
+        timeline.write_branch(state + part.start, &vec![0; (part.end - part.start) as usize])?;
+        timeline.write_branch(state + IN_USE, &[bits[0] | 1 << feature])?;
+    }
+    timeline.write_branch(state + offset, value)?;
+    Ok(())
 }
 
 /// Registers as a packet has them.

@@ -3,6 +3,7 @@
 use timeline::{Going, Reason, TimelineError};
 
 use crate::packet::pair;
+use crate::registers::RIP;
 use crate::server::{Server, parse_thread};
 
 /// A movement on the timeline.
@@ -52,8 +53,22 @@ fn parse_actions(actions: &str, running: u32) -> Option<Movement> {
 }
 
 impl Server<'_> {
-    pub(crate) fn go(&mut self, movement: Movement) -> Result<Reason, TimelineError> {
-        const RIP: usize = 16;
+    pub(crate) fn go(&mut self, movement: Movement, kills: bool) -> Result<Reason, TimelineError> {
+        if core::mem::take(&mut self.apart.leaves) {
+            self.leave_branch();
+            return Ok(Reason::Stepped);
+        }
+        if self.pending.is_none() && self.moves_branch() {
+            if !matches!(movement, Movement::Back | Movement::StepBack(_)) {
+                return self.go_apart(movement, kills);
+            }
+            self.tell("[The branch is thrown away: this is the recording again]\n");
+        }
+        self.leave_branch();
+        self.go_in_history(movement)
+    }
+
+    fn go_in_history(&mut self, movement: Movement) -> Result<Reason, TimelineError> {
         let connection = self.connection;
         let give_up = || connection.wants_stop();
         let stops = self.inserted.stops();

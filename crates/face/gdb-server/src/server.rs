@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use timeline::{AgentThread, Position, Reason, Timeline};
 
+use crate::apart::Apart;
 use crate::breakpoints::Inserted;
 use crate::connection::{Connection, ServeError};
 use crate::packet::{hex, number, pair};
@@ -31,6 +32,7 @@ pub(crate) struct Server<'a> {
     pub pending: Option<Position>,
     pub marks: BTreeMap<String, Position>,
     pub checkpoints: BTreeMap<u32, Position>,
+    pub apart: Apart,
 }
 
 /// What to do after a packet.
@@ -58,11 +60,16 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         pending: None,
         marks: BTreeMap::new(),
         checkpoints: BTreeMap::new(),
+        apart: Apart::default(),
     };
     while let Some(packet) = connection.receive()? {
         // Commands are text; what is not is none of them.
         let text = String::from_utf8_lossy(&packet).into_owned();
-        match server.handle(&text)? {
+        let after = match packet.first() {
+            Some(b'M' | b'X') => answer(server.write_memory(&packet)),
+            _ => server.handle(&text)?,
+        };
+        match after {
             After::Answer(answer) => connection.send(&answer)?,
             After::End => return Ok(()),
         }
@@ -74,8 +81,6 @@ fn answer(text: impl Into<Vec<u8>>) -> After {
     After::Answer(text.into())
 }
 
-const CHANGES_NOTHING: &str = "E.this is a recording: its memory and registers cannot be changed";
-
 impl Server<'_> {
     fn handle(&mut self, packet: &str) -> Result<After, ServeError> {
         let Some(first) = packet.chars().next() else { return Ok(answer("")) };
@@ -85,7 +90,8 @@ impl Server<'_> {
             'g' => answer(self.all_registers()),
             'p' => answer(self.one_register(rest)),
             'm' => answer(self.memory(rest)),
-            'G' | 'P' | 'M' | 'X' => answer(CHANGES_NOTHING),
+            'G' => answer(self.write_all_registers(rest)),
+            'P' => answer(self.write_register(rest)),
             'H' => answer(self.choose_thread(rest)),
             'T' => answer(if self.thread(parse_thread(rest)).is_some() { "OK" } else { "E03" }),
             'z' | 'Z' => answer(self.change_breakpoint(first == 'Z', rest)),
@@ -115,7 +121,8 @@ impl Server<'_> {
         // has ended is told with the next movement.
         self.is_step = self.pending.is_some() || !matches!(movement, Movement::On | Movement::Back);
         let before = self.timeline.known_position();
-        match self.go(movement) {
+        let kills = packet.starts_with('C') || packet.starts_with("vCont;C");
+        match self.go(movement, kills) {
             Ok(reason) => self.reason = reason,
             Err(error) => {
                 self.say(&format!("retrovane: {error}\n"))?;
@@ -231,7 +238,15 @@ impl Server<'_> {
                 String::new()
             }
             Reason::Image if self.knows_exec => format!("exec:{};", hex(self.executable().as_bytes())),
-            Reason::Image | Reason::Stepped => String::new(),
+            Reason::Signal(number) => {
+                signal = number;
+                String::new()
+            }
+            Reason::Stuck => {
+                signal = 2;
+                String::new()
+            }
+            Reason::Image | Reason::Stepped | Reason::Left(_) => String::new(),
         };
         format!("T{signal:02x}thread:{:x};{detail}", self.timeline.stop().thread + 1)
     }

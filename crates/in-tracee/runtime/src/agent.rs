@@ -11,16 +11,13 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{
-    Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop, agent_verb, report_kind,
-};
-use linux_abi::general as nr;
+use lane_protocol::{Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop, agent_verb};
 
 use crate::block::{Owned, lane, process, session, thread};
 use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{breakpoints, decode, kernel, probe, standing, translate, watchpoints};
+use crate::{branch, breakpoints, decode, probe, standing, translate, watchpoints};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -63,6 +60,9 @@ static STATE: Owned<State> = Owned::new(State {
     command: AgentCommand {
         verb: 0,
         segment: 0,
+        pid: 0,
+        _reserved: 0,
+        registers: [0; 18],
         until_event: NONE,
         until_thread: NONE,
         steps_max: 0,
@@ -175,6 +175,7 @@ fn stops_here() -> bool {
     let thread = thread().index as u64;
     state.mode == Mode::Stopped
         || state.new_image
+        || branch::wants_stop()
         || process().log.events >= state.command.until_event
         || thread == state.command.until_thread
         || mailbox().interrupt.load(Ordering::Relaxed) != 0
@@ -219,6 +220,9 @@ fn settle_at_boundary(context: &mut RealFrame) {
     }
     breakpoints::take_out();
     watchpoints::watch_thread();
+    if let Some(kind) = branch::take_stop() {
+        return stop(context, kind);
+    }
     let new_image = core::mem::take(&mut own.new_image);
     if begins || new_image {
         return stop(context, if begins { agent_stop::BEGIN } else { agent_stop::IMAGE });
@@ -433,19 +437,25 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
     breakpoints::take_out();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
-    standing::publish(Some(context), kind, 0, 0);
+    standing::publish(Some(context), kind, 0, branch::code());
     loop {
-        wait_for_command();
-        let own = state();
-        own.command = mailbox().command;
-        own.command.breakpoint_count = own.command.breakpoint_count.min(own.command.breakpoints.len() as u32);
-        own.command.watch_count = own.command.watch_count.min(own.command.watches.len() as u32);
-        if own.command.verb == agent_verb::COPY {
-            let made = standing::copy(own.command.segment);
-            standing::publish(Some(context), agent_stop::COPIED, 0, made);
-            continue;
+        standing::take_command();
+        let command = &state().command;
+        match command.verb {
+            agent_verb::COPY => {
+                let made = standing::copy(command.segment);
+                standing::publish(Some(context), agent_stop::COPIED, 0, made);
+            }
+            agent_verb::BRANCH => {
+                let made = branch::make(command);
+                standing::publish(Some(context), agent_stop::COPIED, 0, made);
+            }
+            agent_verb::SET => {
+                branch::set_registers(context, command);
+                standing::publish(Some(context), kind, 0, branch::code());
+            }
+            _ => break,
         }
-        break;
     }
     begin_command(context);
 }
@@ -467,34 +477,4 @@ fn begin_command(context: &mut RealFrame) {
     }
     own.mode = if steps { Mode::Stepping } else { Mode::Running };
     go_on(context);
-}
-
-fn wait_for_command() {
-    let mailbox = mailbox();
-    let seen = mailbox.stopped.load(Ordering::Relaxed);
-    loop {
-        let asked = mailbox.asked.load(Ordering::Acquire);
-        if asked == seen {
-            return;
-        }
-        kernel::futex_wait(&mailbox.asked, asked, 1000);
-        if kernel::call(nr::__NR_getppid, [0; 6]) == 1 {
-            kernel::exit_group(255);
-        }
-    }
-}
-
-/// The log says no more, or something else than the program does: stands still for
-/// good, if the process is debugged.
-pub fn stand_at_end(report: u32, code: i32) {
-    if !is_debugging() || report == report_kind::NONE {
-        return;
-    }
-    breakpoints::take_out();
-    state().mode = Mode::Stopped;
-    standing::publish(None, agent_stop::END, report, code);
-    loop {
-        wait_for_command();
-        standing::publish(None, agent_stop::END, report, code);
-    }
 }

@@ -123,6 +123,8 @@ pub struct Process {
     pub replaying: bool,
     /// The debugger's agent has it; only with `replaying`.
     pub debugged: bool,
+    /// It has left its log and goes on by itself; only with `debugged`. See `branch`.
+    pub branched: bool,
     /// Others may run the program's code: the turn counts.
     pub shares_turn: bool,
     /// Other processes have the same turn.

@@ -10,7 +10,9 @@ use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
-use crate::{agent, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn};
+use crate::{
+    agent, branch, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn,
+};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -24,7 +26,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     }
     let given_up = process().given_up.load(Ordering::Acquire);
     if given_up != 0 {
-        return crate::detach::follow(registers);
+        return if process().branched { branch::call(registers) } else { crate::detach::follow(registers) };
     }
     let trapped = core::mem::take(&mut thread.trapped) != 0;
     if trapped {
@@ -58,7 +60,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
 
 /// Under the debugger: the registers are complete before the agent sees them.
 #[cold]
-fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) -> Leave {
+pub fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) -> Leave {
     if leave == Leave::Call {
         if trapped {
             registers.rip = sites::translate(registers.rip);

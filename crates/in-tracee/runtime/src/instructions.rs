@@ -31,6 +31,8 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     if process().replaying {
         pause::arm_if_next();
         agent::leaving(registers);
+    } else if process().branched {
+        agent::leaving(registers);
     } else if signals::has_deliverable() {
         // It came while we were here: the program may compute from here on.
         pause::signal_waits();
@@ -68,8 +70,8 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     context.set_registers(&registers);
     if process().replaying {
         pause::arm_if_next();
-        agent::on_emulated(context);
     }
+    agent::on_emulated(context);
     true
 }
 

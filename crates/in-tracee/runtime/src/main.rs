@@ -16,6 +16,7 @@ mod arena;
 mod birth;
 mod block;
 mod bounce;
+mod branch;
 mod breakpoints;
 mod cache;
 mod calls;

@@ -12,7 +12,7 @@ use crate::kernel;
 /// process's memory and ends it.
 pub fn stand(kind: u32, code: i32, text: &str) -> ! {
     note_text(text);
-    crate::agent::stand_at_end(kind, code);
+    crate::standing::stand_at_end(kind, code);
     publish(kind, code);
     let kind_word = &lane().report.kind;
     loop {
@@ -26,7 +26,7 @@ pub fn stand(kind: u32, code: i32, text: &str) -> ! {
 /// Fills the report and ends the process.
 pub fn leave(kind: u32, code: i32, text: &str) -> ! {
     note_text(text);
-    crate::agent::stand_at_end(kind, code);
+    crate::standing::stand_at_end(kind, code);
     publish(kind, code);
     crate::processes::leave_shared_memory();
     kernel::exit_group(0)

@@ -519,6 +519,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
     let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
+    if process().branched && (!handled || agent::breakpoints().contains(&registers.rip)) {
+        crate::branch::on_fault(&registers, signal);
+    }
     if !handled && !process().replaying {
         crate::live::before_crash(signal);
     }
@@ -536,8 +539,8 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if handled && deliver(&mut registers, signal, &info) {
         if process().replaying {
             pause::arm_if_next();
-            agent::leaving(&registers);
         }
+        agent::leaving(&registers);
         // SAFETY: the registers are the program's, complete.
         unsafe { entry::rv_resume(&registers) }
     }

@@ -2,15 +2,15 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{AGENT_THREADS_MAX, AgentStop, AgentThread};
+use lane_protocol::{AGENT_THREADS_MAX, AgentStop, AgentThread, agent_stop, report_kind};
 use linux_abi::general as nr;
 
-use crate::agent::{mailbox, state};
+use crate::agent::{self, Mode, mailbox, state};
 use crate::block::{known_threads, lane, process, thread, thread_at, thread_status};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{kernel, memory_calls, processes, signals, watchpoints};
+use crate::{branch, breakpoints, kernel, memory_calls, processes, signals, watchpoints};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -65,7 +65,7 @@ fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
     stop.thread_count = count as u32;
 }
 
-fn waiting_registers(thread: &crate::block::Thread) -> Option<Registers> {
+pub fn waiting_registers(thread: &crate::block::Thread) -> Option<Registers> {
     // SAFETY: while it is not zero, the thread's runtime stack holds registers there.
     (thread.user_registers != 0).then(|| unsafe { *(thread.user_registers as *const Registers) })
 }
@@ -81,6 +81,44 @@ fn entry_of(thread: &crate::block::Thread, fs_base: u64, registers: Registers) -
             r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
             r.r14, r.r15, r.rip, flags,
         ],
+    }
+}
+
+/// Waits for a command, and notes it.
+pub fn take_command() {
+    wait_for_command();
+    let own = state();
+    own.command = mailbox().command;
+    own.command.breakpoint_count = own.command.breakpoint_count.min(own.command.breakpoints.len() as u32);
+    own.command.watch_count = own.command.watch_count.min(own.command.watches.len() as u32);
+}
+
+pub fn wait_for_command() {
+    let mailbox = mailbox();
+    let seen = mailbox.stopped.load(Ordering::Relaxed);
+    loop {
+        let asked = mailbox.asked.load(Ordering::Acquire);
+        if asked == seen {
+            return;
+        }
+        kernel::futex_wait(&mailbox.asked, asked, 1000);
+        if kernel::call(nr::__NR_getppid, [0; 6]) == 1 {
+            kernel::exit_group(255);
+        }
+    }
+}
+
+/// The log says no more, or something else than the program does: stands still for
+/// good, if the process is debugged.
+pub fn stand_at_end(report: u32, code: i32) {
+    if !agent::is_debugging() || report == report_kind::NONE {
+        return;
+    }
+    breakpoints::take_out();
+    state().mode = Mode::Stopped;
+    loop {
+        publish(None, agent_stop::END, report, code);
+        while branch::from_end() {}
     }
 }
 

@@ -25,6 +25,12 @@ pub mod agent_verb {
     pub const STEP: u32 = 2;
     /// Make a copy of the process, which stands still too.
     pub const COPY: u32 = 3;
+    /// Make a copy that goes on by itself from here: a branch. `pid` is what it takes
+    /// itself for; `breakpoints` are pairs of start and end of memory that it shares
+    /// and that becomes its own.
+    pub const BRANCH: u32 = 4;
+    /// Set the registers of the thread that ran. Only in a branch.
+    pub const SET: u32 = 5;
 }
 
 /// Why the process stands still.
@@ -44,6 +50,17 @@ pub mod agent_stop {
     pub const IMAGE: u32 = 8;
     /// The log says no more: `report` is one of `report_kind`.
     pub const END: u32 = 9;
+    /// A branch is about to die of the signal `code`.
+    pub const FAULTED: u32 = 10;
+    /// A branch ends, with the exit code `code`; no command leads on from there.
+    pub const EXITED: u32 = 11;
+    /// A branch waits for what can never come.
+    pub const STUCK: u32 = 12;
+    /// A branch writes `output_bytes` at `output`. Any command lets it go on with the
+    /// one before.
+    pub const OUTPUT: u32 = 13;
+    /// A branch was refused the system call of the number `code`. The same.
+    pub const REFUSED: u32 = 14;
 }
 
 /// What a watched place is watched for.
@@ -69,8 +86,13 @@ pub struct Watch {
 pub struct AgentCommand {
     /// See [`agent_verb`].
     pub verb: u32,
-    /// COPY: the segment of the copy's.
+    /// COPY, BRANCH: the segment of the copy's.
     pub segment: u32,
+    /// BRANCH: the process id that was recorded.
+    pub pid: i32,
+    pub _reserved: u32,
+    /// SET: see `AgentThread`.
+    pub registers: [u64; 18],
     /// Stop at the first boundary with so many events consumed, or more.
     pub until_event: u64,
     /// Stop at the next boundary of this thread.
@@ -151,6 +173,8 @@ pub struct AgentStop {
     /// bytes; 0: they are not known.
     pub vectors: u64,
     pub vector_bytes: u64,
+    pub output: u64,
+    pub output_bytes: u64,
     /// Boundaries so far; the last ones are in `boundaries`, at their number modulo
     /// its length.
     pub boundary_count: u64,
