@@ -127,9 +127,27 @@ class InfoCheckpoints(Command):
 
 
 class Timeline(Command):
-    """The recording as a picture: threads, signals, pauses, marks, the present."""
+    """The recording as a picture: threads, signals, pauses, marks, the present.
+timeline --html [FILE] writes it as a page, to timeline.html if no file is named."""
 
     NAME = "timeline"
+
+    def run(self, argument):
+        words = argument.split(None, 1)
+        if words[:1] != ["--html"]:
+            super().run(argument)
+            return
+        path = words[1] if len(words) > 1 else "timeline.html"
+        with open(path, "w", encoding="utf-8") as page:
+            page.write(ask("timeline --html") + "\n")
+        print(f"written to {path}")
+
+
+class AutoCheckpoint(Command):
+    """Keep a checkpoint each time that the program has run so long: autocheckpoint
+500ms | 2s | off. They make going back fast, and cost memory."""
+
+    NAME = "autocheckpoint"
 
 
 class Log(Command):
@@ -260,7 +278,7 @@ class Calls:
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints,
-             Timeline, Log, LastWrite, Who):
+             Timeline, AutoCheckpoint, Log, LastWrite, Who):
     kind()
 
 calls = Calls()

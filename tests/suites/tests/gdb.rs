@@ -2,6 +2,8 @@
 
 #[path = "gdb/branches.rs"]
 mod branches;
+#[path = "gdb/views.rs"]
+mod views;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -335,12 +337,68 @@ fn check(tool: &Tool, session: &Session) -> TestResult {
     }
 }
 
+/// Packets with right checksums and odd contents, the same ones each time.
+fn odd_packets(seed: u64, count: usize) -> Vec<u8> {
+    const STARTS: [&str; 28] = [
+        "?",
+        "g",
+        "G",
+        "p",
+        "P",
+        "m",
+        "M",
+        "X",
+        "H",
+        "T",
+        "z",
+        "Z",
+        "c",
+        "s",
+        "bc",
+        "bs",
+        "vCont;",
+        "qXfer:",
+        "qRcmd,",
+        "QCatchSyscalls",
+        "qSupported:",
+        "vFile:",
+        "qfThreadInfo",
+        "Z0,",
+        "Z2,",
+        "qC",
+        "J",
+        "!",
+    ];
+    const REST: &[u8] = b"0123456789abcdef,;:=-*$#}rcst \x00\xff";
+    let mut state = seed;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let mut body = STARTS[draw(STARTS.len())].as_bytes().to_vec();
+        for _ in 0..draw(40) {
+            match REST[draw(REST.len())] {
+                byte @ (b'$' | b'#' | b'}' | b'*') => body.extend([b'}', byte ^ 0x20]),
+                byte => body.push(byte),
+            }
+        }
+        let sum = body.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte));
+        all.push(b'$');
+        all.extend(&body);
+        all.extend(format!("#{sum:02x}").bytes());
+    }
+    all
+}
+
 /// Clients that send nonsense, or vanish, harm nobody: the server says so, or ends.
 fn check_bad_clients(tool: &Tool) -> TestResult {
     let scratch = Scratch::new("bad_clients")?;
     let trace = recorded(tool, &scratch, "steps", STATIC)?;
     let long = vec![b'a'; 300_000];
-    let clients: [&[u8]; 8] = [
+    let odd: Vec<Vec<u8>> = (0..6).map(|seed| odd_packets(seed, 400)).collect();
+    let clients: [&[u8]; 10] = [
         b"",
         b"$",
         b"\xff\x00\x03$#$#00+++---",
@@ -349,8 +407,12 @@ fn check_bad_clients(tool: &Tool) -> TestResult {
         b"$qXfer:features:read:target.xml:ffffffffffffffff,ffffffffffffffff#00",
         b"$qRcmd,7#00$qRcmd,7365656b20393939393939393939393939393939393939#4d$bc#c5",
         &[&b"$"[..], &long].concat(),
+        // It goes away while the program runs.
+        b"$vCont;c#a8",
+        // The runtime's own memory.
+        b"$Z0,6a0000000000,1#8a$vCont;c#a8$bc#c5",
     ];
-    for (index, bytes) in clients.into_iter().enumerate() {
+    for (index, bytes) in clients.into_iter().chain(odd.iter().map(|bytes| &bytes[..])).enumerate() {
         let socket = scratch.join(format!("socket{index}"));
         let home = scratch.join("home");
         let args: [OsString; 5] =
@@ -383,19 +445,23 @@ fn check_bad_clients(tool: &Tool) -> TestResult {
 
 fn talk(socket: &Path, bytes: &[u8]) -> TestResult {
     let mut stream = UnixStream::connect(socket).map_err(|error| format!("cannot connect: {error}"))?;
-    // A server that is offended may have hung up before all was sent.
-    let _ = stream.write_all(bytes);
-    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut sending = stream.try_clone().map_err(|error| error.to_string())?;
+    let bytes = bytes.to_vec();
+    let sender = std::thread::spawn(move || {
+        // A server that is offended may have hung up before all was sent.
+        let _ = sending.write_all(&bytes);
+        let _ = sending.shutdown(std::net::Shutdown::Write);
+    });
     let mut answers = Vec::new();
     let _ = stream.read_to_end(&mut answers);
-    Ok(())
+    sender.join().map_err(|_| "the client failed".to_owned())
 }
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     let missing = !have_program("gdb");
     let native = tool.mode == Mode::Native;
-    for session in SESSIONS.iter().chain(branches::SESSIONS) {
+    for session in SESSIONS.iter().chain(branches::SESSIONS).chain(views::SESSIONS) {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }

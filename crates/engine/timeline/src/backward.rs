@@ -7,6 +7,9 @@ use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits};
 use crate::timeline::{CHECKPOINT_STEPS, Reason, Timeline, position_of, wait_unless};
 
+/// Index of the instruction pointer.
+const RIP: usize = 16;
+
 /// The last hit of a part of the timeline.
 enum Found {
     /// At this very position, before the instruction.
@@ -93,7 +96,7 @@ impl Timeline {
             if begin >= bound && !(at_end && begin == bound) {
                 continue;
             }
-            if !(stops.breakpoints.is_empty() && stops.watches.is_empty())
+            if !stops.is_empty()
                 && let Some(found) = self.last_hit(begin, (!at_end).then_some(bound), stops, &patience)?
             {
                 return self.go_to(found, stops, give_up);
@@ -148,7 +151,9 @@ impl Timeline {
         match found {
             Found::At(position) => {
                 self.seek(position, give_up)?;
-                Ok(Reason::Breakpoint)
+                let stop = &self.here.stop;
+                let is_breakpoint = stops.breakpoints.contains(&stop.threads[0].registers[RIP]);
+                Ok(if is_breakpoint { Reason::Breakpoint } else { Reason::Call(stop.call.saturating_sub(1)) })
             }
             Found::After { position, watch } => {
                 self.seek(Position { steps: position.steps - 1, ..position }, give_up)?;

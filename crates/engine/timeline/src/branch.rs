@@ -127,7 +127,7 @@ fn forward(
     let (verb, limits, stops) = match going {
         Going::On => (agent_verb::RUN, Limits::FIRST_HIT, stops.clone()),
         Going::Step(_) => {
-            let no_breakpoints = Stops { breakpoints: Vec::new(), watches: stops.watches.clone() };
+            let no_breakpoints = Stops { watches: stops.watches.clone(), ..Stops::default() };
             (agent_verb::STEP, Limits { steps_max: 1, ..Limits::FIRST_HIT }, no_breakpoints)
         }
     };

@@ -21,7 +21,14 @@ mod session;
 mod timeline;
 
 pub use branch::Heard;
+/// True for addresses in which the runtime lives, and nothing of the program.
+pub fn is_of_runtime(address: u64) -> bool {
+    address.checked_sub(REGION_START).is_some_and(|offset| offset < REGION_BYTES)
+}
+
+use lane_protocol::{REGION_BYTES, REGION_START};
+
 pub use error::TimelineError;
-pub use lane_protocol::{AgentStop, AgentThread, Watch, agent_stop, report_kind, watch_kind};
+pub use lane_protocol::{AgentStop, AgentThread, CALL_WORDS, Watch, agent_stop, report_kind, watch_kind};
 pub use position::{Position, Stops};
 pub use timeline::{Going, Reason, Timeline};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lane_protocol::Watch;
+use lane_protocol::{CALL_WORDS, Watch};
 
 /// A position: events consumed, and instructions executed since then. Written
 /// `events+steps`.
@@ -33,6 +33,21 @@ impl FromStr for Position {
 pub struct Stops {
     pub breakpoints: Vec<u64>,
     pub watches: Vec<Watch>,
+    /// Bits of the system calls behind which to stop, by their numbers.
+    pub calls: [u64; CALL_WORDS],
+}
+
+impl Stops {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Stops::default()
+    }
+
+    /// True if `call`, as `AgentStop` has it, is one to stop at.
+    pub fn catches(&self, call: u64) -> bool {
+        let number = call.wrapping_sub(1);
+        self.calls.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
+    }
 }
 
 #[cfg(test)]

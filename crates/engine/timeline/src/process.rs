@@ -142,10 +142,10 @@ impl Process {
         self.wait(verb, patience)
     }
 
-    /// True if it stands at one of these breakpoints.
+    /// True if it stands at one of these breakpoints, or behind one of these calls.
     pub fn stands_at(&self, stops: &Stops) -> bool {
         const RIP: usize = 16;
-        stops.breakpoints.contains(&self.stop.threads[0].registers[RIP])
+        stops.breakpoints.contains(&self.stop.threads[0].registers[RIP]) || stops.catches(self.stop.call)
     }
 
     /// True if copies can be made of it.
@@ -165,7 +165,7 @@ impl Process {
         for (start, end) in shared_mappings(self.pid)? {
             ranges.extend([start, end]);
         }
-        let stops = Stops { breakpoints: ranges, watches: Vec::new() };
+        let stops = Stops { breakpoints: ranges, ..Stops::default() };
         let mut command = command_of(agent_verb::BRANCH, &stops, Limits::FIRST_HIT)?;
         command.pid = self.session.recorded_pid();
         self.copy_by(command)
@@ -261,6 +261,7 @@ fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<AgentCommand, 
         pid: 0,
         _reserved: 0,
         registers: [0; 18],
+        calls: stops.calls,
         until_event: limits.until_event,
         until_thread: limits.until_thread,
         steps_max: limits.steps_max,

@@ -44,6 +44,8 @@ pub enum Reason {
     Interrupted,
     /// A new image begins.
     Image,
+    /// Behind the system call of this number.
+    Call(u64),
     /// A branch is about to die of this signal.
     Signal(i32),
     /// A branch has ended with this exit code, or its process with none.
@@ -75,6 +77,8 @@ pub struct Timeline {
     pub(crate) branch: Option<Process>,
     /// It is what is looked at.
     pub(crate) shows_branch: bool,
+    /// How long the program runs before a checkpoint is kept; `None`: none is.
+    pub checkpoint_every: Option<Duration>,
     session: Rc<Session>,
 }
 
@@ -90,7 +94,15 @@ impl Timeline {
         let first = Process::first(&session, &patience)?;
         let here = first.copy()?;
         let checkpoints = Checkpoints::new(position_of(&first.stop), first);
-        Ok(Timeline { here, legs: Vec::new(), checkpoints, branch: None, shows_branch: false, session })
+        Ok(Timeline {
+            here,
+            legs: Vec::new(),
+            checkpoints,
+            branch: None,
+            shows_branch: false,
+            checkpoint_every: Some(CHECKPOINT_EVERY),
+            session,
+        })
     }
 
     /// Where and how the process stands.
@@ -171,7 +183,7 @@ impl Timeline {
         match going {
             Going::Step(thread) if thread == self.here.stop.thread => {
                 let limits = Limits { steps_max: 1, ..Limits::FIRST_HIT };
-                let no_breakpoints = Stops { breakpoints: Vec::new(), watches: stops.watches.clone() };
+                let no_breakpoints = Stops { watches: stops.watches.clone(), ..Stops::default() };
                 self.advance(true, &Rc::new(no_breakpoints), limits, &|| wait_unless(give_up()))?;
             }
             Going::Step(thread) => {
@@ -187,7 +199,8 @@ impl Timeline {
     fn run_on(&mut self, stops: &Rc<Stops>, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
         loop {
             let since = Instant::now();
-            let patience = || match (give_up(), since.elapsed() > CHECKPOINT_EVERY) {
+            let every = self.checkpoint_every;
+            let patience = || match (give_up(), every.is_some_and(|every| since.elapsed() > every)) {
                 (true, _) => Patience::Enough,
                 (false, true) => Patience::NextEvent,
                 (false, false) => Patience::Wait,
@@ -267,7 +280,7 @@ impl Timeline {
                     process.step(&Stops::default(), limits, patience)?;
                 }
                 Leg::Until(registers) => {
-                    let stops = Stops { breakpoints: vec![registers[16]], watches: Vec::new() };
+                    let stops = Stops { breakpoints: vec![registers[16]], ..Stops::default() };
                     while process.stop.threads[0].registers != registers && process.stop.event == event {
                         process.step(&stops, Limits::FIRST_HIT, patience)?;
                         if process.stop.kind != agent_stop::BREAKPOINT {
@@ -366,6 +379,7 @@ pub(crate) fn reason_of(stop: &AgentStop) -> Reason {
         agent_stop::WATCHPOINT => Reason::Watch(stop.last_hit.watch as usize),
         agent_stop::INTERRUPTED => Reason::Interrupted,
         agent_stop::IMAGE => Reason::Image,
+        agent_stop::CALL => Reason::Call(stop.call.saturating_sub(1)),
         agent_stop::FAULTED => Reason::Signal(stop.code),
         agent_stop::EXITED => Reason::Left(Some(stop.code)),
         agent_stop::STUCK => Reason::Stuck,

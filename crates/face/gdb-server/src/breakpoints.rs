@@ -10,6 +10,7 @@ pub struct Inserted {
     breakpoints: BTreeSet<u64>,
     /// Kind, address, length.
     watched: BTreeSet<(u8, u64, u64)>,
+    calls: [u64; timeline::CALL_WORDS],
 }
 
 /// Most bytes of one watched place.
@@ -40,10 +41,35 @@ impl Inserted {
         }
     }
 
+    /// `QCatchSyscalls:` 0, or 1 and the numbers of system calls; none: all. False if it
+    /// is not that.
+    pub fn catch_calls(&mut self, text: &str) -> bool {
+        let mut calls = [0; timeline::CALL_WORDS];
+        let mut parts = text.split(';');
+        match parts.next() {
+            Some("0") => {}
+            Some("1") if text == "1" => calls = [u64::MAX; timeline::CALL_WORDS],
+            Some("1") => {
+                for part in parts {
+                    let Some(number) = crate::packet::number(part) else { return false };
+                    let Some(word) = calls.get_mut((number / 64) as usize) else { return false };
+                    *word |= 1 << (number % 64);
+                }
+            }
+            _ => return false,
+        }
+        self.calls = calls;
+        true
+    }
+
     /// What the timeline stops at.
     pub fn stops(&self) -> Stops {
         let watches = self.watched.iter().flat_map(|&(kind, address, bytes)| pieces(kind, address, bytes));
-        Stops { breakpoints: self.breakpoints.iter().copied().collect(), watches: watches.collect() }
+        Stops {
+            breakpoints: self.breakpoints.iter().copied().collect(),
+            watches: watches.collect(),
+            calls: self.calls,
+        }
     }
 
     /// How a stop reply names the watched place of this index.
@@ -90,6 +116,17 @@ fn pieces(kind: u8, address: u64, bytes: u64) -> Vec<Watch> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_caught_by_their_numbers() {
+        let mut inserted = Inserted::default();
+        assert!(inserted.catch_calls("1;1;e7"));
+        assert_eq!(inserted.stops().calls[..4], [2, 0, 0, 1 << (0xe7 - 192)]);
+        assert!(inserted.stops().catches(2) && !inserted.stops().catches(1) && !inserted.stops().catches(0));
+        assert!(!inserted.catch_calls("1;200") && !inserted.catch_calls("2") && !inserted.catch_calls("1;x"));
+        assert!(inserted.catch_calls("1") && inserted.stops().catches(100));
+        assert!(inserted.catch_calls("0") && inserted.stops().is_empty());
+    }
 
     #[test]
     fn a_place_is_cut_at_its_alignment() {

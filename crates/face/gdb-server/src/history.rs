@@ -11,15 +11,15 @@ const LISTED_MAX: u64 = 200;
 const COLUMNS: usize = 60;
 
 /// One event, as far as it is shown.
-struct Shown {
-    index: u64,
-    thread: u16,
-    kind: Kind,
-    code: u16,
+pub(crate) struct Shown {
+    pub index: u64,
+    pub thread: u16,
+    pub kind: Kind,
+    pub code: u16,
 }
 
 /// Calls `act` for each event of the lane that is debugged.
-fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Result<(), String> {
+pub(crate) fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Result<(), String> {
     let mut reader = timeline.trace().lane(timeline.lane()).map_err(|error| error.to_string())?;
     let mut chunk = Vec::new();
     let (mut index, mut thread) = (0, 0);
@@ -47,7 +47,7 @@ fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Result<(), Stri
     Ok(())
 }
 
-fn name_of(event: &Shown) -> String {
+pub(crate) fn name_of(event: &Shown) -> String {
     match event.kind {
         Kind::Syscall => {
             let row = syscall_model::row(u64::from(event.code));

@@ -16,7 +16,8 @@ monitor checkpoint          keeps the present position under a number
 monitor checkpoints         all of them
 monitor discard NUMBER      forgets one
 monitor log FIRST-LAST      events of the log
-monitor timeline            all of it as a picture
+monitor timeline            all of it as a picture; timeline --html: as a page
+monitor autocheckpoint T    keeps a checkpoint every 500ms, 2s of running, or: off
 monitor branch              from here on, in a copy, on by itself; branch off leads back
 monitor status              where history begins, what is kept for going back
 ";
@@ -54,8 +55,12 @@ impl Server<'_> {
             "log" => crate::history::list(&self.timeline, argument),
             "timeline" => {
                 let named = self.marks.iter().map(|(name, position)| (&name[..], *position));
-                crate::history::picture(&self.timeline, named)
+                match argument {
+                    "--html" => crate::page::page(&self.timeline, named),
+                    _ => crate::history::picture(&self.timeline, named),
+                }
             }
+            "autocheckpoint" => self.autocheckpoint(argument),
             "status" => self.status(),
             "call" => self.note_call(argument),
             "branch" => self.branch(argument),
@@ -78,6 +83,25 @@ impl Server<'_> {
                 }
             },
         )
+    }
+
+    /// `autocheckpoint T` or `off`.
+    fn autocheckpoint(&mut self, word: &str) -> String {
+        let every = match word {
+            "" => self.timeline.checkpoint_every,
+            "off" => None,
+            word => match duration(word) {
+                Some(every) => Some(every),
+                None => return format!("{word} is no time: 500ms, 2s, or off\n"),
+            },
+        };
+        self.timeline.checkpoint_every = every;
+        match every {
+            Some(every) => {
+                format!("a checkpoint is kept every {} ms that the program runs\n", every.as_millis())
+            }
+            None => "no checkpoint is kept while the program runs\n".to_owned(),
+        }
     }
 
     /// The position that a word means; an event of `u64::MAX` is the end.
@@ -114,6 +138,19 @@ impl Server<'_> {
         }
         text
     }
+}
+
+/// A time with its unit, from 1 ms to a day.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let ms = match &text[digits..] {
+        "ms" => number,
+        "s" | "" => number.checked_mul(1000)?,
+        "m" | "min" => number.checked_mul(60_000)?,
+        _ => return None,
+    };
+    (1..=86_400_000).contains(&ms).then(|| Duration::from_millis(ms))
 }
 
 fn lines<K: std::fmt::Display>(named: &std::collections::BTreeMap<K, Position>) -> String {

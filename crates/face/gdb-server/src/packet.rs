@@ -109,6 +109,41 @@ mod tests {
         }
     }
 
+    use proptest::prelude::{any, proptest};
+
+    proptest! {
+        /// Whatever comes in, each look at it takes bytes away, or says that more is needed
+        /// or that it is hopeless.
+        #[test]
+        fn any_bytes_are_looked_at_to_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let mut rest = &bytes[..];
+            loop {
+                let taken = match parse(rest) {
+                    Incoming::Nothing | Incoming::TooLong => break,
+                    Incoming::Interrupt => 1,
+                    Incoming::Skip(taken) | Incoming::Packet(taken, _) => taken,
+                };
+                assert!(taken > 0 && taken <= rest.len());
+                rest = &rest[taken..];
+            }
+        }
+
+        #[test]
+        fn any_packet_survives_its_frame(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let packet = frame(&body);
+            assert_eq!(parse(&packet), Incoming::Packet(packet.len(), Some(body)));
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_none(text in ".{0,40}|[0-9a-fA-F,]{0,20}") {
+            let _ = (number(&text), pair(&text));
+            let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if let Some(bytes) = unhex(&text).filter(|_| plain) {
+                assert_eq!(hex(&bytes), text.to_lowercase());
+            }
+        }
+    }
+
     #[test]
     fn garbage_is_no_packet() {
         assert_eq!(parse(b"++-$"), Incoming::Skip(3));

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::connection::ServeError;
+use crate::names::escaped;
 use crate::packet::{hex, pair, unhex};
 use crate::registers;
 use crate::server::Server;
@@ -28,13 +29,17 @@ impl Server<'_> {
             "qSupported" => {
                 self.knows_exec = packet.contains("exec-events+");
                 b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
-                  swbreak+;hwbreak+;exec-events+;qXfer:features:read+;qXfer:auxv:read+;\
+                  swbreak+;hwbreak+;exec-events+;QCatchSyscalls+;qXfer:features:read+;qXfer:auxv:read+;\
                   qXfer:exec-file:read+;qXfer:threads:read+"
                     .to_vec()
             }
             "QStartNoAckMode" => {
                 self.connection.stop_acknowledging();
                 b"OK".to_vec()
+            }
+            "QCatchSyscalls" => {
+                let list = packet.strip_prefix("QCatchSyscalls:").unwrap_or_default();
+                if self.inserted.catch_calls(list) { b"OK".to_vec() } else { b"E01".to_vec() }
             }
             "qAttached" => b"1".to_vec(),
             "qC" => format!("QC{:x}", self.timeline.stop().thread + 1).into_bytes(),
@@ -50,7 +55,7 @@ impl Server<'_> {
     }
 
     /// `object:read:annex:offset,length`.
-    fn transfer(&self, rest: &str) -> Vec<u8> {
+    fn transfer(&mut self, rest: &str) -> Vec<u8> {
         let parts: Vec<&str> = rest.splitn(4, ':').collect();
         let [object, "read", annex, range] = parts[..] else { return Vec::new() };
         let Some((offset, length)) = pair(range) else { return b"E01".to_vec() };
@@ -68,10 +73,12 @@ impl Server<'_> {
         answer
     }
 
-    fn thread_list(&self) -> String {
+    fn thread_list(&mut self) -> String {
         let mut xml = String::from("<?xml version=\"1.0\"?>\n<threads>\n");
-        for thread in self.threads() {
-            let _ = writeln!(xml, "<thread id=\"{:x}\" name=\"thread {}\"/>", thread.index + 1, thread.index);
+        let threads: Vec<u32> = self.threads().iter().map(|thread| thread.index).collect();
+        for index in threads {
+            let name = escaped(&self.names.of(&self.timeline, index));
+            let _ = writeln!(xml, "<thread id=\"{:x}\" name=\"{name}\"/>", index + 1);
         }
         xml.push_str("</threads>\n");
         xml

@@ -104,6 +104,16 @@ impl Server<'_> {
 mod tests {
     use super::*;
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_movement_or_none(
+            start in "(vCont;|c|s|b|v|C|S)?",
+            rest in "[csCSrt;:,0-9a-f]{0,40}|.{0,20}",
+        ) {
+            let _ = parse(&format!("{start}{rest}"), None, 0);
+        }
+    }
+
     #[test]
     fn movements_are_parsed() {
         assert_eq!(parse("vCont;s:2;c", None, 0), Some(Movement::Step(1)));

@@ -7,6 +7,7 @@ use timeline::{AgentThread, Position, Reason, Timeline};
 use crate::apart::Apart;
 use crate::breakpoints::Inserted;
 use crate::connection::{Connection, ServeError};
+use crate::names::Names;
 use crate::packet::{hex, number, pair};
 use crate::registers;
 use crate::resume::Movement;
@@ -33,6 +34,7 @@ pub(crate) struct Server<'a> {
     pub marks: BTreeMap<String, Position>,
     pub checkpoints: BTreeMap<u32, Position>,
     pub apart: Apart,
+    pub names: Names,
 }
 
 /// What to do after a packet.
@@ -61,6 +63,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         marks: BTreeMap::new(),
         checkpoints: BTreeMap::new(),
         apart: Apart::default(),
+        names: Names::default(),
     };
     while let Some(packet) = connection.receive()? {
         // Commands are text; what is not is none of them.
@@ -201,6 +204,9 @@ impl Server<'_> {
         // Conditions and commands follow a semicolon; the client evaluates them.
         let Some((address, bytes)) = pair(place.split(';').next().unwrap_or_default()) else { return "E01" };
         let [kind] = *kind.as_bytes() else { return "E01" };
+        if insert && timeline::is_of_runtime(address) {
+            return "E.that memory is Retrovane's own: nothing of the program is there";
+        }
         let mut byte = [0];
         // Memory that is watched may come and go.
         if insert && kind <= b'1' && self.timeline.read(address, &mut byte) == 0 {
@@ -238,6 +244,7 @@ impl Server<'_> {
                 String::new()
             }
             Reason::Image if self.knows_exec => format!("exec:{};", hex(self.executable().as_bytes())),
+            Reason::Call(number) => format!("syscall_return:{number:x};"),
             Reason::Signal(number) => {
                 signal = number;
                 String::new()

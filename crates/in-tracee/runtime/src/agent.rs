@@ -51,6 +51,9 @@ pub struct State {
     pub found_pause: bool,
     pub boundaries: u64,
     pub last_boundaries: [Boundary; BOUNDARIES_MAX],
+    /// The call that leads to the next boundary, and to the last one; see `AgentStop::call`.
+    pub call: u64,
+    pub call_here: u64,
     pub new_image: bool,
     pub first_stack: u64,
 }
@@ -63,6 +66,7 @@ static STATE: Owned<State> = Owned::new(State {
         pid: 0,
         _reserved: 0,
         registers: [0; 18],
+        calls: [0; lane_protocol::CALL_WORDS],
         until_event: NONE,
         until_thread: NONE,
         steps_max: 0,
@@ -82,6 +86,8 @@ static STATE: Owned<State> = Owned::new(State {
     found_pause: false,
     boundaries: 0,
     last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
+    call: 0,
+    call_here: 0,
     new_image: false,
     first_stack: 0,
 });
@@ -153,8 +159,22 @@ fn at_boundary(registers: &Registers) {
     unsafe { rv_agent_stop(registers) }
 }
 
+/// The program has made this system call, and comes to a boundary.
+pub fn note_call(number: u32) {
+    state().call = u64::from(number) + 1;
+}
+
+/// True behind a system call that is to be stopped at.
+fn catches_call() -> bool {
+    let state = state();
+    let Some(number) = state.call_here.checked_sub(1) else { return false };
+    let word = state.command.calls.get(number as usize / 64);
+    state.steps_known && state.steps == 0 && word.is_some_and(|word| word >> (number % 64) & 1 != 0)
+}
+
 fn note_boundary() {
     let state = state();
+    state.call_here = core::mem::take(&mut state.call);
     let boundary = Boundary { event: process().log.events, thread: thread().index as u64 };
     let last = state.last_boundaries[state.boundaries.wrapping_sub(1) as usize % BOUNDARIES_MAX];
     if state.boundaries != 0 && last == boundary {
@@ -176,6 +196,7 @@ fn stops_here() -> bool {
     state.mode == Mode::Stopped
         || state.new_image
         || branch::wants_stop()
+        || catches_call()
         || process().log.events >= state.command.until_event
         || thread == state.command.until_thread
         || mailbox().interrupt.load(Ordering::Relaxed) != 0
@@ -259,8 +280,9 @@ pub fn arrived(context: &mut RealFrame) {
     if own.mode == Mode::Stepping && own.command_steps >= own.command.steps_max {
         return stop(context, agent_stop::STEPPED);
     }
-    if is_breakpoint(context.rip) && hit(NONE) {
-        return stop(context, agent_stop::BREAKPOINT);
+    let is_breakpoint = is_breakpoint(context.rip);
+    if (is_breakpoint || catches_call()) && hit(NONE) {
+        return stop(context, if is_breakpoint { agent_stop::BREAKPOINT } else { agent_stop::CALL });
     }
     go_on(context);
 }

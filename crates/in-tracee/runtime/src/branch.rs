@@ -166,6 +166,7 @@ pub fn call(registers: &mut Registers) -> Leave {
     }
     thread().user_registers = registers as *const Registers as u64;
     let number = u64::from(registers.rax as u32);
+    agent::note_call(number as u32);
     let done = answer(number, registers);
     translate::forget();
     let leave = match done {

@@ -27,6 +27,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.steps = own.steps;
     stop.steps_known = u32::from(own.steps_known);
     stop.cannot_copy = u32::from(shares);
+    stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
     stop.command_steps = own.command_steps;
     stop.hits = own.hits;
     stop.last_hit = own.last_hit;

@@ -14,6 +14,8 @@ pub const WATCHES_MAX: usize = 32;
 pub const AGENT_THREADS_MAX: usize = 128;
 /// Boundaries that are remembered.
 pub const BOUNDARIES_MAX: usize = 64;
+/// Words that hold a bit for each system call.
+pub const CALL_WORDS: usize = 8;
 /// In place of an event, a thread, a count: there is none.
 pub const NONE: u64 = u64::MAX;
 
@@ -61,6 +63,8 @@ pub mod agent_stop {
     pub const OUTPUT: u32 = 13;
     /// A branch was refused the system call of the number `code`. The same.
     pub const REFUSED: u32 = 14;
+    /// Behind a system call that the command names: `call`.
+    pub const CALL: u32 = 15;
 }
 
 /// What a watched place is watched for.
@@ -88,6 +92,8 @@ pub struct AgentCommand {
     pub verb: u32,
     /// COPY, BRANCH: the segment of the copy's.
     pub segment: u32,
+    /// Bits of the system calls behind which to stop, by their numbers.
+    pub calls: [u64; CALL_WORDS],
     /// BRANCH: the process id that was recorded.
     pub pid: i32,
     pub _reserved: u32,
@@ -173,6 +179,8 @@ pub struct AgentStop {
     /// bytes; 0: they are not known.
     pub vectors: u64,
     pub vector_bytes: u64,
+    /// Number of the system call that it stands behind, plus one; 0: it does not.
+    pub call: u64,
     pub output: u64,
     pub output_bytes: u64,
     /// Boundaries so far; the last ones are in `boundaries`, at their number modulo

@@ -1,0 +1,96 @@
+//! Names that threads gave themselves (PR_SET_NAME), as the log has them.
+//!
+//! Deliberately absent: names that one thread gave another through /proc.
+
+use std::collections::BTreeMap;
+
+use events::{Event, Kind, MORE, Tag};
+use timeline::Timeline;
+use trace_store::LaneReader;
+
+const PRCTL: u16 = 157;
+const PR_SET_NAME: u64 = 15;
+/// Bytes of a name, as the kernel keeps it.
+const NAME_BYTES_MAX: usize = 15;
+
+/// What was read of the log so far.
+#[derive(Default)]
+pub(crate) struct Names {
+    reader: Option<LaneReader>,
+    /// Events read.
+    events: u64,
+    thread: u32,
+    goes_on: bool,
+    /// For each thread: the event that gave it a name, and the name.
+    named: BTreeMap<u32, Vec<(u64, String)>>,
+    is_at_end: bool,
+}
+
+impl Names {
+    /// The name of a thread at the present position.
+    pub(crate) fn of(&mut self, timeline: &Timeline, thread: u32) -> String {
+        let present = timeline.stop().event;
+        self.read_to(timeline, present);
+        let given = self.named.get(&thread).into_iter().flatten();
+        let last = given.take_while(|(event, _)| *event < present).last();
+        last.map_or_else(|| format!("thread {thread}"), |(_, name)| name.clone())
+    }
+
+    /// Reads on to an event. A log that cannot be read gives no more names.
+    fn read_to(&mut self, timeline: &Timeline, event: u64) {
+        if self.reader.is_none() && !self.is_at_end {
+            self.reader = timeline.trace().lane(timeline.lane()).ok();
+            self.is_at_end = self.reader.is_none();
+        }
+        let mut chunk = Vec::new();
+        while self.events < event && !self.is_at_end {
+            match self.reader.as_mut().map(|reader| reader.next_chunk(&mut chunk)) {
+                Some(Ok(Some(_))) => self.read_chunk(&chunk),
+                _ => self.is_at_end = true,
+            }
+        }
+    }
+
+    fn read_chunk(&mut self, chunk: &[u8]) {
+        let mut at = 0;
+        while let Some(rest) = chunk.get(at..).filter(|rest| !rest.is_empty()) {
+            let Ok((event, bytes)) = Event::parse(rest) else {
+                self.is_at_end = true;
+                return;
+            };
+            if event.kind == Kind::Turn {
+                self.thread = u32::from(event.code);
+            }
+            let names = event.kind == Kind::Syscall
+                && event.code == PRCTL
+                && event.arg_count() > 0
+                && event.arg(0) & 0xffff_ffff == PR_SET_NAME;
+            if names && let Some(text) = event.blobs().find(|blob| blob.tag == Tag::Text) {
+                let end = text.data.iter().position(|&byte| byte == 0).unwrap_or(text.data.len());
+                let name = String::from_utf8_lossy(&text.data[..end.min(NAME_BYTES_MAX)]).into_owned();
+                self.named.entry(self.thread).or_default().push((self.events, name));
+            }
+            if !self.goes_on {
+                self.events += 1;
+            }
+            self.goes_on = event.flags & MORE != 0;
+            at += bytes;
+        }
+    }
+}
+
+/// A text between the quotes of an attribute.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            control if control.is_control() => safe.push('?'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
