@@ -206,7 +206,7 @@ fn become_first_thread() {
     first.clear_tid = 0;
     first.robust_list = [0; 2];
     first.pending = 0;
-    crate::turn::leave_group();
+    crate::turn_end::leave_group();
     crate::turn::begin_process();
 }
 

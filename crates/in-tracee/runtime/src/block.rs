@@ -149,6 +149,10 @@ pub struct Process {
     pub given_up: AtomicU32,
     /// Replay: all other threads have to end.
     pub ending_others: AtomicU32,
+    /// Recording: the log is complete: no other thread takes the turn any more.
+    pub log_ends: AtomicU32,
+    /// Recording: threads that are about to take the turn.
+    pub taking: AtomicU32,
     /// Memory is checksummed every so many events; 0: never.
     pub check_every: u64,
     /// Events before the next checksum.

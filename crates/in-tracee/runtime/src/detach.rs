@@ -9,7 +9,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space, thread};
 use crate::entry::{Leave, Registers};
-use crate::{clocks, kernel, pass_through, processes, report, sites, turn};
+use crate::{clocks, kernel, pass_through, processes, report, sites};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
@@ -67,7 +67,7 @@ fn end_recording(reason: u16, text: &str) {
     process.actions().give_back();
     process.given_up.store(broken.into(), Ordering::Release);
     if process.shares_turn {
-        turn::give_for_good();
+        crate::turn_end::give_for_good();
     }
     leave_thread();
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);

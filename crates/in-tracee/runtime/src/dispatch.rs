@@ -209,6 +209,7 @@ fn record_call(registers: &mut Registers) -> Leave {
             if result == ABORTED {
                 return aborted(registers);
             }
+            stopping::log_killed(nr, &args, result);
             log_call(nr, &args, meaning.args, meaning.work, result, &before, 0);
             result
         }

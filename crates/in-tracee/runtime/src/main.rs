@@ -65,6 +65,7 @@ mod stopping;
 mod threads;
 mod translate;
 mod turn;
+mod turn_end;
 mod watchpoints;
 mod written_pages;
 

@@ -5,6 +5,8 @@
 //! of the process's own that nobody reads. Deliberately absent: threads, and new
 //! images, in which no runtime would answer the filter's traps.
 
+use core::sync::atomic::Ordering;
+
 use linux_abi::{errno, general as nr};
 use syscall_model::{Act, Arg, Special};
 
@@ -22,6 +24,7 @@ pub fn begin() {
     processes::map_own_lane(process.slot);
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
     process.control_fd = -1;
+    process.log_ends.store(0, Ordering::SeqCst);
 }
 
 /// One call of the program.

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::Turn;
 
 use crate::block::thread;
-use crate::{chaos, pause, signals};
+use crate::{chaos, pause, signals, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -15,6 +15,8 @@ const SLICE_NS: u64 = 5_000_000;
 /// A slice is as much longer than what a pause costs: pausing takes less than 2 %
 /// of the time.
 const PAUSES_PER_SLICE: u64 = 50;
+/// Looks for somebody else to take the turn: about 50 microseconds.
+const LOOKS: u32 = 2000;
 /// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
 /// that the kernel gives no meaning.
 pub const ASKED: i32 = -77;
@@ -59,4 +61,21 @@ pub fn press(turn: &Turn, firmly: bool) -> Waiting {
         signals::ask(pid, tid, ASKED);
     }
     Waiting::Next
+}
+
+/// Lets somebody else run who waits, if anybody does.
+pub fn yield_to_others() {
+    let turn = turn::my_turn();
+    if !turn.has_sleepers() {
+        return;
+    }
+    let seen = turn.changes.load(Ordering::Relaxed);
+    turn::give();
+    for _ in 0..LOOKS {
+        if turn.changes.load(Ordering::Relaxed) != seen {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    turn::take();
 }

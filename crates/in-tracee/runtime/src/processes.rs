@@ -298,6 +298,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     let own = process();
     own.segment = beginning.segment;
     own.lane = beginning.lane;
+    own.taking.store(0, Ordering::Relaxed);
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own_block();
     if beginning.flags & VM == 0 {
@@ -639,7 +640,7 @@ pub fn leave_shared_memory() {
             thread().status = thread_status::ENDED;
             process().threads = 0;
         }
-        turn::leave_group();
+        crate::turn_end::leave_group();
     }
 }
 
@@ -651,8 +652,10 @@ pub fn exit_thread(registers: &Registers, args: &[u64; 6]) -> Done {
     exit(args[0] as i32)
 }
 
-/// Says that the lane's log is complete.
+/// Says that the lane's log is complete. From here on the supervisor may give the turn
+/// and the segment to others.
 pub fn end_lane() {
+    crate::turn_end::end_log();
     lane().state.store(lane_state::ENDED, Ordering::Release);
     session().doorbell.fetch_add(1, Ordering::Release);
     leave_memory(process().segment);

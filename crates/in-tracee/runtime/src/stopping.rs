@@ -1,14 +1,18 @@
-//! Stopping another process of one's lane. Until the kernel has stopped all of its
-//! threads, one of them could take the turn, be stopped with it, and hold up whoever is
-//! to continue it. So the sender keeps the turn until they stand.
+//! Stopping or killing another process of one's lane. Until the kernel has stopped all of
+//! its threads, one of them could take the turn, be stopped with it, and hold up whoever
+//! is to continue it. So the sender keeps the turn until they stand. Of one that is killed
+//! the kernel marks the robust futexes, which the sender then logs.
 //!
 //! Deliberately absent: stops that come from outside of the lane. The turn of who is
 //! stopped so waits for who continues it.
 
+use events::{Kind, Tag};
 use linux_abi::general as nr;
 
-use crate::kernel;
+use crate::block::{process, space};
+use crate::{kernel, memory};
 
+const SIGKILL: u64 = 9;
 const SIGSTOP: u64 = 19;
 const SIGTTOU: u64 = 22;
 /// Looks at the threads, at most, a millisecond apart.
@@ -16,8 +20,13 @@ const LOOKS: u32 = 2000;
 /// The same where the signal may be ignored after all: by an orphaned group of
 /// processes (setpgid(2)).
 const LOOKS_UNSURE: u32 = 100;
+const PAGE_BYTES: usize = 4096;
+/// Pages of shared memory that are searched for robust futexes.
+const PAGES_MAX: u32 = 1024;
+/// Such words, at most about: a program that is full of them means something else.
+const WORDS_MAX: u32 = 1024;
 
-/// The process that a call stops, if it was made for that.
+/// The process that a call stops or kills, if it was made for that.
 pub fn target(number: u64, args: &[u64; 6]) -> Option<(i32, u64)> {
     let signal = match number as u32 {
         nr::__NR_kill => args[1],
@@ -25,16 +34,62 @@ pub fn target(number: u64, args: &[u64; 6]) -> Option<(i32, u64)> {
         _ => return None,
     };
     let pid = args[0] as i32;
-    let other = pid > 0 && pid != crate::block::process().pid;
-    (other && (SIGSTOP..=SIGTTOU).contains(&signal)).then_some((pid, signal))
+    let other = pid > 0 && pid != process().pid;
+    (other && matches!(signal, SIGKILL | SIGSTOP..=SIGTTOU)).then_some((pid, signal))
+}
+
+/// A call was made with the turn, and is not logged yet: if it kills a process, logs what
+/// the kernel did to the robust futexes that they share. The program behind the call
+/// sees them so.
+#[inline]
+pub fn log_killed(number: u64, args: &[u64; 6], result: i64) {
+    if process().in_group
+        && result == 0
+        && let Some((pid, SIGKILL)) = target(number, args)
+    {
+        wait_until(pid, LOOKS_UNSURE);
+        log_dead_owners();
+    }
+}
+
+/// The words in shared memory whose owner is dead: FUTEX_OWNER_DIED and no owner
+/// (get_robust_list(2)).
+#[cold]
+fn log_dead_owners() {
+    const OWNER_DIED: u32 = 0x4000_0000;
+    const WAITERS: u32 = 0x8000_0000;
+    let log = &mut process().log;
+    log.begin(Kind::Store, 0, 0);
+    let (mut pages, mut words) = (0, 0);
+    for range in &space().shared[..space().shared_count] {
+        let mut at = range.start;
+        while at < range.end && pages < PAGES_MAX && words < WORDS_MAX {
+            pages += 1;
+            let mut page = [0u32; PAGE_BYTES / 4];
+            if memory::copy(page.as_mut_ptr() as u64, at, PAGE_BYTES as u64) {
+                let dead = page.iter().enumerate().filter(|(_, word)| *word & !WAITERS == OWNER_DIED);
+                for (index, value) in dead {
+                    let word = at + 4 * index as u64;
+                    log.blob(word, 4, Tag::Memory, word);
+                    words += 1;
+                    if value & WAITERS != 0 {
+                        // With priority inheritance the kernel knows of no waiter.
+                        crate::threads::wake_futex(word);
+                    }
+                }
+            }
+            at += PAGE_BYTES as u64;
+        }
+    }
+    log.end();
 }
 
 /// A call was made with the turn: if it stops a process, waits until that stands.
 #[inline]
 pub fn finish(number: u64, args: &[u64; 6], result: i64) {
-    if crate::block::process().in_group
+    if process().in_group
         && result == 0
-        && let Some((pid, signal)) = target(number, args)
+        && let Some((pid, signal @ SIGSTOP..=SIGTTOU)) = target(number, args)
     {
         wait_for(pid, signal);
     }
@@ -45,7 +100,12 @@ fn wait_for(pid: i32, signal: u64) {
     if signal != SIGSTOP && takes_otherwise(pid, signal) {
         return;
     }
-    for _ in 0..if signal == SIGSTOP { LOOKS } else { LOOKS_UNSURE } {
+    wait_until(pid, if signal == SIGSTOP { LOOKS } else { LOOKS_UNSURE });
+}
+
+/// Waits until every thread of the process stands.
+fn wait_until(pid: i32, looks: u32) {
+    for _ in 0..looks {
         if all_stand(pid) {
             return;
         }

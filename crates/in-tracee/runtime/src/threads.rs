@@ -248,7 +248,7 @@ fn clear_tid(own: &crate::block::Thread) {
     }
 }
 
-fn wake_futex(address: u64) {
+pub fn wake_futex(address: u64) {
     kernel::call(nr::__NR_futex, [address, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
 }
 

@@ -18,7 +18,7 @@ use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::patience::{Waiting, patience_ns, press};
-use crate::{chaos, clocks, kernel, report, threads};
+use crate::{chaos, clocks, kernel, report, threads, turn_end};
 
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
@@ -168,20 +168,6 @@ fn current_turn() -> &'static Turn {
     my_turn()
 }
 
-/// The process ends, or has new memory.
-pub fn leave_group() {
-    let process = process();
-    if !process.in_group {
-        return;
-    }
-    process.in_group = false;
-    if process.replaying {
-        leave_ticket();
-    } else {
-        give();
-    }
-}
-
 /// Who wants to stop the holder finds it by its ids.
 pub fn note_holder(turn: &Turn) {
     turn.holder_pid.store(process().pid, Ordering::Relaxed);
@@ -202,14 +188,6 @@ pub fn give() {
     }
 }
 
-/// Recording was given up: all who wait may go.
-pub fn give_for_good() {
-    let turn = my_turn();
-    turn.give(thread().identity);
-    turn.wake.fetch_add(1, Ordering::SeqCst);
-    kernel::futex_wake(&turn.wake);
-}
-
 /// Takes the turn back after a call.
 #[inline]
 pub fn take_back() {
@@ -222,9 +200,8 @@ pub fn take_back() {
 #[cold]
 pub fn take() {
     let me = thread().identity;
-    let mut turn = current_turn();
     for _ in 0..LOOKS {
-        if turn.is_open(me) {
+        if my_turn().is_open(me) {
             break;
         }
         core::hint::spin_loop();
@@ -237,14 +214,20 @@ pub fn take() {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
         }
-        turn = current_turn();
+        if !turn_end::begin_taking() {
+            turn_end::wait_for_end();
+            continue;
+        }
+        let turn = current_turn();
         if let Some(before) = turn.try_take(me) {
+            turn_end::end_taking();
             return taken(turn, before);
         }
         let seen = turn.prepare_sleep();
         // Counted after, and no longer before: one who is killed between the two
         // leaves a sleeper too many, never one too few.
         lane().turn_sleepers.fetch_add(1, Ordering::SeqCst);
+        turn_end::end_taking();
         if until_ns == 0 {
             changes = turn.changes.load(Ordering::Relaxed);
             until_ns = kernel::monotonic_ns() + patience_ns(turn, waiting);
@@ -252,6 +235,11 @@ pub fn take() {
         let mut result = 0;
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
             result = kernel::futex_wait_until(&turn.wake, seen, until_ns, sleeper_bits(me));
+        }
+        if !turn_end::begin_taking() {
+            // The supervisor takes it off the sleepers.
+            turn_end::wait_for_end();
+            continue;
         }
         lane().turn_sleepers.fetch_sub(1, Ordering::SeqCst);
         turn.end_sleep();
@@ -262,13 +250,14 @@ pub fn take() {
             let slice_is_over = turn.changes.load(Ordering::Relaxed) == changes;
             waiting = press(turn, waiting != Waiting::Newly && slice_is_over);
         }
+        turn_end::end_taking();
     }
 }
 
 /// With chaos: at some boundaries others go first.
 pub fn yield_by_chance() {
     if chaos::is_on() && chaos::below(4) == 0 {
-        yield_to_others();
+        crate::patience::yield_to_others();
     }
 }
 
@@ -338,23 +327,6 @@ pub fn yield_while(lasts: &mut dyn FnMut() -> bool) {
 #[cold]
 pub fn yield_now() {
     give();
-    take();
-}
-
-/// Lets somebody else run who waits, if anybody does.
-pub fn yield_to_others() {
-    let turn = my_turn();
-    if !turn.has_sleepers() {
-        return;
-    }
-    let seen = turn.changes.load(Ordering::Relaxed);
-    give();
-    for _ in 0..LOOKS * 50 {
-        if turn.changes.load(Ordering::Relaxed) != seen {
-            break;
-        }
-        core::hint::spin_loop();
-    }
     take();
 }
 
@@ -502,7 +474,7 @@ fn wait_for_ticket(number: u32, ticket: u64) {
 }
 
 /// Replay: the process runs no more before the lane's next one.
-fn leave_ticket() {
+pub fn leave_ticket() {
     let process = process();
     if !process.has_ticket {
         return;

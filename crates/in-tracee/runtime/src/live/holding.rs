@@ -2,12 +2,14 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::block::{lane, thread};
+use crate::block::{lane, process, thread};
 use crate::turn;
 
 /// The calling thread has the turn, whoever had it; nobody competes.
 pub fn seize() {
     let turn = turn::my_turn();
+    // As it was in the shadow, with threads that are elsewhere now.
+    process().taking.store(0, Ordering::SeqCst);
     turn.seize(thread().identity);
     lane().turn_sleepers.store(0, Ordering::SeqCst);
     turn::note_holder(turn);
