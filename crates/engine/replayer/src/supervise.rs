@@ -24,7 +24,8 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const GAP_PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 /// Processor time after the last event that a process may use whose end the log
-/// does not tell: it was killed in its own code, where nothing ends it now.
+/// does not tell: it was killed in its own code, where nothing ends it now. The time
+/// that the recording took is enough, too.
 const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
 
 /// All processes wait so long for tickets before one counts as missing.
@@ -422,6 +423,8 @@ impl Supervisor {
             return;
         }
         self.looked_at_time = Instant::now();
+        let took = self.trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
+        let time_max = took.unwrap_or(TIME_AFTER_LOG).min(TIME_AFTER_LOG);
         for process in self.processes.values_mut() {
             let lane = self.memory.lane(process.feed.segment);
             let end = process.recorded.as_ref().and_then(|info| info.end);
@@ -431,7 +434,7 @@ impl Supervisor {
             }
             let Some(time) = cpu_time(process.pid) else { continue };
             let since = *process.time_at_log_end.get_or_insert(time);
-            if time.saturating_sub(since) > TIME_AFTER_LOG {
+            if time.saturating_sub(since) > time_max {
                 let pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
                 self.result.notes.push(format!(
                     "process {pid} was ended in its own code, after its last recorded event, as when it was recorded"
