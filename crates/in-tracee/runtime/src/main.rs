@@ -44,6 +44,7 @@ mod memory_calls;
 mod outputs;
 mod page_tracker;
 mod pass_through;
+mod patching;
 mod patience;
 mod pause;
 mod pause_place;
@@ -65,6 +66,7 @@ mod threads;
 mod translate;
 mod turn;
 mod watchpoints;
+mod withheld;
 mod written_pages;
 
 #[panic_handler]
