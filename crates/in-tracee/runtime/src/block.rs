@@ -228,6 +228,7 @@ pub struct Space {
     /// Offset and length of each feature's part.
     pub vector_parts: [(u32, u32); 8],
     pub sites: Sites,
+    pub withheld: crate::withheld::Withheld,
     pub mapped: crate::mapped_files::MappedFiles,
 }
 

@@ -97,6 +97,11 @@ pub fn trap_time() {
     }
 }
 
+/// True if the counter traps.
+pub fn time_traps() -> bool {
+    space().clocks.trapping
+}
+
 /// The traps are each thread's own: the running one takes over what another began.
 pub fn follow_traps() {
     let trapping = space().clocks.trapping;

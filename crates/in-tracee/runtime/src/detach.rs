@@ -9,7 +9,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space, thread};
 use crate::entry::{Leave, Registers};
-use crate::{clocks, kernel, pass_through, processes, report, sites};
+use crate::{clocks, kernel, pass_through, processes, report, sites, withheld};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
@@ -57,6 +57,7 @@ fn end_recording(reason: u16, text: &str) {
         report::tell("the recorder died; this process goes on unrecorded");
     }
     space().shared_count = 0;
+    withheld::give_back();
     if session().interception == Interception::Seccomp as u32 {
         pass_through::begin();
         return;

@@ -45,6 +45,7 @@ mod memory_calls;
 mod outputs;
 mod page_tracker;
 mod pass_through;
+mod patching;
 mod patience;
 mod pause;
 mod pause_place;
@@ -67,6 +68,7 @@ mod translate;
 mod turn;
 mod turn_end;
 mod watchpoints;
+mod withheld;
 mod written_pages;
 
 #[panic_handler]

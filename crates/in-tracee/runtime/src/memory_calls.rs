@@ -11,7 +11,7 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, islands, kernel, mapped_files, page_tracker, report, shared_files, sites};
+use crate::{clocks, islands, kernel, mapped_files, page_tracker, report, shared_files, sites, withheld};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -317,6 +317,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
         }
         return Done::Result(consume(registers));
     }
+    withheld::give_back_if_met(address, bytes);
     let result =
         if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(number as u32, *args) };
     page_tracker::mappings_changed();
@@ -338,6 +339,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     const MAYMOVE: u64 = 1;
     const FIXED: u64 = 2;
     let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
+    withheld::give_back_if_met(old, old_bytes);
     if !process().replaying {
         page_tracker::release(old, pages(old_bytes));
         let result = if bad { error(errno::EFAULT) } else { kernel::call(nr::__NR_mremap, *args) };

@@ -416,10 +416,12 @@ fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
 
 /// A fault in the program's own code.
 fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
-    if instructions::emulate(signal, context) {
+    let thread = thread();
+    let [error, _, address] = context.fault_words(thread.signals.last_fault);
+    let gave_back = signal == SIGSEGV && crate::withheld::on_fault(error, address);
+    if gave_back || instructions::emulate(signal, context) {
         return;
     }
-    let thread = thread();
     thread.fault_registers = context.registers();
     if thread.pausing.stepping || agent::is_stepping() {
         thread.fault_registers.flags &= !pause::TRAP_FLAG;

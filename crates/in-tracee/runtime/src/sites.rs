@@ -16,7 +16,8 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space};
 use crate::islands::{Islands, island_near, replay_island, write_island};
-use crate::{kernel, memory, translate};
+pub use crate::patching::{put_code, write_code};
+use crate::{kernel, memory, translate, withheld};
 
 const TABLE: usize = 1024;
 const MAPS: usize = 512;
@@ -293,30 +294,6 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
     site.state == State::Rewritten
 }
 
-/// Writes into code, which may not be written otherwise.
-pub fn write_code(address: u64, bytes: &[u8]) -> bool {
-    let first = address & !4095;
-    let end = (address + bytes.len() as u64 + 4095) & !4095;
-    let read_write = nr::PROT_READ | nr::PROT_WRITE;
-    if kernel::failed(kernel::mprotect(first, end - first, read_write)) {
-        return false;
-    }
-    let written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
-    kernel::mprotect(first, end - first, protection_at(address));
-    written
-}
-
-/// The same where the code may lie in memory that the program can write to, as
-/// generated code does: its protection stays.
-pub fn put_code(address: u64, bytes: &[u8]) -> bool {
-    memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64) || write_code(address, bytes)
-}
-
-/// Protection of the code at the address.
-fn protection_at(address: u64) -> u32 {
-    map_of(address).map_or(nr::PROT_READ | nr::PROT_EXEC, |map| map.protection)
-}
-
 /// The program mapped a kept file executable. Its time and randomness sites are
 /// replaced at once: they do not trap by themselves. With them goes what traps
 /// often, as memory is made writable once for all.
@@ -352,6 +329,7 @@ pub fn code_mapped(map: CodeMap) {
                 let seen = use_of(recipes, index).map_or(0, |seen| seen.load(Ordering::Relaxed));
                 seen == IS_HOT && may_jump(recipe)
             }
+            site_kind::UNSURE => false,
             // It traps by itself, or is not watched at all.
             site_kind::CPUID => crate::clocks::cpuid_traps() && may_jump(recipe),
             _ => true,
@@ -372,6 +350,7 @@ pub fn code_mapped(map: CodeMap) {
     if writable {
         kernel::mprotect(map.start, map.end - map.start, map.protection);
     }
+    withheld::code_mapped(&map, &recipes[from..to]);
 }
 
 fn may_jump(recipe: &Recipe) -> bool {
@@ -424,6 +403,7 @@ fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
 pub fn unmapped(start: u64, bytes: u64) {
     translate::forget();
     let end = start.saturating_add(bytes);
+    withheld::unmapped(start, end);
     let state = sites();
     let mut touched = false;
     let mut index = 0;
@@ -452,6 +432,7 @@ pub fn unmapped(start: u64, bytes: u64) {
 /// A new image: nothing is known of it.
 pub fn reset() {
     translate::forget();
+    withheld::reset();
     let state = sites();
     state.map_count = 0;
     state.islands.forget();

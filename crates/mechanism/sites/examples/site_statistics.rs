@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 7] = ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid"];
+const KIND_NAMES: [&str; 8] = ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure"];
 
 #[derive(Default)]
 struct Statistics {
     files: usize,
     bytes: usize,
     unresolved: usize,
-    found: [usize; 7],
-    rewritten: [usize; 7],
+    found: [usize; 8],
+    rewritten: [usize; 8],
     ahead: usize,
     time: Duration,
 }
@@ -26,7 +26,7 @@ impl Statistics {
         self.files += other.files;
         self.bytes += other.bytes;
         self.unresolved += other.unresolved;
-        for kind in 1..7 {
+        for kind in 1..8 {
             self.found[kind] += other.found[kind];
             self.rewritten[kind] += other.rewritten[kind];
         }

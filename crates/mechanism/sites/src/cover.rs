@@ -38,6 +38,23 @@ pub(crate) struct Cover {
     pub inner_starts: Vec<u64>,
 }
 
+/// The place of bytes that may be an instruction that reads time, or may be data.
+pub(crate) fn unsure(image: &Image<'_>, address: u64) -> Option<Recipe> {
+    let region = image.code_at(address)?;
+    Some(Recipe {
+        site_offset: u32::try_from(region.offset + (address - region.address)).ok()?,
+        kind: site_kind::UNSURE,
+        site_bytes: 2,
+        before: 0,
+        after: 0,
+        fixup_before: NO_FIXUP,
+        fixup_before_end: 0,
+        fixup_after: NO_FIXUP,
+        fixup_after_end: 0,
+        code: [0; 36],
+    })
+}
+
 impl Site {
     /// The site that is the chain's last instruction, if it is one.
     pub fn from_chain(image: &Image<'_>, chain: Chain) -> Option<Site> {

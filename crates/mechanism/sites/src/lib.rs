@@ -37,15 +37,15 @@ use cover::Site;
 use image::Image;
 use targets::Watch;
 
+const PAGE_BYTES: u64 = 4096;
+
 /// What is known of a file's sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Analysis {
     /// Sorted by `site_offset`. Sites that cannot be rewritten are in the list
     /// with `before` and `after` 0.
     pub recipes: Vec<Recipe>,
-    /// Bytes that look like `rdtsc`, `rdtscp`, `rdrand`, `rdseed` or `cpuid`
-    /// could be told neither to be one nor not to be one, or parts of the file
-    /// could not be looked at.
+    /// Parts of the file could not be looked at: what is there may read time.
     pub unresolved_time_sites: bool,
 }
 
@@ -65,20 +65,25 @@ pub fn analyse(file: &[u8]) -> Analysis {
     }
     image.read_functions();
     let mut map = CodeMap::new(&image);
-    let (sites, unresolved_time_sites) = confirm(&mut map, &candidates);
+    let (sites, unsure) = confirm(&mut map, &candidates);
     let covers: Vec<_> = sites.iter().map(|site| cover::options(&image, site)).collect();
     let mut watch = Watch::new(&sites, &covers);
     targets::mark(&image, &mut map, &mut watch);
     let mut recipes = cover::choose(&image, &sites, &covers, &watch);
+    let places = unsure.len();
+    recipes.extend(unsure.into_iter().filter_map(|address| cover::unsure(&image, address)));
+    let unresolved_time_sites =
+        recipes.iter().filter(|recipe| recipe.kind == site_kind::UNSURE).count() < places;
     recipes.sort_by_key(|recipe| recipe.site_offset);
     recipes.dedup_by_key(|recipe| recipe.site_offset);
     Analysis { recipes, unresolved_time_sites }
 }
 
-/// Tells real instructions from bytes that look like one.
-fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (Vec<Site>, bool) {
+/// Tells real instructions from bytes that look like one. Where it cannot be told
+/// whether time is read: the first such place of each page.
+fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (Vec<Site>, Vec<u64>) {
     let mut sites: Vec<Site> = Vec::new();
-    let mut unresolved = false;
+    let mut unsure: Vec<u64> = Vec::new();
     for candidate in candidates {
         match map.chain_at(candidate.address) {
             Some(chain) => {
@@ -89,10 +94,16 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
                     sites.push(site);
                 }
             }
-            None => unresolved |= candidate.pattern == Pattern::Time,
+            None if candidate.pattern == Pattern::Time => {
+                let page = candidate.address / PAGE_BYTES;
+                if unsure.last().is_none_or(|last| last / PAGE_BYTES != page) {
+                    unsure.push(candidate.address);
+                }
+            }
+            None => {}
         }
     }
-    (sites, unresolved)
+    (sites, unsure)
 }
 
 /// Whether a kind of site reads time or chance rather than entering the kernel.
