@@ -30,6 +30,8 @@ pub fn begin() {
     block.pending = 0;
     block.trapped = 0;
     block.robust_list = [0; 2];
+    // A checkpoint may be taken before the agent has run.
+    block.identity = thread_identity(process().lane, index as u32);
     block.alive.store(1, Ordering::Release);
     area().agent_index = index as u32;
     turn::begin_sharing();
@@ -44,17 +46,15 @@ pub fn begin() {
         block.alive.store(0, Ordering::Relaxed);
         return;
     }
+    block.tid = made as i32;
     lane().takes_part.store(1, Ordering::Release);
 }
 
 unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
-    // SAFETY: the maker prepared the block for us alone.
-    let index = unsafe { (*block).index };
     kernel::call(nr::__NR_arch_prctl, [0x1001, block as u64, 0, 0, 0, 0]);
-    // SAFETY: as above.
+    // SAFETY: the maker prepared the block for us alone.
     unsafe {
         (*block).tid = kernel::call(nr::__NR_gettid, [0; 6]) as i32;
-        (*block).identity = thread_identity(process().lane, index as u32);
         (*block).signals.begin_thread(!0);
     }
     signals::use_own_stack();
