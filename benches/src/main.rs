@@ -14,6 +14,7 @@
 mod checkpoints;
 mod measure;
 mod peers;
+mod printing;
 mod report;
 mod rows;
 mod server_rows;
@@ -82,6 +83,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
     print!("{}", report::table(&results));
     if options.only.as_ref().is_none_or(|part| "checkpoints".contains(part.as_str())) {
         checkpoints::measure(&session.tool)?;
+    }
+    if options.only.as_ref().is_none_or(|part| "printing".contains(part.as_str())) {
+        printing::measure(&session.tool)?;
     }
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&results).map_err(|error| error.to_string())?;

@@ -21,6 +21,8 @@ pub enum TimelineError {
     NoSuchPosition(crate::Position),
     #[error("more than {0} breakpoints or watched places at once")]
     TooMany(usize),
+    #[error("the conditions and expressions of all breakpoints are longer than {0} bytes")]
+    TooLong(usize),
     #[error("the program's memory cannot be read: {0}")]
     Memory(#[from] std::io::Error),
 }

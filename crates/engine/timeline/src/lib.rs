@@ -15,6 +15,7 @@ mod backward;
 mod branch;
 mod checkpoints;
 mod error;
+mod passage;
 mod position;
 mod process;
 mod session;
@@ -30,5 +31,6 @@ use lane_protocol::{REGION_BYTES, REGION_START};
 
 pub use error::TimelineError;
 pub use lane_protocol::{AgentStop, AgentThread, CALL_WORDS, Watch, agent_stop, report_kind, watch_kind};
+pub use passage::{Passage, Pausing};
 pub use position::{Position, Stops};
 pub use timeline::{Going, Reason, Timeline};

@@ -1,5 +1,6 @@
 //! Where on the timeline, and where to stop.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,6 +33,9 @@ impl FromStr for Position {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stops {
     pub breakpoints: Vec<u64>,
+    /// What breakpoints do instead of stopping, by their addresses: blocks of programs
+    /// (`lane_protocol::bytecode::breakpoint_kind`).
+    pub programs: BTreeMap<u64, Vec<u8>>,
     pub watches: Vec<Watch>,
     /// Bits of the system calls behind which to stop, by their numbers.
     pub calls: [u64; CALL_WORDS],

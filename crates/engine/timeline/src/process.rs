@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use injector::Segment;
+use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
 use lane_protocol::{
     AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, REGION_BYTES, REGION_START, WATCHES_MAX, Watch,
     agent_stop, agent_verb,
@@ -27,12 +28,14 @@ pub struct Limits {
     pub until_thread: u64,
     pub steps_max: u64,
     pub hits_max: u64,
+    /// Stop where code was mapped.
+    pub stops_at_code: bool,
 }
 
 impl Limits {
     /// To the first hit.
     pub const FIRST_HIT: Limits =
-        Limits { until_event: NONE, until_thread: NONE, steps_max: NONE, hits_max: 1 };
+        Limits { until_event: NONE, until_thread: NONE, steps_max: NONE, hits_max: 1, stops_at_code: false };
     /// Past all hits.
     pub const ALL_HITS: Limits = Limits { hits_max: NONE, ..Limits::FIRST_HIT };
 }
@@ -91,8 +94,8 @@ impl Process {
         limits: Limits,
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
-        let command = command_of(verb, stops, limits)?;
-        self.session.memory().lane(self.segment).give_command(&command);
+        let (command, programs) = command_of(verb, stops, limits)?;
+        self.session.memory().lane(self.segment).give_command(&command, &programs);
         self.wait(verb, patience)
     }
 
@@ -137,8 +140,8 @@ impl Process {
 
     /// A branch has said something: lets it go on with what it does.
     pub fn go_on(&mut self, verb: u32, patience: AskPatience) -> Result<(), TimelineError> {
-        let nothing = command_of(0, &Stops::default(), Limits::FIRST_HIT)?;
-        self.session.memory().lane(self.segment).give_command(&nothing);
+        let (nothing, _) = command_of(0, &Stops::default(), Limits::FIRST_HIT)?;
+        self.session.memory().lane(self.segment).give_command(&nothing, &[]);
         self.wait(verb, patience)
     }
 
@@ -155,7 +158,7 @@ impl Process {
 
     /// A copy of it, which stands where it does.
     pub fn copy(&self) -> Result<Process, TimelineError> {
-        let command = command_of(agent_verb::COPY, &Stops::default(), Limits::FIRST_HIT)?;
+        let (command, _) = command_of(agent_verb::COPY, &Stops::default(), Limits::FIRST_HIT)?;
         self.copy_by(command)
     }
 
@@ -166,7 +169,7 @@ impl Process {
             ranges.extend([start, end]);
         }
         let stops = Stops { breakpoints: ranges, ..Stops::default() };
-        let mut command = command_of(agent_verb::BRANCH, &stops, Limits::FIRST_HIT)?;
+        let (mut command, _) = command_of(agent_verb::BRANCH, &stops, Limits::FIRST_HIT)?;
         command.pid = self.session.recorded_pid();
         self.copy_by(command)
     }
@@ -176,7 +179,7 @@ impl Process {
         let segment = self.session.prepare_copy(before.log_position)?;
         command.segment = segment.index() as u32;
         let lane = self.session.memory().lane(self.segment);
-        lane.give_command(&command);
+        lane.give_command(&command, &[]);
         let new = self.session.memory().lane(segment);
         loop {
             let done = lane.wait_for_stop(LOOK_EVERY);
@@ -201,9 +204,9 @@ impl Process {
 
     /// Sets the registers of a branch's running thread.
     pub fn set_registers(&mut self, registers: &[u64; 18]) -> Result<(), TimelineError> {
-        let mut command = command_of(agent_verb::SET, &Stops::default(), Limits::FIRST_HIT)?;
+        let (mut command, _) = command_of(agent_verb::SET, &Stops::default(), Limits::FIRST_HIT)?;
         command.registers = *registers;
-        self.session.memory().lane(self.segment).give_command(&command);
+        self.session.memory().lane(self.segment).give_command(&command, &[]);
         self.wait(agent_verb::SET, &|| Patience::Wait)
     }
 
@@ -254,12 +257,12 @@ fn shared_mappings(pid: i32) -> Result<Vec<(u64, u64)>, TimelineError> {
     Ok(shared.collect())
 }
 
-fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<AgentCommand, TimelineError> {
+/// A command, and the programs of its breakpoints.
+fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<(AgentCommand, Vec<u8>), TimelineError> {
     let mut command = AgentCommand {
         verb,
         segment: 0,
         pid: 0,
-        _reserved: 0,
         registers: [0; 18],
         calls: stops.calls,
         until_event: limits.until_event,
@@ -268,12 +271,25 @@ fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<AgentCommand, 
         hits_max: limits.hits_max,
         breakpoint_count: stops.breakpoints.len() as u32,
         watch_count: stops.watches.len() as u32,
+        stops_at_code: u32::from(limits.stops_at_code),
         breakpoints: [0; BREAKPOINTS_MAX],
+        programs: [NO_PROGRAMS; BREAKPOINTS_MAX],
         watches: [Watch::default(); WATCHES_MAX],
     };
     let room = command.breakpoints.get_mut(..stops.breakpoints.len());
     room.ok_or(TimelineError::TooMany(BREAKPOINTS_MAX))?.copy_from_slice(&stops.breakpoints);
     let room = command.watches.get_mut(..stops.watches.len());
     room.ok_or(TimelineError::TooMany(WATCHES_MAX))?.copy_from_slice(&stops.watches);
-    Ok(command)
+    let mut programs = Vec::new();
+    for (address, start) in stops.breakpoints.iter().zip(&mut command.programs) {
+        if let Some(block) = stops.programs.get(address) {
+            // It fits: all of them are fewer bytes than that.
+            *start = programs.len() as u16;
+            programs.extend_from_slice(block);
+        }
+        if programs.len() > PROGRAM_BYTES_MAX {
+            return Err(TimelineError::TooLong(PROGRAM_BYTES_MAX));
+        }
+    }
+    Ok((command, programs))
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
@@ -31,6 +32,7 @@ pub struct Session {
     shared: Arc<Shared>,
     pub lane: u32,
     pub parent_lane: u32,
+    threads: Vec<JoinHandle<()>>,
     _objects: tempfile::TempDir,
 }
 
@@ -52,10 +54,35 @@ impl Session {
             closing: AtomicBool::new(false),
         });
         let feeder = Arc::clone(&shared);
-        std::thread::spawn(move || feeder.feed());
+        let feeding = std::thread::spawn(move || feeder.feed());
         let reaper = Arc::clone(&shared);
-        std::thread::spawn(move || reaper.reap());
-        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, _objects: objects })
+        let reaping = std::thread::spawn(move || reaper.reap());
+        let threads = vec![feeding, reaping];
+        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, threads, _objects: objects })
+    }
+
+    /// Ends all processes, and waits until they and the session's threads are gone: then
+    /// another session can be started.
+    pub fn close(mut self) {
+        // A process that is just being made shows up a little later.
+        while !self.is_over() {
+            self.kill_all();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        futex_wake(self.shared.memory.doorbell());
+        for thread in std::mem::take(&mut self.threads) {
+            // It has failed: there is nothing to be had from it.
+            let _ = thread.join();
+        }
+    }
+
+    fn kill_all(&self) {
+        for segment in self.shared.memory.segments_in_use() {
+            let pid = self.shared.memory.lane(segment).pid().load(Ordering::Acquire);
+            if pid > 0 {
+                kill_process(pid, libc::SIGKILL);
+            }
+        }
     }
 
     pub fn memory(&self) -> &SessionMemory {
@@ -129,9 +156,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Relaxed);
-        for segment in self.shared.memory.segments_in_use() {
-            kill_process(self.shared.memory.lane(segment).pid().load(Ordering::Acquire), libc::SIGKILL);
-        }
+        self.kill_all();
     }
 }
 

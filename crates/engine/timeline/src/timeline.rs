@@ -1,5 +1,6 @@
 //! The present position, and going forward from it.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -64,8 +65,9 @@ pub(crate) enum Leg {
         from_event: bool,
     },
     Steps(u64),
-    /// To the first time that the registers are these.
-    Until([u64; 18]),
+    /// To the first time that the registers are these, by a breakpoint there with these
+    /// programs.
+    Until([u64; 18], BTreeMap<u64, Vec<u8>>),
 }
 
 /// A recording that can be moved about in.
@@ -250,7 +252,11 @@ impl Timeline {
             }
             let hits = if stop.event == before { stop.hits } else { stop.last_hit.ordinal };
             self.legs.push(match stop.kind {
-                agent_stop::INTERRUPTED => Leg::Until(stop.threads[0].registers),
+                agent_stop::INTERRUPTED => Leg::Until(stop.threads[0].registers, BTreeMap::new()),
+                // Whether a condition held where the event leads to is not known here.
+                agent_stop::BREAKPOINT if !stops.programs.is_empty() => {
+                    Leg::Until(stop.threads[0].registers, stops.programs.clone())
+                }
                 _ if counting => Leg::Steps(stop.command_steps),
                 _ => Leg::Run { stops: Rc::clone(stops), hits, from_event: stop.event != before },
             });
@@ -279,8 +285,8 @@ impl Timeline {
                     let limits = Limits { steps_max: steps, ..Limits::ALL_HITS };
                     process.step(&Stops::default(), limits, patience)?;
                 }
-                Leg::Until(registers) => {
-                    let stops = Stops { breakpoints: vec![registers[16]], ..Stops::default() };
+                Leg::Until(registers, programs) => {
+                    let stops = Stops { breakpoints: vec![registers[16]], programs, ..Stops::default() };
                     while process.stop.threads[0].registers != registers && process.stop.event == event {
                         process.step(&stops, Limits::FIRST_HIT, patience)?;
                         if process.stop.kind != agent_stop::BREAKPOINT {

@@ -16,6 +16,7 @@ use crate::live::LiveArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
 use crate::pack::PackArguments;
+use crate::print::{CallsArguments, PrintArguments};
 use crate::record::RecordArguments;
 use crate::replay::ReplayArguments;
 use crate::rm::RmArguments;
@@ -27,6 +28,7 @@ Examples:
   retrovane hunt -- ./flaky-test   record it again and again, until it fails
   retrovane replay                 replay what was recorded last
   retrovane dump | less            what it did, call by call
+  retrovane print --at app.c:42 'x, p->name'    x and p->name each time that the line was executed
   retrovane doctor                 what this machine offers
 
 A trace is named by its name (see `retrovane ls`), by its directory, or, if it
@@ -63,6 +65,8 @@ pub enum Command {
     Ls(LsArguments),
     Info(InfoArguments),
     Dump(DumpArguments),
+    Print(PrintArguments),
+    Calls(CallsArguments),
     Pack(PackArguments),
     Rm(RmArguments),
     Doctor(DoctorArguments),

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use printer::PrintError;
 use replayer::ExitReport;
 use trace_store::StoreError;
 
@@ -80,6 +81,8 @@ pub enum CommandError {
     Live(String),
     #[error("{0}")]
     Debugger(String),
+    #[error(transparent)]
+    Print(PrintError),
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -90,6 +93,16 @@ impl From<io::Error> for CommandError {
     }
 }
 
+impl From<PrintError> for CommandError {
+    fn from(error: PrintError) -> CommandError {
+        match error {
+            PrintError::Output(error) => CommandError::Output(error),
+            PrintError::Store(error) => CommandError::Store(error),
+            other => CommandError::Print(other),
+        }
+    }
+}
+
 impl CommandError {
     /// The exit code that stands for it.
     pub fn code(&self) -> u8 {
@@ -97,6 +110,7 @@ impl CommandError {
             CommandError::Usage(_) => USAGE,
             CommandError::NoHome => FAILED,
             CommandError::Store(error) => code_of_store(error),
+            CommandError::Print(error) => code_of_print(error),
             CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. } => BAD_TRACE,
@@ -120,6 +134,7 @@ impl CommandError {
             | CommandError::NoHome
             | CommandError::Usage(_)
             | CommandError::Debugger(_)
+            | CommandError::Print(_)
             | CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. }
@@ -136,6 +151,22 @@ fn code_of_store(error: &StoreError) -> u8 {
         StoreError::BadName { .. } => USAGE,
         StoreError::DiskFull { .. } | StoreError::NotEmpty { .. } => FAILED,
         _ => BAD_TRACE,
+    }
+}
+
+/// The code for what keeps printing from the past.
+fn code_of_print(error: &PrintError) -> u8 {
+    match error {
+        PrintError::Syntax(..)
+        | PrintError::NoSuchFile(_)
+        | PrintError::NoSuchLine { .. }
+        | PrintError::NoSuchFunction(..)
+        | PrintError::OnlyInlined(_)
+        | PrintError::NoSuchVariable { .. }
+        | PrintError::Expression(..) => USAGE,
+        PrintError::Store(error) => code_of_store(error),
+        PrintError::NoDebugInformation | PrintError::NoSuchProcess(_) => BAD_TRACE,
+        PrintError::Timeline(_) | PrintError::Output(_) => FAILED,
     }
 }
 

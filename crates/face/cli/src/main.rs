@@ -21,6 +21,7 @@ mod live;
 mod ls;
 mod manual;
 mod pack;
+mod print;
 mod progress;
 mod record;
 mod replay;
@@ -47,6 +48,8 @@ fn main() -> ExitCode {
         Command::Ls(arguments) => exit::of_command(ls::run(&arguments, &settings)),
         Command::Info(arguments) => exit::of_command(info::run(&arguments, &settings)),
         Command::Dump(arguments) => exit::of_command(dump::run(&arguments, &settings)),
+        Command::Print(arguments) => exit::of_command(print::run_print(&arguments, &settings)),
+        Command::Calls(arguments) => exit::of_command(print::run_calls(&arguments, &settings)),
         Command::Pack(arguments) => exit::of_command(pack::run(&arguments, &settings)),
         Command::Rm(arguments) => exit::of_command(rm::run(&arguments, &settings)),
         Command::Doctor(arguments) => exit::of_command(doctor::run(&arguments, &settings)),

@@ -1,13 +1,17 @@
 //! The client's breakpoints and watched places.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use lane_protocol::bytecode::{PROGRAMS_END, breakpoint_kind};
 use timeline::{Stops, Watch, watch_kind};
+
+use crate::packet::{number, unhex};
 
 /// What the client has inserted.
 #[derive(Default)]
 pub struct Inserted {
-    breakpoints: BTreeSet<u64>,
+    /// Each with its block of programs, if it has conditions.
+    breakpoints: BTreeMap<u64, Option<Vec<u8>>>,
     /// Kind, address, length.
     watched: BTreeSet<(u8, u64, u64)>,
     calls: [u64; timeline::CALL_WORDS],
@@ -18,11 +22,12 @@ const WATCHED_BYTES_MAX: u64 = 256;
 
 impl Inserted {
     /// Inserts, or removes, what a packet names; false if there is no such kind.
-    pub fn change(&mut self, insert: bool, kind: u8, address: u64, bytes: u64) -> bool {
+    /// `conditions` is what follows the place in the packet.
+    pub fn change(&mut self, insert: bool, kind: u8, address: u64, bytes: u64, conditions: &str) -> bool {
         match kind {
             b'0' | b'1' => {
                 if insert {
-                    self.breakpoints.insert(address);
+                    self.breakpoints.insert(address, block(conditions));
                 } else {
                     self.breakpoints.remove(&address);
                 }
@@ -65,8 +70,11 @@ impl Inserted {
     /// What the timeline stops at.
     pub fn stops(&self) -> Stops {
         let watches = self.watched.iter().flat_map(|&(kind, address, bytes)| pieces(kind, address, bytes));
+        let conditions = self.breakpoints.iter();
+        let programs = conditions.filter_map(|(address, block)| Some((*address, block.clone()?)));
         Stops {
-            breakpoints: self.breakpoints.iter().copied().collect(),
+            breakpoints: self.breakpoints.keys().copied().collect(),
+            programs: programs.collect(),
             watches: watches.collect(),
             calls: self.calls,
         }
@@ -90,6 +98,25 @@ impl Inserted {
             address,
         ))
     }
+}
+
+/// The block of programs of conditions in a packet, `;X` with a length, a comma and as
+/// many bytes, one behind the other. `None`: there are none, or something else, or too
+/// much: then the client decides.
+fn block(conditions: &str) -> Option<Vec<u8>> {
+    const BLOCK_BYTES_MAX: usize = 4096;
+    let mut block = vec![breakpoint_kind::STOPS_IF];
+    let mut rest = conditions.strip_prefix(';')?;
+    while let Some(behind) = rest.strip_prefix('X') {
+        let (length, behind) = behind.split_once(',')?;
+        let length = usize::try_from(number(length)?).ok().filter(|length| *length < BLOCK_BYTES_MAX)?;
+        let code = unhex(behind.get(..2 * length)?)?;
+        block.extend_from_slice(&(code.len() as u16).to_be_bytes());
+        block.extend_from_slice(&code);
+        rest = behind.get(2 * length..)?.trim_start_matches(';');
+    }
+    block.extend_from_slice(&PROGRAMS_END.to_be_bytes());
+    (rest.is_empty() && (4..=BLOCK_BYTES_MAX).contains(&block.len())).then_some(block)
 }
 
 fn watch_kind_of(kind: u8) -> u32 {
@@ -126,6 +153,15 @@ mod tests {
         assert!(!inserted.catch_calls("1;200") && !inserted.catch_calls("2") && !inserted.catch_calls("1;x"));
         assert!(inserted.catch_calls("1") && inserted.stops().catches(100));
         assert!(inserted.catch_calls("0") && inserted.stops().is_empty());
+    }
+
+    #[test]
+    fn conditions_become_programs() {
+        assert_eq!(block(";X2,2201"), Some(vec![0, 0, 2, 0x22, 1, 0xff, 0xff]));
+        assert_eq!(block(";X1,27;X1,27"), Some(vec![0, 0, 1, 0x27, 0, 1, 0x27, 0xff, 0xff]));
+        for bad in ["", ";", ";X", ";X9,22", ";X1,zz", ";Xffffffffffffffff,00", ";X1,27;cmds:0,X1,27"] {
+            assert_eq!(block(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -29,7 +29,8 @@ impl Server<'_> {
             "qSupported" => {
                 self.knows_exec = packet.contains("exec-events+");
                 b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
-                  swbreak+;hwbreak+;exec-events+;QCatchSyscalls+;qXfer:features:read+;qXfer:auxv:read+;\
+                  ConditionalBreakpoints+;swbreak+;hwbreak+;exec-events+;QCatchSyscalls+;\
+                  qXfer:features:read+;qXfer:auxv:read+;\
                   qXfer:exec-file:read+;qXfer:threads:read+"
                     .to_vec()
             }

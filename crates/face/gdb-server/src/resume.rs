@@ -1,6 +1,8 @@
 //! Movements: what the client asks for, and where it leads.
 
-use timeline::{Going, Reason, TimelineError};
+use std::collections::BTreeMap;
+
+use timeline::{Going, Reason, Stops, TimelineError};
 
 use crate::packet::pair;
 use crate::registers::RIP;
@@ -82,7 +84,11 @@ impl Server<'_> {
         match movement {
             Movement::On => self.timeline.forward(Going::On, &stops, &give_up),
             Movement::Step(thread) => self.timeline.forward(Going::Step(thread), &stops, &give_up),
-            Movement::Back => self.timeline.back_to_hit(&stops, &give_up),
+            Movement::Back => {
+                // Where a condition does not hold the client goes on by itself.
+                let unconditional = Stops { programs: BTreeMap::new(), ..stops };
+                self.timeline.back_to_hit(&unconditional, &give_up)
+            }
             Movement::StepBack(thread) => self.timeline.step_back(thread, &give_up),
             Movement::Range(thread, start, end) => loop {
                 let reason = self.timeline.forward(Going::Step(thread), &stops, &give_up)?;

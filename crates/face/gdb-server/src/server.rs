@@ -201,8 +201,8 @@ impl Server<'_> {
 
     fn change_breakpoint(&mut self, insert: bool, rest: &str) -> &'static str {
         let Some((kind, place)) = rest.split_once(',') else { return "E01" };
-        // Conditions and commands follow a semicolon; the client evaluates them.
-        let Some((address, bytes)) = pair(place.split(';').next().unwrap_or_default()) else { return "E01" };
+        let (place, conditions) = place.split_at(place.find(';').unwrap_or(place.len()));
+        let Some((address, bytes)) = pair(place) else { return "E01" };
         let [kind] = *kind.as_bytes() else { return "E01" };
         if insert && timeline::is_of_runtime(address) {
             return "E.that memory is Retrovane's own: nothing of the program is there";
@@ -212,7 +212,7 @@ impl Server<'_> {
         if insert && kind <= b'1' && self.timeline.read(address, &mut byte) == 0 {
             return "E14";
         }
-        if self.inserted.change(insert, kind, address, bytes) { "OK" } else { "" }
+        if self.inserted.change(insert, kind, address, bytes, conditions) { "OK" } else { "" }
     }
 
     /// Says how history ended, if it has.

@@ -11,13 +11,14 @@
 
 use core::sync::atomic::Ordering;
 
+use lane_protocol::bytecode::NO_PROGRAMS;
 use lane_protocol::{Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop, agent_verb};
 
 use crate::block::{Owned, lane, process, session, thread};
 use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, decode, probe, standing, translate, watchpoints};
+use crate::{branch, breakpoints, decode, displaced, probe, programs, standing, translate, watchpoints};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -49,12 +50,15 @@ pub struct State {
     pub last_hit: Hit,
     /// The pause at hand was found by a step: its boundary is no instruction's.
     pub found_pause: bool,
+    /// Why the program is to stand still at the breakpoint whose stub it is in.
+    pub stop_in_stub: Option<u32>,
     pub boundaries: u64,
     pub last_boundaries: [Boundary; BOUNDARIES_MAX],
     /// The call that leads to the next boundary, and to the last one; see `AgentStop::call`.
     pub call: u64,
     pub call_here: u64,
     pub new_image: bool,
+    pub new_code: bool,
     pub first_stack: u64,
 }
 
@@ -64,16 +68,17 @@ static STATE: Owned<State> = Owned::new(State {
         verb: 0,
         segment: 0,
         pid: 0,
-        _reserved: 0,
         registers: [0; 18],
         calls: [0; lane_protocol::CALL_WORDS],
         until_event: NONE,
         until_thread: NONE,
         steps_max: 0,
         hits_max: 0,
+        stops_at_code: 0,
         breakpoint_count: 0,
         watch_count: 0,
         breakpoints: [0; lane_protocol::BREAKPOINTS_MAX],
+        programs: [NO_PROGRAMS; lane_protocol::BREAKPOINTS_MAX],
         watches: [lane_protocol::Watch { address: 0, bytes: 0, kind: 0 }; lane_protocol::WATCHES_MAX],
     },
     stepped_from: 0,
@@ -84,11 +89,13 @@ static STATE: Owned<State> = Owned::new(State {
     interval_hits: 0,
     last_hit: Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE },
     found_pause: false,
+    stop_in_stub: None,
     boundaries: 0,
     last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
     call: 0,
     call_here: 0,
     new_image: false,
+    new_code: false,
     first_stack: 0,
 });
 
@@ -104,7 +111,12 @@ pub fn mailbox() -> &'static mut Agent {
 /// A process begins: it may be the one that is debugged.
 pub fn begin_process() {
     let process = process();
+    let was_debugged = process.debugged;
     process.debugged = process.replaying && session().debugged_lane == process.lane + 1;
+    if was_debugged && !process.debugged {
+        // It is a child, in which nobody looks at breakpoints.
+        breakpoints::hide();
+    }
 }
 
 /// True if the process is debugged.
@@ -130,6 +142,7 @@ pub fn note_image(stack: u64) {
 pub fn forget_image() {
     if is_debugging() {
         breakpoints::take_out();
+        displaced::forget();
     }
 }
 
@@ -197,6 +210,7 @@ fn stops_here() -> bool {
         || state.new_image
         || branch::wants_stop()
         || catches_call()
+        || (state.new_code && state.command.stops_at_code != 0)
         || process().log.events >= state.command.until_event
         || thread == state.command.until_thread
         || mailbox().interrupt.load(Ordering::Relaxed) != 0
@@ -211,6 +225,10 @@ fn on_boundary_trap(context: &mut RealFrame) -> bool {
     let registers = unsafe { *(context.rdi as *const Registers) };
     context.set_registers(&registers);
     context.flags &= !TRAP_FLAG;
+    if let Some(kind) = state().stop_in_stub.take() {
+        stop(context, kind);
+        return true;
+    }
     match translate::take_result() {
         Some(result) => translate::arrive(context, &result),
         None => settle_at_boundary(context),
@@ -248,6 +266,9 @@ fn settle_at_boundary(context: &mut RealFrame) {
     if begins || new_image {
         return stop(context, if begins { agent_stop::BEGIN } else { agent_stop::IMAGE });
     }
+    if core::mem::take(&mut own.new_code) && own.command.stops_at_code != 0 {
+        return stop(context, agent_stop::CODE);
+    }
     if own.mode == Mode::Passing {
         own.mode = Mode::Running;
     }
@@ -280,9 +301,14 @@ pub fn arrived(context: &mut RealFrame) {
     if own.mode == Mode::Stepping && own.command_steps >= own.command.steps_max {
         return stop(context, agent_stop::STEPPED);
     }
-    let is_breakpoint = is_breakpoint(context.rip);
-    if (is_breakpoint || catches_call()) && hit(NONE) {
-        return stop(context, if is_breakpoint { agent_stop::BREAKPOINT } else { agent_stop::CALL });
+    let vectors = context.vector_memory().0;
+    let at = breakpoints().iter().position(|&address| address == context.rip);
+    let stops = match at {
+        Some(index) => programs::stop_of(programs::decide(index, &context.registers(), vectors, 0)),
+        None => (catches_call() && hit(NONE)).then_some(agent_stop::CALL),
+    };
+    if let Some(kind) = stops {
+        return stop(context, kind);
     }
     go_on(context);
 }
@@ -298,7 +324,7 @@ fn is_breakpoint(address: u64) -> bool {
 }
 
 /// Counts a hit; true if it ends the command.
-fn hit(watch: u64) -> bool {
+pub fn hit(watch: u64) -> bool {
     hit_after(0, watch)
 }
 
@@ -343,7 +369,12 @@ pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -
     match code {
         INTERRUPT => on_interrupt(context, inside),
         TRAP_PERF => on_watch(context, inside, watched),
-        INT3 => return on_boundary_trap(context) || on_breakpoint(context),
+        INT3 => {
+            let running = state().mode == Mode::Running;
+            return on_boundary_trap(context)
+                || running && displaced::on_trap(context)
+                || on_breakpoint(context);
+        }
         TRAP_BRKPT | TRAP_TRACE | TRAP_HWBKPT => return on_step(context),
         _ => return false,
     }
@@ -404,7 +435,7 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
         on_step(context);
         return;
     }
-    if let Some(original) = probe::original_of(context.rip) {
+    if let Some(original) = probe::original_of(context.rip).or_else(|| displaced::original_of(context.rip)) {
         context.rip = original;
     }
     let changed = watchpoints::take_changed();
@@ -441,7 +472,7 @@ fn on_interrupt(context: &mut RealFrame, inside: bool) {
     if mailbox().interrupt.load(Ordering::Relaxed) == 0 {
         return;
     }
-    if probe::is_in_stub(context.rip) {
+    if probe::is_in_stub(context.rip) || displaced::is_in_stub(context.rip) {
         // It is sent again.
         return;
     }
@@ -484,6 +515,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
 
 fn begin_command(context: &mut RealFrame) {
     let own = state();
+    programs::begin_command();
     own.command_steps = 0;
     own.hits = 0;
     own.last_hit = Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE };

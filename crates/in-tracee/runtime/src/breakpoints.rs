@@ -6,23 +6,25 @@
 use lane_protocol::BREAKPOINTS_MAX;
 
 use crate::block::Owned;
-use crate::{agent, memory, probe, sites};
+use crate::decode::JUMP_BYTES;
+use crate::{agent, displaced, memory, probe, programs, sites};
 
 const INT3: u8 = 0xcc;
+const JUMP: u8 = 0xe9;
 
 struct Planted {
     is_in: bool,
     count: usize,
     addresses: [u64; BREAKPOINTS_MAX],
-    /// What was there; `None`: nothing could be planted.
-    originals: [Option<u8>; BREAKPOINTS_MAX],
+    /// What was there, and how many bytes of it are replaced; 0: nothing could be planted.
+    originals: [([u8; JUMP_BYTES], usize); BREAKPOINTS_MAX],
 }
 
 static PLANTED: Owned<Planted> = Owned::new(Planted {
     is_in: false,
     count: 0,
     addresses: [0; BREAKPOINTS_MAX],
-    originals: [None; BREAKPOINTS_MAX],
+    originals: [([0; JUMP_BYTES], 0); BREAKPOINTS_MAX],
 });
 
 fn planted() -> &'static mut Planted {
@@ -57,26 +59,39 @@ fn show(wanted: &[u64]) {
     planted.is_in = true;
     planted.count = wanted.len();
     planted.addresses[..wanted.len()].copy_from_slice(wanted);
-    for (&address, original) in wanted.iter().zip(&mut planted.originals) {
-        *original = memory::read::<u8>(address).filter(|&byte| byte != INT3);
-        if original.is_some() && !sites::put_code(address, &[INT3]) {
-            *original = None;
-        }
+    for (index, &address) in wanted.iter().enumerate() {
+        planted.originals[index] = plant(address, index, wanted).unwrap_or_default();
     }
 }
 
+/// Plants one; gives what was there.
+fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES], usize)> {
+    let first = memory::read::<u8>(address).filter(|&byte| byte != INT3)?;
+    let (code, bytes) = if programs::are_of(index) && probe::place() != address {
+        let covered = address + 1..address + JUMP_BYTES as u64;
+        // A jump would cover another breakpoint, or the place of a pause.
+        let is_alone = !wanted.iter().chain(&[probe::place()]).any(|other| covered.contains(other));
+        displaced::code_for(address, index, is_alone)
+    } else {
+        ([INT3; JUMP_BYTES], 1)
+    };
+    let mut original = [first; JUMP_BYTES];
+    let read = memory::copy(original.as_mut_ptr() as u64, address, bytes as u64);
+    (read && sites::put_code(address, &code[..bytes])).then_some((original, bytes))
+}
+
 /// Takes the breakpoints away.
-fn hide() {
+pub fn hide() {
     let planted = planted();
     if !core::mem::take(&mut planted.is_in) {
         return;
     }
     for (&address, original) in planted.addresses[..planted.count].iter().zip(&planted.originals) {
         // Other memory may have been mapped there since.
-        if let Some(byte) = original
-            && memory::read::<u8>(address) == Some(INT3)
-        {
-            sites::put_code(address, &[*byte]);
+        let (bytes, count) = original;
+        let is_there = matches!(memory::read::<u8>(address), Some(INT3 | JUMP));
+        if *count != 0 && is_there {
+            sites::put_code(address, &bytes[..*count]);
         }
     }
 }

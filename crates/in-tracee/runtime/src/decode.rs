@@ -26,6 +26,23 @@ pub struct Moved {
     pub displacement: Option<u8>,
     /// Target of a direct jump, and its condition if it has one.
     pub jump: Option<(u64, Option<u8>)>,
+    /// The jump is a call.
+    pub is_call: bool,
+}
+
+impl Run {
+    pub const NONE: Run = Run {
+        instructions: [Moved {
+            offset: 0,
+            bytes: 0,
+            code: [0; 16],
+            displacement: None,
+            jump: None,
+            is_call: false,
+        }; JUMP_BYTES],
+        count: 0,
+        bytes: 0,
+    };
 }
 
 /// Reads the code at the address and decodes one instruction.
@@ -65,24 +82,54 @@ pub fn repeated_bytes(address: u64) -> Option<u64> {
 /// The instructions at the address that a jump would cover; `None` if one of them
 /// cannot go on from a copy: it asks the kernel, calls, or jumps who knows where.
 pub fn run(address: u64) -> Option<Run> {
+    run_of(address, JUMP_BYTES, movable)
+}
+
+/// The same for so many bytes; the last may be a direct call.
+pub fn run_with_calls(address: u64, bytes: usize) -> Option<Run> {
+    run_of(address, bytes, |address, offset| movable(address, offset).or_else(|| call(address, offset)))
+}
+
+fn run_of(address: u64, bytes_min: usize, moved: impl Fn(u64, u8) -> Option<Moved>) -> Option<Run> {
     let mut run = Run::default();
-    while (run.bytes as usize) < JUMP_BYTES {
-        let moved = movable(address + run.bytes, run.bytes as u8)?;
+    while (run.bytes as usize) < bytes_min {
+        let moved = moved(address + run.bytes, run.bytes as u8)?;
         run.bytes += u64::from(moved.bytes);
         run.instructions[run.count] = moved;
         run.count += 1;
         // Behind a jump that is always taken nothing belongs to the run.
         let ends = matches!(moved.jump, Some((_, None)));
-        if ends && (run.bytes as usize) < JUMP_BYTES {
+        if ends && (run.bytes as usize) < bytes_min {
             return None;
         }
     }
     Some(run)
 }
 
+/// A direct call.
+fn call(address: u64, offset: u8) -> Option<Moved> {
+    let (code, instruction, _) = decode(address)?;
+    let is_call = instruction.code() == Code::Call_rel32_64 && code[0] == 0xe8;
+    is_call.then(|| Moved {
+        offset,
+        bytes: instruction.len() as u8,
+        code,
+        displacement: None,
+        jump: Some((instruction.near_branch_target(), None)),
+        is_call: true,
+    })
+}
+
 fn movable(address: u64, offset: u8) -> Option<Moved> {
     let (code, instruction, displacement) = decode(address)?;
-    let mut moved = Moved { offset, bytes: instruction.len() as u8, code, displacement: None, jump: None };
+    let mut moved = Moved {
+        offset,
+        bytes: instruction.len() as u8,
+        code,
+        displacement: None,
+        jump: None,
+        is_call: false,
+    };
     match instruction.flow_control() {
         FlowControl::Next => {}
         FlowControl::ConditionalBranch if instruction.is_jcc_short_or_near() => {

@@ -211,6 +211,36 @@ global_asm!(
     "call {on_instruction}",
     "jmp rv_leave_exactly",
 
+    // A breakpoint that goes on by itself, from its stub: r11 holds its address, the
+    // program's r11 is kept; all else is the program's.
+    ".balign 64",
+    ".global rv_entry_breakpoint",
+    "rv_entry_breakpoint:",
+    "mov gs:[{user_stack}], rsp",
+    "mov rsp, gs:[{stack_top}]",
+    "push qword ptr gs:[{user_stack}]",
+    "pushfq",
+    "cld",
+    "push r11",
+    "push rax",
+    "push rcx",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push qword ptr gs:[{kept_r11}]",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "mov rdi, rsp",
+    "call {on_breakpoint}",
+    "jmp rv_leave_exactly",
+
     // Goes on in the program with all registers as given.
     ".global rv_resume",
     "rv_resume:",
@@ -344,6 +374,7 @@ global_asm!(
     birth = sym crate::birth::begin,
     on_call = sym crate::dispatch::on_call,
     on_instruction = sym crate::instructions::on_instruction,
+    on_breakpoint = sym crate::displaced::on_breakpoint,
     kept_r11 = const THREAD_KEPT_R11,
     on_fault = sym crate::signals::on_fault,
     translate = sym crate::translate::run,
@@ -359,6 +390,7 @@ global_asm!(
 unsafe extern "C" {
     pub fn rv_entry_site();
     pub fn rv_entry_instruction();
+    pub fn rv_entry_breakpoint();
     pub fn rv_entry_fault();
     pub fn rv_resume(registers: *const Registers) -> !;
     pub fn rv_call(nr: u64, args: *const [u64; 6]) -> i64;

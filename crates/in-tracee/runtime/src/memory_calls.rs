@@ -11,7 +11,9 @@ use crate::effects::Before;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
-use crate::{clocks, islands, kernel, mapped_files, page_tracker, report, shared_files, sites, withheld};
+use crate::{
+    clocks, displaced, islands, kernel, mapped_files, page_tracker, report, shared_files, sites, withheld,
+};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -229,6 +231,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     {
         let end = start + pages(bytes);
         sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
+        crate::agent::state().new_code = true;
     }
     Done::Result(result)
 }
@@ -272,6 +275,7 @@ pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Optio
 
 /// Maps memory at its recorded place, or stands still.
 pub fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {
+    displaced::make_room(start, bytes);
     let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
     if result as u64 != start {
         report::stand(
@@ -290,6 +294,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         // Refused then (bad arguments, sealed memory): nothing changes now.
         return Done::Result(consume(registers));
     }
+    displaced::make_room(address, bytes);
     let result =
         if in_region(address, bytes) { error(errno::EINVAL) } else { islands::unmap_around(address, bytes) };
     if result == 0 {
@@ -353,6 +358,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     let recorded = recorded_result(registers);
     if !kernel::failed(recorded) {
         let mut real = *args;
+        displaced::make_room(recorded as u64, new_bytes);
         if recorded as u64 != old {
             real[3] = flags | MAYMOVE | FIXED;
             real[4] = recorded as u64;
@@ -406,6 +412,7 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
     if wanted >= space.break_start && wanted != space.break_now {
         let old_end = pages(space.break_now);
         let new_end = pages(wanted);
+        displaced::make_room(old_end.min(new_end), old_end.abs_diff(new_end));
         let possible = if new_end > old_end {
             let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
             let recorded_refusal = process().replaying && recorded_result(registers) as u64 != wanted;

@@ -218,7 +218,7 @@ fn go_to_pause(registers: Registers, context: &mut RealFrame) {
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
-fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
+pub fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
     let mut jump = [0xe9, 0, 0, 0, 0];
     jump[1..].copy_from_slice(&(target.wrapping_sub(from + JUMP_BYTES as u64) as u32).to_le_bytes());
     jump
@@ -378,8 +378,15 @@ fn write_stub() {
 }
 
 /// Puts the copy of an instruction at its new address; gives where it ends.
-fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, new: u64) -> usize {
+pub fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, new: u64) -> usize {
     match moved.jump {
+        Some((target, None)) if moved.is_call => {
+            // push imm32, sign-extended; mov dword [rsp + 4], imm32: where it returns to.
+            let behind = (old + u64::from(moved.bytes)).to_le_bytes();
+            let [a, b, c, d, e, f, g, h] = behind;
+            put(&[0x68, a, b, c, d, 0xc7, 0x44, 0x24, 0x04, e, f, g, h]);
+            put(&jump_to(target, new + 13))
+        }
         Some((target, None)) => put(&jump_to(target, new)),
         Some((target, Some(condition))) => {
             let distance = (target.wrapping_sub(new + 6) as u32).to_le_bytes();

@@ -13,7 +13,9 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::{agent, instructions, islands, kernel, memory, patience, pause, probe, report, translate};
+use crate::{
+    agent, displaced, instructions, islands, kernel, memory, patience, pause, probe, report, translate,
+};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -251,6 +253,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return;
     }
     if replaying && (probe::on_fault(context) || probe::on_interior(signal, context)) {
+        return;
+    }
+    if process().debugged && displaced::on_fault(signal, context) {
         return;
     }
     let synchronous = code > 0 && bit(signal) & OURS != 0;

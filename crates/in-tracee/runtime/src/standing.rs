@@ -10,7 +10,9 @@ use crate::block::{known_threads, lane, process, thread, thread_at, thread_statu
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, kernel, memory_calls, processes, signals, watchpoints};
+use crate::{
+    branch, breakpoints, displaced, kernel, memory_calls, processes, programs, signals, watchpoints,
+};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -31,6 +33,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.command_steps = own.command_steps;
     stop.hits = own.hits;
     stop.last_hit = own.last_hit;
+    stop.recorded_bytes = programs::recorded_bytes();
     stop.log_position = process().log.consumed_bytes();
     stop.first_stack = own.first_stack;
     (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
@@ -151,6 +154,8 @@ pub fn copy(segment: u32) -> i32 {
     signals::use_own_stack();
     crate::birth::intercept();
     watchpoints::forget();
+    // Stubs are in memory that the two would share.
+    displaced::forget();
     let header = lane();
     header.pid.store(own.pid, Ordering::Relaxed);
     header.agent.running_tid.store(own.pid, Ordering::Relaxed);

@@ -19,6 +19,7 @@ use crate::block::{Owned, lane, thread};
 use crate::entry::{self, Registers, rv_agent_stop};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
+use crate::programs::{self, Verdict};
 use crate::{agent, islands, kernel, log, memory, probe, sites, standing, watchpoints};
 
 const _: () = assert!(MEMORY_BYTES <= TRANSLATOR_BYTES);
@@ -36,6 +37,9 @@ struct Running {
     by_hand: bool,
 }
 
+/// In place of a watched place.
+const FULL: u64 = NONE - 1;
+
 /// What came of a run.
 #[derive(Clone, Copy)]
 pub struct Result {
@@ -44,7 +48,7 @@ pub struct Result {
     /// The next one is nothing for the translator.
     pub needs_step: bool,
     /// The hit that ended the run, already counted: of a breakpoint ([`NONE`]), or of a
-    /// watched place that has changed by the last one.
+    /// watched place that has changed by the last one. [`FULL`]: records are to be taken.
     pub hit: Option<u64>,
 }
 
@@ -112,6 +116,7 @@ pub fn arrive(context: &mut RealFrame, result: &Result) {
     running().by_hand = result.needs_step;
     match result.hit {
         Some(NONE) => agent::stop(context, agent_stop::BREAKPOINT),
+        Some(FULL) => agent::stop(context, agent_stop::RECORDED),
         Some(_) => agent::stop(context, agent_stop::WATCHPOINT),
         None if result.executed == 0 && result.needs_step => agent::go_on(context),
         None => agent::arrived(context),
@@ -205,8 +210,14 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
                 if pause == Some(state.rip) && probe::may_take(&registers_of(state)) {
                     break;
                 }
-                if wanted.contains(&state.rip) && agent::hit_after(executed, NONE) {
-                    return Result { executed, needs_step: false, hit: Some(NONE) };
+                if let Some(index) = wanted.iter().position(|&address| address == state.rip) {
+                    match programs::decide(index, &registers_of(state), 0, executed) {
+                        Verdict::Stops if agent::hit_after(executed, NONE) => {
+                            return Result { executed, needs_step: false, hit: Some(NONE) };
+                        }
+                        Verdict::Full => return Result { executed, needs_step: false, hit: Some(FULL) },
+                        Verdict::Stops | Verdict::GoesOn => {}
+                    }
                 }
                 goal.passes_breakpoint = true;
             }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
 use lane_protocol::{Agent, AgentCommand, AgentStop, lane_state};
 
 use crate::futex::{futex_wait, futex_wake};
@@ -51,12 +52,18 @@ impl Lane<'_> {
     }
 
     /// Tells a process that stands still what to do.
-    pub fn give_command(&self, command: &AgentCommand) {
+    ///
+    /// # Panics
+    /// If the programs do not fit: see [`PROGRAM_BYTES_MAX`].
+    pub fn give_command(&self, command: &AgentCommand, programs: &[u8]) {
+        assert!(programs.len() <= PROGRAM_BYTES_MAX, "programs were counted before");
         let (_, stopped) = self.agent_counts();
         // SAFETY: see `Lane::new`; the process reads the command after `asked` says so.
         unsafe {
             let agent = self.agent();
             (&raw mut (*agent).command).write_volatile(*command);
+            let room = (&raw mut (*agent).programs).cast::<u8>();
+            room.copy_from_nonoverlapping(programs.as_ptr(), programs.len());
             (*agent).asked.store(stopped, Ordering::Release);
             futex_wake(&(*agent).asked);
         }

@@ -6,6 +6,8 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32};
 
+use crate::bytecode::PROGRAM_BYTES_MAX;
+
 /// Most breakpoints of a process.
 pub const BREAKPOINTS_MAX: usize = 256;
 /// Most watched places of a process; some of them the processor watches.
@@ -65,6 +67,10 @@ pub mod agent_stop {
     pub const REFUSED: u32 = 14;
     /// Behind a system call that the command names: `call`.
     pub const CALL: u32 = 15;
+    /// The memory for records is full.
+    pub const RECORDED: u32 = 16;
+    /// Code was mapped.
+    pub const CODE: u32 = 17;
 }
 
 /// What a watched place is watched for.
@@ -96,7 +102,8 @@ pub struct AgentCommand {
     pub calls: [u64; CALL_WORDS],
     /// BRANCH: the process id that was recorded.
     pub pid: i32,
-    pub _reserved: u32,
+    /// Not zero: stop at the boundary behind each mapping of code.
+    pub stops_at_code: u32,
     /// SET: see `AgentThread`.
     pub registers: [u64; 18],
     /// Stop at the first boundary with so many events consumed, or more.
@@ -110,6 +117,9 @@ pub struct AgentCommand {
     pub breakpoint_count: u32,
     pub watch_count: u32,
     pub breakpoints: [u64; BREAKPOINTS_MAX],
+    /// Where each breakpoint's block of programs begins in [`Agent::programs`], or
+    /// [`crate::bytecode::NO_PROGRAMS`].
+    pub programs: [u16; BREAKPOINTS_MAX],
     pub watches: [Watch; WATCHES_MAX],
 }
 
@@ -171,6 +181,8 @@ pub struct AgentStop {
     /// Hits of this command.
     pub hits: u64,
     pub last_hit: Hit,
+    /// Bytes of records, which lie at [`crate::RECORDS_START`] until the next command.
+    pub recorded_bytes: u64,
     /// Bytes of the log consumed.
     pub log_position: u64,
     /// The stack pointer at the image's first instruction.
@@ -206,4 +218,6 @@ pub struct Agent {
     pub running_tid: AtomicI32,
     pub command: AgentCommand,
     pub stop: AgentStop,
+    /// Programs of breakpoints: see [`crate::bytecode::breakpoint_kind`].
+    pub programs: [u8; PROGRAM_BYTES_MAX],
 }

@@ -6,7 +6,7 @@
 /// 0x2000_0000_0000 or above 0x7b00_0000_0000: nothing comes near.
 pub const REGION_START: u64 = 0x6a00_0000_0000;
 /// Length of the region in bytes.
-pub const REGION_BYTES: u64 = 0x8800_0000;
+pub const REGION_BYTES: u64 = 0x9000_0000;
 
 /// The runtime's code and constants, mapped privately from the memfd.
 pub const TEXT_START: u64 = REGION_START;
@@ -55,6 +55,10 @@ pub const BOUNCE_BYTES: u64 = 0x4_0000;
 pub const TRANSLATOR_START: u64 = BOUNCE_START + 0x4000_0000;
 /// Bytes of that memory.
 pub const TRANSLATOR_BYTES: u64 = 0x800_0000;
+/// What breakpoints record until the debugger takes it, mapped when it is needed.
+pub const RECORDS_START: u64 = TRANSLATOR_START + TRANSLATOR_BYTES;
+/// Bytes of that memory.
+pub const RECORDS_BYTES: u64 = 0x40_0000;
 
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
@@ -103,4 +107,4 @@ const _: () = assert!(SCRATCH_START < THREADS_START);
 const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= LIVE_START);
 const _: () = assert!(LIVE_START + LIVE_BYTES <= BOUNCE_START);
 const _: () = assert!(BOUNCE_START + THREADS_MAX as u64 * BOUNCE_BYTES <= TRANSLATOR_START);
-const _: () = assert!(TRANSLATOR_START + TRANSLATOR_BYTES <= REGION_START + REGION_BYTES);
+const _: () = assert!(RECORDS_START + RECORDS_BYTES <= REGION_START + REGION_BYTES);

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+pub mod bytecode;
 mod layout;
 mod live;
 mod ring;

@@ -1,0 +1,81 @@
+//! Writes bytecode.
+
+use lane_protocol::bytecode::op;
+
+/// The numbers that gdb gives to general registers, by DWARF's.
+pub(crate) const GENERAL: [u16; 17] = [0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+
+/// A program in the making.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Code(pub Vec<u8>);
+
+impl Code {
+    pub fn constant(value: u64) -> Code {
+        let bytes = value.to_be_bytes();
+        let mut code = match value {
+            0..=0xff => vec![op::CONST8],
+            0x100..=0xffff => vec![op::CONST16],
+            0x1_0000..=0xffff_ffff => vec![op::CONST32],
+            _ => vec![op::CONST64],
+        };
+        let length = 1usize << (code[0] - op::CONST8);
+        code.extend_from_slice(&bytes[8 - length..]);
+        Code(code)
+    }
+
+    pub fn register(number: u16) -> Code {
+        let [high, low] = number.to_be_bytes();
+        Code(vec![op::REG, high, low])
+    }
+
+    pub fn then(mut self, more: &[u8]) -> Code {
+        self.0.extend_from_slice(more);
+        self
+    }
+
+    pub fn and(self, other: &Code) -> Code {
+        self.then(&other.0)
+    }
+
+    /// The same plus a number.
+    pub fn plus(self, value: u64) -> Code {
+        if value == 0 { self } else { self.and(&Code::constant(value)).then(&[op::ADD]) }
+    }
+
+    /// What lies at the address, so many bytes.
+    pub fn loaded(self, bytes: u64) -> Option<Code> {
+        let load = match bytes {
+            1 => op::REF8,
+            2 => op::REF16,
+            4 => op::REF32,
+            8 => op::REF64,
+            _ => return None,
+        };
+        Some(self.then(&[load]))
+    }
+
+    /// The lower bits, as a number with or without a sign.
+    pub fn extended(self, bits: u64, signed: bool) -> Code {
+        if bits >= 64 || bits == 0 {
+            return self;
+        }
+        self.then(&[if signed { op::EXT } else { op::ZERO_EXT }, bits as u8])
+    }
+
+    pub fn record(self, bytes: u16) -> Code {
+        let [high, low] = bytes.to_be_bytes();
+        self.then(&[op::RECORD, high, low])
+    }
+
+    pub fn record_text(self, bytes: u16) -> Code {
+        let [high, low] = bytes.to_be_bytes();
+        self.then(&[op::RECORD_TEXT, high, low])
+    }
+
+    /// `self`, and if it is not 0 `yes`, else `no`.
+    pub fn choose(self, yes: &Code, no: &Code) -> Code {
+        let [high, low] = (yes.0.len() as u16 + 3).to_be_bytes();
+        let [behind_high, behind_low] = (no.0.len() as u16).to_be_bytes();
+        self.then(&[op::SKIP_UNLESS, high, low]).and(yes).then(&[op::SKIP, behind_high, behind_low]).and(no)
+    }
+}

@@ -1,0 +1,34 @@
+//! After-the-fact printing: expressions at every execution of a line of a recording, and
+//! every call of a function with its arguments and its result.
+//!
+//! Expressions are compiled here, for each instruction at which the line begins, from
+//! the program's debug information into bytecode (`lane_protocol::bytecode`), which the
+//! runtime evaluates in the replaying process. What it records is read here.
+//!
+//! Architecture invariant: a value that is not known at an instruction is said to be
+//! missing; nothing is guessed. Deliberately absent: calls of the program's functions,
+//! assignments, calculation with floating-point numbers.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod code;
+mod compile;
+mod conversions;
+mod debug_file;
+mod error;
+mod functions;
+mod lines;
+mod location;
+mod parse;
+mod plan;
+mod print;
+mod scope;
+mod shape;
+mod types;
+mod value;
+
+pub use error::PrintError;
+pub use parse::{Expression, Named, parse, parse_list};
+pub use plan::Wanted;
+pub use print::{Outcome, Request, Row, print};
+pub use value::Shown;

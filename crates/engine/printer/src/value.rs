@@ -1,0 +1,367 @@
+//! Values as they are shown.
+
+use std::fmt::{self, Write};
+
+use lane_protocol::bytecode::{failure, part};
+use serde_json::json;
+
+use crate::debug_file::DebugFile;
+use crate::shape::{Shape, Source};
+use crate::types::{self, Type};
+
+/// Most elements of an array that are shown.
+const ELEMENTS_MAX: u64 = 200;
+const DEPTH_MAX: u32 = 20;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    Number(i128),
+    Float(f64),
+    Boolean(bool),
+    /// A number, and the byte as a character.
+    Character(i64),
+    Text(String),
+    /// A pointer; the text behind it, if it points to some.
+    Pointer(u64, Option<String>),
+    /// An enumeration's value by its name.
+    Name(String, i64),
+    List(Vec<Shown>),
+    Members(Vec<(String, Shown)>),
+    /// There is none, and why.
+    Missing(String),
+    Nothing,
+}
+
+/// The parts of one program of a record.
+pub(crate) struct Parts<'a> {
+    data: &'a [u8],
+}
+
+/// A part of a record.
+pub(crate) enum Part<'a> {
+    Data(&'a [u8]),
+    Missing(String),
+    End,
+}
+
+impl<'a> Parts<'a> {
+    pub fn new(data: &'a [u8]) -> Parts<'a> {
+        Parts { data }
+    }
+
+    pub fn next(&mut self) -> Part<'a> {
+        let Some((word, rest)) = self.data.split_first_chunk::<4>() else { return Part::End };
+        let word = u32::from_le_bytes(*word);
+        let bytes = (word & part::BYTES_MASK) as usize;
+        let Some((data, behind)) = rest.split_at_checked(bytes) else { return Part::End };
+        self.data = behind;
+        let number = || data.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        match word >> part::KIND_SHIFT {
+            part::DATA => Part::Data(data),
+            part::UNREADABLE => Part::Missing(format!("cannot read memory at {:#x}", number())),
+            part::FAILED => Part::Missing(
+                match number() {
+                    failure::DIVISION_BY_ZERO => "division by zero",
+                    failure::NO_REGISTER => "its register was not recorded",
+                    _ => "cannot be evaluated",
+                }
+                .to_owned(),
+            ),
+            _ => Part::End,
+        }
+    }
+
+    /// Skips what is left of a program.
+    pub fn finish(&mut self) {
+        while !matches!(self.next(), Part::End) && !self.data.is_empty() {}
+    }
+}
+
+/// The bytes of a value, as far as they are known.
+struct Bytes {
+    data: Vec<u8>,
+    known: Vec<bool>,
+    why: String,
+    texts: Vec<(u64, Option<String>)>,
+}
+
+/// Reads a value from its program's parts.
+pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown {
+    let length = shape.chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0) as usize;
+    let mut bytes =
+        Bytes { data: vec![0; length], known: vec![false; length], why: String::new(), texts: Vec::new() };
+    let mut is_over = false;
+    for chunk in &shape.chunks {
+        let mut put = |data: &[u8]| {
+            let start = chunk.offset as usize;
+            let count = data.len().min(chunk.bytes as usize);
+            bytes.data[start..start + count].copy_from_slice(&data[..count]);
+            bytes.known[start..start + count].fill(true);
+        };
+        match &chunk.source {
+            Source::Known(data) => put(data),
+            Source::Gone(why) => bytes.why = (*why).to_owned(),
+            Source::Part if is_over => {}
+            Source::Part => match parts.next() {
+                Part::Data(data) => put(data),
+                Part::Missing(why) => bytes.why = why,
+                Part::End => is_over = true,
+            },
+        }
+    }
+    for offset in &shape.texts {
+        if is_over {
+            break;
+        }
+        match parts.next() {
+            Part::Data(text) => bytes.texts.push((*offset, Some(String::from_utf8_lossy(text).into_owned()))),
+            Part::Missing(_) => bytes.texts.push((*offset, None)),
+            Part::End => is_over = true,
+        }
+    }
+    if !is_over && !shape.code.0.is_empty() {
+        parts.finish();
+    } else if shape.code.0.is_empty() {
+        // Its program is empty: there is its end.
+        parts.next();
+    }
+    show(file, &shape.of, &bytes, 0, None, 0)
+}
+
+fn show(
+    file: &DebugFile,
+    of: &Type,
+    bytes: &Bytes,
+    offset: u64,
+    bits: Option<(u64, u64)>,
+    depth: u32,
+) -> Shown {
+    if let Type::Struct(id) = of
+        && depth < DEPTH_MAX
+    {
+        let members = types::members(file, *id);
+        if members.is_empty() {
+            return Shown::Members(Vec::new());
+        }
+        let show_member = |member: types::Member| {
+            let value = show(file, &member.of, bytes, offset + member.offset, member.bits, depth + 1);
+            (member.name, value)
+        };
+        return Shown::Members(members.into_iter().map(show_member).collect());
+    }
+    if let Type::Array(element, counts) = of
+        && depth < DEPTH_MAX
+    {
+        return show_array(file, &types::element(file, *element, counts), counts, bytes, offset, depth);
+    }
+    if *of == Type::Void {
+        return Shown::Missing(bytes.why.clone());
+    }
+    let size = match bits {
+        Some((first, count)) => (first + count).div_ceil(8),
+        None => types::bytes_of(file, of),
+    };
+    let range = offset as usize..(offset + size) as usize;
+    let Some(data) = bytes.data.get(range.clone()).filter(|_| bytes.known[range].iter().all(|known| *known))
+    else {
+        let why = if bytes.why.is_empty() { "not recorded" } else { &bytes.why };
+        return Shown::Missing(why.to_owned());
+    };
+    show_scalar(file, of, data, bits, || {
+        bytes.texts.iter().find(|(at, _)| *at == offset).and_then(|(_, text)| text.clone())
+    })
+}
+
+fn show_array(
+    file: &DebugFile,
+    element: &Type,
+    counts: &[u64],
+    bytes: &Bytes,
+    offset: u64,
+    depth: u32,
+) -> Shown {
+    let count = counts.first().copied().unwrap_or(0);
+    let each = types::bytes_of(file, element);
+    let start = offset as usize;
+    if let Type::Character { bytes: 1, .. } = element
+        && let Some(data) = bytes.data.get(start..start + count as usize)
+        && bytes.known[start..start + count as usize].iter().all(|known| *known)
+    {
+        let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+        return Shown::Text(String::from_utf8_lossy(&data[..end]).into_owned());
+    }
+    let shown = (0..count.min(ELEMENTS_MAX))
+        .take_while(|number| offset + (number + 1) * each <= bytes.data.len() as u64)
+        .map(|number| show(file, element, bytes, offset + number * each, None, depth + 1));
+    let mut list: Vec<Shown> = shown.collect();
+    if list.is_empty() && count > 0 {
+        return Shown::Missing(if bytes.why.is_empty() {
+            "not recorded".to_owned()
+        } else {
+            bytes.why.clone()
+        });
+    }
+    if (list.len() as u64) < count {
+        list.push(Shown::Missing(format!("{} more", count - list.len() as u64)));
+    }
+    Shown::List(list)
+}
+
+fn show_scalar(
+    file: &DebugFile,
+    of: &Type,
+    data: &[u8],
+    bits: Option<(u64, u64)>,
+    text: impl Fn() -> Option<String>,
+) -> Shown {
+    let raw = data.iter().take(16).rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+    let (first, count) = bits.unwrap_or((0, data.len() as u64 * 8));
+    let unused = 128u64.saturating_sub(count) as u32;
+    let moved = raw >> first << unused;
+    let unsigned = if count == 0 { 0 } else { moved >> unused };
+    let signed = if count == 0 { 0 } else { moved as i128 >> unused };
+    match of {
+        Type::Integer { signed: true, .. } => Shown::Number(signed),
+        Type::Integer { .. } => Shown::Number(unsigned as i128),
+        Type::Boolean { .. } => match unsigned {
+            0 | 1 => Shown::Boolean(unsigned == 1),
+            _ => Shown::Number(unsigned as i128),
+        },
+        Type::Character { signed: true, .. } => Shown::Character(signed as i64),
+        Type::Character { .. } => Shown::Character(unsigned as i64),
+        Type::Float { .. } => match data.len() {
+            4 => Shown::Float(f64::from(f32::from_bits(unsigned as u32))),
+            8 => Shown::Float(f64::from_bits(unsigned as u64)),
+            16 => Shown::Float(extended(raw)),
+            other => Shown::Missing(format!("a floating-point number of {other} bytes")),
+        },
+        Type::Pointer(target) => {
+            let is_text = crate::shape::is_text(file, *target);
+            Shown::Pointer(unsigned as u64, if is_text { text() } else { None })
+        }
+        Type::Reference(_) => Shown::Pointer(unsigned as u64, None),
+        Type::Enum(id) => {
+            let value = if types::is_enum_signed(file, *id) { signed as i64 } else { unsigned as i64 };
+            match types::enumerators(file, *id).into_iter().find(|(_, known)| *known == value) {
+                Some((name, _)) => Shown::Name(name, value),
+                None => Shown::Number(i128::from(value)),
+            }
+        }
+        Type::Void | Type::Function | Type::Struct(_) | Type::Array(..) | Type::Other(_) => {
+            Shown::Missing("a type that is not understood".to_owned())
+        }
+    }
+}
+
+/// A number of x87's 80 bits.
+fn extended(raw: u128) -> f64 {
+    let mantissa = raw as u64;
+    let top = (raw >> 64) as u16;
+    let sign = if top >> 15 != 0 { -1.0 } else { 1.0 };
+    match top & 0x7fff {
+        0 if mantissa == 0 => 0.0 * sign,
+        0x7fff if mantissa << 1 == 0 => f64::INFINITY * sign,
+        0x7fff => f64::NAN,
+        exponent => sign * mantissa as f64 * 2f64.powi(i32::from(exponent) - 16383 - 63),
+    }
+}
+
+/// A text in quotes, with what is no plain character escaped.
+pub(crate) fn quoted(text: &str, quote: char) -> String {
+    let mut out = String::from(quote);
+    for character in text.chars() {
+        match character {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => {
+                let _ = write!(out, "\\{:03o}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shown::Number(number) => write!(f, "{number}"),
+            Shown::Float(number) => write!(f, "{number}"),
+            Shown::Boolean(value) => write!(f, "{value}"),
+            Shown::Character(value) => {
+                let byte = *value as u8;
+                let escaped = if byte == 0 {
+                    "'\\000'".to_owned()
+                } else if byte.is_ascii() {
+                    quoted(&char::from(byte).to_string(), '\'')
+                } else {
+                    format!("'\\{byte:03o}'")
+                };
+                write!(f, "{value} {escaped}")
+            }
+            Shown::Text(text) => f.write_str(&quoted(text, '"')),
+            Shown::Pointer(address, None) => write!(f, "{address:#x}"),
+            Shown::Pointer(_, Some(text)) => f.write_str(&quoted(text, '"')),
+            Shown::Name(name, _) => f.write_str(name),
+            Shown::List(list) => {
+                f.write_str("{")?;
+                for (index, value) in list.iter().enumerate() {
+                    write!(f, "{}{value}", if index == 0 { "" } else { ", " })?;
+                }
+                f.write_str("}")
+            }
+            Shown::Members(members) => {
+                f.write_str("{")?;
+                for (index, (name, value)) in members.iter().enumerate() {
+                    f.write_str(if index == 0 { "" } else { ", " })?;
+                    if !name.is_empty() {
+                        write!(f, "{name} = ")?;
+                    }
+                    write!(f, "{value}")?;
+                }
+                f.write_str("}")
+            }
+            Shown::Missing(why) => write!(f, "<{why}>"),
+            Shown::Nothing => Ok(()),
+        }
+    }
+}
+
+impl Shown {
+    /// As JSON: a number, a text, a list, an object. What is missing is an object with
+    /// the one field `missing`.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Shown::Number(number) => match (i64::try_from(*number), u64::try_from(*number)) {
+                (Ok(number), _) => json!(number),
+                (_, Ok(number)) => json!(number),
+                _ => json!(number.to_string()),
+            },
+            Shown::Float(number) if number.is_finite() => json!(number),
+            Shown::Float(number) => json!(number.to_string()),
+            Shown::Boolean(value) => json!(value),
+            Shown::Character(value) => json!(value),
+            Shown::Text(text) | Shown::Pointer(_, Some(text)) => json!(text),
+            Shown::Pointer(address, None) => json!(format!("{address:#x}")),
+            Shown::Name(name, _) => json!(name),
+            Shown::List(list) => list.iter().map(Shown::to_json).collect(),
+            Shown::Members(members) => {
+                let named = members.iter().enumerate().map(|(index, (name, value))| {
+                    let name = if name.is_empty() { format!("unnamed {}", index + 1) } else { name.clone() };
+                    (name, value.to_json())
+                });
+                serde_json::Value::Object(named.collect())
+            }
+            Shown::Missing(why) => json!({ "missing": why }),
+            Shown::Nothing => serde_json::Value::Null,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! One way through a recording, from its beginning to its end, on which breakpoints
+//! record what the program had there.
+//!
+//! Deliberately absent: going back, and checkpoints, which would be for that.
+
+use std::rc::Rc;
+
+use lane_protocol::{AgentStop, RECORDS_START, agent_stop};
+use replayer::{ReplayOptions, prepare};
+use trace_store::TraceReader;
+
+use crate::error::TimelineError;
+use crate::position::Stops;
+use crate::process::{Limits, Patience, Process};
+use crate::session::Session;
+
+/// Why a passage stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pausing {
+    /// Code was mapped, or an image begins: breakpoints may have to be set elsewhere.
+    NewCode,
+    /// The memory for records was full.
+    Recorded,
+    /// One of `report_kind`, and an exit code or signal.
+    End { report: u32, code: i32 },
+}
+
+/// A process on its way.
+pub struct Passage {
+    process: Process,
+    session: Rc<Session>,
+}
+
+impl Passage {
+    /// Starts to replay the process that the options name; it stands at its first
+    /// instruction.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn open(options: &ReplayOptions) -> Result<Passage, TimelineError> {
+        let session = Rc::new(Session::start(prepare(options, true)?)?);
+        match Process::first(&session, &|| Patience::Wait) {
+            Ok(process) => Ok(Passage { process, session }),
+            Err(error) => {
+                if let Ok(session) = Rc::try_unwrap(session) {
+                    session.close();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The lane of the process.
+    pub fn lane(&self) -> u32 {
+        self.session.lane
+    }
+
+    pub fn trace(&self) -> &TraceReader {
+        self.session.trace()
+    }
+
+    /// The process that replays.
+    pub fn pid(&self) -> i32 {
+        self.process.pid
+    }
+
+    /// Where it stands.
+    pub fn stop(&self) -> &AgentStop {
+        &self.process.stop
+    }
+
+    /// Runs until there is something to do. With `exactly`, instructions are counted, so
+    /// that records have their positions.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn run(&mut self, stops: &Stops, exactly: bool) -> Result<Pausing, TimelineError> {
+        let limits = Limits { stops_at_code: true, ..Limits::ALL_HITS };
+        let patience = || Patience::Wait;
+        if exactly {
+            self.process.step(stops, limits, &patience)?;
+        } else {
+            self.process.run(stops, limits, &patience)?;
+        }
+        let stop = &self.process.stop;
+        Ok(match stop.kind {
+            agent_stop::END => Pausing::End { report: stop.report, code: stop.code },
+            agent_stop::RECORDED => Pausing::Recorded,
+            _ => Pausing::NewCode,
+        })
+    }
+
+    /// What was recorded by the last run.
+    ///
+    /// # Errors
+    /// [`TimelineError::Died`] if it cannot be read.
+    pub fn records(&self) -> Result<Vec<u8>, TimelineError> {
+        let mut bytes = vec![0; self.process.stop.recorded_bytes.min(lane_protocol::RECORDS_BYTES) as usize];
+        if self.process.read(RECORDS_START, &mut bytes) != bytes.len() {
+            return Err(TimelineError::Died("its records cannot be read".to_owned()));
+        }
+        Ok(bytes)
+    }
+
+    /// Ends the replay; another one can be started then.
+    pub fn close(self) {
+        drop(self.process);
+        if let Ok(session) = Rc::try_unwrap(self.session) {
+            session.close();
+        }
+    }
+}

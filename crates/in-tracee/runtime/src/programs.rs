@@ -1,0 +1,274 @@
+//! Programs of breakpoints: conditions that are evaluated where they are hit, and
+//! what is recorded there for the debugger.
+//!
+//! Records lie in memory of the region until the debugger has taken them: when it is
+//! nearly full the process stops, and the next command begins with none.
+
+use bytecode::{Failure, Host, evaluate};
+use lane_protocol::bytecode::{
+    NO_PROGRAMS, PROGRAMS_END, RecordHeader, breakpoint_kind, failure, part, register,
+};
+use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
+use linux_abi::general as nr;
+
+use crate::agent;
+use crate::block::{Owned, process, thread};
+use crate::entry::Registers;
+use crate::{kernel, memory, standing};
+
+/// Most bytes of one record: what does not fit is left out.
+const RECORD_BYTES_MAX: u64 = 0x8_0000;
+const HEADER_BYTES: u64 = size_of::<RecordHeader>() as u64;
+
+struct Records {
+    is_mapped: bool,
+    bytes: u64,
+    /// The event since which hits are counted, and how many there were.
+    event: u64,
+    ordinal: u64,
+}
+
+static RECORDS: Owned<Records> = Owned::new(Records { is_mapped: false, bytes: 0, event: NONE, ordinal: 0 });
+
+fn records() -> &'static mut Records {
+    // SAFETY: as for the agent's state.
+    unsafe { &mut *RECORDS.get() }
+}
+
+/// What a hit comes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Stops,
+    GoesOn,
+    /// The debugger has to take the records first.
+    Full,
+}
+
+/// Bytes that were recorded by the command at hand.
+pub fn recorded_bytes() -> u64 {
+    records().bytes
+}
+
+/// A command begins: what was recorded was taken.
+pub fn begin_command() {
+    records().bytes = 0;
+}
+
+/// The block of programs of a breakpoint.
+fn block(index: usize) -> Option<&'static [u8]> {
+    let start = *agent::state().command.programs.get(index)?;
+    if start == NO_PROGRAMS {
+        return None;
+    }
+    agent::mailbox().programs.get(start as usize..)
+}
+
+/// True if a breakpoint has programs.
+pub fn are_of(index: usize) -> bool {
+    block(index).is_some()
+}
+
+/// True if a breakpoint's programs look at vector registers, which only a trap saves.
+pub fn need_vectors(index: usize) -> bool {
+    matches!(block(index), Some([breakpoint_kind::RECORDS_VECTORS, ..]))
+}
+
+/// The program stands at a breakpoint: evaluates what it has. `vectors` is where the
+/// vector registers are saved, or 0; `executed` counts instructions that the agent
+/// does not know of yet.
+pub fn decide(index: usize, registers: &Registers, vectors: u64, executed: u64) -> Verdict {
+    let Some([kind, rest @ ..]) = block(index) else { return Verdict::Stops };
+    let mut host = Program { registers, vectors, fs_base: None };
+    if *kind != breakpoint_kind::STOPS_IF {
+        return record(index, rest, &mut host, executed);
+    }
+    let holds = programs_of(rest).any(|code| evaluate(code, &mut host) != Ok(0));
+    if holds { Verdict::Stops } else { Verdict::GoesOn }
+}
+
+/// Why a hit of a breakpoint makes the program stand still, if it does.
+pub fn stop_of(verdict: Verdict) -> Option<u32> {
+    match verdict {
+        Verdict::Stops => agent::hit(NONE).then_some(agent_stop::BREAKPOINT),
+        Verdict::GoesOn => None,
+        Verdict::Full => Some(agent_stop::RECORDED),
+    }
+}
+
+/// The same for a breakpoint whose stub the program is in: the next trap stops it.
+pub fn ends_command(verdict: Verdict) -> bool {
+    agent::state().stop_in_stub = stop_of(verdict);
+    agent::state().stop_in_stub.is_some()
+}
+
+/// The programs of a block.
+fn programs_of(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = rest;
+    core::iter::from_fn(move || {
+        let [high, low, behind @ ..] = rest else { return None };
+        let length = u16::from_be_bytes([*high, *low]);
+        let code = behind.get(..length as usize).filter(|_| length != PROGRAMS_END)?;
+        rest = &behind[length as usize..];
+        Some(code)
+    })
+}
+
+fn record(index: usize, rest: &[u8], host: &mut Program, executed: u64) -> Verdict {
+    let own = records();
+    let event = process().log.events;
+    if own.event != event {
+        (own.event, own.ordinal) = (event, 0);
+    }
+    own.ordinal += 1;
+    let mut programs = programs_of(rest);
+    let condition = programs.next().unwrap_or_default();
+    let failed = if condition.is_empty() {
+        None
+    } else {
+        match evaluate(condition, host) {
+            Ok(0) => return Verdict::GoesOn,
+            Ok(_) => None,
+            Err(failure) => Some(failure),
+        }
+    };
+    if !map() {
+        return Verdict::GoesOn;
+    }
+    let start = own.bytes;
+    own.bytes += HEADER_BYTES;
+    // A condition without a value is told as a record of nothing else.
+    match failed {
+        Some(failure) => {
+            put(part::NO_CONDITION, &[]);
+            put_failure(failure);
+        }
+        None => programs.for_each(|code| {
+            if let Err(failure) = evaluate(code, host) {
+                put_failure(failure);
+            }
+            put(part::END, &[]);
+        }),
+    }
+    own.bytes = (own.bytes + 7) & !7;
+    let agent = agent::state();
+    let header = RecordHeader {
+        bytes: (own.bytes - start) as u32,
+        breakpoint: index as u32,
+        event,
+        ordinal: own.ordinal,
+        steps: if agent.steps_known { agent.steps + executed } else { NONE },
+        thread: thread().index as u32,
+        tid: thread().tid,
+    };
+    memory::write(RECORDS_START + start, &header);
+    if own.bytes + RECORD_BYTES_MAX > RECORDS_BYTES { Verdict::Full } else { Verdict::GoesOn }
+}
+
+fn map() -> bool {
+    let own = records();
+    if !own.is_mapped {
+        let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
+        let mapped = kernel::mmap(RECORDS_START, RECORDS_BYTES, nr::PROT_READ | nr::PROT_WRITE, flags, -1, 0);
+        own.is_mapped = !kernel::failed(mapped);
+    }
+    own.is_mapped
+}
+
+/// True if so many bytes more fit behind the part's word.
+fn has_room(bytes: u64) -> bool {
+    // `Full` has left room for one longest record, its end included.
+    records().bytes + bytes + 64 <= RECORDS_BYTES
+}
+
+fn put(kind: u32, data: &[u8]) {
+    if !has_room(data.len() as u64 + 4) {
+        return;
+    }
+    let own = records();
+    let word = kind << part::KIND_SHIFT | data.len() as u32 & part::BYTES_MASK;
+    memory::write(RECORDS_START + own.bytes, &word);
+    memory::copy(RECORDS_START + own.bytes + 4, data.as_ptr() as u64, data.len() as u64);
+    own.bytes += 4 + data.len() as u64;
+}
+
+fn put_failure(failed: Failure) {
+    match failed {
+        Failure::Unreadable(address) => put(part::UNREADABLE, &address.to_le_bytes()),
+        Failure::DivisionByZero => put(part::FAILED, &failure::DIVISION_BY_ZERO.to_le_bytes()),
+        Failure::NoRegister => put(part::FAILED, &failure::NO_REGISTER.to_le_bytes()),
+        Failure::BadProgram => put(part::FAILED, &failure::BAD_PROGRAM.to_le_bytes()),
+    }
+}
+
+/// What a program sees of the thread that runs.
+struct Program<'a> {
+    registers: &'a Registers,
+    vectors: u64,
+    fs_base: Option<u64>,
+}
+
+impl Host for Program<'_> {
+    fn register(&mut self, number: u16) -> Option<u64> {
+        let r = self.registers;
+        let general = [
+            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+            r.r14, r.r15, r.rip,
+        ];
+        match number {
+            register::FLAGS => Some(r.flags & !crate::pause::TRAP_FLAG),
+            register::FS_BASE => Some(*self.fs_base.get_or_insert_with(standing::fs_base)),
+            register::GS_BASE => Some(0),
+            _ => general.get(number as usize).copied(),
+        }
+    }
+
+    fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
+        let bytes = into.len() as u64;
+        !crate::log::in_region(address, bytes) && memory::copy(into.as_mut_ptr() as u64, address, bytes)
+    }
+
+    fn record(&mut self, address: u64, bytes: u16) {
+        let bytes = u64::from(bytes);
+        if !has_room(bytes + 4) {
+            return;
+        }
+        let own = records();
+        let target = RECORDS_START + own.bytes;
+        if crate::log::in_region(address, bytes) || !memory::copy(target + 4, address, bytes) {
+            return put(part::UNREADABLE, &address.to_le_bytes());
+        }
+        memory::write(target, &(bytes as u32));
+        own.bytes += 4 + bytes;
+    }
+
+    fn record_text(&mut self, address: u64, bytes_max: u16) {
+        let mut buffer = [0u8; 1024];
+        let most = buffer.len().min(bytes_max as usize);
+        if crate::log::in_region(address, most as u64) {
+            return put(part::UNREADABLE, &address.to_le_bytes());
+        }
+        match memory::read_text(address, &mut buffer[..most]) {
+            Some(bytes) => put(part::DATA, &buffer[..bytes]),
+            None => put(part::UNREADABLE, &address.to_le_bytes()),
+        }
+    }
+
+    fn record_value(&mut self, value: u64) {
+        put(part::DATA, &value.to_le_bytes());
+    }
+
+    fn record_vector(&mut self, number: u8, bytes: u8) {
+        const IN_USE: u64 = 512;
+        const SSE: u64 = 2;
+        const FIRST: u64 = 160;
+        let bytes = bytes.min(16) as usize;
+        if self.vectors == 0 || number > 15 {
+            return put_failure(Failure::NoRegister);
+        }
+        let mut value = [0u8; 16];
+        if memory::read_word(self.vectors + IN_USE).is_none_or(|bits| bits & SSE != 0) {
+            memory::copy(value.as_mut_ptr() as u64, self.vectors + FIRST + u64::from(number) * 16, 16);
+        }
+        put(part::DATA, &value[..bytes]);
+    }
+}
