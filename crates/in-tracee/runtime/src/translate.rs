@@ -210,14 +210,9 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
                 if pause == Some(state.rip) && probe::may_take(&registers_of(state)) {
                     break;
                 }
-                if let Some(index) = wanted.iter().position(|&address| address == state.rip) {
-                    match programs::decide(index, &registers_of(state), 0, executed) {
-                        Verdict::Stops if agent::hit_after(executed, NONE) => {
-                            return Result { executed, needs_step: false, hit: Some(NONE) };
-                        }
-                        Verdict::Full => return Result { executed, needs_step: false, hit: Some(FULL) },
-                        Verdict::Stops | Verdict::GoesOn => {}
-                    }
+                let place = wanted.iter().position(|&address| address == state.rip);
+                if let Some(hit) = place.and_then(|index| hit_of(index, state, executed)) {
+                    return Result { executed, needs_step: false, hit: Some(hit) };
                 }
                 goal.passes_breakpoint = true;
             }
@@ -247,6 +242,15 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
         }
     }
     result(executed, false)
+}
+
+/// What the agent is told of the breakpoint of this index, if it is to know.
+fn hit_of(index: usize, state: &State, executed: u64) -> Option<u64> {
+    match programs::decide(index, &registers_of(state), 0, executed) {
+        Verdict::Stops if agent::hit_after(executed, NONE) => Some(NONE),
+        Verdict::Full => Some(FULL),
+        Verdict::Stops | Verdict::GoesOn => None,
+    }
 }
 
 /// A fault in a copy: the program's registers are put in order, and it leaves the copy.
