@@ -11,12 +11,22 @@ static long futex(atomic_int *address, int operation, int value, long fourth, at
 	return syscall(SYS_futex, address, operation | FUTEX_PRIVATE_FLAG, value, fourth, other, third);
 }
 
+// Before a wake: one who has not gone to sleep yet looks again. The word's value.
+static int change_word(void)
+{
+	return atomic_fetch_add(&words[0], 1) + 1;
+}
+
 // Returns only when a wake was meant for it, however often it is woken otherwise.
 static void *wait_plain(void *argument)
 {
 	announce(&here[(long)argument]);
-	while (atomic_load(&go) == 0)
-		futex(&words[0], FUTEX_WAIT, 0, 0, NULL, 0);
+	for (;;) {
+		int seen = atomic_load(&words[0]);
+		if (atomic_load(&go))
+			break;
+		futex(&words[0], FUTEX_WAIT, seen, 0, NULL, 0);
+	}
 	atomic_fetch_add(&woken, 1);
 	return NULL;
 }
@@ -25,9 +35,12 @@ static void *wait_bitset(void *argument)
 {
 	long index = (long)argument;
 	announce(&here[index]);
-	while ((atomic_load(&go) & (1 << index)) == 0)
-		futex(&words[0], FUTEX_WAIT_BITSET, 0, 0, NULL, 1 << index);
-	return (void *)(100 + index);
+	for (;;) {
+		int seen = atomic_load(&words[0]);
+		if (atomic_load(&go) & (1 << index))
+			return (void *)(100 + index);
+		futex(&words[0], FUTEX_WAIT_BITSET, seen, 0, NULL, 1 << index);
+	}
 }
 
 static void begin(pthread_t *threads, void *(*body)(void *))
@@ -47,6 +60,7 @@ static void wake_all_at_once(void)
 	pthread_t threads[WAITERS];
 	begin(threads, wait_plain);
 	atomic_store(&go, 1);
+	change_word();
 	nondet("woke %ld", futex(&words[0], FUTEX_WAKE, INT_MAX, 0, NULL, 0));
 	for (int i = 0; i < WAITERS; i++)
 		join(threads[i]);
@@ -59,6 +73,7 @@ static void wake_by_bits(void)
 	begin(threads, wait_bitset);
 	for (int i = WAITERS - 1; i >= 0; i--) {
 		atomic_fetch_or(&go, 1 << i);
+		change_word();
 		nondet("bit %d woke %ld", i, futex(&words[0], FUTEX_WAKE_BITSET, INT_MAX, 0, NULL, 1 << i));
 		say("bit %d: %ld", i, join(threads[i]));
 	}
@@ -69,7 +84,8 @@ static void requeue(void)
 	pthread_t threads[WAITERS];
 	begin(threads, wait_plain);
 	atomic_store(&go, 1);
-	nondet("requeued and woke %ld", futex(&words[0], FUTEX_CMP_REQUEUE, 1, INT_MAX, &second, 0));
+	int value = change_word();
+	nondet("requeued and woke %ld", futex(&words[0], FUTEX_CMP_REQUEUE, 1, INT_MAX, &second, value));
 	nondet("woke of the second word %ld", futex(&second, FUTEX_WAKE, INT_MAX, 0, NULL, 0));
 	for (int i = 0; i < WAITERS; i++)
 		join(threads[i]);
@@ -82,6 +98,7 @@ static void wake_op(void)
 	begin(threads, wait_plain);
 	atomic_store(&go, 1);
 	atomic_store(&second, 5);
+	change_word();
 	nondet("wake-op woke %ld", futex(&words[0], FUTEX_WAKE_OP, INT_MAX, 0, &second,
 					 FUTEX_OP(FUTEX_OP_ADD, 37, FUTEX_OP_CMP_EQ, 5)));
 	for (int i = 0; i < WAITERS; i++)
@@ -116,6 +133,7 @@ int main(void)
 		wake_op();
 	}
 	atomic_store(&here[0], 0);
+	atomic_store(&words[0], 0);
 	pthread_t thread = start(wait_for_two, NULL);
 	until_asleep(&here[0]);
 	atomic_store(&words[1], 6);

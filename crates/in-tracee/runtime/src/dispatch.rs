@@ -199,7 +199,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
-        Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &meaning) => {
+        Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &args, &meaning) => {
             let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
                 effects::before(meaning.args, &args)
             } else {
@@ -238,10 +238,12 @@ fn record_call(registers: &mut Registers) -> Leave {
     Leave::Call
 }
 
-/// A new size of a mapped file is not a write that could be detected; and while a
-/// thread sleeps in a call others write.
-fn cannot_be_detected(nr: u64, meaning: &Meaning) -> bool {
-    effects::changes_size(nr) || (process().shares_turn && meaning.blocks)
+/// A new size of a mapped file is not a write that could be detected; while a thread
+/// sleeps in a call others write; and where a process is killed the kernel writes for it.
+fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
+    effects::changes_size(nr)
+        || (process().shares_turn && meaning.blocks)
+        || (process().in_group && stopping::target(nr, args).is_some())
 }
 
 /// How a call with code of its own ended.
