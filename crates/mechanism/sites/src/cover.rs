@@ -40,11 +40,16 @@ pub(crate) struct Cover {
 
 /// The place of bytes that may be an instruction that reads time, or may be data.
 pub(crate) fn unsure(image: &Image<'_>, address: u64) -> Option<Recipe> {
+    uncovered(image, address, site_kind::UNSURE, 2)
+}
+
+/// The recipe of a place that nothing covers.
+fn uncovered(image: &Image<'_>, address: u64, kind: u8, site_bytes: u8) -> Option<Recipe> {
     let region = image.code_at(address)?;
     Some(Recipe {
         site_offset: u32::try_from(region.offset + (address - region.address)).ok()?,
-        kind: site_kind::UNSURE,
-        site_bytes: 2,
+        kind,
+        site_bytes,
         before: 0,
         after: 0,
         fixup_before: NO_FIXUP,
@@ -248,18 +253,7 @@ fn is_signal_return(image: &Image<'_>, site: &Site) -> bool {
 /// The recipe for a cover, or for none. `None`: the covered code does not fit.
 fn recipe(image: &Image<'_>, site: &Site, cover: Option<&Cover>) -> Option<Recipe> {
     let region = image.code_at(site.address)?;
-    let mut recipe = Recipe {
-        site_offset: u32::try_from(region.offset + (site.address - region.address)).ok()?,
-        kind: site.kind,
-        site_bytes: u8::try_from(site.len).ok()?,
-        before: 0,
-        after: 0,
-        fixup_before: NO_FIXUP,
-        fixup_before_end: 0,
-        fixup_after: NO_FIXUP,
-        fixup_after_end: 0,
-        code: [0; 36],
-    };
+    let mut recipe = uncovered(image, site.address, site.kind, u8::try_from(site.len).ok()?)?;
     let Some(cover) = cover else {
         return Some(recipe);
     };
