@@ -13,6 +13,9 @@ const PAGES_MAX: usize = 16;
 const PAGE_BYTES: u64 = 4096;
 /// Words of one page.
 const WORDS_MAX: usize = 16;
+/// Words of the stack's page: a counter of a loop may be behind what the functions that
+/// it calls write.
+const STACK_WORDS_MAX: usize = 64;
 /// Pages that are summed where writing cannot be seen otherwise.
 const SUMMED_MAX: usize = 2048;
 
@@ -29,7 +32,8 @@ struct Watch {
     known: usize,
     pages: [u64; PAGES_MAX],
     copies: [[u64; 512]; PAGES_MAX],
-    words: [[u64; 2]; PAGES_MAX * WORDS_MAX],
+    words: [[u64; 2]; PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX],
+    stack_pointer: u64,
 }
 
 static WATCH: Owned<Watch> = Owned::new(Watch {
@@ -40,7 +44,8 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     known: 0,
     pages: [0; PAGES_MAX],
     copies: [[0; 512]; PAGES_MAX],
-    words: [[0; 2]; PAGES_MAX * WORDS_MAX],
+    words: [[0; 2]; PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX],
+    stack_pointer: 0,
 });
 
 fn watch() -> &'static mut Watch {
@@ -57,6 +62,7 @@ pub fn watch_known(stack_pointer: u64) -> bool {
     }
     watch.count = watch.known;
     watch.pages[0] = stack_pointer & !(PAGE_BYTES - 1);
+    watch.stack_pointer = stack_pointer;
     watch.copy();
     true
 }
@@ -97,6 +103,7 @@ pub fn watch_words(stack_pointer: u64) {
     let watch = watch();
     watch.count = 0;
     watch.add(stack_pointer & !(PAGE_BYTES - 1));
+    watch.stack_pointer = stack_pointer;
     let mut seen = 0u64;
     page_tracker::look(&mut |start, end| {
         for page in (start..end).step_by(PAGE_BYTES as usize) {
@@ -121,9 +128,14 @@ pub fn changed_words() -> &'static [[u64; 2]] {
     let mut count = 0;
     for (page, copy) in watch.pages.iter().zip(&watch.copies).take(watch.count) {
         let mut of_page = 0;
-        for (index, &before) in copy.iter().enumerate() {
-            let address = page + index as u64 * 8;
-            if of_page == WORDS_MAX || *page == 0 {
+        let (first, words_max) = match watch.stack_pointer.wrapping_sub(*page) {
+            // With what is in use: below is what functions left that have returned.
+            offset @ 0..PAGE_BYTES => ((offset / 8) as usize, STACK_WORDS_MAX),
+            _ => (0, WORDS_MAX),
+        };
+        for index in (first..copy.len()).chain(0..first) {
+            let (address, before) = (page + index as u64 * 8, copy[index]);
+            if of_page == words_max || *page == 0 {
                 break;
             }
             match memory::read_word(address) {
