@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::specials::{plain, refuse, replayed};
-use crate::{calls, memory, outputs, page_tracker, report};
+use crate::{calls, memory, output_lock, outputs, page_tracker, report};
 
 /// write and its kin: what reaches the recorded standard output is shown again
 /// by replay, in order.
@@ -23,13 +23,13 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
     }
     let class = outputs::class_of(args[0]);
     if class != 0 {
-        outputs::begin_writing();
+        output_lock::take();
     }
     let result = calls::make(number, args, args, model, true);
     // Its place among all outputs, taken before another process can write.
     let order = if class != 0 && result > 0 { outputs::take_order() } else { 0 };
     if class != 0 {
-        outputs::end_writing();
+        output_lock::give();
     }
     if result == ABORTED {
         return Done::Aborted;

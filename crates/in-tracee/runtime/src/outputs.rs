@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::StandardFile;
 use linux_abi::general as nr;
 
-use crate::block::{process, session, thread};
+use crate::block::{process, session};
 use crate::{kernel, memory};
 
 const UNKNOWN: u8 = 0;
@@ -127,33 +127,6 @@ fn find_class(fd: i32) -> u8 {
         (false, false) if file.mode & 0o170000 == 0o100000 => REGULAR,
         (false, false) => OTHER,
     }
-}
-
-/// Recording: waits until no other process is writing an output. Not for ever: one
-/// whose reader is slow, or that was killed, does not hold up the others.
-pub fn begin_writing() {
-    const PATIENCE: u32 = 20_000;
-    const LOOKS: u32 = 64;
-    let own = thread().tid as u32;
-    let writer = &session().output_writer;
-    for attempt in 1..PATIENCE {
-        if attempt % LOOKS == 0 {
-            // It may wait for this processor.
-            kernel::call(nr::__NR_sched_yield, [0; 6]);
-        }
-        if writer.compare_exchange_weak(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return;
-        }
-        core::hint::spin_loop();
-    }
-    writer.store(own, Ordering::Release);
-}
-
-/// Recording: the output is written, and its place in the order taken.
-pub fn end_writing() {
-    let own = thread().tid as u32;
-    // Whoever lost patience holds it now.
-    let _ = session().output_writer.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Recording: the next place in the order of all outputs.

@@ -10,6 +10,7 @@ use events::{Kind, Tag};
 use linux_abi::general as nr;
 
 use crate::block::{process, space};
+use crate::proc_files::{self, Path};
 use crate::{kernel, memory};
 
 const SIGKILL: u64 = 9;
@@ -167,53 +168,5 @@ fn stands(pid: i32, thread: &[u8]) -> bool {
     path.text(b"/proc/").number(pid as u64).text(b"/task/").text(number).text(b"/stat");
     let mut text = [0u8; 256];
     let Some(text) = path.read(&mut text) else { return true };
-    let behind_name = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    matches!(text.get(behind_name + 2), None | Some(b'T' | b't' | b'Z' | b'X'))
-}
-
-/// A path of /proc.
-struct Path {
-    bytes: [u8; 64],
-    length: usize,
-}
-
-impl Path {
-    fn new() -> Path {
-        Path { bytes: [0; 64], length: 0 }
-    }
-
-    /// Appends as much as fits, with a zero behind it.
-    fn text(&mut self, text: &[u8]) -> &mut Path {
-        for &byte in text {
-            if self.length + 1 < self.bytes.len() {
-                self.bytes[self.length] = byte;
-                self.length += 1;
-            }
-        }
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut Path {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        self.text(&[b'0' + (number % 10) as u8])
-    }
-
-    fn address(&self) -> u64 {
-        self.bytes.as_ptr() as u64
-    }
-
-    /// Reads the start of the file.
-    fn read<'text>(&self, text: &'text mut [u8]) -> Option<&'text [u8]> {
-        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-        let fd = kernel::call(nr::__NR_open, [self.address(), flags, 0, 0, 0, 0]);
-        if kernel::failed(fd) {
-            return None;
-        }
-        let arguments = [fd as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
-        let bytes = kernel::call(nr::__NR_read, arguments);
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-        text.get(..usize::try_from(bytes).ok()?)
-    }
+    matches!(proc_files::state(text), None | Some(b'T' | b't' | b'Z' | b'X'))
 }

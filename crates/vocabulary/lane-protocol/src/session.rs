@@ -97,9 +97,11 @@ pub struct Session {
     pub output_order: AtomicU64,
     /// Counts changes of `output_order` in replay; a futex word.
     pub output_wake: AtomicU32,
-    /// Recording: pid of the process that is writing an output, so that the order of
-    /// the writes is the order that is logged; 0: none.
+    /// Recording: id of the thread that is writing an output, so that the order of
+    /// the writes is the order that is logged; 0: none. A futex word.
     pub output_writer: AtomicU32,
+    /// Recording: threads that wait to write an output; some may be gone.
+    pub output_waiters: AtomicU32,
     /// Not zero in replay: outputs are shown.
     pub show_output: u32,
     /// Descriptors in replaying processes that outputs go to: for stdout, for stderr.
