@@ -73,6 +73,10 @@ pub struct Thread {
     pub is_asked: bool,
     /// It gave the turn at a pause.
     pub yielded: bool,
+    /// Reads of the time, one after the other with nothing in between, and how many
+    /// events the log had at the last of them.
+    pub time_reads: u32,
+    pub time_read_at: u64,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
     /// It stands until it is told to go on, or to leave its stack.

@@ -9,10 +9,10 @@ use events::{Instruction, Kind};
 use lane_protocol::cpuid_state::{CLAIMED as CPUID_CLAIMED, FREE as CPUID_FREE, READY as CPUID_READY};
 use lane_protocol::site_kind;
 
-use crate::block::{process, session};
+use crate::block::{process, session, thread};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
-use crate::{agent, clocks, memory, pause, report, signals, sites};
+use crate::{agent, clocks, memory, patience, pause, report, signals, sites, turn};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -26,8 +26,10 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         report::fail("an island belongs to no site");
     };
     let behind = site.behind();
+    let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction);
     perform(instruction, site.instruction(), registers);
-    registers.rip = behind;
+    // Another thread may have rewritten what follows meanwhile.
+    registers.rip = if yielded { sites::translate(behind) } else { behind };
     if process().replaying {
         pause::arm_if_next();
         agent::leaving(registers);
@@ -37,6 +39,19 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         // It came while we were here: the program may compute from here on.
         pause::signal_waits();
     }
+}
+
+/// Recording: before the instruction others may have the turn, as before a call. Not where
+/// checkpoints could be taken: a thread goes on from calls and pauses only.
+fn yield_by_turns(instruction: Instruction) -> bool {
+    if session().live != 0 || !matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) {
+        return false;
+    }
+    if turn::is_wanted() {
+        turn::yield_now();
+        return true;
+    }
+    patience::before_time_read()
 }
 
 /// Emulates the instruction at which the program trapped, if it is one of ours.
@@ -211,10 +226,15 @@ fn is_replayed() -> bool {
 }
 
 fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) -> [u64; 5] {
-    let Some(word) = process().log.peek() else {
+    let Some(mut word) = process().log.peek() else {
         report::note_registers(registers);
         report::log_ended();
     };
+    if word as u8 == Kind::Turn as u8 {
+        thread().user_registers = &raw const *registers as u64;
+        turn::follow();
+        word = process().log.peek().unwrap_or_else(|| report::log_ended());
+    }
     let log = &mut process().log;
     let is_cpuid = instruction == Instruction::Cpuid;
     let same = word as u8 == Kind::Instruction as u8

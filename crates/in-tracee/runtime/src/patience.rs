@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::Turn;
 
-use crate::block::thread;
+use crate::block::{process, thread};
 use crate::{chaos, pause, signals, turn};
 
 /// How long a thread waits before it asks to be the next.
@@ -20,6 +20,10 @@ const LOOKS: u32 = 2000;
 /// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
 /// that the kernel gives no meaning.
 pub const ASKED: i32 = -77;
+
+/// Reads of the time with nothing in between, after which a thread is taken to wait for
+/// what another one does.
+const TIME_READS: u32 = 64;
 
 /// How a thread waits for the turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,4 +82,19 @@ pub fn yield_to_others() {
         core::hint::spin_loop();
     }
     turn::take();
+}
+
+/// Recording, at a read of the time: one that spins with an eye on the clock lets the
+/// others run. True if it gave the turn.
+pub fn before_time_read() -> bool {
+    let own = thread();
+    let log = &process().log;
+    own.time_reads = if own.time_read_at + 1 == log.events { own.time_reads + 1 } else { 0 };
+    let gives = own.time_reads >= TIME_READS && turn::my_turn().has_sleepers();
+    if gives {
+        own.time_reads = 0;
+        yield_to_others();
+    }
+    own.time_read_at = log.events;
+    gives
 }

@@ -14,8 +14,8 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::{
-    calls, clocks, descriptors, memory, memory_calls, priority_futexes, processes, report, shared_segments,
-    signals, threads,
+    calls, clocks, descriptors, memory, memory_calls, patience, priority_futexes, processes, report,
+    shared_segments, signals, threads,
 };
 
 /// Performs or replays a call.
@@ -372,6 +372,9 @@ fn time(
 ) -> Done {
     if process().replaying {
         return replayed(registers);
+    }
+    if process().shares_turn {
+        patience::before_time_read();
     }
     let mut answer = [0u64; 4];
     let mut result = clocks::ask(number, first, &mut answer);
