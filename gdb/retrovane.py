@@ -18,6 +18,11 @@ def seek(position):
     problem = ask("seek " + position)
     if problem:
         raise gdb.GdbError(problem)
+    return move()
+
+
+def move():
+    """The movement that was planned; gdb takes it for a step."""
     text = gdb.execute("stepi", to_string=True)
     # Other libraries may be loaded there.
     gdb.execute("sharedlibrary", to_string=True)
@@ -40,7 +45,7 @@ class Command(gdb.Command):
 
 class Retrovane(Command):
     """Commands on a recording: when, seek, mark, timeline, last-write, who, log,
-checkpoint, rollback, discard, info checkpoints.
+checkpoint, rollback, discard, info checkpoints; live.
 All of gdb's reverse- commands work, too."""
 
     NAME = "retrovane"
@@ -88,12 +93,28 @@ class Checkpoint(Command):
 
 
 class Rollback(Command):
-    """Go back to a checkpoint: rollback NUMBER."""
+    """Go back to a checkpoint: rollback NUMBER. A live program goes back in place, and is
+live from there: what came after is dropped."""
 
     NAME = "rollback"
 
     def run(self, argument):
-        print(seek("#" + argument), end="")
+        problem = ask("rollback " + argument)
+        if problem:
+            raise gdb.GdbError(problem)
+        print(move(), end="")
+
+
+class Live(Command):
+    """Go to the present of a live program: from there on it is live again."""
+
+    NAME = "live"
+
+    def run(self, _):
+        problem = ask("live")
+        if problem:
+            raise gdb.GdbError(problem)
+        print(move(), end="")
 
 
 class Branch(Command):
@@ -277,7 +298,7 @@ class Calls:
             ask("call done")
 
 
-for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints,
+for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
              Timeline, AutoCheckpoint, Log, LastWrite, Who):
     kind()
 

@@ -2,6 +2,8 @@
 
 #[path = "gdb/branches.rs"]
 mod branches;
+#[path = "gdb/debugging.rs"]
+mod debugging;
 #[path = "gdb/views.rs"]
 mod views;
 
@@ -288,9 +290,9 @@ fn workloads() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../gdb")
 }
 
-/// Compiles the program and records it; the trace's directory.
-fn recorded(tool: &Tool, scratch: &Scratch, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
-    let (program, trace) = (scratch.join("program"), scratch.join("trace"));
+/// Compiles a program of `tests/gdb`.
+fn built(scratch: &Scratch, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let program = scratch.join("program");
     let source = workloads().join(format!("{source}.c"));
     let built = Command::new("gcc")
         .args(["-g", "-Wno-unused-result"])
@@ -302,6 +304,12 @@ fn recorded(tool: &Tool, scratch: &Scratch, source: &str, flags: &[&str]) -> Res
     if !built.is_ok_and(|status| status.success()) {
         return Err(format!("{} does not build", source.display()));
     }
+    Ok(program)
+}
+
+/// Compiles the program and records it; the trace's directory.
+fn recorded(tool: &Tool, scratch: &Scratch, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let (program, trace) = (built(scratch, source, flags)?, scratch.join("trace"));
     let args: [OsString; 5] =
         ["record".into(), "-q".into(), "-o".into(), trace.clone().into(), program.into()];
     run(tool.command(User::Current, &scratch.fresh_directory("home")?, &args), RUN_TIME_MAX)?;
@@ -323,15 +331,19 @@ fn check(tool: &Tool, session: &Session) -> TestResult {
     command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(args);
     suites::plain_environment(&mut command, &home);
     let outcome = run(command, RUN_TIME_MAX)?;
-    let text = outcome.stdout_text().to_string();
-    let mut rest = &text[..];
-    for wanted in session.expected {
+    compare(&outcome.stdout_text(), session.expected, session.unexpected)
+}
+
+/// Compares what gdb said with what it is to say, in this order, and with what it is not.
+fn compare(text: &str, expected: &[&str], unexpected: &[&str]) -> TestResult {
+    let mut rest = text;
+    for wanted in expected {
         let Some(place) = rest.find(wanted) else {
             return Err(format!("gdb did not say {wanted:?} where it should; it said:\n{text}"));
         };
         rest = &rest[place + wanted.len()..];
     }
-    match session.unexpected.iter().find(|word| text.contains(**word)) {
+    match unexpected.iter().find(|word| text.contains(**word)) {
         Some(word) => Err(format!("gdb said {word:?}:\n{text}")),
         None => Ok(()),
     }
@@ -467,6 +479,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     }
     let own = Arc::clone(tool);
     trials.push(Trial::test("bad_clients", move || check_bad_clients(&own).map_err(Failed::from)));
+    trials.extend(debugging::trials(tool));
     let kind = match (missing, native) {
         (true, _) => "needs gdb",
         (false, true) => "needs the tool",

@@ -100,6 +100,11 @@ impl History {
         })
     }
 
+    /// Bytes of a lane's log so far.
+    pub fn position(&self, lane: u32) -> u64 {
+        self.lanes.get(&lane).map_or(0, |history| history.position)
+    }
+
     /// Forgets a lane's log from a position on, which lies between two events.
     pub fn cut(&mut self, lane: u32, position: u64) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+pub mod debuggee;
 mod drainer;
 mod error;
 mod history;
@@ -141,7 +142,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         objects_dir: objects_dir.as_deref(),
         show_output: false,
         wanted_lanes: None,
-        debugged_lane: None,
+        debugged_lane: options.live.as_ref().and_then(|live| live.debugger.is_some().then_some(0)),
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
     let store = FileStore::open(&options.home)?;

@@ -18,6 +18,7 @@ use injector::{Lane, Segment, SessionMemory};
 use lane_protocol::{checkpoint_origin, checkpoint_state, command, crash_policy, lane_state, request};
 use trace_store::{LaneEnd, Meta, Summary};
 
+use crate::debuggee::Debuggee;
 use crate::lane_log::undo_since;
 use crate::sink::Sink;
 use crate::thinning::{densest, private_bytes};
@@ -42,8 +43,10 @@ pub enum OnCrash {
     Rollback = crash_policy::ROLLBACK,
 }
 
+/// Serves a debugger, on a thread of its own.
+pub type ServeDebugger = Box<dyn FnOnce(Debuggee) + Send + Sync>;
+
 /// What a live session does by itself.
-#[derive(Debug, Clone)]
 pub struct LiveOptions {
     /// Where commands come in.
     pub socket: PathBuf,
@@ -62,6 +65,8 @@ pub struct LiveOptions {
     pub kills_children: bool,
     /// Where a crash is saved.
     pub crash_dir: PathBuf,
+    /// Who debugs the first process, which then stands at its first instruction.
+    pub debugger: Option<ServeDebugger>,
 }
 
 /// What the session's parts share.
@@ -82,10 +87,16 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    pub fn start(options: LiveOptions, session: Session) -> Control {
+    pub fn start(mut options: LiveOptions, session: Session) -> Control {
         let stop = Arc::new(AtomicBool::new(false));
-        let work = Arc::new(Work { session, options, obeying: Mutex::new(()) });
+        let debugger = options.debugger.take();
+        let every = Mutex::new(options.checkpoint_every);
+        let work = Arc::new(Work { session, options, every, obeying: Mutex::new(()) });
         let mut threads = Vec::new();
+        if let Some(serve) = debugger {
+            let debuggee = Debuggee(Arc::clone(&work));
+            threads.push(std::thread::spawn(move || serve(debuggee)));
+        }
         match listen(&work.options.socket) {
             Ok(listener) => {
                 let (work, stop) = (Arc::clone(&work), Arc::clone(&stop));
@@ -125,9 +136,11 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
     Ok(listener)
 }
 
-struct Work {
-    session: Session,
+pub(crate) struct Work {
+    pub session: Session,
     options: LiveOptions,
+    /// Time between two checkpoints.
+    pub every: Mutex<Option<Duration>>,
     /// One command at a time.
     obeying: Mutex<()>,
 }
@@ -291,7 +304,7 @@ impl Work {
     }
 
     /// What a rollback cannot restore.
-    fn notes(&self, lane: Lane, number: u64) -> String {
+    pub fn notes(&self, lane: Lane, number: u64) -> String {
         let id = lane.ids().0;
         let found = checkpoints(lane).into_iter().find(|at| u64::from(at.id) == number);
         let Some(at) = found else { return String::new() };
@@ -311,13 +324,13 @@ impl Work {
         text
     }
 
-    fn detach(&self) -> String {
+    pub fn detach(&self) -> String {
         self.session.memory.stop().store(StopReason::RecorderDied as u32, Ordering::Release);
         "the processes go on without us\n".to_owned()
     }
 
     /// `killed_by`: the signal that the first process is about to die of.
-    fn save(&self, dir: &Path, killed_by: Option<i32>) -> Result<String, String> {
+    pub fn save(&self, dir: &Path, killed_by: Option<i32>) -> Result<String, String> {
         if !dir.is_absolute() {
             return Err("the directory of the trace has to be absolute".to_owned());
         }
@@ -342,18 +355,17 @@ impl Work {
 
     /// Takes checkpoints when they are due, and keeps below the limits.
     fn keep_time(&self, stop: &AtomicBool) {
-        let mut due = Instant::now();
-        if let Some(every) = self.options.checkpoint_every {
-            due += every;
-        }
+        let every = || *self.every.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = Instant::now() + every().unwrap_or_default();
         while !stop.load(Ordering::Acquire) {
             if let Some(bytes_max) = self.options.log_max_bytes {
                 self.session.sink.with_history(|history| history.keep_below(bytes_max));
                 self.drop_unreachable();
             }
             self.look_at_crashes();
-            let Some(every) = self.options.checkpoint_every else {
+            let Some(every) = every() else {
                 std::thread::sleep(LOOK_EVERY);
+                due = Instant::now();
                 continue;
             };
             let now = Instant::now();
@@ -362,7 +374,9 @@ impl Work {
                 continue;
             }
             due = (due + every).max(now);
-            for segment in self.lanes() {
+            // One that stands still under the debugger answers when it goes on.
+            let stands = |segment: &Segment| self.session.memory.lane(*segment).stands_still();
+            for segment in self.lanes().into_iter().filter(|segment| !stands(segment)) {
                 // What could not be taken now can be taken the next time.
                 let _ = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::TIME));
                 self.thin(segment);
@@ -436,7 +450,7 @@ impl Work {
     }
 }
 
-fn list(lane: Lane) -> String {
+pub(crate) fn list(lane: Lane) -> String {
     let now_ns = monotonic_ns();
     let mut text = String::from("    N       event    seconds ago   pause ms  rollbacks  taken by\n");
     for at in checkpoints(lane) {
@@ -458,7 +472,7 @@ fn list(lane: Lane) -> String {
     text
 }
 
-fn explain(error: i32, number: u64) -> String {
+pub(crate) fn explain(error: i32, number: u64) -> String {
     match error {
         libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
         libc::EBUSY => "not now: the process shares its memory with others, or is being replayed".to_owned(),

@@ -29,6 +29,14 @@ impl Timeline {
     /// # Errors
     /// [`TimelineError`]
     pub fn step_back(&mut self, thread: u32, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+        self.look_back_for(give_up, |own| own.step_back_in_past(thread, give_up))
+    }
+
+    fn step_back_in_past(
+        &mut self,
+        thread: u32,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
         let position = self.position(give_up)?;
         let patience = || wait_unless(give_up());
         let at_end = self.is_at_end();
@@ -45,6 +53,10 @@ impl Timeline {
         };
         let next = history.get(begin + 1).map_or(NONE, |next| next.event);
         self.go_to_last_of(history[begin].event, next, &patience)?;
+        let here = position_of(&self.here.stop);
+        if at_end && self.is_still_present() && here.steps > 0 {
+            self.seek(Position { steps: here.steps - 1, ..here }, give_up)?;
+        }
         Ok(Reason::Stepped)
     }
 
@@ -52,6 +64,7 @@ impl Timeline {
     fn go_to_last_of(&mut self, event: u64, next: u64, patience: AskPatience) -> Result<(), TimelineError> {
         let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
         let mut last = 0;
+        let mut ended = false;
         loop {
             let limits = Limits { steps_max: CHECKPOINT_STEPS, until_event: next, ..Limits::ALL_HITS };
             process.step(&Stops::default(), limits, patience)?;
@@ -64,6 +77,7 @@ impl Timeline {
                 // The end is not a boundary: what leads to it is not counted.
                 agent_stop::END => {
                     last += process.stop.command_steps;
+                    ended = true;
                     break;
                 }
                 _ => {
@@ -73,7 +87,13 @@ impl Timeline {
             }
         }
         drop(process);
-        self.here = self.process_at(Position { event, steps: last }, patience)?;
+        self.here = match self.process_at(Position { event, steps: last }, patience) {
+            // The log ended at a pause, and that is the end itself.
+            Err(TimelineError::NoSuchPosition(_)) if ended && last > 0 => {
+                self.process_at(Position { event, steps: last - 1 }, patience)?
+            }
+            there => there?,
+        };
         self.legs.clear();
         Ok(())
     }
@@ -83,6 +103,14 @@ impl Timeline {
     /// # Errors
     /// [`TimelineError`]
     pub fn back_to_hit(
+        &mut self,
+        stops: &Stops,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        self.look_back_for(give_up, |own| own.back_to_hit_in_past(stops, give_up))
+    }
+
+    fn back_to_hit_in_past(
         &mut self,
         stops: &Stops,
         give_up: &dyn Fn() -> bool,

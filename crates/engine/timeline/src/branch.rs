@@ -36,6 +36,11 @@ impl Timeline {
     /// [`TimelineError`]
     pub fn branch_off(&mut self) -> Result<(), TimelineError> {
         self.leave_branch();
+        let was_live = self.is_live();
+        self.look_back(&|| false)?;
+        if let Some(live) = &mut self.live {
+            live.branched_at_present = was_live;
+        }
         self.branch = Some(self.here.branch()?);
         self.shows_branch = true;
         Ok(())
@@ -59,6 +64,9 @@ impl Timeline {
     pub fn leave_branch(&mut self) {
         self.branch = None;
         self.shows_branch = false;
+        if self.live.as_mut().is_some_and(|live| std::mem::take(&mut live.branched_at_present)) {
+            self.go_to_present();
+        }
     }
 
     /// True if the branch's running thread has the registers that it began with.

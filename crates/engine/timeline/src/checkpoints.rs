@@ -12,6 +12,7 @@ struct Checkpoint {
 }
 
 /// Checkpoints in the order of their positions. The first is the beginning.
+#[derive(Default)]
 pub struct Checkpoints {
     list: Vec<Checkpoint>,
 }
@@ -21,15 +22,17 @@ impl Checkpoints {
         Checkpoints { list: vec![Checkpoint { position, process }] }
     }
 
+    /// Where history begins.
     pub fn beginning(&self) -> Position {
-        self.list[0].position
+        self.list.first().map_or(Position { event: 0, steps: 0 }, |first| first.position)
     }
 
-    /// The last one at the position or before it; the beginning if there is none.
-    pub fn before(&self, position: Position) -> (Position, &Process) {
+    /// The last one at the position or before it; the beginning if there is none. `None`:
+    /// there is no past.
+    pub fn before(&self, position: Position) -> Option<(Position, &Process)> {
         let behind = self.list.partition_point(|kept| kept.position <= position);
-        let kept = &self.list[behind.saturating_sub(1)];
-        (kept.position, &kept.process)
+        let kept = self.list.get(behind.saturating_sub(1))?;
+        Some((kept.position, &kept.process))
     }
 
     /// Positions of all, in their order.

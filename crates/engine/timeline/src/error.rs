@@ -15,6 +15,14 @@ pub enum TimelineError {
     Feed(String),
     #[error("the process cannot be copied (error {0})")]
     Copy(i32),
+    /// The live program has ended.
+    #[error("the program has ended")]
+    Ended,
+    #[error("the past cannot be looked at: {0}")]
+    Past(String),
+    /// What a live program was ordered to do cannot be done.
+    #[error("{0}")]
+    Order(String),
     #[error("interrupted")]
     Interrupted,
     #[error("position {0} is not in the recording")]

@@ -5,12 +5,13 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use injector::Segment;
+use injector::{Segment, SessionMemory};
 use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
 use lane_protocol::{
     AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, REGION_BYTES, REGION_START, WATCHES_MAX, Watch,
     agent_stop, agent_verb,
 };
+use recorder::debuggee::Debuggee;
 use std::sync::atomic::Ordering;
 
 use crate::error::TimelineError;
@@ -53,9 +54,33 @@ pub enum Patience {
 /// Asked again and again while something takes long.
 pub type AskPatience<'a> = &'a dyn Fn() -> Patience;
 
-/// A process. It ends when this is dropped.
+/// Where a process belongs.
+#[derive(Clone)]
+enum Home {
+    Replay(Rc<Session>),
+    Live(Rc<Debuggee>),
+}
+
+impl Home {
+    fn memory(&self) -> &SessionMemory {
+        match self {
+            Home::Replay(session) => session.memory(),
+            Home::Live(debuggee) => debuggee.memory(),
+        }
+    }
+
+    /// Why a process will not come to a stop, if so.
+    fn failure_of(&self, pid: i32) -> Option<TimelineError> {
+        match self {
+            Home::Replay(session) => session.failure_of(pid),
+            Home::Live(debuggee) => debuggee.is_gone().then_some(TimelineError::Ended),
+        }
+    }
+}
+
+/// A process. One of a replay ends when this is dropped.
 pub struct Process {
-    session: Rc<Session>,
+    home: Home,
     segment: Segment,
     pub pid: i32,
     mem: File,
@@ -83,7 +108,53 @@ impl Process {
         let lane = session.memory().lane(segment);
         let pid = lane.pid().load(Ordering::Acquire);
         let mem = File::open(format!("/proc/{pid}/mem"))?;
-        Ok(Process { session: Rc::clone(session), segment, pid, mem, stop: lane.agent_stop() })
+        let home = Home::Replay(Rc::clone(session));
+        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop() })
+    }
+
+    /// A live process, when it stands at its first instruction.
+    pub fn live(debuggee: &Rc<Debuggee>) -> Result<Process, TimelineError> {
+        let (segment, pid) = (debuggee.segment(), debuggee.pid());
+        let lane = debuggee.memory().lane(segment);
+        while !lane.wait_for_stop(LOOK_EVERY) {
+            if debuggee.is_gone() {
+                return Err(TimelineError::Ended);
+            }
+        }
+        let mem = File::open(format!("/proc/{pid}/mem"))?;
+        let home = Home::Live(Rc::clone(debuggee));
+        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop() })
+    }
+
+    /// The session of a process that is replayed.
+    fn session(&self) -> Result<&Rc<Session>, TimelineError> {
+        match &self.home {
+            Home::Replay(session) => Ok(session),
+            Home::Live(_) => Err(TimelineError::Copy(libc::EBUSY)),
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(self.home, Home::Live(_))
+    }
+
+    /// A live process does what it is ordered, one of `lane_protocol::command`, where it
+    /// stands, or from where it goes back to. The answer, or an errno.
+    pub fn order(&mut self, order: u32, argument: u64) -> Result<Result<u64, i32>, TimelineError> {
+        let (mut command, _) = command_of(agent_verb::ORDER, &Stops::default(), Limits::FIRST_HIT)?;
+        (command.order, command.argument) = (u64::from(order), argument);
+        let before = self.stop.clone();
+        self.home.memory().lane(self.segment).give_command(&command, &[]);
+        self.wait(agent_verb::ORDER, &|| Patience::Wait)?;
+        let answer = match self.stop.kind {
+            agent_stop::ORDERED => u64::try_from(self.stop.code).map_err(|_| -self.stop.code),
+            _ => return Ok(Ok(0)),
+        };
+        // Why it stands there is what it was.
+        self.stop.kind = before.kind;
+        self.stop.code = before.code;
+        self.stop.last_hit = before.last_hit;
+        Ok(answer)
     }
 
     /// Does one command to its end.
@@ -95,7 +166,7 @@ impl Process {
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
         let (command, programs) = command_of(verb, stops, limits)?;
-        self.session.memory().lane(self.segment).give_command(&command, &programs);
+        self.home.memory().lane(self.segment).give_command(&command, &programs);
         self.wait(verb, patience)
     }
 
@@ -118,15 +189,16 @@ impl Process {
     /// ends well, with a stop that says so.
     fn wait(&mut self, verb: u32, patience: AskPatience) -> Result<(), TimelineError> {
         let mut asked: Option<Instant> = None;
-        let session = Rc::clone(&self.session);
-        let lane = session.memory().lane(self.segment);
+        let home = self.home.clone();
+        let lane = home.memory().lane(self.segment);
         while !lane.wait_for_stop(LOOK_EVERY) {
-            if let Some(failure) = self.session.failure_of(self.pid) {
+            if let Some(failure) = home.failure_of(self.pid) {
                 return Err(failure);
             }
             match patience() {
                 Patience::Wait => {}
                 Patience::NextEvent => lane.interrupt(false),
+                Patience::Enough if self.is_live() => self.interrupt_live(),
                 Patience::Enough => {
                     let since = asked.get_or_insert_with(Instant::now);
                     // While it steps it looks for itself, and a signal could hide a step.
@@ -135,13 +207,30 @@ impl Process {
             }
         }
         self.stop = lane.agent_stop();
+        if self.is_live() {
+            // It may have got new memory by execve.
+            self.mem = File::open(format!("/proc/{}/mem", self.pid))?;
+        }
         Ok(())
+    }
+
+    /// A live process goes on, and nothing stops it.
+    pub fn release(&mut self) {
+        if let Ok((command, _)) = command_of(agent_verb::RELEASE, &Stops::default(), Limits::ALL_HITS) {
+            self.home.memory().lane(self.segment).give_command(&command, &[]);
+        }
+    }
+
+    fn interrupt_live(&self) {
+        if let Home::Live(debuggee) = &self.home {
+            debuggee.interrupt();
+        }
     }
 
     /// A branch has said something: lets it go on with what it does.
     pub fn go_on(&mut self, verb: u32, patience: AskPatience) -> Result<(), TimelineError> {
         let (nothing, _) = command_of(0, &Stops::default(), Limits::FIRST_HIT)?;
-        self.session.memory().lane(self.segment).give_command(&nothing, &[]);
+        self.home.memory().lane(self.segment).give_command(&nothing, &[]);
         self.wait(verb, patience)
     }
 
@@ -170,33 +259,33 @@ impl Process {
         }
         let stops = Stops { breakpoints: ranges, ..Stops::default() };
         let (mut command, _) = command_of(agent_verb::BRANCH, &stops, Limits::FIRST_HIT)?;
-        command.pid = self.session.recorded_pid();
+        command.pid = self.session()?.recorded_pid();
         self.copy_by(command)
     }
 
     fn copy_by(&self, mut command: AgentCommand) -> Result<Process, TimelineError> {
         let before = self.stop.clone();
-        let segment = self.session.prepare_copy(before.log_position)?;
+        let session = self.session()?;
+        let segment = session.prepare_copy(before.log_position)?;
         command.segment = segment.index() as u32;
-        let lane = self.session.memory().lane(self.segment);
+        let lane = session.memory().lane(self.segment);
         lane.give_command(&command, &[]);
-        let new = self.session.memory().lane(segment);
+        let new = session.memory().lane(segment);
         loop {
             let done = lane.wait_for_stop(LOOK_EVERY);
             let made = if done { lane.agent_stop().code } else { 0 };
             if made < 0 {
-                self.session.end(segment, 0);
+                session.end(segment, 0);
                 return Err(TimelineError::Copy(-made));
             }
             if done && new.wait_for_stop(LOOK_EVERY) {
                 break;
             }
-            if let Some(failure) = self.session.failure_of(self.pid).or_else(|| self.session.failure_of(made))
-            {
+            if let Some(failure) = session.failure_of(self.pid).or_else(|| session.failure_of(made)) {
                 return Err(failure);
             }
         }
-        let mut copy = Process::at(&self.session, segment)?;
+        let mut copy = Process::at(session, segment)?;
         // Why it stands there is the original's.
         (copy.stop.kind, copy.stop.code) = (before.kind, before.code);
         Ok(copy)
@@ -206,7 +295,7 @@ impl Process {
     pub fn set_registers(&mut self, registers: &[u64; 18]) -> Result<(), TimelineError> {
         let (mut command, _) = command_of(agent_verb::SET, &Stops::default(), Limits::FIRST_HIT)?;
         command.registers = *registers;
-        self.session.memory().lane(self.segment).give_command(&command, &[]);
+        self.home.memory().lane(self.segment).give_command(&command, &[]);
         self.wait(agent_verb::SET, &|| Patience::Wait)
     }
 
@@ -233,13 +322,15 @@ impl Process {
 
     /// What the process said at its end.
     pub fn report(&self) -> injector::ReportCopy {
-        self.session.memory().lane(self.segment).report()
+        self.home.memory().lane(self.segment).report()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.session.end(self.segment, self.pid);
+        if let Home::Replay(session) = &self.home {
+            session.end(self.segment, self.pid);
+        }
     }
 }
 
@@ -265,6 +356,8 @@ fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<(AgentCommand,
         pid: 0,
         registers: [0; 18],
         calls: stops.calls,
+        order: 0,
+        argument: 0,
         until_event: limits.until_event,
         until_thread: limits.until_thread,
         steps_max: limits.steps_max,

@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_process, reap_any, start_replay,
+    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_process, reap_group,
+    start_replay_in_group,
 };
 use lane_protocol::lane_state;
 use replayer::{Feed, FeedError, Prepared};
@@ -44,7 +45,8 @@ impl Session {
     /// Starts the replay; the process that is debugged stops at its first instruction.
     pub fn start(prepared: Prepared) -> Result<Session, TimelineError> {
         let Prepared { memory, trace, shown, objects, .. } = prepared;
-        start_replay(&memory).map_err(replayer::ReplayError::from)?;
+        // Other children than those of this replay are not its own to reap.
+        let group = start_replay_in_group(&memory).map_err(replayer::ReplayError::from)?;
         let shared = Arc::new(Shared {
             memory,
             trace,
@@ -56,7 +58,7 @@ impl Session {
         let feeder = Arc::clone(&shared);
         let feeding = std::thread::spawn(move || feeder.feed());
         let reaper = Arc::clone(&shared);
-        let reaping = std::thread::spawn(move || reaper.reap());
+        let reaping = std::thread::spawn(move || reaper.reap(group));
         let threads = vec![feeding, reaping];
         Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, threads, _objects: objects })
     }
@@ -193,8 +195,8 @@ impl Shared {
         moved
     }
 
-    fn reap(&self) {
-        while let Some((pid, how)) = reap_any() {
+    fn reap(&self, group: i32) {
+        while let Some((pid, how)) = reap_group(group) {
             lock(&self.ends).insert(pid, how);
             futex_wake(self.memory.doorbell());
         }

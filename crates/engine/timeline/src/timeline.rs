@@ -10,6 +10,7 @@ use trace_store::TraceReader;
 
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
+use crate::live::{Live, no_past};
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Patience, Process};
 use crate::session::Session;
@@ -53,6 +54,16 @@ pub enum Reason {
     Left(Option<i32>),
     /// A branch waits for what cannot come.
     Stuck,
+    /// The past of a live program ends here, in the present.
+    Present,
+    /// A live program is about to end with this exit code.
+    Leaving(i32),
+    /// A live program has ended, with this exit code.
+    Exited(i32),
+    /// A live program has died of this signal.
+    Killed(i32),
+    /// A live program went back to a checkpoint, because it asked for that itself.
+    WentBack,
 }
 
 /// What was done since the last event where instructions were not counted.
@@ -81,7 +92,10 @@ pub struct Timeline {
     pub(crate) shows_branch: bool,
     /// How long the program runs before a checkpoint is kept; `None`: none is.
     pub checkpoint_every: Option<Duration>,
-    session: Rc<Session>,
+    /// `None`: the past of a live program, which has not been looked at.
+    pub(crate) session: Option<Rc<Session>>,
+    /// A live program, whose past this is.
+    pub(crate) live: Option<Live>,
 }
 
 impl Timeline {
@@ -103,7 +117,8 @@ impl Timeline {
             branch: None,
             shows_branch: false,
             checkpoint_every: Some(CHECKPOINT_EVERY),
-            session,
+            session: Some(session),
+            live: None,
         })
     }
 
@@ -117,8 +132,9 @@ impl Timeline {
         self.shown().read(address, bytes)
     }
 
-    pub fn trace(&self) -> &TraceReader {
-        self.session.trace()
+    /// What was recorded; `None` where a live program's past has not been looked at.
+    pub fn trace(&self) -> Option<&TraceReader> {
+        self.session.as_deref().map(Session::trace)
     }
 
     /// Process id of the process that stands at the present position.
@@ -128,7 +144,7 @@ impl Timeline {
 
     /// The lane that is debugged.
     pub fn lane(&self) -> u32 {
-        self.session.lane
+        self.session.as_ref().map_or(0, |session| session.lane)
     }
 
     /// What the process reported where history ends.
@@ -161,6 +177,12 @@ impl Timeline {
     /// # Errors
     /// [`TimelineError`], [`TimelineError::Interrupted`] among them.
     pub fn position(&mut self, give_up: &dyn Fn() -> bool) -> Result<Position, TimelineError> {
+        if let Some(position) = self.known_position() {
+            return Ok(position);
+        }
+        if self.is_live() {
+            return self.present_position(give_up);
+        }
         if self.here.stop.steps_known == 0 && !self.is_at_end() {
             let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
             self.count(&patience)?;
@@ -178,36 +200,56 @@ impl Timeline {
         stops: &Stops,
         give_up: &dyn Fn() -> bool,
     ) -> Result<Reason, TimelineError> {
+        let stops = Rc::new(stops.clone());
+        if self.live.is_some() {
+            return self.forward_to_present(going, &stops, give_up);
+        }
         if self.is_at_end() {
             return Ok(self.reason());
         }
-        let stops = Rc::new(stops.clone());
+        self.forward_by_itself(going, &stops, Limits::FIRST_HIT, give_up)
+    }
+
+    /// Forward, as far as `limits` say.
+    pub(crate) fn forward_by_itself(
+        &mut self,
+        going: Going,
+        stops: &Rc<Stops>,
+        limits: Limits,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
         match going {
             Going::Step(thread) if thread == self.here.stop.thread => {
-                let limits = Limits { steps_max: 1, ..Limits::FIRST_HIT };
+                let limits = Limits { steps_max: 1, ..limits };
                 let no_breakpoints = Stops { watches: stops.watches.clone(), ..Stops::default() };
                 self.advance(true, &Rc::new(no_breakpoints), limits, &|| wait_unless(give_up()))?;
             }
             Going::Step(thread) => {
-                let limits = Limits { until_thread: u64::from(thread), ..Limits::FIRST_HIT };
-                self.advance(false, &stops, limits, &|| wait_unless(give_up()))?;
+                let limits = Limits { until_thread: u64::from(thread), ..limits };
+                self.advance(false, stops, limits, &|| wait_unless(give_up()))?;
             }
-            Going::On => self.run_on(&stops, give_up)?,
+            Going::On => self.run_on(stops, limits, give_up)?,
         }
         Ok(self.reason())
     }
 
     /// Runs on, and keeps checkpoints on the way.
-    fn run_on(&mut self, stops: &Rc<Stops>, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+    fn run_on(
+        &mut self,
+        stops: &Rc<Stops>,
+        limits: Limits,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<(), TimelineError> {
         loop {
             let since = Instant::now();
-            let every = self.checkpoint_every;
+            // A live program keeps its own.
+            let every = self.checkpoint_every.filter(|_| !self.is_live());
             let patience = || match (give_up(), every.is_some_and(|every| since.elapsed() > every)) {
                 (true, _) => Patience::Enough,
                 (false, true) => Patience::NextEvent,
                 (false, false) => Patience::Wait,
             };
-            self.advance(false, stops, Limits::FIRST_HIT, &patience)?;
+            self.advance(false, stops, limits, &patience)?;
             let by_us = self.here.stop.kind == agent_stop::INTERRUPTED && !give_up();
             if !by_us {
                 return Ok(());
@@ -228,7 +270,7 @@ impl Timeline {
     }
 
     /// One command to the present process, with an account of what was not counted.
-    fn advance(
+    pub(crate) fn advance(
         &mut self,
         counting: bool,
         stops: &Rc<Stops>,
@@ -264,13 +306,20 @@ impl Timeline {
         Ok(())
     }
 
-    fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         reason_of(&self.here.stop)
     }
 
     /// Replaces the present process by one at the same position whose instructions
     /// are counted.
-    fn count(&mut self, patience: AskPatience) -> Result<(), TimelineError> {
+    pub(crate) fn count(&mut self, patience: AskPatience) -> Result<(), TimelineError> {
+        self.here = self.counted(patience)?;
+        self.legs.clear();
+        Ok(())
+    }
+
+    /// A process at the present position, whose instructions are counted.
+    pub(crate) fn counted(&mut self, patience: AskPatience) -> Result<Process, TimelineError> {
         let event = self.here.stop.event;
         let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
         for leg in self.legs.clone() {
@@ -305,9 +354,7 @@ impl Timeline {
         }
         process.stop.kind = self.here.stop.kind;
         process.stop.last_hit = self.here.stop.last_hit;
-        self.here = process;
-        self.legs.clear();
-        Ok(())
+        Ok(process)
     }
 
     /// A process at the position.
@@ -316,7 +363,7 @@ impl Timeline {
         target: Position,
         patience: AskPatience,
     ) -> Result<Process, TimelineError> {
-        let (from, kept) = self.checkpoints.before(target);
+        let (from, kept) = self.checkpoints.before(target).ok_or_else(no_past)?;
         let mut process = kept.copy()?;
         if from.event < target.event {
             let began = Instant::now();
@@ -357,9 +404,11 @@ impl Timeline {
     /// # Errors
     /// [`TimelineError::NoSuchPosition`] if the recording has none such; others.
     pub fn seek(&mut self, target: Position, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+        if self.live.is_some() && self.seek_present(target, give_up)? {
+            return Ok(());
+        }
         let process = self.process_at(target, &|| wait_unless(give_up()))?;
-        self.here = process;
-        self.legs.clear();
+        self.put_here(process);
         Ok(())
     }
 
@@ -368,6 +417,10 @@ impl Timeline {
     /// # Errors
     /// [`TimelineError`]
     pub fn seek_end(&mut self, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+        if self.live.is_some() {
+            self.go_to_present();
+            return Ok(Reason::Present);
+        }
         loop {
             match self.forward(Going::On, &Stops::default(), give_up)? {
                 Reason::Image => {}
@@ -389,6 +442,8 @@ pub(crate) fn reason_of(stop: &AgentStop) -> Reason {
         agent_stop::FAULTED => Reason::Signal(stop.code),
         agent_stop::EXITED => Reason::Left(Some(stop.code)),
         agent_stop::STUCK => Reason::Stuck,
+        agent_stop::LEAVING => Reason::Leaving(stop.code),
+        agent_stop::ROLLED_BACK => Reason::WentBack,
         _ => Reason::Stepped,
     }
 }

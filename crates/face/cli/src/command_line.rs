@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::completions::CompletionsArguments;
 use crate::ctl::CtlArguments;
+use crate::debug::{DebugArguments, ServeLiveArguments};
 use crate::doctor::DoctorArguments;
 use crate::dump::DumpArguments;
 use crate::exit;
@@ -27,6 +28,7 @@ Examples:
   retrovane record -- make -j2     record a program and all the processes it makes
   retrovane hunt -- ./flaky-test   record it again and again, until it fails
   retrovane replay                 replay what was recorded last
+  retrovane debug -- ./server      gdb on a live program, with its past
   retrovane dump | less            what it did, call by call
   retrovane print --at app.c:42 'x, p->name'    x and p->name each time that the line was executed
   retrovane doctor                 what this machine offers
@@ -44,12 +46,13 @@ pub struct CommandLine {
     pub command: Command,
 }
 
-/// The words of the command line. `replay` takes gdb's own spelling of `--ex`.
+/// The words of the command line. `replay` and `debug` take gdb's own spelling of `--ex`.
 pub fn words() -> impl Iterator<Item = OsString> {
-    let mut is_replay = false;
+    let (mut is_gdb, mut are_ours) = (false, true);
     std::env::args_os().enumerate().map(move |(place, word)| {
-        is_replay |= place > 0 && word == "replay";
-        if is_replay && word == "-ex" { OsString::from("--ex") } else { word }
+        is_gdb |= place > 0 && (word == "replay" || word == "debug");
+        are_ours &= word != "--";
+        if is_gdb && are_ours && word == "-ex" { OsString::from("--ex") } else { word }
     })
 }
 
@@ -61,6 +64,7 @@ pub enum Command {
     Replay(ReplayArguments),
     Live(LiveArguments),
     Ctl(CtlArguments),
+    Debug(DebugArguments),
     #[command(visible_alias = "list")]
     Ls(LsArguments),
     Info(InfoArguments),
@@ -73,6 +77,7 @@ pub enum Command {
     Completions(CompletionsArguments),
     Man(ManArguments),
     ServeGdb(ServeArguments),
+    ServeLive(ServeLiveArguments),
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Args;
@@ -21,7 +21,7 @@ use crate::settings::Settings;
 
 /// The commands that gdb gets.
 const COMMANDS: &str = include_str!("../../../../gdb/retrovane.py");
-const SOCKET: &str = "socket";
+pub const SOCKET: &str = "socket";
 const ROOT: &str = "root";
 
 /// Options of `replay` that concern gdb.
@@ -84,7 +84,7 @@ pub fn run(arguments: &GdbArguments, trace_dir: &Path, pid: Option<i32>, setting
     }
 }
 
-fn doing(what: &'static str) -> impl Fn(io::Error) -> CommandError {
+pub fn doing(what: &'static str) -> impl Fn(io::Error) -> CommandError {
     move |source| CommandError::Try { doing: what, source }
 }
 
@@ -96,58 +96,103 @@ fn open(
     settings: &Settings,
 ) -> Result<ExitCode, CommandError> {
     let trace = TraceReader::open(trace_dir)?;
-    if Command::new("gdb").arg("--version").output().is_err() {
-        let text = "gdb is not installed: install it (Debian: apt-get install gdb), or replay with --run";
-        return Err(CommandError::Usage(text.to_owned()));
-    }
-    let folder = private_folder()?;
-    let prepared = prepare_folder(&folder, &trace)
-        .and_then(|()| start_server(arguments, trace_dir, pid, &folder, settings));
-    let mut server = match prepared {
-        Ok(server) => server,
-        Err(error) => {
-            let _ = std::fs::remove_dir_all(&folder);
-            return Err(error);
-        }
-    };
-    let socket = folder.join(SOCKET);
-    while !socket.exists() {
-        if let Some(status) = server.try_wait().map_err(doing("wait for the server"))? {
-            // It has said why.
-            let _ = std::fs::remove_dir_all(&folder);
-            return Ok(ExitCode::from(status.code().map_or(exit::FAILED, |code| code as u8)));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let mut gdb = gdb_command(arguments, &folder);
-    let error = gdb.exec();
-    let _ = server.kill();
-    let _ = std::fs::remove_dir_all(&folder);
-    Err(doing("start gdb")(error))
+    let gdb = Gdb { batch: arguments.batch, ex: &arguments.ex, root: None, outputs: [None, None] };
+    gdb.open(&|folder| {
+        prepare_folder(folder, &trace)?;
+        server_command(arguments, trace_dir, pid, folder, settings)
+    })
 }
 
-fn gdb_command(arguments: &GdbArguments, folder: &Path) -> Command {
-    let mut gdb = Command::new("gdb");
-    gdb.arg("-q");
-    if arguments.batch {
-        gdb.arg("-batch");
+/// gdb as it is opened on a server of ours.
+pub struct Gdb<'a> {
+    pub batch: bool,
+    pub ex: &'a [String],
+    /// Where the program's files are; `None`: in the folder.
+    pub root: Option<PathBuf>,
+    /// What gdb and its server write to in place of our standard output and error.
+    pub outputs: [Option<std::fs::File>; 2],
+}
+
+impl Gdb<'_> {
+    /// Starts the server by the command that is made for a private folder, in which it
+    /// makes its socket, and becomes gdb.
+    pub fn open(
+        &self,
+        command_for: &dyn Fn(&Path) -> Result<Command, CommandError>,
+    ) -> Result<ExitCode, CommandError> {
+        if Command::new("gdb").arg("--version").output().is_err() {
+            let text = "gdb is not installed: install it (Debian: apt-get install gdb)";
+            return Err(CommandError::Usage(text.to_owned()));
+        }
+        let folder = private_folder()?;
+        let prepared = std::fs::write(folder.join("retrovane.py"), COMMANDS)
+            .map_err(doing("fill the private folder"))
+            .and_then(|()| command_for(&folder))
+            .and_then(|mut command| {
+                self.direct(&mut command)?;
+                // The terminal's interrupt key is gdb's.
+                command.process_group(0).spawn().map_err(doing("start the server"))
+            });
+        let mut server = match prepared {
+            Ok(server) => server,
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&folder);
+                return Err(error);
+            }
+        };
+        let socket = folder.join(SOCKET);
+        while !socket.exists() {
+            if let Some(status) = server.try_wait().map_err(doing("wait for the server"))? {
+                // It has said why.
+                let _ = std::fs::remove_dir_all(&folder);
+                return Ok(ExitCode::from(status.code().map_or(exit::FAILED, |code| code as u8)));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut gdb = self.command(&folder);
+        self.direct(&mut gdb)?;
+        let error = gdb.exec();
+        let _ = server.kill();
+        let _ = std::fs::remove_dir_all(&folder);
+        Err(doing("start gdb")(error))
     }
-    for setting in [
-        "set debuginfod enabled off",
-        "set remotetimeout 100000",
-        "set confirm off",
-        "set breakpoint pending on",
-    ] {
-        gdb.args(["-iex", setting]);
+
+    fn direct(&self, command: &mut Command) -> Result<(), CommandError> {
+        let [output, error] = &self.outputs;
+        let failed = doing("pass the output on");
+        if let Some(file) = output {
+            command.stdout(file.try_clone().map_err(&failed)?);
+        }
+        if let Some(file) = error {
+            command.stderr(file.try_clone().map_err(&failed)?);
+        }
+        Ok(())
     }
-    gdb.arg("-iex").arg(format!("set sysroot {}", folder.join(ROOT).display()));
-    gdb.arg("-iex").arg(format!("target remote {}", folder.join(SOCKET).display()));
-    gdb.arg("-x").arg(folder.join("retrovane.py"));
-    for command in &arguments.ex {
-        // There is no prompt between them, at which it would notice by itself.
-        gdb.args(["-ex", command, "-ex", "python calls.done()"]);
+
+    fn command(&self, folder: &Path) -> Command {
+        let mut gdb = Command::new("gdb");
+        gdb.arg("-q");
+        if self.batch {
+            gdb.arg("-batch");
+        }
+        for setting in [
+            "set debuginfod enabled off",
+            "set remotetimeout 100000",
+            "set confirm off",
+            "set breakpoint pending on",
+        ] {
+            gdb.args(["-iex", setting]);
+        }
+        let root = self.root.clone().unwrap_or_else(|| folder.join(ROOT));
+        gdb.arg("-iex").arg(format!("set sysroot {}", root.display()));
+        gdb.arg("-iex").arg(format!("target remote {}", folder.join(SOCKET).display()));
+        gdb.arg("-x").arg(folder.join("retrovane.py"));
+        for command in self.ex {
+            // There is no prompt between them, at which it would notice by itself.
+            gdb.args(["-ex", command, "-ex", "python calls.done()"]);
+        }
+        gdb
     }
-    gdb
 }
 
 fn private_folder() -> Result<PathBuf, CommandError> {
@@ -163,11 +208,9 @@ fn private_folder() -> Result<PathBuf, CommandError> {
     Err(CommandError::Usage("no private folder can be made in TMPDIR".to_owned()))
 }
 
-/// Fills the folder with what gdb reads: its commands, and the recorded files under
-/// the paths that they had.
+/// Fills the folder with what gdb reads: the recorded files under the paths that they had.
 fn prepare_folder(folder: &Path, trace: &TraceReader) -> Result<(), CommandError> {
     let failed = doing("fill the private folder");
-    std::fs::write(folder.join("retrovane.py"), COMMANDS).map_err(&failed)?;
     let root = folder.join(ROOT);
     std::fs::create_dir(&root).map_err(&failed)?;
     let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
@@ -221,13 +264,13 @@ fn short_name(content: &Path) -> Option<String> {
     (!name.contains('/')).then_some(name)
 }
 
-fn start_server(
+fn server_command(
     arguments: &GdbArguments,
     trace_dir: &Path,
     pid: Option<i32>,
     folder: &Path,
     settings: &Settings,
-) -> Result<Child, CommandError> {
+) -> Result<Command, CommandError> {
     let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
     let mut command = Command::new(own);
     command.arg("serve-gdb").arg("--folder").arg(folder);
@@ -241,8 +284,7 @@ fn start_server(
         command.arg("--at").arg(at);
     }
     command.arg("--").arg(trace_dir).stdin(std::process::Stdio::null());
-    // The terminal's interrupt key is gdb's.
-    command.process_group(0).spawn().map_err(doing("start the server"))
+    Ok(command)
 }
 
 /// `serve-gdb`.
@@ -281,7 +323,7 @@ fn serve_at(
 }
 
 /// A socket that is there once it can be connected to.
-fn listen(path: &Path) -> Result<UnixListener, CommandError> {
+pub fn listen(path: &Path) -> Result<UnixListener, CommandError> {
     let mut early = path.as_os_str().to_owned();
     early.push(".new");
     let failed = |source| CommandError::Write { path: path.to_owned(), source };
@@ -294,7 +336,7 @@ fn listen(path: &Path) -> Result<UnixListener, CommandError> {
 }
 
 /// Waits for a client; `None` if nobody will come.
-fn accept(
+pub fn accept(
     listener: &UnixListener,
     nobody_comes: impl Fn() -> bool,
 ) -> Result<Option<UnixStream>, CommandError> {
@@ -318,7 +360,9 @@ fn accept(
 
 fn serve_stream((timeline, reason): (Timeline, Reason), stream: UnixStream) -> Result<(), CommandError> {
     let connection = Connection::new(stream);
-    serve(timeline, &connection, reason).map_err(|error| CommandError::Debugger(error.to_string()))
+    serve(timeline, &connection, reason)
+        .map(|_| ())
+        .map_err(|error| CommandError::Debugger(error.to_string()))
 }
 
 /// Opens the recording and goes to where it is to begin.

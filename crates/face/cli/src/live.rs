@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
-use recorder::live::{LiveOptions, OnCrash};
+use recorder::live::{LiveOptions, OnCrash, ServeDebugger};
 use recorder::{ExitReport, RecordOptions, record};
 
 use crate::exit;
@@ -94,7 +94,7 @@ fn on_crash(text: &str) -> Result<(OnCrash, u32), String> {
 }
 
 /// A time with its unit.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| format!("`{text}` is no time: try 500ms, 2s, 1m"))?;
@@ -133,8 +133,39 @@ pub fn sessions_dir(home: &Path) -> PathBuf {
     home.join("live")
 }
 
+impl LiveArguments {
+    /// Those of a session that a debugger looks at.
+    pub fn for_debugger(
+        checkpoint_every: Option<Duration>,
+        seccomp: bool,
+        command: Vec<OsString>,
+    ) -> LiveArguments {
+        LiveArguments {
+            name: None,
+            checkpoint_every,
+            keep: 16,
+            memory_max: None,
+            log_max: None,
+            on_crash: (OnCrash::Die, 0),
+            children: Children::Keep,
+            crash_dir: None,
+            seccomp,
+            command,
+        }
+    }
+}
+
 /// Runs the session, and ends as the program ended.
 pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
+    run_session(arguments, None, settings)
+}
+
+/// The same, with who debugs the first process.
+pub fn run_session(
+    arguments: LiveArguments,
+    debugger: Option<ServeDebugger>,
+    settings: &Settings,
+) -> ExitCode {
     let home = match settings.home() {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
@@ -169,7 +200,8 @@ pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
         home,
         check_every_events: 0,
         interception: arguments.seccomp.then_some(Interception::Seccomp),
-        rewriting_off: false,
+        // Breakpoints and rewritten code do not mix.
+        rewriting_off: debugger.is_some(),
         detection: Detection::Best,
         detect_all: false,
         chaos_seed: None,
@@ -183,6 +215,7 @@ pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
             recoveries_max: arguments.on_crash.1,
             kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
+            debugger,
         }),
         quiet: settings.quiet,
         progress: None,

@@ -10,6 +10,7 @@ mod columns;
 mod command_line;
 mod completions;
 mod ctl;
+mod debug;
 mod doctor;
 mod dump;
 mod exit;
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => exit::of_command(doctor::run(&arguments, &settings)),
         Command::Completions(arguments) => exit::of_command(completions::run(&arguments)),
         Command::Man(arguments) => exit::of_command(manual::run(&arguments)),
+        Command::Debug(arguments) => debug::run(arguments, &settings),
+        Command::ServeLive(arguments) => debug::serve_one(arguments, &settings),
         Command::ServeGdb(arguments) => gdb::serve_one(&arguments, &settings),
     }
 }

@@ -20,7 +20,8 @@ pub(crate) struct Shown {
 
 /// Calls `act` for each event of the lane that is debugged.
 pub(crate) fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Result<(), String> {
-    let mut reader = timeline.trace().lane(timeline.lane()).map_err(|error| error.to_string())?;
+    let trace = timeline.trace().ok_or("the past has not been opened")?;
+    let mut reader = trace.lane(timeline.lane()).map_err(|error| error.to_string())?;
     let mut chunk = Vec::new();
     let (mut index, mut thread) = (0, 0);
     let mut goes_on = false;

@@ -23,4 +23,4 @@ mod resume;
 mod server;
 
 pub use connection::{Connection, ServeError};
-pub use server::serve;
+pub use server::{Farewell, serve};

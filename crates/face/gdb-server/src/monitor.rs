@@ -15,6 +15,8 @@ monitor marks               all names
 monitor checkpoint          keeps the present position under a number
 monitor checkpoints         all of them
 monitor discard NUMBER      forgets one
+monitor rollback NUMBER     the next movement (stepi) leads there; takes a live program back
+monitor live                the next movement (stepi) leads to the present of a live program
 monitor log FIRST-LAST      events of the log
 monitor timeline            all of it as a picture; timeline --html: as a page
 monitor autocheckpoint T    keeps a checkpoint every 500ms, 2s of running, or: off
@@ -38,6 +40,18 @@ impl Server<'_> {
                 Err(text) => text,
             },
             "marks" => lines(&self.marks),
+            "live" if self.timeline.debuggee().is_none() => {
+                "this is a recording: no program is live\n".to_owned()
+            }
+            "live" => {
+                self.pending = Some(Position { event: u64::MAX, steps: 0 });
+                String::new()
+            }
+            "checkpoint" | "checkpoints" | "discard" | "rollback" | "autocheckpoint"
+                if self.timeline.debuggee().is_some() =>
+            {
+                self.of_live(name, argument)
+            }
             "checkpoint" => match self.present() {
                 Ok(position) => {
                     let number = self.checkpoints.keys().next_back().map_or(1, |last| last + 1);
@@ -52,8 +66,15 @@ impl Server<'_> {
                 Some(position) => format!("discarded the checkpoint at {position}\n"),
                 None => format!("there is no checkpoint {argument}\n"),
             },
-            "log" => crate::history::list(&self.timeline, argument),
+            "rollback" => self.plan(&format!("#{argument}")),
+            "log" => match self.open_past() {
+                Ok(()) => crate::history::list(&self.timeline, argument),
+                Err(text) => text,
+            },
             "timeline" => {
+                if let Err(text) = self.open_past() {
+                    return text;
+                }
                 let named = self.marks.iter().map(|(name, position)| (&name[..], *position));
                 match argument {
                     "--html" => crate::page::page(&self.timeline, named),
@@ -85,17 +106,52 @@ impl Server<'_> {
         )
     }
 
+    fn open_past(&mut self) -> Result<(), String> {
+        let connection = self.connection;
+        let opened = self.timeline.open_past(&|| connection.wants_stop());
+        opened.map_err(|error| format!("retrovane: {error}\n"))
+    }
+
+    /// Checkpoints of a live program, which is taken back itself.
+    fn of_live(&mut self, name: &str, argument: &str) -> String {
+        let number = argument.parse::<u64>();
+        let result = match (name, number) {
+            ("checkpoint", _) => {
+                let taken = self.timeline.take_checkpoint();
+                taken.map(|number| format!("checkpoint {number} of the live program\n"))
+            }
+            ("checkpoints", _) => {
+                Ok(self.timeline.debuggee().map(timeline::Debuggee::list_checkpoints).unwrap_or_default())
+            }
+            ("autocheckpoint", _) => return self.autocheckpoint(argument),
+            (_, Err(_)) => return format!("`{argument}` is not the number of a checkpoint\n"),
+            ("discard", Ok(number)) => {
+                let discarded = self.timeline.discard_checkpoint(number);
+                discarded.map(|()| format!("discarded checkpoint {number}\n"))
+            }
+            (_, Ok(number)) => {
+                self.rolls_back_to = Some(number);
+                return String::new();
+            }
+        };
+        result.unwrap_or_else(|error| format!("retrovane: {error}\n"))
+    }
+
     /// `autocheckpoint T` or `off`.
     fn autocheckpoint(&mut self, word: &str) -> String {
+        let live_every = self.timeline.debuggee().map(timeline::Debuggee::checkpoint_every);
         let every = match word {
-            "" => self.timeline.checkpoint_every,
+            "" => live_every.unwrap_or(self.timeline.checkpoint_every),
             "off" => None,
             word => match duration(word) {
                 Some(every) => Some(every),
                 None => return format!("{word} is no time: 500ms, 2s, or off\n"),
             },
         };
-        self.timeline.checkpoint_every = every;
+        match self.timeline.debuggee() {
+            Some(debuggee) => debuggee.set_checkpoint_every(every),
+            None => self.timeline.checkpoint_every = every,
+        }
         match every {
             Some(every) => {
                 format!("a checkpoint is kept every {} ms that the program runs\n", every.as_millis())

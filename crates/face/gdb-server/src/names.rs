@@ -29,6 +29,9 @@ pub(crate) struct Names {
 impl Names {
     /// The name of a thread at the present position.
     pub(crate) fn of(&mut self, timeline: &Timeline, thread: u32) -> String {
+        if let Some(debuggee) = timeline.debuggee() {
+            return live_name(timeline, debuggee.pid(), thread);
+        }
         let present = timeline.stop().event;
         self.read_to(timeline, present);
         let given = self.named.get(&thread).into_iter().flatten();
@@ -39,7 +42,7 @@ impl Names {
     /// Reads on to an event. A log that cannot be read gives no more names.
     fn read_to(&mut self, timeline: &Timeline, event: u64) {
         if self.reader.is_none() && !self.is_at_end {
-            self.reader = timeline.trace().lane(timeline.lane()).ok();
+            self.reader = timeline.trace().and_then(|trace| trace.lane(timeline.lane()).ok());
             self.is_at_end = self.reader.is_none();
         }
         let mut chunk = Vec::new();
@@ -77,6 +80,18 @@ impl Names {
             at += bytes;
         }
     }
+}
+
+/// The name that a live program's thread has now.
+fn live_name(timeline: &Timeline, pid: i32, thread: u32) -> String {
+    let known = timeline
+        .present()
+        .map_or(&[][..], |stop| &stop.threads[..(stop.thread_count as usize).min(stop.threads.len())]);
+    let name = known
+        .iter()
+        .find(|entry| entry.index == thread)
+        .and_then(|entry| std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", entry.tid)).ok());
+    name.map_or_else(|| format!("thread {thread}"), |name| name.trim_end().to_owned())
 }
 
 /// A text between the quotes of an attribute.

@@ -42,7 +42,14 @@ impl Server<'_> {
                 let list = packet.strip_prefix("QCatchSyscalls:").unwrap_or_default();
                 if self.inserted.catch_calls(list) { b"OK".to_vec() } else { b"E01".to_vec() }
             }
-            "qAttached" => b"1".to_vec(),
+            // What was started for the debugger ends with it.
+            "qAttached" => {
+                if self.timeline.debuggee().is_some() {
+                    b"0".to_vec()
+                } else {
+                    b"1".to_vec()
+                }
+            }
             "qC" => format!("QC{:x}", self.timeline.stop().thread + 1).into_bytes(),
             "qfThreadInfo" => {
                 let ids: Vec<String> =
@@ -121,6 +128,10 @@ impl Server<'_> {
     /// Path of the program's file, as it was recorded.
     pub(crate) fn executable(&self) -> String {
         const PATH_BYTES_MAX: usize = 4096;
+        if let Some(debuggee) = self.timeline.debuggee() {
+            let path = std::fs::read_link(format!("/proc/{}/exe", debuggee.pid())).unwrap_or_default();
+            return path.to_string_lossy().into_owned();
+        }
         // A program that was built into its own image may have changed its directory.
         if let Some(path) = self.mapped_executable() {
             return path;
@@ -149,7 +160,7 @@ impl Server<'_> {
             range.is_some_and(|(start, end)| (start..end).contains(&headers))
         })?;
         let name = line.rsplit('/').next()?;
-        let files = self.timeline.trace().files();
+        let files = self.timeline.trace()?.files();
         let kept = files.iter().find(|kept| hex(&kept.file.hash) == name)?;
         Some(String::from_utf8_lossy(&kept.file.path).into_owned())
     }

@@ -56,6 +56,11 @@ fn parse_actions(actions: &str, running: u32) -> Option<Movement> {
 
 impl Server<'_> {
     pub(crate) fn go(&mut self, movement: Movement, kills: bool) -> Result<Reason, TimelineError> {
+        if let Some(number) = self.rolls_back_to.take() {
+            self.leave_branch();
+            self.timeline.roll_back(number)?;
+            return Ok(Reason::Stepped);
+        }
         if core::mem::take(&mut self.apart.leaves) {
             self.leave_branch();
             return Ok(Reason::Stepped);
@@ -82,7 +87,12 @@ impl Server<'_> {
             return Ok(if target == self.timeline.beginning() { Reason::Begin } else { Reason::Stepped });
         }
         match movement {
-            Movement::On => self.timeline.forward(Going::On, &stops, &give_up),
+            Movement::On => loop {
+                match self.timeline.forward(Going::On, &stops, &give_up)? {
+                    Reason::WentBack => self.tell("[The program went back to a checkpoint of its own]\n"),
+                    reason => return Ok(reason),
+                }
+            },
             Movement::Step(thread) => self.timeline.forward(Going::Step(thread), &stops, &give_up),
             Movement::Back => {
                 // Where a condition does not hold the client goes on by itself.

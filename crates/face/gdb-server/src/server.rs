@@ -31,6 +31,8 @@ pub(crate) struct Server<'a> {
     pub knows_exec: bool,
     /// Where the next movement goes instead.
     pub pending: Option<Position>,
+    /// A live program's checkpoint, to which the next movement takes it back.
+    pub rolls_back_to: Option<u64>,
     pub marks: BTreeMap<String, Position>,
     pub checkpoints: BTreeMap<u32, Position>,
     pub apart: Apart,
@@ -40,14 +42,24 @@ pub(crate) struct Server<'a> {
 /// What to do after a packet.
 enum After {
     Answer(Vec<u8>),
+    Detach,
     End,
+}
+
+/// How a client left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Farewell {
+    /// It wants a live program to go on, which it does.
+    Detached,
+    /// What becomes of a live program is the caller's.
+    Left,
 }
 
 /// Serves a client until it leaves. The position is told to be where `reason` says.
 ///
 /// # Errors
 /// [`ServeError`] if the connection breaks. That the client is gone is none.
-pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Result<(), ServeError> {
+pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Result<Farewell, ServeError> {
     let mut server = Server {
         timeline,
         connection,
@@ -60,6 +72,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         has_moved: false,
         knows_exec: false,
         pending: None,
+        rolls_back_to: None,
         marks: BTreeMap::new(),
         checkpoints: BTreeMap::new(),
         apart: Apart::default(),
@@ -74,10 +87,15 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         };
         match after {
             After::Answer(answer) => connection.send(&answer)?,
-            After::End => return Ok(()),
+            After::Detach => {
+                connection.send(b"OK")?;
+                server.timeline.detach();
+                return Ok(Farewell::Detached);
+            }
+            After::End => return Ok(Farewell::Left),
         }
     }
-    Ok(())
+    Ok(Farewell::Left)
 }
 
 fn answer(text: impl Into<Vec<u8>>) -> After {
@@ -99,10 +117,7 @@ impl Server<'_> {
             'T' => answer(if self.thread(parse_thread(rest)).is_some() { "OK" } else { "E03" }),
             'z' | 'Z' => answer(self.change_breakpoint(first == 'Z', rest)),
             'c' | 'C' | 's' | 'S' | 'b' => self.resume(packet)?,
-            'D' => {
-                self.connection.send(b"OK")?;
-                After::End
-            }
+            'D' => After::Detach,
             'k' => After::End,
             'v' if packet.starts_with("vCont;") => self.resume(packet)?,
             'v' if packet == "vCont?" => answer("vCont;c;C;s;S;r;t"),
@@ -122,7 +137,9 @@ impl Server<'_> {
         self.was_at_end = self.timeline.is_at_end();
         // gdb never finishes a step over a breakpoint that ends with history: that it
         // has ended is told with the next movement.
-        self.is_step = self.pending.is_some() || !matches!(movement, Movement::On | Movement::Back);
+        self.is_step = self.pending.is_some()
+            || self.rolls_back_to.is_some()
+            || !matches!(movement, Movement::On | Movement::Back);
         let before = self.timeline.known_position();
         let kills = packet.starts_with('C') || packet.starts_with("vCont;C");
         match self.go(movement, kills) {
@@ -217,8 +234,16 @@ impl Server<'_> {
 
     /// Says how history ended, if it has.
     fn tell_end(&self) -> Result<(), ServeError> {
-        let Reason::End { report, code } = self.reason else { return Ok(()) };
-        let text = crate::monitor::end_text(report, code, &self.timeline);
+        let text = match self.reason {
+            Reason::End { report, code } => crate::monitor::end_text(report, code, &self.timeline),
+            Reason::Present if !self.is_step => {
+                "[The present: from here on the program is live]\n".to_owned()
+            }
+            Reason::Leaving(code) => {
+                format!("[The program is about to exit with {code}: `continue` lets it]\n")
+            }
+            _ => return Ok(()),
+        };
         if text.is_empty() { Ok(()) } else { self.say(&text) }
     }
 
@@ -253,7 +278,16 @@ impl Server<'_> {
                 signal = 2;
                 String::new()
             }
-            Reason::Image | Reason::Stepped | Reason::Left(_) => String::new(),
+            Reason::Exited(code) => return format!("W{:02x}", code & 0xff),
+            Reason::Killed(number) => return format!("X{:02x}", number & 0xff),
+            Reason::Leaving(_) => {
+                signal = 0;
+                String::new()
+            }
+            Reason::Present if !self.is_step => "replaylog:end;".to_owned(),
+            Reason::Image | Reason::Stepped | Reason::Left(_) | Reason::Present | Reason::WentBack => {
+                String::new()
+            }
         };
         format!("T{signal:02x}thread:{:x};{detail}", self.timeline.stop().thread + 1)
     }

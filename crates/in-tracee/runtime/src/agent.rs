@@ -18,7 +18,9 @@ use crate::block::{Owned, lane, process, session, thread};
 use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, decode, displaced, probe, programs, standing, translate, watchpoints};
+use crate::{
+    branch, breakpoints, decode, displaced, live, probe, programs, standing, translate, watchpoints,
+};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -75,6 +77,8 @@ static STATE: Owned<State> = Owned::new(State {
         steps_max: 0,
         hits_max: 0,
         stops_at_code: 0,
+        order: 0,
+        argument: 0,
         breakpoint_count: 0,
         watch_count: 0,
         breakpoints: [0; lane_protocol::BREAKPOINTS_MAX],
@@ -112,7 +116,7 @@ pub fn mailbox() -> &'static mut Agent {
 pub fn begin_process() {
     let process = process();
     let was_debugged = process.debugged;
-    process.debugged = process.replaying && session().debugged_lane == process.lane + 1;
+    process.debugged = session().debugged_lane == process.lane + 1;
     if was_debugged && !process.debugged {
         // It is a child, in which nobody looks at breakpoints.
         breakpoints::hide();
@@ -466,7 +470,11 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
 
 /// The debugger wants the program to stand still.
 fn on_interrupt(context: &mut RealFrame, inside: bool) {
-    if !is_debugging() || inside || state().mode == Mode::Stopped {
+    if inside {
+        live::leave_call_for_debugger(context);
+        return;
+    }
+    if !is_debugging() || state().mode == Mode::Stopped {
         return;
     }
     if mailbox().interrupt.load(Ordering::Relaxed) == 0 {
@@ -475,6 +483,10 @@ fn on_interrupt(context: &mut RealFrame, inside: bool) {
     if probe::is_in_stub(context.rip) || displaced::is_in_stub(context.rip) {
         // It is sent again.
         return;
+    }
+    if live::is_debugged() && state().mode == Mode::Running {
+        // A pause says exactly where it was.
+        return crate::pause::on_debugger(context);
     }
     breakpoints::take_out();
     if probe::is_lifted_at(context.rip) && probe::takes(context) {
@@ -490,7 +502,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
     breakpoints::take_out();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
-    standing::publish(Some(context), kind, 0, branch::code());
+    standing::publish(Some(context), kind, 0, live::code_of_stop().unwrap_or_else(branch::code));
     loop {
         standing::take_command();
         let command = &state().command;
@@ -507,6 +519,8 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
                 branch::set_registers(context, command);
                 standing::publish(Some(context), kind, 0, branch::code());
             }
+            agent_verb::ORDER => return live::leave_for_order(context),
+            agent_verb::RELEASE => return live::release(),
             _ => break,
         }
     }
@@ -515,6 +529,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
 
 fn begin_command(context: &mut RealFrame) {
     let own = state();
+    live::note_going_on(context.rip);
     programs::begin_command();
     own.command_steps = 0;
     own.hits = 0;

@@ -130,6 +130,7 @@ fn record_birth(user_stack: u64) -> ! {
         sites::code_mapped(*map);
     }
     crate::live::begin();
+    crate::agent::note_image(user_stack);
     start(birth.entry, user_stack)
 }
 

@@ -44,6 +44,8 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
             return leave_debugged(registers, leave, trapped);
         }
         leave
+    } else if process().debugged {
+        record_debugged(registers, trapped)
     } else {
         let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
         if thread.pending != 0 && signals::has_deliverable() {
@@ -58,6 +60,19 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         registers.rip = sites::translate(registers.rip);
     }
     leave
+}
+
+/// A call of a live program that the debugger looks at.
+#[cold]
+fn record_debugged(registers: &mut Registers, trapped: bool) -> Leave {
+    thread().user_registers = registers as *const Registers as u64;
+    let number = registers.rax as u32;
+    let leave = record_call(registers);
+    if thread().pending != 0 && signals::has_deliverable() {
+        crate::pause::signal_waits();
+    }
+    agent::note_call(number);
+    leave_debugged(registers, leave, trapped)
 }
 
 /// Under the debugger: the registers are complete before the agent sees them.
@@ -169,15 +184,11 @@ fn record_call(registers: &mut Registers) -> Leave {
     // The kernel looks at the lower half of the number only.
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
+    if process().debugged {
+        live::stop_before_call(registers, &args);
+    }
     if process().shares_turn {
-        thread().is_asked = false;
-        turn::yield_if_wanted();
-        turn::yield_by_chance();
-        live::park_if_wanted();
-        calls::note_flags(nr, &args);
-        if process().in_group && signals::kills_itself(nr, &args) {
-            crate::threads::log_dead_owner();
-        }
+        let_others_run(nr, &args);
     }
     if process().check_every != 0 {
         crate::checksum::record_if_due();
@@ -236,6 +247,19 @@ fn record_call(registers: &mut Registers) -> Leave {
         return Leave::Exactly;
     }
     Leave::Call
+}
+
+/// Before a call is made: others have the turn if they want it.
+#[inline]
+fn let_others_run(nr: u64, args: &[u64; 6]) {
+    thread().is_asked = false;
+    turn::yield_if_wanted();
+    turn::yield_by_chance();
+    live::park_if_wanted();
+    calls::note_flags(nr, args);
+    if process().in_group && signals::kills_itself(nr, args) {
+        crate::threads::log_dead_owner();
+    }
 }
 
 /// A new size of a mapped file is not a write that could be detected; while a thread

@@ -16,6 +16,7 @@ mod agent;
 mod checkpoint;
 mod copying;
 mod crash;
+mod debugging;
 mod holding;
 mod mappings;
 mod pushback;
@@ -38,6 +39,11 @@ use crate::{kernel, signals};
 
 pub use checkpoint::end_all as end_checkpoints;
 pub use crash::{after_crash, before_crash};
+pub use debugging::{
+    ORDER_OF_DEBUGGER, cannot_pause_at, code_of_stop, is_at_log_end, is_debugged, leave_call_for_debugger,
+    leave_for_order, note_going_on, note_pause, obey_debugger, release, stop_at_fault, stop_before_call,
+    stop_is_wanted,
+};
 pub use holding::take as take_turn;
 pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
@@ -73,6 +79,8 @@ pub struct Area {
     /// What parked threads do next, a `quiesce::verdict`; a futex word.
     verdict: AtomicU32,
     agent_index: u32,
+    /// Not zero: the program was rolled back under the debugger, and is to stand.
+    stands: AtomicU32,
     /// The checkpoint that the process was rolled back to a moment ago, plus one: the
     /// call that took it returns again.
     returns_again: u64,

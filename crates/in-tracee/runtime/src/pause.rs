@@ -21,8 +21,8 @@ use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::pause_place::Search;
 use crate::{
-    agent, chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report, signals,
-    sites, turn,
+    agent, breakpoints, chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report,
+    signals, sites, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -182,6 +182,10 @@ fn approach(context: &mut RealFrame) {
         set_timer(WATCH_NS);
         return;
     }
+    if crate::live::cannot_pause_at(context.rip) {
+        set_timer(WATCH_NS);
+        return;
+    }
     let pausing = &mut thread().pausing;
     let begin_ns = now_ns();
     if pausing.watching != Watching::Nothing && begin_ns < pausing.watched_from_ns + COMPARE_NS / 2 {
@@ -230,7 +234,16 @@ pub fn on_asked(context: &mut RealFrame) {
 
 /// True if there is still a reason to pause.
 fn is_wanted() -> bool {
-    signals::has_deliverable() || thread().is_asked
+    signals::has_deliverable() || thread().is_asked || crate::live::stop_is_wanted()
+}
+
+/// Live: the debugger wants the program, which computes, to stand.
+pub fn on_debugger(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
+    if !pausing.armed {
+        pausing.watching = Watching::Nothing;
+        approach(context);
+    }
 }
 
 /// A single step of the search for a good place.
@@ -288,6 +301,10 @@ fn pause_near(context: &mut RealFrame) {
         return;
     }
     if let Some(bytes) = decode::repeated_bytes(context.rip) {
+        if process().debugged {
+            set_timer(WATCH_NS);
+            return;
+        }
         // Half-way through is no place that a probe could find: let it finish.
         let behind = context.rip + bytes;
         if memory::copy(&raw mut pausing.passed_byte as u64, behind, 1) && sites::put_code(behind, &[0xcc]) {
@@ -296,7 +313,8 @@ fn pause_near(context: &mut RealFrame) {
         return;
     }
     let alone = decode::run(context.rip).is_some_and(|run| run.count == 1);
-    let good = alone || context.rip == pausing.search.goal;
+    // The debugger's breakpoints are in the way of steps.
+    let good = alone || context.rip == pausing.search.goal || process().debugged;
     if !good && !decode::shows_flags(&code) && pausing.search.goes_on(context.rip) {
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
@@ -328,7 +346,11 @@ pub fn on_pause(mut registers: Registers) -> ! {
         replay(&mut registers);
         agent::leaving(&registers);
     } else {
+        if process().debugged {
+            thread().user_registers = &raw const registers as u64;
+        }
         record(&mut registers);
+        agent::leaving(&registers);
     }
     // SAFETY: the registers are the program's, complete.
     unsafe { rv_resume(&registers) }
@@ -347,7 +369,11 @@ fn record(registers: &mut Registers) {
         }
         registers.rip = sites::translate(registers.rip);
     }
+    let events = process().log.events;
     signals::deliver_at_return(registers);
+    if process().log.events == events {
+        crate::live::note_pause();
+    }
 }
 
 /// Logs that the program stands here, whether or not it gives the turn.
@@ -356,7 +382,7 @@ fn log_pause(registers: &Registers, yields: bool) {
     islands::ensure_island_near(registers.rip);
     page_tracker::look(&mut |_, _| {});
     let words = hot_words::changed_words();
-    let memory = page_tracker::sum();
+    let memory = breakpoints::without(page_tracker::sum);
     let vectors = frame::live_vector_sum();
     let log = &mut process().log;
     log.begin(Kind::Pause, if yields { events::YIELDS } else { 0 }, 0);

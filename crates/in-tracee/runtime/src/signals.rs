@@ -405,7 +405,7 @@ pub fn ask_to_stop(tid: i32) {
 }
 
 /// The call at hand is as about to begin; the thread parks at the next boundary.
-fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
+pub fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
     thread().pending = 1;
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
     let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
@@ -521,6 +521,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if signal == 0 {
         pause::on_pause(registers);
     }
+    if signal == crate::live::ORDER_OF_DEBUGGER {
+        crate::live::obey_debugger();
+    }
     thread.standing = crate::live::Standing::Fault;
     let info = thread.fault_info;
     let signals = &mut thread.signals;
@@ -530,6 +533,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         crate::branch::on_fault(&registers, signal);
     }
     if !handled && !process().replaying {
+        crate::live::stop_at_fault(&registers, signal);
         crate::live::before_crash(signal);
     }
     let flags = if handled { 0 } else { FATAL };

@@ -28,7 +28,8 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.event = process().log.events;
     stop.steps = own.steps;
     stop.steps_known = u32::from(own.steps_known);
-    stop.cannot_copy = u32::from(shares);
+    stop.cannot_copy = u32::from(shares || !process().replaying && !process().branched);
+    stop.is_at_log_end = u64::from(crate::live::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
     stop.command_steps = own.command_steps;
     stop.hits = own.hits;
@@ -62,7 +63,8 @@ fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
             continue;
         }
         if let Some(registers) = waiting_registers(other) {
-            stop.threads[count] = entry_of(other, other.waiting_fs_base, registers);
+            let fs_base = if process().replaying { other.waiting_fs_base } else { other.fs_base };
+            stop.threads[count] = entry_of(other, fs_base, registers);
             count += 1;
         }
     }

@@ -15,7 +15,7 @@ use lane_protocol::{BREAKPOINTS_MAX, NONE, TRANSLATOR_BYTES, TRANSLATOR_START, W
 use linux_abi::general as nr;
 use translator::{Engine, Goal, Host, MEMORY_BYTES, Outcome, State, Stop};
 
-use crate::block::{Owned, lane, thread};
+use crate::block::{Owned, lane, process, thread};
 use crate::entry::{self, Registers, rv_agent_stop};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
@@ -98,6 +98,10 @@ pub fn is_copy(address: u64) -> bool {
 /// are to be taken one by one.
 pub fn takes_steps(context: &mut RealFrame) -> bool {
     const STEPS_MIN: u64 = 16;
+    // Signals of the kernel's may find a live program anywhere.
+    if !process().replaying && !process().branched {
+        return false;
+    }
     let by_hand = core::mem::take(&mut running().by_hand);
     let agent = agent::state();
     let steps = agent.command.steps_max - agent.command_steps;

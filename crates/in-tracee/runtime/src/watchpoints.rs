@@ -9,7 +9,7 @@
 use lane_protocol::{THREADS_MAX, WATCHES_MAX, Watch, watch_kind};
 use linux_abi::general as nr;
 
-use crate::block::{Owned, thread};
+use crate::block::{Owned, process, thread};
 use crate::{kernel, memory};
 
 /// Places that the processor watches at a time.
@@ -140,7 +140,23 @@ fn open(watch: &Watch, place: usize, signals: bool) -> i64 {
         ..Attributes::default()
     };
     let none = -1i64 as u64;
-    kernel::call(nr::__NR_perf_event_open, [&raw const attributes as u64, 0, none, none, CLOSE_ON_EXEC, 0])
+    let fd = kernel::call(
+        nr::__NR_perf_event_open,
+        [&raw const attributes as u64, 0, none, none, CLOSE_ON_EXEC, 0],
+    );
+    if process().replaying || kernel::failed(fd) { fd } else { out_of_the_way(fd) }
+}
+
+/// A live program counts on the lowest free descriptor.
+fn out_of_the_way(fd: i64) -> i64 {
+    const LOWEST: u64 = 800;
+    let arguments = [fd as u64, u64::from(nr::F_DUPFD_CLOEXEC), LOWEST, 0, 0, 0];
+    let moved = kernel::call(nr::__NR_fcntl, arguments);
+    if kernel::failed(moved) {
+        return fd;
+    }
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    moved
 }
 
 /// Accesses to a place that the counting events have seen.

@@ -64,6 +64,8 @@ impl Lane<'_> {
             (&raw mut (*agent).command).write_volatile(*command);
             let room = (&raw mut (*agent).programs).cast::<u8>();
             room.copy_from_nonoverlapping(programs.as_ptr(), programs.len());
+            // An interrupt that came when it stood already has been obeyed.
+            (*agent).interrupt.store(0, Ordering::SeqCst);
             (*agent).asked.store(stopped, Ordering::Release);
             futex_wake(&(*agent).asked);
         }
@@ -89,8 +91,21 @@ impl Lane<'_> {
             (*agent).interrupt.store(1, Ordering::SeqCst);
             (*agent).running_tid.load(Ordering::Relaxed)
         };
+        if at_once {
+            self.interrupt_thread(tid);
+        }
+    }
+
+    /// Asks this thread of the process to make it stand still, wherever it is. No process
+    /// is asked that does so already.
+    pub fn interrupt_thread(&self, tid: i32) {
+        if self.stands_still() {
+            return;
+        }
+        // SAFETY: see `Lane::new`; the field is an atomic.
+        unsafe { (*self.agent()).interrupt.store(1, Ordering::SeqCst) };
         let pid = self.pid().load(Ordering::Acquire);
-        if at_once && pid > 0 && tid > 0 {
+        if pid > 0 && tid > 0 {
             let mut info = [0i32; 32];
             info[0] = libc::SIGTRAP;
             info[2] = INTERRUPT;

@@ -35,10 +35,10 @@ pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use maps::{Mapping, read_maps};
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited,
-    reap_any, reap_main, start_bound, stop_self,
+    reap_any, reap_group, reap_main, start_bound, stop_self,
 };
 pub use program::{Program, ProgramError, resolve};
-pub use replay_start::start_replay;
+pub use replay_start::{start_replay, start_replay_in_group};
 pub use session_memory::{Features, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, spawn};

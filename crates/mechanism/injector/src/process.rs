@@ -98,10 +98,19 @@ pub fn reap_main(pid: i32) -> MainWait {
 
 /// Waits for the end of any child; `None` when there is none left.
 pub fn reap_any() -> Option<(i32, ExitReport)> {
+    reap(-1)
+}
+
+/// Waits for the end of any child in this process group; `None` when there is none left.
+pub fn reap_group(group: i32) -> Option<(i32, ExitReport)> {
+    reap(-group)
+}
+
+fn reap(which: i32) -> Option<(i32, ExitReport)> {
     loop {
         let mut status = 0;
         // SAFETY: the status is written within the call only.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        let pid = unsafe { libc::waitpid(which, &raw mut status, libc::__WALL) };
         if pid > 0 {
             return Some((pid, ExitReport::of(status)));
         }

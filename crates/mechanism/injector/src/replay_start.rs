@@ -22,6 +22,18 @@ const CONTROL_FD: i32 = 1000;
 /// # Errors
 /// [`InjectError::Fork`] if there can be no more processes.
 pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
+    start(memory, false)
+}
+
+/// The same, with a process group of its own, of which its copies and children are too.
+///
+/// # Errors
+/// As for [`start_replay`].
+pub fn start_replay_in_group(memory: &SessionMemory) -> Result<i32, InjectError> {
+    start(memory, true)
+}
+
+fn start(memory: &SessionMemory, leads_group: bool) -> Result<i32, InjectError> {
     let control_fd = control_fd();
     memory.control_fd().store(control_fd, Ordering::Relaxed);
     let memfd = memory.memfd().as_raw_fd();
@@ -37,12 +49,20 @@ pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {
+            if leads_group {
+                libc::setpgid(0, 0);
+            }
             become_replay(memfd, control_fd, text_bytes, &signals, rseq);
         }
         pid
     };
     if pid < 0 {
         return Err(InjectError::Fork(io::Error::last_os_error()));
+    }
+    if leads_group {
+        // Whoever comes first; it has not gone on into another image.
+        // SAFETY: the call changes nothing but the child's group.
+        unsafe { libc::setpgid(pid, pid) };
     }
     memory.lane(Segment::FIRST).pid().store(pid, Ordering::Release);
     Ok(pid)

@@ -35,6 +35,10 @@ pub mod agent_verb {
     pub const BRANCH: u32 = 4;
     /// Set the registers of the thread that ran. Only in a branch.
     pub const SET: u32 = 5;
+    /// A live program: do what `order`, one of [`crate::command`], says, with `argument`.
+    pub const ORDER: u32 = 6;
+    /// A live program: go on, and obey no more.
+    pub const RELEASE: u32 = 7;
 }
 
 /// Why the process stands still.
@@ -71,6 +75,12 @@ pub mod agent_stop {
     pub const RECORDED: u32 = 16;
     /// Code was mapped.
     pub const CODE: u32 = 17;
+    /// A live program did what it was ordered, where it stood: `code` is the answer.
+    pub const ORDERED: u32 = 18;
+    /// A live program went back to a checkpoint, and stands there.
+    pub const ROLLED_BACK: u32 = 19;
+    /// A live program is about to end, with the exit code `code`.
+    pub const LEAVING: u32 = 20;
 }
 
 /// What a watched place is watched for.
@@ -104,6 +114,9 @@ pub struct AgentCommand {
     pub pid: i32,
     /// Not zero: stop at the boundary behind each mapping of code.
     pub stops_at_code: u32,
+    /// ORDER: what, and with which argument.
+    pub order: u64,
+    pub argument: u64,
     /// SET: see `AgentThread`.
     pub registers: [u64; 18],
     /// Stop at the first boundary with so many events consumed, or more.
@@ -193,6 +206,9 @@ pub struct AgentStop {
     pub vector_bytes: u64,
     /// Number of the system call that it stands behind, plus one; 0: it does not.
     pub call: u64,
+    /// Not zero: a live program that stands before a system call, or at a fault, which is
+    /// where a replay of its log would end.
+    pub is_at_log_end: u64,
     pub output: u64,
     pub output_bytes: u64,
     /// Boundaries so far; the last ones are in `boundaries`, at their number modulo

@@ -12,7 +12,8 @@ use linux_abi::{errno, general as nr};
 use super::copying::{How, Pagemaps, copy};
 use super::mappings::{self, Piece, protection};
 use super::{
-    area, checkpoint, error, holding, obstacle, pushback, quiesce, seats, standing, tables, unforked,
+    area, checkpoint, debugging, error, holding, obstacle, pushback, quiesce, seats, standing, tables,
+    unforked,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
@@ -276,6 +277,7 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
             pass_on();
         }
     } else {
+        debugging::note_way_back();
         pushback::forget();
         pushback::load();
         tables::restore(slot.shadow.load(Ordering::Relaxed), &mut pushback::hide);

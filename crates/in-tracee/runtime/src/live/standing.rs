@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
-use super::holding;
+use super::{debugging, holding};
 use crate::block::{Thread, process, session, signal_stack, thread};
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::{dispatch, frame, kernel, pause, signals, threads, turn};
@@ -107,6 +107,9 @@ pub fn resume() -> ! {
             turn::follow_yield();
         }
     }
+    if !process().replaying {
+        debugging::let_first_come(own.index);
+    }
     if own.standing == Standing::Beginning {
         // It takes the turn by itself.
         threads::begin_here();
@@ -117,6 +120,7 @@ pub fn resume() -> ! {
             _ => holding::take(),
         }
         signals::set_real_mask(own.signals.mask);
+        debugging::stand_if_first(own);
     }
     if own.standing == Standing::Fault {
         // SAFETY: the registers are the program's, complete.

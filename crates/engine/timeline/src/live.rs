@@ -1,0 +1,442 @@
+//! The timeline of a live program: its present, and its past.
+//!
+//! At the present the live process itself is what is looked at and moved on. It stands
+//! still otherwise. Its past is a replay of what has been logged so far, opened when
+//! somebody looks back; forward it ends at the very instruction at which the live process
+//! stands, and there the present is again. What the live process does from there on makes
+//! that replay one of a past that is too short: it is thrown away, and opened again the
+//! next time.
+//!
+//! Invariant: no movement in the past goes beyond the present.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use lane_protocol::{AgentStop, agent_stop, command};
+use recorder::debuggee::Debuggee;
+use replayer::{ExitReport, ReplayOptions, prepare};
+
+use crate::checkpoints::Checkpoints;
+use crate::error::TimelineError;
+use crate::position::{Position, Stops};
+use crate::process::{Limits, Patience, Process};
+use crate::session::Session;
+use crate::timeline::{Going, Leg, Reason, Timeline, position_of, wait_unless};
+
+/// A live program.
+pub(crate) struct Live {
+    debuggee: Rc<Debuggee>,
+    /// The live process, while the past is looked at.
+    waiting: Option<Process>,
+    /// What was not counted on the way to where the live process stands.
+    legs: Vec<Leg>,
+    /// The same for checkpoints, by their numbers.
+    checkpoint_legs: BTreeMap<u64, Vec<Leg>>,
+    /// Where the past ends: the present. `None`: it has not been looked for.
+    present: Option<End>,
+    /// There is a branch that began at the present.
+    pub branched_at_present: bool,
+    /// What the past is replayed from.
+    trace: Option<tempfile::TempDir>,
+}
+
+pub(crate) fn no_past() -> TimelineError {
+    TimelineError::Past("it has not been opened".to_owned())
+}
+
+/// Where a past ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// At this instruction.
+    At(Position),
+    /// At the log's own end, with so many events.
+    Log(u64),
+}
+
+impl Timeline {
+    /// The timeline of a live program, which stands at its first instruction, or will.
+    ///
+    /// # Errors
+    /// [`TimelineError::Ended`] if it ended before.
+    pub fn of_live(debuggee: Debuggee) -> Result<Timeline, TimelineError> {
+        let debuggee = Rc::new(debuggee);
+        let here = Process::live(&debuggee)?;
+        Ok(Timeline {
+            here,
+            legs: Vec::new(),
+            checkpoints: Checkpoints::default(),
+            branch: None,
+            shows_branch: false,
+            checkpoint_every: Some(Duration::from_millis(250)),
+            session: None,
+            live: Some(Live {
+                debuggee,
+                waiting: None,
+                legs: Vec::new(),
+                checkpoint_legs: BTreeMap::new(),
+                present: None,
+                branched_at_present: false,
+                trace: None,
+            }),
+        })
+    }
+
+    /// The live program whose timeline this is.
+    pub fn debuggee(&self) -> Option<&Debuggee> {
+        self.live.as_ref().map(|live| &*live.debuggee)
+    }
+
+    /// True at the present of a live program.
+    pub fn is_live(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.waiting.is_none())
+    }
+
+    /// Opens the past of a live program, if it is at the present; the same position is
+    /// then looked at in the past.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn look_back(&mut self, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.open_past(give_up)?;
+        let patience = || wait_unless(give_up());
+        let process = match self.live.as_ref().and_then(|live| live.present) {
+            Some(End::At(position)) => self.process_at(position, &patience)?,
+            Some(End::Log(_)) => self.process_at_log_end(&patience)?,
+            None => return Err(no_past()),
+        };
+        self.put_here(process);
+        Ok(())
+    }
+
+    /// Looks at another process of the past. The live process waits meanwhile.
+    pub(crate) fn put_here(&mut self, process: Process) {
+        let before = std::mem::replace(&mut self.here, process);
+        let legs = std::mem::take(&mut self.legs);
+        if let Some(live) = &mut self.live
+            && live.waiting.is_none()
+        {
+            live.waiting = Some(before);
+            live.legs = legs;
+        }
+    }
+
+    /// A movement in the past, from the present too; one that fails leaves the position
+    /// what it was.
+    pub(crate) fn look_back_for<T>(
+        &mut self,
+        give_up: &dyn Fn() -> bool,
+        movement: impl FnOnce(&mut Timeline) -> Result<T, TimelineError>,
+    ) -> Result<T, TimelineError> {
+        let was_live = self.is_live();
+        self.look_back(give_up)?;
+        let result = movement(self);
+        if was_live && result.is_err() {
+            self.go_to_present();
+        }
+        result
+    }
+
+    /// Sees to it that there is a replay of the past, and that its end is known.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn open_past(&mut self, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        if live.present.is_some() {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| TimelineError::Past(error.to_string());
+        let folder = tempfile::Builder::new().prefix("retrovane-past-").tempdir().map_err(failed)?;
+        let trace_dir = folder.path().join("trace");
+        live.debuggee.save(&trace_dir, self.here.stop.log_position).map_err(TimelineError::Past)?;
+        live.trace = Some(folder);
+        let options = ReplayOptions {
+            trace_dir,
+            home: None,
+            pid: None,
+            show_output: false,
+            interception: None,
+            rewriting_off: true,
+            progress: None,
+        };
+        let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
+        let session = Rc::new(Session::start(prepare(&options, true)?)?);
+        let first = Process::first(&session, &patience)?;
+        self.checkpoints = Checkpoints::new(position_of(&first.stop), first);
+        self.session = Some(session);
+        let found = self.find_present(&patience);
+        if found.is_err() {
+            self.forget_past();
+        }
+        if let Some(live) = &mut self.live {
+            live.present = Some(found?);
+        }
+        Ok(())
+    }
+
+    /// Where in its past the live process stands.
+    fn find_present(&mut self, patience: crate::process::AskPatience) -> Result<End, TimelineError> {
+        let stop = &self.here.stop;
+        let event = stop.event;
+        if stop.is_at_log_end != 0 {
+            return Ok(End::Log(event));
+        }
+        let registers = stop.threads[0].registers;
+        let process = if stop.steps_known != 0 {
+            self.process_at(Position { event, steps: stop.steps }, patience)?
+        } else {
+            self.counted(patience)?
+        };
+        if process.stop.threads[0].registers[..17] != registers[..17] {
+            let text = format!("after event {event} the replay of it is not what was seen");
+            return Err(TimelineError::Past(text));
+        }
+        let position = position_of(&process.stop);
+        // From there on it is a few steps back, more often than not.
+        self.keep(&process)?;
+        Ok(End::At(position))
+    }
+
+    fn process_at_log_end(
+        &mut self,
+        patience: crate::process::AskPatience,
+    ) -> Result<Process, TimelineError> {
+        let event = self.here.stop.event;
+        let (_, kept) = self.checkpoints.before(Position { event, steps: 0 }).ok_or_else(no_past)?;
+        let mut process = kept.copy()?;
+        while process.stop.kind != agent_stop::END {
+            process.run(&Stops::default(), Limits::ALL_HITS, patience)?;
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                return Err(TimelineError::Interrupted);
+            }
+        }
+        if process.stop.event != event {
+            return Err(TimelineError::Past(format!("the replay ends after event {}", process.stop.event)));
+        }
+        Ok(process)
+    }
+
+    /// The position of the present.
+    pub(crate) fn present_position(&mut self, give_up: &dyn Fn() -> bool) -> Result<Position, TimelineError> {
+        self.open_past(give_up)?;
+        match self.live.as_ref().and_then(|live| live.present) {
+            Some(End::At(position)) => Ok(position),
+            Some(End::Log(event)) => Ok(Position { event, steps: 0 }),
+            None => Err(no_past()),
+        }
+    }
+
+    /// The end of the past, stepped back to, is the present itself if nothing is left of
+    /// the way: then one more step back is wanted.
+    pub(crate) fn is_still_present(&self) -> bool {
+        const RIP: usize = 16;
+        let waiting = self.live.as_ref().and_then(|live| live.waiting.as_ref());
+        waiting.is_some_and(|waiting| {
+            waiting.stop.threads[0].registers[RIP] == self.here.stop.threads[0].registers[RIP]
+        })
+    }
+
+    /// Where and how the live process stands.
+    pub fn present(&self) -> Option<&AgentStop> {
+        let live = self.live.as_ref()?;
+        Some(live.waiting.as_ref().map_or(&self.here.stop, |waiting| &waiting.stop))
+    }
+
+    /// Goes to the present of a live program.
+    pub fn go_to_present(&mut self) {
+        self.leave_branch();
+        let Some(live) = &mut self.live else { return };
+        if let Some(process) = live.waiting.take() {
+            self.here = process;
+            self.legs = std::mem::take(&mut live.legs);
+        }
+    }
+
+    /// The replay of the past is one of another past from now on.
+    fn forget_past(&mut self) {
+        self.leave_branch();
+        self.checkpoints = Checkpoints::default();
+        self.session = None;
+        if let Some(live) = &mut self.live {
+            live.present = None;
+            live.trace = None;
+        }
+    }
+
+    /// `seek` in a live program's timeline: true if the target is the present.
+    pub(crate) fn seek_present(
+        &mut self,
+        target: Position,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<bool, TimelineError> {
+        self.open_past(give_up)?;
+        let end = self.live.as_ref().and_then(|live| live.present);
+        let is_present = match end {
+            Some(End::At(position)) if target > position => {
+                return Err(TimelineError::NoSuchPosition(target));
+            }
+            Some(End::At(position)) => target == position,
+            Some(End::Log(_)) | None => false,
+        };
+        if is_present {
+            self.go_to_present();
+        }
+        Ok(is_present)
+    }
+
+    /// Forward in the past of a live program, up to the present; or in the present.
+    pub(crate) fn forward_to_present(
+        &mut self,
+        going: Going,
+        stops: &Rc<Stops>,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        if self.is_live() {
+            return self.forward_live(going, stops, give_up);
+        }
+        if self.is_at_end() {
+            self.go_to_present();
+            return Ok(Reason::Present);
+        }
+        let end = self.live.as_ref().and_then(|live| live.present);
+        let reason = match end {
+            Some(End::At(end)) => self.forward_until(going, stops, end, give_up)?,
+            Some(End::Log(_)) | None => self.forward_by_itself(going, stops, Limits::FIRST_HIT, give_up)?,
+        };
+        let arrived =
+            self.is_at_end() || end.is_some_and(|end| self.known_position().map(End::At) == Some(end));
+        if arrived {
+            self.go_to_present();
+            let is_stop = matches!(reason, Reason::Breakpoint | Reason::Watch(_) | Reason::Call(_));
+            let is_step = reason == Reason::Stepped && matches!(going, Going::Step(_));
+            return Ok(if is_stop || is_step { reason } else { Reason::Present });
+        }
+        Ok(reason)
+    }
+
+    /// Forward, but not beyond a position.
+    fn forward_until(
+        &mut self,
+        going: Going,
+        stops: &Rc<Stops>,
+        end: Position,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        if self.here.stop.event < end.event {
+            let limits = Limits { until_event: end.event, ..Limits::FIRST_HIT };
+            let reason = self.forward_by_itself(going, stops, limits, give_up)?;
+            let goes_on = going == Going::On && self.here.stop.kind == agent_stop::REACHED;
+            if !goes_on {
+                return Ok(reason);
+            }
+        }
+        let here = self.position(give_up)?;
+        let left = end.steps.saturating_sub(here.steps);
+        if left == 0 || here.event > end.event {
+            return Ok(Reason::Present);
+        }
+        if self.here.stands_at(stops) && here.steps == 0 && self.here.stop.kind == agent_stop::REACHED {
+            return Ok(if stops.catches(self.here.stop.call) {
+                Reason::Call(self.here.stop.call.saturating_sub(1))
+            } else {
+                Reason::Breakpoint
+            });
+        }
+        match going {
+            Going::Step(thread) if thread != self.here.stop.thread => Ok(Reason::Present),
+            Going::Step(_) => self.forward_by_itself(going, stops, Limits::FIRST_HIT, give_up),
+            Going::On => {
+                let limits = Limits { steps_max: left, ..Limits::FIRST_HIT };
+                self.advance(true, stops, limits, &|| wait_unless(give_up()))?;
+                Ok(self.reason())
+            }
+        }
+    }
+
+    /// The live program goes on.
+    fn forward_live(
+        &mut self,
+        going: Going,
+        stops: &Rc<Stops>,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        self.forget_past();
+        match self.forward_by_itself(going, stops, Limits::FIRST_HIT, give_up) {
+            // It went back by itself, to where other breakpoints were planted.
+            Ok(Reason::WentBack) => Ok(Reason::WentBack),
+            Err(TimelineError::Ended) => Ok(self.wait_for_end()),
+            // Its first instruction has been seen.
+            Ok(Reason::Stepped) if self.here.stop.kind == agent_stop::BEGIN => Ok(Reason::Image),
+            result => result,
+        }
+    }
+
+    fn wait_for_end(&self) -> Reason {
+        let Some(live) = &self.live else { return Reason::Stepped };
+        loop {
+            match live.debuggee.end() {
+                Some(ExitReport::Exited(code)) => return Reason::Exited(code),
+                Some(ExitReport::Killed(signal)) => return Reason::Killed(signal),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// Orders the live process to do something where it stands, one of
+    /// `lane_protocol::command`. The answer.
+    fn order(&mut self, order: u32, argument: u64) -> Result<u64, TimelineError> {
+        self.go_to_present();
+        let answer = self.here.order(order, argument)?;
+        let debuggee = self.debuggee();
+        answer.map_err(|errno| {
+            let text = debuggee.map(|debuggee| debuggee.explain(errno, argument));
+            TimelineError::Order(text.unwrap_or_default())
+        })
+    }
+
+    /// Lets the live program go on without us.
+    pub fn detach(mut self) {
+        self.go_to_present();
+        if let Some(live) = &self.live {
+            live.debuggee.detach();
+            self.here.release();
+        }
+    }
+
+    /// Takes a checkpoint of the live program, at the present: its number.
+    ///
+    /// # Errors
+    /// [`TimelineError::Order`] says why there is none.
+    pub fn take_checkpoint(&mut self) -> Result<u64, TimelineError> {
+        let number = self.order(command::CHECKPOINT, 0)?;
+        if let Some(live) = &mut self.live {
+            live.checkpoint_legs.insert(number, self.legs.clone());
+        }
+        Ok(number)
+    }
+
+    /// Forgets a checkpoint of the live program.
+    ///
+    /// # Errors
+    /// [`TimelineError::Order`]
+    pub fn discard_checkpoint(&mut self, number: u64) -> Result<(), TimelineError> {
+        self.order(command::DISCARD, number).map(|_| ())
+    }
+
+    /// Takes the live program back to a checkpoint: it stands there, and goes on live. What
+    /// came after is dropped.
+    ///
+    /// # Errors
+    /// [`TimelineError::Order`]; it stands where it stood then.
+    pub fn roll_back(&mut self, number: u64) -> Result<(), TimelineError> {
+        self.order(command::ROLLBACK, number)?;
+        let legs = self.live.as_ref().and_then(|live| live.checkpoint_legs.get(&number));
+        self.legs = legs.cloned().unwrap_or_default();
+        self.forget_past();
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! `retrovane debug`: gdb on a live program with its past.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use gdb_server::{Connection, Farewell, serve};
+use recorder::debuggee::Debuggee;
+use timeline::{Reason, Timeline};
+
+use crate::exit::{self, CommandError};
+use crate::gdb::{self, Gdb, doing};
+use crate::live::{self, LiveArguments};
+use crate::settings::Settings;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane debug -- ./server --port 8080      gdb at its first instruction; `continue` runs it
+  retrovane debug --input data.txt -- ./filter
+  retrovane debug --batch -ex 'break parse' -ex continue -ex backtrace -- ./program
+  retrovane debug --server /tmp/socket -- ./program      for another debugger
+
+In gdb: reverse-continue and its like lead into the program's past, `live` back to the
+present; checkpoint, rollback N (live from there), info checkpoints, when, last-write.
+Ctrl-C stops the program. It ends with gdb, unless gdb detaches.";
+
+/// Debug a live program, with its past, under gdb.
+///
+/// The program runs as a live session. At each stop all that it has done so far can be
+/// gone back into; going forward leads to the present again, and on from there, with its
+/// connections intact.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct DebugArguments {
+    /// The program's standard input [default: none, which leaves the terminal to gdb; with
+    /// --batch and --server: ours]
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Take a checkpoint so often while the program runs, as 500ms, 2s
+    #[arg(long, value_name = "T", value_parser = live::duration)]
+    checkpoint_every: Option<Duration>,
+    /// Intercept system calls by seccomp instead of syscall user dispatch
+    #[arg(long)]
+    seccomp: bool,
+    /// gdb takes no commands but those of -ex, and ends
+    #[arg(long)]
+    batch: bool,
+    /// A command for gdb; may be given several times
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
+    ex: Vec<String>,
+    /// Serve another debugger at this Unix socket, and open none
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["batch", "ex"])]
+    server: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// Run a program for gdb (started by `debug`).
+#[derive(Args, Debug)]
+#[command(hide = true, after_help = "Example:\n  retrovane serve-live --folder FOLDER -- ./program")]
+pub struct ServeLiveArguments {
+    /// A private folder: the socket is made in it, and it is removed at the end
+    #[arg(long)]
+    folder: PathBuf,
+    #[arg(long, value_parser = live::duration)]
+    checkpoint_every: Option<Duration>,
+    #[arg(long)]
+    seccomp: bool,
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// Opens gdb on the program, or serves another debugger.
+pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
+    if let Some(path) = arguments.server {
+        let quiet = settings.quiet;
+        let live =
+            LiveArguments::for_debugger(arguments.checkpoint_every, arguments.seccomp, arguments.command);
+        let serve = move |debuggee: Debuggee| {
+            serve_debuggee(
+                debuggee,
+                &path,
+                || {
+                    if !quiet {
+                        eprintln!(
+                            "retrovane: waiting for a debugger; in gdb: target remote {}",
+                            path.display()
+                        );
+                    }
+                },
+                || false,
+            );
+        };
+        return live::run_session(live, Some(Box::new(serve)), settings);
+    }
+    exit::of_command(open(&arguments, settings))
+}
+
+/// Starts the program under its server, and becomes gdb.
+fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
+    let path = match &arguments.input {
+        None if arguments.batch => None,
+        None => Some(PathBuf::from("/dev/null")),
+        Some(path) => Some(path.clone()),
+    };
+    let open = |path: PathBuf| File::open(&path).map_err(|source| CommandError::Read { path, source });
+    let input = path.map(open).transpose()?;
+    let gdb = Gdb {
+        batch: arguments.batch,
+        ex: &arguments.ex,
+        root: Some("/".into()),
+        outputs: [appending(1), appending(2)],
+    };
+    gdb.open(&|folder| {
+        let mut command = Command::new(&own);
+        command.arg("serve-live").arg("--folder").arg(folder);
+        if let Ok(home) = settings.home() {
+            command.arg("--home").arg(home);
+        }
+        if let Some(every) = arguments.checkpoint_every {
+            command.arg("--checkpoint-every").arg(format!("{}ms", every.as_secs_f64() * 1e3));
+        }
+        if arguments.seccomp {
+            command.arg("--seccomp");
+        }
+        command.arg("--").args(&arguments.command).stdin(match &input {
+            None => Stdio::inherit(),
+            Some(file) => Stdio::from(file.try_clone().map_err(doing("pass the input on"))?),
+        });
+        Ok(command)
+    })
+}
+
+/// Our standard output or error, if it is a file, opened so that all is written at its end:
+/// a rollback takes the program's offsets back, and gdb writes to the same file.
+fn appending(descriptor: u32) -> Option<File> {
+    let path = format!("/proc/self/fd/{descriptor}");
+    let is_file = std::fs::metadata(&path).is_ok_and(|about| about.is_file());
+    is_file.then(|| File::options().append(true).open(path).ok()).flatten()
+}
+
+/// `serve-live`.
+pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode {
+    let parent = parent_id();
+    let folder = arguments.folder;
+    let socket = folder.join(gdb::SOCKET);
+    let live = LiveArguments::for_debugger(arguments.checkpoint_every, arguments.seccomp, arguments.command);
+    let serve = move |debuggee: Debuggee| {
+        serve_debuggee(debuggee, &socket, || {}, move || parent_id() != parent);
+    };
+    let code = live::run_session(live, Some(Box::new(serve)), settings);
+    let _ = std::fs::remove_dir_all(&folder);
+    code
+}
+
+/// Serves one debugger, which the program does not outlive unless it detaches.
+fn serve_debuggee(debuggee: Debuggee, socket: &Path, listening: impl Fn(), nobody_comes: impl Fn() -> bool) {
+    let killer = debuggee.another();
+    let served = gdb::listen(socket).and_then(|listener| {
+        listening();
+        let stream = gdb::accept(&listener, || nobody_comes() || killer.is_gone())?;
+        let _ = std::fs::remove_file(socket);
+        let Some(stream) = stream else { return Ok(Farewell::Left) };
+        let failed = |error: String| CommandError::Debugger(error);
+        let timeline = Timeline::of_live(debuggee).map_err(|error| failed(error.to_string()))?;
+        serve(timeline, &Connection::new(stream), Reason::Stepped).map_err(|error| failed(error.to_string()))
+    });
+    match served {
+        Ok(Farewell::Detached) => {}
+        Ok(Farewell::Left) => killer.kill(),
+        Err(error) => {
+            exit::failure(error.code(), &error);
+            killer.kill();
+        }
+    }
+}
