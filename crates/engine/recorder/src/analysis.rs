@@ -46,6 +46,13 @@ impl Analyst {
         })))
     }
 
+    /// Analyses what is wanted already, in the calling thread.
+    pub fn work_off(&self, store: &FileStore) {
+        while let Ok(job) = self.jobs.try_recv() {
+            self.work(&job, store);
+        }
+    }
+
     fn work(&self, job: &Job, store: &FileStore) {
         let path = self.files_dir.join(hash_hex(&job.hash));
         let analysis = sites::analyse_cached(

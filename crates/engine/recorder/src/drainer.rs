@@ -258,6 +258,9 @@ impl Work {
         };
         log.flush(&self.sink);
         self.sink.end_lane(log.lane, end);
+        if log.pid == self.main_pid {
+            self.status.set_main_log(end);
+        }
         self.report.events += log.events;
         self.report.raw_bytes += log.raw_bytes;
         self.logs.remove(&segment);

@@ -35,12 +35,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use injector::{AttachService, Features, ForwardSignals, SessionMemory, Setup, futex_wake, resolve, spawn};
+use injector::{
+    AttachService, Features, ForwardSignals, SessionMemory, Setup, board, futex_wake, keep_mapped_files,
+    resolve, spawn,
+};
 use lane_protocol::{Detection, Interception, Mode};
 use trace_store::{FileStore, LaneEnd, Meta, Summary, TraceWriter};
 
 pub use error::RecordError;
-pub use injector::{ExitReport, InjectError, ProgramError};
+pub use injector::{ExitReport, InjectError, ProgramError, Refusal};
 
 use analysis::Analyst;
 use drainer::Drainer;
@@ -61,6 +64,9 @@ pub struct Progress {
 pub struct RecordOptions {
     pub program: OsString,
     pub arguments: Vec<OsString>,
+    /// Take this process over, which runs already, instead of starting the program; only
+    /// with `live`.
+    pub running: Option<i32>,
     /// The trace's directory: absent, or empty.
     pub trace_dir: PathBuf,
     /// Where kept files are, for all traces.
@@ -107,7 +113,6 @@ pub struct RecordOutcome {
 /// [`RecordError::Program`] before anything runs if it cannot be recorded, others
 /// if something is missing to record it with.
 pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
-    let program = resolve(&options.program, &options.arguments)?;
     let features = Features::probe();
     if features.yama_scope >= 2 && !is_root() {
         return Err(RecordError::PtraceForbidden { scope: features.yama_scope });
@@ -138,6 +143,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         detect_all: options.detect_all,
         chaos_seed: options.chaos_seed,
         live: options.live.as_ref().map(|live| (live.on_crash as u32, live.recoveries_max)),
+        running: options.running,
         files_dir: files_dir.as_deref(),
         objects_dir: objects_dir.as_deref(),
         show_output: false,
@@ -164,28 +170,36 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         Arc::clone(&status),
     ));
 
+    if let Some(pid) = options.running {
+        // It would stand still for that otherwise.
+        keep_mapped_files(pid, &*keeper)?;
+        analyst.work_off(keeper.store());
+    }
     let started = Instant::now();
     let signals = ForwardSignals::block();
     // The only thread forks; all others begin afterwards.
-    let spawned = match spawn(&memory, &program, &signals, &*keeper) {
-        Ok(spawned) => spawned,
+    let main_pid = match begin(&options, &memory, &signals, &keeper) {
+        Ok(pid) => pid,
         Err(error) => {
             sink.abandon(&options.trace_dir);
-            return Err(error.into());
+            return Err(error);
         }
     };
     let drainer = Drainer::start(
         Arc::clone(&memory),
         Arc::clone(&sink),
         Arc::clone(&status),
-        spawned.pid,
+        main_pid,
         undoing,
         options.progress,
     );
     let analyst = analyst.start(Arc::clone(&keeper));
     let keep_thread = KeepThread::start(Arc::clone(&memory), Arc::clone(&keeper));
-    let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), spawned.pid);
-    let forwarded = waiting::watch_signals(&signals, &memory, &status, spawned.pid);
+    let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), main_pid);
+    let forwarded = match options.running {
+        Some(_) => waiting::end_by_signals(&signals, &memory),
+        None => waiting::watch_signals(&signals, &memory, &status, main_pid),
+    };
     let control = options.live.map(|live| {
         let session = live::Session {
             memory: Arc::clone(&memory),
@@ -193,12 +207,17 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
             status: Arc::clone(&status),
             trace_dir: options.trace_dir.clone(),
             meta,
-            main_pid: spawned.pid,
+            main_pid,
+            boarded: options.running.is_some(),
+            quiet: options.quiet,
         };
         live::Control::start(live, session)
     });
 
-    let exit = wait_for_main(&attach, &status, spawned.pid);
+    let exit = match options.running {
+        Some(pid) => waiting::wait_for_boarded(&memory, &status, pid),
+        None => wait_for_main(&attach, &status, main_pid),
+    };
     status.set_main(exit);
     memory.doorbell().fetch_add(1, Ordering::Release);
     futex_wake(memory.doorbell());
@@ -233,6 +252,21 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     })
 }
 
+/// Starts the program, or takes over the process that runs already; gives its id.
+fn begin(
+    options: &RecordOptions,
+    memory: &SessionMemory,
+    signals: &ForwardSignals,
+    keeper: &Keeper,
+) -> Result<i32, RecordError> {
+    if let Some(pid) = options.running {
+        board(memory, pid, keeper)?;
+        return Ok(pid);
+    }
+    let program = resolve(&options.program, &options.arguments)?;
+    Ok(spawn(memory, &program, signals, keeper)?.pid)
+}
+
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
@@ -253,7 +287,11 @@ fn choose_interception(
 fn meta(options: &RecordOptions, interception: Interception) -> Meta {
     let mut command = vec![options.program.clone()];
     command.extend(options.arguments.iter().cloned());
-    let cwd = std::env::current_dir().unwrap_or_default();
+    let cwd = match options.running {
+        Some(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
+        None => std::env::current_dir(),
+    };
+    let cwd = cwd.unwrap_or_default();
     let name = match interception {
         Interception::UserDispatch => "user-dispatch",
         Interception::Seccomp => "seccomp",

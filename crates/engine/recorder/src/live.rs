@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use events::StopReason;
 use injector::{Lane, Segment, SessionMemory};
 use lane_protocol::{checkpoint_origin, checkpoint_state, command, crash_policy, lane_state, request};
 use trace_store::{LaneEnd, Meta, Summary};
@@ -77,6 +76,9 @@ pub(crate) struct Session {
     pub trace_dir: PathBuf,
     pub meta: Meta,
     pub main_pid: i32,
+    /// The main process ran already: its past begins with a checkpoint.
+    pub boarded: bool,
+    pub quiet: bool,
 }
 
 /// The threads that take commands and the checkpoints that are due.
@@ -324,8 +326,29 @@ impl Work {
         text
     }
 
+    /// The first checkpoint of a process that ran already.
+    fn begin_boarded(&self, stop: &AtomicBool) {
+        let pid = self.session.main_pid;
+        while !stop.load(Ordering::Acquire) {
+            let Some(segment) = self.lane_of(None) else {
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            };
+            if let Err(error) = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER)) {
+                eprintln!("retrovane: no checkpoint could be taken of process {pid}: {error}");
+            } else if !self.session.quiet {
+                eprintln!("retrovane: attached to process {pid}: see `retrovane ctl {pid} list`");
+            }
+            return;
+        }
+    }
+
     pub fn detach(&self) -> String {
-        self.session.memory.stop().store(StopReason::RecorderDied as u32, Ordering::Release);
+        for segment in self.lanes() {
+            // One that does not answer goes on without us once we are gone.
+            let _ = self.order(segment, command::DETACH, 0);
+        }
+        crate::waiting::let_go(&self.session.memory);
         "the processes go on without us\n".to_owned()
     }
 
@@ -355,6 +378,9 @@ impl Work {
 
     /// Takes checkpoints when they are due, and keeps below the limits.
     fn keep_time(&self, stop: &AtomicBool) {
+        if self.session.boarded {
+            self.begin_boarded(stop);
+        }
         let every = || *self.every.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Instant::now() + every().unwrap_or_default();
         while !stop.load(Ordering::Acquire) {

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use events::StopReason;
 use injector::{
-    AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, SessionMemory, futex_wake,
-    kill_process, peek_main, reap_main, stop_self,
+    AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, PidFd, SessionMemory,
+    futex_wake, kill_process, peek_main, poll_exited, reap_main, stop_self,
 };
+use trace_store::LaneEnd;
 
 /// What the recorder's threads tell each other of the program.
 #[derive(Default)]
@@ -17,6 +19,8 @@ pub(crate) struct Status {
     /// The user wants no more, while others than the main process still run.
     interrupted: AtomicBool,
     notes: Mutex<Vec<String>>,
+    /// How the main process's log ended.
+    main_log: Mutex<Option<LaneEnd>>,
 }
 
 impl Status {
@@ -42,6 +46,14 @@ impl Status {
             }
             main = self.main_ended.wait(main).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    pub fn set_main_log(&self, end: LaneEnd) {
+        *self.main_log.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    }
+
+    fn main_log(&self) -> Option<LaneEnd> {
+        *self.main_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_interrupted(&self) -> bool {
@@ -80,6 +92,56 @@ pub(crate) fn wait_for_main(attach: &AttachService, status: &Status, pid: i32) -
     }
 }
 
+/// Waits until a process that is no child of ours ends, or is let go. How it ended is
+/// known only if its log says so.
+pub(crate) fn wait_for_boarded(memory: &SessionMemory, status: &Status, pid: i32) -> ExitReport {
+    let process = PidFd::open(pid);
+    let mut over_since = None;
+    loop {
+        let exited = process.as_ref().is_none_or(|process| poll_exited(&[process])[0]);
+        match status.main_log() {
+            Some(LaneEnd::Exited(code)) => return ExitReport::Exited(code),
+            Some(LaneEnd::Killed(signal)) if exited => return ExitReport::Killed(signal),
+            Some(LaneEnd::Stopped(_)) => return ExitReport::Exited(0),
+            Some(_) if exited => return ExitReport::Exited(0),
+            Some(_) | None => {}
+        }
+        let lets_go = memory.stop().load(Ordering::Acquire) != 0;
+        if exited || lets_go {
+            let since = *over_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > LAST_EVENTS {
+                // One that sleeps goes on by itself once it wakes up.
+                status.interrupted.store(lets_go, Ordering::Release);
+                return ExitReport::Exited(0);
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// How often an end is looked for, and how long the log's end may take to arrive.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LAST_EVENTS: Duration = Duration::from_secs(2);
+
+/// Signals that ask to end let a process go that was not started here.
+pub(crate) fn end_by_signals(signals: &ForwardSignals, memory: &Arc<SessionMemory>) -> Forwarded {
+    let memory = Arc::clone(memory);
+    signals.watch(move |signal, _| {
+        if ASK_TO_END.contains(&signal) {
+            let_go(&memory);
+        }
+    })
+}
+
+/// The processes go on without us.
+pub(crate) fn let_go(memory: &SessionMemory) {
+    memory.stop().store(StopReason::RecorderDied as u32, Ordering::Release);
+    memory.doorbell().fetch_add(1, Ordering::Release);
+    futex_wake(memory.doorbell());
+}
+
+const ASK_TO_END: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+
 /// Passes signals on to the main process; after its end, those that ask to end
 /// make the recorder leave the other processes.
 pub(crate) fn watch_signals(
@@ -90,13 +152,11 @@ pub(crate) fn watch_signals(
 ) -> Forwarded {
     let (memory, status) = (Arc::clone(memory), Arc::clone(status));
     signals.watch(move |signal, from_kernel| {
-        let asks_to_end = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP].contains(&signal);
+        let asks_to_end = ASK_TO_END.contains(&signal);
         if status.main().is_some() {
             if asks_to_end {
-                memory.stop().store(StopReason::RecorderDied as u32, Ordering::Release);
                 status.interrupted.store(true, Ordering::Release);
-                memory.doorbell().fetch_add(1, Ordering::Release);
-                futex_wake(memory.doorbell());
+                let_go(&memory);
             }
             return;
         }

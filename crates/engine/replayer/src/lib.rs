@@ -105,6 +105,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
         detect_all: false,
         chaos_seed: None,
         live: None,
+        running: None,
         files_dir: Some(&files_dir),
         objects_dir: Some(objects.path()),
         show_output: options.show_output,

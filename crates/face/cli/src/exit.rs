@@ -17,6 +17,8 @@ pub const DIVERGED: u8 = 120;
 pub const BAD_TRACE: u8 = 121;
 /// The program, or any program on this machine, cannot be recorded.
 pub const NOT_RECORDABLE: u8 = 122;
+/// This user may not attach to that process.
+pub const NOT_PERMITTED: u8 = 123;
 /// Retrovane itself failed.
 pub const FAILED: u8 = 125;
 /// The program was found and is not executable.
@@ -33,6 +35,7 @@ Exit codes:
   120  replay diverged from the recording
   121  the trace is damaged, missing, or cannot be used here
   122  the program cannot be recorded, or nothing can on this machine
+  123  live --attach: not permitted (another user, Yama, a debugger has it)
   125  retrovane failed otherwise
   126  the program is not executable
   127  the program was not found";

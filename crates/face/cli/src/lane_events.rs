@@ -141,6 +141,8 @@ impl WholeEvent {
                 | Tag::Vectors
                 | Tag::FileSize
                 | Tag::Thread
+                | Tag::Actions
+                | Tag::ThreadState
                 | Tag::Ranges
                 | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,12 +22,15 @@ Examples:
   retrovane live -- ./server                         a program that may call rv_checkpoint()
   retrovane live --checkpoint-every 1s -- ./server   with a past of its own
   retrovane live --on-crash save -- ./server         a flight recorder
+  retrovane live --attach 4711                       a process that runs already
+  retrovane ctl 4711 detach                          which goes on without us
   retrovane ctl server list                          from another terminal
   retrovane ctl server rollback 3
 
-Ends with the program's own exit code.";
+Ends with the program's own exit code; with --attach, which is not told of it in all cases,
+with 0 if that is not known. Ctrl-C lets an attached program go.";
 
-/// Run a program that can go back in time.
+/// Run a program that can go back in time, or let one that runs already.
 ///
 /// Its recent past is kept in memory: the log of all that came into it, and
 /// checkpoints (see retrovane.h, `--checkpoint-every`, and `retrovane ctl`).
@@ -61,11 +65,17 @@ pub struct LiveArguments {
     /// Where `--on-crash save` puts the trace [default: NAME-crash-PID in RETROVANE_HOME]
     #[arg(long, value_name = "DIR")]
     crash_dir: Option<PathBuf>,
+    /// Take over this process, with all of its threads, instead of starting a program
+    ///
+    /// Nothing is restarted. The log begins there, with a checkpoint. Processes of one's own
+    /// can be taken over where /proc/sys/kernel/yama/ptrace_scope is 0, all by root.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "seccomp"])]
+    attach: Option<i32>,
     /// Intercept system calls by seccomp instead of syscall user dispatch
     #[arg(long)]
     seccomp: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -149,10 +159,22 @@ impl LiveArguments {
             on_crash: (OnCrash::Die, 0),
             children: Children::Keep,
             crash_dir: None,
+            attach: None,
             seccomp,
             command,
         }
     }
+}
+
+/// The command line of a process; its number where that is not known.
+fn command_of(pid: i32) -> Vec<OsString> {
+    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|byte| *byte == 0);
+    let mut command: Vec<OsString> = words.map(|word| OsString::from_vec(word.to_vec())).collect();
+    if command[0].is_empty() {
+        command[0] = format!("process{pid}").into();
+    }
+    command
 }
 
 /// Runs the session, and ends as the program ended.
@@ -170,7 +192,10 @@ pub fn run_session(
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };
-    let mut command = arguments.command.into_iter();
+    let mut command = match arguments.attach {
+        Some(pid) => command_of(pid).into_iter(),
+        None => arguments.command.into_iter(),
+    };
     let Some(program) = command.next() else { return exit::failure(exit::USAGE, &"no program given") };
     let base = Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned();
     let name = arguments.name.unwrap_or(base);
@@ -196,6 +221,7 @@ pub fn run_session(
     let options = RecordOptions {
         program,
         arguments: command.collect(),
+        running: arguments.attach,
         trace_dir: trace_dir.clone(),
         home,
         check_every_events: 0,
@@ -225,7 +251,9 @@ pub fn run_session(
     let _ = fs::remove_dir_all(&trace_dir);
     match outcome {
         Ok(outcome) => {
-            if let ExitReport::Killed(signal) = outcome.status {
+            if let ExitReport::Killed(signal) = outcome.status
+                && arguments.attach.is_none()
+            {
                 injector::die_by_signal(signal);
             }
             exit::of_program(outcome.status)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
-use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, record};
+use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, Refusal, record};
 use trace_store::traces;
 
 use crate::exit;
@@ -108,6 +108,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         Some(seed)
     });
     let options = RecordOptions {
+        running: None,
         program,
         arguments: command.collect(),
         trace_dir: trace_dir.clone(),
@@ -159,6 +160,7 @@ pub fn code_of(error: &RecordError) -> u8 {
             | ProgramError::Unreadable { .. } => exit::NOT_RECORDABLE,
             ProgramError::NulByte(_) => exit::FAILED,
         },
+        RecordError::Inject(InjectError::Boarding { why, .. }) => code_of_refusal(why),
         RecordError::Inject(InjectError::NotRecordable { .. } | InjectError::Attach { .. })
         | RecordError::NoUserDispatch
         | RecordError::NoInterception
@@ -166,5 +168,14 @@ pub fn code_of(error: &RecordError) -> u8 {
         | RecordError::PtraceForbidden { .. } => exit::NOT_RECORDABLE,
         RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
         RecordError::Inject(_) | RecordError::Store(_) | RecordError::History(_) => exit::FAILED,
+    }
+}
+
+/// The code for a process that is not taken over.
+fn code_of_refusal(why: &Refusal) -> u8 {
+    match why {
+        Refusal::NoSuchProcess | Refusal::Ourselves | Refusal::IsThread(_) => exit::USAGE,
+        why if why.is_permission() => exit::NOT_PERMITTED,
+        _ => exit::NOT_RECORDABLE,
     }
 }

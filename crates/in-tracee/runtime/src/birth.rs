@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BIRTH_FIXED_BYTES, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, padded};
+use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, padded};
 use lane_protocol::{
     CodeMap, FILE_RECIPES, FILE_SESSION, Interception, RECIPES_BYTES, RECIPES_START, REGION_BYTES,
     REGION_START, SESSION_BYTES, SESSION_START, TEXT_BYTES_MAX, TEXT_START,
@@ -17,12 +17,22 @@ use crate::{clocks, frame, kernel, memory, memory_calls, processes, report, secc
 /// End of the memory that a process can map, in bytes.
 const MEMORY_END: u64 = 0x7fff_ffff_f000;
 const FLAGS_AT_START: u64 = 0x202;
+/// Of a map in a birth event: it is what stands for the vDSO.
+const MAP_IS_VDSO: u64 = 2;
+
+/// What begins. Known to the entry code.
+mod beginning {
+    pub const REPLAY: u32 = 1;
+    /// A process that ran already.
+    pub const BOARDED: u32 = 2;
+}
 
 /// Called once for each real image, on the runtime's first stack.
-pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, replaying: u32) -> ! {
+pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, what: u32) -> ! {
     let control_fd = control_fd as i32;
+    let replaying = what == beginning::REPLAY;
     crate::block::populate(true);
-    if replaying != 0 {
+    if replaying {
         forget_everything_else();
     }
     let shared = nr::MAP_SHARED | nr::MAP_FIXED;
@@ -37,7 +47,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
     processes::map_lane(0, segment, control_fd);
     let process = process();
     process.threads = 1;
-    process.replaying = replaying != 0;
+    process.replaying = replaying;
     process.segment = segment;
     process.control_fd = control_fd;
     process.slot = 0;
@@ -67,6 +77,9 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, r
         recreate(word)
     }
     processes::leave_memory(segment);
+    if what == beginning::BOARDED {
+        crate::boarding::begin();
+    }
     record_birth(user_stack)
 }
 
@@ -226,7 +239,9 @@ fn recreate(word: u64) -> ! {
     sites::reset();
     crate::mapped_files::reset();
     space().shared_count = 0;
-    let mut code = [CodeMap::default(); lane_protocol::BIRTH_RANGES];
+    let boarded = (word >> 16) as u16 == BOARDED;
+    let mut has_unknown_code = false;
+    let mut code = [CodeMap::default(); lane_protocol::BOARDING_MAPS];
     let mut code_count = 0;
     for index in 0..map_count {
         let at = 4 + index * (MAP_RECORD_BYTES as u64 / 8);
@@ -245,28 +260,34 @@ fn recreate(word: u64) -> ! {
             code[code_count] = CodeMap { start, end, file_offset, file, protection: protection as u32 };
             code_count += 1;
         }
+        has_unknown_code |= content.is_none() && protection & 4 != 0 && flags & MAP_IS_VDSO == 0;
     }
-    let mut conventions = [0u64; 3];
-    let mut seen = 0;
-    log.apply(word, HEADER_BYTES as u64 + fixed, &mut |tag, address, bytes, _| {
-        if tag == Tag::Memory && bytes == 0 && seen < conventions.len() {
-            conventions[seen] = address;
-            seen += 1;
-        }
-    });
-    space().break_start = conventions[0];
-    space().break_now = conventions[0];
     let process = process();
     process.actions().reset_for_image();
     thread().signals.reset_for_image();
+    let mut conventions = [0u64; 4];
+    let mut seen = 0;
+    log.apply(word, HEADER_BYTES as u64 + fixed, &mut |tag, address, bytes, source| {
+        if tag == Tag::Memory && bytes == 0 && seen < conventions.len() {
+            conventions[seen] = address;
+            seen += 1;
+        } else if boarded {
+            crate::boarding::replay_blob(tag, address, bytes, source);
+        }
+    });
+    space().break_start = conventions[0];
+    space().break_now = if boarded { conventions[3] } else { conventions[0] };
     thread().signals.mask = conventions[1];
     memory_calls::set_stack_limit(conventions[2]);
+    crate::agent::note_image(stack_pointer);
+    if boarded {
+        crate::boarding::replay(&code[..code_count], has_unknown_code);
+    }
     for map in &code[..code_count] {
         sites::code_mapped(*map);
     }
     kernel::call(nr::__NR_arch_prctl, [0x1002, 0, 0, 0, 0, 0]);
     frame::clear_vectors();
     crate::pause::arm_if_next();
-    crate::agent::note_image(stack_pointer);
     start(entry, stack_pointer)
 }

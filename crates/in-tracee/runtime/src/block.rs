@@ -95,6 +95,9 @@ pub struct Thread {
     pub clear_tid: u64,
     /// The program's list of robust futexes, and the length of its head.
     pub robust_list: [u64; 2],
+    /// Of a thread that ran before the session: the program's area for restartable
+    /// sequences (address, length, signature), given back when recording ends.
+    pub rseq: [u64; 3],
     /// Replay: where the program's registers are while the runtime has the thread.
     pub user_registers: u64,
     /// Under the debugger: the thread's base of thread-local memory, while it waits.

@@ -42,6 +42,11 @@ pub fn detach_behind(registers: &mut Registers, reason: u16, text: &str, result:
     Leave::Exactly
 }
 
+/// The agent lets the process go, whose threads stand: each leaves us at its next call.
+pub fn let_go() {
+    end_recording(StopReason::RecorderDied as u16, "it was let go");
+}
+
 /// Ends the log, and takes back from the process what can be taken back.
 fn end_recording(reason: u16, text: &str) {
     let process = process();
@@ -63,9 +68,10 @@ fn end_recording(reason: u16, text: &str) {
         return;
     }
     crate::page_tracker::end();
+    crate::boarding::leave_vdso();
     sites::restore_all();
     let broken = log.broken;
-    process.actions().give_back();
+    process.actions().give_back(process.shares_turn);
     process.given_up.store(broken.into(), Ordering::Release);
     if process.shares_turn {
         crate::turn_end::give_for_good();
@@ -79,6 +85,10 @@ fn leave_thread() {
     crate::pause::delete_timer();
     clocks::end_traps();
     kernel::call(nr::__NR_set_tid_address, [thread().clear_tid, 0, 0, 0, 0, 0]);
+    let [address, length, signature] = core::mem::take(&mut thread().rseq);
+    if address != 0 {
+        kernel::call(nr::__NR_rseq, [address, length, 0, signature, 0, 0]);
+    }
     thread().signals.give_back();
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);

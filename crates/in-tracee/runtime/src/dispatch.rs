@@ -188,7 +188,9 @@ fn record_call(registers: &mut Registers) -> Leave {
         live::stop_before_call(registers, &args);
     }
     if process().shares_turn {
-        let_others_run(nr, &args);
+        if let_others_run(nr, &args) {
+            return crate::detach::follow(registers);
+        }
     }
     if process().check_every != 0 {
         crate::checksum::record_if_due();
@@ -249,17 +251,22 @@ fn record_call(registers: &mut Registers) -> Leave {
     Leave::Call
 }
 
-/// Before a call is made: others have the turn if they want it.
+/// Before a call is made: others have the turn if they want it. Whether the process was
+/// given up meanwhile.
 #[inline]
-fn let_others_run(nr: u64, args: &[u64; 6]) {
+fn let_others_run(nr: u64, args: &[u64; 6]) -> bool {
     thread().is_asked = false;
     turn::yield_if_wanted();
     turn::yield_by_chance();
     live::park_if_wanted();
+    if process().given_up.load(Ordering::Acquire) != 0 {
+        return true;
+    }
     calls::note_flags(nr, args);
     if process().in_group && signals::kills_itself(nr, args) {
         crate::threads::log_dead_owner();
     }
+    false
 }
 
 /// A new size of a mapped file is not a write that could be detected; while a thread

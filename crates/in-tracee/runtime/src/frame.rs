@@ -134,6 +134,14 @@ impl SignalStack {
         SignalStack { flags: state | (self.flags & SS_AUTODISARM), ..*self }
     }
 
+    /// Takes what sigaltstack reported: address, flags and a gap, bytes.
+    pub fn take_over(&mut self, [address, flags, bytes]: [u64; 3]) {
+        *self = match flags as u32 & SS_DISABLE {
+            0 => SignalStack { address, flags: flags as u32 & SS_AUTODISARM, _pad: 0, bytes },
+            _ => SignalStack::default(),
+        };
+    }
+
     /// Sets the stack as sigaltstack does.
     pub fn set(&mut self, address: u64, flags: u32, bytes: u64, stack_pointer: u64) -> Result<(), u32> {
         if self.holds(stack_pointer) {
@@ -289,10 +297,15 @@ fn sum_buffer(buffer: u64) -> u64 {
 
 /// Loads the vector registers from the buffer.
 fn load_vectors() {
-    let space = space();
     let buffer = VECTORS.get().cast::<u8>();
+    sanitize(buffer);
+    load_vectors_from(buffer as u64);
+}
+
+/// What others wrote into the header must not make us fault.
+fn sanitize(buffer: *mut u8) {
+    let space = space();
     if space.vector_features != 0 {
-        // What the program wrote into the header must not make us fault.
         // SAFETY: as in `save_vectors`; the caller filled the buffer.
         unsafe {
             let header = buffer.add(512).cast::<u64>();
@@ -304,7 +317,6 @@ fn load_vectors() {
             control.write(control.read() & 0xffff);
         }
     }
-    load_vectors_from(buffer as u64);
 }
 
 /// Saves the live vector registers at an address aligned to 64 bytes, for
@@ -320,6 +332,15 @@ pub fn save_vectors_at(buffer: u64) {
                 in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
         }
     }
+}
+
+/// Keeps what a log holds of vector registers for [`load_vectors_from`].
+pub fn keep_vectors(buffer: u64, source: u64, bytes: u64) {
+    if bytes < 576 || bytes > VECTOR_BYTES_MAX as u64 {
+        return;
+    }
+    memory::copy(buffer, source, bytes);
+    sanitize(buffer as *mut u8);
 }
 
 /// Loads what [`save_vectors_at`] saved, or what is as good.

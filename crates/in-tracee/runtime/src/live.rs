@@ -45,6 +45,7 @@ pub use debugging::{
     stop_is_wanted,
 };
 pub use holding::take as take_turn;
+pub use mappings::protection;
 pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
 pub use restore::{enter_present, go_live};

@@ -171,6 +171,20 @@ impl Log {
         }
     }
 
+    /// Appends a blob that is never split over two events.
+    pub fn whole_blob(&mut self, address: u64, bytes: u64, tag: Tag, source: u64) {
+        self.make_room(bytes);
+        self.blob(address, bytes, tag, source);
+    }
+
+    /// Begins a data event if the one at hand has no room for a blob of this length.
+    fn make_room(&mut self, bytes: u64) {
+        if self.at + bytes + BLOB_HEADER_BYTES as u64 + 64 > EVENT_BYTES_MAX as u64 {
+            self.close(MORE);
+            self.begin(Kind::Data, 0, 0);
+        }
+    }
+
     /// Appends memory that the kernel wrote, by reference where the log has it.
     pub fn memory(&mut self, address: u64, bytes: u64) {
         // What a live process read may have to be given back to it.
@@ -502,11 +516,17 @@ fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
     use linux_abi::general::{PROT_READ, PROT_WRITE};
     let page = address & !4095;
     let length = (address + bytes - page).next_multiple_of(4096);
+    let mut before = PROT_READ;
+    crate::maps::for_each(&mut |map| {
+        if (map.start..map.end).contains(&address) {
+            before = crate::live::protection(map);
+        }
+    });
     if kernel::failed(kernel::mprotect(page, length, PROT_READ | PROT_WRITE)) {
         return false;
     }
     let copied = memory::copy(address, source, bytes);
-    kernel::mprotect(page, length, PROT_READ);
+    kernel::mprotect(page, length, before);
     copied
 }
 

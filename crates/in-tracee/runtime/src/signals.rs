@@ -146,6 +146,17 @@ fn set_real(signal: u32, action: &Action) -> i64 {
     kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0])
 }
 
+/// Real handlers in place of those that the program has already.
+pub fn follow_actions() {
+    let actions = process().actions();
+    for signal in 1..=64u32 {
+        let action = actions.actions[signal as usize];
+        if bit(signal) & OURS == 0 && action.handler > IGNORE {
+            install_real(signal, action.flags);
+        }
+    }
+}
+
 /// Sets the real mask to what follows from the program's.
 pub fn set_real_mask(mask: u64) {
     let real = mask & !NEVER_BLOCKED;
@@ -886,9 +897,34 @@ impl Actions {
         self.actions[signal as usize] = action;
     }
 
-    /// Gives all handlers back to the kernel, as the program set them.
-    pub fn give_back(&self) {
+    /// All of them, of a process that ran already.
+    pub fn learn_all(&mut self) {
         for signal in 1..=64u32 {
+            let place = &raw mut self.actions[signal as usize] as u64;
+            kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), 0, place, 8, 0, 0]);
+        }
+        self.know_all();
+    }
+
+    /// What there is, is what the program set.
+    pub fn know_all(&mut self) {
+        self.known = !0;
+    }
+
+    /// Where the actions of signals 1 to 64 are, and their bytes.
+    pub fn as_memory(&mut self) -> (u64, u64) {
+        let actions = &mut self.actions[1..];
+        (actions.as_mut_ptr() as u64, size_of_val(actions) as u64)
+    }
+
+    /// Gives all handlers back to the kernel, as the program set them. With `others`,
+    /// threads that have not left us yet, whose calls and stops still come to us.
+    pub fn give_back(&self, others: bool) {
+        for signal in 1..=64u32 {
+            let is_needed = others && matches!(signal, SIGSYS | SIGTRAP);
+            if is_needed {
+                continue;
+            }
             if self.known & bit(signal) != 0 || bit(signal) & OURS != 0 {
                 set_real(signal, &self.actions[signal as usize]);
             }

@@ -37,14 +37,17 @@ const ENTRY_CODE_MASK: u64 = 0xffff_ffff_ffff;
 const BREAK_UNKNOWN: u64 = 0;
 /// The stack's mapping, in `MapRecord::flags`.
 const GROWS_DOWN: u32 = 1;
+/// What stands for the vDSO, there.
+const IS_VDSO: u32 = 2;
 /// Code segment of 32-bit user code.
 const CS_32_BIT: u64 = 0x23;
 
 /// A map of the image, with the id of its file.
-struct ImageMap {
-    map: Mapping,
-    file: Option<u32>,
-    is_stack: bool,
+pub(crate) struct ImageMap {
+    pub map: Mapping,
+    pub file: Option<u32>,
+    pub is_stack: bool,
+    pub is_vdso: bool,
 }
 
 /// Prepares the image that `process` stands at the start of, so that it runs the
@@ -69,7 +72,9 @@ pub(crate) fn prepare(
     let birth = describe(pid, &registers, &image, entry_word)?;
     let lane = memory.lane(segment);
     lane.set_birth(&birth);
-    let event = encode(&registers, BREAK_UNKNOWN, &image, exe.as_os_str().as_encoded_bytes());
+    let start =
+        Start { entry: registers.rip, stack_pointer: registers.rsp, break_start: BREAK_UNKNOWN, code: 0 };
+    let event = encode(&start, &image, exe.as_os_str().as_encoded_bytes());
     if event.len() > EVENT_BYTES_MAX {
         return Err(InjectError::TooLarge { pid, what: "it has too many mappings" });
     }
@@ -127,7 +132,7 @@ fn keep_files(
             };
         }
         let is_stack = map.name == b"[stack]";
-        image.push(ImageMap { map, file, is_stack });
+        image.push(ImageMap { map, file, is_stack, is_vdso: false });
     }
     Ok(image)
 }
@@ -145,9 +150,7 @@ fn path_of(pid: i32, map: &Mapping, exe: &[u8]) -> PathBuf {
     if same(&here) {
         return here;
     }
-    let mut by_name = format!("/proc/{pid}/root").into_bytes();
-    by_name.extend_from_slice(&map.name);
-    let by_name = PathBuf::from(OsString::from_vec(by_name));
+    let by_name = below_root(pid, &map.name);
     if same(&by_name) {
         return by_name;
     }
@@ -156,6 +159,13 @@ fn path_of(pid: i32, map: &Mapping, exe: &[u8]) -> PathBuf {
     // btrfs) leave the name as the best there is.
     let by_range = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end));
     if std::fs::metadata(&by_range).is_ok() { by_range } else { by_name }
+}
+
+/// A path of the process's own, as this one finds it.
+pub(crate) fn below_root(pid: i32, name: &[u8]) -> PathBuf {
+    let mut path = format!("/proc/{pid}/root").into_bytes();
+    path.extend_from_slice(name);
+    PathBuf::from(OsString::from_vec(path))
 }
 
 /// True for a program whose ELF header says 32 bits, be its code 64-bit or not.
@@ -241,13 +251,22 @@ fn logged_range(part: &ImageMap, stack_pointer: u64) -> Option<MemoryRange> {
         .then(|| MemoryRange { start: map.end - PAGE_BYTES, end: map.end })
 }
 
+/// How an image begins.
+pub(crate) struct Start {
+    pub entry: u64,
+    pub stack_pointer: u64,
+    pub break_start: u64,
+    /// Of the event: [`events::BOARDED`], or 0.
+    pub code: u16,
+}
+
 /// The event of a birth. Data events with the logged ranges follow it.
-fn encode(registers: &libc::user_regs_struct, break_start: u64, image: &[ImageMap], path: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(begin: &Start, image: &[ImageMap], path: &[u8]) -> Vec<u8> {
     let body_bytes = BIRTH_FIXED_BYTES + image.len() * MAP_RECORD_BYTES + padded(path.len());
     let len_bytes = HEADER_BYTES + body_bytes;
     let mut event = Vec::with_capacity(len_bytes);
-    event.extend_from_slice(&header(Kind::Birth, MORE, 0, len_bytes as u32).to_le_bytes());
-    for word in [registers.rip, registers.rsp, break_start] {
+    event.extend_from_slice(&header(Kind::Birth, MORE, begin.code, len_bytes as u32).to_le_bytes());
+    for word in [begin.entry, begin.stack_pointer, begin.break_start] {
         event.extend_from_slice(&word.to_le_bytes());
     }
     event.extend_from_slice(&(image.len() as u32).to_le_bytes());
@@ -257,7 +276,7 @@ fn encode(registers: &libc::user_regs_struct, break_start: u64, image: &[ImageMa
             start: part.map.start,
             end: part.map.end,
             protection: part.map.protection,
-            flags: if part.is_stack { GROWS_DOWN } else { 0 },
+            flags: if part.is_stack { GROWS_DOWN } else { 0 } | if part.is_vdso { IS_VDSO } else { 0 },
             file: part.file.unwrap_or(u32::MAX),
             file_offset: part.map.file_offset,
         };
@@ -288,7 +307,7 @@ pub(crate) fn put_stop(memory: &SessionMemory, lane: Lane, text: &str) {
 }
 
 /// Puts the event into the lane's log, waiting for space while somebody makes it.
-fn put_event(memory: &SessionMemory, lane: Lane, event: &[u8]) {
+pub(crate) fn put_event(memory: &SessionMemory, lane: Lane, event: &[u8]) {
     while !lane.put_for_stopped(event) {
         memory.doorbell().fetch_add(1, Ordering::Release);
         futex_wake(memory.doorbell());
@@ -303,10 +322,6 @@ mod tests {
 
     #[test]
     fn an_encoded_birth_decodes() {
-        // SAFETY: registers are numbers; zero is valid.
-        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        registers.rip = 0x1234;
-        registers.rsp = 0x7fff_0010;
         let map = Mapping {
             start: 0x1000,
             end: 0x3000,
@@ -325,10 +340,11 @@ mod tests {
             ..map.clone()
         };
         let image = [
-            ImageMap { map, file: Some(7), is_stack: false },
-            ImageMap { map: stack, file: None, is_stack: true },
+            ImageMap { map, file: Some(7), is_stack: false, is_vdso: false },
+            ImageMap { map: stack, file: None, is_stack: true, is_vdso: false },
         ];
-        let bytes = encode(&registers, 0x5000, &image, b"/bin/x");
+        let begin = Start { entry: 0x1234, stack_pointer: 0x7fff_0010, break_start: 0x5000, code: 0 };
+        let bytes = encode(&begin, &image, b"/bin/x");
         let (event, len_bytes) = Event::parse(&bytes).expect("well formed");
         assert_eq!(len_bytes, bytes.len());
         assert!(event.has_more());
@@ -339,6 +355,6 @@ mod tests {
         assert_eq!(maps.len(), 2);
         assert_eq!((maps[0].file, maps[0].file_offset, maps[0].flags), (7, 0x2000, 0));
         assert_eq!((maps[1].file, maps[1].flags), (u32::MAX, 1));
-        assert_eq!(logged_range(&image[1], registers.rsp).expect("the stack is").start, 0x7fff_0010);
+        assert_eq!(logged_range(&image[1], 0x7fff_0010).expect("the stack is").start, 0x7fff_0010);
     }
 }

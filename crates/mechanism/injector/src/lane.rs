@@ -382,6 +382,7 @@ mod tests {
             detect_all: false,
             chaos_seed: None,
             live: None,
+            running: None,
             files_dir: None,
             objects_dir: None,
             show_output: false,

@@ -3,15 +3,18 @@
 //! The memory that supervisor and runtime share ([`SessionMemory`]), the start
 //! of a recorded program ([`spawn`]) and of a replaying process
 //! ([`start_replay`]), and the only ptrace there is: the stop at execve, where
-//! the runtime is mapped into the new image ([`AttachService`]).
+//! the runtime is mapped into the new image ([`AttachService`]), and the one at which a
+//! process that runs already gets it ([`board`]).
 //!
 //! Architecture invariant: all unsafe code of the tools is in this crate; what it
 //! exports is safe. Nothing here stops a process in steady state: a process is
-//! traced from shortly before an execve until the stop that ends it.
+//! traced from shortly before an execve until the stop that ends it, or while it is
+//! boarded.
 
 mod agent;
 mod attach;
 mod birth;
+mod boarding;
 mod error;
 mod files;
 mod futex;
@@ -20,15 +23,20 @@ mod lane;
 mod limits;
 mod maps;
 mod process;
+mod process_facts;
 mod program;
+mod remote;
 mod replay_start;
 mod session_memory;
 mod signals;
 mod spawn;
+mod threads;
 mod tracee;
+mod vdso;
 
 pub use attach::{AttachEvents, AttachService};
-pub use error::InjectError;
+pub use boarding::{board, keep_mapped_files};
+pub use error::{InjectError, Refusal};
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};

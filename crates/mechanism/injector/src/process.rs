@@ -237,3 +237,26 @@ pub fn poll_exited(processes: &[&PidFd]) -> Vec<bool> {
     let result = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, 0) };
     polls.iter().map(|poll| result > 0 && poll.revents & libc::POLLIN != 0).collect()
 }
+
+/// Sends a descriptor over a socket, with one byte.
+pub(crate) fn send_descriptor(socket: i32, descriptor: i32) -> io::Result<()> {
+    let mut byte = [0u8];
+    let mut control = [0u64; 4];
+    // SAFETY: the message names memory that lives for the call; the control message fits
+    // into its place, which is aligned to 8 bytes.
+    let sent = unsafe {
+        let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(descriptor);
+        libc::sendmsg(socket, &raw const message, 0)
+    };
+    if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -51,6 +51,8 @@ pub struct Setup<'a> {
     /// Recording: processes can go back in time: a `crash_policy`, and how often they
     /// may go back instead of dying.
     pub live: Option<(u32, u32)>,
+    /// Live: the process that is boarded; `None`: one is started, with our descriptors.
+    pub running: Option<i32>,
     /// Replay, and live: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: a private folder for files that stand for shared memory.
@@ -212,7 +214,7 @@ impl SessionMemory {
         session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
-        session.standard_files = [0, 1, 2].map(standard_file);
+        session.standard_files = [0, 1, 2].map(|fd| standard_file(setup.running, fd));
         session.files_dir_bytes = put_path(&mut session.files_dir, setup.files_dir);
         session.objects_dir_bytes = put_path(&mut session.objects_dir, setup.objects_dir);
         if let Some(lanes) = setup.wanted_lanes {
@@ -441,7 +443,21 @@ fn put_path(to: &mut [u8], path: Option<&Path>) -> u32 {
     len_bytes as u32
 }
 
-fn standard_file(fd: i32) -> StandardFile {
+/// What a standard descriptor of ours, or of the process, reaches.
+fn standard_file(process: Option<i32>, fd: i32) -> StandardFile {
+    use std::os::unix::fs::MetadataExt;
+    if let Some(pid) = process {
+        let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
+        return found.map_or_else(
+            |_| StandardFile::default(),
+            |found| StandardFile {
+                device: found.dev(),
+                inode: found.ino(),
+                raw_device: found.rdev(),
+                mode: u64::from(found.mode()),
+            },
+        );
+    }
     // SAFETY: zero is a valid `stat`; fstat fills it or fails.
     let (result, stat) = unsafe {
         let mut stat: libc::stat = std::mem::zeroed();

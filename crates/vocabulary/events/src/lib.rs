@@ -85,6 +85,14 @@ impl Kind {
     }
 }
 
+/// Code of a birth event: the process ran already, and its memory, threads and signal
+/// actions follow.
+pub const BOARDED: u16 = 1;
+/// Words of a [`Tag::ThreadState`]: base of thread-local memory, signal mask, alternate
+/// stack (address, flags, bytes), address for its end, list of robust futexes (address,
+/// bytes), registers (as in a pause).
+pub const BOARDED_THREAD_WORDS: usize = 8 + 18;
+
 /// Flags of a system call: how many arguments are logged.
 pub const ARG_COUNT_MASK: u8 = 0b111;
 /// Data events follow that belong to this event (Syscall, Birth, Data).
@@ -144,6 +152,12 @@ pub enum Tag {
     Words = 11,
     /// The call made a thread: its number in the process (u64).
     Thread = 12,
+    /// At the birth of a process that ran already: what it does with signals 1 to 64,
+    /// four words each (handler, flags, restorer, mask).
+    Actions = 13,
+    /// There: a thread, as [`BOARDED_THREAD_WORDS`] words; the blob's address is its
+    /// number. A blob of its vector registers follows.
+    ThreadState = 14,
 }
 
 impl Tag {
@@ -163,6 +177,8 @@ impl Tag {
             10 => Tag::Ranges,
             11 => Tag::Words,
             12 => Tag::Thread,
+            13 => Tag::Actions,
+            14 => Tag::ThreadState,
             _ => return None,
         })
     }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod boarding;
 pub mod bytecode;
 mod layout;
 mod live;
@@ -24,6 +25,7 @@ pub use agent::{
     AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
     Boundary, CALL_WORDS, Hit, NONE, WATCHES_MAX, Watch, agent_stop, agent_verb, watch_kind,
 };
+pub use boarding::*;
 pub use layout::*;
 pub use live::*;
 pub use ring::Ring;

@@ -26,6 +26,8 @@ pub mod command {
     pub const ROLLBACK: u32 = 3;
     /// Go back to the checkpoint `argument`, do the same again, and go on.
     pub const REPLAY: u32 = 4;
+    /// Let the process go on without the session.
+    pub const DETACH: u32 = 5;
     /// Only say whether a rollback to `argument` could be done.
     pub const TRY: u32 = 6;
     /// Somebody fills the command in.

@@ -11,7 +11,7 @@ use super::{area, checkpoint, quiesce, restore};
 use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
 use crate::entry::rv_clone_shared;
 use crate::processes::index_of_process;
-use crate::{kernel, signals, turn};
+use crate::{detach, kernel, signals, turn};
 
 /// Makes the agent. Without one the process takes no part.
 pub fn begin() {
@@ -107,11 +107,26 @@ fn obey(kind: u32, argument: u64) -> i64 {
                 Err(error) => error,
             }
         }
+        command::DETACH => match quiesce::park_all() {
+            Ok(()) => let_go(),
+            Err(error) => error,
+        },
         command::TRY => restore::could_go_back(argument),
         _ => super::error(errno::EINVAL),
     };
     turn::give();
     answer
+}
+
+/// All threads stand at a boundary: the process goes on without us.
+fn let_go() -> ! {
+    checkpoint::end_all();
+    detach::let_go();
+    quiesce::let_go_on();
+    finish(0);
+    loop {
+        kernel::call(nr::__NR_exit, [0; 6]);
+    }
 }
 
 /// A thread of the program asks for what only the agent can do. Returns if it could

@@ -22,6 +22,8 @@ pub enum Standing {
     Pause = 2,
     /// Execute the instruction at hand again: it faulted.
     Fault = 3,
+    /// Go on where the thread stood when the session came to its process.
+    Boarded = 4,
 }
 
 /// Bytes below the top of a thread's stack that going on leaves alone.
@@ -122,6 +124,9 @@ pub fn resume() -> ! {
         signals::set_real_mask(own.signals.mask);
         debugging::stand_if_first(own);
     }
+    if own.standing == Standing::Boarded {
+        go_on_boarded();
+    }
     if own.standing == Standing::Fault {
         // SAFETY: the registers are the program's, complete.
         unsafe { rv_resume(&own.fault_registers) }
@@ -137,5 +142,17 @@ pub fn resume() -> ! {
         registers.r11 = registers.flags;
     }
     // SAFETY: as above.
+    unsafe { rv_resume(&registers) }
+}
+
+/// The registers are kept as they were: code may be rewritten under them, now or later.
+fn go_on_boarded() -> ! {
+    let mut registers = thread().fault_registers;
+    registers.rip = crate::sites::translate(registers.rip);
+    if process().replaying {
+        pause::arm_if_next();
+    }
+    crate::agent::leaving(&registers);
+    // SAFETY: the registers are the program's, complete.
     unsafe { rv_resume(&registers) }
 }

@@ -1,0 +1,384 @@
+//! A process that ran already when the session came to it: all of its threads begin
+//! here, where the injector sent them, and go on where they stood.
+//!
+//! The first thread writes the log's beginning once all others are here: the memory
+//! that no kept file holds, the signal actions, and each thread. Replay builds the
+//! process from that and lets its threads go on alike.
+//!
+//! Invariant: what a thread was doing when it was stopped is a place in the program's
+//! code; a call that was under way is made again from there.
+
+use core::sync::atomic::Ordering;
+
+use events::{BOARDED_THREAD_WORDS, Kind, Tag};
+use lane_protocol::{
+    BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, boarder_address, boarding_state,
+};
+use linux_abi::{PAGE_BYTES, general as nr};
+
+use crate::block::{
+    Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, session,
+    signal_stack, space, stack_top, thread, thread_at, thread_status,
+};
+use crate::entry::{Registers, rv_clone_shared};
+use crate::live::Standing;
+use crate::maps::{self, Mapping};
+use crate::{clocks, frame, kernel, live, memory, memory_calls, report, signals, sites, turn};
+
+const VDSO: &[u8] = b"[vdso]";
+
+fn table() -> &'static Boarding {
+    // SAFETY: the injector mapped and filled it before it sent the threads here.
+    unsafe { &*(BOARDING_START as *const Boarding) }
+}
+
+fn boarder(index: usize) -> &'static mut Boarder {
+    // SAFETY: as above; an entry belongs to its thread, and before that to the first.
+    unsafe { &mut *(boarder_address(index) as *mut Boarder) }
+}
+
+fn code_maps() -> &'static [CodeMap] {
+    &table().code[..table().code_count as usize]
+}
+
+fn set_state(state: u32) {
+    table().state.store(state, Ordering::Release);
+    kernel::futex_wake(&table().state);
+}
+
+// --- recording ---
+
+/// The process's first thread, which has its block: brings the others in, begins the
+/// log, and goes on as the program.
+pub fn begin() -> ! {
+    let count = table().count as usize;
+    for index in 0..count {
+        if !provide_thread(index) {
+            report::die("memory for the threads could not be mapped");
+        }
+        let block = prepare_block(index, 0);
+        boarder(index).block = block.own_address;
+        boarder(index).stack_top = stack_top(index);
+    }
+    process().threads = count as u32;
+    set_state(boarding_state::PREPARED);
+    arrive(0);
+    loop {
+        let seen = table().arrived.load(Ordering::Acquire);
+        if seen as usize == count {
+            break;
+        }
+        kernel::futex_wait(&table().arrived, seen, 1000);
+    }
+    space().break_start = table().break_start;
+    space().break_now = kernel::call(nr::__NR_brk, [0; 6]) as u64;
+    let acts = process().actions();
+    acts.learn_all();
+    log_image();
+    clocks::find_vdso(0);
+    signals::install();
+    signals::follow_actions();
+    if session().cpuid_faulting != 0 {
+        clocks::trap_cpuid();
+    }
+    for map in code_maps() {
+        sites::code_mapped(*map);
+    }
+    if has_unknown_code() {
+        clocks::trap_time();
+    }
+    live::begin();
+    if count > 1 {
+        turn::begin_sharing();
+    }
+    set_state(boarding_state::OPEN);
+    go_on()
+}
+
+/// Another thread, which has its block: waits until the log has begun.
+pub unsafe extern "C" fn board(own: *const Boarder) -> ! {
+    arrive((own as u64 - boarder_address(0)) as usize / size_of::<Boarder>());
+    while table().state.load(Ordering::Acquire) != boarding_state::OPEN {
+        kernel::futex_wait(&table().state, boarding_state::PREPARED, 1000);
+    }
+    go_on()
+}
+
+/// The calling thread keeps what it has of the program's, and takes what it needs.
+fn arrive(index: usize) {
+    const RSEQ_FLAG_UNREGISTER: u64 = 1;
+    const PR_GET_TID_ADDRESS: u64 = 40;
+    let (told, own) = (boarder(index), thread());
+    if index != 0 {
+        let place = &raw mut told.clear_tid as u64;
+        kernel::call(nr::__NR_prctl, [PR_GET_TID_ADDRESS, place, 0, 0, 0, 0]);
+        own_block();
+    }
+    let mut stack = [0u64; 3];
+    kernel::call(nr::__NR_sigaltstack, [0, stack.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    let [address, length, signature] = told.rseq;
+    if address != 0 {
+        kernel::call(nr::__NR_rseq, [address, length, RSEQ_FLAG_UNREGISTER, signature, 0, 0]);
+    }
+    own.signals.begin_thread(told.mask);
+    own.signals.stack.take_over(stack);
+    own.clear_tid = told.clear_tid;
+    own.robust_list = told.robust_list;
+    own.rseq = told.rseq;
+    own.fs_base = crate::standing::fs_base();
+    own.fault_registers = registers_of(&told.registers);
+    own.standing = Standing::Boarded;
+    clocks::begin_untrapped();
+    frame::save_vectors_at(signal_stack(index));
+    table().arrived.fetch_add(1, Ordering::AcqRel);
+    kernel::futex_wake(&table().arrived);
+}
+
+fn registers_of(words: &[u64; 18]) -> Registers {
+    // SAFETY: the registers are 18 words in this order.
+    unsafe { core::mem::transmute_copy(words) }
+}
+
+/// What follows the birth event that the injector put into the log.
+fn log_image() {
+    let log = &mut process().log;
+    log.begin(Kind::Data, 0, 0);
+    // As at every birth, and where the break is.
+    let break_now = space().break_now;
+    for word in [space().break_start, thread().signals.mask, memory_calls::stack_limit(), break_now] {
+        log.blob(word, 0, Tag::Memory, 0);
+    }
+    for range in &table().ranges[..table().range_count as usize] {
+        log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
+    }
+    log_memory();
+    let (place, bytes) = process().actions().as_memory();
+    log.whole_blob(0, bytes, Tag::Actions, place);
+    for index in 0..table().count as usize {
+        let words = words_of(thread_at(index));
+        log.whole_blob(index as u64, size_of_val(&words) as u64, Tag::ThreadState, words.as_ptr() as u64);
+        log.whole_blob(index as u64, u64::from(space().vector_bytes), Tag::Vectors, signal_stack(index));
+    }
+    log.end();
+}
+
+fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
+    let mut words = [0; BOARDED_THREAD_WORDS];
+    let stack = &of.signals.stack;
+    words[..8].copy_from_slice(&[
+        of.fs_base,
+        of.signals.mask,
+        stack.address,
+        u64::from(stack.flags),
+        stack.bytes,
+        of.clear_tid,
+        of.robust_list[0],
+        of.robust_list[1],
+    ]);
+    // SAFETY: as in `registers_of`.
+    let registers: [u64; 18] = unsafe { core::mem::transmute(of.fault_registers) };
+    words[8..].copy_from_slice(&registers);
+    words
+}
+
+/// Logs all memory that is the process's own.
+fn log_memory() {
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let path = c"/proc/thread-self/pagemap".as_ptr() as u64;
+    let pagemap = kernel::call(nr::__NR_open, [path, flags, 0, 0, 0, 0]);
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        let bytes = map.end - map.start;
+        if name == VDSO {
+            process().log.blob(map.start, bytes, Tag::Memory, map.start);
+        } else if map.private && !map.is_kernels {
+            let opened = !map.readable;
+            if opened {
+                kernel::mprotect(map.start, bytes, live::protection(map) | nr::PROT_READ);
+            }
+            log_own_pages(map, pagemap);
+            if opened {
+                kernel::mprotect(map.start, bytes, live::protection(map));
+            }
+        }
+    });
+    if !kernel::failed(pagemap) {
+        kernel::call(nr::__NR_close, [pagemap as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Logs pages of a private mapping that are not its file's. Without a list of pages,
+/// all that may be such.
+fn log_own_pages(map: &Mapping, pagemap: i64) {
+    const ENTRIES: usize = 512;
+    let mut entries = [0u64; ENTRIES];
+    let mut run = map.start..map.start;
+    let mut at = map.start;
+    while at < map.end {
+        let count = ((map.end - at) / PAGE_BYTES).min(ENTRIES as u64);
+        let place = [pagemap as u64, entries.as_mut_ptr() as u64, count * 8, at / PAGE_BYTES * 8, 0, 0];
+        let is_known = kernel::call(nr::__NR_pread64, place) as u64 == count * 8;
+        for &entry in &entries[..count as usize] {
+            let is_own = if is_known { is_own_page(entry) } else { map.inode == 0 || map.writable };
+            if is_own && run.end == at {
+                run.end = at + PAGE_BYTES;
+            } else if is_own {
+                log_run(&run);
+                run = at..at + PAGE_BYTES;
+            }
+            at += PAGE_BYTES;
+        }
+    }
+    log_run(&run);
+}
+
+/// What an entry of pagemap says (proc_pid_pagemap(5)): it is present or swapped out,
+/// and no file's. A guard's page (bit 58) has no content.
+fn is_own_page(entry: u64) -> bool {
+    let (present, swapped, of_file, guard) = (entry >> 63, entry >> 62 & 1, entry >> 61 & 1, entry >> 58 & 1);
+    (present | swapped) != 0 && of_file == 0 && guard == 0
+}
+
+fn log_run(run: &core::ops::Range<u64>) {
+    if run.start < run.end {
+        process().log.blob(run.start, run.end - run.start, Tag::Memory, run.start);
+    }
+}
+
+/// Code of which nobody knows whether it reads time unseen.
+fn has_unknown_code() -> bool {
+    let mut found = false;
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        let is_known = || code_maps().iter().any(|known| known.start <= map.start && map.end <= known.end);
+        let written_by_us = crate::islands::in_island(map.start);
+        found |= map.executable && !map.is_kernels && name != VDSO && !written_by_us && !is_known();
+    });
+    found
+}
+
+/// The process goes on without us: what stands for the vDSO makes its calls by itself.
+pub fn leave_vdso() {
+    /// Of the address in each body, to its start; and to what jumps over it there.
+    const ADDRESS_AT: u64 = 21;
+    const JUMP_AT: u64 = 5;
+    /// `jmp` to the call's instruction.
+    const JUMP: [u8; 2] = [0xeb, 22];
+    let mut vdso = 0..0;
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        if name == VDSO {
+            vdso = map.start..map.end;
+        }
+    });
+    let bytes = vdso.end - vdso.start;
+    let read_write = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let mut at = vdso.start + ADDRESS_AT;
+    let mut opened = false;
+    while at + 8 <= vdso.end {
+        if memory::read_word(at) == Some(BOARD_CALL) {
+            if !opened && kernel::failed(kernel::mprotect(vdso.start, bytes, read_write)) {
+                return;
+            }
+            opened = true;
+            memory::write(at - ADDRESS_AT + JUMP_AT, &JUMP);
+        }
+        at += 1;
+    }
+    if opened {
+        kernel::mprotect(vdso.start, bytes, nr::PROT_READ | nr::PROT_EXEC);
+    }
+}
+
+// --- replaying ---
+
+/// A blob of the birth event that is about the process's threads.
+pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
+    let index = address as usize;
+    match tag {
+        Tag::Actions => {
+            let (place, room) = process().actions().as_memory();
+            memory::copy(place, source, bytes.min(room));
+            process().actions().know_all();
+        }
+        Tag::ThreadState if bytes == 8 * BOARDED_THREAD_WORDS as u64 && provide(index) => {
+            // SAFETY: the log holds as many words.
+            let words = unsafe { &*(source as *const [u64; BOARDED_THREAD_WORDS]) };
+            let block = prepare_block(index, 0);
+            block.fs_base = words[0];
+            block.signals.begin_thread(words[1]);
+            block.signals.stack.take_over([words[2], words[3], words[4]]);
+            block.clear_tid = words[5];
+            block.robust_list = [words[6], words[7]];
+            let mut registers = [0; 18];
+            registers.copy_from_slice(&words[8..]);
+            block.fault_registers = registers_of(&registers);
+            block.standing = Standing::Boarded;
+        }
+        Tag::Vectors if provide(index) => frame::keep_vectors(signal_stack(index), source, bytes),
+        _ => {}
+    }
+}
+
+fn provide(index: usize) -> bool {
+    if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
+        report::fail("the log has a thread that there is no room for");
+    }
+    true
+}
+
+/// The memory is there, and the threads' blocks are filled: makes them, and goes on.
+pub fn replay(code: &[CodeMap], has_unknown_code: bool) -> ! {
+    for map in code {
+        sites::code_mapped(*map);
+    }
+    if has_unknown_code {
+        clocks::trap_time();
+    }
+    let mut count = 1;
+    for index in (1..known_threads()).filter(|&index| thread_at(index).status == thread_status::LIVE) {
+        make_thread(thread_at(index));
+        count += 1;
+    }
+    process().threads = count;
+    go_on()
+}
+
+fn make_thread(block: &mut Thread) {
+    const FLAGS: u32 = nr::CLONE_VM
+        | nr::CLONE_FS
+        | nr::CLONE_FILES
+        | nr::CLONE_SIGHAND
+        | nr::CLONE_THREAD
+        | nr::CLONE_SYSVSEM
+        | nr::CLONE_CHILD_CLEARTID;
+    block.start = begin_replaying as *const () as u64;
+    block.alive.store(1, Ordering::Release);
+    let alive = block.alive.as_ptr() as u64;
+    // SAFETY: the block is the thread's alone, and its stack is unused.
+    let made = unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) };
+    if kernel::failed(made) {
+        report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
+    }
+}
+
+unsafe extern "C" fn begin_replaying(block: *mut Thread) -> ! {
+    // SAFETY: the maker prepared the block for us alone.
+    enter_block(unsafe { (*block).index });
+    go_on()
+}
+
+// --- both ---
+
+/// The calling thread goes on where it stood.
+fn go_on() -> ! {
+    const ARCH_SET_FS: u64 = 0x1002;
+    let own = thread();
+    turn::begin_thread();
+    signals::use_own_stack();
+    crate::birth::intercept();
+    if process().replaying {
+        clocks::follow_traps();
+        kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, own.fs_base, 0, 0, 0, 0]);
+        frame::load_vectors_from(signal_stack(own.index));
+        own.user_registers = &raw const own.fault_registers as u64;
+    }
+    live::resume()
+}
