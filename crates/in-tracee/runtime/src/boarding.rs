@@ -87,6 +87,9 @@ pub fn begin() -> ! {
     if has_unknown_code() {
         clocks::trap_time();
     }
+    for known in &table().advised[..table().advised_count as usize] {
+        live::note_advice(known.start, known.end - known.start, known.advice as u32);
+    }
     live::begin();
     if count > 1 {
         turn::begin_sharing();

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use lane_protocol::{
-    BOARD_FIRST, BOARD_OTHER, BOARDING_MAPS, BOARDING_START, Boarder, Boarding, CodeMap, FILE_TEXT,
-    MemoryRange, REGION_BYTES, REGION_START, TEXT_START, boarder_address, boarding_bytes,
+    ADVISED_MAX, Advised, BOARD_FIRST, BOARD_OTHER, BOARDING_MAPS, BOARDING_START, Boarder, Boarding,
+    CodeMap, FILE_TEXT, MemoryRange, REGION_BYTES, REGION_START, TEXT_START, boarder_address, boarding_bytes,
 };
 
 use crate::birth::{self, ImageMap};
@@ -155,7 +155,8 @@ fn prepare(
     let maps = read_maps(pid).map_err(InjectError::prepare(pid, "reading its mappings"))?;
     look_at_maps(&maps).map_err(refused)?;
     let image = keep_files(pid, &maps, facts, keeper);
-    let mut table = Table::of(&image, facts).map_err(refused)?;
+    let advised = advised_memory(pid).map_err(refused)?;
+    let mut table = Table::of(&image, advised, facts).map_err(refused)?;
     let start = birth::Start {
         entry: threads[0].found.rip,
         stack_pointer: facts.stack_start,
@@ -207,6 +208,41 @@ fn look_at_maps(maps: &[Mapping]) -> Result<(), Refusal> {
     }
 }
 
+/// Memory that a child would not get, by madvise(2); neighbours are joined.
+fn advised_memory(pid: i32) -> Result<Vec<Advised>, Refusal> {
+    let text = std::fs::read(format!("/proc/{pid}/smaps")).map_err(Refusal::Memory)?;
+    advised_in(&String::from_utf8_lossy(&text))
+}
+
+fn advised_in(smaps: &str) -> Result<Vec<Advised>, Refusal> {
+    let mut all: Vec<Advised> = Vec::new();
+    let mut range = (0, 0);
+    for line in smaps.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some((start, end)) = first.split_once('-') {
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            range = number(start).zip(number(end)).unwrap_or((0, 0));
+        }
+        if first != "VmFlags:" || line.contains(" io") {
+            continue;
+        }
+        let has = |flag: &str| rest.split_ascii_whitespace().any(|found| found == flag);
+        if has("um") || has("uw") || has("ui") {
+            return Err(Refusal::Userfaultfd);
+        }
+        for (flag, advice) in [("dc", libc::MADV_DONTFORK), ("wf", libc::MADV_WIPEONFORK)] {
+            let (start, end) = range;
+            let advice = advice as u64;
+            match all.iter_mut().find(|one| one.end == start && one.advice == advice) {
+                _ if !has(flag) => {}
+                Some(one) => one.end = end,
+                None => all.push(Advised { start, end, advice }),
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// How each thread goes on in the program's code, once it is out of the vDSO.
 fn stand_of_all(
     remote: &Remote,
@@ -254,15 +290,17 @@ struct Table {
     break_start: u64,
     code: Vec<CodeMap>,
     ranges: Vec<MemoryRange>,
+    advised: Vec<Advised>,
     threads: Vec<Boarder>,
 }
 
 impl Table {
-    fn of(image: &[ImageMap], facts: &Facts) -> Result<Table, Refusal> {
+    fn of(image: &[ImageMap], advised: Vec<Advised>, facts: &Facts) -> Result<Table, Refusal> {
         let mut table = Table {
             break_start: facts.break_start,
             code: Vec::new(),
             ranges: Vec::new(),
+            advised,
             threads: Vec::new(),
         };
         for part in image {
@@ -279,7 +317,8 @@ impl Table {
                 _ => {}
             }
         }
-        if table.code.len() > BOARDING_MAPS || table.ranges.len() > BOARDING_MAPS {
+        let too_many = table.code.len() > BOARDING_MAPS || table.ranges.len() > BOARDING_MAPS;
+        if too_many || table.advised.len() > ADVISED_MAX {
             return Err(Refusal::TooManyMaps);
         }
         Ok(table)
@@ -315,13 +354,15 @@ impl Table {
             count: self.threads.len() as u32,
             code_count: self.code.len() as u32,
             range_count: self.ranges.len() as u32,
-            _reserved: 0,
+            advised_count: self.advised.len() as u32,
             break_start: self.break_start,
             code: [CodeMap::default(); BOARDING_MAPS],
             ranges: [MemoryRange::default(); BOARDING_MAPS],
+            advised: [Advised::default(); ADVISED_MAX],
         };
         head.code[..self.code.len()].copy_from_slice(&self.code);
         head.ranges[..self.ranges.len()].copy_from_slice(&self.ranges);
+        head.advised[..self.advised.len()].copy_from_slice(&self.advised);
         let mut bytes = bytes_of(std::slice::from_ref(&head)).to_vec();
         bytes.extend_from_slice(bytes_of(&self.threads));
         bytes
@@ -337,4 +378,30 @@ fn bytes_of<T>(values: &[T]) -> &[u8] {
 /// For errors.
 pub(crate) fn other(text: &'static str) -> io::Error {
     io::Error::other(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+1000-2000 rw-p 00000000 00:00 0 
+Rss: 4 kB
+VmFlags: rd wr mr mw me dc ac 
+2000-3000 rw-p 00000000 00:00 0  [heap]
+VmFlags: rd wr mr mw me dc wf 
+3000-4000 rw-p 00000000 00:00 0 
+VmFlags: rd wr mr mw me ac 
+8000-9000 rw-p 00000000 00:00 0 
+VmFlags: rd wr dc 
+";
+
+    #[test]
+    fn what_children_do_not_get_is_found_and_joined() {
+        let of = |start, end, advice: i32| Advised { start, end, advice: advice as u64 };
+        let found = advised_in(SMAPS).expect("nothing stands in the way");
+        let (kept, wiped) = (libc::MADV_DONTFORK, libc::MADV_WIPEONFORK);
+        assert_eq!(found, [of(0x1000, 0x3000, kept), of(0x2000, 0x3000, wiped), of(0x8000, 0x9000, kept)]);
+        assert!(advised_in(&SMAPS.replace("ac", "um")).is_err());
+    }
 }

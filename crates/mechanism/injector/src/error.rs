@@ -97,6 +97,8 @@ pub enum Refusal {
     RegionTaken,
     #[error("it shares memory that can be written ({0}): who else writes there would not be recorded")]
     SharedMemory(String),
+    #[error("it handles page faults by itself (userfaultfd), which cannot be recorded")]
+    Userfaultfd,
     #[error("it has too many mappings")]
     TooManyMaps,
     #[error(

@@ -31,13 +31,28 @@ pub struct Boarding {
     pub count: u32,
     pub code_count: u32,
     pub range_count: u32,
-    pub _reserved: u32,
+    pub advised_count: u32,
     /// Where the program's break began.
     pub break_start: u64,
     /// Executable maps of kept files.
     pub code: [CodeMap; BOARDING_MAPS],
     /// Memory to log whole, because its file is not kept.
     pub ranges: [MemoryRange; BOARDING_MAPS],
+    /// Memory that children do not get.
+    pub advised: [Advised; ADVISED_MAX],
+}
+
+/// Ranges of memory with such advice that are followed.
+pub const ADVISED_MAX: usize = 256;
+
+/// Memory of which the program said by madvise(2) what fork does with it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Advised {
+    pub start: u64,
+    pub end: u64,
+    /// MADV_DONTFORK or MADV_WIPEONFORK.
+    pub advice: u64,
 }
 
 /// State of the boarding.

@@ -6,7 +6,7 @@ use crate::block::space;
 use crate::kernel;
 
 /// Ranges that are followed.
-pub const RANGES_MAX: usize = 64;
+pub const RANGES_MAX: usize = lane_protocol::ADVISED_MAX;
 
 /// A range, and what the program asked for.
 #[repr(C)]
