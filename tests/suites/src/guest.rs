@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One program of tests/guests or tests/live.
+/// One program of tests/guests, tests/live or tests/attach.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub name: String,
@@ -61,6 +61,11 @@ pub fn find_guests() -> Result<Vec<Guest>, String> {
 /// All guests that take checkpoints and go back to them.
 pub fn find_live_guests() -> Result<Vec<Guest>, String> {
     find_in(&in_workspace("tests/live"))
+}
+
+/// All programs that are attached to while they run.
+pub fn find_attached_guests() -> Result<Vec<Guest>, String> {
+    find_in(&in_workspace("tests/attach"))
 }
 
 fn find_in(directory: &Path) -> Result<Vec<Guest>, String> {

@@ -6,6 +6,7 @@
 //! absent: retries, and sleeps as synchronisation.
 #![forbid(unsafe_code)]
 
+mod attached;
 mod guest;
 mod leftovers;
 mod live_guest;
@@ -20,6 +21,7 @@ mod surroundings;
 mod tool;
 mod triple;
 
+pub use attached::{AttachedGuest, REFUSED, check_no_such_process};
 pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_guests, in_workspace};
 pub use live_guest::LiveGuest;
 pub use outcome::{Outcome, compare, without_nondeterminism};

@@ -7,7 +7,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
-use suites::{LiveGuest, Mode, TestResult, Tool, User, run_suite, tests_run_as_root, times, unless_missing};
+use suites::{
+    AttachedGuest, LiveGuest, Mode, REFUSED, TestResult, Tool, User, check_no_such_process, has_static_libc,
+    run_suite, tests_run_as_root, times, unless_missing,
+};
 
 fn check(tool: &Tool, guest: &LiveGuest, user: User) -> TestResult {
     let mut built = guest.build()?;
@@ -36,6 +39,35 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
             trials.push(unless_missing(trial, missing));
         }
     }
+    trials.extend(attach_trials(tool, is_root)?);
+    Ok(trials)
+}
+
+/// Programs that ran before the session.
+fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> {
+    let mut trials = Vec::new();
+    let mut add = |name: String, missing: Option<String>, check: Box<dyn Fn(&Tool) -> TestResult + Send>| {
+        let needs_tool = (tool.mode == Mode::Native).then(|| "needs the tool".to_owned());
+        let tool = Arc::clone(tool);
+        let trial =
+            Trial::test(name, move || (1..=times()).try_for_each(|_| check(&tool)).map_err(Failed::from));
+        trials.push(unless_missing(trial, needs_tool.or(missing)));
+    };
+    for guest in AttachedGuest::all()? {
+        let users =
+            if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
+        for &user in users {
+            let guest = guest.clone();
+            let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+            let name = format!("{}::{}", guest.name, user.name(is_root));
+            add(name, missing, Box::new(move |tool| guest.check(tool, user)));
+        }
+    }
+    for refused in REFUSED {
+        let missing = (refused.by_nobody && !is_root).then(|| "needs root".to_owned());
+        add(refused.name.to_owned(), missing, Box::new(move |tool| refused.check(tool)));
+    }
+    add("attach::refused::no_such_process".to_owned(), None, Box::new(check_no_such_process));
     Ok(trials)
 }
 

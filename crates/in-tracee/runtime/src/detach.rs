@@ -9,7 +9,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space, thread};
 use crate::entry::{Leave, Registers};
-use crate::{clocks, kernel, pass_through, processes, report, sites, withheld};
+use crate::{clocks, kernel, pass_through, processes, report, signals, sites, withheld};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
@@ -67,6 +67,8 @@ fn end_recording(reason: u16, text: &str) {
         pass_through::begin();
         return;
     }
+    // Until the thread has left: the program's handlers know nothing of our stacks.
+    signals::block_all();
     crate::page_tracker::end();
     crate::boarding::leave_vdso();
     sites::restore_all();
@@ -89,7 +91,7 @@ fn leave_thread() {
     if address != 0 {
         kernel::call(nr::__NR_rseq, [address, length, 0, signature, 0, 0]);
     }
-    thread().signals.give_back();
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
+    thread().signals.give_back();
 }

@@ -75,7 +75,8 @@ pub struct Area {
     parking: AtomicU32,
     /// Counts threads that parked; a futex word.
     parked: AtomicU32,
-    /// Counts threads of a branch that have left the dropped future's signals behind.
+    /// Counts threads of a branch that have left the dropped future's signals behind, or
+    /// at the end those that take no signals any more; a futex word.
     arrived: AtomicU32,
     /// What parked threads do next, a `quiesce::verdict`; a futex word.
     verdict: AtomicU32,

@@ -23,7 +23,7 @@ use crate::maps::{Mapping, read_maps};
 use crate::process_facts::{Facts, why_not_permitted};
 use crate::remote::{ProcessMemory, Remote};
 use crate::session_memory::SessionMemory;
-use crate::threads::{interrupted_call, leave_restartable, stop_all};
+use crate::threads::{interrupted_call, leave_restartable, let_go_as_found, stop_all};
 use crate::tracee::Held;
 use crate::vdso;
 
@@ -61,11 +61,7 @@ pub fn board(memory: &SessionMemory, pid: i32, keeper: &dyn KeepFile) -> Result<
     match result {
         Ok(ready) => ready.let_go(threads),
         Err(error) => {
-            for thread in threads {
-                let (found, mask) = (thread.found, thread.mask);
-                // It ends if it cannot be let go; there is nobody to tell.
-                let _ = thread.release(&found, mask);
-            }
+            let_go_as_found(threads);
             Err(error)
         }
     }

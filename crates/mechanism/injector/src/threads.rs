@@ -28,11 +28,7 @@ pub(crate) fn stop_all(pid: i32) -> Result<Vec<Held>, InjectError> {
             Ok(first.into_iter().chain(held.into_values()).collect())
         }
         Err(why) => {
-            for thread in held.into_values() {
-                let (found, mask) = (thread.found, thread.mask);
-                // One that has ended meanwhile needs nothing.
-                let _ = thread.release(&found, mask);
-            }
+            let_go_as_found(held.into_values());
             Err(InjectError::Boarding { pid, why })
         }
     }
@@ -115,6 +111,20 @@ pub(crate) fn interrupted_call(thread: &Held) -> libc::user_regs_struct {
     }
     registers.orig_rax = u64::MAX;
     registers
+}
+
+/// All go on as if nothing had been.
+pub(crate) fn let_go_as_found(threads: impl IntoIterator<Item = Held>) {
+    for thread in threads {
+        let mask = thread.mask;
+        let registers = match is_spurious_end(&thread) {
+            true => interrupted_call(&thread),
+            // What the kernel would make again, it does.
+            false => thread.found,
+        };
+        // One that has ended meanwhile needs nothing.
+        let _ = thread.release(&registers, mask);
+    }
 }
 
 /// True for a call that ended with EINTR only because its thread was stopped (signal(7),

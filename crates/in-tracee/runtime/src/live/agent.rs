@@ -121,6 +121,7 @@ fn obey(kind: u32, argument: u64) -> i64 {
 /// All threads stand at a boundary: the process goes on without us.
 fn let_go() -> ! {
     checkpoint::end_all();
+    quiesce::block_all();
     detach::let_go();
     quiesce::let_go_on();
     finish(0);

@@ -159,6 +159,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     raise_open_files();
     tables::keep_files();
     let complete = mappings::list_then() && mappings::keep_shared();
+    mappings::open_then();
     if !complete {
         kernel::exit_group(1);
     }

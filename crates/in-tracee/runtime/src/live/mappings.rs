@@ -56,6 +56,15 @@ pub fn list_then() -> bool {
     list(&mut area().lists.then, c"/proc/thread-self/maps")
 }
 
+/// The shadow's memory is to be read, also where the program may not read it now.
+pub fn open_then() {
+    let then = &area().lists.then;
+    for mapping in then.all[..then.count].iter().filter(|mapping| mapping.private && !mapping.readable) {
+        let bytes = mapping.end - mapping.start;
+        kernel::mprotect(mapping.start, bytes, protection(mapping) | nr::PROT_READ);
+    }
+}
+
 /// The process lists what is mapped now.
 pub fn list_now() -> bool {
     list(&mut area().lists.now, c"/proc/thread-self/maps")

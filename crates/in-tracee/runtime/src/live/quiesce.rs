@@ -16,6 +16,8 @@ mod verdict {
     pub const GO_ON: u32 = 1;
     /// Leave the stack.
     pub const SIT_DOWN: u32 = 2;
+    /// Take no signals any more, and wait.
+    pub const BLOCK: u32 = 3;
 }
 
 /// How long a thread may take to come out of the kernel.
@@ -77,6 +79,23 @@ pub fn let_go_on() {
     area.parking.store(0, Ordering::SeqCst);
     area.verdict.store(verdict::GO_ON, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
+}
+
+/// No parked thread takes signals any more: whose handlers they come to is about to
+/// change. They go on so.
+pub fn block_all() {
+    let area = area();
+    area.arrived.store(0, Ordering::SeqCst);
+    area.verdict.store(verdict::BLOCK, Ordering::SeqCst);
+    kernel::futex_wake(&area.verdict);
+    let wanted = others().count() as u32;
+    loop {
+        let blocked = area.arrived.load(Ordering::SeqCst);
+        if blocked >= wanted {
+            return;
+        }
+        kernel::futex_wait(&area.arrived, blocked, 100);
+    }
 }
 
 /// All parked threads leave their stacks; true once they have.
@@ -141,6 +160,14 @@ fn park() {
                 kernel::futex_wait(&area.verdict, verdict::NONE, 1000);
             }
             verdict::GO_ON => break,
+            verdict::BLOCK => {
+                signals::block_all();
+                area.arrived.fetch_add(1, Ordering::SeqCst);
+                kernel::futex_wake(&area.arrived);
+                while area.verdict.load(Ordering::SeqCst) == verdict::BLOCK {
+                    kernel::futex_wait(&area.verdict, verdict::BLOCK, 1000);
+                }
+            }
             _ => seats::sit_down(0),
         }
     }
