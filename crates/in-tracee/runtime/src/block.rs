@@ -79,6 +79,8 @@ pub struct Thread {
     pub time_read_at: u64,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
+    /// Recording ended, and it goes on without us.
+    pub has_left: bool,
     /// It stands until it is told to go on, or to leave its stack.
     pub parked: bool,
     /// Number of the call at hand, for beginning it again.

@@ -82,8 +82,19 @@ fn end_recording(reason: u16, text: &str) {
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
 }
 
+/// The calling thread is about to enter the program's code: if recording ended meanwhile,
+/// it goes on without us.
+pub fn leave_if_over() {
+    if process().given_up.load(Ordering::Acquire) != 0 {
+        leave_thread();
+    }
+}
+
 /// The calling thread goes on without us.
 fn leave_thread() {
+    if core::mem::replace(&mut thread().has_left, true) {
+        return;
+    }
     crate::pause::delete_timer();
     clocks::end_traps();
     kernel::call(nr::__NR_set_tid_address, [thread().clear_tid, 0, 0, 0, 0, 0]);

@@ -182,6 +182,7 @@ pub fn begin_here() -> ! {
     } else {
         live::take_turn();
         live::park_if_wanted();
+        crate::detach::leave_if_over();
         let log = &mut process().log;
         log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
         log.word(0);

@@ -142,6 +142,7 @@ pub fn park_if_wanted() {
 pub fn park_at_pause() {
     thread().yielded = true;
     park();
+    crate::detach::leave_if_over();
 }
 
 #[cold]
