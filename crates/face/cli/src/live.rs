@@ -177,6 +177,20 @@ fn command_of(pid: i32) -> Vec<OsString> {
     command
 }
 
+/// Where a session keeps its files, and its socket.
+fn places(home: &Path, name: &str) -> Result<(PathBuf, PathBuf), String> {
+    let sessions = sessions_dir(home);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&sessions);
+    if let Err(error) = made {
+        return Err(format!("cannot make {}: {error}", sessions.display()));
+    }
+    let socket = sessions.join(format!("{name}.sock"));
+    if socket.as_os_str().len() > 100 {
+        return Err(format!("{} is too long for a socket: use a shorter --home or --name", socket.display()));
+    }
+    Ok((sessions.join(name), socket))
+}
+
 /// Runs the session, and ends as the program ended.
 pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
     run_session(arguments, None, settings)
@@ -202,20 +216,11 @@ pub fn run_session(
     if name.is_empty() || name.contains('/') || name.parse::<u64>().is_ok() {
         return exit::failure(exit::USAGE, &format!("`{name}` cannot be the name of a session"));
     }
-    let sessions = sessions_dir(&home);
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&sessions);
-    if let Err(error) = made {
-        return exit::failure(exit::FAILED, &format!("cannot make {}: {error}", sessions.display()));
-    }
     let own = std::process::id();
-    let trace_dir = sessions.join(format!("{name}-{own}"));
-    let socket = sessions.join(format!("{name}-{own}.sock"));
-    if socket.as_os_str().len() > 100 {
-        return exit::failure(
-            exit::FAILED,
-            &format!("{} is too long for a socket: use a shorter --home or --name", socket.display()),
-        );
-    }
+    let (trace_dir, socket) = match places(&home, &format!("{name}-{own}")) {
+        Ok(places) => places,
+        Err(error) => return exit::failure(exit::FAILED, &error),
+    };
     let crash_dir = arguments.crash_dir.unwrap_or_else(|| home.join(format!("{name}-crash-{own}")));
     let crash_dir = std::path::absolute(&crash_dir).unwrap_or(crash_dir);
     let options = RecordOptions {

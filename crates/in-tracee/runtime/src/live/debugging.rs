@@ -236,7 +236,7 @@ pub fn stand_if_first(block: &Thread) {
             // The pause is the last event.
             (state().steps, state().steps_known) = (0, true);
         }
-        Standing::Fault | Standing::Beginning => {}
+        Standing::Fault | Standing::Beginning | Standing::Boarded => {}
     }
     stand(&registers, agent_stop::ROLLED_BACK, 0)
 }
