@@ -32,7 +32,9 @@ pub use server::Server;
 pub use service::{Listens, Service, service_trials};
 pub use suite::{run_suite, unless_missing};
 pub use surroundings::Surroundings;
-pub use tool::{Mode, Tool, has_static_libc, have_program, quick_mode, tests_run_as_root, times};
+pub use tool::{
+    Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, tests_run_as_root, times,
+};
 pub use triple::{Case, check_case};
 
 /// What a test says when it fails: whole sentences with the evidence.

@@ -11,7 +11,7 @@ use crate::leftovers::Leftovers;
 use crate::outcome::{Outcome, without_nondeterminism};
 use crate::run::{User, plain_environment, run};
 use crate::scratch::Scratch;
-use crate::tool::{Tool, has_static_libc, have_program};
+use crate::tool::{Tool, build_refuse, has_static_libc, have_program};
 
 /// How long one guest may run.
 const TIME_MAX: Duration = Duration::from_secs(120);
@@ -204,11 +204,30 @@ impl BuiltGuest<'_> {
 
     /// Runs it in a live session: it prints and ends as its header says.
     pub fn check_live(&self, tool: &Tool, user: User) -> TestResult {
+        self.check_behind(&[], &[], tool, user)
+    }
+
+    /// The same with checkpoints that save the pages written since the one before, however
+    /// small the program is.
+    pub fn check_live_saving(&self, tool: &Tool, user: User) -> TestResult {
+        self.check_behind(&[], &["--checkpoints=pages"], tool, user)
+    }
+
+    /// The same where the kernel refuses userfaultfd: each checkpoint is a fork after all.
+    pub fn check_live_refused(&self, tool: &Tool, user: User) -> TestResult {
+        let refuse = self.scratch.join("refuse");
+        build_refuse(&refuse)?;
+        self.check_behind(&[refuse.into(), "userfaultfd".into()], &["--checkpoints=pages"], tool, user)
+    }
+
+    fn check_behind(&self, launcher: &[OsString], options: &[&str], tool: &Tool, user: User) -> TestResult {
         let mut args: Vec<OsString> = vec!["live".into()];
+        args.extend(options.iter().map(Into::into));
         args.extend(self.guest.options.iter().map(Into::into));
         args.push("--".into());
         args.extend(self.argv.iter().cloned());
-        let command = tool.command(user, &self.scratch.fresh_directory("home")?, &args);
+        let home = self.scratch.fresh_directory("home")?;
+        let command = tool.command_behind(launcher, user, &home, &args);
         let leftovers = Leftovers::of(self.scratch.path());
         let outcome = run(self.ready(command)?, TIME_MAX)?;
         let printed = String::from_utf8_lossy(&without_nondeterminism(&outcome.stdout)).into_owned();

@@ -57,8 +57,21 @@ impl Tool {
 
     /// `retrovane ARGS…` as this user.
     pub fn command(&self, user: User, home: &Path, args: &[OsString]) -> Command {
-        let mut command = user.command(self.binary.as_os_str());
-        command.args(args);
+        self.command_behind(&[], user, home, args)
+    }
+
+    /// The same, started by the words of a launcher.
+    pub fn command_behind(
+        &self,
+        launcher: &[OsString],
+        user: User,
+        home: &Path,
+        args: &[OsString],
+    ) -> Command {
+        let own = self.binary.as_os_str();
+        let mut words = launcher.iter().map(OsString::as_os_str).chain([own]);
+        let mut command = user.command(words.next().unwrap_or(own));
+        command.args(words).args(args);
         plain_environment(&mut command, home);
         command
     }
@@ -69,6 +82,16 @@ impl Tool {
 fn target_directory() -> PathBuf {
     let own = std::env::current_exe().expect("a running program has a path");
     own.ancestors().nth(3).expect("test binaries lie in target/PROFILE/deps").to_path_buf()
+}
+
+/// Builds the launcher that refuses calls.
+pub fn build_refuse(binary: &Path) -> Result<(), String> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../launchers/refuse.c");
+    let built = Command::new("gcc").args(["-Wall", "-Werror", "-O2", source, "-o"]).arg(binary).status();
+    if built.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    Err("the launcher does not build".to_owned())
 }
 
 /// Whether the tests can become other users.

@@ -2,13 +2,13 @@
 //! works, or it says what is missing before the program runs.
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
-    Case, Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, check_case, run, run_suite, tests_run_as_root,
-    unless_missing,
+    Case, Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, build_refuse, check_case, run, run_suite,
+    tests_run_as_root, unless_missing,
 };
 
 /// Pipes, a fork and an exec, and an exit code of its own.
@@ -67,11 +67,7 @@ const ENVIRONMENTS: &[Environment] = &[
 fn launcher(environment: &Environment, scratch: &Scratch) -> Result<Vec<OsString>, String> {
     let refuse = scratch.join("refuse");
     if environment.launcher[0] == "REFUSE" {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../launchers/refuse.c");
-        let built = Command::new("gcc").args(["-Wall", "-Werror", "-O2", source, "-o"]).arg(&refuse).status();
-        if !built.is_ok_and(|status| status.success()) {
-            return Err("the launcher does not build".into());
-        }
+        build_refuse(&refuse)?;
     }
     let words = environment.launcher.iter();
     Ok(words.map(|word| if *word == "REFUSE" { refuse.clone().into() } else { word.into() }).collect())

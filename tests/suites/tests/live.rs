@@ -1,5 +1,6 @@
 //! Every guest that goes back itself, in a live session: it prints and ends as its
-//! header lines say, and leaves no process behind.
+//! header lines say, and leaves no process behind, in
+//! all ways of making checkpoints.
 //!
 //! `RETROVANE_TIMES=20` runs each of them so often.
 
@@ -12,10 +13,36 @@ use suites::{
     run_suite, tests_run_as_root, times, unless_missing,
 };
 
-fn check(tool: &Tool, guest: &LiveGuest, user: User) -> TestResult {
+/// How checkpoints are made.
+#[derive(Clone, Copy)]
+enum Way {
+    /// By default: mostly by forks, as guests are small.
+    Usual,
+    /// Later ones save the pages written since.
+    Saving,
+    /// The same where userfaultfd is refused: each by a fork.
+    Refused,
+}
+
+impl Way {
+    fn suffix(self) -> &'static str {
+        match self {
+            Way::Usual => "",
+            Way::Saving => "::saving",
+            Way::Refused => "::refused",
+        }
+    }
+}
+
+fn check(tool: &Tool, guest: &LiveGuest, way: Way, user: User) -> TestResult {
     let mut built = guest.build()?;
     for time in 1..=times() {
-        built.check_live(tool, user).map_err(|error| format!("time {time}: {error}")).inspect_err(|_| {
+        let checked = match way {
+            Way::Usual => built.check_live(tool, user),
+            Way::Saving => built.check_live_saving(tool, user),
+            Way::Refused => built.check_live_refused(tool, user),
+        };
+        checked.map_err(|error| format!("time {time}: {error}")).inspect_err(|_| {
             built.scratch.keep_if_asked();
         })?;
     }
@@ -26,16 +53,26 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     let is_root = tests_run_as_root();
     let mut trials = Vec::new();
     for guest in LiveGuest::all()? {
-        let is_for_others = is_root && guest.is_plain() && guest.is_for_everybody();
-        let users = if is_for_others { &[User::Current, User::Nobody][..] } else { &[User::Current] };
-        for &user in users {
-            let name = format!("{}::{}", guest.name, user.name(is_root));
+        let mut ways = vec![(Way::Usual, User::Current)];
+        // Neither differs in anything that a compiler decides.
+        if guest.is_plain() && guest.is_for_everybody() {
+            ways.push((Way::Saving, User::Current));
+            // Forks are what the others come down to.
+            if guest.name.starts_with("increments") {
+                ways.push((Way::Refused, User::Current));
+            }
+            if is_root {
+                ways.extend([(Way::Usual, User::Nobody), (Way::Saving, User::Nobody)]);
+            }
+        }
+        for (way, user) in ways {
+            let name = format!("{}::{}{}", guest.name, user.name(is_root), way.suffix());
             let missing = match tool.mode {
                 Mode::Native => Some("needs the tool".to_owned()),
                 Mode::Full => guest.missing(),
             };
             let (tool, guest) = (Arc::clone(tool), guest.clone());
-            let trial = Trial::test(name, move || check(&tool, &guest, user).map_err(Failed::from));
+            let trial = Trial::test(name, move || check(&tool, &guest, way, user).map_err(Failed::from));
             trials.push(unless_missing(trial, missing));
         }
     }

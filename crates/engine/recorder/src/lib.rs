@@ -21,6 +21,7 @@ mod history;
 mod keeper;
 mod lane_log;
 pub mod live;
+mod live_options;
 mod sink;
 mod strangers;
 mod thinning;
@@ -49,6 +50,7 @@ use analysis::Analyst;
 use drainer::Drainer;
 use keeper::{KeepThread, Keeper};
 use lane_log::Undoing;
+use live::LiveOptions;
 use sink::Sink;
 use waiting::{Status, wait_for_main};
 
@@ -142,7 +144,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         detection: options.detection,
         detect_all: options.detect_all,
         chaos_seed: options.chaos_seed,
-        live: options.live.as_ref().map(|live| (live.on_crash as u32, live.recoveries_max)),
+        live: options.live.as_ref().map(LiveOptions::setup),
         running: options.running,
         files_dir: files_dir.as_deref(),
         objects_dir: objects_dir.as_deref(),

@@ -14,11 +14,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use injector::{Lane, Segment, SessionMemory};
-use lane_protocol::{checkpoint_origin, checkpoint_state, command, crash_policy, lane_state, request};
+use lane_protocol::{checkpoint_origin, checkpoint_state, command, lane_state, request};
 use trace_store::{LaneEnd, Meta, Summary};
 
 use crate::debuggee::Debuggee;
 use crate::lane_log::undo_since;
+pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, ServeDebugger};
 use crate::sink::Sink;
 use crate::thinning::{densest, private_bytes};
 use crate::waiting::Status;
@@ -30,43 +31,6 @@ const REPLAY_PATIENCE: Duration = Duration::from_secs(600);
 /// After that time all that a process logged is in the history.
 const FLUSHED_AFTER: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// What is done where a process would die of a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u32)]
-pub enum OnCrash {
-    #[default]
-    Die = crash_policy::DIE,
-    Hold = crash_policy::HOLD,
-    Save = crash_policy::SAVE,
-    Rollback = crash_policy::ROLLBACK,
-}
-
-/// Serves a debugger, on a thread of its own.
-pub type ServeDebugger = Box<dyn FnOnce(Debuggee) + Send + Sync>;
-
-/// What a live session does by itself.
-pub struct LiveOptions {
-    /// Where commands come in.
-    pub socket: PathBuf,
-    /// Time between two checkpoints; `None`: only those that are asked for.
-    pub checkpoint_every: Option<Duration>,
-    /// Most checkpoints by time that a process keeps.
-    pub keep: usize,
-    /// Most bytes of memory for the log.
-    pub log_max_bytes: Option<u64>,
-    /// Most bytes of memory for checkpoints.
-    pub memory_max_bytes: Option<u64>,
-    pub on_crash: OnCrash,
-    /// How often a process goes back instead of dying.
-    pub recoveries_max: u32,
-    /// A rollback kills the processes that were made since; else they go on.
-    pub kills_children: bool,
-    /// Where a crash is saved.
-    pub crash_dir: PathBuf,
-    /// Who debugs the first process, which then stands at its first instruction.
-    pub debugger: Option<ServeDebugger>,
-}
 
 /// What the session's parts share.
 pub(crate) struct Session {
@@ -156,7 +120,10 @@ struct Shown {
     cost_ns: u64,
     rollbacks: u32,
     origin: u32,
-    shadow: i32,
+    base: i32,
+    /// It holds all memory, of which the others hold what was written since.
+    is_fork: bool,
+    saved_bytes: u64,
 }
 
 fn checkpoints(lane: Lane) -> Vec<Shown> {
@@ -172,11 +139,20 @@ fn checkpoints(lane: Lane) -> Vec<Shown> {
             cost_ns: at.cost_ns.load(Ordering::Relaxed),
             rollbacks: at.rollbacks.load(Ordering::Relaxed),
             origin: at.origin.load(Ordering::Relaxed),
-            shadow: at.shadow.load(Ordering::Relaxed),
+            base: at.base.load(Ordering::Relaxed),
+            is_fork: at.base.load(Ordering::Relaxed) == at.shadow.load(Ordering::Relaxed),
+            saved_bytes: at.saved_bytes.load(Ordering::Relaxed),
         })
         .collect();
     shown.sort_by_key(|at| at.id);
     shown
+}
+
+/// Memory that checkpoints hold, of which several may rest on one base.
+fn held_bytes(all: &[Shown]) -> u64 {
+    let bases: std::collections::BTreeSet<i32> = all.iter().map(|at| at.base).collect();
+    let saved: u64 = all.iter().map(|at| at.saved_bytes).sum();
+    bases.into_iter().map(private_bytes).sum::<u64>() + saved
 }
 
 fn monotonic_ns() -> u64 {
@@ -417,9 +393,10 @@ impl Work {
             let all = checkpoints(self.session.memory.lane(segment));
             let timed: Vec<&Shown> = all.iter().filter(|at| at.origin == checkpoint_origin::TIME).collect();
             let too_many = timed.len() > self.options.keep.max(1);
-            let too_large = self.options.memory_max_bytes.is_some_and(|bytes_max| {
-                timed.len() > 1 && all.iter().map(|at| private_bytes(at.shadow)).sum::<u64>() > bytes_max
-            });
+            let too_large = self
+                .options
+                .memory_max_bytes
+                .is_some_and(|bytes_max| timed.len() > 1 && held_bytes(&all) > bytes_max);
             if !too_many && !too_large {
                 return;
             }
@@ -478,16 +455,18 @@ impl Work {
 
 pub(crate) fn list(lane: Lane) -> String {
     let now_ns = monotonic_ns();
-    let mut text = String::from("    N       event    seconds ago   pause ms  rollbacks  taken by\n");
+    let mut text =
+        String::from("    N       event    seconds ago   pause ms  rollbacks   saved KB  taken by\n");
     for at in checkpoints(lane) {
         let by = match at.origin {
             checkpoint_origin::PROGRAM => "the program",
             checkpoint_origin::TIME => "time",
             _ => "command",
         };
+        let saved = if at.is_fork { "a fork".to_owned() } else { (at.saved_bytes >> 10).to_string() };
         let _ = writeln!(
             text,
-            "{:>5}  {:>10}  {:>13.3}  {:>9.3}  {:>9}  {by}",
+            "{:>5}  {:>10}  {:>13.3}  {:>9.3}  {:>9}  {saved:>9}  {by}",
             at.id,
             at.events,
             now_ns.saturating_sub(at.taken_ns) as f64 / 1e9,

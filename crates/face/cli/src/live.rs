@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
-use recorder::live::{LiveOptions, OnCrash, ServeDebugger};
+use recorder::live::{CheckpointWay, LiveOptions, OnCrash, ServeDebugger};
 use recorder::{ExitReport, RecordOptions, record};
 
 use crate::exit;
@@ -21,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   retrovane live -- ./server                         a program that may call rv_checkpoint()
   retrovane live --checkpoint-every 1s -- ./server   with a past of its own
+  retrovane live --checkpoints fork -- ./server      each checkpoint is a copy of the process
   retrovane live --on-crash save -- ./server         a flight recorder
   retrovane live --attach 4711                       a process that runs already
   retrovane ctl 4711 detach                          which goes on without us
@@ -49,6 +50,9 @@ pub struct LiveArguments {
     /// Most memory for checkpoints, as 500M, 2G
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_max: Option<u64>,
+    /// How checkpoints after the first are made
+    #[arg(long, value_enum, value_name = "WAY", default_value_t)]
+    checkpoints: Checkpoints,
     /// Most memory for the log: what is older falls off
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     log_max: Option<u64>,
@@ -77,6 +81,18 @@ pub struct LiveArguments {
     /// The program and its arguments
     #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// How checkpoints after the first are made.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Checkpoints {
+    /// By whichever costs less
+    #[default]
+    Auto,
+    /// By a fork of the process, as the first
+    Fork,
+    /// By saving the pages written since the one before, where that is possible
+    Pages,
 }
 
 /// What becomes of processes of a dropped future.
@@ -155,6 +171,7 @@ impl LiveArguments {
             checkpoint_every,
             keep: 16,
             memory_max: None,
+            checkpoints: Checkpoints::default(),
             log_max: None,
             on_crash: (OnCrash::Die, 0),
             children: Children::Keep,
@@ -242,6 +259,11 @@ pub fn run_session(
             keep: arguments.keep,
             log_max_bytes: arguments.log_max,
             memory_max_bytes: arguments.memory_max,
+            checkpoint_way: match arguments.checkpoints {
+                Checkpoints::Auto => CheckpointWay::Auto,
+                Checkpoints::Fork => CheckpointWay::Fork,
+                Checkpoints::Pages => CheckpointWay::Pages,
+            },
             on_crash: arguments.on_crash.0,
             recoveries_max: arguments.on_crash.1,
             kills_children: matches!(arguments.children, Children::Kill),

@@ -71,6 +71,7 @@ fn end_recording(reason: u16, text: &str) {
     signals::block_all();
     crate::page_tracker::end();
     crate::boarding::leave_vdso();
+    crate::live::end_increments();
     sites::restore_all();
     let broken = log.broken;
     process.actions().give_back(process.shares_turn);

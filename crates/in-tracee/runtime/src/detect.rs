@@ -22,7 +22,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::maps::{self, Mapping};
 use crate::written_pages::{PageSums, WriteProtection};
-use crate::{detach, islands, page_tracker};
+use crate::{detach, islands, live, page_tracker};
 
 /// Ranges of memory: in the runtime's region, behind the lanes, mapped while needed.
 const RANGES_START: u64 = lane_protocol::SCRATCH_START;
@@ -67,6 +67,7 @@ const OTHER_LIST: &str = "it made a call that nobody described and that changed 
 #[inline(never)]
 pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
     page_tracker::end();
+    live::end_increments();
     let limit = RaisedLimit::raise();
     let Some(ranges) = Ranges::list() else {
         limit.restore();

@@ -18,13 +18,18 @@ mod copying;
 mod crash;
 mod debugging;
 mod holding;
+mod increments;
+mod keeper;
 mod mappings;
+mod protection;
 mod pushback;
 mod quiesce;
 mod restore;
 mod seats;
 mod standing;
+mod store;
 mod tables;
+mod then;
 mod unforked;
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -45,6 +50,9 @@ pub use debugging::{
     stop_is_wanted,
 };
 pub use holding::take as take_turn;
+pub use increments::{
+    begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, yield_descriptor,
+};
 pub use mappings::protection;
 pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
@@ -97,11 +105,12 @@ pub struct Area {
     /// Shadows that were ended and not waited for yet; 0: none.
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.
-    offsets: [(u32, u64); 64],
+    offsets: tables::Offsets,
     compared: [u8; copying::COMPARED_BYTES],
     lists: mappings::Lists,
     tables: tables::Tables,
     pushback: pushback::Pushback,
+    increments: increments::Increments,
 }
 
 /// Most bytes that a branch can give back.
@@ -118,6 +127,14 @@ fn area() -> &'static mut Area {
     // SAFETY: mapped at the birth of a live image; the fields that several threads
     // use at a time are atomics, the others belong to the turn's holder.
     unsafe { &mut *(LIVE_START as *mut Area) }
+}
+
+/// Not zero: the area is mapped. A child of vfork has it with its parent.
+static HAS_AREA: AtomicU32 = AtomicU32::new(0);
+
+#[inline]
+fn has_area() -> bool {
+    HAS_AREA.load(Ordering::Relaxed) != 0
 }
 
 /// True if processes of this session can go back.
@@ -206,10 +223,13 @@ pub fn begin() {
     }
     checkpoint::forget_all();
     lane().image.fetch_add(1, Ordering::AcqRel);
+    kernel::futex_wake(&lane().image);
     lane().takes_part.store(0, Ordering::Release);
+    HAS_AREA.store(0, Ordering::Relaxed);
     if !map_area() {
         return;
     }
+    HAS_AREA.store(1, Ordering::Relaxed);
     agent::begin();
 }
 

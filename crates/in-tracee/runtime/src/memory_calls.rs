@@ -12,7 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, islands, kernel, mapped_files, page_tracker, report, shared_files, sites, withheld,
+    clocks, displaced, islands, kernel, live, mapped_files, page_tracker, report, shared_files, sites,
+    withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -326,6 +327,9 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     let result =
         if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(number as u32, *args) };
     page_tracker::mappings_changed();
+    if result == 0 && protection & PROT_WRITE != 0 {
+        live::begin_writing(address, pages(bytes));
+    }
     if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && protection & PROT_WRITE != 0 {
         clocks::trap_time();
     }
@@ -455,6 +459,9 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         // When the kernel takes the pages is its own affair: take them at once.
         real[2] = u64::from(nr::MADV_DONTNEED);
     }
+    if drops_content(advice) {
+        live::lose_memory(address, bytes);
+    }
     if process().replaying {
         let recorded = recorded_result(registers);
         if changes && recorded == 0 {
@@ -471,11 +478,19 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     let result =
         if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(nr::__NR_madvise, real) };
     if result == 0 {
-        crate::live::note_advice(address, bytes, advice);
+        live::note_advice(address, bytes, advice);
     }
     begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
     process().log.end();
     Done::Result(result)
+}
+
+/// True for advice of madvise(2) after which pages may be gone, and for unknown advice.
+fn drops_content(advice: u32) -> bool {
+    /// The last that is known to keep content.
+    const MADV_COLLAPSE: u32 = 25;
+    matches!(advice, nr::MADV_DONTNEED | nr::MADV_DONTNEED_LOCKED | nr::MADV_FREE | nr::MADV_REMOVE)
+        || advice > MADV_COLLAPSE
 }
 
 // --- shared writable memory ---

@@ -26,7 +26,7 @@ use crate::detect::{Range, close, open_high};
 use crate::maps::{self, Mapping};
 use crate::range_set::{RANGES_MAX, RangeSet};
 use crate::written_pages::{self as kernel_view, Uffd};
-use crate::{checksum, islands, memory_calls};
+use crate::{checksum, islands, live, memory_calls};
 
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
@@ -50,6 +50,8 @@ struct Tracker {
     overflown: bool,
     /// `writable` is as it is now.
     listed: bool,
+    /// Counts looks.
+    looks: u32,
     /// Pages that the last look found written although they were protected.
     faulted_pages: u64,
     /// Pages that were populated when they came under protection.
@@ -69,6 +71,7 @@ static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     refused: false,
     overflown: false,
     listed: false,
+    looks: 0,
     faulted_pages: 0,
     populated_pages: 0,
     writable: RangeSet::EMPTY,
@@ -97,6 +100,7 @@ pub struct Summed {
 /// calls `each` with what was written to protected memory.
 pub fn look(each: &mut dyn FnMut(u64, u64)) {
     let tracker = tracker();
+    tracker.looks = tracker.looks.wrapping_add(1);
     if !tracker.listed {
         tracker.list_writable();
     }
@@ -172,6 +176,7 @@ pub fn each_written_page(each: &mut dyn FnMut(u64)) {
 /// Other memory is at these addresses from now on.
 #[inline]
 pub fn forget(start: u64, bytes: u64) {
+    live::lose_memory(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
     if tracker.protected.count != 0 {
@@ -189,6 +194,7 @@ pub fn mappings_changed() {
 /// is protected, and older kernels (before 6.13) move the protection's marks along.
 #[inline]
 pub fn release(start: u64, bytes: u64) {
+    live::release_memory(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
     if tracker.protected.count != 0 {
@@ -207,6 +213,7 @@ pub fn end() {
 
 /// A child of fork: its memory is not protected, the descriptor is its parent's.
 pub fn begin_child() {
+    live::begin_child();
     let tracker = tracker();
     tracker.protected.clear();
     tracker.written.clear();
@@ -223,14 +230,25 @@ pub fn forget_all() {
     tracker.written.clear();
 }
 
-/// True for the number of the tracker's descriptor.
+/// True while memory may be protected for pauses.
+pub fn is_open() -> bool {
+    tracker().uffd != 0
+}
+
+/// How often somebody looked at what was written.
+pub fn looks() -> u32 {
+    tracker().looks
+}
+
+/// True for the number of the tracker's descriptor, or of that of checkpoints.
 #[inline]
 pub fn is_descriptor(fd: u64) -> bool {
-    tracker().uffd != 0 && fd as u32 as i32 == tracker().uffd - 1
+    tracker().uffd != 0 && fd as u32 as i32 == tracker().uffd - 1 || live::is_descriptor(fd)
 }
 
 /// The program is about to take or close numbers of descriptors.
 pub fn yield_descriptor(first: u64, last: u64) {
+    live::yield_descriptor(first, last);
     let uffd = tracker().uffd;
     let taken = first as u32..=last as u32;
     if uffd != 0 && taken.contains(&(uffd as u32 - 1)) && !shares_its_memory() {
@@ -246,6 +264,8 @@ fn shares_its_memory() -> bool {
 impl Tracker {
     fn begin(&mut self) {
         if self.uffd == 0 && !self.refused {
+            // Memory is under one protection at a time.
+            live::end_increments();
             match Uffd::open() {
                 Some(uffd) => self.uffd = uffd.fd + 1,
                 None => self.refused = true,

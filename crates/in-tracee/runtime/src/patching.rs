@@ -3,7 +3,7 @@
 use linux_abi::general as nr;
 
 use crate::sites::map_of;
-use crate::{kernel, memory, withheld};
+use crate::{kernel, live, memory, withheld};
 
 /// Writes into code, which may not be written otherwise.
 pub fn write_code(address: u64, bytes: &[u8]) -> bool {
@@ -14,6 +14,7 @@ pub fn write_code(address: u64, bytes: &[u8]) -> bool {
         return false;
     }
     let written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
+    live::lose_memory(first, end - first);
     kernel::mprotect(first, end - first, protection_at(address));
     withheld::again(first, end);
     written

@@ -347,6 +347,14 @@ pub struct Pending {
     infos: [Info; PENDING_MAX],
 }
 
+impl Pending {
+    pub fn copy(&mut self, other: &Pending) {
+        self.thread = other.thread;
+        self.count = other.count;
+        self.infos[..other.count].copy_from_slice(&other.infos[..other.count]);
+    }
+}
+
 const PENDING_MAX: usize = 32;
 
 /// Live: notes what waits in the kernel for the calling thread.

@@ -17,7 +17,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::islands::{Islands, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
-use crate::{kernel, memory, translate, withheld};
+use crate::{kernel, live, memory, translate, withheld};
 
 const TABLE: usize = 1024;
 const MAPS: usize = 512;
@@ -348,6 +348,7 @@ pub fn code_mapped(map: CodeMap) {
         replace(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
     }
     if writable {
+        live::lose_memory(map.start, map.end - map.start);
         kernel::mprotect(map.start, map.end - map.start, map.protection);
     }
     withheld::code_mapped(&map, &recipes[from..to]);
@@ -375,8 +376,7 @@ fn replace(address: u64, recipe: &Recipe) {
     }
     let write = |start: u64, patch: &[u8]| memory::copy(start, patch.as_ptr() as u64, patch.len() as u64);
     let jumps = session().rewriting_off == 0 && cover(site, recipe, &write);
-    // Some way to the instruction may not lead over the jump. One that traps by
-    // itself may stay.
+    // Some way to it may not lead over the jump. One that traps by itself may stay.
     let whole = !jumps || recipe.before >= 5;
     let traps = is_call || recipe.kind == site_kind::CPUID;
     if whole && !traps && write(address, &[0x0f, 0x0b]) && !jumps {

@@ -150,23 +150,29 @@ fn control(fd: i32, request: u64, argument: u64) -> Option<i64> {
 
 /// Which pages a scan finds, and what it does to them.
 struct Wanted {
+    /// At which the scan stops; 0: none.
+    pages_max: u64,
     flags: u64,
     inverted: u64,
     all: u64,
     any: u64,
 }
 
-const WRITTEN: Wanted = Wanted { flags: PM_SCAN_CHECK_WPASYNC, inverted: 0, all: PAGE_IS_WRITTEN, any: 0 };
+const WRITTEN: Wanted =
+    Wanted { pages_max: 0, flags: PM_SCAN_CHECK_WPASYNC, inverted: 0, all: PAGE_IS_WRITTEN, any: 0 };
 const WRITTEN_PROTECTING: Wanted = Wanted { flags: PM_SCAN_CHECK_WPASYNC | PM_SCAN_WP_MATCHING, ..WRITTEN };
 /// Of the program's own, not a file's that it never wrote to.
 const POPULATED_PRIVATE: Wanted = Wanted {
+    pages_max: 0,
     flags: 0,
     inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
     all: PAGE_IS_FILE | PAGE_IS_PFNZERO,
     any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
 };
+/// The same, a few at a time.
+const POPULATED_PRIVATE_FEW: Wanted = Wanted { pages_max: 512, ..POPULATED_PRIVATE };
 const POPULATED_SHARED: Wanted =
-    Wanted { flags: 0, inverted: 0, all: 0, any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED };
+    Wanted { pages_max: 0, flags: 0, inverted: 0, all: 0, any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED };
 
 /// Protects what is populated in a range that is registered; false if that fails.
 pub fn protect(pagemap: i32, start: u64, end: u64) -> bool {
@@ -177,6 +183,22 @@ pub fn protect(pagemap: i32, start: u64, end: u64) -> bool {
 /// false if a part of the range is not registered.
 pub fn scan_written(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u64)) -> bool {
     scan_regions(pagemap, start, end, &WRITTEN_PROTECTING, each)
+}
+
+/// The same of the program's own pages, but for those that are gone; `again` protects
+/// them again. `each` says whether it wants more; false where it does not, too.
+pub fn scan_written_private(
+    pagemap: i32,
+    range: &Range,
+    again: bool,
+    each: &mut dyn FnMut(u64, u64) -> bool,
+) -> bool {
+    // Whether a page was written stands in the page tables. What it is does not: to ask
+    // for both at a time costs five times as much, written or not.
+    let wanted = if again { &WRITTEN_PROTECTING } else { &WRITTEN };
+    scan_while(pagemap, range.start, range.end, wanted, &mut |start, end| {
+        scan_while(pagemap, start, end, &POPULATED_PRIVATE_FEW, each)
+    })
 }
 
 /// Calls `each` with what is populated and may differ from a file's content; all,
@@ -202,8 +224,37 @@ pub fn next_populated(pagemap: i32, start: u64, end: u64) -> Option<u64> {
     Some(if found == 0 { end } else { regions[0].start.max(start) })
 }
 
+/// How many pages of the program's own are populated, but at most so many; `None` where
+/// the kernel does not tell.
+pub fn count_populated(pagemap: i32, start: u64, end: u64, pages_max: u64) -> Option<u64> {
+    let (mut at, mut count) = (start, 0);
+    while at < end && count < pages_max {
+        let mut regions = [Region::default(); 64];
+        let wanted = Wanted { pages_max: pages_max - count, ..POPULATED_PRIVATE };
+        let (found, walk_end) = scan(pagemap, at, end, &wanted, &mut regions)?;
+        let pages = |region: &Region| (region.end - region.start) / PAGE_BYTES;
+        count += regions[..found.min(regions.len())].iter().map(pages).sum::<u64>();
+        at = if walk_end > at { walk_end } else { end };
+    }
+    Some(count)
+}
+
 /// Calls `each` with all regions; false if the kernel refuses.
 fn scan_regions(pagemap: i32, start: u64, end: u64, wanted: &Wanted, each: &mut dyn FnMut(u64, u64)) -> bool {
+    scan_while(pagemap, start, end, wanted, &mut |start, end| {
+        each(start, end);
+        true
+    })
+}
+
+/// The same while `each` wants more; false where it does not, too.
+fn scan_while(
+    pagemap: i32,
+    start: u64,
+    end: u64,
+    wanted: &Wanted,
+    each: &mut dyn FnMut(u64, u64) -> bool,
+) -> bool {
     let mut at = start;
     while at < end {
         let mut regions = [Region::default(); 64];
@@ -211,7 +262,9 @@ fn scan_regions(pagemap: i32, start: u64, end: u64, wanted: &Wanted, each: &mut 
             return false;
         };
         for region in &regions[..found.min(regions.len())] {
-            each(region.start, region.end);
+            if !each(region.start, region.end) {
+                return false;
+            }
         }
         // Behind a full vector the walk ends early.
         at = if walk_end > at { walk_end } else { end };
@@ -228,6 +281,7 @@ fn scan(pagemap: i32, start: u64, end: u64, wanted: &Wanted, regions: &mut [Regi
         end,
         vec: if regions.is_empty() { 0 } else { regions.as_mut_ptr() as u64 },
         vec_len: regions.len() as u64,
+        max_pages: wanted.pages_max,
         category_inverted: wanted.inverted,
         category_mask: wanted.all,
         category_anyof_mask: wanted.any,

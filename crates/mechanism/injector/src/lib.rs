@@ -47,6 +47,6 @@ pub use process::{
 };
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_replay, start_replay_in_group};
-pub use session_memory::{Features, SessionMemory, Setup};
+pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, spawn};

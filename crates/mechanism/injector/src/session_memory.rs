@@ -34,6 +34,17 @@ pub struct Features {
     pub yama_scope: u32,
 }
 
+/// What a live session's processes do by themselves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LiveSetup {
+    /// A `crash_policy`.
+    pub on_crash: u32,
+    /// How often they may go back instead of dying.
+    pub recoveries_max: u32,
+    /// A `checkpoint_way`.
+    pub checkpoint_way: u32,
+}
+
 /// What is decided before a session begins.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
@@ -48,9 +59,8 @@ pub struct Setup<'a> {
     pub detect_all: bool,
     /// Recording: the seed of chaos; `None`: no chaos.
     pub chaos_seed: Option<u64>,
-    /// Recording: processes can go back in time: a `crash_policy`, and how often they
-    /// may go back instead of dying.
-    pub live: Option<(u32, u32)>,
+    /// Recording: processes can go back in time.
+    pub live: Option<LiveSetup>,
     /// Live: the process that is boarded; `None`: one is started, with our descriptors.
     pub running: Option<i32>,
     /// Replay, and live: the folder of kept files, absolute.
@@ -209,7 +219,10 @@ impl SessionMemory {
         session.detect_all = u32::from(setup.detect_all);
         session.chaos_seed = setup.chaos_seed.map_or(0, chaos_word);
         session.live = u32::from(setup.live.is_some());
-        (session.on_crash, session.recoveries_max) = setup.live.unwrap_or((0, 0));
+        let live = setup.live.unwrap_or_default();
+        session.on_crash = live.on_crash;
+        session.recoveries_max = live.recoveries_max;
+        session.checkpoint_way = live.checkpoint_way;
         session.next_lane.store(1, Ordering::Relaxed);
         session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
         session.show_output = u32::from(setup.show_output);

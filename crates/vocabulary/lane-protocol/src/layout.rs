@@ -6,7 +6,7 @@
 /// 0x2000_0000_0000 or above 0x7b00_0000_0000: nothing comes near.
 pub const REGION_START: u64 = 0x6a00_0000_0000;
 /// Length of the region in bytes.
-pub const REGION_BYTES: u64 = 0x9000_0000;
+pub const REGION_BYTES: u64 = 0xc_0000_0000;
 
 /// The runtime's code and constants, mapped privately from the memfd.
 pub const TEXT_START: u64 = REGION_START;
@@ -59,6 +59,22 @@ pub const TRANSLATOR_BYTES: u64 = 0x800_0000;
 pub const RECORDS_START: u64 = TRANSLATOR_START + TRANSLATOR_BYTES;
 /// Bytes of that memory.
 pub const RECORDS_BYTES: u64 = 0x40_0000;
+/// What a live process knows of each increment, mapped when it is needed.
+pub const INCREMENTS_START: u64 = REGION_START + 0x1_0000_0000;
+/// Distance of two of them in bytes.
+pub const INCREMENT_BYTES: u64 = 0x200_0000;
+/// Increments that a process can have at a time: one for each checkpoint, and a spare one.
+pub const INCREMENTS_MAX: usize = crate::CHECKPOINTS_MAX + 1;
+/// Numbers of free pages of the store.
+pub const STORE_FREE_START: u64 = REGION_START + 0x4_0000_0000;
+/// Ranges that a way back looks at.
+pub const CANDIDATES_START: u64 = REGION_START + 0x4_1000_0000;
+/// Most bytes of them.
+pub const CANDIDATES_BYTES: u64 = 0x400_0000;
+/// Pages that increments have saved.
+pub const STORE_START: u64 = REGION_START + 0x4_2000_0000;
+/// Most bytes of them.
+pub const STORE_BYTES: u64 = 0x7_0000_0000;
 
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
@@ -73,7 +89,7 @@ pub const FILE_RECIPES: u64 = 0x100_0000;
 /// Offset of the first lane segment in the memfd.
 pub const FILE_SEGMENTS: u64 = 0x800_0000;
 /// Bytes of a lane's header at the start of its segment.
-pub const LANE_HEADER_BYTES: u64 = 0x1_0000;
+pub const LANE_HEADER_BYTES: u64 = 0x2_0000;
 /// Bytes of a ring: a power of two.
 pub const RING_BYTES: u64 = 0x10_0000;
 /// Distance of two segments in the memfd.
@@ -107,4 +123,8 @@ const _: () = assert!(SCRATCH_START < THREADS_START);
 const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= LIVE_START);
 const _: () = assert!(LIVE_START + LIVE_BYTES <= BOUNCE_START);
 const _: () = assert!(BOUNCE_START + THREADS_MAX as u64 * BOUNCE_BYTES <= TRANSLATOR_START);
-const _: () = assert!(RECORDS_START + RECORDS_BYTES <= REGION_START + REGION_BYTES);
+const _: () = assert!(RECORDS_START + RECORDS_BYTES <= INCREMENTS_START);
+const _: () = assert!(INCREMENTS_START + INCREMENTS_MAX as u64 * INCREMENT_BYTES <= STORE_FREE_START);
+const _: () = assert!(STORE_FREE_START + STORE_BYTES / 4096 * 4 <= CANDIDATES_START);
+const _: () = assert!(CANDIDATES_START + CANDIDATES_BYTES <= STORE_START);
+const _: () = assert!(STORE_START + STORE_BYTES <= REGION_START + REGION_BYTES);

@@ -14,6 +14,16 @@ pub mod crash_policy {
     pub const ROLLBACK: u32 = 3;
 }
 
+/// How checkpoints are made. Kept in [`crate::Session::checkpoint_way`].
+pub mod checkpoint_way {
+    /// Whichever costs less.
+    pub const AUTO: u32 = 0;
+    /// Each by a fork.
+    pub const FORK: u32 = 1;
+    /// Later ones by saving the pages written since, if that is possible.
+    pub const PAGES: u32 = 2;
+}
+
 /// What the supervisor asks of a live process.
 pub mod command {
     /// Nothing, or done.
@@ -47,6 +57,14 @@ pub struct Command {
 /// Checkpoints that a process can have at a time.
 pub const CHECKPOINTS_MAX: usize = 256;
 
+/// What stands in a lane's `idle_base` besides the id of a process.
+pub mod idle_base {
+    /// No base is idle.
+    pub const NONE: i32 = 0;
+    /// The base that was idle ends.
+    pub const GONE: i32 = -1;
+}
+
 /// State of a [`Checkpoint`].
 pub mod checkpoint_state {
     pub const FREE: u32 = 0;
@@ -69,8 +87,10 @@ pub struct Checkpoint {
     /// See [`checkpoint_state`]; a futex word of its shadow.
     pub state: AtomicU32,
     pub id: AtomicU32,
-    /// The process that holds the memory.
+    /// The process that holds the descriptors; the memory too, if it is the base.
     pub shadow: AtomicI32,
+    /// The process that holds the memory, but for what an increment has saved.
+    pub base: AtomicI32,
     /// How often the program was rolled back to it.
     pub rollbacks: AtomicU32,
     /// Position in the log, in bytes.
@@ -87,4 +107,6 @@ pub struct Checkpoint {
     pub ready: AtomicU32,
     /// Who asked for it, a [`checkpoint_origin`].
     pub origin: AtomicU32,
+    /// Bytes that an increment has saved.
+    pub saved_bytes: AtomicU64,
 }

@@ -76,6 +76,8 @@ pub struct Session {
     pub on_crash: u32,
     /// With `live`: how often a process may go back instead of dying.
     pub recoveries_max: u32,
+    /// With `live`: how checkpoints are made, a [`crate::checkpoint_way`].
+    pub checkpoint_way: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -453,6 +455,8 @@ pub struct LaneHeader {
     pub takes_part: AtomicU32,
     pub command: Command,
     pub checkpoints: [Checkpoint; CHECKPOINTS_MAX],
+    /// A base that no checkpoint needs, and that may end: its process, or an [`crate::idle_base`].
+    pub idle_base: AtomicI32,
     pub ring: Ring,
     pub request: Request,
     pub birth: Birth,

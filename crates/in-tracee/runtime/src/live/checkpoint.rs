@@ -2,15 +2,17 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{Checkpoint, checkpoint_state};
+use lane_protocol::{Checkpoint, checkpoint_state, idle_base};
 use linux_abi::{errno, general as nr};
 
-use super::{area, error, mappings, obstacle, seats, standing, tables, unforked};
+use super::{area, error, increments, keeper, mappings, obstacle, seats, standing, tables, unforked};
 use crate::block::{lane, process, space, thread, thread_status};
 use crate::{kernel, signals};
 
 /// A shadow looks this often whether its process is still there, in milliseconds.
-const LOOK_EVERY_MS: u64 = 1000;
+pub const LOOK_EVERY_MS: u64 = 1000;
+/// A base that was idle so often when it looked ends.
+const IDLE_LOOKS: u32 = 3;
 
 fn all() -> &'static [Checkpoint] {
     &lane().checkpoints
@@ -31,14 +33,14 @@ pub fn last() -> Option<&'static Checkpoint> {
 }
 
 /// True if nobody can have pages that the process wrote since the checkpoint: it made no
-/// process, and no later checkpoint's shadow is there.
+/// process, and no later shadow made by fork is there.
 pub fn is_alone_since(slot: &Checkpoint) -> bool {
     reap();
-    let id = slot.id.load(Ordering::Relaxed);
-    let later = |at: &&Checkpoint| is_taken(at) && at.id.load(Ordering::Relaxed) > id;
+    let increments = &area().increments;
     area().forks == slot.forks.load(Ordering::Relaxed)
         && area().ended.iter().all(|pid| *pid == 0)
-        && !all().iter().any(|at| later(&at))
+        && increments.increment_of(slot).is_none()
+        && increments.is_newest_base(slot)
 }
 
 /// How many there are.
@@ -66,19 +68,18 @@ pub fn take(origin: u32) -> i64 {
     slot.position.store(process().log.position(), Ordering::Relaxed);
     slot.events.store(process().log.events, Ordering::Relaxed);
     slot.ready.store(0, Ordering::Relaxed);
+    slot.shadow.store(0, Ordering::Relaxed);
+    slot.base.store(0, Ordering::Relaxed);
     slot.forks.store(area().forks, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
     signals::note_pending(&mut area().pending);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();
-    // No signal at its end, so that the program never waits for it.
-    unforked::permit(true);
-    let shadow = kernel::call(nr::__NR_clone, [0; 6]);
-    if shadow == 0 {
-        be_shadow(slot);
-    }
-    unforked::permit(false);
+    let shadow = match increments::take() {
+        Some(taken) => make_keeper(slot, taken),
+        None => make_shadow(slot),
+    };
     if !is_agent {
         signals::set_real_mask(thread().signals.mask);
     }
@@ -87,14 +88,47 @@ pub fn take(origin: u32) -> i64 {
         return shadow;
     }
     lane().next_checkpoint.store(id + 1, Ordering::Relaxed);
-    slot.shadow.store(shadow as i32, Ordering::Release);
     area().unready = 1;
-    if space().shared_count != 0 {
+    let is_copy = slot.base.load(Ordering::Relaxed) == shadow as i32;
+    if is_copy && space().shared_count != 0 {
         // It copies what we could change.
         wait_until_ready(slot);
     }
     slot.cost_ns.store(kernel::monotonic_ns() - begin_ns, Ordering::Relaxed);
     i64::from(id)
+}
+
+/// Makes a copy of the process: its id, or an errno.
+fn make_shadow(slot: &'static Checkpoint) -> i64 {
+    increments::prepare();
+    // No signal at its end, so that the program never waits for it.
+    unforked::permit(true);
+    let shadow = kernel::call(nr::__NR_clone, [0; 6]);
+    if shadow == 0 {
+        be_shadow(slot);
+    }
+    unforked::permit(false);
+    if kernel::failed(shadow) {
+        increments::give_up();
+    } else {
+        slot.shadow.store(shadow as i32, Ordering::Release);
+        increments::begin(slot);
+    }
+    shadow
+}
+
+/// The memory is saved: makes the process that keeps the descriptors; its id, or an errno.
+fn make_keeper(slot: &'static Checkpoint, mut taken: increments::Taken) -> i64 {
+    taken.increment.offsets = area().offsets;
+    taken.increment.pending.copy(&area().pending);
+    let keeper = keeper::make(slot, &mut taken);
+    if kernel::failed(keeper) {
+        taken.drop();
+    } else {
+        slot.shadow.store(keeper as i32, Ordering::Release);
+        taken.keep(slot);
+    }
+    keeper
 }
 
 /// Waits for a shadow's lists; false if it is gone.
@@ -118,14 +152,20 @@ pub fn wait_for_all() {
     }
 }
 
-/// True if the checkpoint's shadow was not killed.
+/// True if the checkpoint's shadow, and the base that it rests on, were not killed.
 fn is_alive(slot: &Checkpoint) -> bool {
+    let shadow = slot.shadow.load(Ordering::Acquire);
+    let base = slot.base.load(Ordering::Acquire);
+    is_there(shadow) && (base == shadow || is_there(base))
+}
+
+/// True if the shadow was not killed.
+pub fn is_there(pid: i32) -> bool {
     // WEXITED, WNOHANG, WNOWAIT, __WCLONE.
     const FLAGS: u64 = 4 | 1 | 0x0100_0000 | 0x8000_0000;
     const P_PID: u64 = 1;
     let mut info = [0u64; 16];
-    let pid = slot.shadow.load(Ordering::Acquire) as u64;
-    let result = kernel::call(nr::__NR_waitid, [P_PID, pid, info.as_mut_ptr() as u64, FLAGS, 0, 0]);
+    let result = kernel::call(nr::__NR_waitid, [P_PID, pid as u64, info.as_mut_ptr() as u64, FLAGS, 0, 0]);
     result == 0 && info[0] == 0
 }
 
@@ -152,12 +192,9 @@ fn limit_open_files(new: u64, old: u64) {
 fn be_shadow(slot: &'static Checkpoint) -> ! {
     let parent = process().pid;
     let image = lane().image.load(Ordering::Acquire);
-    signals::set_real_mask(!0);
-    kernel::call(nr::__NR_setpgid, [0; 6]);
-    const PR_SET_NAME: u64 = 15;
-    kernel::call(nr::__NR_prctl, [PR_SET_NAME, c"rv-shadow".as_ptr() as u64, 0, 0, 0, 0]);
-    raise_open_files();
-    tables::keep_files();
+    hide();
+    let area = area();
+    tables::keep_files(&mut area.tables.then, &area.offsets);
     let complete = mappings::list_then() && mappings::keep_shared();
     mappings::open_then();
     if !complete {
@@ -165,15 +202,35 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     }
     slot.ready.store(1, Ordering::Release);
     kernel::futex_wake(&slot.ready);
-    let mine = slot.id.load(Ordering::Relaxed);
-    while is_taken(slot) && slot.id.load(Ordering::Relaxed) == mine {
-        kernel::futex_wait(&slot.state, checkpoint_state::TAKEN, LOOK_EVERY_MS);
-        let orphaned = kernel::call(nr::__NR_getppid, [0; 6]) != i64::from(parent);
-        if orphaned || lane().image.load(Ordering::Acquire) != image {
+    let own = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    let mut idle_looks = 0;
+    // It is killed when nothing needs it any more.
+    while !is_left_over(parent, image) {
+        kernel::futex_wait(&lane().image, image, LOOK_EVERY_MS);
+        let idle = &lane().idle_base;
+        idle_looks = if idle.load(Ordering::SeqCst) == own { idle_looks + 1 } else { 0 };
+        if idle_looks >= IDLE_LOOKS
+            && idle.compare_exchange(own, idle_base::GONE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
             break;
         }
     }
     kernel::exit_group(0)
+}
+
+/// A process of ours begins, which nobody shall meet.
+pub fn hide() {
+    signals::set_real_mask(!0);
+    kernel::call(nr::__NR_setpgid, [0; 6]);
+    const PR_SET_NAME: u64 = 15;
+    kernel::call(nr::__NR_prctl, [PR_SET_NAME, c"rv-shadow".as_ptr() as u64, 0, 0, 0, 0]);
+    raise_open_files();
+}
+
+/// True if the process that the calling one is for is gone, or has another image.
+pub fn is_left_over(parent: i32, image: u32) -> bool {
+    kernel::call(nr::__NR_getppid, [0; 6]) != i64::from(parent)
+        || lane().image.load(Ordering::Acquire) != image
 }
 
 /// Forgets a checkpoint; 0, or an errno.
@@ -189,10 +246,14 @@ pub fn discard(id: u64) -> i64 {
 }
 
 fn end(slot: &Checkpoint) {
-    const SIGKILL: u64 = 9;
-    let pid = slot.shadow.load(Ordering::Relaxed);
     wait_until_ready(slot);
     slot.state.store(checkpoint_state::FREE, Ordering::Release);
+    increments::discard(slot);
+}
+
+/// Ends a shadow.
+pub fn end_process(pid: i32) {
+    const SIGKILL: u64 = 9;
     kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
     let ended = &mut area().ended;
     match ended.iter_mut().find(|place| **place == 0) {
@@ -223,6 +284,9 @@ pub fn reap_before(number: u64, args: &[u64; 6]) {
         _ => return,
     };
     if flags & CHILDREN_WITHOUT_SIGNAL != 0 {
+        if count() == 0 {
+            area().increments.reset();
+        }
         for place in &mut area().ended {
             let pid = core::mem::take(place);
             if pid != 0 {
@@ -264,10 +328,11 @@ pub fn forget_all() {
 
 /// The process ends: its shadows end with it.
 pub fn end_all() {
-    if !super::is_on() || process().slot != 0 || process().replaying {
+    if !super::has_area() || process().slot != 0 || process().replaying {
         return;
     }
     for slot in all().iter().filter(|slot| is_taken(slot)) {
         end(slot);
     }
+    area().increments.reset();
 }

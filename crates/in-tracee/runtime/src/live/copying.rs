@@ -2,11 +2,12 @@
 
 use linux_abi::general as nr;
 
-use core::sync::atomic::Ordering;
+use lane_protocol::{CANDIDATES_BYTES, CANDIDATES_START, Checkpoint};
 
-use lane_protocol::Checkpoint;
-
-use super::{area, checkpoint, mappings};
+use super::increments::Found;
+use super::then::Then;
+use super::{area, checkpoint, increments, mappings, store};
+use crate::detect::Range;
 use crate::{kernel, memory, report, written_pages};
 
 const PAGE_BYTES: u64 = 4096;
@@ -22,18 +23,30 @@ pub const COMPARED_BYTES: usize = 0x4_0000;
 pub enum How {
     /// Those that may differ.
     Differing,
+    /// Those that no file has: the memory was mapped a moment ago.
+    Own,
     /// Those that are there, whatever backs them.
     All,
     /// All that the shadow has, after a comparison.
     Compare,
 }
 
+/// Whose memory is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Program,
+    Runtime,
+}
+
 /// The page tables of now and of then, as the kernel shows them.
 pub struct Pagemaps {
+    /// What is gone back to.
+    pub from: Then,
     now: i32,
     then: i32,
     /// Nobody else shares pages with us, so that a page that both have is the same.
     alone: bool,
+    candidates: Candidates,
 }
 
 const PRESENT: u64 = 3 << 62;
@@ -41,18 +54,20 @@ const OF_FILE: u64 = 1 << 61;
 const EXCLUSIVE: u64 = 1 << 56;
 
 impl Pagemaps {
-    /// Of this process and of a checkpoint's shadow.
-    pub fn open(slot: &Checkpoint) -> Pagemaps {
-        let shadow = slot.shadow.load(Ordering::Acquire);
+    /// Of this process and of a checkpoint.
+    pub fn open(slot: &Checkpoint, part: Part) -> Pagemaps {
+        let from = Then::of(slot);
         let open = |path: *const u8| {
             let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
             kernel::call(nr::__NR_open, [path as u64, flags, 0, 0, 0, 0]) as i32
         };
         let mut path = [0u8; 40];
         let mut digits = [0u8; 12];
-        report::join(&mut path, &[b"/proc/", report::decimal(shadow as u64, &mut digits), b"/pagemap"]);
+        report::join(&mut path, &[b"/proc/", report::decimal(from.base as u64, &mut digits), b"/pagemap"]);
         let alone = checkpoint::is_alone_since(slot);
-        Pagemaps { now: open(c"/proc/thread-self/pagemap".as_ptr().cast()), then: open(path.as_ptr()), alone }
+        let candidates = Candidates::find(slot, part);
+        let now = open(c"/proc/thread-self/pagemap".as_ptr().cast());
+        Pagemaps { from, now, then: open(path.as_ptr()), alone, candidates }
     }
 
     /// Closes both.
@@ -62,12 +77,26 @@ impl Pagemaps {
                 kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
             }
         }
+        self.candidates.end();
     }
 
     fn read(fd: i32, start: u64, pages: usize, to: &mut [u64; CHUNK_PAGES]) -> bool {
         let bytes = pages as u64 * 8;
         let arguments = [fd as u64, to.as_mut_ptr() as u64, bytes, start / PAGE_BYTES * 8, 0, 0];
         kernel::call(nr::__NR_pread64, arguments) as u64 == bytes
+    }
+
+    /// Calls `each` with the entries of then and now of each page that may differ.
+    fn for_each_differing(&self, start: u64, end: u64, each: &mut dyn FnMut(u64, u64, u64)) {
+        match self.candidates.all() {
+            Some(ranges) => {
+                let first = ranges.partition_point(|range| range.end <= start);
+                for range in ranges[first..].iter().take_while(|range| range.start < end) {
+                    self.for_each(range.start.max(start), range.end.min(end), each);
+                }
+            }
+            None => self.for_each(start, end, each),
+        }
     }
 
     /// Calls `each` with the entries of then and now of each page that either has.
@@ -83,27 +112,33 @@ impl Pagemaps {
             }
             let mut any = false;
             for index in 0..pages {
-                if (now[index] | then[index]) & PRESENT != 0 {
+                let page = at + index as u64 * PAGE_BYTES;
+                let then = match self.from.find(page) {
+                    Found::InBase => then[index],
+                    Found::Saved(_) => PRESENT,
+                    Found::Cleared => 0,
+                };
+                if (now[index] | then) & PRESENT != 0 {
                     any = true;
-                    each(at + index as u64 * PAGE_BYTES, then[index], now[index]);
+                    each(page, then, now[index]);
                 }
             }
             at += pages as u64 * PAGE_BYTES;
             if !any && at < end {
                 // Reserved memory is long and empty.
                 let next = |fd| written_pages::next_populated(fd, at, end).unwrap_or(at);
-                at = next(self.now).min(next(self.then));
+                at = next(self.now).min(next(self.then)).min(self.from.next_saved(at, end));
             }
         }
     }
 
     /// What has to be done with a page.
     fn judge(&self, then: u64, now: u64) -> Judgement {
-        let own = |entry: u64| entry & PRESENT != 0 && entry & OF_FILE == 0;
-        match (own(then), own(now)) {
+        match (is_own(then), is_own(now)) {
             (false, false) => Judgement::Same,
             (false, true) => Judgement::Drop,
             (true, false) => Judgement::Copy,
+            _ if self.candidates.all().is_some() => Judgement::Copy,
             _ if self.alone && (then | now) & EXCLUSIVE == 0 => Judgement::Same,
             _ if self.alone => Judgement::Copy,
             _ => Judgement::Compare,
@@ -113,7 +148,7 @@ impl Pagemaps {
     /// True if any page of the range may differ.
     pub fn differ(&self, start: u64, end: u64) -> bool {
         let mut differs = false;
-        self.for_each(start, end, &mut |_, then, now| {
+        self.for_each_differing(start, end, &mut |_, then, now| {
             differs |= self.judge(then, now) != Judgement::Same;
         });
         differs
@@ -129,15 +164,88 @@ enum Judgement {
     Compare,
 }
 
+/// True for an entry of a page that no file has.
+fn is_own(entry: u64) -> bool {
+    entry & PRESENT != 0 && entry & OF_FILE == 0
+}
+
+/// The ranges that may differ, if that is known. In memory of their own.
+struct Candidates {
+    /// `usize::MAX`: it is not known.
+    count: usize,
+}
+
+const CANDIDATES_MAX: usize = CANDIDATES_BYTES as usize / size_of::<Range>();
+
+impl Candidates {
+    const UNKNOWN: Candidates = Candidates { count: usize::MAX };
+
+    fn find(slot: &Checkpoint, part: Part) -> Candidates {
+        if !store::map_unforked(CANDIDATES_START, CANDIDATES_BYTES) {
+            return Candidates::UNKNOWN;
+        }
+        let all = places();
+        let (mut count, mut fits) = (0, true);
+        let known = area().increments.changed_since(slot, part == Part::Runtime, &mut |start, end| {
+            if count > 0 && all[count - 1].end == start {
+                all[count - 1].end = end;
+                return;
+            }
+            fits &= count < CANDIDATES_MAX;
+            if fits {
+                all[count] = Range { start, end };
+                count += 1;
+            }
+        });
+        if !known || !fits {
+            kernel::munmap(CANDIDATES_START, CANDIDATES_BYTES);
+            return Candidates::UNKNOWN;
+        }
+        all[..count].sort_unstable_by_key(|range| range.start);
+        let mut kept = 0;
+        for index in 0..count {
+            let range = all[index];
+            if kept > 0 && range.start <= all[kept - 1].end {
+                all[kept - 1].end = all[kept - 1].end.max(range.end);
+            } else {
+                all[kept] = range;
+                kept += 1;
+            }
+        }
+        Candidates { count: kept }
+    }
+
+    fn all(&self) -> Option<&'static [Range]> {
+        (self.count != usize::MAX).then(|| &places()[..self.count])
+    }
+
+    fn end(&self) {
+        if self.count != usize::MAX {
+            kernel::munmap(CANDIDATES_START, CANDIDATES_BYTES);
+        }
+    }
+}
+
+fn places() -> &'static mut [Range; CANDIDATES_MAX] {
+    // SAFETY: mapped while candidates are known; the agent uses it alone.
+    unsafe { &mut *(CANDIDATES_START as *mut [Range; CANDIDATES_MAX]) }
+}
+
 /// Pieces of memory to be copied from the shadow.
 struct Copies {
-    shadow: i32,
+    from: Then,
     pieces: [[u64; 2]; COPIES_MAX],
     count: usize,
 }
 
 impl Copies {
     fn add(&mut self, page: u64) {
+        if let Found::Saved(copy) = self.from.find(page) {
+            if !memory::copy(page, copy, PAGE_BYTES) {
+                report::die("a page could not be written as it was");
+            }
+            return;
+        }
         if let Some(last) = self.pieces[..self.count].last_mut()
             && last[0] + last[1] == page
         {
@@ -159,16 +267,23 @@ impl Copies {
         if total == 0 {
             return;
         }
-        let arguments = [self.shadow as u64, pieces, count, pieces, count, 0];
-        if kernel::call(nr::__NR_process_vm_readv, arguments) as u64 != total {
-            report::die("the memory of a checkpoint could not be read");
+        let arguments = [self.from.base as u64, pieces, count, pieces, count, 0];
+        if kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == total {
+            return;
+        }
+        // A part of it may not be read there.
+        let base = self.from.base;
+        for [start, bytes] in &self.pieces[..count as usize] {
+            if !mappings::fetch(base, *start, *start, *bytes) {
+                report::die("the memory of a checkpoint could not be read");
+            }
         }
     }
 }
 
 /// Pages in a row that are compared with the shadow's.
 struct Compared {
-    shadow: i32,
+    from: Then,
     start: u64,
     bytes: u64,
 }
@@ -186,7 +301,7 @@ impl Compared {
 
     fn flush(&mut self) {
         let buffer = area().compared.as_ptr() as u64;
-        if !mappings::fetch(self.shadow, buffer, self.start, self.bytes) {
+        if !self.from.fetch(buffer, self.start, self.bytes) {
             report::die("the memory of a checkpoint could not be read");
         }
         for done in (0..self.bytes).step_by(PAGE_BYTES as usize) {
@@ -212,27 +327,57 @@ fn is_same_page(page: u64, other: u64) -> bool {
     one == other
 }
 
+/// Pages in a row that are given back to the kernel.
+struct Drops {
+    start: u64,
+    bytes: u64,
+}
+
+impl Drops {
+    fn add(&mut self, page: u64) {
+        if self.start + self.bytes != page {
+            self.flush();
+            self.start = page;
+        }
+        self.bytes += PAGE_BYTES;
+    }
+
+    fn flush(&mut self) {
+        const MADV_DONTNEED: u64 = 4;
+        if self.bytes != 0 {
+            kernel::call(nr::__NR_madvise, [self.start, self.bytes, MADV_DONTNEED, 0, 0, 0]);
+            increments::lose_memory(self.start, self.bytes);
+        }
+        self.bytes = 0;
+    }
+}
+
 /// Makes a range as it was then, but for what may not be written now.
-pub fn copy(start: u64, end: u64, shadow: i32, pagemaps: &Pagemaps, how: How) {
-    let mut copies = Copies { shadow, pieces: [[0; 2]; COPIES_MAX], count: 0 };
-    let mut compared = Compared { shadow, start: 0, bytes: 0 };
-    pagemaps.for_each(start, end, &mut |page, then, now| {
+pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) {
+    let from = pagemaps.from;
+    let mut copies = Copies { from, pieces: [[0; 2]; COPIES_MAX], count: 0 };
+    let mut compared = Compared { from, start: 0, bytes: 0 };
+    let mut drops = Drops { start: 0, bytes: 0 };
+    let mut each = |page: u64, then: u64, now: u64| {
         let judgement = match how {
             How::Differing => pagemaps.judge(then, now),
+            How::Own if is_own(then) => Judgement::Copy,
             How::All if then & PRESENT != 0 => Judgement::Copy,
             How::Compare if then & PRESENT != 0 => Judgement::Compare,
-            How::All | How::Compare => Judgement::Same,
+            How::Own | How::All | How::Compare => Judgement::Same,
         };
         match judgement {
             Judgement::Same => {}
             Judgement::Copy => copies.add(page),
-            Judgement::Drop => {
-                const MADV_DONTNEED: u64 = 4;
-                kernel::call(nr::__NR_madvise, [page, PAGE_BYTES, MADV_DONTNEED, 0, 0, 0]);
-            }
+            Judgement::Drop => drops.add(page),
             Judgement::Compare => compared.add(page),
         }
-    });
+    };
+    match how {
+        How::Differing => pagemaps.for_each_differing(start, end, &mut each),
+        How::Own | How::All | How::Compare => pagemaps.for_each(start, end, &mut each),
+    }
+    drops.flush();
     compared.flush();
     copies.flush();
 }

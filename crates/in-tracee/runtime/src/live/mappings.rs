@@ -2,6 +2,7 @@
 
 use linux_abi::{errno, general as nr};
 
+use super::then::Then;
 use super::{area, error};
 use crate::block::space;
 use crate::maps::{self, Mapping};
@@ -16,6 +17,67 @@ const PATH_BYTES: usize = 4096;
 pub struct List {
     pub count: usize,
     pub all: [Mapping; MAPPINGS_MAX],
+}
+
+impl List {
+    pub fn copy(&mut self, other: &List) {
+        self.count = other.count;
+        self.all[..other.count].copy_from_slice(&other.all[..other.count]);
+    }
+}
+
+const NAMES_BYTES: usize = 0x4_0000;
+
+/// The names of mapped files, for finding those again that are not mapped any more.
+#[repr(C)]
+pub struct Names {
+    filled: usize,
+    text: [u8; NAMES_BYTES],
+}
+
+impl Names {
+    /// Notes the names of all files that are mapped; false if they do not fit.
+    pub fn fill(&mut self) -> bool {
+        self.filled = 0;
+        let mut fits = true;
+        let mut last = (0, 0);
+        let complete = maps::for_each_named(c"/proc/thread-self/maps", &mut |mapping, name| {
+            let file = (mapping.device, mapping.inode);
+            if mapping.is_kernels || mapping.inode == 0 || file == last {
+                return;
+            }
+            last = file;
+            fits &= self.add(file, name);
+        });
+        complete && fits
+    }
+
+    fn add(&mut self, (device, inode): (u64, u64), name: &[u8]) -> bool {
+        let end = self.filled + 24 + name.len();
+        let Some(place) = self.text.get_mut(self.filled..end) else { return false };
+        for (field, value) in place.chunks_mut(8).zip([device, inode, name.len() as u64]) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        place[24..].copy_from_slice(name);
+        self.filled = end;
+        true
+    }
+
+    fn find(&self, wanted: (u64, u64)) -> Option<&[u8]> {
+        let mut at = 0;
+        while at < self.filled {
+            let word = |index: usize| {
+                let bytes = self.text[at + index * 8..][..8].try_into().expect("eight bytes");
+                u64::from_le_bytes(bytes)
+            };
+            let length = word(2) as usize;
+            if (word(0), word(1)) == wanted {
+                return Some(&self.text[at + 24..at + 24 + length]);
+            }
+            at += 24 + length;
+        }
+        None
+    }
 }
 
 /// What going back compares. The shadow fills in `then` in its own memory.
@@ -96,12 +158,6 @@ pub fn keep_shared() -> bool {
     true
 }
 
-/// Reads the list of then from the shadow.
-pub fn fetch_then(shadow: i32) -> bool {
-    let then = &mut area().lists.then;
-    fetch_list(shadow, &mut then.count, &mut then.all)
-}
-
 /// Reads a list that the shadow has made at the same place.
 pub fn fetch_list<T>(shadow: i32, count: &mut usize, all: &mut [T]) -> bool {
     let (place, first) = (count as *mut usize as u64, all.as_mut_ptr() as u64);
@@ -114,7 +170,31 @@ pub fn fetch_list<T>(shadow: i32, count: &mut usize, all: &mut [T]) -> bool {
 pub fn fetch(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
     let (local, remote) = ([to, bytes], [from, bytes]);
     let arguments = [shadow as u64, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0];
-    bytes == 0 || kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == bytes
+    bytes == 0
+        || kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == bytes
+        || fetch_closed(shadow, to, from, bytes)
+}
+
+/// The same of memory that may not be read: /proc/PID/mem does not ask.
+fn fetch_closed(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
+    let mut path = [0u8; 40];
+    put_path(&mut path, shadow, b"/mem");
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return false;
+    }
+    let mut done = 0;
+    while done < bytes {
+        let arguments = [fd as u64, to + done, bytes - done, from + done, 0, 0];
+        let read = kernel::call(nr::__NR_pread64, arguments);
+        if read <= 0 {
+            break;
+        }
+        done += read as u64;
+    }
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    done == bytes
 }
 
 /// Walks along both lists.
@@ -173,27 +253,17 @@ pub fn protection(mapping: &Mapping) -> u32 {
 
 /// Opens the file that a mapping of then shows, for mapping it again; an errno if
 /// that is not there any more.
-pub fn open_file(mapping: &Mapping, shadow: i32) -> Result<i32, i64> {
+pub fn open_file(mapping: &Mapping, then: &Then) -> Result<i32, i64> {
     let path = &mut area().lists.path;
     let wanted = (mapping.device, mapping.inode);
-    // The shadow's own list names it: shared ones are its own copies there, so ours.
-    let mut name = [0u8; 40];
-    let mut found = false;
-    for pid in [shadow, 0] {
-        put_maps_path(&mut name, pid);
-        // SAFETY: `put_maps_path` ends it with a zero.
-        let list = unsafe { core::ffi::CStr::from_ptr(name.as_ptr().cast()) };
-        maps::for_each_named(list, &mut |other: &Mapping, text: &[u8]| {
-            if !found && (other.device, other.inode) == wanted && text.len() < PATH_BYTES {
-                path[..text.len()].copy_from_slice(text);
-                path[text.len()] = 0;
-                found = true;
-            }
-        });
-        if found {
-            break;
+    let found = match then.increment().and_then(|increment| increment.names.find(wanted)) {
+        Some(name) if name.len() < PATH_BYTES => {
+            path[..name.len()].copy_from_slice(name);
+            path[name.len()] = 0;
+            true
         }
-    }
+        _ => find_name(wanted, then.base, path),
+    };
     let write = !mapping.private && mapping.writable;
     let access = if write { nr::O_RDWR } else { nr::O_RDONLY };
     if found {
@@ -218,6 +288,29 @@ pub fn open_file(mapping: &Mapping, shadow: i32) -> Result<i32, i64> {
     Err(error(errno::ENODEV))
 }
 
+/// Finds the path of a mapped file in a shadow's list, or in ours: shared ones are the
+/// shadow's own copies there.
+fn find_name(wanted: (u64, u64), shadow: i32, path: &mut [u8; PATH_BYTES]) -> bool {
+    let mut name = [0u8; 40];
+    let mut found = false;
+    for pid in [shadow, 0] {
+        put_path(&mut name, pid, b"/maps");
+        // SAFETY: `put_path` ends it with a zero.
+        let list = unsafe { core::ffi::CStr::from_ptr(name.as_ptr().cast()) };
+        maps::for_each_named(list, &mut |other: &Mapping, text: &[u8]| {
+            if !found && (other.device, other.inode) == wanted && text.len() < PATH_BYTES {
+                path[..text.len()].copy_from_slice(text);
+                path[text.len()] = 0;
+                found = true;
+            }
+        });
+        if found {
+            break;
+        }
+    }
+    found
+}
+
 /// Device and inode of an open file, as a list of mappings names them.
 fn identity(fd: i32) -> Option<(u64, u64)> {
     let mut stat = [0u64; 18];
@@ -225,9 +318,9 @@ fn identity(fd: i32) -> Option<(u64, u64)> {
     (!kernel::failed(result)).then_some((maps::device(stat[0]), stat[1]))
 }
 
-fn put_maps_path(to: &mut [u8; 40], pid: i32) {
+fn put_path(to: &mut [u8; 40], pid: i32, file: &[u8]) {
     *to = [0; 40];
     let mut digits = [0u8; 12];
     let name = if pid == 0 { b"thread-self" } else { report::decimal(pid as u64, &mut digits) };
-    report::join(to, &[b"/proc/", name, b"/maps"]);
+    report::join(to, &[b"/proc/", name, file]);
 }

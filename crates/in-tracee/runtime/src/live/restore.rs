@@ -9,15 +9,16 @@ use lane_protocol::{
 };
 use linux_abi::{errno, general as nr};
 
-use super::copying::{How, Pagemaps, copy};
+use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
+use super::then::Then;
 use super::{
-    area, checkpoint, debugging, error, holding, obstacle, pushback, quiesce, seats, standing, tables,
-    unforked,
+    area, checkpoint, debugging, error, holding, increments, obstacle, pushback, quiesce, seats, standing,
+    tables, unforked,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
-use crate::{kernel, outputs, page_tracker, pause, report, signals, turn};
+use crate::{kernel, outputs, page_tracker, pause, report, turn};
 
 /// What follows once the state is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,11 +48,8 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
         let listed = slot.ready.load(Ordering::Acquire) != 0;
         return Err(error(if listed { errno::ESRCH } else { errno::ENOMEM }));
     }
-    let shadow = slot.shadow.load(Ordering::Acquire);
-    if !mappings::fetch_then(shadow) {
-        return Err(error(errno::EPERM));
-    }
-    if !tables::compare(shadow) {
+    let from = Then::of(slot);
+    if !from.fetch_list() || !tables::compare(&from) {
         return Err(error(errno::EPERM));
     }
     if !mappings::list_now() {
@@ -60,9 +58,10 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
     let mut result = Ok(());
     mappings::for_each_piece(&mut |piece| {
         if let (false, Some(then)) = (piece.is_same(), &piece.then)
-            && !then.private
+            && then.inode != 0
+            && (!then.private || from.increment().is_some())
         {
-            match mappings::open_file(then, shadow) {
+            match mappings::open_file(then, &from) {
                 Ok(fd) => {
                     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
                 }
@@ -72,14 +71,14 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
         result.is_ok()
     });
     result?;
-    threads_are_there(shadow).then_some(slot).ok_or(error(errno::ESRCH))
+    threads_are_there(&from).then_some(slot).ok_or(error(errno::ESRCH))
 }
 
 /// True if a kernel thread is there for each thread of then.
-fn threads_are_there(shadow: i32) -> bool {
+fn threads_are_there(from: &Then) -> bool {
     let mut areas = 0usize;
     let place = &raw const space().areas as u64;
-    if !mappings::fetch(shadow, &raw mut areas as u64, place, 8) || areas > lane_protocol::THREADS_MAX {
+    if !from.fetch(&raw mut areas as u64, place, 8) || areas > lane_protocol::THREADS_MAX {
         return false;
     }
     let known = known_threads();
@@ -91,7 +90,7 @@ fn threads_are_there(shadow: i32) -> bool {
         let mut ids = [0i32; 2];
         for (slot, place) in ids.iter_mut().zip([&raw const block.tid as u64, &raw const block.status as u64])
         {
-            if !mappings::fetch(shadow, slot as *mut i32 as u64, place, 4) {
+            if !from.fetch(slot as *mut i32 as u64, place, 4) {
                 return false;
             }
         }
@@ -155,25 +154,25 @@ fn leave_present() {
 }
 
 fn restore_mappings(slot: &Checkpoint) {
-    let shadow = slot.shadow.load(Ordering::Acquire);
-    let pagemaps = Pagemaps::open(slot);
+    let pagemaps = Pagemaps::open(slot, Part::Program);
     mappings::for_each_piece(&mut |piece| {
-        restore_piece(piece, shadow, &pagemaps);
+        restore_piece(piece, &pagemaps);
         true
     });
     pagemaps.close();
 }
 
-fn restore_piece(piece: &Piece, shadow: i32, pagemaps: &Pagemaps) {
+fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
     let bytes = piece.end - piece.start;
     let Some(then) = &piece.then else {
         kernel::munmap(piece.start, bytes);
+        increments::lose_memory(piece.start, bytes);
         return;
     };
     let mut all = false;
     let same = piece.is_same();
     if !same {
-        all = map_again(piece, then, shadow);
+        all = map_again(piece, then, &pagemaps.from);
     }
     let wanted = protection(then);
     let now = piece.now.as_ref().filter(|_| same).map_or(wanted, protection);
@@ -182,17 +181,18 @@ fn restore_piece(piece: &Piece, shadow: i32, pagemaps: &Pagemaps) {
         (false, false, _) => None,
         (false, true, _) => Some(How::Compare),
         (true, _, true) => Some(How::All),
-        (true, _, false) => Some(How::Differing),
+        (true, _, false) if same => Some(How::Differing),
+        (true, _, false) => Some(How::Own),
     };
     // What cannot be written now is opened for the time of writing.
     let closed = now & 2 == 0;
-    let how = how.filter(|_| !closed || all || pagemaps.differ(piece.start, piece.end));
+    let how = how.filter(|_| !closed || !same || pagemaps.differ(piece.start, piece.end));
     let opened = closed && how.is_some();
     if opened {
         kernel::mprotect(piece.start, bytes, nr::PROT_READ | nr::PROT_WRITE);
     }
     if let Some(how) = how {
-        copy(piece.start, piece.end, shadow, pagemaps, how);
+        copy(piece.start, piece.end, pagemaps, how);
     }
     if opened || now != wanted {
         kernel::mprotect(piece.start, bytes, wanted);
@@ -200,11 +200,12 @@ fn restore_piece(piece: &Piece, shadow: i32, pagemaps: &Pagemaps) {
 }
 
 /// Maps what was mapped then; true if all of its content has to be copied.
-fn map_again(piece: &Piece, then: &crate::maps::Mapping, shadow: i32) -> bool {
+fn map_again(piece: &Piece, then: &crate::maps::Mapping, from: &Then) -> bool {
     let bytes = piece.end - piece.start;
+    increments::lose_memory(piece.start, bytes);
     let fixed = nr::MAP_FIXED | nr::MAP_NORESERVE;
     if then.inode != 0
-        && let Ok(fd) = mappings::open_file(then, shadow)
+        && let Ok(fd) = mappings::open_file(then, from)
     {
         let kind = if then.private { nr::MAP_PRIVATE } else { nr::MAP_SHARED };
         let offset = then.offset + (piece.start - then.start);
@@ -224,15 +225,14 @@ fn map_again(piece: &Piece, then: &crate::maps::Mapping, shadow: i32) -> bool {
 }
 
 fn restore_runtime(slot: &Checkpoint) {
-    let shadow = slot.shadow.load(Ordering::Acquire);
-    let pagemaps = Pagemaps::open(slot);
+    let pagemaps = Pagemaps::open(slot, Part::Runtime);
     let data = DATA_START..DATA_START + DATA_BYTES_MAX;
     // What lies between the variables' end and the area's is not mapped.
     let end = crate::block::runtime_end().min(data.end);
-    copy(data.start, end, shadow, &pagemaps, How::Differing);
+    copy(data.start, end, &pagemaps, How::Differing);
     // The count of areas is as it was then by now.
     let areas = space().areas as u64;
-    copy(THREADS_START, THREADS_START + areas * THREAD_AREA_BYTES, shadow, &pagemaps, How::Differing);
+    copy(THREADS_START, THREADS_START + areas * THREAD_AREA_BYTES, &pagemaps, How::Differing);
     pagemaps.close();
 }
 
@@ -240,8 +240,8 @@ fn restore_runtime(slot: &Checkpoint) {
 fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     page_tracker::forget_all();
     unforked::permit(false);
-    let place = &raw const area().pending as u64;
-    mappings::fetch(slot.shadow.load(Ordering::Relaxed), place, place, size_of::<signals::Pending>() as u64);
+    let from = Then::of(slot);
+    from.fetch_pending();
     let process = process();
     process.control_fd = control_fd;
     let position = slot.position.load(Ordering::Relaxed);
@@ -280,10 +280,11 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
         debugging::note_way_back();
         pushback::forget();
         pushback::load();
-        tables::restore(slot.shadow.load(Ordering::Relaxed), &mut pushback::hide);
+        tables::restore(&from, &mut pushback::hide);
         slot.rollbacks.fetch_add(1, Ordering::SeqCst);
         let id = slot.id.load(Ordering::Relaxed);
         checkpoint::drop_future(position, id);
+        increments::dropped_future(slot);
         area().replays_for = 0;
     }
     area().returns_again = match way {

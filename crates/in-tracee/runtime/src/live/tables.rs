@@ -3,7 +3,8 @@
 
 use linux_abi::general as nr;
 
-use super::{area, checkpoint, mappings};
+use super::then::Then;
+use super::{area, checkpoint};
 use crate::block::process;
 use crate::{detect, kernel, outputs, page_tracker, report};
 
@@ -15,6 +16,9 @@ const INTERESTS_MAX: usize = 8192;
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
 const DIRECTORY: u64 = 0o040000;
+
+/// Descriptors, each plus one, and the offsets of their files; 0: none.
+pub type Offsets = [(u32, u64); 64];
 
 /// An open descriptor.
 #[repr(C)]
@@ -72,6 +76,13 @@ impl Descriptor {
 }
 
 impl Table {
+    pub fn copy(&mut self, other: &Table) {
+        self.count = other.count;
+        self.all[..other.count].copy_from_slice(&other.all[..other.count]);
+        self.interest_count = other.interest_count;
+        self.interests[..other.interest_count].copy_from_slice(&other.interests[..other.interest_count]);
+    }
+
     pub fn all(&self) -> &[Descriptor] {
         &self.all[..self.count]
     }
@@ -224,12 +235,10 @@ pub fn wait_before_first_use() {
 
 /// The shadow lists its descriptors, and closes all but files: others would keep
 /// connections open.
-pub fn keep_files() {
-    let area = area();
-    let table = &mut area.tables.then;
+pub fn keep_files(table: &mut Table, offsets: &Offsets) {
     table.fill();
     for one in &mut table.all[..table.count] {
-        if let Some((_, offset)) = area.offsets.iter().find(|(fd, _)| *fd == one.fd + 1) {
+        if let Some((_, offset)) = offsets.iter().find(|(fd, _)| *fd == one.fd + 1) {
             one.offset = *offset;
         }
     }
@@ -251,19 +260,16 @@ fn close_range(first: u32, end: u32) {
     }
 }
 
-/// Reads the shadow's table, and lists what is open now.
-pub fn compare(shadow: i32) -> bool {
-    let tables = &mut area().tables;
-    let then = &mut tables.then;
-    let known = mappings::fetch_list(shadow, &mut then.count, &mut then.all)
-        && mappings::fetch_list(shadow, &mut then.interest_count, &mut then.interests);
-    tables.now.fill();
+/// Reads the table of then, and lists what is open now.
+pub fn compare(then: &Then) -> bool {
+    let known = then.fetch_table();
+    area().tables.now.fill();
     known
 }
 
 /// Branch: the descriptors are as then, as far as they can be; `keeps` says which of
 /// now are kept, and moves them away.
-pub fn restore(shadow: i32, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
+pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     let tables = &mut area().tables;
     forget_interests(tables);
     for now in tables.now.all() {
@@ -273,8 +279,7 @@ pub fn restore(shadow: i32, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         }
     }
     // Out of the way of the numbers that are restored.
-    let handle = kernel::call(nr::__NR_pidfd_open, [shadow as u64, 0, 0, 0, 0, 0]);
-    let handle = detect::move_high(handle).map_or(-1, i64::from);
+    let handle = detect::move_high(from.open_keeper()).map_or(-1, i64::from);
     for then in tables.then.all() {
         let same = tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
         if !same && then.is_file() && !kernel::failed(handle) {

@@ -1,0 +1,71 @@
+//! What a live session was asked to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use injector::LiveSetup;
+use lane_protocol::{checkpoint_way, crash_policy};
+
+use crate::debuggee::Debuggee;
+
+/// What is done where a process would die of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum OnCrash {
+    #[default]
+    Die = crash_policy::DIE,
+    Hold = crash_policy::HOLD,
+    Save = crash_policy::SAVE,
+    Rollback = crash_policy::ROLLBACK,
+}
+
+/// How checkpoints are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum CheckpointWay {
+    /// Whichever costs less.
+    #[default]
+    Auto = checkpoint_way::AUTO,
+    /// Each by a fork.
+    Fork = checkpoint_way::FORK,
+    /// Later ones by saving the pages written since, if that is possible.
+    Pages = checkpoint_way::PAGES,
+}
+
+/// Serves a debugger, on a thread of its own.
+pub type ServeDebugger = Box<dyn FnOnce(Debuggee) + Send + Sync>;
+
+/// What a live session does by itself.
+pub struct LiveOptions {
+    /// Where commands come in.
+    pub socket: PathBuf,
+    /// Time between two checkpoints; `None`: only those that are asked for.
+    pub checkpoint_every: Option<Duration>,
+    /// Most checkpoints by time that a process keeps.
+    pub keep: usize,
+    /// Most bytes of memory for the log.
+    pub log_max_bytes: Option<u64>,
+    /// Most bytes of memory for checkpoints.
+    pub memory_max_bytes: Option<u64>,
+    pub checkpoint_way: CheckpointWay,
+    pub on_crash: OnCrash,
+    /// How often a process goes back instead of dying.
+    pub recoveries_max: u32,
+    /// A rollback kills the processes that were made since; else they go on.
+    pub kills_children: bool,
+    /// Where a crash is saved.
+    pub crash_dir: PathBuf,
+    /// Who debugs the first process, which then stands at its first instruction.
+    pub debugger: Option<ServeDebugger>,
+}
+
+impl LiveOptions {
+    /// What processes have to know of it.
+    pub(crate) fn setup(&self) -> LiveSetup {
+        LiveSetup {
+            on_crash: self.on_crash as u32,
+            recoveries_max: self.recoveries_max,
+            checkpoint_way: self.checkpoint_way as u32,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The process that keeps an increment's descriptors: it shares the program's memory,
+//! and has a descriptor table of its own.
+
+use core::arch::global_asm;
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{Checkpoint, checkpoint_state};
+use linux_abi::general as nr;
+
+use super::increments::Taken;
+use super::{checkpoint, tables};
+use crate::block::{lane, process};
+use crate::kernel;
+
+global_asm!(
+    // rdi: flags, rsi: top of the child's stack, rdx, rcx: what it calls, with what.
+    ".global rv_make_keeper",
+    "rv_make_keeper:",
+    "push rbx",
+    "push r12",
+    "mov rbx, rdx",
+    "mov r12, rcx",
+    "xor edx, edx",
+    "xor r10d, r10d",
+    "xor r8d, r8d",
+    "mov eax, 56",
+    "syscall",
+    "test rax, rax",
+    "jz 2f",
+    "pop r12",
+    "pop rbx",
+    "ret",
+    "2:",
+    "xor ebp, ebp",
+    "mov rdi, r12",
+    "call rbx",
+    "ud2",
+);
+
+unsafe extern "C" {
+    fn rv_make_keeper(flags: u64, stack: u64, run: u64, start: u64) -> i64;
+}
+
+/// What a keeper begins with; lies at the low end of its stack.
+#[repr(C)]
+struct Start {
+    slot: &'static Checkpoint,
+    table: *mut tables::Table,
+    offsets: *const tables::Offsets,
+    parent: i32,
+    image: u32,
+    id: u32,
+}
+
+/// Makes the keeper of an increment: its process id, or an errno.
+pub fn make(slot: &'static Checkpoint, taken: &mut Taken) -> i64 {
+    let start = Start {
+        slot,
+        table: &raw mut taken.increment.table,
+        offsets: &raw const taken.increment.offsets,
+        parent: process().pid,
+        image: lane().image.load(Ordering::Acquire),
+        id: slot.id.load(Ordering::Relaxed),
+    };
+    let place = taken.stack_start as *mut Start;
+    // SAFETY: the stack is mapped, and nobody else's.
+    unsafe { place.write(start) };
+    // No signal at its end, so that the program never waits for it.
+    // SAFETY: the child uses its own stack, and returns from nothing.
+    unsafe { rv_make_keeper(u64::from(nr::CLONE_VM), taken.stack_top, run as *const () as u64, place as u64) }
+}
+
+/// The keeper. It shares all memory, and writes to its own only.
+unsafe extern "C" fn run(start: *const Start) -> ! {
+    // SAFETY: `make` wrote it, and leaves it to us until our end.
+    let start = unsafe { &*start };
+    checkpoint::hide();
+    // SAFETY: both are this keeper's alone until the checkpoint is ready, and constant then.
+    unsafe { tables::keep_files(&mut *start.table, &*start.offsets) };
+    let slot = start.slot;
+    slot.ready.store(1, Ordering::Release);
+    kernel::futex_wake(&slot.ready);
+    let is_kept = || {
+        slot.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
+            && slot.id.load(Ordering::Relaxed) == start.id
+    };
+    while is_kept() && !checkpoint::is_left_over(start.parent, start.image) {
+        kernel::futex_wait(&slot.state, checkpoint_state::TAKEN, checkpoint::LOOK_EVERY_MS);
+    }
+    kernel::exit_group(0)
+}

@@ -1,0 +1,228 @@
+//! Which memory was written since the newest state that is kept: the program's private
+//! writable memory, and the runtime's own, under asynchronous write protection
+//! (userfaultfd and PAGEMAP_SCAN, Linux 6.7).
+//!
+//! Invariant: what differs from that state is in `lost`, or lies in `protected` and the
+//! kernel says that it was written. Memory that came or went since is lost; so is what
+//! the program dropped, and code that the runtime has changed.
+//!
+//! Deliberately absent: memory that is shared; and a process that is under the protection
+//! of pauses.
+
+use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
+
+use crate::block::space;
+use crate::detect::{Range, close, open_high};
+use crate::page_tracker;
+use crate::range_set::{RANGES_MAX, RangeSet};
+use crate::written_pages::{self as kernel_view, Uffd};
+
+/// All zero: nothing is protected.
+#[repr(C)]
+pub struct Protection {
+    /// Plus one.
+    uffd: i32,
+    /// Not zero: userfaultfd is refused.
+    refused: u32,
+    protected: RangeSet,
+    lost: RangeSet,
+}
+
+/// The runtime's variables and its threads' memory.
+pub fn runtime_ranges() -> [Range; 2] {
+    let end = crate::block::runtime_end().next_multiple_of(4096);
+    let areas = space().areas as u64;
+    [
+        Range { start: DATA_START, end },
+        Range { start: THREADS_START, end: THREADS_START + areas * THREAD_AREA_BYTES },
+    ]
+}
+
+/// Calls `each` with the parts of the ranges that are private memory which can be
+/// written, as `lists.now` has it, or the runtime's.
+pub fn for_each_writable(ranges: &[Range], each: &mut dyn FnMut(u64, u64)) {
+    let list = &super::area().lists.now;
+    let writable = list.all[..list.count].iter().filter(|mapping| mapping.private && mapping.writable);
+    let program = writable.map(|mapping| Range { start: mapping.start, end: mapping.end });
+    for whole in program.chain(runtime_ranges()) {
+        for range in ranges {
+            let (start, end) = (whole.start.max(range.start), whole.end.min(range.end));
+            if start < end {
+                each(start, end);
+            }
+        }
+    }
+}
+
+impl Protection {
+    pub fn is_on(&self) -> bool {
+        self.uffd != 0
+    }
+
+    pub fn is_descriptor(&self, fd: u64) -> bool {
+        self.uffd != 0 && fd as u32 as i32 == self.uffd - 1
+    }
+
+    /// Plus one; 0: none.
+    pub fn descriptor(&self) -> i32 {
+        self.uffd
+    }
+
+    /// Protects everything: what is there now is the state. False where that is refused.
+    pub fn begin(&mut self) -> bool {
+        self.end();
+        if self.refused != 0 || page_tracker::is_open() {
+            return false;
+        }
+        let Some(uffd) = Uffd::open() else {
+            self.refused = 1;
+            return false;
+        };
+        self.uffd = uffd.fd + 1;
+        self.find_lost();
+        let done = self.protect_lost();
+        if !done {
+            self.end();
+        }
+        done
+    }
+
+    /// The same where there may be protection already, of which nothing is unlearned.
+    pub fn begin_again(&mut self) -> bool {
+        if !self.is_on() {
+            return self.begin();
+        }
+        self.find_lost();
+        let done = self.protect_lost() && self.protect_all();
+        if !done {
+            self.end();
+        }
+        done
+    }
+
+    /// Nothing counts as written; false if protection was lost unnoticed.
+    fn protect_all(&self) -> bool {
+        let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
+        let mut ranges = self.protected.all().iter();
+        let done = ranges.all(|range| kernel_view::protect(pagemap, range.start, range.end));
+        close(pagemap);
+        done
+    }
+
+    /// Ends all protection. Not by the descriptor's end alone: a shadow may still have it.
+    pub fn end(&mut self) {
+        if self.uffd != 0 {
+            let uffd = Uffd { fd: self.uffd - 1 };
+            for range in self.protected.all().iter().chain(self.lost.all()) {
+                uffd.unregister(range.start, range.end);
+            }
+            close(self.uffd - 1);
+        }
+        self.uffd = 0;
+        self.protected.clear();
+        self.lost.clear();
+    }
+
+    /// Other memory is at these addresses from now on, or none.
+    pub fn lose(&mut self, start: u64, end: u64) {
+        if self.uffd != 0 && start < end {
+            self.protected.remove(start, end);
+            self.lost.add(start, end);
+        }
+    }
+
+    /// Memory can be written from now on that could not be.
+    pub fn begin_writing(&mut self, start: u64, end: u64) {
+        if self.uffd == 0 {
+            return;
+        }
+        let is_whole = self.protected.all().iter().any(|range| range.start <= start && range.end >= end);
+        if !is_whole {
+            self.lose(start, end);
+        }
+    }
+
+    /// mremap(2) is about to move these addresses: the kernel refuses where only a part
+    /// is protected.
+    pub fn release(&mut self, start: u64, end: u64) {
+        if self.uffd != 0 {
+            Uffd { fd: self.uffd - 1 }.unregister(start, end);
+            self.lose(start, end);
+        }
+    }
+
+    /// Everything that can be written now and is not protected is lost.
+    /// After `mappings::list_now`.
+    pub fn find_lost(&mut self) {
+        let list = &super::area().lists.now;
+        for mapping in list.all[..list.count].iter().filter(|mapping| mapping.private && mapping.writable) {
+            self.find_lost_in(mapping.start, mapping.end);
+        }
+        for range in runtime_ranges() {
+            self.find_lost_in(range.start, range.end);
+        }
+        self.lost.tidy();
+        for index in 0..self.lost.count {
+            let Range { start, end } = self.lost.ranges[index];
+            self.protected.remove(start, end);
+        }
+    }
+
+    fn find_lost_in(&mut self, start: u64, end: u64) {
+        let mut at = start;
+        for index in 0..self.protected.count {
+            let range = self.protected.ranges[index];
+            if range.end <= at || range.start >= end {
+                continue;
+            }
+            if range.start > at {
+                self.lost.add(at, range.start);
+            }
+            at = range.end;
+        }
+        if at < end {
+            self.lost.add(at, end);
+        }
+    }
+
+    pub fn lost(&self) -> &[Range] {
+        self.lost.all()
+    }
+
+    /// Protects what was lost, as far as it is mapped; false if that is refused. What
+    /// is lost stays listed.
+    pub fn protect_lost(&mut self) -> bool {
+        let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
+        let uffd = Uffd { fd: self.uffd - 1 };
+        let mut all = true;
+        for_each_writable(self.lost.all(), &mut |start, end| {
+            let room = self.protected.count < RANGES_MAX - 1;
+            if room && uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
+                self.protected.add(start, end);
+            } else {
+                all = false;
+            }
+        });
+        close(pagemap);
+        self.protected.tidy();
+        all
+    }
+
+    /// What was lost is part of a newer state.
+    pub fn forget_lost(&mut self) {
+        self.lost.clear();
+    }
+
+    /// Calls `each` with the protected memory that was written since, but for pages that
+    /// a file has; `again` protects it again. `each` says whether it wants more. False if
+    /// it does not, or protection was lost unnoticed.
+    pub fn scan(&self, runtimes: bool, again: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+        let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
+        let is_runtimes = |range: &Range| crate::log::in_region(range.start, range.end - range.start);
+        let wanted = |range: &&Range| is_runtimes(range) == runtimes;
+        let mut ranges = self.protected.all().iter().filter(wanted);
+        let known = ranges.all(|range| kernel_view::scan_written_private(pagemap, range, again, &mut *each));
+        close(pagemap);
+        known
+    }
+}
