@@ -20,6 +20,8 @@ const LOOKS: u32 = 2000;
 /// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
 /// that the kernel gives no meaning.
 pub const ASKED: i32 = -77;
+/// The same, where only one that gets nowhere by itself is to give it.
+pub const ASKED_GENTLY: i32 = -79;
 
 /// Reads of the time with nothing in between, after which a thread is taken to wait for
 /// what another one does.
@@ -51,7 +53,8 @@ pub fn patience_ns(turn: &Turn, waiting: Waiting) -> u64 {
     }
 }
 
-/// Asks to be the next; `firmly`: also stops the one that computes.
+/// Asks to be the next, and the one that has it whether it only waits; `firmly`: stops
+/// it, also if it computes.
 pub fn press(turn: &Turn, firmly: bool) -> Waiting {
     if !turn.reserve(thread().identity) {
         if firmly && turn.running().is_none() {
@@ -60,9 +63,9 @@ pub fn press(turn: &Turn, firmly: bool) -> Waiting {
         }
         return Waiting::Behind;
     }
-    if firmly && turn.running().is_some() {
+    if turn.running().is_some() {
         let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
-        signals::ask(pid, tid, ASKED);
+        signals::ask(pid, tid, if firmly { ASKED } else { ASKED_GENTLY });
     }
     Waiting::Next
 }

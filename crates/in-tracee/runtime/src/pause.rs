@@ -29,6 +29,10 @@ use crate::{
 const PATIENCE_NS: u64 = 2_000_000;
 /// How long the program runs on to show which pages it is writing, in nanoseconds.
 const WATCH_NS: u64 = 200_000;
+/// How long it runs on to show that it only waits for a word to change.
+const SPIN_NS: u64 = 60_000;
+/// Bytes that a loop which does that has at most.
+const SPIN_BYTES: u64 = 256;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
 /// Nanoseconds of a step.
@@ -55,6 +59,8 @@ pub struct Pausing {
     watching: Watching,
     /// The thread's processor time when it was last let run on, in nanoseconds.
     watched_from_ns: u64,
+    /// Where it was then, and a sum of its registers.
+    watched_at: [u64; 2],
     /// Nanoseconds spent on the pause at hand so far.
     spent_ns: u64,
     pub stepping: bool,
@@ -86,6 +92,8 @@ enum Watching {
     Known,
     Pages,
     Words,
+    /// Whether it gets anywhere.
+    Spin,
 }
 
 // --- recording ---
@@ -164,14 +172,50 @@ fn set_timer(after_ns: u64) {
 /// Our timer: no system call came in time.
 pub fn on_timer(context: &mut RealFrame) {
     thread().pausing.armed = false;
-    if is_wanted() {
+    if is_watched() {
         if log::in_region(context.rip, 1) {
+            thread().pausing.watching = Watching::Nothing;
+            if !is_wanted() {
+                return;
+            }
             // The program may go on computing without another look at what waits.
             set_timer(PATIENCE_NS);
         } else {
             approach(context);
         }
     }
+}
+
+/// Another thread would like the turn, but not at once: if the program only waits for a
+/// word to change, it need not wait any longer.
+pub fn on_asked_gently(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
+    let busy = pausing.armed || pausing.stepping || pausing.passing != 0;
+    if busy || chaos::is_on() || !process().shares_turn {
+        return;
+    }
+    pausing.watching = Watching::Spin;
+    pausing.watched_at = place_and_registers(context);
+    pausing.watched_from_ns = now_ns();
+    set_timer(SPIN_NS);
+}
+
+/// The end of that: true if the program gets nowhere by itself.
+fn spins(context: &RealFrame) -> bool {
+    let before = thread().pausing.watched_at;
+    let [place, sum] = place_and_registers(context);
+    sum == before[1] && place.abs_diff(before[0]) < SPIN_BYTES
+}
+
+/// The instruction pointer, and a sum of the registers that a loop leaves alone which
+/// waits for a word to change.
+fn place_and_registers(context: &RealFrame) -> [u64; 2] {
+    const RAX: usize = 14;
+    let words = state_words(&context.registers());
+    let others = words[..RAX].iter().chain(&words[17..]);
+    let sum =
+        others.fold(0u64, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+    [context.rip, sum]
 }
 
 /// One step on the way to a pause: two looks at what changes, then the search for
@@ -185,6 +229,21 @@ fn approach(context: &mut RealFrame) {
     if crate::live::cannot_pause_at(context.rip) {
         set_timer(WATCH_NS);
         return;
+    }
+    if thread().pausing.watching == Watching::Spin {
+        if now_ns() < thread().pausing.watched_from_ns + SPIN_NS / 2 {
+            // Others had the processor.
+            set_timer(SPIN_NS);
+            return;
+        }
+        thread().pausing.watching = Watching::Nothing;
+        if spins(context) {
+            thread().is_asked = true;
+            return begin_pause(context);
+        }
+        if !is_wanted() {
+            return;
+        }
     }
     let pausing = &mut thread().pausing;
     let begin_ns = now_ns();
@@ -205,7 +264,7 @@ fn approach(context: &mut RealFrame) {
             hot_words::watch_words(context.rsp);
             Watching::Words
         }
-        Watching::Words => return begin_pause(context),
+        Watching::Words | Watching::Spin => return begin_pause(context),
     };
     pausing.watching = next;
     pausing.watched_from_ns = now_ns();
@@ -244,6 +303,11 @@ pub fn on_debugger(context: &mut RealFrame) {
         pausing.watching = Watching::Nothing;
         approach(context);
     }
+}
+
+/// True if the timer is to be heeded.
+fn is_watched() -> bool {
+    is_wanted() || thread().pausing.watching == Watching::Spin
 }
 
 /// A single step of the search for a good place.

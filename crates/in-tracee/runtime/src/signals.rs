@@ -245,7 +245,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && code == SI_TIMER {
         return on_own_timer(context, inside);
     }
-    if signal == SIGTRAP && matches!(code, patience::ASKED | STOP_CODE) {
+    if signal == SIGTRAP && matches!(code, patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) {
         return on_asked(context, inside, code);
     }
     if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
@@ -302,7 +302,7 @@ fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
     if code == STOP_CODE {
         on_asked_to_stop(context, inside);
     } else {
-        on_asked_for_turn(context, inside);
+        on_asked_for_turn(context, inside, code);
     }
 }
 
@@ -315,9 +315,11 @@ fn on_own_timer(context: &mut RealFrame, inside: bool) {
 }
 
 /// Another thread wants the turn.
-fn on_asked_for_turn(context: &mut RealFrame, inside: bool) {
+fn on_asked_for_turn(context: &mut RealFrame, inside: bool, code: i32) {
     if inside {
         hide_interruption(context);
+    } else if code == patience::ASKED_GENTLY {
+        pause::on_asked_gently(context);
     } else {
         pause::on_asked(context);
     }
