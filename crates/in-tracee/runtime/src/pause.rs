@@ -14,15 +14,15 @@
 
 use events::{Kind, Tag};
 use lane_protocol::report_kind;
-use linux_abi::general as nr;
 
 use crate::block::{Owned, process, thread};
 use crate::entry::{self, Registers, rv_resume};
 use crate::frame::{self, RealFrame};
-use crate::pause_place::Search;
+use crate::pause_place::{Search, Stand};
+use crate::pause_timer::{Timer, now_ns};
 use crate::{
-    agent, breakpoints, chaos, decode, hot_words, islands, kernel, log, memory, page_tracker, probe, report,
-    signals, sites, turn,
+    agent, breakpoints, chaos, decode, hot_words, islands, log, memory, page_tracker, probe, report, signals,
+    sites, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -31,8 +31,6 @@ const PATIENCE_NS: u64 = 2_000_000;
 const WATCH_NS: u64 = 200_000;
 /// How long it runs on to show that it only waits for a word to change.
 const SPIN_NS: u64 = 60_000;
-/// Bytes that a loop which does that has at most.
-const SPIN_BYTES: u64 = 256;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
 /// Nanoseconds of a step.
@@ -53,14 +51,12 @@ pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
 #[repr(C)]
 #[derive(Default)]
 pub struct Pausing {
-    /// Id of our POSIX timer, plus one.
-    timer: u32,
-    armed: bool,
+    timer: Timer,
     watching: Watching,
     /// The thread's processor time when it was last let run on, in nanoseconds.
     watched_from_ns: u64,
-    /// Where it was then, and a sum of its registers.
-    watched_at: [u64; 2],
+    /// Where it was then.
+    watched_at: Stand,
     /// Nanoseconds spent on the pause at hand so far.
     spent_ns: u64,
     pub stepping: bool,
@@ -101,7 +97,7 @@ enum Watching {
 /// A signal was queued while the program computes.
 pub fn signal_waits() {
     let pausing = &mut thread().pausing;
-    if !pausing.armed && !pausing.stepping {
+    if !pausing.timer.armed && !pausing.stepping {
         pausing.watching = Watching::Nothing;
         set_timer(PATIENCE_NS);
     }
@@ -115,7 +111,7 @@ pub fn nothing_waits() {
         abandon();
     }
     let pausing = &mut thread().pausing;
-    if pausing.armed {
+    if pausing.timer.armed {
         set_timer(0);
         // What came in between found the timer armed still.
         if signals::has_deliverable() {
@@ -127,51 +123,29 @@ pub fn nothing_waits() {
 /// A new process has no timer yet.
 pub fn forget_timer() {
     let pausing = &mut thread().pausing;
-    pausing.timer = 0;
-    pausing.armed = false;
+    pausing.timer = Timer::default();
     pausing.stepping = false;
 }
 
 /// Live: gives another thread's timer back, which stands.
 pub fn delete_timer_of(other: &mut crate::block::Thread) {
-    let timer = core::mem::take(&mut other.pausing).timer;
-    if timer != 0 {
-        kernel::call(nr::__NR_timer_delete, [u64::from(timer - 1), 0, 0, 0, 0, 0]);
-    }
+    core::mem::take(&mut other.pausing).timer.delete();
 }
 
 /// Gives the timer back.
 pub fn delete_timer() {
-    let timer = thread().pausing.timer;
-    if timer != 0 {
-        kernel::call(nr::__NR_timer_delete, [u64::from(timer - 1), 0, 0, 0, 0, 0]);
-        forget_timer();
-    }
+    let pausing = &mut thread().pausing;
+    pausing.timer.delete();
+    pausing.stepping = false;
 }
 
 fn set_timer(after_ns: u64) {
-    let pausing = &mut thread().pausing;
-    if pausing.timer == 0 {
-        // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
-        const SIGTRAP: u64 = 5;
-        const SIGEV_THREAD_ID: u64 = 4;
-        let event = [0u64, SIGTRAP | SIGEV_THREAD_ID << 32, thread().tid as u64, 0, 0, 0, 0, 0];
-        let mut id = 0u32;
-        let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
-        if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {
-            return;
-        }
-        pausing.timer = id + 1;
-    }
-    let time = [0u64, 0, 0, after_ns];
-    let arguments = [u64::from(pausing.timer - 1), 0, time.as_ptr() as u64, 0, 0, 0];
-    kernel::call(nr::__NR_timer_settime, arguments);
-    pausing.armed = after_ns != 0;
+    thread().pausing.timer.set(after_ns);
 }
 
 /// Our timer: no system call came in time.
 pub fn on_timer(context: &mut RealFrame) {
-    thread().pausing.armed = false;
+    thread().pausing.timer.armed = false;
     if is_watched() {
         if log::in_region(context.rip, 1) {
             thread().pausing.watching = Watching::Nothing;
@@ -190,32 +164,14 @@ pub fn on_timer(context: &mut RealFrame) {
 /// word to change, it need not wait any longer.
 pub fn on_asked_gently(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
-    let busy = pausing.armed || pausing.stepping || pausing.passing != 0;
+    let busy = pausing.timer.armed || pausing.stepping || pausing.passing != 0;
     if busy || chaos::is_on() || !process().shares_turn {
         return;
     }
     pausing.watching = Watching::Spin;
-    pausing.watched_at = place_and_registers(context);
+    pausing.watched_at = Stand::of(context);
     pausing.watched_from_ns = now_ns();
     set_timer(SPIN_NS);
-}
-
-/// The end of that: true if the program gets nowhere by itself.
-fn spins(context: &RealFrame) -> bool {
-    let before = thread().pausing.watched_at;
-    let [place, sum] = place_and_registers(context);
-    sum == before[1] && place.abs_diff(before[0]) < SPIN_BYTES
-}
-
-/// The instruction pointer, and a sum of the registers that a loop leaves alone which
-/// waits for a word to change.
-fn place_and_registers(context: &RealFrame) -> [u64; 2] {
-    const RAX: usize = 14;
-    let words = state_words(&context.registers());
-    let others = words[..RAX].iter().chain(&words[17..]);
-    let sum =
-        others.fold(0u64, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
-    [context.rip, sum]
 }
 
 /// One step on the way to a pause: two looks at what changes, then the search for
@@ -237,7 +193,7 @@ fn approach(context: &mut RealFrame) {
             return;
         }
         thread().pausing.watching = Watching::Nothing;
-        if spins(context) {
+        if thread().pausing.watched_at.is_still(&Stand::of(context)) {
             thread().is_asked = true;
             return begin_pause(context);
         }
@@ -285,7 +241,7 @@ pub fn on_asked(context: &mut RealFrame) {
         thread.pausing.watched_from_ns = 0;
         thread.pausing.search = Search::default();
         approach(context);
-    } else if !thread.pausing.armed {
+    } else if !thread.pausing.timer.armed {
         thread.pausing.watching = Watching::Nothing;
         approach(context);
     }
@@ -390,14 +346,6 @@ fn pause_near(context: &mut RealFrame) {
     thread.fault_registers.flags &= !TRAP_FLAG;
     thread.fault_signal = 0;
     context.rip = entry::rv_entry_fault as *const () as u64;
-}
-
-/// The thread's processor time: others may run in between.
-fn now_ns() -> u64 {
-    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
-    let mut time = [0u64; 2];
-    kernel::call(nr::__NR_clock_gettime, [CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    time[0] * 1_000_000_000 + time[1]
 }
 
 /// The program stands at a pause point with these registers.

@@ -3,7 +3,8 @@
 //! replay, each time.
 
 use crate::block::Owned;
-use crate::decode;
+use crate::frame::RealFrame;
+use crate::{decode, pause};
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;
@@ -56,4 +57,33 @@ fn best_of(path: &[u64]) -> Option<u64> {
     path.iter().rev().copied().find(|&address| {
         decode::run(address).is_some() && !jumped_to.iter().any(|target| covered(address).contains(target))
     })
+}
+
+/// Bytes that a loop has at most which only waits for a word to change.
+const SPIN_BYTES: u64 = 256;
+
+/// Where a program was seen: the instruction pointer, and a sum of the registers that
+/// such a loop leaves alone.
+#[repr(C)]
+#[derive(Default)]
+pub struct Stand {
+    place: u64,
+    registers: u64,
+}
+
+impl Stand {
+    pub fn of(context: &RealFrame) -> Stand {
+        const RAX: usize = 14;
+        const RSP: usize = 17;
+        let words = pause::state_words(&context.registers());
+        let others = words[..RAX].iter().chain(&words[RSP..]);
+        let registers =
+            others.fold(0u64, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+        Stand { place: context.rip, registers }
+    }
+
+    /// True if the program got nowhere from one to the other.
+    pub fn is_still(&self, later: &Stand) -> bool {
+        self.registers == later.registers && self.place.abs_diff(later.place) < SPIN_BYTES
+    }
 }

@@ -1,0 +1,53 @@
+//! The timer that wakes a thread while it computes, on its way to a pause.
+
+use linux_abi::general as nr;
+
+use crate::block::thread;
+use crate::kernel;
+
+/// A thread's POSIX timer, made when it is set first.
+#[repr(C)]
+#[derive(Default)]
+pub struct Timer {
+    /// Its id, plus one; 0: there is none.
+    id: u32,
+    pub armed: bool,
+}
+
+impl Timer {
+    /// Sets the calling thread's own timer; 0: not any more.
+    pub fn set(&mut self, after_ns: u64) {
+        if self.id == 0 {
+            // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
+            const SIGTRAP: u64 = 5;
+            const SIGEV_THREAD_ID: u64 = 4;
+            let event = [0u64, SIGTRAP | SIGEV_THREAD_ID << 32, thread().tid as u64, 0, 0, 0, 0, 0];
+            let mut id = 0u32;
+            let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
+            if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {
+                return;
+            }
+            self.id = id + 1;
+        }
+        let time = [0u64, 0, 0, after_ns];
+        let arguments = [u64::from(self.id - 1), 0, time.as_ptr() as u64, 0, 0, 0];
+        kernel::call(nr::__NR_timer_settime, arguments);
+        self.armed = after_ns != 0;
+    }
+
+    /// Gives it back to the kernel.
+    pub fn delete(&mut self) {
+        if self.id != 0 {
+            kernel::call(nr::__NR_timer_delete, [u64::from(self.id - 1), 0, 0, 0, 0, 0]);
+            *self = Timer::default();
+        }
+    }
+}
+
+/// The thread's processor time: others may run in between.
+pub fn now_ns() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
+    let mut time = [0u64; 2];
+    kernel::call(nr::__NR_clock_gettime, [CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    time[0] * 1_000_000_000 + time[1]
+}
