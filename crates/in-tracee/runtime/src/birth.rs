@@ -288,6 +288,6 @@ fn recreate(word: u64) -> ! {
     }
     kernel::call(nr::__NR_arch_prctl, [0x1002, 0, 0, 0, 0, 0]);
     frame::clear_vectors();
-    crate::pause::arm_if_next();
+    crate::pause_point::arm_if_next();
     start(entry, stack_pointer)
 }

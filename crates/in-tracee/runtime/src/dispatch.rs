@@ -38,7 +38,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         thread.user_registers = registers as *const Registers as u64;
         let number = registers.rax as u32;
         let leave = replay_call(registers);
-        crate::pause::arm_if_next();
+        crate::pause_point::arm_if_next();
         if process().debugged {
             agent::note_call(number);
             return leave_debugged(registers, leave, trapped);

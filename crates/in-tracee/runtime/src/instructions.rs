@@ -12,7 +12,7 @@ use lane_protocol::site_kind;
 use crate::block::{process, session, thread};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
-use crate::{agent, clocks, memory, patience, pause, report, signals, sites, turn};
+use crate::{agent, clocks, memory, patience, pause, pause_point, report, signals, sites, turn};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     // Another thread may have rewritten what follows meanwhile.
     registers.rip = if yielded { sites::translate(behind) } else { behind };
     if process().replaying {
-        pause::arm_if_next();
+        pause_point::arm_if_next();
         agent::leaving(registers);
     } else if process().branched {
         agent::leaving(registers);
@@ -84,7 +84,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     registers.rip += bytes as u64;
     context.set_registers(&registers);
     if process().replaying {
-        pause::arm_if_next();
+        pause_point::arm_if_next();
     }
     agent::on_emulated(context);
     true

@@ -52,6 +52,7 @@ mod patching;
 mod patience;
 mod pause;
 mod pause_place;
+mod pause_point;
 mod pause_timer;
 mod priority_futexes;
 mod probe;

@@ -6,12 +6,14 @@ use core::sync::atomic::Ordering;
 use lane_protocol::Turn;
 
 use crate::block::{process, thread};
-use crate::{chaos, pause, signals, turn};
+use crate::{chaos, pause_point, signals, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
 /// How long a thread that computes keeps the turn when others want it.
 const SLICE_NS: u64 = 5_000_000;
+/// No slice is longer, whatever a pause costs: the others wait.
+const SLICE_MAX_NS: u64 = 1_000_000_000;
 /// A slice is as much longer than what a pause costs: pausing takes less than 2 %
 /// of the time.
 const PAUSES_PER_SLICE: u64 = 50;
@@ -43,7 +45,7 @@ pub fn patience_ns(turn: &Turn, waiting: Waiting) -> u64 {
     // Where many wait, they do not take the processor from the one that runs.
     const PATIENT: u64 = 8;
     let others = 1 + u64::from(turn.sleepers()) / PATIENT;
-    let slice_ns = SLICE_NS.max(PAUSES_PER_SLICE * pause::cost_ns());
+    let slice_ns = (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS);
     match (chaos::is_on(), waiting) {
         // Short slices more often than long ones.
         (true, _) => others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),

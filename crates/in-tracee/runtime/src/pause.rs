@@ -12,18 +12,12 @@
 //! To let the probe tell rounds apart quickly, words that change while the program
 //! runs on for a moment are logged (see `hot_words`).
 
-use events::{Kind, Tag};
-use lane_protocol::report_kind;
-
-use crate::block::{Owned, process, thread};
-use crate::entry::{self, Registers, rv_resume};
-use crate::frame::{self, RealFrame};
+use crate::block::{process, thread};
+use crate::entry;
+use crate::frame::RealFrame;
 use crate::pause_place::{Search, Stand};
 use crate::pause_timer::{Timer, now_ns};
-use crate::{
-    agent, breakpoints, chaos, decode, hot_words, islands, log, memory, page_tracker, probe, report, signals,
-    sites, turn,
-};
+use crate::{chaos, decode, hot_words, islands, log, memory, signals, sites};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -33,19 +27,12 @@ const WATCH_NS: u64 = 200_000;
 const SPIN_NS: u64 = 60_000;
 /// How long it runs on to show which words of them change.
 const COMPARE_NS: u64 = 100_000;
+/// Steps instead of that, where there is no timer.
+const STEPS_FOR_TIMER: u32 = 300;
 /// Nanoseconds of a step.
 const STEP_NS: u64 = 3000;
-/// Words of a pause's body: registers, vector sum, memory sum.
-pub const BODY_WORDS: u64 = 20;
-/// Nanoseconds of a pause's timers, traps and steps, which its own clock does not see.
-const TRAPS_NS: u64 = 20_000;
 
 pub const TRAP_FLAG: u64 = 0x100;
-/// Set where a page fault came before, as protected pages and new ones make it: not
-/// the program's state.
-const RESUME_FLAG: u64 = 0x1_0000;
-/// Flags that belong to the program's state: arithmetic, direction.
-pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
 
 /// State of pausing in a process.
 #[repr(C)]
@@ -58,24 +45,16 @@ pub struct Pausing {
     /// Where it was then.
     watched_at: Stand,
     /// Nanoseconds spent on the pause at hand so far.
-    spent_ns: u64,
+    pub spent_ns: u64,
     pub stepping: bool,
+    /// Steps that stand for a timer that there is not.
+    steps_left: u32,
     /// The search for a place to pause.
     search: Search,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
     /// 0: none.
     passing: u64,
     passed_byte: u8,
-}
-
-/// What the last pauses cost, in nanoseconds: a moving average.
-static COST_NS: Owned<u64> = Owned::new(0);
-
-/// An estimate of what a pause costs, in nanoseconds, with what the program then
-/// spends on page faults because of it.
-pub fn cost_ns() -> u64 {
-    // SAFETY: one thread runs in an address space.
-    unsafe { COST_NS.get().read() }
 }
 
 /// What the program is watched for before it is paused.
@@ -92,14 +71,33 @@ enum Watching {
     Spin,
 }
 
-// --- recording ---
-
-/// A signal was queued while the program computes.
-pub fn signal_waits() {
+/// A signal was queued while the program computes. False: there is no timer to wait with.
+pub fn signal_waits() -> bool {
     let pausing = &mut thread().pausing;
-    if !pausing.timer.armed && !pausing.stepping {
-        pausing.watching = Watching::Nothing;
-        set_timer(PATIENCE_NS);
+    if pausing.timer.armed || pausing.stepping {
+        return true;
+    }
+    pausing.watching = Watching::Nothing;
+    set_timer(PATIENCE_NS)
+}
+
+/// A signal was queued, and there is no timer: the way to a pause begins at once.
+pub fn without_patience(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
+    let busy = pausing.stepping || pausing.passing != 0;
+    if !busy && !log::in_region(context.rip, 1) {
+        approach(context);
+    }
+}
+
+/// Lets the program run on for so long, or for some steps where there is no timer.
+fn run_on(context: &mut RealFrame, for_ns: u64) {
+    if !set_timer(for_ns) {
+        let pausing = &mut thread().pausing;
+        pausing.steps_left = STEPS_FOR_TIMER;
+        pausing.spent_ns += u64::from(STEPS_FOR_TIMER) * STEP_NS;
+        pausing.stepping = true;
+        context.flags |= TRAP_FLAG;
     }
 }
 
@@ -139,8 +137,8 @@ pub fn delete_timer() {
     pausing.stepping = false;
 }
 
-fn set_timer(after_ns: u64) {
-    thread().pausing.timer.set(after_ns);
+fn set_timer(after_ns: u64) -> bool {
+    thread().pausing.timer.set(after_ns)
 }
 
 /// Our timer: no system call came in time.
@@ -179,18 +177,15 @@ pub fn on_asked_gently(context: &mut RealFrame) {
 fn approach(context: &mut RealFrame) {
     if islands::in_island(context.rip) {
         // It may lead back into a computation.
-        set_timer(WATCH_NS);
-        return;
+        return run_on(context, WATCH_NS);
     }
     if crate::live::cannot_pause_at(context.rip) {
-        set_timer(WATCH_NS);
-        return;
+        return run_on(context, WATCH_NS);
     }
     if thread().pausing.watching == Watching::Spin {
         if now_ns() < thread().pausing.watched_from_ns + SPIN_NS / 2 {
             // Others had the processor.
-            set_timer(SPIN_NS);
-            return;
+            return run_on(context, SPIN_NS);
         }
         thread().pausing.watching = Watching::Nothing;
         if thread().pausing.watched_at.is_still(&Stand::of(context)) {
@@ -205,8 +200,7 @@ fn approach(context: &mut RealFrame) {
     let begin_ns = now_ns();
     if pausing.watching != Watching::Nothing && begin_ns < pausing.watched_from_ns + COMPARE_NS / 2 {
         // Others had the processor: nothing can have changed.
-        set_timer(COMPARE_NS);
-        return;
+        return run_on(context, COMPARE_NS);
     }
     let before_ns = if pausing.watching == Watching::Nothing { 0 } else { pausing.spent_ns };
     let next = match pausing.watching {
@@ -225,7 +219,7 @@ fn approach(context: &mut RealFrame) {
     pausing.watching = next;
     pausing.watched_from_ns = now_ns();
     pausing.spent_ns = before_ns + pausing.watched_from_ns - begin_ns;
-    set_timer(if next == Watching::Pages { WATCH_NS } else { COMPARE_NS });
+    run_on(context, if next == Watching::Pages { WATCH_NS } else { COMPARE_NS });
 }
 
 /// Another thread asks for the turn while the program computes.
@@ -255,7 +249,7 @@ fn is_wanted() -> bool {
 /// Live: the debugger wants the program, which computes, to stand.
 pub fn on_debugger(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
-    if !pausing.armed {
+    if !pausing.timer.armed {
         pausing.watching = Watching::Nothing;
         approach(context);
     }
@@ -273,8 +267,15 @@ pub fn on_step(context: &mut RealFrame) {
     if log::in_region(context.rip, 1) || !is_wanted() {
         return;
     }
-    if islands::in_island(context.rip) {
-        set_timer(WATCH_NS);
+    let pausing = &mut thread().pausing;
+    if pausing.steps_left > 1 {
+        pausing.steps_left -= 1;
+        pausing.stepping = true;
+        context.flags |= TRAP_FLAG;
+    } else if core::mem::take(&mut pausing.steps_left) == 1 {
+        approach(context);
+    } else if islands::in_island(context.rip) {
+        run_on(context, WATCH_NS);
     } else {
         pause_near(context);
     }
@@ -346,166 +347,4 @@ fn pause_near(context: &mut RealFrame) {
     thread.fault_registers.flags &= !TRAP_FLAG;
     thread.fault_signal = 0;
     context.rip = entry::rv_entry_fault as *const () as u64;
-}
-
-/// The program stands at a pause point with these registers.
-pub fn on_pause(mut registers: Registers) -> ! {
-    registers.flags &= !RESUME_FLAG;
-    thread().standing = crate::live::Standing::Pause;
-    thread().registers_at = &raw const registers as u64;
-    if process().replaying {
-        thread().user_registers = &raw const registers as u64;
-        replay(&mut registers);
-        agent::leaving(&registers);
-    } else {
-        if process().debugged {
-            thread().user_registers = &raw const registers as u64;
-        }
-        record(&mut registers);
-        agent::leaving(&registers);
-    }
-    // SAFETY: the registers are the program's, complete.
-    unsafe { rv_resume(&registers) }
-}
-
-fn record(registers: &mut Registers) {
-    let asked = core::mem::take(&mut thread().is_asked);
-    let yields = asked && turn::is_wanted();
-    log_pause(registers, yields);
-    if yields {
-        turn::yield_at_pause();
-        while crate::live::stop_asked() {
-            // Others come before what the program does from here on: once more.
-            log_pause(registers, true);
-            crate::live::park_at_pause();
-        }
-        registers.rip = sites::translate(registers.rip);
-    }
-    let events = process().log.events;
-    signals::deliver_at_return(registers);
-    if process().log.events == events {
-        crate::live::note_pause();
-    }
-}
-
-/// Logs that the program stands here, whether or not it gives the turn.
-fn log_pause(registers: &Registers, yields: bool) {
-    let begin_ns = now_ns();
-    islands::ensure_island_near(registers.rip);
-    page_tracker::look(&mut |_, _| {});
-    let words = hot_words::changed_words();
-    let memory = breakpoints::without(page_tracker::sum);
-    let vectors = frame::live_vector_sum();
-    let log = &mut process().log;
-    log.begin(Kind::Pause, if yields { events::YIELDS } else { 0 }, 0);
-    for word in state_words(registers) {
-        log.word(word);
-    }
-    log.word(vectors);
-    log.word(memory.sum);
-    log.blob(0, frame::LEGACY_BYTES, Tag::Vectors, frame::summed_vectors());
-    if let Some(ranges) = memory.ranges {
-        log.blob(0, size_of_val(ranges) as u64, Tag::Ranges, ranges.as_ptr() as u64);
-    }
-    log.blob(0, size_of_val(words) as u64, Tag::Words, words.as_ptr() as u64);
-    log.end();
-    let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
-    note_cost(spent_ns + memory.protection_ns + TRAPS_NS);
-}
-
-/// Live: goes on from a pause that was logged and yielded at; the turn is back.
-pub fn go_on(mut registers: Registers) -> ! {
-    registers.rip = sites::translate(registers.rip);
-    if process().replaying {
-        follow_pause(&mut registers);
-    } else {
-        signals::deliver_at_return(&mut registers);
-    }
-    // SAFETY: the registers are the program's, complete.
-    unsafe { rv_resume(&registers) }
-}
-
-fn note_cost(ns: u64) {
-    let before = cost_ns();
-    // SAFETY: one thread runs in an address space.
-    unsafe { COST_NS.get().write(if before == 0 { ns } else { before - before / 4 + ns / 4 }) };
-}
-
-/// The registers as a pause logs them.
-pub fn state_words(registers: &Registers) -> [u64; 18] {
-    let r = registers;
-    [
-        r.r15,
-        r.r14,
-        r.r13,
-        r.r12,
-        r.rbp,
-        r.rbx,
-        r.r11,
-        r.r9,
-        r.r8,
-        r.r10,
-        r.rdx,
-        r.rsi,
-        r.rdi,
-        r.rcx,
-        r.rax,
-        r.rip,
-        r.flags & STATE_FLAGS,
-        r.rsp,
-    ]
-}
-
-// --- replaying ---
-
-/// If a pause is what comes next, plants the probe that will find it.
-#[inline]
-pub fn arm_if_next() {
-    loop {
-        let Some(word) = process().log.peek() else {
-            return;
-        };
-        match Kind::from_byte(word as u8) {
-            Some(Kind::Island) => islands::replay_island(word),
-            Some(Kind::Pause) => {
-                probe::plant();
-                return;
-            }
-            _ => return,
-        }
-    }
-}
-
-fn replay(registers: &mut Registers) {
-    let Some(word) = process().log.peek() else {
-        report::log_ended();
-    };
-    let log = &mut process().log;
-    log.consume(word);
-    log.events += 1;
-    if (word >> 8) as u8 & events::YIELDS != 0 {
-        turn::follow_yield();
-    }
-    registers.rip = sites::translate(registers.rip);
-    follow_pause(registers);
-}
-
-/// What the log says of a pause behind it.
-fn follow_pause(registers: &mut Registers) {
-    // One that comes before a call is that call's.
-    let signal_next = process()
-        .log
-        .peek()
-        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & events::BEFORE_CALL == 0);
-    if signal_next {
-        signals::replay_at_return(registers);
-    } else if process().log.peek().is_none() {
-        if crate::live::goes_again() {
-            crate::live::enter_present();
-            return;
-        }
-        report::note_registers(registers);
-        report::leave(report_kind::LOG_ENDED, 0, "");
-    }
-    arm_if_next();
 }

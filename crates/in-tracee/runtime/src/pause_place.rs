@@ -4,7 +4,7 @@
 
 use crate::block::Owned;
 use crate::frame::RealFrame;
-use crate::{decode, pause};
+use crate::{decode, pause_point};
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;
@@ -75,7 +75,7 @@ impl Stand {
     pub fn of(context: &RealFrame) -> Stand {
         const RAX: usize = 14;
         const RSP: usize = 17;
-        let words = pause::state_words(&context.registers());
+        let words = pause_point::state_words(&context.registers());
         let others = words[..RAX].iter().chain(&words[RSP..]);
         let registers =
             others.fold(0u64, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));

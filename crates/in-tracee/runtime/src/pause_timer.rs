@@ -15,8 +15,9 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Sets the calling thread's own timer; 0: not any more.
-    pub fn set(&mut self, after_ns: u64) {
+    /// Sets the calling thread's own timer; 0: not any more. False: the kernel has none
+    /// for us (RLIMIT_SIGPENDING).
+    pub fn set(&mut self, after_ns: u64) -> bool {
         if self.id == 0 {
             // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
             const SIGTRAP: u64 = 5;
@@ -25,7 +26,7 @@ impl Timer {
             let mut id = 0u32;
             let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
             if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {
-                return;
+                return false;
             }
             self.id = id + 1;
         }
@@ -33,6 +34,7 @@ impl Timer {
         let arguments = [u64::from(self.id - 1), 0, time.as_ptr() as u64, 0, 0, 0];
         kernel::call(nr::__NR_timer_settime, arguments);
         self.armed = after_ns != 0;
+        true
     }
 
     /// Gives it back to the kernel.

@@ -16,7 +16,8 @@ use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, 
 use crate::decode::{self, JUMP_BYTES, Moved, Run};
 use crate::entry::{self, Registers};
 use crate::frame::{self, RealFrame};
-use crate::pause::{BODY_WORDS, STATE_FLAGS, TRAP_FLAG, state_words};
+use crate::pause::TRAP_FLAG;
+use crate::pause_point::{BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
 use crate::{agent, breakpoints, checksum, islands, kernel, memory, sites};
 

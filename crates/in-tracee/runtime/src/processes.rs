@@ -351,7 +351,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);
-        crate::pause::arm_if_next();
+        crate::pause_point::arm_if_next();
     } else {
         crate::live::begin();
         log_beginning(beginning);

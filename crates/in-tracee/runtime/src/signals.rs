@@ -14,7 +14,8 @@ use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
 use crate::{
-    agent, displaced, instructions, islands, kernel, memory, patience, pause, probe, report, translate,
+    agent, displaced, instructions, islands, kernel, memory, patience, pause, pause_point, probe, report,
+    translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -203,6 +204,21 @@ pub fn end_masked_wait(interrupted: bool) {
 
 // --- the kernel's deliveries ---
 
+/// True if the kernel had no memory left to tell where a signal comes from, and why:
+/// RLIMIT_SIGPENDING. It looks as if sent by the process of number 0.
+fn lost_all(info: &Info) -> bool {
+    const SI_USER: u64 = 0;
+    info[1] & 0xffff_ffff == SI_USER && info[2] == 0
+}
+
+/// What others may want of the thread.
+fn what_may_be_asked() -> Option<i32> {
+    if crate::live::stop_asked() {
+        return Some(STOP_CODE);
+    }
+    turn::is_wanted().then_some(patience::ASKED)
+}
+
 /// Codes of a step's trap: TRAP_BRKPT, TRAP_TRACE, TRAP_HWBKPT. In a virtual machine the
 /// kernel may not learn that a trap was a step's.
 const STEPS: [i32; 3] = [1, 2, 4];
@@ -246,6 +262,12 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         return on_own_timer(context, inside);
     }
     if signal == SIGTRAP && matches!(code, patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) {
+        return on_asked(context, inside, code);
+    }
+    if signal == SIGTRAP
+        && lost_all(info)
+        && let Some(code) = what_may_be_asked()
+    {
         return on_asked(context, inside, code);
     }
     if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
@@ -496,7 +518,9 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     thread().pending = 1;
     if !blocked {
         // In the runtime too: it may be past its last look at what waits.
-        pause::signal_waits();
+        if !pause::signal_waits() {
+            pause::without_patience(context);
+        }
     }
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
     if window.contains(&context.rip) {
@@ -540,7 +564,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     thread.user_registers = &raw const thread.fault_registers as u64;
     let signal = thread.fault_signal;
     if signal == 0 {
-        pause::on_pause(registers);
+        pause_point::on_pause(registers);
     }
     if signal == crate::live::ORDER_OF_DEBUGGER {
         crate::live::obey_debugger();
@@ -570,7 +594,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     }
     if handled && deliver(&mut registers, signal, &info) {
         if process().replaying {
-            pause::arm_if_next();
+            pause_point::arm_if_next();
         }
         agent::leaving(&registers);
         // SAFETY: the registers are the program's, complete.

@@ -15,7 +15,7 @@ use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::{kernel, live, memory, pause, report, signals, turn};
+use crate::{kernel, live, memory, pause, pause_point, report, signals, turn};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -178,7 +178,7 @@ pub fn begin_here() -> ! {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);
-        pause::arm_if_next();
+        pause_point::arm_if_next();
     } else {
         live::take_turn();
         live::park_if_wanted();

@@ -8,7 +8,7 @@ use linux_abi::general as nr;
 use super::{debugging, holding};
 use crate::block::{Thread, process, session, signal_stack, thread};
 use crate::entry::{Leave, Registers, rv_resume};
-use crate::{dispatch, frame, kernel, pause, signals, threads, turn};
+use crate::{dispatch, frame, kernel, pause_point, signals, threads, turn};
 
 /// What a thread is about to do once it has the turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +134,7 @@ pub fn resume() -> ! {
     // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
     let mut registers = unsafe { *(own.registers_at as *const Registers) };
     if own.standing == Standing::Pause {
-        pause::go_on(registers);
+        pause_point::go_on(registers);
     }
     // SAFETY: registers of a call of this thread.
     let leave = unsafe { dispatch::on_call(&mut registers) };
@@ -150,7 +150,7 @@ fn go_on_boarded() -> ! {
     let mut registers = thread().fault_registers;
     registers.rip = crate::sites::translate(registers.rip);
     if process().replaying {
-        pause::arm_if_next();
+        pause_point::arm_if_next();
     }
     crate::agent::leaving(&registers);
     // SAFETY: the registers are the program's, complete.
