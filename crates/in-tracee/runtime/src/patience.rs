@@ -6,10 +6,12 @@ use core::sync::atomic::Ordering;
 use lane_protocol::Turn;
 
 use crate::block::{process, thread};
-use crate::{chaos, pause_point, signals, turn};
+use crate::{chaos, pause, pause_point, signals, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
+/// The same where threads spin for each other.
+const RESERVE_SOON_NS: u64 = 100_000;
 /// How long a thread that computes keeps the turn when others want it.
 const SLICE_NS: u64 = 5_000_000;
 /// No slice is longer, whatever a pause costs: the others wait.
@@ -49,6 +51,7 @@ pub fn patience_ns(turn: &Turn, waiting: Waiting) -> u64 {
     match (chaos::is_on(), waiting) {
         // Short slices more often than long ones.
         (true, _) => others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
+        (false, Waiting::Newly) if pause::threads_spin() => RESERVE_SOON_NS * others,
         (false, Waiting::Newly) => RESERVE_AFTER_NS * others,
         (false, Waiting::Next) => slice_ns,
         (false, Waiting::Behind) => slice_ns * others,

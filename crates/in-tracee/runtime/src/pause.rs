@@ -12,6 +12,8 @@
 //! To let the probe tell rounds apart quickly, words that change while the program
 //! runs on for a moment are logged (see `hot_words`).
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use crate::block::{process, thread};
 use crate::entry;
 use crate::frame::RealFrame;
@@ -55,6 +57,14 @@ pub struct Pausing {
     /// 0: none.
     passing: u64,
     passed_byte: u8,
+}
+
+/// Not zero: a thread that was asked gently the last time did spin.
+static SPUN: AtomicU32 = AtomicU32::new(0);
+
+/// True if threads of the process spin for each other, as far as was seen.
+pub fn threads_spin() -> bool {
+    SPUN.load(Ordering::Relaxed) != 0
 }
 
 /// What the program is watched for before it is paused.
@@ -188,7 +198,9 @@ fn approach(context: &mut RealFrame) {
             return run_on(context, SPIN_NS);
         }
         thread().pausing.watching = Watching::Nothing;
-        if thread().pausing.watched_at.is_still(&Stand::of(context)) {
+        let spins = thread().pausing.watched_at.is_still(&Stand::of(context));
+        SPUN.store(u32::from(spins), Ordering::Relaxed);
+        if spins {
             thread().is_asked = true;
             return begin_pause(context);
         }
