@@ -4,9 +4,10 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::Turn;
+use linux_abi::errno;
 
 use crate::block::{process, thread};
-use crate::{chaos, pause, pause_point, signals, turn};
+use crate::{chaos, kernel, pause, pause_point, signals, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -33,7 +34,7 @@ const TIME_READS: u32 = 64;
 
 /// How a thread waits for the turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
+enum Waiting {
     Newly,
     /// It is the next.
     Next,
@@ -41,26 +42,95 @@ pub enum Waiting {
     Behind,
 }
 
-/// How long a thread sleeps before it asks to be the next, and before it asks again.
-pub fn patience_ns(turn: &Turn, waiting: Waiting) -> u64 {
-    const CHAOS_MIN_NS: u64 = 30_000;
-    // Where many wait, they do not take the processor from the one that runs.
-    const PATIENT: u64 = 8;
-    let others = 1 + u64::from(turn.sleepers()) / PATIENT;
-    let slice_ns = (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS);
-    match (chaos::is_on(), waiting) {
-        // Short slices more often than long ones.
-        (true, _) => others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12))),
-        (false, Waiting::Newly) if pause::threads_spin() => RESERVE_SOON_NS * others,
-        (false, Waiting::Newly) => RESERVE_AFTER_NS * others,
-        (false, Waiting::Next) => slice_ns,
-        (false, Waiting::Behind) => slice_ns * others,
+/// A thread's patience while it waits for the turn.
+pub struct Patience {
+    waiting: Waiting,
+    /// How often the turn had changed hands when the slice at hand was first seen, and
+    /// how long that slice has lasted.
+    changes: u32,
+    waited_ns: u64,
+    /// How long the sleep at hand is, and when it ends; 0: not begun.
+    sleep_ns: u64,
+    until_ns: u64,
+}
+
+impl Patience {
+    pub fn new() -> Patience {
+        Patience { waiting: Waiting::Newly, changes: 0, waited_ns: 0, sleep_ns: 0, until_ns: 0 }
     }
+
+    /// When the next sleep ends. It lasts on while signals interrupt it.
+    pub fn until_ns(&mut self, turn: &Turn) -> u64 {
+        if self.until_ns == 0 {
+            self.follow(turn);
+            self.sleep_ns = self.next_sleep_ns(turn);
+            self.until_ns = kernel::monotonic_ns() + self.sleep_ns;
+        }
+        self.until_ns
+    }
+
+    /// A sleep ended so: asks for the turn when it was long enough.
+    pub fn end_sleep(&mut self, turn: &Turn, result: i64) {
+        if result == -i64::from(errno::EINTR) {
+            return;
+        }
+        self.until_ns = 0;
+        if result != -i64::from(errno::ETIMEDOUT) {
+            return;
+        }
+        let is_same = !self.follow(turn);
+        self.waited_ns = if is_same { self.waited_ns + self.sleep_ns } else { 0 };
+        let firmly = self.waiting != Waiting::Newly && is_same && self.waited_ns >= slice_ns();
+        if firmly {
+            self.waited_ns = 0;
+        }
+        self.waiting = press(turn, firmly);
+    }
+
+    /// True if the turn changed hands: another slice has begun.
+    fn follow(&mut self, turn: &Turn) -> bool {
+        let before = core::mem::replace(&mut self.changes, turn.changes.load(Ordering::Relaxed));
+        let is_new = before != self.changes;
+        if is_new {
+            self.waited_ns = 0;
+        }
+        is_new
+    }
+
+    fn next_sleep_ns(&self, turn: &Turn) -> u64 {
+        const CHAOS_MIN_NS: u64 = 30_000;
+        // Where many wait, they do not take the processor from the one that runs.
+        const PATIENT: u64 = 8;
+        let others = 1 + u64::from(turn.sleepers()) / PATIENT;
+        if chaos::is_on() {
+            // Short slices more often than long ones.
+            return others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12)));
+        }
+        let spin = pause::threads_spin();
+        match self.waiting {
+            Waiting::Newly if spin => RESERVE_SOON_NS * others,
+            Waiting::Newly => RESERVE_AFTER_NS * others,
+            // One that computes may spin later in its slice.
+            Waiting::Next => {
+                let again_ns = RESERVE_AFTER_NS + if spin { self.waited_ns / 8 } else { self.waited_ns };
+                slice_ns().saturating_sub(self.waited_ns).clamp(RESERVE_AFTER_NS, again_ns)
+            }
+            Waiting::Behind => slice_ns() * others,
+        }
+    }
+}
+
+/// How long a thread that computes keeps the turn.
+fn slice_ns() -> u64 {
+    if chaos::is_on() {
+        return 0;
+    }
+    (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS)
 }
 
 /// Asks to be the next, and the one that has it whether it only waits; `firmly`: stops
 /// it, also if it computes.
-pub fn press(turn: &Turn, firmly: bool) -> Waiting {
+fn press(turn: &Turn, firmly: bool) -> Waiting {
     if !turn.reserve(thread().identity) {
         if firmly && turn.running().is_none() {
             // Whoever is to be the next was stopped, or killed.

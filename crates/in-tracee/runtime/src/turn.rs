@@ -17,7 +17,7 @@ use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_id
 use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
-use crate::patience::{Waiting, patience_ns, press};
+use crate::patience::Patience;
 use crate::{chaos, clocks, kernel, report, threads, turn_end};
 
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
@@ -206,10 +206,7 @@ pub fn take() {
         }
         core::hint::spin_loop();
     }
-    let mut waiting = Waiting::Newly;
-    // Patience lasts on while signals interrupt the sleep.
-    let mut until_ns = 0;
-    let mut changes = 0;
+    let mut patience = Patience::new();
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
@@ -228,10 +225,7 @@ pub fn take() {
         // leaves a sleeper too many, never one too few.
         lane().turn_sleepers.fetch_add(1, Ordering::SeqCst);
         turn_end::end_taking();
-        if until_ns == 0 {
-            changes = turn.changes.load(Ordering::Relaxed);
-            until_ns = kernel::monotonic_ns() + patience_ns(turn, waiting);
-        }
+        let until_ns = patience.until_ns(turn);
         let mut result = 0;
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
             result = kernel::futex_wait_until(&turn.wake, seen, until_ns, sleeper_bits(me));
@@ -243,13 +237,7 @@ pub fn take() {
         }
         lane().turn_sleepers.fetch_sub(1, Ordering::SeqCst);
         turn.end_sleep();
-        if result != -i64::from(errno::EINTR) {
-            until_ns = 0;
-        }
-        if result == -i64::from(errno::ETIMEDOUT) {
-            let slice_is_over = turn.changes.load(Ordering::Relaxed) == changes;
-            waiting = press(turn, waiting != Waiting::Newly && slice_is_over);
-        }
+        patience.end_sleep(turn, result);
         turn_end::end_taking();
     }
 }
