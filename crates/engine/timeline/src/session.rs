@@ -20,6 +20,8 @@ const SLEEP: Duration = Duration::from_millis(20);
 
 /// What the feeding thread and others share.
 struct Shared {
+    /// The lane that is debugged.
+    lane: u32,
     memory: Arc<SessionMemory>,
     trace: TraceReader,
     feeds: Mutex<BTreeMap<Segment, Feed>>,
@@ -48,6 +50,7 @@ impl Session {
         // Other children than those of this replay are not its own to reap.
         let group = start_replay_in_group(&memory).map_err(replayer::ReplayError::from)?;
         let shared = Arc::new(Shared {
+            lane: shown.lane,
             memory,
             trace,
             feeds: Mutex::default(),
@@ -192,6 +195,15 @@ impl Shared {
                 }
             }
         }
+        // A child of vfork that has left its parent's memory was of use only there.
+        feeds.retain(|segment, feed| {
+            let state = self.memory.lane(*segment).state().load(Ordering::Acquire);
+            let is_over = feed.lane != self.lane && state == lane_state::REPORTED;
+            if is_over {
+                self.memory.free_segment(*segment);
+            }
+            !is_over
+        });
         moved
     }
 

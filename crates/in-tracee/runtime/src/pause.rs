@@ -200,10 +200,8 @@ fn approach(context: &mut RealFrame) {
         thread().pausing.watching = Watching::Nothing;
         let spins = thread().pausing.watched_at.is_still(&Stand::of(context));
         SPUN.store(u32::from(spins), Ordering::Relaxed);
-        if spins {
-            thread().is_asked = true;
-            return begin_pause(context);
-        }
+        // One that spins may count its rounds in memory: what changes there is looked for.
+        thread().is_asked |= spins;
         if !is_wanted() {
             return;
         }

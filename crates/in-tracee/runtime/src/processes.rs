@@ -20,7 +20,9 @@ use crate::block::{
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
-use crate::{detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads, turn};
+use crate::{
+    breakpoints, detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads, turn,
+};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
@@ -404,8 +406,9 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     });
     if let Some(lane) = child_lane
         && result > 0
-        // Who shares memory with one that is wanted takes its turns.
-        && (is_wanted(lane) || place[1] != 0)
+        // Who shares memory with one that is wanted takes its turns; a child of vfork
+        // writes to its parent's.
+        && (is_wanted(lane) || place[1] != 0 || flags & VM != 0)
         // What a live process made is there, and goes its own way.
         && !crate::live::is_on()
     {
@@ -422,7 +425,9 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         let real = PARENT | (flags & (VM | VFORK | SIGHAND));
         // vfork without shared memory only makes the parent wait: not needed here.
         let real = if flags & VM == 0 { PARENT } else { real };
-        let made = make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
+        let make = || make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
+        // Nobody looks at breakpoints that the child comes to.
+        let made = if flags & VM == 0 { make() } else { breakpoints::without(make) };
         if kernel::failed(made) {
             report::stand(lane_protocol::report_kind::MISSING, made as i32, "a process could not be made");
         }
@@ -669,6 +674,10 @@ pub fn leave_parents_memory() {
         return;
     }
     process().in_parents_memory = false;
+    if !is_wanted(process().lane) {
+        // It was made for what it wrote to its parent's memory.
+        report::leave(lane_protocol::report_kind::EXITED, 0, "");
+    }
     let result = kernel::call(nr::__NR_clone, [PARENT, 0, 0, 0, 0, 0]);
     if result > 0 {
         kernel::exit_group(0);

@@ -211,12 +211,16 @@ fn lost_all(info: &Info) -> bool {
     info[1] & 0xffff_ffff == SI_USER && info[2] == 0
 }
 
-/// What others may want of the thread.
-fn what_may_be_asked() -> Option<i32> {
+/// Another thread asked for what the kernel has forgotten.
+fn on_asked_for_something(context: &mut RealFrame, inside: bool) {
     if crate::live::stop_asked() {
-        return Some(STOP_CODE);
+        on_asked(context, inside, STOP_CODE);
+    } else if turn::is_wanted() {
+        on_asked(context, inside, patience::ASKED);
+    } else if inside {
+        // It has got the turn meanwhile.
+        hide_interruption(context);
     }
-    turn::is_wanted().then_some(patience::ASKED)
 }
 
 /// Codes of a step's trap: TRAP_BRKPT, TRAP_TRACE, TRAP_HWBKPT. In a virtual machine the
@@ -264,11 +268,8 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     if signal == SIGTRAP && matches!(code, patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) {
         return on_asked(context, inside, code);
     }
-    if signal == SIGTRAP
-        && lost_all(info)
-        && let Some(code) = what_may_be_asked()
-    {
-        return on_asked(context, inside, code);
+    if signal == SIGTRAP && lost_all(info) && process().shares_turn {
+        return on_asked_for_something(context, inside);
     }
     if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
         return pause::on_step(context);
