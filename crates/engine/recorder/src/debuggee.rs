@@ -9,7 +9,8 @@ use std::time::Duration;
 use injector::{ExitReport, Segment, SessionMemory, kill_process};
 use lane_protocol::lane_state;
 
-use crate::live::{Work, explain, list};
+use crate::listing::{explain, list};
+use crate::live::Work;
 
 /// How often it is looked whether the log has arrived.
 const LOOK_EVERY: Duration = Duration::from_millis(1);

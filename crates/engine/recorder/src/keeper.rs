@@ -19,6 +19,7 @@ use lane_protocol::{file_state, request};
 use trace_store::{FileEntry, FileStore, StoreError};
 
 use crate::analysis::Job;
+use crate::file_journals::FileJournals;
 use crate::sink::Sink;
 use crate::waiting::Status;
 
@@ -182,7 +183,12 @@ pub(crate) struct KeepThread {
 }
 
 impl KeepThread {
-    pub fn start(memory: Arc<SessionMemory>, keeper: Arc<Keeper>) -> KeepThread {
+    /// `journals`: of a session that restores files.
+    pub fn start(
+        memory: Arc<SessionMemory>,
+        keeper: Arc<Keeper>,
+        journals: Option<Arc<FileJournals>>,
+    ) -> KeepThread {
         let ended = Arc::new(AtomicBool::new(false));
         let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
@@ -193,7 +199,7 @@ impl KeepThread {
                 if own_ended.load(Ordering::SeqCst) {
                     return;
                 }
-                if !serve_all(&own_memory, &keeper) {
+                if !serve_all(&own_memory, &keeper, journals.as_deref()) {
                     futex_wait(doorbell, seen, Duration::from_millis(500));
                 }
             }
@@ -203,13 +209,16 @@ impl KeepThread {
 }
 
 /// Serves the requests that there are; false if there was none.
-fn serve_all(memory: &SessionMemory, keeper: &Keeper) -> bool {
+fn serve_all(memory: &SessionMemory, keeper: &Keeper, journals: Option<&FileJournals>) -> bool {
     let mut any = false;
     for segment in memory.segments_in_use() {
-        if memory.lane(segment).request().state.load(Ordering::Acquire) == request::KEEP {
-            keeper.serve(segment);
-            any = true;
+        let lane = memory.lane(segment);
+        match (lane.request().state.load(Ordering::Acquire), journals) {
+            (request::KEEP, _) => keeper.serve(segment),
+            (request::CHANGE, Some(journals)) => journals.serve(lane),
+            _ => continue,
         }
+        any = true;
     }
     any
 }

@@ -1,6 +1,7 @@
 //! One lane on its way from the ring into the trace.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
 
+use crate::file_journals::FileJournals;
 use crate::history::History;
 use crate::sink::Sink;
 use crate::undo::Undo;
@@ -45,6 +47,8 @@ pub(crate) struct Undoing {
     pub dir: PathBuf,
     /// Processes that were made since are killed.
     pub kills_children: bool,
+    /// What was changed in files, if it is undone.
+    pub journals: Option<Arc<FileJournals>>,
 }
 
 /// A part of the log on its way back into the ring.
@@ -149,11 +153,20 @@ impl LaneLog {
             return libc::ERANGE;
         }
         if let Some(undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
-            let killed = if undoing.kills_children { kill_lanes(memory, &undo.children) } else { Vec::new() };
+            let children = if undoing.kills_children { &undo.children[..] } else { &[] };
+            let pids = pids_of(memory, children);
             let path = undoing.dir.join(format!("undo-{}", self.lane));
-            if std::fs::write(path, undo.records(&killed)).is_err() {
+            if std::fs::write(&path, undo.records(&pids)).is_err() {
                 return libc::ENOSPC;
             }
+            if let Some(journals) = &undoing.journals
+                && let Err(errno) = journals.undo(self.lane, position)
+            {
+                // The next way back writes its own.
+                let _ = std::fs::remove_file(path);
+                return errno;
+            }
+            pids.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
         }
         sink.with_history(|history| history.cut(self.lane, position));
         self.raw_bytes = position;
@@ -279,13 +292,11 @@ impl LaneLog {
     }
 }
 
-/// Kills the processes of these lanes; gives their ids.
-fn kill_lanes(memory: &SessionMemory, lanes: &[u32]) -> Vec<i32> {
+/// The processes of these lanes.
+fn pids_of(memory: &SessionMemory, lanes: &[u32]) -> Vec<i32> {
     let segments = memory.segments_in_use();
     let found = segments.iter().filter(|segment| lanes.contains(&memory.lane(**segment).ids().0));
-    let pids: Vec<i32> = found.map(|segment| memory.lane(*segment).pid().load(Ordering::Acquire)).collect();
-    pids.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
-    pids
+    found.map(|segment| memory.lane(*segment).pid().load(Ordering::Acquire)).collect()
 }
 
 /// What happened in a lane since a position.

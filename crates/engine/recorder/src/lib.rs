@@ -17,9 +17,14 @@ mod analysis;
 pub mod debuggee;
 mod drainer;
 mod error;
+mod file_journal;
+mod file_journals;
+mod file_places;
+mod file_undo;
 mod history;
 mod keeper;
 mod lane_log;
+mod listing;
 pub mod live;
 mod live_options;
 mod sink;
@@ -48,6 +53,7 @@ pub use injector::{ExitReport, InjectError, ProgramError, Refusal};
 
 use analysis::Analyst;
 use drainer::Drainer;
+use file_journals::FileJournals;
 use keeper::{KeepThread, Keeper};
 use lane_log::Undoing;
 use live::LiveOptions;
@@ -131,10 +137,16 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let is_live = options.live.is_some();
     let files_dir = is_live.then(|| options.trace_dir.join("files"));
     let objects_dir = is_live.then(|| options.trace_dir.clone());
-    let undoing = options
+    let journals = options
         .live
         .as_ref()
-        .map(|live| Undoing { dir: options.trace_dir.clone(), kills_children: live.kills_children });
+        .filter(|live| live.snapshots_files)
+        .map(|_| Arc::new(FileJournals::new(&options.trace_dir)));
+    let undoing = options.live.as_ref().map(|live| Undoing {
+        dir: options.trace_dir.clone(),
+        kills_children: live.kills_children,
+        journals: journals.clone(),
+    });
     let setup = Setup {
         mode: Mode::Record,
         interception,
@@ -187,6 +199,10 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
             return Err(error);
         }
     };
+    if journals.is_some() {
+        // For the files that the program changes.
+        injector::raise_open_files();
+    }
     let drainer = Drainer::start(
         Arc::clone(&memory),
         Arc::clone(&sink),
@@ -196,7 +212,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         options.progress,
     );
     let analyst = analyst.start(Arc::clone(&keeper));
-    let keep_thread = KeepThread::start(Arc::clone(&memory), Arc::clone(&keeper));
+    let keep_thread = KeepThread::start(Arc::clone(&memory), Arc::clone(&keeper), journals.clone());
     let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), main_pid);
     let forwarded = match options.running {
         Some(_) => waiting::end_by_signals(&signals, &memory),
@@ -212,6 +228,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
             main_pid,
             boarded: options.running.is_some(),
             quiet: options.quiet,
+            journals,
         };
         live::Control::start(live, session)
     });

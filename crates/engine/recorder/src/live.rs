@@ -14,14 +14,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use injector::{Lane, Segment, SessionMemory};
-use lane_protocol::{checkpoint_origin, checkpoint_state, command, lane_state, request};
+use lane_protocol::{checkpoint_origin, command, lane_state, request};
 use trace_store::{LaneEnd, Meta, Summary};
 
 use crate::debuggee::Debuggee;
+use crate::file_journals::FileJournals;
 use crate::lane_log::undo_since;
+use crate::listing::{Shown, checkpoints, explain, held_bytes, list, monotonic_ns};
 pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, ServeDebugger};
 use crate::sink::Sink;
-use crate::thinning::{densest, private_bytes};
+use crate::thinning::densest;
 use crate::waiting::Status;
 
 /// How long a process may take to obey.
@@ -43,6 +45,8 @@ pub(crate) struct Session {
     /// The main process ran already: its past begins with a checkpoint.
     pub boarded: bool,
     pub quiet: bool,
+    /// What was changed in files, if rollbacks restore them.
+    pub journals: Option<Arc<FileJournals>>,
 }
 
 /// The threads that take commands and the checkpoints that are due.
@@ -111,54 +115,6 @@ pub(crate) struct Work {
     obeying: Mutex<()>,
 }
 
-/// A checkpoint as it is shown.
-struct Shown {
-    id: u32,
-    position: u64,
-    events: u64,
-    taken_ns: u64,
-    cost_ns: u64,
-    rollbacks: u32,
-    origin: u32,
-    base: i32,
-    /// It holds all memory, of which the others hold what was written since.
-    is_fork: bool,
-    saved_bytes: u64,
-}
-
-fn checkpoints(lane: Lane) -> Vec<Shown> {
-    let mut shown: Vec<Shown> = lane
-        .checkpoints()
-        .iter()
-        .filter(|at| at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN)
-        .map(|at| Shown {
-            id: at.id.load(Ordering::Relaxed),
-            position: at.position.load(Ordering::Relaxed),
-            events: at.events.load(Ordering::Relaxed),
-            taken_ns: at.taken_ns.load(Ordering::Relaxed),
-            cost_ns: at.cost_ns.load(Ordering::Relaxed),
-            rollbacks: at.rollbacks.load(Ordering::Relaxed),
-            origin: at.origin.load(Ordering::Relaxed),
-            base: at.base.load(Ordering::Relaxed),
-            is_fork: at.base.load(Ordering::Relaxed) == at.shadow.load(Ordering::Relaxed),
-            saved_bytes: at.saved_bytes.load(Ordering::Relaxed),
-        })
-        .collect();
-    shown.sort_by_key(|at| at.id);
-    shown
-}
-
-/// Memory that checkpoints hold, of which several may rest on one base.
-fn held_bytes(all: &[Shown]) -> u64 {
-    let bases: std::collections::BTreeSet<i32> = all.iter().map(|at| at.base).collect();
-    let saved: u64 = all.iter().map(|at| at.saved_bytes).sum();
-    bases.into_iter().map(private_bytes).sum::<u64>() + saved
-}
-
-fn monotonic_ns() -> u64 {
-    u64::try_from(injector::monotonic_time().as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Work {
     /// Lanes of processes that take part.
     fn lanes(&self) -> Vec<Segment> {
@@ -187,7 +143,10 @@ impl Work {
         };
         match lane.command(kind, argument, PATIENCE, &gone) {
             Some(answer) if answer >= 0 => Ok(answer),
-            Some(error) => Err(explain(-error, argument)),
+            Some(error) => {
+                let refused = self.session.journals.as_ref().and_then(|journals| journals.take_refused());
+                Err(refused.unwrap_or_else(|| explain(-error, argument)))
+            }
             None if gone() => Err("the process has ended".to_owned()),
             None => Err(format!("the process did not answer within {} s", PATIENCE.as_secs())),
         }
@@ -287,7 +246,15 @@ impl Work {
         let found = checkpoints(lane).into_iter().find(|at| u64::from(at.id) == number);
         let Some(at) = found else { return String::new() };
         let undo = self.session.sink.with_history(|history| undo_since(history, id, at.position));
-        undo.map(|undo| undo.notes()).unwrap_or_default()
+        let Some(undo) = undo else { return String::new() };
+        match &self.session.journals {
+            Some(journals) => {
+                let pid = lane.pid().load(Ordering::Acquire);
+                let kept = journals.notes(id, at.position).into_iter().map(|note| note + "\n");
+                undo.notes(&|fd| journals.restores(id, pid, at.position, fd)) + &kept.collect::<String>()
+            }
+            None => undo.notes(&|_| false),
+        }
     }
 
     fn processes(&self) -> String {
@@ -363,6 +330,11 @@ impl Work {
             if let Some(bytes_max) = self.options.log_max_bytes {
                 self.session.sink.with_history(|history| history.keep_below(bytes_max));
                 self.drop_unreachable();
+            }
+            if let Some(journals) = &self.session.journals {
+                let lanes: Vec<Lane> =
+                    self.lanes().into_iter().map(|segment| self.session.memory.lane(segment)).collect();
+                journals.forget(&lanes);
             }
             self.look_at_crashes();
             let Some(every) = every() else {
@@ -450,49 +422,5 @@ impl Work {
             }
             lane.answer(0);
         }
-    }
-}
-
-pub(crate) fn list(lane: Lane) -> String {
-    let now_ns = monotonic_ns();
-    let mut text =
-        String::from("    N       event    seconds ago   pause ms  rollbacks   saved KB  taken by\n");
-    for at in checkpoints(lane) {
-        let by = match at.origin {
-            checkpoint_origin::PROGRAM => "the program",
-            checkpoint_origin::TIME => "time",
-            _ => "command",
-        };
-        let saved = if at.is_fork { "a fork".to_owned() } else { (at.saved_bytes >> 10).to_string() };
-        let _ = writeln!(
-            text,
-            "{:>5}  {:>10}  {:>13.3}  {:>9.3}  {:>9}  {saved:>9}  {by}",
-            at.id,
-            at.events,
-            now_ns.saturating_sub(at.taken_ns) as f64 / 1e9,
-            at.cost_ns as f64 / 1e6,
-            at.rollbacks
-        );
-    }
-    text
-}
-
-pub(crate) fn explain(error: i32, number: u64) -> String {
-    match error {
-        libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
-        libc::EBUSY => "not now: the process shares its memory with others, or is being replayed".to_owned(),
-        libc::ETIMEDOUT => "a thread of the process did not come out of a call within 5 s".to_owned(),
-        libc::ESRCH => {
-            "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost"
-                .to_owned()
-        }
-        libc::ENODEV => "shared memory or a file that was mapped then cannot be mapped again".to_owned(),
-        libc::EPERM => {
-            "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned()
-        }
-        libc::ERANGE => "the log does not reach back so far any more (see --log-max)".to_owned(),
-        libc::EAGAIN => "there are too many processes or checkpoints".to_owned(),
-        libc::ENOMEM => "memory is short".to_owned(),
-        other => std::io::Error::from_raw_os_error(other).to_string(),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use injector::LiveSetup;
-use lane_protocol::{checkpoint_way, crash_policy};
+use lane_protocol::{checkpoint_way, crash_policy, files_policy};
 
 use crate::debuggee::Debuggee;
 
@@ -48,6 +48,8 @@ pub struct LiveOptions {
     /// Most bytes of memory for checkpoints.
     pub memory_max_bytes: Option<u64>,
     pub checkpoint_way: CheckpointWay,
+    /// A rollback restores regular files that were changed since; else they stay.
+    pub snapshots_files: bool,
     pub on_crash: OnCrash,
     /// How often a process goes back instead of dying.
     pub recoveries_max: u32,
@@ -66,6 +68,7 @@ impl LiveOptions {
             on_crash: self.on_crash as u32,
             recoveries_max: self.recoveries_max,
             checkpoint_way: self.checkpoint_way as u32,
+            files_policy: if self.snapshots_files { files_policy::SNAPSHOT } else { files_policy::KEEP },
         }
     }
 }

@@ -181,11 +181,11 @@ impl Undo {
         records
     }
 
-    /// What cannot be restored, a line each.
-    pub fn notes(&self) -> String {
+    /// What cannot be restored, a line each; `is_restored`: what was written there goes.
+    pub fn notes(&self, is_restored: &dyn Fn(u32) -> bool) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        for (fd, bytes) in &self.given {
+        for (fd, bytes) in self.given.iter().filter(|(fd, _)| !is_restored(**fd)) {
             let _ = writeln!(
                 text,
                 "descriptor {fd}: the {bytes} bytes that were written to it since stay written"
@@ -245,7 +245,7 @@ mod tests {
         .concat();
         undo.add(&log);
         assert_eq!(undo.taken, [(5, b"abc".to_vec()), (5, b"de".to_vec())]);
-        assert!(undo.notes().contains("the 9 bytes"));
+        assert!(undo.notes(&|_| false).contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
     }
 

@@ -23,6 +23,7 @@ Examples:
   retrovane live --checkpoint-every 1s -- ./server   with a past of its own
   retrovane live --checkpoints fork -- ./server      each checkpoint is a copy of the process
   retrovane live --on-crash save -- ./server         a flight recorder
+  retrovane live --files snapshot -- ./server        rollbacks restore files as well
   retrovane live --attach 4711                       a process that runs already
   retrovane ctl 4711 detach                          which goes on without us
   retrovane ctl server list                          from another terminal
@@ -63,6 +64,9 @@ pub struct LiveArguments {
     /// and on, N times at most.
     #[arg(long, value_name = "WHAT", value_parser = on_crash, default_value = "die")]
     on_crash: (OnCrash, u32),
+    /// What a rollback does with regular files that were changed since the checkpoint
+    #[arg(long, value_enum, default_value_t)]
+    files: Files,
     /// What a rollback does with processes that were made since the checkpoint
     #[arg(long, value_enum, default_value_t)]
     children: Children,
@@ -93,6 +97,16 @@ enum Checkpoints {
     Fork,
     /// By saving the pages written since the one before, where that is possible
     Pages,
+}
+
+/// What becomes of changes to files of a dropped future.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Files {
+    /// Their content and names stay; offsets return
+    #[default]
+    Keep,
+    /// They are as they were: what is overwritten, cut or removed is kept until then
+    Snapshot,
 }
 
 /// What becomes of processes of a dropped future.
@@ -174,6 +188,7 @@ impl LiveArguments {
             checkpoints: Checkpoints::default(),
             log_max: None,
             on_crash: (OnCrash::Die, 0),
+            files: Files::Keep,
             children: Children::Keep,
             crash_dir: None,
             attach: None,
@@ -264,6 +279,7 @@ pub fn run_session(
                 Checkpoints::Fork => CheckpointWay::Fork,
                 Checkpoints::Pages => CheckpointWay::Pages,
             },
+            snapshots_files: matches!(arguments.files, Files::Snapshot),
             on_crash: arguments.on_crash.0,
             recoveries_max: arguments.on_crash.1,
             kills_children: matches!(arguments.children, Children::Kill),

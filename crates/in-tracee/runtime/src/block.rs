@@ -81,6 +81,8 @@ pub struct Thread {
     pub time_traps: bool,
     /// Recording ended, and it goes on without us.
     pub has_left: bool,
+    /// Live: the call at hand changes a file, and does not wait for anybody.
+    pub keeps_turn: bool,
     /// It stands until it is told to go on, or to leave its stack.
     pub parked: bool,
     /// Number of the call at hand, for beginning it again.

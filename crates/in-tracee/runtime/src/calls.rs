@@ -4,7 +4,7 @@ use events::{Kind, Tag};
 use linux_abi::general as nr;
 use syscall_model::{Arg, TABLE};
 
-use crate::block::process;
+use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
 use crate::{bounce, memory, outputs, turn};
 
@@ -36,7 +36,7 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         crate::patience::yield_to_others();
         return kernel::call_for_program(number, real);
     }
-    if !blocks || returns_at_once(number, args) {
+    if !blocks || returns_at_once(number, args) || thread().keeps_turn {
         return kernel::call_for_program(number, real);
     }
     let Some(bounce) = bounce::begin(model, args, real) else {

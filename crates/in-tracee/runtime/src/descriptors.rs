@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::specials::{plain, refuse, replayed};
-use crate::{calls, memory, output_lock, outputs, page_tracker, report};
+use crate::{calls, live, memory, output_lock, outputs, page_tracker, report};
 
 /// write and its kin: what reaches the recorded standard output is shown again
 /// by replay, in order.
@@ -97,7 +97,7 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
         nr::__NR_tee => args[1],
         _ => args[2],
     };
-    if outputs::class_of(target) != 0 {
+    if outputs::class_of(target) != 0 || live::refuses_copy(number, target) {
         return refuse(registers, number, args, model.len(), errno::EINVAL);
     }
     plain(registers, number, args, model)

@@ -198,11 +198,12 @@ fn record_call(registers: &mut Registers) -> Leave {
     if thread().pending != 0 && signals::deliver_before(registers) {
         return Leave::Exactly;
     }
+    let mut changes_files = false;
     if live::is_on() {
         if live::is_call(nr) {
             return live::call(registers);
         }
-        live::before_call(nr, &args);
+        changes_files = live::before_call(nr, &args);
     }
     if live::gives_back()
         && let Some(result) = live::give_back(nr, &args)
@@ -244,6 +245,9 @@ fn record_call(registers: &mut Registers) -> Leave {
         Act::Variant(_) => report::die("a variant of a variant"),
     };
     stopping::finish(nr, &args, result);
+    if changes_files {
+        live::after_change(nr, &args, result);
+    }
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {
         return Leave::Exactly;

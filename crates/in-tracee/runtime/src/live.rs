@@ -17,6 +17,7 @@ mod checkpoint;
 mod copying;
 mod crash;
 mod debugging;
+mod files;
 mod holding;
 mod increments;
 mod keeper;
@@ -49,6 +50,7 @@ pub use debugging::{
     leave_for_order, note_going_on, note_pause, obey_debugger, release, stop_at_fault, stop_before_call,
     stop_is_wanted,
 };
+pub use files::{after as after_change, refuses_copy};
 pub use holding::take as take_turn;
 pub use increments::{
     begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, yield_descriptor,
@@ -110,6 +112,7 @@ pub struct Area {
     lists: mappings::Lists,
     tables: tables::Tables,
     pushback: pushback::Pushback,
+    files: files::Files,
     increments: increments::Increments,
 }
 
@@ -194,11 +197,11 @@ pub fn note_fork(shares: bool) {
     }
 }
 
-/// The program is about to make a call.
+/// The program is about to make a call; true if [`after_change`] wants to know its end.
 #[inline]
-pub fn before_call(number: u64, args: &[u64; 6]) {
+pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
     if !lane_takes_part() || process().slot != 0 {
-        return;
+        return false;
     }
     match number as u32 {
         nr::__NR_wait4 | nr::__NR_waitid => checkpoint::reap_before(number, args),
@@ -207,6 +210,7 @@ pub fn before_call(number: u64, args: &[u64; 6]) {
         }
         _ => {}
     }
+    files::is_on() && files::before(number, args)
 }
 
 /// Maps the area; false if memory is short.

@@ -50,6 +50,13 @@ pub fn is_regular(fd: u64) -> bool {
     process().fd_classes.get(fd as u32 as usize).is_some_and(|&class| class == MAPPED || class == REGULAR)
 }
 
+/// True for the file that standard error was when the session began: who records writes
+/// there as well.
+pub fn is_standard_error(device: u64, inode: u64) -> bool {
+    let file = &session().standard_files[2];
+    file.mode != 0 && (file.device, file.inode) == (device, inode)
+}
+
 /// True if calls on the descriptor never sleep (O_NONBLOCK). Remembered until the
 /// descriptor is closed or its flags are set.
 pub fn never_sleeps(fd: u64) -> bool {

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    Birth, CHECKPOINTS_MAX, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report, Request,
-    Ring, SEGMENTS, command, lane_state, request,
+    Birth, CHECKPOINTS_MAX, Change, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report,
+    Request, Ring, SEGMENTS, command, lane_state, request,
 };
 
 use crate::futex::{futex_wait, futex_wake};
@@ -329,6 +329,8 @@ words! {
     ring: Ring;
     /// The outstanding request.
     request: Request;
+    /// See [`LaneHeader::change`].
+    change: Change;
     /// See [`LaneHeader::checkpoints`].
     checkpoints: [Checkpoint; CHECKPOINTS_MAX];
     /// See [`LaneHeader::goes_again`].

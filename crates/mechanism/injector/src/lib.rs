@@ -40,6 +40,7 @@ pub use error::{InjectError, Refusal};
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
+pub use limits::raise_open_files;
 pub use maps::{Mapping, read_maps};
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited,

@@ -2,6 +2,19 @@
 //!
 //! The program gets the limits that it would have had without us.
 
+/// Lets this process have as many files open as it may. Processes that it has started keep
+/// their limit.
+pub fn raise_open_files() {
+    // SAFETY: the calls read and write a limit of this process; zero is valid for it.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
 /// The limit on the size of files (`ulimit -f`) as it was before a session.
 #[derive(Clone, Copy)]
 pub(crate) struct FileSizeLimit {

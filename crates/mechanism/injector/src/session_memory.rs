@@ -43,6 +43,8 @@ pub struct LiveSetup {
     pub recoveries_max: u32,
     /// A `checkpoint_way`.
     pub checkpoint_way: u32,
+    /// A `files_policy`.
+    pub files_policy: u32,
 }
 
 /// What is decided before a session begins.
@@ -223,6 +225,7 @@ impl SessionMemory {
         session.on_crash = live.on_crash;
         session.recoveries_max = live.recoveries_max;
         session.checkpoint_way = live.checkpoint_way;
+        session.files_policy = live.files_policy;
         session.next_lane.store(1, Ordering::Relaxed);
         session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
         session.show_output = u32::from(setup.show_output);

@@ -24,6 +24,53 @@ pub mod checkpoint_way {
     pub const PAGES: u32 = 2;
 }
 
+/// What a rollback does with regular files. Kept in [`crate::Session::files`].
+pub mod files_policy {
+    /// Their content stays.
+    pub const KEEP: u32 = 0;
+    /// What was changed since is put back.
+    pub const SNAPSHOT: u32 = 1;
+}
+
+/// How the program changes files. Kept in [`Change::kind`].
+pub mod change_kind {
+    /// `bytes` of the file that is open at `fd` are about to change, from `offset` on.
+    pub const RANGE: u32 = 1;
+    /// The file at `path` is about to be cut behind `offset`.
+    pub const CUT: u32 = 2;
+    /// `path` is about to go.
+    pub const UNLINK: u32 = 3;
+    /// `path` is about to become `other_path`; `bytes`: the flags of renameat2(2).
+    pub const RENAME: u32 = 4;
+    /// `path` was made.
+    pub const MADE: u32 = 5;
+    /// The file that is open at `fd` was made.
+    pub const MADE_OPEN: u32 = 6;
+}
+
+/// Bytes of a path that a change names, at most.
+pub const CHANGE_PATH_BYTES: usize = 4096;
+
+/// A path that the program gave, relative to the directory that is open at `dir`.
+#[repr(C)]
+pub struct ChangePath {
+    pub dir: AtomicI32,
+    pub bytes: AtomicU32,
+    pub words: [AtomicU64; CHANGE_PATH_BYTES / 8],
+}
+
+/// Arguments of [`crate::request::CHANGE`].
+#[repr(C)]
+pub struct Change {
+    /// See [`change_kind`].
+    pub kind: AtomicU32,
+    pub fd: AtomicI32,
+    pub offset: AtomicU64,
+    pub bytes: AtomicU64,
+    pub path: ChangePath,
+    pub other_path: ChangePath,
+}
+
 /// What the supervisor asks of a live process.
 pub mod command {
     /// Nothing, or done.

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::agent::Agent;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
-use crate::live::{CHECKPOINTS_MAX, Checkpoint, Command};
+use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command};
 use crate::ring::Ring;
 use crate::turn::Turn;
 
@@ -78,6 +78,8 @@ pub struct Session {
     pub recoveries_max: u32,
     /// With `live`: how checkpoints are made, a [`crate::checkpoint_way`].
     pub checkpoint_way: u32,
+    /// With `live`: what a rollback does with regular files, a [`crate::files_policy`].
+    pub files_policy: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -325,6 +327,8 @@ pub mod request {
     pub const PRESENT: u32 = 7;
     /// Live: the process would die of signal `arguments[0]` now.
     pub const CRASH: u32 = 8;
+    /// Live: the program changes a file, as the lane's `change` says.
+    pub const CHANGE: u32 = 9;
 }
 
 /// One outstanding request of a lane.
@@ -463,6 +467,8 @@ pub struct LaneHeader {
     pub report: Report,
     /// Replay under the debugger.
     pub agent: Agent,
+    /// Live: how the program changes a file.
+    pub change: Change,
 }
 
 #[cfg(not(loom))]

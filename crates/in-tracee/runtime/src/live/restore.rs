@@ -278,6 +278,7 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
         }
     } else {
         debugging::note_way_back();
+        area().files.forget();
         pushback::forget();
         pushback::load();
         tables::restore(&from, &mut pushback::hide);

@@ -285,7 +285,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         if !same && then.is_file() && !kernel::failed(handle) {
             take_from(handle, then);
         }
-        if then.is_file() {
+        if then.is_file() && !outputs::is_standard_error(then.device, then.inode) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
         }
         if same {

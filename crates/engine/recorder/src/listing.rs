@@ -1,0 +1,101 @@
+//! Checkpoints as they are shown, and why a command could not be obeyed.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use injector::Lane;
+use lane_protocol::{checkpoint_origin, checkpoint_state};
+
+use crate::thinning::private_bytes;
+
+/// A checkpoint as it is shown.
+pub(crate) struct Shown {
+    pub id: u32,
+    pub position: u64,
+    pub events: u64,
+    pub taken_ns: u64,
+    pub cost_ns: u64,
+    pub rollbacks: u32,
+    pub origin: u32,
+    pub base: i32,
+    /// It holds all memory, of which the others hold what was written since.
+    pub is_fork: bool,
+    pub saved_bytes: u64,
+}
+
+pub(crate) fn checkpoints(lane: Lane) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = lane
+        .checkpoints()
+        .iter()
+        .filter(|at| at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN)
+        .map(|at| Shown {
+            id: at.id.load(Ordering::Relaxed),
+            position: at.position.load(Ordering::Relaxed),
+            events: at.events.load(Ordering::Relaxed),
+            taken_ns: at.taken_ns.load(Ordering::Relaxed),
+            cost_ns: at.cost_ns.load(Ordering::Relaxed),
+            rollbacks: at.rollbacks.load(Ordering::Relaxed),
+            origin: at.origin.load(Ordering::Relaxed),
+            base: at.base.load(Ordering::Relaxed),
+            is_fork: at.base.load(Ordering::Relaxed) == at.shadow.load(Ordering::Relaxed),
+            saved_bytes: at.saved_bytes.load(Ordering::Relaxed),
+        })
+        .collect();
+    shown.sort_by_key(|at| at.id);
+    shown
+}
+
+/// Memory that checkpoints hold, of which several may rest on one base.
+pub(crate) fn held_bytes(all: &[Shown]) -> u64 {
+    let bases: std::collections::BTreeSet<i32> = all.iter().map(|at| at.base).collect();
+    let saved: u64 = all.iter().map(|at| at.saved_bytes).sum();
+    bases.into_iter().map(private_bytes).sum::<u64>() + saved
+}
+
+pub(crate) fn monotonic_ns() -> u64 {
+    u64::try_from(injector::monotonic_time().as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn list(lane: Lane) -> String {
+    let now_ns = monotonic_ns();
+    let mut text =
+        String::from("    N       event    seconds ago   pause ms  rollbacks   saved KB  taken by\n");
+    for at in checkpoints(lane) {
+        let by = match at.origin {
+            checkpoint_origin::PROGRAM => "the program",
+            checkpoint_origin::TIME => "time",
+            _ => "command",
+        };
+        let saved = if at.is_fork { "a fork".to_owned() } else { (at.saved_bytes >> 10).to_string() };
+        let _ = writeln!(
+            text,
+            "{:>5}  {:>10}  {:>13.3}  {:>9.3}  {:>9}  {saved:>9}  {by}",
+            at.id,
+            at.events,
+            now_ns.saturating_sub(at.taken_ns) as f64 / 1e9,
+            at.cost_ns as f64 / 1e6,
+            at.rollbacks
+        );
+    }
+    text
+}
+
+pub(crate) fn explain(error: i32, number: u64) -> String {
+    match error {
+        libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
+        libc::EBUSY => "not now: the process shares its memory with others, or is being replayed".to_owned(),
+        libc::ETIMEDOUT => "a thread of the process did not come out of a call within 5 s".to_owned(),
+        libc::ESRCH => {
+            "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost"
+                .to_owned()
+        }
+        libc::ENODEV => "shared memory or a file that was mapped then cannot be mapped again".to_owned(),
+        libc::EPERM => {
+            "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned()
+        }
+        libc::ERANGE => "the log does not reach back so far any more (see --log-max)".to_owned(),
+        libc::EAGAIN => "there are too many processes or checkpoints".to_owned(),
+        libc::ENOMEM => "memory is short".to_owned(),
+        other => std::io::Error::from_raw_os_error(other).to_string(),
+    }
+}
