@@ -10,6 +10,7 @@ use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
 
+use crate::crash::Crash;
 use crate::file_journals::FileJournals;
 use crate::history::History;
 use crate::sink::Sink;
@@ -96,7 +97,12 @@ impl LaneLog {
         let answer = match asked {
             request::REWIND | request::BRANCH if shares => libc::EBUSY,
             request::REWIND => self.rewind(lane, sink, position),
-            request::BRANCH => self.branch(memory, sink, position, undoing),
+            request::BRANCH => {
+                let [_, way, signal, id] = &lane.request().arguments;
+                let [way, signal, id] = [way, signal, id].map(|word| word.load(Ordering::Relaxed));
+                let crash = (way != 0).then_some(Crash { way: way as u32, signal, checkpoint: id });
+                self.branch(memory, sink, position, undoing, crash)
+            }
             request::PRESENT => {
                 self.feeding = None;
                 lane.go_to(self.raw_bytes);
@@ -147,12 +153,23 @@ impl LaneLog {
         0
     }
 
-    fn branch(&mut self, memory: &SessionMemory, sink: &Sink, position: u64, undoing: &Undoing) -> i32 {
+    fn branch(
+        &mut self,
+        memory: &SessionMemory,
+        sink: &Sink,
+        position: u64,
+        undoing: &Undoing,
+        crash: Option<Crash>,
+    ) -> i32 {
         let lane = memory.lane(self.segment);
         if !self.is_kept(lane, sink, position) {
             return libc::ERANGE;
         }
-        if let Some(undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
+        let mut said = Vec::new();
+        if let Some(mut undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
+            if let Some(crash) = crash {
+                said = crash.change(&mut undo, self.pid);
+            }
             let children = if undoing.kills_children { &undo.children[..] } else { &[] };
             let pids = pids_of(memory, children);
             let path = undoing.dir.join(format!("undo-{}", self.lane));
@@ -168,6 +185,7 @@ impl LaneLog {
             }
             pids.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
         }
+        said.iter().for_each(|line| eprintln!("retrovane: {line}"));
         sink.with_history(|history| history.cut(self.lane, position));
         self.raw_bytes = position;
         self.end = None;

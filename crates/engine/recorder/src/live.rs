@@ -21,7 +21,7 @@ use crate::debuggee::Debuggee;
 use crate::file_journals::FileJournals;
 use crate::lane_log::undo_since;
 use crate::listing::{Shown, checkpoints, explain, held_bytes, list, monotonic_ns};
-pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, ServeDebugger};
+pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
 use crate::sink::Sink;
 use crate::thinning::densest;
 use crate::waiting::Status;

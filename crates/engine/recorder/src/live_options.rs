@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use injector::LiveSetup;
-use lane_protocol::{checkpoint_way, crash_policy, files_policy};
+use lane_protocol::{RECOVER_WAYS_MAX, checkpoint_way, crash_policy, files_policy, recover_way};
 
 use crate::debuggee::Debuggee;
 
@@ -17,6 +17,30 @@ pub enum OnCrash {
     Hold = crash_policy::HOLD,
     Save = crash_policy::SAVE,
     Rollback = crash_policy::ROLLBACK,
+}
+
+/// How a process goes on that goes back instead of dying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recover {
+    /// The first time as before, then without what it read last, then without anything
+    /// that it read since.
+    #[default]
+    Auto,
+    Same,
+    Drop,
+    DropAll,
+}
+
+impl Recover {
+    fn ways(self) -> [u32; RECOVER_WAYS_MAX] {
+        use recover_way::{DROP, DROP_ALL, NONE, SAME};
+        match self {
+            Recover::Auto => [SAME, DROP, DROP_ALL, NONE],
+            Recover::Same => [SAME, NONE, NONE, NONE],
+            Recover::Drop => [DROP, NONE, NONE, NONE],
+            Recover::DropAll => [DROP_ALL, NONE, NONE, NONE],
+        }
+    }
 }
 
 /// How checkpoints are made.
@@ -53,6 +77,7 @@ pub struct LiveOptions {
     pub on_crash: OnCrash,
     /// How often a process goes back instead of dying.
     pub recoveries_max: u32,
+    pub recover: Recover,
     /// A rollback kills the processes that were made since; else they go on.
     pub kills_children: bool,
     /// Where a crash is saved.
@@ -67,6 +92,7 @@ impl LiveOptions {
         LiveSetup {
             on_crash: self.on_crash as u32,
             recoveries_max: self.recoveries_max,
+            recover_ways: self.recover.ways(),
             checkpoint_way: self.checkpoint_way as u32,
             files_policy: if self.snapshots_files { files_policy::SNAPSHOT } else { files_policy::KEEP },
         }

@@ -32,6 +32,17 @@ const MSG_PEEK: u64 = 2;
 const DATA: u32 = 1;
 const ACCEPTED: u32 = 2;
 const CHILD: u32 = 3;
+const ENDED: u32 = 4;
+
+/// What a descriptor reads from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Socket,
+    /// Its offset is set, and nothing given back.
+    File,
+    /// Pipes, terminals and their like.
+    Other,
+}
 
 /// What happened since then.
 #[derive(Debug, Default)]
@@ -46,6 +57,8 @@ pub(crate) struct Undo {
     given: BTreeMap<u32, u64>,
     /// Descriptors from which messages were received that cannot be given back.
     messages: BTreeSet<u32>,
+    /// Connections that end behind what is given back.
+    ended: BTreeSet<u32>,
     /// Connections that were accepted and closed.
     lost: usize,
     /// Lanes of processes that were made.
@@ -158,6 +171,24 @@ impl Undo {
         }
     }
 
+    /// Drops what was read last, or all that was read. A connection ends there, as what
+    /// follows is a part of what is missing. Gives descriptors, bytes, and whether they end.
+    pub fn drop_input(&mut self, all: bool, source: &dyn Fn(u32) -> Source) -> Vec<(u32, usize, bool)> {
+        let input: Vec<usize> =
+            (0..self.taken.len()).filter(|index| source(self.taken[*index].0) != Source::File).collect();
+        let count = if all { input.len() } else { input.len().min(1) };
+        let mut dropped: BTreeMap<u32, usize> = BTreeMap::new();
+        for index in &input[input.len() - count..] {
+            let (fd, bytes) = &mut self.taken[*index];
+            *dropped.entry(*fd).or_default() += bytes.len();
+            bytes.clear();
+            if source(*fd) == Source::Socket {
+                self.ended.insert(*fd);
+            }
+        }
+        dropped.into_iter().map(|(fd, bytes)| (fd, bytes, self.ended.contains(&fd))).collect()
+    }
+
     /// The records for the process: see `live/pushback.rs` of the runtime.
     /// `killed`: processes that were made since and are no more.
     pub fn records(&self, killed: &[i32]) -> Vec<u8> {
@@ -177,6 +208,9 @@ impl Undo {
         }
         for (fd, bytes) in self.taken.iter().filter(|(_, bytes)| !bytes.is_empty()) {
             put(DATA, *fd, bytes.len() as u64, bytes);
+        }
+        for fd in &self.ended {
+            put(ENDED, *fd, 0, &[]);
         }
         records
     }
@@ -247,6 +281,28 @@ mod tests {
         assert_eq!(undo.taken, [(5, b"abc".to_vec()), (5, b"de".to_vec())]);
         assert!(undo.notes(&|_| false).contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
+    }
+
+    #[test]
+    fn what_was_read_last_is_dropped() {
+        let read =
+            |fd: u64, text: &[u8]| call(READ, text.len() as i64, &[fd, 0x1000, 64], Some((0x1000, text)));
+        let log = [read(5, b"one"), read(6, b"two"), read(5, b"poison"), read(7, b"of a file")].concat();
+        let source = |fd: u32| match fd {
+            7 => Source::File,
+            6 => Source::Other,
+            _ => Source::Socket,
+        };
+        let mut undo = Undo::default();
+        undo.add(&log);
+        assert_eq!(undo.drop_input(false, &source), [(5, 6, true)]);
+        // Two pieces, one of the file, and the end.
+        assert_eq!(undo.records(&[]).len(), 2 * (16 + 8) + (16 + 16) + 16);
+        let mut undo = Undo::default();
+        undo.add(&log);
+        assert_eq!(undo.drop_input(true, &source), [(5, 9, true), (6, 3, false)]);
+        assert_eq!(undo.records(&[]).len(), (16 + 16) + 16);
+        assert!(Undo::default().drop_input(false, &source).is_empty());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
-use recorder::live::{CheckpointWay, LiveOptions, OnCrash, ServeDebugger};
+use recorder::live::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
 use recorder::{ExitReport, RecordOptions, record};
 
 use crate::exit;
@@ -23,6 +23,8 @@ Examples:
   retrovane live --checkpoint-every 1s -- ./server   with a past of its own
   retrovane live --checkpoints fork -- ./server      each checkpoint is a copy of the process
   retrovane live --on-crash save -- ./server         a flight recorder
+  retrovane live --checkpoint-every 1s --on-crash rollback:9 -- ./server
+                                                     survives requests that crash it
   retrovane live --files snapshot -- ./server        rollbacks restore files as well
   retrovane live --attach 4711                       a process that runs already
   retrovane ctl 4711 detach                          which goes on without us
@@ -61,9 +63,12 @@ pub struct LiveArguments {
     ///
     /// die: it dies. hold: it stands still, and waits for `retrovane ctl`. save: the past
     /// is saved as a trace, then it dies. rollback:N: it goes back to its last checkpoint
-    /// and on, N times at most.
+    /// and on, N times at most; `--recover` says how.
     #[arg(long, value_name = "WHAT", value_parser = on_crash, default_value = "die")]
     on_crash: (OnCrash, u32),
+    /// How a program goes on after `--on-crash rollback:N`
+    #[arg(long, value_enum, value_name = "WAY", default_value_t)]
+    recover: RecoverWay,
     /// What a rollback does with regular files that were changed since the checkpoint
     #[arg(long, value_enum, default_value_t)]
     files: Files,
@@ -97,6 +102,20 @@ enum Checkpoints {
     Fork,
     /// By saving the pages written since the one before, where that is possible
     Pages,
+}
+
+/// What is different when a program goes on that would have died.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum RecoverWay {
+    /// Of those below one after the other; then the same at the checkpoint before
+    #[default]
+    Auto,
+    /// Nothing
+    Same,
+    /// What it read last is dropped; a connection ends there
+    Drop,
+    /// All that it read since the checkpoint is dropped
+    DropAll,
 }
 
 /// What becomes of changes to files of a dropped future.
@@ -188,6 +207,7 @@ impl LiveArguments {
             checkpoints: Checkpoints::default(),
             log_max: None,
             on_crash: (OnCrash::Die, 0),
+            recover: RecoverWay::Auto,
             files: Files::Keep,
             children: Children::Keep,
             crash_dir: None,
@@ -282,6 +302,12 @@ pub fn run_session(
             snapshots_files: matches!(arguments.files, Files::Snapshot),
             on_crash: arguments.on_crash.0,
             recoveries_max: arguments.on_crash.1,
+            recover: match arguments.recover {
+                RecoverWay::Auto => Recover::Auto,
+                RecoverWay::Same => Recover::Same,
+                RecoverWay::Drop => Recover::Drop,
+                RecoverWay::DropAll => Recover::DropAll,
+            },
             kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
             debugger,

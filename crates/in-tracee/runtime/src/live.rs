@@ -113,6 +113,8 @@ pub struct Area {
     tables: tables::Tables,
     pushback: pushback::Pushback,
     files: files::Files,
+    /// A rollback that comes in place of a crash: a `recover_way`, and the signal.
+    recovering: [u64; 2],
     increments: increments::Increments,
 }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile, TURNS, Turn,
-    lane_state, segment_offset, shared_state,
+    RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile,
+    TURNS, Turn, lane_state, segment_offset, shared_state,
 };
 
 use crate::error::InjectError;
@@ -41,6 +41,8 @@ pub struct LiveSetup {
     pub on_crash: u32,
     /// How often they may go back instead of dying.
     pub recoveries_max: u32,
+    /// How they then go on: each a `recover_way`.
+    pub recover_ways: [u32; RECOVER_WAYS_MAX],
     /// A `checkpoint_way`.
     pub checkpoint_way: u32,
     /// A `files_policy`.
@@ -224,6 +226,7 @@ impl SessionMemory {
         let live = setup.live.unwrap_or_default();
         session.on_crash = live.on_crash;
         session.recoveries_max = live.recoveries_max;
+        session.recover_ways = live.recover_ways;
         session.checkpoint_way = live.checkpoint_way;
         session.files_policy = live.files_policy;
         session.next_lane.store(1, Ordering::Relaxed);

@@ -24,6 +24,22 @@ pub mod checkpoint_way {
     pub const PAGES: u32 = 2;
 }
 
+/// How a process goes on that goes back instead of dying. Kept in
+/// [`crate::Session::recover_ways`].
+pub mod recover_way {
+    /// No other way.
+    pub const NONE: u32 = 0;
+    /// As before.
+    pub const SAME: u32 = 1;
+    /// Without what it read last.
+    pub const DROP: u32 = 2;
+    /// Without anything that it read since.
+    pub const DROP_ALL: u32 = 3;
+}
+
+/// Ways that are tried at one checkpoint.
+pub const RECOVER_WAYS_MAX: usize = 4;
+
 /// What a rollback does with regular files. Kept in [`crate::Session::files`].
 pub mod files_policy {
     /// Their content stays.
@@ -140,6 +156,8 @@ pub struct Checkpoint {
     pub base: AtomicI32,
     /// How often the program was rolled back to it.
     pub rollbacks: AtomicU32,
+    /// How often the process went back to it instead of dying.
+    pub recoveries: AtomicU32,
     /// Position in the log, in bytes.
     pub position: AtomicU64,
     /// Events before it.

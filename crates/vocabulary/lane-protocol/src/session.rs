@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::agent::Agent;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
-use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command};
+use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, RECOVER_WAYS_MAX};
 use crate::ring::Ring;
 use crate::turn::Turn;
 
@@ -76,6 +76,8 @@ pub struct Session {
     pub on_crash: u32,
     /// With `live`: how often a process may go back instead of dying.
     pub recoveries_max: u32,
+    /// With `live`: how it then goes on, one [`crate::recover_way`] after the other.
+    pub recover_ways: [u32; RECOVER_WAYS_MAX],
     /// With `live`: how checkpoints are made, a [`crate::checkpoint_way`].
     pub checkpoint_way: u32,
     /// With `live`: what a rollback does with regular files, a [`crate::files_policy`].

@@ -29,7 +29,13 @@ pub fn find(id: u64) -> Option<&'static Checkpoint> {
 
 /// The one taken last, if there is one.
 pub fn last() -> Option<&'static Checkpoint> {
-    all().iter().filter(|at| is_taken(at)).max_by_key(|at| at.id.load(Ordering::Relaxed))
+    newest_of(&|_| true)
+}
+
+/// The one taken last of some.
+pub fn newest_of(wanted: &dyn Fn(&Checkpoint) -> bool) -> Option<&'static Checkpoint> {
+    let those = all().iter().filter(|at| is_taken(at) && wanted(at));
+    those.max_by_key(|at| at.id.load(Ordering::Relaxed))
 }
 
 /// True if nobody can have pages that the process wrote since the checkpoint: it made no
@@ -65,6 +71,7 @@ pub fn take(origin: u32) -> i64 {
     let id = lane().next_checkpoint.load(Ordering::Relaxed);
     slot.id.store(id, Ordering::Relaxed);
     slot.rollbacks.store(0, Ordering::Relaxed);
+    slot.recoveries.store(0, Ordering::Relaxed);
     slot.position.store(process().log.position(), Ordering::Relaxed);
     slot.events.store(process().log.events, Ordering::Relaxed);
     slot.ready.store(0, Ordering::Relaxed);

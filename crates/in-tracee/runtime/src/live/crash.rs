@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{command, crash_policy, request};
+use lane_protocol::{Checkpoint, command, crash_policy, recover_way, request};
 
 use super::{agent, area, checkpoint, quiesce};
 use crate::block::{lane, process, session};
@@ -18,7 +18,7 @@ fn policy() -> u32 {
 pub fn before_crash(signal: u32) {
     match policy() {
         crash_policy::HOLD => hold(signal),
-        crash_policy::ROLLBACK => recover(),
+        crash_policy::ROLLBACK => recover(signal),
         _ => {}
     }
 }
@@ -35,16 +35,34 @@ fn hold(signal: u32) {
     }
 }
 
-/// Goes back to the last checkpoint, as often as that is permitted. Returns if it is
-/// not, or cannot be done: then the process dies.
-fn recover() {
+/// Goes back, as often as that is permitted. Returns if it is not, or cannot be done: then
+/// the process dies.
+fn recover(signal: u32) {
     let tries = &lane().recoveries;
     if tries.fetch_add(1, Ordering::SeqCst) >= session().recoveries_max {
         return;
     }
-    if let Some(last) = checkpoint::last() {
-        agent::ask(command::ROLLBACK, u64::from(last.id.load(Ordering::Relaxed)));
+    if let Some((checkpoint, way)) = choose() {
+        checkpoint.recoveries.fetch_add(1, Ordering::SeqCst);
+        area().recovering = [u64::from(way), u64::from(signal)];
+        agent::ask(command::ROLLBACK, u64::from(checkpoint.id.load(Ordering::Relaxed)));
+        area().recovering = [0; 2];
     }
+}
+
+/// The newest checkpoint at which not all ways were tried, and the next of them; if there
+/// is none, or only one way, the last way at the last checkpoint.
+fn choose() -> Option<(&'static Checkpoint, u32)> {
+    let ways = &session().recover_ways;
+    let count = ways.iter().take_while(|&&way| way != recover_way::NONE).count() as u32;
+    let next = |at: &Checkpoint| at.recoveries.load(Ordering::Relaxed);
+    let untried = match count {
+        0 | 1 => None,
+        _ => checkpoint::newest_of(&|at| next(at) < count),
+    };
+    let chosen = untried.or_else(checkpoint::last)?;
+    let index = next(chosen).min(count.max(1) - 1) as usize;
+    Some((chosen, ways[index].max(recover_way::SAME)))
 }
 
 /// The log says that the process dies; the supervisor saves it.

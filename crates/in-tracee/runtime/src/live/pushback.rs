@@ -1,30 +1,40 @@
 //! What a branch gives back to the program: bytes that it read since, connections that
 //! it accepted. They come before what the kernel has.
 
+mod loading;
+
 use linux_abi::{errno, general as nr};
+
+pub use loading::load;
 
 use super::tables::{Descriptor, Interest};
 use super::{area, error};
-use crate::block::{process, session};
+use crate::block::process;
 use crate::dispatch::log_call;
 use crate::effects::{self, Before};
-use crate::{kernel, memory, report};
+use crate::{kernel, memory};
 
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;
 /// Where connections wait until they are accepted again.
 const HIDDEN_FIRST: u64 = 512;
 
+/// A connection that was left over from an earlier way back goes by where it waits and this,
+/// as its number may be another's by now.
+const HIDDEN_NUMBERS: u64 = 0x4000_0000;
+
 const DATA: u32 = 1;
 const ACCEPTED: u32 = 2;
 /// A process that was made since, and killed.
 const CHILD: u32 = 3;
+/// The end of a connection, behind what is given back of it.
+const ENDED: u32 = 4;
 
 /// What is given back on a descriptor.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Pushed {
-    /// DATA, ACCEPTED, or 0: free.
+    /// DATA, ACCEPTED, ENDED, or 0: free.
     kind: u32,
     fd: u32,
     /// DATA: the next byte. ACCEPTED: the connection's descriptor now.
@@ -39,9 +49,14 @@ pub struct Pushback {
     /// Pieces before this one were given back.
     first: usize,
     all: [Pushed; PUSHED_MAX],
-    /// The mapped records.
-    records: u64,
+    /// Bytes of the mapped records.
     bytes: u64,
+}
+
+impl Pushed {
+    fn is_input_of(&self, fd: u64) -> bool {
+        matches!(self.kind, DATA | ENDED) && u64::from(self.fd) == fd as u32 as u64
+    }
 }
 
 fn pushback() -> &'static mut Pushback {
@@ -54,87 +69,13 @@ pub fn is_any() -> bool {
     super::is_on() && super::lane_takes_part() && process().slot == 0 && pushback().count != 0
 }
 
-/// A way back begins: nothing is given back any more.
-pub fn forget() {
-    let pushback = pushback();
-    for pushed in pushback.all[..pushback.count].iter().filter(|pushed| pushed.kind == ACCEPTED) {
-        kernel::call(nr::__NR_close, [pushed.at, 0, 0, 0, 0, 0]);
-    }
-    if pushback.bytes != 0 {
-        kernel::munmap(pushback.records, pushback.bytes);
-    }
-    pushback.count = 0;
-    pushback.first = 0;
-    pushback.bytes = 0;
-}
-
-/// Takes over what the supervisor found in the log.
-pub fn load() {
-    let mut path = [0u8; 256 + 32];
-    let dir = session().objects_dir_bytes.min(256) as usize;
-    let mut digits = [0u8; 12];
-    let number = report::decimal(u64::from(process().lane), &mut digits);
-    report::join(&mut path, &[&session().objects_dir[..dir], b"/undo-", number]);
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
-    if kernel::failed(fd) {
-        return;
-    }
-    let bytes = crate::kept_files::size_of(fd as i32);
-    let mapped = if bytes == 0 {
-        -1
-    } else {
-        kernel::mmap(0, bytes, nr::PROT_READ, nr::MAP_PRIVATE | nr::MAP_POPULATE, fd as i32, 0)
-    };
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-    kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);
-    if kernel::failed(mapped) {
-        return;
-    }
-    // Among the runtime's own, so that it is no mapping of the program's.
-    let place = super::records_place();
-    const MAYMOVE_FIXED: u64 = 1 | 2;
-    let moved = kernel::call(nr::__NR_mremap, [mapped as u64, bytes, bytes, MAYMOVE_FIXED, place, 0]);
-    if kernel::failed(moved) || bytes > super::RECORDS_BYTES_MAX {
-        kernel::munmap(mapped as u64, bytes);
-        return;
-    }
-    let pushback = pushback();
-    pushback.records = place;
-    pushback.bytes = bytes;
-    let mut offset = 0;
-    while offset + 16 <= bytes && pushback.count < PUSHED_MAX {
-        let Some([head, number]) = memory::read::<[u64; 2]>(place + offset) else { return };
-        let (kind, fd) = (head as u32, (head >> 32) as u32);
-        offset += 16;
-        let pushed = match kind {
-            DATA => Pushed { kind, fd, at: place + offset, left: number },
-            ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd) },
-            CHILD => {
-                // It was killed; nobody of then knows of it.
-                const ANY_CHILD: u64 = 0x4000_0000;
-                kernel::call(nr::__NR_wait4, [number, 0, ANY_CHILD, 0, 0, 0]);
-                continue;
-            }
-            _ => return,
-        };
-        if kind == DATA {
-            offset += number.next_multiple_of(8);
-            let accepted = pushback.all[..pushback.count]
-                .iter()
-                .any(|one| one.kind == ACCEPTED && one.left == u64::from(fd));
-            let known = area().tables.then.find(fd).is_some_and(|then| !then.is_seekable());
-            if !known && !accepted {
-                continue;
-            }
-        }
-        pushback.all[pushback.count] = pushed;
-        pushback.count += 1;
-    }
-}
-
 /// A connection that was accepted since is moved out of sight; true if it is one.
 pub fn hide(now: &Descriptor) -> bool {
+    let hidden =
+        |pushed: &Pushed| pushed.kind == ACCEPTED && pushed.left == HIDDEN_NUMBERS | u64::from(now.fd);
+    if pushback().all.iter().any(hidden) {
+        return true;
+    }
     let found =
         pushback().all.iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.left == u64::from(now.fd));
     let Some(pushed) = found else { return false };
@@ -160,8 +101,7 @@ fn pieces() -> &'static mut [Pushed] {
 fn data_of(fd: u64) -> Option<&'static mut Pushed> {
     let accepted = |number: u64| pieces().iter().any(|other| other.kind == ACCEPTED && other.left == number);
     // Bytes of a connection that is not accepted again yet wait with it.
-    let found =
-        pieces().iter_mut().find(|pushed| pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64)?;
+    let found = pieces().iter_mut().find(|pushed| pushed.is_input_of(fd))?;
     (!accepted(u64::from(found.fd))).then_some(found)
 }
 
@@ -212,12 +152,14 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
         }
         nr::__NR_ioctl => {
             const FIONREAD: u64 = 0x541b;
-            let left = data_of(args[0])?.left;
+            let &mut Pushed { kind, left, .. } = data_of(args[0])?;
             if args[1] != FIONREAD {
                 return None;
             }
             let mut more = 0u32;
-            kernel::call(nr::__NR_ioctl, [args[0], FIONREAD, &raw mut more as u64, 0, 0, 0]);
+            if kind != ENDED {
+                kernel::call(nr::__NR_ioctl, [args[0], FIONREAD, &raw mut more as u64, 0, 0, 0]);
+            }
             if !memory::write(args[2], &(more + left as u32)) {
                 return None;
             }
@@ -232,7 +174,7 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
 
 fn forget_descriptor(fd: u64) {
     for pushed in pieces() {
-        if pushed.kind == DATA && u64::from(pushed.fd) == fd as u32 as u64 {
+        if pushed.is_input_of(fd) {
             pushed.kind = 0;
         }
     }
@@ -252,6 +194,9 @@ fn settle() {
 
 fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
     let pushed = data_of(fd)?;
+    if pushed.kind == ENDED {
+        return Some(0);
+    }
     let (mut at, mut left, mut total) = (pushed.at, pushed.left, 0);
     for &(buffer, bytes) in buffers {
         let part = bytes.min(left);
@@ -316,7 +261,7 @@ fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {
     kernel::call(nr::__NR_close, [hidden, 0, 0, 0, 0, 0]);
     pushed.kind = 0;
     for other in pieces() {
-        if other.kind == DATA && u64::from(other.fd) == was {
+        if other.is_input_of(was) {
             other.fd = new as u32;
         }
     }

@@ -114,7 +114,9 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
     let planned = plan(id).and_then(|slot| {
         let what = if way == Way::Replay { request::REWIND } else { request::BRANCH };
         let position = slot.position.load(Ordering::Relaxed);
-        match request_answer(what, [position, 0, 0, 0], &session().doorbell) {
+        let [recovery, signal] = area().recovering;
+        let arguments = [position, recovery, signal, id];
+        match request_answer(what, arguments, &session().doorbell) {
             Some(0) => Ok(slot),
             Some(number) => Err(-i64::from(number)),
             None => Err(error(errno::EPIPE)),
@@ -279,7 +281,7 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     } else {
         debugging::note_way_back();
         area().files.forget();
-        pushback::forget();
+        area().recovering = [0; 2];
         pushback::load();
         tables::restore(&from, &mut pushback::hide);
         slot.rollbacks.fetch_add(1, Ordering::SeqCst);

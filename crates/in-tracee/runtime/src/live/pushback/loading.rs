@@ -1,0 +1,192 @@
+//! What is to be given back after a way back: what the supervisor found in the log, and
+//! behind it what was left of earlier ways back.
+
+use linux_abi::general as nr;
+
+use super::{ACCEPTED, CHILD, DATA, ENDED, HIDDEN_NUMBERS, PUSHED_MAX, Pushed, is_stream, pushback};
+use crate::block::{process, session};
+use crate::live::{RECORDS_BYTES_MAX, area, records_place};
+use crate::{kernel, memory, report};
+
+/// A way back was gone: takes over what was read and accepted since.
+pub fn load() {
+    let left_bytes = keep_left();
+    let fd = open_records();
+    let logged_bytes = if kernel::failed(fd) { 0 } else { crate::kept_files::size_of(fd as i32) };
+    let mapped = map_records(fd, logged_bytes, left_bytes);
+    if !kernel::failed(fd) {
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+    let pushback = pushback();
+    if !mapped {
+        pushback.count = 0;
+        return;
+    }
+    let left = pushback.count;
+    parse(logged_bytes);
+    // What was read again since comes before what was not.
+    pushback.all[..pushback.count].rotate_left(left);
+    keep_known();
+}
+
+/// What is left moves to the front, connections under numbers that nothing else has; how
+/// many bytes that is.
+fn keep_left() -> u64 {
+    let pushback = pushback();
+    let (first, end) = (pushback.first.min(pushback.count), pushback.count);
+    let left = &mut pushback.all[first..end];
+    for index in 0..left.len() {
+        let Pushed { kind, at, left: number, .. } = left[index];
+        if kind == ACCEPTED {
+            let hidden = HIDDEN_NUMBERS | at;
+            left.iter_mut()
+                .filter(|input| input.is_input_of(number))
+                .for_each(|input| input.fd = hidden as u32);
+            left[index].left = hidden;
+        }
+    }
+    let (mut kept, mut bytes) = (0, 0);
+    for index in first..end {
+        let pushed = pushback.all[index];
+        if pushed.kind != 0 {
+            pushback.all[kept] = pushed;
+            kept += 1;
+            bytes += pushed.stored_bytes();
+        }
+    }
+    pushback.first = 0;
+    pushback.count = kept;
+    bytes
+}
+
+impl Pushed {
+    /// Bytes of the records that it takes.
+    fn stored_bytes(&self) -> u64 {
+        if self.kind == DATA { self.left.next_multiple_of(8) } else { 0 }
+    }
+}
+
+/// What the supervisor wrote; an errno if that is nothing.
+fn open_records() -> i64 {
+    let mut path = [0u8; 256 + 32];
+    let dir = session().objects_dir_bytes.min(256) as usize;
+    let mut digits = [0u8; 12];
+    let number = report::decimal(u64::from(process().lane), &mut digits);
+    report::join(&mut path, &[&session().objects_dir[..dir], b"/undo-", number]);
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    if !kernel::failed(fd) {
+        kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    }
+    fd
+}
+
+/// Makes new records: what was logged, and what is left of the old ones. They lie among the
+/// runtime's own, so that they are no mapping of the program's. False if there is no room.
+fn map_records(fd: i64, logged_bytes: u64, left_bytes: u64) -> bool {
+    const MAYMOVE_FIXED: u64 = 1 | 2;
+    let pushback = pushback();
+    let bytes = (logged_bytes.next_multiple_of(8) + left_bytes).next_multiple_of(4096);
+    let old_bytes = core::mem::replace(&mut pushback.bytes, bytes);
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS;
+    let mapped = match bytes {
+        0 => 0,
+        _ => kernel::mmap(0, bytes, nr::PROT_READ | nr::PROT_WRITE, flags, -1, 0),
+    };
+    let fits = !kernel::failed(mapped) && bytes <= RECORDS_BYTES_MAX;
+    let mut filled = 0;
+    while fits && filled < logged_bytes {
+        let target = mapped as u64 + filled;
+        let read = kernel::call(nr::__NR_pread64, [fd as u64, target, logged_bytes - filled, filled, 0, 0]);
+        if read <= 0 {
+            break;
+        }
+        filled += read as u64;
+    }
+    let mut offset = logged_bytes.next_multiple_of(8);
+    if fits {
+        for pushed in pushback.all[..pushback.count].iter_mut().filter(|pushed| pushed.kind == DATA) {
+            memory::copy(mapped as u64 + offset, pushed.at, pushed.left);
+            pushed.at = records_place() + offset;
+            offset += pushed.stored_bytes();
+        }
+    }
+    if old_bytes != 0 {
+        kernel::munmap(records_place(), old_bytes);
+    }
+    if bytes == 0 {
+        return true;
+    }
+    let moved = match fits && filled == logged_bytes {
+        true => {
+            kernel::call(nr::__NR_mremap, [mapped as u64, bytes, bytes, MAYMOVE_FIXED, records_place(), 0])
+        }
+        false => -1,
+    };
+    if kernel::failed(moved) {
+        if !kernel::failed(mapped) {
+            kernel::munmap(mapped as u64, bytes);
+        }
+        pushback.bytes = 0;
+        return false;
+    }
+    true
+}
+
+/// Adds what was logged, behind what is left.
+fn parse(bytes: u64) {
+    let pushback = pushback();
+    let place = records_place();
+    let mut offset = 0;
+    while offset + 16 <= bytes && pushback.count < PUSHED_MAX {
+        let Some([head, number]) = memory::read::<[u64; 2]>(place + offset) else { return };
+        let (kind, fd) = (head as u32, (head >> 32) as u32);
+        offset += 16;
+        let pushed = match kind {
+            DATA => Pushed { kind, fd, at: place + offset, left: number },
+            // Messages go on behind the one that is missing.
+            ENDED if !is_stream(u64::from(fd)) => continue,
+            ENDED => Pushed { kind, fd, at: 0, left: 0 },
+            ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd) },
+            CHILD => {
+                // It was killed; nobody of then knows of it.
+                const ANY_CHILD: u64 = 0x4000_0000;
+                kernel::call(nr::__NR_wait4, [number, 0, ANY_CHILD, 0, 0, 0]);
+                continue;
+            }
+            _ => return,
+        };
+        if kind == DATA {
+            offset += number.next_multiple_of(8);
+        }
+        pushback.all[pushback.count] = pushed;
+        pushback.count += 1;
+    }
+}
+
+/// Drops the input of descriptors that were not open then, but for connections that come
+/// again.
+fn keep_known() {
+    let pushback = pushback();
+    for index in 0..pushback.count {
+        let Pushed { kind, fd, at, .. } = pushback.all[index];
+        let then = area().tables.then.find(fd);
+        let mut others = pushback.all[..pushback.count].iter();
+        let stays = match kind {
+            DATA | ENDED => {
+                then.is_some_and(|then| !then.is_seekable())
+                    || others.any(|one| one.kind == ACCEPTED && one.left == u64::from(fd))
+            }
+            ACCEPTED if then.is_none() => {
+                // Nobody listens there any more.
+                kernel::call(nr::__NR_close, [at, 0, 0, 0, 0, 0]);
+                false
+            }
+            _ => true,
+        };
+        if !stays {
+            pushback.all[index].kind = 0;
+        }
+    }
+    super::settle();
+}
