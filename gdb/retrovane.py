@@ -1,5 +1,7 @@
 """Commands for gdb on a recording of retrovane. `help retrovane` lists them."""
 
+import os
+
 import gdb
 
 
@@ -21,11 +23,37 @@ def seek(position):
     return move()
 
 
+class Quiet:
+    """gdb says nothing by itself of stops meanwhile, if it knows how to."""
+
+    SETTING = "suppress-cli-notifications"
+
+    def __enter__(self):
+        try:
+            self.before = gdb.parameter(self.SETTING)
+            gdb.execute(f"set {self.SETTING} on", to_string=True)
+            self.is_quiet = True
+        except (gdb.error, RuntimeError):
+            self.is_quiet = False
+        return self
+
+    def __exit__(self, *_):
+        if self.is_quiet:
+            gdb.execute(f"set {self.SETTING} {'on' if self.before else 'off'}", to_string=True)
+
+
 def move():
     """The movement that was planned; gdb takes it for a step."""
-    text = gdb.execute("stepi", to_string=True)
-    # Other libraries may be loaded there.
-    gdb.execute("sharedlibrary", to_string=True)
+    with Quiet() as quiet:
+        text = gdb.execute("stepi", to_string=True)
+        # Other libraries may be loaded there.
+        gdb.execute("sharedlibrary", to_string=True)
+    if quiet.is_quiet:
+        # A program that has ended has none.
+        try:
+            text = gdb.execute("frame", to_string=True)
+        except gdb.error:
+            pass
     return text
 
 
@@ -127,7 +155,7 @@ rollback and seek, and by branch off, which leads back to where it began."""
     def run(self, argument):
         text = ask("branch " + argument)
         if argument == "off" and not text:
-            print(gdb.execute("stepi", to_string=True), end="")
+            print(move(), end="")
         else:
             print(text)
 
@@ -177,6 +205,20 @@ class Log(Command):
     NAME = "log"
 
 
+class Language:
+    """Expressions are of this language meanwhile."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        self.before = gdb.parameter("language")
+        gdb.execute(f"set language {self.name}", to_string=True)
+
+    def __exit__(self, *_):
+        gdb.execute(f"set language {self.before}", to_string=True)
+
+
 class Watched:
     """A watchpoint on the place of an expression, for as long as it is wanted."""
 
@@ -186,8 +228,13 @@ class Watched:
             raise gdb.GdbError(f"{expression} has no address")
         self.expression = expression
         self.pointer = value.address
-        place = f"*({value.address.type}) {int(value.address):#x}"
-        self.breakpoint = gdb.Breakpoint(place, gdb.BP_WATCHPOINT, gdb.WP_WRITE, internal=True)
+        # Each language writes a pointer in its own way; the bytes are the same.
+        words = {1: "char", 2: "short", 4: "int", 8: "long"}
+        size = value.type.sizeof
+        kind = f"{words[size]} *" if size in words else f"char (*)[{size}]"
+        with Language("c"):
+            place = f"*({kind}) {int(value.address):#x}"
+            self.breakpoint = gdb.Breakpoint(place, gdb.BP_WATCHPOINT, gdb.WP_WRITE, internal=True)
         self.breakpoint.silent = True
 
     def value(self):
@@ -201,7 +248,8 @@ class Watched:
     def back(self):
         """Back to the last write; false at the beginning of history."""
         before = self.breakpoint.hit_count
-        gdb.execute("reverse-continue", to_string=True)
+        with Quiet():
+            gdb.execute("reverse-continue", to_string=True)
         return self.breakpoint.hit_count > before
 
     def delete(self):
@@ -230,6 +278,7 @@ class LastWrite(Command):
     def run(self, argument):
         if not argument:
             raise gdb.GdbError("last-write needs an expression")
+        here = when()
         with OtherBreakpointsOff():
             watched = Watched(argument)
             new = watched.value()
@@ -238,9 +287,11 @@ class LastWrite(Command):
                 old = watched.value()
             finally:
                 watched.delete()
-        if not found:
-            print(f"{argument} was not written before")
-            return
+            if not found:
+                # Before other breakpoints are back, which may not be known there.
+                seek(here)
+                print(f"{argument} was not written before")
+                return
         print(f"{when()}: {argument}: {old} -> {new}")
         gdb.execute("backtrace 5")
 
@@ -272,7 +323,7 @@ The present position stays what it is."""
                     new = old
             finally:
                 watched.delete()
-        seek(here)
+            seek(here)
 
 
 class Calls:
@@ -298,8 +349,73 @@ class Calls:
             ask("call done")
 
 
+class Forks:
+    """Tells the server when forks are wanted, and the user what is not followed."""
+
+    def __init__(self):
+        if hasattr(gdb, "BP_CATCHPOINT"):
+            gdb.events.breakpoint_created.connect(self.note)
+        else:
+            # Older ones do not tell of them.
+            ask("forks")
+
+    def note(self, created):
+        """A breakpoint of some kind was made."""
+        if created.type == gdb.BP_CATCHPOINT:
+            text = gdb.execute(f"info breakpoints {created.number}", to_string=True)
+            if "fork" in text:
+                ask("forks")
+
+    def stay(self):
+        """What was just set would lead into a child."""
+        if gdb.parameter("follow-fork-mode") == "child" or not gdb.parameter("detach-on-fork"):
+            gdb.execute("set detach-on-fork on", to_string=True)
+            gdb.execute("set follow-fork-mode parent", to_string=True)
+            print("Children are not followed here, and this stays off: "
+                  "`catch fork` tells their ids, and `retrovane replay --pid ID` opens them.")
+
+
+class Printers:
+    """Loads what libraries bring for gdb: their files have other names here, by which gdb
+would not find it."""
+
+    def __init__(self):
+        self.loaded = set()
+        gdb.events.new_objfile.connect(lambda event: self.load(event.new_objfile))
+        for known in gdb.objfiles():
+            self.load(known)
+
+    def load(self, objfile):
+        """The scripts for a file that was loaded."""
+        name = objfile.username or ""
+        root = gdb.parameter("sysroot")
+        if root and name.startswith(root):
+            name = name[len(root):]
+        folder = os.path.join(os.path.dirname(gdb.PYTHONDIR), "auto-load")
+        name = os.path.realpath(name)
+        for path in {name, name.replace("/lib/", "/usr/lib/", 1), name.replace("/usr/lib/", "/lib/", 1)}:
+            script = f"{folder}{path}-gdb.py"
+            if script not in self.loaded and os.path.exists(script):
+                self.loaded.add(script)
+                gdb.execute(f"source {script}", to_string=True)
+                return
+        beside = f"{name}-gdb.py"
+        if beside not in self.loaded and os.path.exists(beside):
+            # gdb loads those only of folders that the user trusts.
+            self.loaded.add(beside)
+            trusted = gdb.parameter("auto-load safe-path").split(":")
+            if any(beside.startswith(folder.rstrip("/") + "/") for folder in trusted if folder[:1] == "/"):
+                gdb.execute(f"source {beside}", to_string=True)
+            else:
+                print(f"For gdb there is a script beside the program: source {beside}")
+
+
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
              Timeline, AutoCheckpoint, Log, LastWrite, Who):
     kind()
 
 calls = Calls()
+forks = Forks()
+printers = Printers()
+for setting in ("follow-fork-mode", "detach-on-fork"):
+    gdb.execute(f"define set hookpost-{setting}\npython forks.stay()\nend")

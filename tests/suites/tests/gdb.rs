@@ -4,6 +4,8 @@
 mod branches;
 #[path = "gdb/debugging.rs"]
 mod debugging;
+#[path = "gdb/families.rs"]
+mod families;
 #[path = "gdb/views.rs"]
 mod views;
 
@@ -473,13 +475,15 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     let missing = !have_program("gdb");
     let native = tool.mode == Mode::Native;
-    for session in SESSIONS.iter().chain(branches::SESSIONS).chain(views::SESSIONS) {
+    for session in SESSIONS.iter().chain(branches::SESSIONS).chain(families::SESSIONS).chain(views::SESSIONS)
+    {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }
     let own = Arc::clone(tool);
     trials.push(Trial::test("bad_clients", move || check_bad_clients(&own).map_err(Failed::from)));
     trials.extend(debugging::trials(tool));
+    trials.extend(families::trials(tool));
     let kind = match (missing, native) {
         (true, _) => "needs gdb",
         (false, true) => "needs the tool",

@@ -17,6 +17,8 @@ enum Found {
     /// The hit of this number from there on; of a watched place, or [`NONE`].
     /// `counts_first`: a breakpoint at that place is the first.
     Counted { from: Position, counts_first: bool, ordinal: u64, watch: u64 },
+    /// An image begins by this event: the place is the last one before it.
+    Image { event: u64 },
     /// By the event itself.
     ByEvent { event: u64, watch: u64 },
     /// After so many instructions: a watched place.
@@ -124,7 +126,8 @@ impl Timeline {
             if begin >= bound && !(at_end && begin == bound) {
                 continue;
             }
-            if !stops.is_empty()
+            // Where no stop is wanted there may be a way back into another image.
+            if (!stops.is_empty() || self.here.stop.images > 1)
                 && let Some(found) = self.last_hit(begin, (!at_end).then_some(bound), stops, &patience)?
             {
                 return self.go_to(found, stops, give_up);
@@ -152,7 +155,12 @@ impl Timeline {
             if process.stop.kind == agent_stop::INTERRUPTED {
                 return Err(TimelineError::Interrupted);
             }
-            found = of_hit(&process.stop.last_hit, begin).or(found);
+            found = if process.stop.kind == agent_stop::IMAGE {
+                // What was before is of another image: there its own breakpoints are wanted.
+                Some(Found::Image { event: process.stop.event })
+            } else {
+                of_hit(&process.stop.last_hit, begin).or(found)
+            };
         }
         let Some(bound) = bound else { return Ok(found) };
         if bound.steps > process.stop.steps {
@@ -167,6 +175,16 @@ impl Timeline {
             found = of_hit(&process.stop.last_hit, begin).or(found);
         }
         Ok(found)
+    }
+
+    /// To the last instruction before the boundary of an event.
+    fn go_before_event(&mut self, event: u64, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
+        self.seek(Position { event, steps: 0 }, give_up)?;
+        let history = boundaries(&self.here.stop);
+        if let [.., before, now] = history[..] {
+            self.go_to_last_of(before.event, now.event, &|| wait_unless(give_up()))?;
+        }
+        Ok(())
     }
 
     fn go_to(
@@ -188,12 +206,12 @@ impl Timeline {
                 Ok(Reason::Watch(watch as usize))
             }
             Found::ByEvent { event, watch } => {
-                self.seek(Position { event, steps: 0 }, give_up)?;
-                let history = boundaries(&self.here.stop);
-                if let [.., before, now] = history[..] {
-                    self.go_to_last_of(before.event, now.event, &patience)?;
-                }
+                self.go_before_event(event, give_up)?;
                 Ok(Reason::Watch(watch as usize))
+            }
+            Found::Image { event } => {
+                self.go_before_event(event, give_up)?;
+                Ok(Reason::Image)
             }
             Found::Counted { from, counts_first, ordinal, watch } => {
                 let mut process = self.process_at(from, &patience)?;

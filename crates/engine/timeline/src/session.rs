@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_process, reap_group,
+    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_group, kill_process, reap_group,
     start_replay_in_group,
 };
 use lane_protocol::lane_state;
@@ -35,6 +35,8 @@ pub struct Session {
     shared: Arc<Shared>,
     pub lane: u32,
     pub parent_lane: u32,
+    /// The group of its processes.
+    group: i32,
     threads: Vec<JoinHandle<()>>,
     _objects: tempfile::TempDir,
 }
@@ -63,7 +65,7 @@ impl Session {
         let reaper = Arc::clone(&shared);
         let reaping = std::thread::spawn(move || reaper.reap(group));
         let threads = vec![feeding, reaping];
-        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, threads, _objects: objects })
+        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, group, threads, _objects: objects })
     }
 
     /// Ends all processes, and waits until they and the session's threads are gone: then
@@ -82,12 +84,9 @@ impl Session {
     }
 
     fn kill_all(&self) {
-        for segment in self.shared.memory.segments_in_use() {
-            let pid = self.shared.memory.lane(segment).pid().load(Ordering::Acquire);
-            if pid > 0 {
-                kill_process(pid, libc::SIGKILL);
-            }
-        }
+        // Not by their segments: one that has ended its part of the replay, and waits, may
+        // have none.
+        kill_group(self.group, libc::SIGKILL);
     }
 
     pub fn memory(&self) -> &SessionMemory {

@@ -142,6 +142,11 @@ impl Timeline {
         self.shown().pid
     }
 
+    /// The process id that the process had when it was recorded.
+    pub fn recorded_pid(&self) -> i32 {
+        self.session.as_ref().map_or(1, |session| session.recorded_pid())
+    }
+
     /// The lane that is debugged.
     pub fn lane(&self) -> u32 {
         self.session.as_ref().map_or(0, |session| session.lane)

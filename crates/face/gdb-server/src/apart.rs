@@ -45,6 +45,13 @@ pub(crate) struct Apart {
 pub(crate) const CHANGES_NOTHING: &str = "E.this is a recording: its memory and registers cannot be changed. \
      `branch` leads to a copy that goes on by itself, in which they can";
 
+impl Apart {
+    /// True of a client with our commands.
+    pub fn announces(&self) -> bool {
+        self.announces
+    }
+}
+
 impl Server<'_> {
     /// `monitor call WORD`: what the client says of its calls.
     pub(crate) fn note_call(&mut self, word: &str) -> String {

@@ -11,6 +11,7 @@
 
 mod apart;
 mod breakpoints;
+mod children;
 mod connection;
 mod history;
 mod monitor;

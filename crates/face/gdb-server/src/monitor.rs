@@ -21,6 +21,7 @@ monitor log FIRST-LAST      events of the log
 monitor timeline            all of it as a picture; timeline --html: as a page
 monitor autocheckpoint T    keeps a checkpoint every 500ms, 2s of running, or: off
 monitor branch              from here on, in a copy, on by itself; branch off leads back
+monitor forks               from now on the client is told of forks
 monitor status              where history begins, what is kept for going back
 ";
 
@@ -66,6 +67,9 @@ impl Server<'_> {
                 Some(position) => format!("discarded the checkpoint at {position}\n"),
                 None => format!("there is no checkpoint {argument}\n"),
             },
+            "rollback" if argument.parse().map_or(true, |number| !self.checkpoints.contains_key(&number)) => {
+                format!("there is no checkpoint {argument}\n")
+            }
             "rollback" => self.plan(&format!("#{argument}")),
             "log" => match self.open_past() {
                 Ok(()) => crate::history::list(&self.timeline, argument),
@@ -85,6 +89,10 @@ impl Server<'_> {
             "status" => self.status(),
             "call" => self.note_call(argument),
             "branch" => self.branch(argument),
+            "forks" => {
+                self.children.tells_forks = true;
+                String::new()
+            }
             _ => format!("no such command: {name}\n{HELP}"),
         }
     }

@@ -27,9 +27,14 @@ impl Server<'_> {
         let name = packet.split([':', ',', ';']).next().unwrap_or_default();
         Ok(match name {
             "qSupported" => {
-                self.knows_exec = packet.contains("exec-events+");
+                let knows = |feature| packet.split([':', ';']).any(|word| word == feature);
+                self.knows_exec = knows("exec-events+");
+                self.children.has_process_ids = knows("multiprocess+");
+                self.children.knows_forks =
+                    knows("multiprocess+") && knows("fork-events+") && knows("vfork-events+");
                 b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
-                  ConditionalBreakpoints+;swbreak+;hwbreak+;exec-events+;QCatchSyscalls+;\
+                  ConditionalBreakpoints+;swbreak+;hwbreak+;QCatchSyscalls+;\
+                  exec-events+;fork-events+;vfork-events+;multiprocess+;\
                   qXfer:features:read+;qXfer:auxv:read+;\
                   qXfer:exec-file:read+;qXfer:threads:read+"
                     .to_vec()
@@ -50,10 +55,10 @@ impl Server<'_> {
                     b"1".to_vec()
                 }
             }
-            "qC" => format!("QC{:x}", self.timeline.stop().thread + 1).into_bytes(),
+            "qC" => format!("QC{}", self.thread_id(self.timeline.stop().thread)).into_bytes(),
             "qfThreadInfo" => {
                 let ids: Vec<String> =
-                    self.threads().iter().map(|thread| format!("{:x}", thread.index + 1)).collect();
+                    self.threads().iter().map(|thread| self.thread_id(thread.index)).collect();
                 format!("m{}", ids.join(",")).into_bytes()
             }
             "qsThreadInfo" => b"l".to_vec(),
@@ -86,7 +91,7 @@ impl Server<'_> {
         let threads: Vec<u32> = self.threads().iter().map(|thread| thread.index).collect();
         for index in threads {
             let name = escaped(&self.names.of(&self.timeline, index));
-            let _ = writeln!(xml, "<thread id=\"{:x}\" name=\"{name}\"/>", index + 1);
+            let _ = writeln!(xml, "<thread id=\"{}\" name=\"{name}\"/>", self.thread_id(index));
         }
         xml.push_str("</threads>\n");
         xml

@@ -78,9 +78,9 @@ impl Server<'_> {
     fn go_in_history(&mut self, movement: Movement) -> Result<Reason, TimelineError> {
         let connection = self.connection;
         let give_up = || connection.wants_stop();
-        let stops = self.inserted.stops();
+        let stops = self.wanted_stops();
         if let Some(target) = self.pending.take() {
-            if target.event == u64::MAX {
+            if target.event == u64::MAX || Some(target) == self.end {
                 return self.timeline.seek_end(&give_up);
             }
             self.timeline.seek(target, &give_up)?;
@@ -89,6 +89,7 @@ impl Server<'_> {
         match movement {
             Movement::On => loop {
                 match self.timeline.forward(Going::On, &stops, &give_up)? {
+                    reason if self.is_for_nobody(reason) => {}
                     Reason::WentBack => self.tell("[The program went back to a checkpoint of its own]\n"),
                     reason => return Ok(reason),
                 }
@@ -97,7 +98,12 @@ impl Server<'_> {
             Movement::Back => {
                 // Where a condition does not hold the client goes on by itself.
                 let unconditional = Stops { programs: BTreeMap::new(), ..stops };
-                self.timeline.back_to_hit(&unconditional, &give_up)
+                loop {
+                    let reason = self.timeline.back_to_hit(&unconditional, &give_up)?;
+                    if !self.is_for_nobody(reason) {
+                        return Ok(reason);
+                    }
+                }
             }
             Movement::StepBack(thread) => self.timeline.step_back(thread, &give_up),
             Movement::Range(thread, start, end) => loop {

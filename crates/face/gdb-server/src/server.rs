@@ -6,6 +6,7 @@ use timeline::{AgentThread, Position, Reason, Timeline};
 
 use crate::apart::Apart;
 use crate::breakpoints::Inserted;
+use crate::children::Children;
 use crate::connection::{Connection, ServeError};
 use crate::names::Names;
 use crate::packet::{hex, number, pair};
@@ -36,6 +37,11 @@ pub(crate) struct Server<'a> {
     pub marks: BTreeMap<String, Position>,
     pub checkpoints: BTreeMap<u32, Position>,
     pub apart: Apart,
+    pub children: Children,
+    /// The client was told of another image; the next movement is where it is already.
+    pub stays: bool,
+    /// Where history ends, once that was seen.
+    pub end: Option<Position>,
     pub names: Names,
 }
 
@@ -76,6 +82,9 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         marks: BTreeMap::new(),
         checkpoints: BTreeMap::new(),
         apart: Apart::default(),
+        children: Children::default(),
+        stays: false,
+        end: None,
         names: Names::default(),
     };
     while let Some(packet) = connection.receive()? {
@@ -89,7 +98,12 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
             After::Answer(answer) => connection.send(&answer)?,
             After::Detach => {
                 connection.send(b"OK")?;
+                let has_child = server.children.knows_forks && server.child_made(server.reason).is_some();
                 server.timeline.detach();
+                // A child of which it was just told it lets go next.
+                while has_child && let Some(packet) = connection.receive()? {
+                    connection.send(if packet.first() == Some(&b'D') { b"OK" } else { b"" })?;
+                }
                 return Ok(Farewell::Detached);
             }
             After::End => return Ok(Farewell::Left),
@@ -107,7 +121,7 @@ impl Server<'_> {
         let Some(first) = packet.chars().next() else { return Ok(answer("")) };
         let rest = &packet[first.len_utf8()..];
         Ok(match first {
-            '?' => answer(self.stop_reply()),
+            '?' => answer(self.first_reply()),
             'g' => answer(self.all_registers()),
             'p' => answer(self.one_register(rest)),
             'm' => answer(self.memory(rest)),
@@ -117,6 +131,9 @@ impl Server<'_> {
             'T' => answer(if self.thread(parse_thread(rest)).is_some() { "OK" } else { "E03" }),
             'z' | 'Z' => answer(self.change_breakpoint(first == 'Z', rest)),
             'c' | 'C' | 's' | 'S' | 'b' => self.resume(packet)?,
+            'D' if rest.strip_prefix(';').is_some_and(|pid| self.names_child(&format!("p{pid}"))) => {
+                answer("OK")
+            }
             'D' => After::Detach,
             'k' => After::End,
             'v' if packet.starts_with("vCont;") => self.resume(packet)?,
@@ -134,6 +151,13 @@ impl Server<'_> {
         let Some(movement) = crate::resume::parse(packet, self.resumed, self.timeline.stop().thread) else {
             return Ok(answer(""));
         };
+        if core::mem::take(&mut self.stays) {
+            return Ok(answer(self.told("00", "")));
+        }
+        if core::mem::take(&mut self.children.vfork_done_is_due) {
+            return Ok(answer(self.told("05", "vforkdone:;")));
+        }
+        self.children.means_child = false;
         self.was_at_end = self.timeline.is_at_end();
         // gdb never finishes a step over a breakpoint that ends with history: that it
         // has ended is told with the next movement.
@@ -141,6 +165,11 @@ impl Server<'_> {
             || self.rolls_back_to.is_some()
             || !matches!(movement, Movement::On | Movement::Back);
         let before = self.timeline.known_position();
+        let image = self.image();
+        let planned_in = self.pending.map(|_| self.timeline.stop().thread);
+        if let Reason::End { .. } = self.reason {
+            self.end = before.or(self.end);
+        }
         let kills = packet.starts_with('C') || packet.starts_with("vCont;C");
         match self.go(movement, kills) {
             Ok(reason) => self.reason = reason,
@@ -157,7 +186,41 @@ impl Server<'_> {
         self.general = None;
         self.connection.forget_interrupt();
         self.tell_end()?;
+        let has_other_image = match (image, self.image()) {
+            // In a live program only the present image is counted.
+            ((0, before), (_, now)) | ((_, before), (0, now)) => before != now,
+            (before, now) => before != now,
+        };
+        if has_other_image && self.knows_exec && self.reason != Reason::Image {
+            self.stays = true;
+            return Ok(answer(self.told("05", &self.exec_detail())));
+        }
+        let made = self.fork_detail();
+        self.children.vfork_done_is_due = made.is_some_and(|made| made.starts_with('v'));
+        let is_death = matches!(
+            self.reason,
+            Reason::End { report: timeline::report_kind::FAULTED, .. } | Reason::Interrupted
+        );
+        if planned_in.is_some_and(|thread| thread != self.timeline.stop().thread) && !is_death {
+            // The thread that runs there made no step.
+            return Ok(answer(self.told("00", "")));
+        }
         Ok(answer(self.stop_reply()))
+    }
+
+    /// Which image is looked at: its number, if it has one, and its first stack.
+    fn image(&self) -> (u64, u64) {
+        let stop = self.timeline.stop();
+        (if self.timeline.is_live() { 0 } else { stop.images }, stop.first_stack)
+    }
+
+    fn exec_detail(&self) -> String {
+        format!("exec:{};", hex(self.executable().as_bytes()))
+    }
+
+    /// A stop of the thread that runs.
+    fn told(&self, signal: &str, detail: &str) -> String {
+        format!("T{signal}thread:{};{detail}", self.thread_id(self.timeline.stop().thread))
     }
 
     /// Shows text to the user, while the client waits for a stop.
@@ -204,6 +267,10 @@ impl Server<'_> {
 
     fn choose_thread(&mut self, rest: &str) -> &'static str {
         let Some(id) = rest.get(1..) else { return "E01" };
+        self.children.means_child = self.names_child(id);
+        if self.children.means_child {
+            return "OK";
+        }
         let chosen = parse_thread(id);
         if chosen.is_some() && self.thread(chosen).is_none() {
             return "E03";
@@ -218,6 +285,10 @@ impl Server<'_> {
 
     fn change_breakpoint(&mut self, insert: bool, rest: &str) -> &'static str {
         let Some((kind, place)) = rest.split_once(',') else { return "E01" };
+        if self.children.means_child {
+            // There is nothing of it in a child.
+            return "OK";
+        }
         let (place, conditions) = place.split_at(place.find(';').unwrap_or(place.len()));
         let Some((address, bytes)) = pair(place) else { return "E01" };
         let [kind] = *kind.as_bytes() else { return "E01" };
@@ -247,6 +318,23 @@ impl Server<'_> {
         if text.is_empty() { Ok(()) } else { self.say(&text) }
     }
 
+    /// Where the client finds the program: that history has its ends goes without saying.
+    fn first_reply(&self) -> String {
+        match self.reason {
+            Reason::Begin | Reason::Image => self.told("05", ""),
+            _ => self.stop_reply(),
+        }
+    }
+
+    /// What follows an end.
+    fn of_process(&self) -> String {
+        if self.children.has_process_ids {
+            format!(";process:{:x}", self.process_id())
+        } else {
+            String::new()
+        }
+    }
+
     /// What the client is told of the present position.
     pub fn stop_reply(&self) -> String {
         let mut signal = 5;
@@ -268,8 +356,10 @@ impl Server<'_> {
                 signal = 2;
                 String::new()
             }
-            Reason::Image if self.knows_exec => format!("exec:{};", hex(self.executable().as_bytes())),
-            Reason::Call(number) => format!("syscall_return:{number:x};"),
+            Reason::Image if self.knows_exec => self.exec_detail(),
+            Reason::Call(number) => {
+                self.fork_detail().unwrap_or_else(|| format!("syscall_return:{number:x};"))
+            }
             Reason::Signal(number) => {
                 signal = number;
                 String::new()
@@ -278,8 +368,8 @@ impl Server<'_> {
                 signal = 2;
                 String::new()
             }
-            Reason::Exited(code) => return format!("W{:02x}", code & 0xff),
-            Reason::Killed(number) => return format!("X{:02x}", number & 0xff),
+            Reason::Exited(code) => return format!("W{:02x}{}", code & 0xff, self.of_process()),
+            Reason::Killed(number) => return format!("X{:02x}{}", number & 0xff, self.of_process()),
             Reason::Leaving(_) => {
                 signal = 0;
                 String::new()
@@ -289,12 +379,16 @@ impl Server<'_> {
                 String::new()
             }
         };
-        format!("T{signal:02x}thread:{:x};{detail}", self.timeline.stop().thread + 1)
+        self.told(&format!("{signal:02x}"), &detail)
     }
 }
 
-/// The index of a thread from its id; `None`: any.
+/// The index of a thread from its id, with a process or without; `None`: any.
 pub(crate) fn parse_thread(id: &str) -> Option<u32> {
+    let id = match id.strip_prefix('p') {
+        Some(id) => id.split_once('.')?.1,
+        None => id,
+    };
     let id = number(id)?;
     u32::try_from(id).ok()?.checked_sub(1)
 }

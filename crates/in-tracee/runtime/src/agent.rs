@@ -59,6 +59,7 @@ pub struct State {
     /// The call that leads to the next boundary, and to the last one; see `AgentStop::call`.
     pub call: u64,
     pub call_here: u64,
+    pub images: u64,
     pub new_image: bool,
     pub new_code: bool,
     pub first_stack: u64,
@@ -98,6 +99,7 @@ static STATE: Owned<State> = Owned::new(State {
     last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
     call: 0,
     call_here: 0,
+    images: 0,
     new_image: false,
     new_code: false,
     first_stack: 0,
@@ -134,12 +136,12 @@ pub fn is_stepping() -> bool {
     is_debugging() && matches!(state().mode, Mode::Stepping | Mode::Passing)
 }
 
-/// A new image begins, with this stack.
+/// A new image begins, with this stack. A child that is debugged may have it of a parent
+/// that is not.
 pub fn note_image(stack: u64) {
-    if is_debugging() {
-        state().new_image = true;
-        state().first_stack = stack;
-    }
+    state().new_image = is_debugging();
+    state().images += 1;
+    state().first_stack = stack;
 }
 
 /// The memory of the image at hand is about to go.

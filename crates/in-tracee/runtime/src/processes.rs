@@ -334,6 +334,10 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.log.broken = broken;
     own.log.events = 0;
     crate::agent::begin_process();
+    if own.replaying && own.debugged && !beginning.shares {
+        // It is stopped, and copied: not in memory that is the parent's.
+        leave_parents_memory();
+    }
     signals::install();
     if beginning.flags & CLEAR_SIGHAND != 0 {
         signals::clear_handlers();
@@ -667,8 +671,8 @@ pub fn end_lane() {
     outputs::forget(0);
 }
 
-/// Replay of exec in a child of vfork: the new image needs memory of its own, so
-/// a copy of us goes on, and we end to let the parent go on.
+/// Replay of exec in a child of vfork, or of any that is debugged: it needs memory of its
+/// own, so a copy of us goes on, and we end to let the parent go on.
 pub fn leave_parents_memory() {
     if !process().in_parents_memory {
         return;

@@ -37,6 +37,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.recorded_bytes = programs::recorded_bytes();
     stop.log_position = process().log.consumed_bytes();
     stop.first_stack = own.first_stack;
+    stop.images = own.images;
     (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
     stop.boundary_count = own.boundaries;
     stop.boundaries = own.last_boundaries;

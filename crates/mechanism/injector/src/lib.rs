@@ -43,8 +43,8 @@ pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use limits::raise_open_files;
 pub use maps::{Mapping, read_maps};
 pub use process::{
-    ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_process, peek_main, poll_exited,
-    reap_any, reap_group, reap_main, start_bound, stop_self,
+    ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_group, kill_process, peek_main,
+    poll_exited, reap_any, reap_group, reap_main, start_bound, stop_self,
 };
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_replay, start_replay_in_group};

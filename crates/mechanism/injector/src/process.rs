@@ -167,6 +167,16 @@ pub fn kill_process(pid: i32, signal: i32) {
     }
 }
 
+/// Sends a signal to all processes of a group. That there are none is no error.
+pub fn kill_group(group: i32, signal: i32) {
+    if group > 1 {
+        // SAFETY: sends a signal to the processes of one group; nothing else.
+        unsafe {
+            libc::kill(-group, signal);
+        }
+    }
+}
+
 /// Ends this process by the signal that ended its child, so that whoever waits
 /// sees the same. Returns if the signal does not kill.
 pub fn die_by_signal(signal: i32) {

@@ -200,6 +200,8 @@ pub struct AgentStop {
     pub log_position: u64,
     /// The stack pointer at the image's first instruction.
     pub first_stack: u64,
+    /// Which image of the process it is, the first being 1.
+    pub images: u64,
     /// Where the vector registers are in the process's memory (xsave), and how many
     /// bytes; 0: they are not known.
     pub vectors: u64,

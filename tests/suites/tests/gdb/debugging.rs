@@ -54,7 +54,7 @@ const SESSIONS: &[Debugging] = &[
             "round 1: 1 2 3",
             "tell (round=2)",
             "work (argument=0x0)",
-            "Thread 3",
+            ".3 \"",
             "$1 = {3, 6, 9}",
             "tell (round=1)",
             "$2 = 1",
