@@ -6,6 +6,8 @@ mod branches;
 mod debugging;
 #[path = "gdb/families.rs"]
 mod families;
+#[path = "gdb/pages.rs"]
+mod pages;
 #[path = "gdb/views.rs"]
 mod views;
 
@@ -484,6 +486,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(Trial::test("bad_clients", move || check_bad_clients(&own).map_err(Failed::from)));
     trials.extend(debugging::trials(tool));
     trials.extend(families::trials(tool));
+    trials.extend(pages::trials(tool));
     let kind = match (missing, native) {
         (true, _) => "needs gdb",
         (false, true) => "needs the tool",
