@@ -103,9 +103,10 @@ impl Debuggee {
         *self.0.every.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the processes go on without us.
+    /// From now on the processes go on without us. The first one stands, and finds out
+    /// when it goes on.
     pub fn detach(&self) {
-        self.0.detach();
+        crate::waiting::let_go(self.memory());
     }
 
     /// Kills all processes of the session.

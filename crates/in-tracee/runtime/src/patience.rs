@@ -26,7 +26,7 @@ const LOOKS: u32 = 2000;
 /// that the kernel gives no meaning.
 pub const ASKED: i32 = -77;
 /// The same, where only one that gets nowhere by itself is to give it.
-pub const ASKED_GENTLY: i32 = -79;
+pub const ASKED_GENTLY: i32 = -80;
 
 /// Reads of the time with nothing in between, after which a thread is taken to wait for
 /// what another one does.

@@ -317,6 +317,12 @@ impl SessionMemory {
         unsafe { (*self.session()).interception == Interception::Seccomp as u32 }
     }
 
+    /// True if somebody debugs a process of the session: it may stand for as long as they like.
+    pub fn is_debugged(&self) -> bool {
+        // SAFETY: the session is mapped; this was set before its first process began.
+        unsafe { (*self.session()).debugged_lane != 0 }
+    }
+
     pub(crate) fn memfd(&self) -> &OwnedFd {
         &self.memfd
     }
