@@ -128,6 +128,27 @@ enum Files {
     Snapshot,
 }
 
+impl From<Checkpoints> for CheckpointWay {
+    fn from(way: Checkpoints) -> CheckpointWay {
+        match way {
+            Checkpoints::Auto => CheckpointWay::Auto,
+            Checkpoints::Fork => CheckpointWay::Fork,
+            Checkpoints::Pages => CheckpointWay::Pages,
+        }
+    }
+}
+
+impl From<RecoverWay> for Recover {
+    fn from(way: RecoverWay) -> Recover {
+        match way {
+            RecoverWay::Auto => Recover::Auto,
+            RecoverWay::Same => Recover::Same,
+            RecoverWay::Drop => Recover::Drop,
+            RecoverWay::DropAll => Recover::DropAll,
+        }
+    }
+}
+
 /// What becomes of processes of a dropped future.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Children {
@@ -294,20 +315,11 @@ pub fn run_session(
             keep: arguments.keep,
             log_max_bytes: arguments.log_max,
             memory_max_bytes: arguments.memory_max,
-            checkpoint_way: match arguments.checkpoints {
-                Checkpoints::Auto => CheckpointWay::Auto,
-                Checkpoints::Fork => CheckpointWay::Fork,
-                Checkpoints::Pages => CheckpointWay::Pages,
-            },
+            checkpoint_way: arguments.checkpoints.into(),
             snapshots_files: matches!(arguments.files, Files::Snapshot),
             on_crash: arguments.on_crash.0,
             recoveries_max: arguments.on_crash.1,
-            recover: match arguments.recover {
-                RecoverWay::Auto => Recover::Auto,
-                RecoverWay::Same => Recover::Same,
-                RecoverWay::Drop => Recover::Drop,
-                RecoverWay::DropAll => Recover::DropAll,
-            },
+            recover: arguments.recover.into(),
             kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
             debugger,

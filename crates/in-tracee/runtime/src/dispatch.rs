@@ -187,10 +187,8 @@ fn record_call(registers: &mut Registers) -> Leave {
     if process().debugged {
         live::stop_before_call(registers, &args);
     }
-    if process().shares_turn {
-        if let_others_run(nr, &args) {
-            return crate::detach::follow(registers);
-        }
+    if process().shares_turn && let_others_run(nr, &args) {
+        return crate::detach::follow(registers);
     }
     if process().check_every != 0 {
         crate::checksum::record_if_due();
@@ -237,11 +235,7 @@ fn record_call(registers: &mut Registers) -> Leave {
             Done::Aborted => return aborted(registers),
             Done::Elsewhere(leave) => return leave,
         },
-        Act::Refuse(_) => {
-            let result = -i64::from(errno::ENOSYS);
-            log_call(nr, &args, meaning.args, 0, result, &Before::default(), REFUSED);
-            result
-        }
+        Act::Refuse(_) => refuse(nr, &args, &meaning),
         Act::Variant(_) => report::die("a variant of a variant"),
     };
     stopping::finish(nr, &args, result);
@@ -253,6 +247,13 @@ fn record_call(registers: &mut Registers) -> Leave {
         return Leave::Exactly;
     }
     Leave::Call
+}
+
+/// A call that is not made.
+fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
+    let result = -i64::from(errno::ENOSYS);
+    log_call(nr, args, meaning.args, 0, result, &Before::default(), REFUSED);
+    result
 }
 
 /// Before a call is made: others have the turn if they want it. Whether the process was
