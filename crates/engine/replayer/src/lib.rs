@@ -153,11 +153,18 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
 }
 
 /// A private folder for files that stand for shared memory: in memory, if there
-/// is such a place.
+/// is such a place with room for them. Containers have 64 MB there, or less.
 fn objects_dir() -> std::io::Result<tempfile::TempDir> {
+    const MEMORY: &str = "/dev/shm";
+    const FREE_BYTES_MIN: u64 = 256 << 20;
     let mut builder = tempfile::Builder::new();
     builder.prefix("retrovane-");
-    builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir())
+    let free_bytes =
+        rustix::fs::statvfs(MEMORY).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    if free_bytes < FREE_BYTES_MIN {
+        return builder.tempdir();
+    }
+    builder.tempdir_in(MEMORY).or_else(|_| builder.tempdir())
 }
 
 /// The lane whose end is the replay's: the wanted process's last, else the first.

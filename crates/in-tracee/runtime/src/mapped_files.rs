@@ -8,8 +8,8 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::{kept_files, kernel, outputs, report};
 
-const FILES: usize = 256;
-const COPIES: usize = 64;
+const FILES: usize = 4096;
+const COPIES: usize = 512;
 
 /// A file's mapping.
 #[repr(C)]
@@ -43,11 +43,24 @@ fn all() -> &'static mut [Mapped] {
     &mut mapped.files[..mapped.count]
 }
 
+impl Mapped {
+    /// True if the other one shows a part of this one, where this one shows it.
+    fn covers(&self, other: &Mapped) -> bool {
+        self.identity == other.identity
+            && self.start <= other.start
+            && other.end <= self.end
+            && other.start - self.start == other.offset.wrapping_sub(self.offset)
+    }
+}
+
 /// Notes a new mapping. Descriptors that were looked at before may reach it.
 pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
+    let new = Mapped { start, end, identity, offset };
+    // Loaders map a library whole, and then its segments over that.
+    let is_known = all().iter().any(|file| file.covers(&new));
     let mapped = &mut space().mapped;
-    if mapped.count < FILES {
-        mapped.files[mapped.count] = Mapped { start, end, identity, offset };
+    if !is_known && mapped.count < FILES {
+        mapped.files[mapped.count] = new;
         mapped.count += 1;
     }
     outputs::forget_range(0, u64::from(u32::MAX));
@@ -83,8 +96,15 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
         mapped.copy_count -= 1;
         mapped.copies[index] = mapped.copies[mapped.copy_count];
     }
-    if !shared || mapped.copy_count == COPIES {
+    if !shared {
         return None;
+    }
+    if mapped.copy_count == COPIES {
+        forget_dead_copies();
+    }
+    let mapped = &mut space().mapped;
+    if mapped.copy_count == COPIES {
+        report::stand(report_kind::MISSING, 0, "more shared files are mapped at once than replay can hold");
     }
     let fd = open_object(identity, source != Source::Shared);
     if kernel::failed(fd) {
@@ -98,6 +118,22 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
     mapped.copy_count += 1;
     Some(fd as i32)
+}
+
+/// Replay: gives copies back that no mapping shows any more.
+fn forget_dead_copies() {
+    let mut index = 0;
+    while index < space().mapped.copy_count {
+        let Copied { identity, fd } = space().mapped.copies[index];
+        if is_mapped(identity) {
+            index += 1;
+            continue;
+        }
+        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        let mapped = &mut space().mapped;
+        mapped.copy_count -= 1;
+        mapped.copies[index] = mapped.copies[mapped.copy_count];
+    }
 }
 
 /// Replay: sees to it that a copy is at least this long.
