@@ -1,6 +1,6 @@
 // A file that is written while hundreds of others are mapped, and many files mapped shared
 // one after the other.
-// covers: mmap, pwrite64
+// covers: mmap pwrite64
 #include "guest.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,9 +1,8 @@
 //! The runtime's own state: of the thread, the process, the address space.
 //!
-//! The first blocks of threads and processes are a part of the runtime's image;
-//! further threads have memory of their own, mapped when they are made. A child of
-//! vfork runs in its parent's memory while the parent waits: it takes a free thread
-//! and process block, and shares the address space's.
+//! The first blocks of threads and processes are a part of the runtime's image; further
+//! threads have memory of their own, mapped when they are made. A child of vfork, in its
+//! parent's memory, takes a free thread and process block, and shares the address space's.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -140,6 +139,8 @@ pub struct Process {
     pub shares_turn: bool,
     /// Other processes have the same turn.
     pub in_group: bool,
+    /// One of those that it descends from shared memory with others then.
+    pub near_group: bool,
     /// Recording: the turn that is waited for is another than before.
     pub joins: bool,
     /// Replay: it holds a ticket of the turn.

@@ -301,6 +301,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.segment = beginning.segment;
     own.lane = beginning.lane;
     own.taking.store(0, Ordering::Relaxed);
+    own.near_group |= own.in_group;
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own_block();
     if beginning.flags & VM == 0 {
@@ -410,9 +411,9 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     });
     if let Some(lane) = child_lane
         && result > 0
-        // Who shares memory with one that is wanted takes its turns; a child of vfork
-        // writes to its parent's.
-        && (is_wanted(lane) || place[1] != 0 || flags & VM != 0)
+        // Who shares memory with one that is wanted takes its turns, or may do so later; a
+        // child of vfork writes to its parent's memory.
+        && (is_wanted(lane) || place[1] != 0 || flags & VM != 0 || may_join())
         // What a live process made is there, and goes its own way.
         && !crate::live::is_on()
     {
@@ -441,6 +442,11 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         turn::follow_yield();
     }
     Done::Result(result)
+}
+
+/// True if the process may come to share memory with others, as by a descriptor of theirs.
+fn may_join() -> bool {
+    process().in_group || process().near_group
 }
 
 fn is_wanted(lane: u32) -> bool {
@@ -678,7 +684,7 @@ pub fn leave_parents_memory() {
         return;
     }
     process().in_parents_memory = false;
-    if !is_wanted(process().lane) {
+    if !is_wanted(process().lane) && !may_join() {
         // It was made for what it wrote to its parent's memory.
         report::leave(lane_protocol::report_kind::EXITED, 0, "");
     }
