@@ -42,9 +42,26 @@ class Quiet:
             gdb.execute(f"set {self.SETTING} {'on' if self.before else 'off'}", to_string=True)
 
 
+class NoBreakpointHere:
+    """No breakpoint where a thread stands: gdb would step over it, and some versions
+give up where that ends in another thread."""
+
+    KINDS = (gdb.BP_BREAKPOINT, getattr(gdb, "BP_HARDWARE_BREAKPOINT", gdb.BP_BREAKPOINT))
+
+    def __enter__(self):
+        self.disabled = [point for point in gdb.breakpoints() if point.type in self.KINDS and point.enabled]
+        for point in self.disabled:
+            point.enabled = False
+
+    def __exit__(self, *_):
+        for point in self.disabled:
+            if point.is_valid():
+                point.enabled = True
+
+
 def move():
     """The movement that was planned; gdb takes it for a step."""
-    with Quiet() as quiet:
+    with Quiet() as quiet, NoBreakpointHere():
         text = gdb.execute("stepi", to_string=True)
         # Other libraries may be loaded there.
         gdb.execute("sharedlibrary", to_string=True)

@@ -8,6 +8,8 @@ mod debugging;
 mod families;
 #[path = "gdb/pages.rs"]
 mod pages;
+#[path = "gdb/threads.rs"]
+mod threads;
 #[path = "gdb/views.rs"]
 mod views;
 
@@ -147,7 +149,7 @@ const SESSIONS: &[Session] = &[
         source: "steps",
         flags: STATIC,
         options: &["--batch"],
-        commands: &["source ALL_STEPS"],
+        commands: &["source SCRIPTS/all_steps.py"],
         expected: &["forwards ", "begins differences 0"],
         unexpected: &["retrovane:", "differs"],
     },
@@ -326,8 +328,8 @@ fn check(tool: &Tool, session: &Session) -> TestResult {
     let mut args: Vec<OsString> = vec!["replay".into(), "--batch".into()];
     args.extend(session.options.iter().filter(|option| **option != "--batch").map(OsString::from));
     for command in session.commands {
-        let script = workloads().join("all_steps.py").display().to_string();
-        args.extend(["-ex".into(), command.replace("ALL_STEPS", &script).into()]);
+        let scripts = workloads().display().to_string();
+        args.extend(["-ex".into(), command.replace("SCRIPTS", &scripts).into()]);
     }
     args.push(trace.into());
     let home = scratch.join("home");
@@ -477,8 +479,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     let missing = !have_program("gdb");
     let native = tool.mode == Mode::Native;
-    for session in SESSIONS.iter().chain(branches::SESSIONS).chain(families::SESSIONS).chain(views::SESSIONS)
-    {
+    let sessions = [SESSIONS, branches::SESSIONS, families::SESSIONS, threads::SESSIONS, views::SESSIONS];
+    for session in sessions.into_iter().flatten() {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }

@@ -22,6 +22,7 @@ mod queries;
 mod registers;
 mod resume;
 mod server;
+mod thread_local;
 
 pub use connection::{Connection, ServeError};
 pub use server::{Farewell, serve};

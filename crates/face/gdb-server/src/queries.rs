@@ -62,7 +62,8 @@ impl Server<'_> {
                 format!("m{}", ids.join(",")).into_bytes()
             }
             "qsThreadInfo" => b"l".to_vec(),
-            "qSymbol" => b"OK".to_vec(),
+            "qSymbol" => self.symbol(packet),
+            "qGetTLSAddr" => self.thread_local_address(packet),
             _ => Vec::new(),
         })
     }
@@ -97,7 +98,7 @@ impl Server<'_> {
         xml
     }
 
-    fn word(&self, address: u64) -> Option<u64> {
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         (self.timeline.read(address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
     }

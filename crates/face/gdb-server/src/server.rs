@@ -43,6 +43,8 @@ pub(crate) struct Server<'a> {
     /// Where history ends, once that was seen.
     pub end: Option<Position>,
     pub names: Names,
+    /// Address of what says where a link map has its module's number; `None`: not known.
+    pub module_number_at: Option<u64>,
 }
 
 /// What to do after a packet.
@@ -86,6 +88,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         stays: false,
         end: None,
         names: Names::default(),
+        module_number_at: None,
     };
     while let Some(packet) = connection.receive()? {
         // Commands are text; what is not is none of them.
@@ -233,7 +236,7 @@ impl Server<'_> {
         &stop.threads[..(stop.thread_count as usize).min(stop.threads.len())]
     }
 
-    fn thread(&self, index: Option<u32>) -> Option<&AgentThread> {
+    pub(crate) fn thread(&self, index: Option<u32>) -> Option<&AgentThread> {
         let wanted = index.unwrap_or(self.timeline.stop().thread);
         self.threads().iter().find(|thread| thread.index == wanted)
     }

@@ -19,7 +19,7 @@ use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
 use crate::{
-    branch, breakpoints, decode, displaced, live, probe, programs, standing, translate, watchpoints,
+    branch, breakpoints, copies, decode, displaced, live, probe, programs, standing, translate, watchpoints,
 };
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
@@ -510,7 +510,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
         let command = &state().command;
         match command.verb {
             agent_verb::COPY => {
-                let made = standing::copy(command.segment);
+                let made = copies::make(command.segment);
                 standing::publish(Some(context), agent_stop::COPIED, 0, made);
             }
             agent_verb::BRANCH => {

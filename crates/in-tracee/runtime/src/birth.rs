@@ -111,10 +111,8 @@ fn record_birth(user_stack: u64) -> ! {
     put_entry_back(&birth);
     let vdso = hide_vdso(user_stack);
     let process = process();
-    let mut mask = 0u64;
-    kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
     let carried = core::mem::take(&mut lane().carried_signals);
-    thread().signals.mask = signals::inherited(mask) | carried[0];
+    thread().signals.mask = signals::inherited(signals::current_mask()) | carried[0];
     let mask = thread().signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;
     space().break_start = break_start;
@@ -286,7 +284,7 @@ fn recreate(word: u64) -> ! {
     for map in &code[..code_count] {
         sites::code_mapped(*map);
     }
-    kernel::call(nr::__NR_arch_prctl, [0x1002, 0, 0, 0, 0, 0]);
+    kernel::set_fs_base(0);
     frame::clear_vectors();
     crate::pause_point::arm_if_next();
     start(entry, stack_pointer)

@@ -103,8 +103,8 @@ pub struct Thread {
     pub rseq: [u64; 3],
     /// Replay: where the program's registers are while the runtime has the thread.
     pub user_registers: u64,
-    /// Under the debugger: the thread's base of thread-local memory, while it waits.
-    pub waiting_fs_base: u64,
+    /// Under the debugger: what it leaves to the kernel while it waits for its turn.
+    pub waiting: crate::copies::Waiting,
     pub signals: Signals,
     pub pausing: crate::pause::Pausing,
     /// Registers of the program at a fault, for `signals::on_fault`.

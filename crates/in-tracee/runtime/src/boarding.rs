@@ -20,10 +20,10 @@ use crate::block::{
     Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, session,
     signal_stack, space, stack_top, thread, thread_at, thread_status,
 };
-use crate::entry::{Registers, rv_clone_shared};
+use crate::entry::Registers;
 use crate::live::Standing;
 use crate::maps::{self, Mapping};
-use crate::{clocks, frame, kernel, live, memory, memory_calls, report, signals, sites, turn};
+use crate::{clocks, frame, kernel, live, memory, memory_calls, report, signals, sites, threads, turn};
 
 const VDSO: &[u8] = b"[vdso]";
 
@@ -337,29 +337,13 @@ pub fn replay(code: &[CodeMap], has_unknown_code: bool) -> ! {
     }
     let mut count = 1;
     for index in (1..known_threads()).filter(|&index| thread_at(index).status == thread_status::LIVE) {
-        make_thread(thread_at(index));
+        let block = thread_at(index);
+        block.start = begin_replaying as *const () as u64;
+        threads::remake_kernel_thread(block);
         count += 1;
     }
     process().threads = count;
     go_on()
-}
-
-fn make_thread(block: &mut Thread) {
-    const FLAGS: u32 = nr::CLONE_VM
-        | nr::CLONE_FS
-        | nr::CLONE_FILES
-        | nr::CLONE_SIGHAND
-        | nr::CLONE_THREAD
-        | nr::CLONE_SYSVSEM
-        | nr::CLONE_CHILD_CLEARTID;
-    block.start = begin_replaying as *const () as u64;
-    block.alive.store(1, Ordering::Release);
-    let alive = block.alive.as_ptr() as u64;
-    // SAFETY: the block is the thread's alone, and its stack is unused.
-    let made = unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) };
-    if kernel::failed(made) {
-        report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
-    }
 }
 
 unsafe extern "C" fn begin_replaying(block: *mut Thread) -> ! {
@@ -372,14 +356,13 @@ unsafe extern "C" fn begin_replaying(block: *mut Thread) -> ! {
 
 /// The calling thread goes on where it stood.
 fn go_on() -> ! {
-    const ARCH_SET_FS: u64 = 0x1002;
     let own = thread();
     turn::begin_thread();
     signals::use_own_stack();
     crate::birth::intercept();
     if process().replaying {
         clocks::follow_traps();
-        kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, own.fs_base, 0, 0, 0, 0]);
+        kernel::set_fs_base(own.fs_base);
         frame::load_vectors_from(signal_stack(own.index));
         own.user_registers = &raw const own.fault_registers as u64;
     }

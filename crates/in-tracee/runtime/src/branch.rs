@@ -18,7 +18,7 @@ use crate::block::{Owned, process, thread};
 use crate::dispatch::{Done, leave_debugged, meaning};
 use crate::entry::{Leave, Registers, rv_agent_stop};
 use crate::frame::RealFrame;
-use crate::{breakpoints, kernel, log, memory, signals, sites, specials, standing, translate};
+use crate::{breakpoints, copies, kernel, log, memory, signals, sites, specials, standing, translate};
 
 struct State {
     /// Why the branch stops at its next boundary; one of `agent_stop`, or 0.
@@ -40,7 +40,7 @@ fn own() -> &'static mut State {
 
 /// Makes a branch; returns its process in the one that asked, and 0 in the branch.
 pub fn make(command: &AgentCommand) -> i32 {
-    let made = standing::copy(command.segment);
+    let made = copies::make_alone(command.segment);
     if made != 0 {
         return made;
     }

@@ -62,6 +62,12 @@ pub fn mprotect(address: u64, bytes: u64, protection: u32) -> i64 {
     call(nr::__NR_mprotect, [address, bytes, u64::from(protection), 0, 0, 0])
 }
 
+/// Sets the calling thread's base of thread-local memory.
+pub fn set_fs_base(base: u64) {
+    const ARCH_SET_FS: u64 = 0x1002;
+    call(nr::__NR_arch_prctl, [ARCH_SET_FS, base, 0, 0, 0, 0]);
+}
+
 /// Sleeps while the word holds `seen`, at most `timeout_ms`. The word may be in
 /// memory that processes share.
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u64) -> i64 {

@@ -24,6 +24,7 @@ mod calls;
 mod chaos;
 mod checksum;
 mod clocks;
+mod copies;
 mod decode;
 mod descriptors;
 mod detach;

@@ -345,7 +345,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     }
     crate::birth::intercept();
     if beginning.flags & SETTLS != 0 {
-        kernel::call(nr::__NR_arch_prctl, [0x1002, beginning.tls, 0, 0, 0, 0]);
+        kernel::set_fs_base(beginning.tls);
     }
     if beginning.shares {
         turn::begin_process_in_group();

@@ -160,8 +160,7 @@ pub fn follow_actions() {
 
 /// Sets the real mask to what follows from the program's.
 pub fn set_real_mask(mask: u64) {
-    let real = mask & !NEVER_BLOCKED;
-    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const real as u64, 0, 8, 0, 0]);
+    set_whole_mask(mask & !NEVER_BLOCKED);
 }
 
 /// The program's mask, from the real one that the image before left: see
@@ -179,8 +178,19 @@ pub fn hold_asking(hold: bool) {
 
 /// Blocks what can be blocked, also what the runtime needs.
 pub fn block_all() {
-    let all = !0u64;
-    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const all as u64, 0, 8, 0, 0]);
+    set_whole_mask(!0);
+}
+
+/// Sets the kernel's mask to just this.
+pub fn set_whole_mask(mask: u64) {
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const mask as u64, 0, 8, 0, 0]);
+}
+
+/// The kernel's mask of the calling thread.
+pub fn current_mask() -> u64 {
+    let mut mask = 0u64;
+    kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    mask
 }
 
 /// The mask to give to the kernel in place of the program's.

@@ -1,4 +1,4 @@
-//! What the debugger is told of a process that stands still, and copies of it.
+//! What the debugger is told of a process that stands still.
 
 use core::sync::atomic::Ordering;
 
@@ -6,18 +6,16 @@ use lane_protocol::{AGENT_THREADS_MAX, AgentStop, AgentThread, agent_stop, repor
 use linux_abi::general as nr;
 
 use crate::agent::{self, Mode, mailbox, state};
-use crate::block::{known_threads, lane, process, thread, thread_at, thread_status};
+use crate::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{
-    branch, breakpoints, displaced, kernel, memory_calls, processes, programs, signals, watchpoints,
-};
+use crate::{branch, breakpoints, kernel, memory_calls, programs};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     let own = state();
-    let shares = process().in_group || memory_calls::has_shared() || process().threads > 1;
+    let shares = process().in_group || memory_calls::has_shared();
     let mailbox = mailbox();
     mailbox.interrupt.store(0, Ordering::Relaxed);
     let stop = &mut mailbox.stop;
@@ -64,7 +62,7 @@ fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
             continue;
         }
         if let Some(registers) = waiting_registers(other) {
-            let fs_base = if process().replaying { other.waiting_fs_base } else { other.fs_base };
+            let fs_base = if process().replaying { other.waiting.fs_base } else { other.fs_base };
             stop.threads[count] = entry_of(other, fs_base, registers);
             count += 1;
         }
@@ -135,32 +133,4 @@ pub fn fs_base() -> u64 {
     let mut base = 0u64;
     kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut base as u64, 0, 0, 0, 0]);
     base
-}
-
-/// Makes a copy of the process, with a segment of its own; returns its process in
-/// the one that asked, and 0 in the copy.
-pub fn copy(segment: u32) -> i32 {
-    const SIGCHLD: u64 = 17;
-    const PR_SET_PDEATHSIG: u64 = 1;
-    const SIGKILL: u64 = 9;
-    let result = kernel::call(nr::__NR_clone, [u64::from(nr::CLONE_PARENT) | SIGCHLD, 0, 0, 0, 0, 0]);
-    if result != 0 {
-        return result as i32;
-    }
-    kernel::call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
-    let own = process();
-    own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
-    own.segment = u64::from(segment);
-    thread().tid = own.pid;
-    processes::map_lane(own.slot, own.segment, own.control_fd);
-    own.log.go_on();
-    signals::use_own_stack();
-    crate::birth::intercept();
-    watchpoints::forget();
-    // Stubs are in memory that the two would share.
-    displaced::forget();
-    let header = lane();
-    header.pid.store(own.pid, Ordering::Relaxed);
-    header.agent.running_tid.store(own.pid, Ordering::Relaxed);
-    0
 }

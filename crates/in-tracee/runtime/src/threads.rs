@@ -7,15 +7,15 @@ use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    Process, find_free_thread, known_threads, prepare_block, process, provide_thread, thread, thread_at,
-    thread_status,
+    Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
+    thread_at, thread_status,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::{kernel, live, memory, pause, pause_point, report, signals, turn};
+use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, turn};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -64,10 +64,7 @@ fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
             report::fail("the log makes a thread that there is no room for");
         }
         let mut pidfd = 0u32;
-        let made = start_thread(registers, index, request, &raw mut pidfd as u64, result);
-        if kernel::failed(made) {
-            report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
-        }
+        must_be_made(start_thread(registers, index, request, &raw mut pidfd as u64, result));
     }
     Done::Result(result)
 }
@@ -149,8 +146,34 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     result
 }
 
+/// Makes a thread of the kernel's for a block that is prepared; it shares all.
+pub fn make_kernel_thread(block: &mut Thread) -> i64 {
+    const FLAGS: u32 = nr::CLONE_VM
+        | nr::CLONE_FS
+        | nr::CLONE_FILES
+        | nr::CLONE_SIGHAND
+        | nr::CLONE_THREAD
+        | nr::CLONE_SYSVSEM
+        | nr::CLONE_CHILD_CLEARTID;
+    block.alive.store(1, Ordering::Release);
+    let alive = block.alive.as_ptr() as u64;
+    // SAFETY: the block and its stack are the new thread's alone.
+    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) }
+}
+
+/// The same for replay, which cannot do without it.
+pub fn remake_kernel_thread(block: &mut Thread) {
+    must_be_made(make_kernel_thread(block));
+}
+
+fn must_be_made(made: i64) {
+    if kernel::failed(made) {
+        report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
+    }
+}
+
 /// A new thread arrives here, on its own stack.
-unsafe extern "C" fn begin(block: *mut crate::block::Thread) -> ! {
+unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     // SAFETY: the parent prepared the block for us alone.
     let index = unsafe { (*block).index };
     crate::block::enter_block(index);
@@ -160,7 +183,7 @@ unsafe extern "C" fn begin(block: *mut crate::block::Thread) -> ! {
     live::begin_thread();
     let [flags, tls, ..] = thread().fault_info;
     if flags & SETTLS != 0 {
-        kernel::call(nr::__NR_arch_prctl, [0x1002, tls, 0, 0, 0, 0]);
+        kernel::set_fs_base(tls);
     }
     begin_here()
 }
@@ -235,6 +258,7 @@ pub fn end_in_replay() -> ! {
 
 fn leave(code: u64) -> ! {
     live::sit_down_at_end();
+    copies::stay_if_first();
     loop {
         kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);
     }

@@ -18,7 +18,7 @@ use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::patience::Patience;
-use crate::{chaos, clocks, kernel, report, threads, turn_end};
+use crate::{chaos, clocks, copies, kernel, report, threads, turn_end};
 
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
@@ -402,7 +402,7 @@ fn pass_to(index: u32) {
 pub fn wait_to_run() {
     let own = thread();
     if process().debugged {
-        own.waiting_fs_base = crate::standing::fs_base();
+        copies::note_waiting();
     }
     loop {
         let seen = own.turn_wake.load(Ordering::SeqCst);
@@ -416,7 +416,7 @@ pub fn wait_to_run() {
         if process().running_thread.load(Ordering::SeqCst) == own.index as u32 {
             return;
         }
-        kernel::futex_wait(&own.turn_wake, seen, 1000);
+        copies::wait_standing(&own.turn_wake, seen);
     }
 }
 

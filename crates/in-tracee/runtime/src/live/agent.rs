@@ -9,19 +9,12 @@ use linux_abi::{errno, general as nr};
 
 use super::{area, checkpoint, quiesce, restore};
 use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
-use crate::entry::rv_clone_shared;
 use crate::processes::index_of_process;
+use crate::threads::make_kernel_thread;
 use crate::{detach, kernel, signals, turn};
 
 /// Makes the agent. Without one the process takes no part.
 pub fn begin() {
-    const FLAGS: u32 = nr::CLONE_VM
-        | nr::CLONE_FS
-        | nr::CLONE_FILES
-        | nr::CLONE_SIGHAND
-        | nr::CLONE_THREAD
-        | nr::CLONE_SYSVSEM
-        | nr::CLONE_CHILD_CLEARTID;
     let Some(index) = find_free_thread() else { return };
     let block = prepare_block(index, index_of_process(process()));
     block.status = thread_status::AGENT;
@@ -32,14 +25,11 @@ pub fn begin() {
     block.robust_list = [0; 2];
     // A checkpoint may be taken before the agent has run.
     block.identity = thread_identity(process().lane, index as u32);
-    block.alive.store(1, Ordering::Release);
     area().agent_index = index as u32;
     turn::begin_sharing();
-    let alive = block.alive.as_ptr() as u64;
     let mask = thread().signals.mask;
     signals::block_all();
-    // SAFETY: the block and the stack are the agent's alone.
-    let made = unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) };
+    let made = make_kernel_thread(block);
     signals::set_real_mask(mask);
     if kernel::failed(made) {
         block.status = thread_status::FREE;

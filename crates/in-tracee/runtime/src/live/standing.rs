@@ -52,13 +52,12 @@ pub fn prepare_new(block: &mut Thread, has_tls: bool, tls: u64) {
 /// A kernel thread that another one left to us may have another processor state than
 /// a new one.
 pub fn begin_thread() {
-    const ARCH_SET_FS: u64 = 0x1002;
     if !super::is_on() {
         return;
     }
     let own = thread();
     signals::set_real_mask(!0);
-    kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, own.fs_base, 0, 0, 0, 0]);
+    kernel::set_fs_base(own.fs_base);
     frame::load_vectors_from(signal_stack(own.index));
 }
 
@@ -79,7 +78,6 @@ unsafe extern "C" fn arrive(block: *mut Thread) -> ! {
 
 /// The calling thread is the block's from now on, and goes on as it.
 fn take_up(block: &mut Thread) -> ! {
-    const ARCH_SET_FS: u64 = 0x1002;
     signals::set_real_mask(!0);
     // One that had not begun then does not know who it is.
     turn::begin_thread();
@@ -93,7 +91,7 @@ fn take_up(block: &mut Thread) -> ! {
         signals::restore_pending(&super::area().pending);
         super::area().arrived.fetch_add(1, Ordering::SeqCst);
     }
-    kernel::call(nr::__NR_arch_prctl, [ARCH_SET_FS, block.fs_base, 0, 0, 0, 0]);
+    kernel::set_fs_base(block.fs_base);
     frame::load_vectors_from(signal_stack(block.index));
     resume()
 }
