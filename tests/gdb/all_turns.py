@@ -28,7 +28,7 @@ def others():
     for thread in sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.ptid):
         thread.switch()
         places.append((thread.ptid[1:], [str(gdb.parse_and_eval("$" + name)) for name in REGISTERS[:17]],
-                       str(gdb.parse_and_eval("mine"))))
+                       value("mine")))
     own.switch()
     return places
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
-use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
+use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX, breakpoint_kind, register};
 use lane_protocol::{
     AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, REGION_BYTES, REGION_START, WATCHES_MAX, Watch,
     agent_stop, agent_verb,
@@ -234,10 +234,18 @@ impl Process {
         self.wait(verb, patience)
     }
 
-    /// True if it stands at one of these breakpoints, or behind one of these calls.
+    /// True if it stands at one of these breakpoints, and its condition holds, or behind one
+    /// of these calls.
     pub fn stands_at(&self, stops: &Stops) -> bool {
         const RIP: usize = 16;
-        stops.breakpoints.contains(&self.stop.threads[0].registers[RIP]) || stops.catches(self.stop.call)
+        let at = self.stop.threads[0].registers[RIP];
+        let holds = || match stops.programs.get(&at).map(Vec::as_slice) {
+            Some([breakpoint_kind::STOPS_IF, conditions @ ..]) => {
+                bytecode::any_holds(conditions, &mut Spectator(self))
+            }
+            _ => true,
+        };
+        stops.catches(self.stop.call) || stops.breakpoints.contains(&at) && holds()
     }
 
     /// True if copies can be made of it.
@@ -323,6 +331,24 @@ impl Process {
     /// What the process said at its end.
     pub fn report(&self) -> injector::ReportCopy {
         self.home.memory().lane(self.segment).report()
+    }
+}
+
+/// What conditions of breakpoints see of a process that stands still.
+struct Spectator<'a>(&'a Process);
+
+impl bytecode::Host for Spectator<'_> {
+    fn register(&mut self, number: u16) -> Option<u64> {
+        let thread = &self.0.stop.threads[0];
+        match number {
+            register::FS_BASE => Some(thread.fs_base),
+            register::GS_BASE => Some(0),
+            _ => thread.registers.get(usize::from(number)).copied(),
+        }
+    }
+
+    fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
+        self.0.read(address, into) == into.len()
     }
 }
 

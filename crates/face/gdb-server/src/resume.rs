@@ -1,8 +1,6 @@
 //! Movements: what the client asks for, and where it leads.
 
-use std::collections::BTreeMap;
-
-use timeline::{Going, Reason, Stops, TimelineError};
+use timeline::{Going, Reason, TimelineError};
 
 use crate::packet::pair;
 use crate::registers::RIP;
@@ -95,16 +93,12 @@ impl Server<'_> {
                 }
             },
             Movement::Step(thread) => self.timeline.forward(Going::Step(thread), &stops, &give_up),
-            Movement::Back => {
-                // Where a condition does not hold the client goes on by itself.
-                let unconditional = Stops { programs: BTreeMap::new(), ..stops };
-                loop {
-                    let reason = self.timeline.back_to_hit(&unconditional, &give_up)?;
-                    if !self.is_for_nobody(reason) {
-                        return Ok(reason);
-                    }
+            Movement::Back => loop {
+                let reason = self.timeline.back_to_hit(&stops, &give_up)?;
+                if !self.is_for_nobody(reason) {
+                    return Ok(reason);
                 }
-            }
+            },
             Movement::StepBack(thread) => self.timeline.step_back(thread, &give_up),
             Movement::Range(thread, start, end) => loop {
                 let reason = self.timeline.forward(Going::Step(thread), &stops, &give_up)?;

@@ -6,7 +6,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-use lane_protocol::bytecode::op;
+use lane_protocol::bytecode::{PROGRAMS_END, op};
 
 /// Most values on the stack.
 const STACK_MAX: usize = 64;
@@ -52,6 +52,24 @@ pub fn evaluate(code: &[u8], host: &mut impl Host) -> Result<u64, Failure> {
         machine.execute(instruction, host)?;
     }
     Err(Failure::BadProgram)
+}
+
+/// The programs of a breakpoint's block, behind its kind.
+pub fn programs_of(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = rest;
+    core::iter::from_fn(move || {
+        let [high, low, behind @ ..] = rest else { return None };
+        let length = u16::from_be_bytes([*high, *low]);
+        let code = behind.get(..length as usize).filter(|_| length != PROGRAMS_END)?;
+        rest = &behind[length as usize..];
+        Some(code)
+    })
+}
+
+/// True if one of these conditions holds. One without a value does: whoever set it is to
+/// see that.
+pub fn any_holds(rest: &[u8], host: &mut impl Host) -> bool {
+    programs_of(rest).any(|code| evaluate(code, host) != Ok(0))
 }
 
 struct Machine<'a> {

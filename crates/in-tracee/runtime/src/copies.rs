@@ -126,18 +126,27 @@ fn others() -> impl Iterator<Item = &'static mut Thread> {
     })
 }
 
-/// Makes a copy of the process, with a segment of its own; returns its process in
-/// the one that asked, and 0 in the copy.
-pub fn make(segment: u32) -> i32 {
+/// Waits until all others wait for their turn: one that has just handed it on may not be
+/// that far. False if one does not come there.
+pub fn settle() -> bool {
     for other in others() {
         let mut looks = 0;
         while other.waiting.stack.load(Ordering::Acquire) == 0 {
             looks += 1;
             if looks == LOOKS_MAX {
-                return -(errno::EBUSY as i32);
+                return false;
             }
             kernel::futex_wait_ns(&other.alive, 1, LOOK_EVERY_NS);
         }
+    }
+    true
+}
+
+/// Makes a copy of the process, with a segment of its own; returns its process in
+/// the one that asked, and 0 in the copy.
+pub fn make(segment: u32) -> i32 {
+    if !settle() {
+        return -(errno::EBUSY as i32);
     }
     let made = make_alone(segment);
     if made == 0 {

@@ -4,10 +4,8 @@
 //! Records lie in memory of the region until the debugger has taken them: when it is
 //! nearly full the process stops, and the next command begins with none.
 
-use bytecode::{Failure, Host, evaluate};
-use lane_protocol::bytecode::{
-    NO_PROGRAMS, PROGRAMS_END, RecordHeader, breakpoint_kind, failure, part, register,
-};
+use bytecode::{Failure, Host, any_holds, evaluate, programs_of};
+use lane_protocol::bytecode::{NO_PROGRAMS, RecordHeader, breakpoint_kind, failure, part, register};
 use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
 
@@ -82,8 +80,7 @@ pub fn decide(index: usize, registers: &Registers, vectors: u64, executed: u64) 
     if *kind != breakpoint_kind::STOPS_IF {
         return record(index, rest, &mut host, executed);
     }
-    let holds = programs_of(rest).any(|code| evaluate(code, &mut host) != Ok(0));
-    if holds { Verdict::Stops } else { Verdict::GoesOn }
+    if any_holds(rest, &mut host) { Verdict::Stops } else { Verdict::GoesOn }
 }
 
 /// Why a hit of a breakpoint makes the program stand still, if it does.
@@ -99,18 +96,6 @@ pub fn stop_of(verdict: Verdict) -> Option<u32> {
 pub fn ends_command(verdict: Verdict) -> bool {
     agent::state().stop_in_stub = stop_of(verdict);
     agent::state().stop_in_stub.is_some()
-}
-
-/// The programs of a block.
-fn programs_of(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = rest;
-    core::iter::from_fn(move || {
-        let [high, low, behind @ ..] = rest else { return None };
-        let length = u16::from_be_bytes([*high, *low]);
-        let code = behind.get(..length as usize).filter(|_| length != PROGRAMS_END)?;
-        rest = &behind[length as usize..];
-        Some(code)
-    })
 }
 
 fn record(index: usize, rest: &[u8], host: &mut Program, executed: u64) -> Verdict {

@@ -10,7 +10,7 @@ use crate::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, kernel, memory_calls, programs};
+use crate::{branch, breakpoints, copies, kernel, memory_calls, programs};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -39,6 +39,9 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
     stop.boundary_count = own.boundaries;
     stop.boundaries = own.last_boundaries;
+    if process().replaying {
+        copies::settle();
+    }
     let registers = match context {
         Some(context) => Some(context.registers()),
         None => waiting_registers(thread()),

@@ -48,9 +48,8 @@ pub const SESSIONS: &[Session] = &[
             "reverse-continue",
         ],
         expected: &[
-            "Breakpoint 1, turn_of (me=3, me@entry=3, round=5",
+            "Breakpoint 1, turn_of (me=me@entry=3, round=round@entry=5",
             "$1 = 15010",
-            "exits with 0 here",
             "= 5",
             "Breakpoint 1, turn_of",
             "= 15010",
