@@ -328,8 +328,7 @@ fn check(tool: &Tool, session: &Session) -> TestResult {
     let mut args: Vec<OsString> = vec!["replay".into(), "--batch".into()];
     args.extend(session.options.iter().filter(|option| **option != "--batch").map(OsString::from));
     for command in session.commands {
-        let scripts = workloads().display().to_string();
-        args.extend(["-ex".into(), command.replace("SCRIPTS", &scripts).into()]);
+        args.extend(["-ex".into(), command.replace("SCRIPTS", &workloads().to_string_lossy()).into()]);
     }
     args.push(trace.into());
     let home = scratch.join("home");
@@ -477,8 +476,6 @@ fn talk(socket: &Path, bytes: &[u8]) -> TestResult {
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
-    let missing = !have_program("gdb");
-    let native = tool.mode == Mode::Native;
     let sessions = [SESSIONS, branches::SESSIONS, families::SESSIONS, threads::SESSIONS, views::SESSIONS];
     for session in sessions.into_iter().flatten() {
         let own = Arc::clone(tool);
@@ -489,7 +486,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.extend(debugging::trials(tool));
     trials.extend(families::trials(tool));
     trials.extend(pages::trials(tool));
-    let kind = match (missing, native) {
+    let kind = match (!have_program("gdb"), tool.mode == Mode::Native) {
         (true, _) => "needs gdb",
         (false, true) => "needs the tool",
         (false, false) => return trials,
