@@ -66,11 +66,13 @@ def move():
         # Other libraries may be loaded there.
         gdb.execute("sharedlibrary", to_string=True)
     if quiet.is_quiet:
+        said = [line for line in text.splitlines() if line.startswith(("retrovane: ", "[The "))]
         # A program that has ended has none.
         try:
-            text = gdb.execute("frame", to_string=True)
+            said.append(gdb.execute("frame", to_string=True))
         except gdb.error:
             pass
+        text = "\n".join(said)
     return text
 
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { THREADS = 5, ROUNDS = 24, SHORT_LIVED = 12 };
@@ -13,6 +14,8 @@ static int holder, finished;
 static volatile int signals_seen;
 static _Thread_local long mine;
 static double sum;
+/* Pages that a child would not have, or have empty. */
+static long *unshared, *wiped;
 
 static void on_signal(int number)
 {
@@ -24,6 +27,8 @@ __attribute__((noinline)) void turn_of(int me, int round, double value)
 {
 	mine += me * 1000 + round;
 	sum += value;
+	*unshared += round;
+	*wiped += me;
 }
 
 static void *work(void *argument)
@@ -61,6 +66,10 @@ int main(void)
 	void *result;
 	long total = 0;
 	signal(SIGUSR1, on_signal);
+	unshared = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	wiped = unshared + 512;
+	if (madvise(unshared, 4096, MADV_DONTFORK) || madvise(wiped, 4096, MADV_WIPEONFORK))
+		return 2;
 	for (long i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], 0, work, (void *)i);
 	for (long i = 0; i < SHORT_LIVED; i++) {
@@ -73,6 +82,6 @@ int main(void)
 		pthread_join(threads[i], &result);
 		total += (long)result;
 	}
-	printf("%ld %d %.3f\n", total, signals_seen, sum);
+	printf("%ld %d %.3f %ld %ld\n", total, signals_seen, sum, *unshared, *wiped);
 	return finished == THREADS ? 0 : 1;
 }

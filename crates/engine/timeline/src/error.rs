@@ -27,6 +27,8 @@ pub enum TimelineError {
     Interrupted,
     #[error("position {0} is not in the recording")]
     NoSuchPosition(crate::Position),
+    #[error("position {0} is not come to again: {1}")]
+    Lost(crate::Position, String),
     #[error("more than {0} breakpoints or watched places at once")]
     TooMany(usize),
     #[error("the conditions and expressions of all breakpoints are longer than {0} bytes")]

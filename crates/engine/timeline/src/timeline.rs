@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lane_protocol::{AgentStop, agent_stop};
+use lane_protocol::{AgentStop, agent_stop, report_kind};
 use replayer::{Prepared, ReplayOptions, prepare};
 use trace_store::TraceReader;
 
@@ -385,7 +385,7 @@ impl Timeline {
                 return Err(TimelineError::Interrupted);
             }
             if process.stop.kind == agent_stop::END || process.stop.event != target.event {
-                return Err(TimelineError::NoSuchPosition(target));
+                return Err(missed(&process, target));
             }
             if process.stop.steps < target.steps {
                 self.keep(&process)?;
@@ -470,6 +470,15 @@ pub(crate) fn position_of(stop: &AgentStop) -> Position {
     Position { event: stop.event, steps }
 }
 
+/// Why a position was not come to: there is none, or the process cannot go on.
+fn missed(process: &Process, target: Position) -> TimelineError {
+    let report = process.report();
+    if matches!(report.kind, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING) {
+        return TimelineError::Lost(target, report.text);
+    }
+    TimelineError::NoSuchPosition(target)
+}
+
 /// Runs to the first boundary with so many events consumed.
 pub(crate) fn run_to_event(
     process: &mut Process,
@@ -482,7 +491,7 @@ pub(crate) fn run_to_event(
         match process.stop.kind {
             agent_stop::REACHED | agent_stop::IMAGE => {}
             agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
-            _ => return Err(TimelineError::NoSuchPosition(Position { event, steps: 0 })),
+            _ => return Err(missed(process, Position { event, steps: 0 })),
         }
     }
     Ok(())

@@ -443,17 +443,10 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
 pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [address, bytes, advice, ..] = *args;
     let advice = advice as u32;
-    let changes = matches!(
-        advice,
-        nr::MADV_DONTNEED
-            | nr::MADV_DONTNEED_LOCKED
-            | nr::MADV_FREE
-            | nr::MADV_REMOVE
-            | nr::MADV_DONTFORK
-            | nr::MADV_DOFORK
-            | nr::MADV_WIPEONFORK
-            | nr::MADV_KEEPONFORK
-    );
+    let changes_content =
+        matches!(advice, nr::MADV_DONTNEED | nr::MADV_DONTNEED_LOCKED | nr::MADV_FREE | nr::MADV_REMOVE);
+    let changes_children =
+        matches!(advice, nr::MADV_DONTFORK | nr::MADV_DOFORK | nr::MADV_WIPEONFORK | nr::MADV_KEEPONFORK);
     let mut real = *args;
     if advice == nr::MADV_FREE {
         // When the kernel takes the pages is its own affair: take them at once.
@@ -464,7 +457,9 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     }
     if process().replaying {
         let recorded = recorded_result(registers);
-        if changes && recorded == 0 {
+        // The debugger's copies have all memory.
+        let follows = changes_content || changes_children && !process().debugged;
+        if follows && recorded == 0 {
             let result = kernel::call(nr::__NR_madvise, real);
             // Removing from a file's mapping: private in replay.
             if advice == nr::MADV_REMOVE && result != 0 {
