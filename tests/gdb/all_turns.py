@@ -6,7 +6,8 @@ import random
 import gdb
 
 REGISTERS = "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r12 r13 r14 r15 rip eflags fs_base xmm0 xmm1".split()
-VALUES = ["mine", "sum", "holder", "finished", "*unshared", "*wiped", "signals_seen", "round", "value"]
+VALUES = ["mine", "sum", "holder", "finished", "*unshared", "*wiped", "*common", "in_file[1]",
+          "signals_seen", "round", "value"]
 
 
 def said(command):

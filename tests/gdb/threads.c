@@ -16,6 +16,8 @@ static _Thread_local long mine;
 static double sum;
 /* Pages that a child would not have, or have empty. */
 static long *unshared, *wiped;
+/* Pages that a child would share. */
+static long *common, *in_file;
 
 static void on_signal(int number)
 {
@@ -29,6 +31,8 @@ __attribute__((noinline)) void turn_of(int me, int round, double value)
 	sum += value;
 	*unshared += round;
 	*wiped += me;
+	*common += 2 * me;
+	in_file[1] += round;
 }
 
 static void *work(void *argument)
@@ -65,11 +69,16 @@ int main(void)
 	pthread_t threads[THREADS], other;
 	void *result;
 	long total = 0;
+	FILE *file = tmpfile();
 	signal(SIGUSR1, on_signal);
 	unshared = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	wiped = unshared + 512;
 	if (madvise(unshared, 4096, MADV_DONTFORK) || madvise(wiped, 4096, MADV_WIPEONFORK))
 		return 2;
+	common = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ftruncate(fileno(file), 4096))
+		return 2;
+	in_file = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
 	for (long i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], 0, work, (void *)i);
 	for (long i = 0; i < SHORT_LIVED; i++) {
@@ -82,6 +91,7 @@ int main(void)
 		pthread_join(threads[i], &result);
 		total += (long)result;
 	}
-	printf("%ld %d %.3f %ld %ld\n", total, signals_seen, sum, *unshared, *wiped);
+	printf("%ld %d %.3f %ld %ld %ld %ld\n", total, signals_seen, sum, *unshared,
+	       *wiped, *common, in_file[1]);
 	return finished == THREADS ? 0 : 1;
 }

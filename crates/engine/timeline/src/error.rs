@@ -1,6 +1,10 @@
 //! Why the timeline could not be moved on.
 
+use lane_protocol::{agent_stop, report_kind};
 use replayer::ReplayError;
+
+use crate::position::Position;
+use crate::process::Process;
 
 /// Why a movement failed. The position is what it was before.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +30,31 @@ pub enum TimelineError {
     #[error("interrupted")]
     Interrupted,
     #[error("position {0} is not in the recording")]
-    NoSuchPosition(crate::Position),
+    NoSuchPosition(Position),
     #[error("position {0} is not come to again: {1}")]
-    Lost(crate::Position, String),
+    Lost(Position, String),
     #[error("more than {0} breakpoints or watched places at once")]
     TooMany(usize),
     #[error("the conditions and expressions of all breakpoints are longer than {0} bytes")]
     TooLong(usize),
     #[error("the program's memory cannot be read: {0}")]
     Memory(#[from] std::io::Error),
+}
+
+impl TimelineError {
+    /// Why a position was not come to: there is none, or the process cannot go on.
+    pub(crate) fn missed(process: &Process, target: Position) -> TimelineError {
+        let stop = &process.stop;
+        if stop.kind == agent_stop::END
+            && matches!(stop.report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING)
+        {
+            let why = format!(
+                "the replay ends at {} {}",
+                Position { event: stop.event, steps: stop.steps },
+                process.report().text
+            );
+            return TimelineError::Lost(target, why);
+        }
+        TimelineError::NoSuchPosition(target)
+    }
 }

@@ -248,9 +248,15 @@ impl Process {
         stops.catches(self.stop.call) || stops.breakpoints.contains(&at) && holds()
     }
 
-    /// True if copies can be made of it.
-    pub fn can_be_copied(&self) -> bool {
-        self.stop.cannot_copy == 0 && self.stop.kind != agent_stop::END
+    /// A copy of it, if copies can be made of it here.
+    pub fn copy_if_possible(&self) -> Result<Option<Process>, TimelineError> {
+        if self.stop.cannot_copy != 0 || self.stop.kind == agent_stop::END {
+            return Ok(None);
+        }
+        match self.copy() {
+            Err(TimelineError::Copy(libc::EBUSY)) => Ok(None),
+            copy => copy.map(Some),
+        }
     }
 
     /// A copy of it, which stands where it does.

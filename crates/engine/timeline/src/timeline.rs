@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lane_protocol::{AgentStop, agent_stop, report_kind};
+use lane_protocol::{AgentStop, agent_stop};
 use replayer::{Prepared, ReplayOptions, prepare};
 use trace_store::TraceReader;
 
@@ -267,8 +267,10 @@ impl Timeline {
     /// known.
     pub(crate) fn keep_checkpoint(&mut self) -> Result<(), TimelineError> {
         let position = position_of(&self.here.stop);
-        if self.here.stop.steps_known != 0 && self.here.can_be_copied() && !self.checkpoints.has(position) {
-            let copy = self.here.copy()?;
+        if self.here.stop.steps_known != 0
+            && !self.checkpoints.has(position)
+            && let Some(copy) = self.here.copy_if_possible()?
+        {
             self.checkpoints.keep(position, copy);
         }
         Ok(())
@@ -385,7 +387,7 @@ impl Timeline {
                 return Err(TimelineError::Interrupted);
             }
             if process.stop.kind == agent_stop::END || process.stop.event != target.event {
-                return Err(missed(&process, target));
+                return Err(TimelineError::missed(&process, target));
             }
             if process.stop.steps < target.steps {
                 self.keep(&process)?;
@@ -397,8 +399,9 @@ impl Timeline {
     /// Keeps a copy of a process whose position is known.
     pub(crate) fn keep(&mut self, process: &Process) -> Result<(), TimelineError> {
         let position = position_of(&process.stop);
-        if process.can_be_copied() && !self.checkpoints.has(position) {
-            let copy = process.copy()?;
+        if !self.checkpoints.has(position)
+            && let Some(copy) = process.copy_if_possible()?
+        {
             self.checkpoints.keep(position, copy);
         }
         Ok(())
@@ -470,15 +473,6 @@ pub(crate) fn position_of(stop: &AgentStop) -> Position {
     Position { event: stop.event, steps }
 }
 
-/// Why a position was not come to: there is none, or the process cannot go on.
-fn missed(process: &Process, target: Position) -> TimelineError {
-    let report = process.report();
-    if matches!(report.kind, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING) {
-        return TimelineError::Lost(target, report.text);
-    }
-    TimelineError::NoSuchPosition(target)
-}
-
 /// Runs to the first boundary with so many events consumed.
 pub(crate) fn run_to_event(
     process: &mut Process,
@@ -491,7 +485,7 @@ pub(crate) fn run_to_event(
         match process.stop.kind {
             agent_stop::REACHED | agent_stop::IMAGE => {}
             agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
-            _ => return Err(missed(process, Position { event, steps: 0 })),
+            _ => return Err(TimelineError::missed(process, Position { event, steps: 0 })),
         }
     }
     Ok(())

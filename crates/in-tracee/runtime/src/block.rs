@@ -4,7 +4,6 @@
 //! threads have memory of their own, mapped when they are made. A child of vfork, in its
 //! parent's memory, takes a free thread and process block, and shares the address space's.
 
-use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,6 +13,7 @@ use lane_protocol::{
 
 use crate::entry::Registers;
 use crate::log::Log;
+pub use crate::owned::Owned;
 use crate::signals::{Actions, Signals};
 use crate::sites::Sites;
 
@@ -133,6 +133,10 @@ pub struct Process {
     pub replaying: bool,
     /// The debugger's agent has it; only with `replaying`.
     pub debugged: bool,
+    /// It is a copy of another process, see `copies`; only with `debugged`.
+    pub copied: bool,
+    /// Replay: other processes were made that may have its memory.
+    pub made_others: bool,
     /// It has left its log and goes on by itself; only with `debugged`. See `branch`.
     pub branched: bool,
     /// Others may run the program's code: the turn counts.
@@ -242,24 +246,6 @@ pub struct Space {
     pub sites: Sites,
     pub withheld: crate::withheld::Withheld,
     pub mapped: crate::mapped_files::MappedFiles,
-}
-
-/// A cell that the single running thread of the address space owns.
-#[repr(transparent)]
-pub struct Owned<T>(UnsafeCell<T>);
-
-// SAFETY: one thread of an address space has the turn at a time (a parent waits for
-// its vfork child inside the kernel), and only that one comes here.
-unsafe impl<T> Sync for Owned<T> {}
-
-impl<T> Owned<T> {
-    pub const fn new(value: T) -> Self {
-        Owned(UnsafeCell::new(value))
-    }
-
-    pub fn get(&self) -> *mut T {
-        self.0.get()
-    }
 }
 
 /// All of it in one piece, in an order in which what every process touches at its

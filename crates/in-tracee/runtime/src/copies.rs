@@ -18,7 +18,7 @@ use crate::block::{
     Thread, enter_block, known_threads, lane, own_block, process, signal_stack, stack_top, thread, thread_at,
     thread_status,
 };
-use crate::{clocks, displaced, frame, kernel, processes, signals, threads, watchpoints};
+use crate::{clocks, displaced, frame, kernel, mapped_files, processes, signals, threads, watchpoints};
 
 /// What only the kernel and the processor have of a thread that waits for its turn.
 #[repr(C)]
@@ -118,6 +118,14 @@ pub fn note_waiting() {
     frame::save_vectors_at(signal_stack(own.index));
 }
 
+/// True if other processes have, or may have, memory in common with this one: they would
+/// have it in common with a copy. One that is alone with its shared memory has had the turn
+/// from the first ticket on.
+pub fn would_share() -> bool {
+    let process = process();
+    process.in_group && (process.ticket != 0 || process.made_others)
+}
+
 /// The live threads of the running process, without the calling one.
 fn others() -> impl Iterator<Item = &'static mut Thread> {
     let own = thread();
@@ -145,11 +153,21 @@ pub fn settle() -> bool {
 /// Makes a copy of the process, with a segment of its own; returns its process in
 /// the one that asked, and 0 in the copy.
 pub fn make(segment: u32) -> i32 {
+    let busy = -(errno::EBUSY as i32);
     if !settle() {
-        return -(errno::EBUSY as i32);
+        return busy;
     }
+    let shared = if process().in_group || mapped_files::has_objects() {
+        let Some(views) = mapped_files::shared_views() else { return busy };
+        Some(views)
+    } else {
+        None
+    };
     let made = make_alone(segment);
     if made == 0 {
+        if let Some(views) = shared {
+            views.take_over();
+        }
         for ended in (0..known_threads()).map(thread_at).filter(|other| other.status == thread_status::ENDED)
         {
             // The kernel will have seen it off where it was copied from.
@@ -173,6 +191,7 @@ pub fn make_alone(segment: u32) -> i32 {
     let own = process();
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own.segment = u64::from(segment);
+    own.copied = true;
     own_block();
     processes::map_lane(own.slot, own.segment, own.control_fd);
     own.log.go_on();

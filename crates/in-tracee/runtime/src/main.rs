@@ -47,6 +47,7 @@ mod memory;
 mod memory_calls;
 mod output_lock;
 mod outputs;
+mod owned;
 mod page_tracker;
 mod pass_through;
 mod patching;

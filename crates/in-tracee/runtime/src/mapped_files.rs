@@ -5,11 +5,19 @@ use events::Tag;
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{process, session, space};
-use crate::{kept_files, kernel, outputs, report};
+use crate::block::{Owned, process, session, space};
+use crate::maps::{self, Mapping};
+use crate::{kept_files, kernel, live, outputs, report};
 
 const FILES: usize = 4096;
 const COPIES: usize = 512;
+/// Most mappings of shared memory in a process that is copied, and most bytes of it.
+const VIEWS: usize = 256;
+const VIEWS_BYTES_MAX: u64 = 64 << 20;
+/// Words of `struct stat`, see stat(2) on x86-64.
+const STATUS_DEVICE: usize = 0;
+const STATUS_INODE: usize = 1;
+const STATUS_BLOCKS: usize = 8;
 
 /// A file's mapping.
 #[repr(C)]
@@ -86,18 +94,19 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     let mapped = &mut space().mapped;
     let copies = &mapped.copies[..mapped.copy_count];
     if let Some(index) = copies.iter().position(|copy| copy.identity == identity) {
-        let fd = copies[index].fd;
-        if alive {
-            return Some(fd);
+        // Under the debugger a path may lead to the memory of another time.
+        if alive || source == Source::Shared && process().debugged {
+            return Some(copies[index].fd);
         }
         // Nothing shows it any more: the file has changed since, or the inode is
         // another file's.
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-        mapped.copy_count -= 1;
-        mapped.copies[index] = mapped.copies[mapped.copy_count];
+        mapped.give_back(index);
     }
     if !shared {
         return None;
+    }
+    if source == Source::Shared && process().copied {
+        report::stand(report_kind::MISSING, 0, "memory that was shared and unmapped is mapped again");
     }
     if mapped.copy_count == COPIES {
         forget_dead_copies();
@@ -124,15 +133,101 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
 fn forget_dead_copies() {
     let mut index = 0;
     while index < space().mapped.copy_count {
-        let Copied { identity, fd } = space().mapped.copies[index];
-        if is_mapped(identity) {
+        if is_mapped(space().mapped.copies[index].identity) {
             index += 1;
-            continue;
+        } else {
+            space().mapped.give_back(index);
         }
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-        let mapped = &mut space().mapped;
-        mapped.copy_count -= 1;
-        mapped.copies[index] = mapped.copies[mapped.copy_count];
+    }
+}
+
+impl MappedFiles {
+    fn give_back(&mut self, index: usize) {
+        kernel::call(nr::__NR_close, [self.copies[index].fd as u64, 0, 0, 0, 0, 0]);
+        self.copy_count -= 1;
+        self.copies[index] = self.copies[self.copy_count];
+    }
+}
+
+/// Replay, under the debugger: an object for memory that was shared with nobody's file, so
+/// that copies of the process can have one of their own. `None`: there are too many.
+pub fn object_of_memory(identity: [u64; 2], bytes: u64) -> Option<i32> {
+    if space().mapped.copy_count >= COPIES / 2 {
+        return None;
+    }
+    let fd = common_copy(Source::Logged, identity, true)?;
+    grow(fd, bytes);
+    Some(fd)
+}
+
+/// True if something stands for shared memory.
+pub fn has_objects() -> bool {
+    space().mapped.copy_count != 0
+}
+
+/// What a copy of the process has to map anew: mappings, and which copy each shows.
+pub struct SharedViews {
+    views: [(Mapping, usize); VIEWS],
+    count: usize,
+}
+
+static SHARED_VIEWS: Owned<SharedViews> =
+    Owned::new(SharedViews { views: [(Mapping::NONE, 0); VIEWS], count: 0 });
+
+/// Mappings of objects that shared memory stands for, as they are now. `None`: something
+/// else is shared, or there is too much of it, and a copy would see what becomes of it.
+pub fn shared_views() -> Option<&'static SharedViews> {
+    let mapped = &space().mapped;
+    let mut objects = [[0u64; 2]; COPIES];
+    let mut bytes = 0;
+    for (object, copy) in objects.iter_mut().zip(&mapped.copies[..mapped.copy_count]) {
+        let mut status = [0u64; 18];
+        kernel::call(nr::__NR_fstat, [copy.fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        *object = [maps::device(status[STATUS_DEVICE]), status[STATUS_INODE]];
+        bytes += status[STATUS_BLOCKS] * 512;
+    }
+    // SAFETY: only the thread that has the turn comes here.
+    let shared = unsafe { &mut *SHARED_VIEWS.get() };
+    shared.count = 0;
+    let mut fits = bytes <= VIEWS_BYTES_MAX;
+    let complete = maps::for_each(&mut |map| {
+        let is_same = |object: &[u64; 2]| map.inode != 0 && *object == [map.device, map.inode];
+        match objects[..mapped.copy_count].iter().position(is_same) {
+            Some(index) if !map.private && shared.count < VIEWS => {
+                shared.views[shared.count] = (*map, index);
+                shared.count += 1;
+            }
+            Some(_) => fits = false,
+            None => fits &= map.private || !map.writable,
+        }
+    });
+    (complete && fits).then_some(shared)
+}
+
+impl SharedViews {
+    /// In a copy of the process: the objects become its own.
+    pub fn take_over(&self) {
+        for (index, copy) in space().mapped.copies[..space().mapped.copy_count].iter().enumerate() {
+            const MFD_CLOEXEC: u64 = 1;
+            let name = c"retrovane".as_ptr() as u64;
+            let own = kernel::call(nr::__NR_memfd_create, [name, MFD_CLOEXEC, 0, 0, 0, 0]);
+            if kernel::failed(own) {
+                report::stand(report_kind::MISSING, own as i32, "memory for a copy could not be made");
+            }
+            copy_data(copy.fd as u64, own as u64);
+            let cloexec = u64::from(nr::O_CLOEXEC);
+            kernel::call(nr::__NR_dup3, [own as u64, copy.fd as u64, cloexec, 0, 0, 0]);
+            kernel::call(nr::__NR_close, [own as u64, 0, 0, 0, 0, 0]);
+            for (map, _) in self.views[..self.count].iter().filter(|view| view.1 == index) {
+                let flags = nr::MAP_SHARED | nr::MAP_FIXED;
+                let protection = live::protection(map);
+                let bytes = map.end - map.start;
+                let result = kernel::mmap(map.start, bytes, protection, flags, copy.fd, map.offset);
+                if kernel::failed(result) {
+                    report::stand(report_kind::MISSING, result as i32, "a copy's memory could not be mapped");
+                }
+            }
+        }
     }
 }
 

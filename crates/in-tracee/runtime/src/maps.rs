@@ -31,6 +31,22 @@ pub struct Mapping {
     pub is_kernels: bool,
 }
 
+impl Mapping {
+    pub const NONE: Mapping = Mapping {
+        start: 0,
+        end: 0,
+        offset: 0,
+        device: 0,
+        inode: 0,
+        readable: false,
+        writable: false,
+        executable: false,
+        private: false,
+        is_stack: false,
+        is_kernels: false,
+    };
+}
+
 /// Calls `each` for every mapping that is not the runtime's; false if the list
 /// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {

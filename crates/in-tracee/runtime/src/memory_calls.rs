@@ -142,6 +142,8 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
 /// content that is logged.
 const SHARED_MEMORY: u32 = u32::MAX;
 const LOGGED_CONTENT: u32 = u32::MAX - 1;
+/// A device of stat(2) that no file has.
+const ANONYMOUS: u64 = u64::from_be_bytes(*b"\0Memory\0");
 
 /// True if stores through the mapping can reach the file.
 fn is_writable(fd: u64, protection: u64) -> bool {
@@ -185,9 +187,19 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         report::log_ended();
     };
     // A file's mapping is private in replay: the file itself is never touched.
-    let reference = if anonymous { None } else { file_reference(word) };
+    let mut reference = if anonymous { None } else { file_reference(word) };
     let growing = flags & u64::from(nr::MAP_GROWSDOWN | nr::MAP_NORESERVE | nr::MAP_STACK);
     let is_shared = matches!(flags & 15, 1 | 3);
+    let identity = [ANONYMOUS, process().log.events];
+    if anonymous
+        && is_shared
+        && process().debugged
+        && mapped_files::object_of_memory(identity, pages(bytes)).is_some()
+    {
+        reference = Some((LOGGED_CONTENT, 0, identity));
+        // It counts as in use from here on.
+        mapped_files::note(start, start + pages(bytes), identity, 0);
+    }
     let kind = if is_shared && reference.is_none() { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
     let real_flags = u64::from(kind | nr::MAP_FIXED) | growing;
     let source = reference.map(|(file, ..)| match file {

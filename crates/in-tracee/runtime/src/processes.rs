@@ -431,6 +431,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         // vfork without shared memory only makes the parent wait: not needed here.
         let real = if flags & VM == 0 { PARENT } else { real };
         let make = || make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
+        process().made_others = true;
         // Nobody looks at breakpoints that the child comes to.
         let made = if flags & VM == 0 { make() } else { breakpoints::without(make) };
         if kernel::failed(made) {

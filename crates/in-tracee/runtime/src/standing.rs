@@ -10,12 +10,11 @@ use crate::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, copies, kernel, memory_calls, programs};
+use crate::{branch, breakpoints, copies, kernel, programs};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     let own = state();
-    let shares = process().in_group || memory_calls::has_shared();
     let mailbox = mailbox();
     mailbox.interrupt.store(0, Ordering::Relaxed);
     let stop = &mut mailbox.stop;
@@ -26,7 +25,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.event = process().log.events;
     stop.steps = own.steps;
     stop.steps_known = u32::from(own.steps_known);
-    stop.cannot_copy = u32::from(shares || !process().replaying && !process().branched);
+    stop.cannot_copy = u32::from(copies::would_share() || !process().replaying && !process().branched);
     stop.is_at_log_end = u64::from(crate::live::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
     stop.command_steps = own.command_steps;
