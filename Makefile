@@ -16,7 +16,7 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 BUILD_PACKAGES := gcc libc6-dev make
 BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
 TEST_PACKAGES := $(BENCH_PACKAGES) g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
-	findutils diffutils patch sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
+	findutils diffutils patch python3-dbg sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff
 
 # The library of programs that go back themselves: crates/face/c-api. SOVERSION

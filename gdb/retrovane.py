@@ -223,7 +223,10 @@ class Watched:
     """A watchpoint on the place of an expression, for as long as it is wanted."""
 
     def __init__(self, expression):
-        value = gdb.parse_and_eval(expression)
+        try:
+            value = gdb.parse_and_eval(expression)
+        except gdb.error as error:
+            raise gdb.GdbError(f"{expression}: {error}") from error
         if value.address is None:
             raise gdb.GdbError(f"{expression} has no address")
         self.expression = expression

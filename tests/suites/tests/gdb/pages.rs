@@ -172,7 +172,7 @@ fn filled(page: &str, answers: &[String]) -> String {
 /// With what differs from run to run made equal, and from machine to machine: numbers of
 /// processes and threads, addresses, positions, and all that is said of places in libraries.
 fn made_equal(text: &str) -> String {
-    let in_library = [" at ../", " at ./", "\t../", "\t./", " in ../", " in ./", " from /"];
+    let in_library = [" at ../", " at ./", "\t../", "\t./", " in ../", " in ./", " file ../", " from /"];
     let mut own = String::new();
     for line in text.lines() {
         let line = match line.split_once("), ") {
