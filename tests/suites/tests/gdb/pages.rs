@@ -1,7 +1,7 @@
 //! The sessions of docs/sessions: each page is run, and says what gdb says.
 //!
-//! A page names its program in a comment: a source in C, a script that builds one with sources
-//! of other projects, or a program's text; `needs` names programs and files without which it
+//! A page names its program in a comment: a source in C, Go or Rust, a script that builds one with
+//! sources of other projects, or a program's text; `needs` names programs and files without which it
 //! is skipped. What its line `$ retrovane record` says is recorded. Its lines that begin with
 //! `(gdb)` are given to gdb, in one session that begins as its line `$ retrovane replay` says;
 //! what follows them is compared with what gdb answers, but for addresses, process ids,
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
-use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, run};
+use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, run, search_path};
 
 use super::workloads;
 
@@ -58,7 +58,7 @@ fn program(page: &str) -> Result<(&str, Vec<&str>), String> {
 fn missing(page: &str) -> Option<String> {
     let is_there = |name: &&str| match name.starts_with('/') {
         true => Path::new(name).exists(),
-        false => have_program(name),
+        false => path_of_compilers().split(':').any(|folder| Path::new(folder).join(name).exists()),
     };
     let needs = words_behind(page, "<!-- needs:").unwrap_or_default();
     if let Some(name) = needs.iter().find(|name| !is_there(name)) {
@@ -78,17 +78,34 @@ fn build(scratch: &Scratch, page: &str) -> TestResult {
     let (source, flags) = program(page)?;
     let path = workloads().join(source);
     let name = path.file_name().ok_or("the page names no program")?;
-    let mut builder = Command::new(path.canonicalize().map_err(|error| format!("{source}: {error}"))?);
     if name != BUILD {
         std::fs::copy(&path, scratch.join(source)).map_err(|error| format!("{source}: {error}"))?;
-        if path.extension().is_none_or(|extension| extension != "c") {
-            return Ok(());
-        }
-        builder = Command::new("gcc");
-        builder.args(["-g", "-Wno-unused-result"]).args(flags).args([source, "-o", "program"]);
     }
-    let built = builder.current_dir(scratch.join(".")).env("PATH", suites::search_path()).status();
+    let kind = path.extension().and_then(|extension| extension.to_str()).unwrap_or(BUILD);
+    let mut builder = match kind {
+        "c" => with_arguments("gcc", &["-g", "-Wno-unused-result"]),
+        "go" => with_arguments("go", &["build", "-gcflags=-N -l"]),
+        "rs" => with_arguments("rustc", &["-g"]),
+        BUILD => Command::new(path.canonicalize().map_err(|error| format!("{source}: {error}"))?),
+        // It is run as it is.
+        _ => return Ok(()),
+    };
+    if kind != BUILD {
+        builder.args(flags).args(["-o", "program", source]);
+    }
+    let built = builder.current_dir(scratch.join(".")).env("PATH", path_of_compilers()).status();
     if built.is_ok_and(|status| status.success()) { Ok(()) } else { Err(format!("{source} does not build")) }
+}
+
+fn with_arguments(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).env("GO111MODULE", "off").env("GOTOOLCHAIN", "local");
+    command
+}
+
+/// Compilers may be the user's own.
+fn path_of_compilers() -> String {
+    format!("{}:{}", search_path(), std::env::var("PATH").unwrap_or_default())
 }
 
 /// What gdb answers to each of the page's commands.
@@ -172,7 +189,19 @@ fn filled(page: &str, answers: &[String]) -> String {
 /// With what differs from run to run made equal, and from machine to machine: numbers of
 /// processes and threads, addresses, positions, and all that is said of places in libraries.
 fn made_equal(text: &str) -> String {
-    let in_library = [" at ../", " at ./", "\t../", "\t./", " in ../", " in ./", " file ../", " from /"];
+    let in_library = [
+        " at ../",
+        " at ./",
+        "\t../",
+        "\t./",
+        " in ../",
+        " in ./",
+        " file ../",
+        " from /",
+        " at /rustc/",
+        " at /usr/",
+        " at library/",
+    ];
     let mut own = String::new();
     for line in text.lines() {
         let line = match line.split_once("), ") {
@@ -192,8 +221,10 @@ fn made_equal(text: &str) -> String {
         let end = number.find(|character| !is_part(character)).unwrap_or(number.len());
         let (digits, behind) = number.split_at(end);
         let address = digits.strip_prefix("0x").map_or("", |digits| digits.trim_start_matches('0'));
-        let is_address = address.len() == 12 && (address.starts_with('5') || address.starts_with("7f"));
-        let names_one = ["process ", "Thread ", "LWP "].iter().any(|word| before.ends_with(word));
+        // What is longer is no address, but text where one should be.
+        let is_address = (6..=12).contains(&address.len());
+        let names_one =
+            ["process ", "Thread ", "LWP ", "\"thread "].iter().any(|word| before.ends_with(word));
         let is_position =
             behind.strip_prefix('+').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if is_position {
