@@ -7,6 +7,9 @@
 //! what follows them is compared with what gdb answers, but for addresses, process ids,
 //! positions and the numbers of threads. With RETROVANE_UPDATE=1 it is written instead.
 
+#[path = "languages.rs"]
+mod languages;
+
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -97,6 +100,7 @@ fn build(scratch: &Scratch, page: &str) -> TestResult {
     if built.is_ok_and(|status| status.success()) { Ok(()) } else { Err(format!("{source} does not build")) }
 }
 
+/// A program that its arguments follow.
 fn with_arguments(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).env("GO111MODULE", "off").env("GOTOOLCHAIN", "local");
@@ -274,5 +278,5 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             None => trial,
         }
     };
-    pages().into_iter().map(one).collect()
+    pages().into_iter().map(one).chain(languages::trials(tool)).collect()
 }
