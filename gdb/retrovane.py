@@ -9,7 +9,8 @@ import gdb
 
 def ask(command):
     """What the server answers to a monitor command."""
-    return gdb.execute("monitor " + command, to_string=True).strip()
+    # The first line of several may begin with blanks.
+    return gdb.execute("monitor " + command, to_string=True).strip("\n").rstrip()
 
 
 def when():

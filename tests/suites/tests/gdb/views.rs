@@ -9,8 +9,17 @@ pub const SESSIONS: &[Session] = &[
         source: "use_after_free",
         flags: &["-O0"],
         options: &["--at", "crash"],
-        commands: &["reverse-continue", "next", "seek begin", "next", "reverse-continue", "continue"],
+        commands: &[
+            "log 0-1",
+            "reverse-continue",
+            "next",
+            "seek begin",
+            "next",
+            "reverse-continue",
+            "continue",
+        ],
         expected: &[
+            "          0  thread 0   birth",
             "No more reverse-execution history",
             "SIGSEGV",
             "No more reverse-execution history",
