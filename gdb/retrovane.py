@@ -1,13 +1,16 @@
 """Commands for gdb on a recording of retrovane. `help retrovane` lists them."""
 
 import os
+import subprocess
+import sys
 
 import gdb
 
 
 def ask(command):
     """What the server answers to a monitor command."""
-    return gdb.execute("monitor " + command, to_string=True).strip()
+    # The first line of several may begin with blanks.
+    return gdb.execute("monitor " + command, to_string=True).strip("\n").rstrip()
 
 
 def when():
@@ -242,7 +245,10 @@ class Watched:
     """A watchpoint on the place of an expression, for as long as it is wanted."""
 
     def __init__(self, expression):
-        value = gdb.parse_and_eval(expression)
+        try:
+            value = gdb.parse_and_eval(expression)
+        except gdb.error as error:
+            raise gdb.GdbError(f"{expression}: {error}") from error
         if value.address is None:
             raise gdb.GdbError(f"{expression} has no address")
         self.expression = expression
@@ -361,11 +367,58 @@ class Calls:
         if problem:
             print(problem)
 
+    def begin(self):
+        """What comes sets registers for a moment, as a call does."""
+        self.were_any = True
+        problem = ask("call begin")
+        if problem:
+            print(problem)
+
     def done(self):
         """The command is done that made calls: what is seen is the recording again."""
         if self.were_any:
             self.were_any = False
             ask("call done")
+        languages.look()
+
+
+class Languages:
+    """What languages bring for gdb, once it is there."""
+
+    RUST = "gdb_load_rust_pretty_printers.py"
+
+    def __init__(self):
+        self.knows_goroutines = False
+        self.knows_rust = False
+        self.looked_at = 0
+
+    def look(self):
+        """Looks for what was loaded since."""
+        if not self.knows_goroutines and "GoroutineCmd" in globals():
+            # Go's own command shows another stack by setting registers, and setting them back.
+            self.knows_goroutines = True
+            gdb.execute("define hook-goroutine\npython calls.begin()\nend")
+            gdb.execute("define hookpost-goroutine\npython ask('call end')\nend")
+        count = len(gdb.objfiles())
+        if count != self.looked_at and not self.knows_rust:
+            self.looked_at = count
+            if self.RUST in gdb.execute(f"info auto-load python-scripts {self.RUST}", to_string=True):
+                self.load_rust()
+
+    def load_rust(self):
+        """Programs in Rust name a script that lies with the compiler: as rust-gdb finds it."""
+        self.knows_rust = True
+        try:
+            root = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True,
+                                  check=True, timeout=10).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            return
+        sys.path.append(f"{root}/lib/rustlib/etc")
+        try:
+            import gdb_lookup
+            gdb_lookup.register_printers(gdb.current_progspace())
+        except (ImportError, AttributeError):
+            pass
 
 
 class Forks:
@@ -433,6 +486,7 @@ for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard,
              Timeline, AutoCheckpoint, Log, LastWrite, Who):
     kind()
 
+languages = Languages()
 calls = Calls()
 forks = Forks()
 printers = Printers()

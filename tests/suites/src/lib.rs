@@ -33,7 +33,8 @@ pub use service::{Listens, Service, service_trials};
 pub use suite::{run_suite, unless_missing};
 pub use surroundings::Surroundings;
 pub use tool::{
-    Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, tests_run_as_root, times,
+    Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, search_path, tests_run_as_root,
+    times,
 };
 pub use triple::{Case, check_case};
 

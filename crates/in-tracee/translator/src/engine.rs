@@ -288,7 +288,7 @@ impl Engine {
                 noted = self.noted(budget);
             }
             let goes_on = matches!(exit.kind, ExitKind::Direct | ExitKind::Indirect)
-                && self.context().exit != EXIT_FAULT
+                && self.context().exit as u32 != EXIT_FAULT
                 && !self.is_breakpoint(exit.rip);
             if !goes_on {
                 let left = self.left(&exit, budget);
@@ -312,7 +312,7 @@ impl Engine {
             let gate: extern "sysv64" fn() = core::mem::transmute(gate);
             gate();
         }
-        match context.exit {
+        match context.exit as u32 {
             EXIT_INDIRECT => Exit { rip: context.target, patch: 0, executed: 0, kind: ExitKind::Indirect },
             EXIT_FAULT => Exit {
                 rip: context.fault_rip,
@@ -332,7 +332,7 @@ impl Engine {
     fn left(&mut self, exit: &Exit, budget: i64) -> Left {
         let context = self.context();
         let counted = counted(budget, context.counter);
-        let kind = if context.exit == EXIT_FAULT {
+        let kind = if context.exit as u32 == EXIT_FAULT {
             LeftKind::Fault
         } else if budget != 0 && budget - context.counter >= INTERRUPTION && exit.kind == ExitKind::Limit {
             LeftKind::Interrupted
@@ -452,6 +452,6 @@ pub unsafe fn on_fault(base: u64, address: u64, general: &mut [u64; 16]) -> Opti
     }
     context.fault_rip = place.rip;
     context.fault_executed = i64::from(place.executed);
-    context.exit = EXIT_FAULT;
+    context.exit = u64::from(EXIT_FAULT);
     Some(base + context.leave)
 }

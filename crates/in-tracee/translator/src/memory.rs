@@ -60,10 +60,10 @@ pub struct Context {
     pub target: u64,
     /// Instructions that may still be run, less those that are counted ahead.
     pub counter: i64,
-    /// Number of the exit that was taken.
-    pub exit: u32,
+    /// Number of the exit that was taken. Some copies write all of it, others the lower half.
+    pub exit: u64,
     /// Entries of the table of places.
-    pub places: u32,
+    pub places: u64,
     pub host_stack: u64,
     /// Base of the program's fs segment.
     pub fs_base: u64,

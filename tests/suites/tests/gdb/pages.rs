@@ -1,9 +1,14 @@
 //! The sessions of docs/sessions: each page is run, and says what gdb says.
 //!
-//! A page names its program in a comment. Its lines that begin with `(gdb)` are given to
-//! gdb, in one session that begins as its line `$ retrovane replay` says; what follows them
-//! is compared with what gdb answers, but for addresses, process ids, positions and the
-//! numbers of threads. With RETROVANE_UPDATE=1 it is written instead.
+//! A page names its program in a comment: a source in C, Go or Rust, a script that builds one with
+//! sources of other projects, or a program's text; `needs` names programs and files without which it
+//! is skipped. What its line `$ retrovane record` says is recorded. Its lines that begin with
+//! `(gdb)` are given to gdb, in one session that begins as its line `$ retrovane replay` says;
+//! what follows them is compared with what gdb answers, but for addresses, process ids,
+//! positions and the numbers of threads. With RETROVANE_UPDATE=1 it is written instead.
+
+#[path = "languages.rs"]
+mod languages;
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -12,12 +17,15 @@ use std::process::Command;
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
-use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, run};
+use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, run, search_path};
 
 use super::workloads;
 
 const PROMPT: &str = "(gdb) ";
+const RECORD: &str = "$ retrovane record --";
 const REPLAY: &str = "$ retrovane replay";
+/// The name of scripts that build a program.
+const BUILD: &str = "build";
 const MARKER: &str = "=== the next command ===";
 
 fn folder() -> PathBuf {
@@ -40,30 +48,81 @@ fn words_behind<'a>(text: &'a str, start: &str) -> Option<Vec<&'a str>> {
     Some(line.trim_end_matches("-->").split_whitespace().collect())
 }
 
-/// Compiles the page's program in the scratch directory, under the name that the page uses.
-fn build(scratch: &Scratch, page: &str) -> Result<PathBuf, String> {
-    let words = words_behind(page, "<!-- program:").ok_or("the page names no program")?;
-    let (source, flags) = words.split_first().ok_or("the page names no program")?;
-    let failed = |error: std::io::Error| format!("{source}: {error}");
-    std::fs::copy(workloads().join(source), scratch.join(source)).map_err(failed)?;
-    let mut compiler = Command::new("gcc");
-    compiler.current_dir(scratch.join("."));
-    compiler.args(["-g", "-Wno-unused-result"]).args(flags).args([source, &"-o", &"program"]);
-    let built = compiler.status();
-    if built.is_ok_and(|status| status.success()) {
-        Ok(scratch.join("program"))
-    } else {
-        Err(format!("{source} does not build"))
+/// The page's program, and the flags that it is compiled with.
+fn program(page: &str) -> Result<(&str, Vec<&str>), String> {
+    let mut words = words_behind(page, "<!-- program:").ok_or("the page names no program")?;
+    if words.is_empty() {
+        return Err("the page names no program".to_owned());
     }
+    Ok((words.remove(0), words))
+}
+
+/// What the page needs and is not there.
+fn missing(page: &str) -> Option<String> {
+    let is_there = |name: &&str| match name.starts_with('/') {
+        true => Path::new(name).exists(),
+        false => path_of_compilers().split(':').any(|folder| Path::new(folder).join(name).exists()),
+    };
+    let needs = words_behind(page, "<!-- needs:").unwrap_or_default();
+    if let Some(name) = needs.iter().find(|name| !is_there(name)) {
+        return Some((*name).to_owned());
+    }
+    let (source, _) = program(page).ok()?;
+    let script = workloads().join(source);
+    if !script.ends_with(BUILD) {
+        return None;
+    }
+    let said = Command::new(script).arg("--missing").output().ok()?.stdout;
+    Some(String::from_utf8_lossy(&said).trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Makes the page's program in the scratch directory, under the name that the page uses.
+fn build(scratch: &Scratch, page: &str) -> TestResult {
+    let (source, flags) = program(page)?;
+    let path = workloads().join(source);
+    let name = path.file_name().ok_or("the page names no program")?;
+    if name != BUILD {
+        std::fs::copy(&path, scratch.join(source)).map_err(|error| format!("{source}: {error}"))?;
+    }
+    let kind = path.extension().and_then(|extension| extension.to_str()).unwrap_or(BUILD);
+    let mut builder = match kind {
+        "c" => with_arguments("gcc", &["-g", "-Wno-unused-result"]),
+        "go" => with_arguments("go", &["build", "-gcflags=-N -l"]),
+        "rs" => with_arguments("rustc", &["-g"]),
+        BUILD => Command::new(path.canonicalize().map_err(|error| format!("{source}: {error}"))?),
+        // It is run as it is.
+        _ => return Ok(()),
+    };
+    if kind != BUILD {
+        builder.args(flags).args(["-o", "program", source]);
+    }
+    let built = builder.current_dir(scratch.join(".")).env("PATH", path_of_compilers()).status();
+    if built.is_ok_and(|status| status.success()) { Ok(()) } else { Err(format!("{source} does not build")) }
+}
+
+/// A program that its arguments follow.
+fn with_arguments(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).env("GO111MODULE", "off").env("GOTOOLCHAIN", "local");
+    command
+}
+
+/// Compilers may be the user's own.
+fn path_of_compilers() -> String {
+    format!("{}:{}", search_path(), std::env::var("PATH").unwrap_or_default())
 }
 
 /// What gdb answers to each of the page's commands.
 fn answers(tool: &Tool, scratch: &Scratch, page: &str) -> Result<Vec<String>, String> {
-    let (program, trace) = (build(scratch, page)?, scratch.join("trace"));
-    let home = scratch.fresh_directory("home")?;
-    let args: [OsString; 5] =
-        ["record".into(), "-q".into(), "-o".into(), trace.clone().into(), program.into()];
-    run(tool.command(User::Current, &home, &args), RUN_TIME_MAX)?;
+    build(scratch, page)?;
+    let (home, trace) = (scratch.fresh_directory("home")?, scratch.join("trace"));
+    let mut args: Vec<OsString> =
+        ["record".into(), "-q".into(), "-o".into(), trace.clone().into(), "--".into()].into();
+    let recorded = words_behind(page, RECORD).ok_or("the page records nothing")?;
+    args.extend(recorded.iter().map(OsString::from));
+    let mut command = tool.command(User::Current, &home, &args);
+    command.current_dir(scratch.join("."));
+    run(command, RUN_TIME_MAX)?;
     let options = words_behind(page, REPLAY).ok_or("the page opens no gdb")?;
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(["replay", "--batch"]);
@@ -134,7 +193,19 @@ fn filled(page: &str, answers: &[String]) -> String {
 /// With what differs from run to run made equal, and from machine to machine: numbers of
 /// processes and threads, addresses, positions, and all that is said of places in libraries.
 fn made_equal(text: &str) -> String {
-    let in_library = [" at ../", " at ./", "\t../", "\t./", " in ../", " in ./", " from /"];
+    let in_library = [
+        " at ../",
+        " at ./",
+        "\t../",
+        "\t./",
+        " in ../",
+        " in ./",
+        " file ../",
+        " from /",
+        " at /rustc/",
+        " at /usr/",
+        " at library/",
+    ];
     let mut own = String::new();
     for line in text.lines() {
         let line = match line.split_once("), ") {
@@ -154,8 +225,10 @@ fn made_equal(text: &str) -> String {
         let end = number.find(|character| !is_part(character)).unwrap_or(number.len());
         let (digits, behind) = number.split_at(end);
         let address = digits.strip_prefix("0x").map_or("", |digits| digits.trim_start_matches('0'));
-        let is_address = address.len() == 12 && (address.starts_with('5') || address.starts_with("7f"));
-        let names_one = ["process ", "Thread ", "LWP "].iter().any(|word| before.ends_with(word));
+        // What is longer is no address, but text where one should be.
+        let is_address = (6..=12).contains(&address.len());
+        let names_one =
+            ["process ", "Thread ", "LWP ", "\"thread "].iter().any(|word| before.ends_with(word));
         let is_position =
             behind.strip_prefix('+').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if is_position {
@@ -198,7 +271,12 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let one = |name: String| {
         let own = Arc::clone(tool);
         let title = format!("page_{}", name.replace('-', "_"));
-        Trial::test(title, move || check_page(&own, &name).map_err(Failed::from))
+        let page = std::fs::read_to_string(folder().join(format!("{name}.md"))).unwrap_or_default();
+        let trial = Trial::test(title, move || check_page(&own, &name).map_err(Failed::from));
+        match missing(&page) {
+            Some(what) => trial.with_kind(format!("needs {what}")).with_ignored_flag(true),
+            None => trial,
+        }
     };
-    pages().into_iter().map(one).collect()
+    pages().into_iter().map(one).chain(languages::trials(tool)).collect()
 }
