@@ -10,7 +10,7 @@ use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
+use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
 use crate::{
@@ -382,10 +382,14 @@ impl Pending {
 
 const PENDING_MAX: usize = 32;
 
-/// Live: notes what waits in the kernel for the calling thread.
+/// Live: notes what waits in the kernel for the calling thread. Not for the agent: what it
+/// would take waits for the program's threads, and would never reach them.
 pub fn note_pending(pending: &mut Pending) {
     pending.thread = thread().index;
     pending.count = 0;
+    if thread().status == thread_status::AGENT {
+        return;
+    }
     let mut set = 0u64;
     kernel::call(nr::__NR_rt_sigpending, [&raw mut set as u64, 8, 0, 0, 0, 0]);
     if set & !OURS != 0 {
