@@ -20,6 +20,7 @@ mod suite;
 mod surroundings;
 mod tool;
 mod triple;
+mod windowed;
 
 pub use attached::{AttachedGuest, REFUSED, check_no_such_process};
 pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_guests, in_workspace};
@@ -36,6 +37,7 @@ pub use tool::{
     Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, tests_run_as_root, times,
 };
 pub use triple::{Case, check_case};
+pub use windowed::{WindowGuest, check_redis};
 
 /// What a test says when it fails: whole sentences with the evidence.
 pub type TestResult = Result<(), String>;

@@ -504,6 +504,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     } else if action.handler == DEFAULT {
         // One of ours, sent by somebody: what the default does is the kernel's.
+        crate::live::save_before_death(signal);
         die_of(signal);
         return;
     }
@@ -548,6 +549,17 @@ pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
     }
     let blocked = thread().signals.mask & bit(signal) != 0;
     signal == SIGKILL || (!blocked && process().actions().actions[signal as usize].handler == DEFAULT)
+}
+
+/// The signal of a crash (signal(7): those that leave a core) that the process is about to
+/// send to itself and die of, as abort(3) does.
+pub fn crashes_itself(number: u64, args: &[u64; 6]) -> Option<u32> {
+    const CRASHES: u64 = OURS | bit(3) | bit(6) | bit(24) | bit(25);
+    if !kills_itself(number, args) {
+        return None;
+    }
+    let signal = args[if number as u32 == nr::__NR_tgkill { 2 } else { 1 }] as u32;
+    (CRASHES & bit(signal) != 0).then_some(signal)
 }
 
 /// Lets the kernel's default action of a signal happen to us.
@@ -741,9 +753,11 @@ fn deliver_mask(signal: u32) -> u64 {
     action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 }
 }
 
-/// The registers as they are before the call's instruction.
+/// The registers as they are before the call's instruction; r11 as the kernel leaves it,
+/// and not where an island would go on, which is not the program's state.
 fn point_at_call(registers: &mut Registers) {
     registers.rip = registers.rcx.wrapping_sub(2);
+    registers.r11 = registers.flags;
 }
 
 /// Delivers the signal that waits behind the call just made, of which the event
