@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One program of tests/guests, tests/live or tests/attach.
+/// One program of tests/guests, tests/live, tests/attach or tests/window.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub name: String,
@@ -66,6 +66,11 @@ pub fn find_live_guests() -> Result<Vec<Guest>, String> {
 /// All programs that are attached to while they run.
 pub fn find_attached_guests() -> Result<Vec<Guest>, String> {
     find_in(&in_workspace("tests/attach"))
+}
+
+/// All programs whose log becomes longer than it may be.
+pub fn find_window_guests() -> Result<Vec<Guest>, String> {
+    find_in(&in_workspace("tests/window"))
 }
 
 fn find_in(directory: &Path) -> Result<Vec<Guest>, String> {

@@ -20,6 +20,7 @@ mod suite;
 mod surroundings;
 mod tool;
 mod triple;
+mod windowed;
 
 pub use attached::{AttachedGuest, REFUSED, check_no_such_process};
 pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_guests, in_workspace};
@@ -37,6 +38,7 @@ pub use tool::{
     times,
 };
 pub use triple::{Case, check_case};
+pub use windowed::{WindowGuest, check_redis};
 
 /// What a test says when it fails: whole sentences with the evidence.
 pub type TestResult = Result<(), String>;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
-    AttachedGuest, LiveGuest, Mode, REFUSED, TestResult, Tool, User, check_no_such_process, has_static_libc,
-    run_suite, tests_run_as_root, times, unless_missing,
+    AttachedGuest, LiveGuest, Mode, REFUSED, TestResult, Tool, User, WindowGuest, check_no_such_process,
+    check_redis, has_static_libc, have_program, run_suite, tests_run_as_root, times, unless_missing,
 };
 
 /// How checkpoints are made.
@@ -80,7 +80,7 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
-/// Programs that ran before the session.
+/// Programs that ran before the session, and those whose log becomes too long.
 fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> {
     let mut trials = Vec::new();
     let mut add = |name: String, missing: Option<String>, check: Box<dyn Fn(&Tool) -> TestResult + Send>| {
@@ -91,6 +91,26 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
         trials.push(unless_missing(trial, needs_tool.or(missing)));
     };
     for guest in AttachedGuest::all()? {
+        let users =
+            if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
+        for &user in users {
+            let guest = guest.clone();
+            let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+            let name = format!("{}::{}", guest.name, user.name(is_root));
+            add(name, missing, Box::new(move |tool| guest.check(tool, user)));
+        }
+    }
+    let missing = |names: &[&str]| {
+        let missing = names.iter().find(|name| !have_program(name));
+        missing.map(|name| format!("needs {name}"))
+    };
+    let redis = missing(&["redis-server", "redis-benchmark", "gdb"]);
+    add("window::redis".to_owned(), redis, Box::new(check_redis));
+    for guest in WindowGuest::all()? {
+        if guest.name == "window::alone::O0" {
+            let guest = guest.clone();
+            add("window::gdb".to_owned(), missing(&["gdb"]), Box::new(move |tool| guest.check_gdb(tool)));
+        }
         let users =
             if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
         for &user in users {

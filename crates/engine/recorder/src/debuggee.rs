@@ -75,7 +75,7 @@ impl Debuggee {
         while !arrived() && !self.is_gone() {
             std::thread::sleep(LOOK_EVERY);
         }
-        self.0.save(dir, None).map(|_| ())
+        self.0.save(dir, None, None).map(|_| ())
     }
 
     /// The checkpoints of the first process, as text.

@@ -1,9 +1,9 @@
 //! What a live session remembers: the log of each lane, in memory, by position.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
-use events::{Event, Kind};
+use events::{Event, Kind, Tag};
 use trace_store::{
     ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter,
 };
@@ -15,17 +15,16 @@ struct Chunk {
     /// Position of its first byte.
     start: u64,
     raw_bytes: usize,
-    events: u64,
     compressed: bool,
     bytes: Vec<u8>,
 }
 
 impl Chunk {
-    fn new(compressor: &mut ChunkCompressor, start: u64, events: u64, raw: &[u8]) -> Chunk {
+    fn new(compressor: &mut ChunkCompressor, start: u64, raw: &[u8]) -> Chunk {
         let mut bytes = Vec::new();
         let compressed = compressor.store(raw, &mut bytes);
         bytes.shrink_to_fit();
-        Chunk { start, raw_bytes: raw.len(), events, compressed, bytes }
+        Chunk { start, raw_bytes: raw.len(), compressed, bytes }
     }
 }
 
@@ -37,6 +36,8 @@ struct LaneHistory {
     chunks: VecDeque<Chunk>,
     /// Position behind the last byte.
     position: u64,
+    /// Its oldest part fell off.
+    lost: bool,
 }
 
 /// The logs of all lanes, and what else a trace of them needs.
@@ -46,6 +47,8 @@ pub(crate) struct History {
     compressor: ChunkCompressor,
     decompressor: ChunkDecompressor,
     stored_bytes: u64,
+    /// A process that is about to die, and of which signal.
+    dying: Option<(i32, i32)>,
 }
 
 impl History {
@@ -56,11 +59,13 @@ impl History {
             compressor: ChunkCompressor::new()?,
             decompressor: ChunkDecompressor::new()?,
             stored_bytes: 0,
+            dying: None,
         })
     }
 
     pub fn begin_lane(&mut self, lane: u32, parent: u32, pid: i32) {
-        let history = LaneHistory { parent, pid, end: None, chunks: VecDeque::new(), position: 0 };
+        let history =
+            LaneHistory { parent, pid, end: None, chunks: VecDeque::new(), position: 0, lost: false };
         self.lanes.insert(lane, history);
     }
 
@@ -74,9 +79,9 @@ impl History {
         self.files.insert(id, file.clone());
     }
 
-    pub fn append(&mut self, lane: u32, events: u64, raw: &[u8]) {
+    pub fn append(&mut self, lane: u32, raw: &[u8]) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
-        let chunk = Chunk::new(&mut self.compressor, history.position, events, raw);
+        let chunk = Chunk::new(&mut self.compressor, history.position, raw);
         self.stored_bytes += chunk.bytes.len() as u64;
         history.position += raw.len() as u64;
         history.chunks.push_back(chunk);
@@ -117,8 +122,7 @@ impl History {
             let kept_bytes = ((position - chunk.start) as usize).min(chunk.raw_bytes);
             if let Some(mut raw) = restore(&mut self.decompressor, &chunk) {
                 raw.truncate(kept_bytes);
-                let events = events_in(&raw).filter(|event| event.kind != Kind::Data).count() as u64;
-                let rest = Chunk::new(&mut self.compressor, chunk.start, events, &raw);
+                let rest = Chunk::new(&mut self.compressor, chunk.start, &raw);
                 self.stored_bytes += rest.bytes.len() as u64;
                 history.chunks.push_back(rest);
             }
@@ -127,21 +131,93 @@ impl History {
         history.position = position;
     }
 
-    /// Forgets the oldest chunks of ended lanes and of the lane with most of them, until
-    /// the logs take no more than so much. A lane that lost its start cannot be saved.
-    pub fn keep_below(&mut self, bytes_max: u64) {
-        while self.stored_bytes > bytes_max {
-            let ended = self.lanes.iter().find(|(_, history)| history.end.is_some()).map(|(lane, _)| *lane);
-            if let Some(lane) = ended
-                && let Some(history) = self.lanes.remove(&lane)
-            {
-                self.stored_bytes -= history.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
-                continue;
-            }
-            let fullest = self.lanes.values_mut().max_by_key(|history| history.chunks.len());
-            let Some(chunk) = fullest.and_then(|history| history.chunks.pop_front()) else { return };
+    /// Forgets what a lane logged before a position, as far as it can be told apart.
+    pub fn drop_before(&mut self, lane: u32, position: u64) {
+        let Some(history) = self.lanes.get_mut(&lane) else { return };
+        while let Some(chunk) = history.chunks.front()
+            && chunk.start + chunk.raw_bytes as u64 <= position
+        {
             self.stored_bytes -= chunk.bytes.len() as u64;
+            history.chunks.pop_front();
+            history.lost = true;
         }
+    }
+
+    /// Forgets a lane's oldest chunk.
+    pub fn drop_oldest(&mut self, lane: u32) {
+        let first = self.lanes.get(&lane).and_then(|history| history.chunks.front());
+        if let Some(end) = first.map(|chunk| chunk.start + chunk.raw_bytes as u64) {
+            self.drop_before(lane, end);
+        }
+    }
+
+    /// Forgets the first of the lanes that have ended; false if there is none.
+    pub fn drop_ended(&mut self) -> bool {
+        let ended = self.lanes.iter().find(|(_, history)| history.end.is_some()).map(|(lane, _)| *lane);
+        let Some(history) = ended.and_then(|lane| self.lanes.remove(&lane)) else { return false };
+        self.stored_bytes -= history.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
+        true
+    }
+
+    /// Bytes of memory that the logs take.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored_bytes
+    }
+
+    /// Bytes of memory that a lane's log takes from a position on.
+    pub fn stored_since(&self, lane: u32, position: u64) -> u64 {
+        let Some(history) = self.lanes.get(&lane) else { return 0 };
+        let since = history.chunks.iter().rev().take_while(|chunk| chunk.start >= position);
+        since.map(|chunk| chunk.bytes.len() as u64).sum()
+    }
+
+    /// The lane of a process, the last if there were several.
+    pub fn lane_of(&self, pid: i32) -> Option<u32> {
+        self.lanes.iter().rev().find(|(_, history)| history.pid == pid).map(|(lane, _)| *lane)
+    }
+
+    /// What is told of a lane: its parent, its process, its end.
+    pub fn facts(&self, lane: u32) -> Option<(u32, i32, Option<LaneEnd>)> {
+        self.lanes.get(&lane).map(|history| (history.parent, history.pid, history.end))
+    }
+
+    /// Lanes that there are.
+    pub fn lanes(&self) -> Vec<u32> {
+        self.lanes.keys().copied().collect()
+    }
+
+    /// True if the lane reaches back to its beginning.
+    pub fn is_lane_whole(&self, lane: u32) -> bool {
+        self.lanes.get(&lane).is_some_and(|history| !history.lost)
+    }
+
+    /// True if what a lane logged before the position fell off, and some after it too.
+    pub fn has_lost(&self, lane: u32, position: u64) -> bool {
+        self.lanes.get(&lane).is_none_or(|history| {
+            history.lost && history.chunks.front().map_or(history.position, |chunk| chunk.start) > position
+        })
+    }
+
+    /// The lanes of the processes that a lane made from a position on.
+    pub fn made_since(&mut self, lane: u32, position: u64) -> BTreeSet<u32> {
+        let mut made = BTreeSet::new();
+        let mut at = position;
+        while let Some(log) = self.read(lane, at) {
+            at += log.len() as u64;
+            for event in events_in(&log) {
+                let children = event.blobs().filter(|blob| blob.tag == Tag::Child);
+                made.extend(
+                    children
+                        .filter_map(|blob| Some(u32::from_le_bytes(blob.data.get(..4)?.try_into().ok()?))),
+                );
+            }
+        }
+        made
+    }
+
+    /// A process is about to die of a signal, and what leads there is saved.
+    pub fn note_dying(&mut self, dying: Option<(i32, i32)>) {
+        self.dying = dying;
     }
 
     /// Writes all that there is as a trace.
@@ -153,6 +229,26 @@ impl History {
         summary: &Summary,
     ) -> Result<u64, StoreError> {
         let mut writer = TraceWriter::create(dir, meta)?;
+        self.write_files(&mut writer, dir, files_dir)?;
+        let mut events = 0;
+        for lane in self.lanes() {
+            let Some((parent, pid, _)) = self.facts(lane) else { continue };
+            writer.begin_lane(lane, parent, pid)?;
+            if self.is_lane_whole(lane) {
+                events += self.write_lane(&mut writer, lane, lane, 0)?;
+            }
+        }
+        writer.finish(summary)?;
+        Ok(events)
+    }
+
+    /// Puts all kept files into a trace.
+    pub fn write_files(
+        &self,
+        writer: &mut TraceWriter,
+        dir: &Path,
+        files_dir: &Path,
+    ) -> Result<(), StoreError> {
         for (id, file) in &self.files {
             let name = trace_store::hash_hex(&file.hash);
             let target = dir.join("files").join(&name);
@@ -162,34 +258,37 @@ impl History {
             }
             writer.add_file(*id, file)?;
         }
-        let mut events = 0;
-        for (lane, history) in &self.lanes {
-            writer.begin_lane(*lane, history.parent, history.pid)?;
-            if history.chunks.front().is_none_or(|chunk| chunk.start != 0) {
-                continue;
-            }
-            let mut last = Vec::new();
-            for chunk in &history.chunks {
-                if let Some(raw) = restore(&mut self.decompressor, chunk) {
-                    writer.append(*lane, chunk.events, &raw)?;
-                    events += chunk.events;
-                    last = raw;
-                }
-            }
-            // A process may stand at the fault that it will die of.
-            let is_fault = |event: &Event| event.kind == Kind::Fault;
-            let fatal = || events_in(&last).last().filter(is_fault).and_then(|event| end_of(&event));
-            if let Some(end) = history.end.or_else(fatal) {
-                writer.end_lane(*lane, end)?;
-            }
-        }
-        writer.finish(summary)?;
-        Ok(events)
+        Ok(())
     }
 
-    /// True if all lanes reach back to their beginnings.
-    pub fn is_whole(&self) -> bool {
-        self.lanes.values().all(|history| history.chunks.front().is_none_or(|chunk| chunk.start == 0))
+    /// Writes a lane's log from a position on, and its end, as that of the lane `to`, which
+    /// was begun. Gives the number of events.
+    pub fn write_lane(
+        &mut self,
+        writer: &mut TraceWriter,
+        lane: u32,
+        to: u32,
+        position: u64,
+    ) -> Result<u64, StoreError> {
+        let mut events = 0;
+        let mut at = position;
+        let mut last = Vec::new();
+        while let Some(raw) = self.read(lane, at) {
+            at += raw.len() as u64;
+            let count = events_in(&raw).filter(|event| event.kind != Kind::Data).count() as u64;
+            writer.append(to, count, &raw)?;
+            events += count;
+            last = raw;
+        }
+        // A process may stand at the fault that it will die of.
+        let is_fault = |event: &Event| event.kind == Kind::Fault;
+        let fatal = || events_in(&last).last().filter(is_fault).and_then(|event| end_of(&event));
+        let (pid, end) = self.facts(lane).map_or((0, None), |(_, pid, end)| (pid, end));
+        let dying = self.dying.filter(|dying| dying.0 == pid).map(|dying| LaneEnd::Killed(dying.1));
+        if let Some(end) = end.or_else(fatal).or(dying) {
+            writer.end_lane(to, end)?;
+        }
+        Ok(events)
     }
 }
 
@@ -225,7 +324,7 @@ mod tests {
         history.begin_lane(0, u32::MAX, 7);
         for first in [0, 4] {
             let raw: Vec<u8> = (first..first + 4).flat_map(event).collect();
-            history.append(0, 4, &raw);
+            history.append(0, &raw);
         }
         history
     }
@@ -246,14 +345,20 @@ mod tests {
         assert_eq!(history.read(0, 64).map(|raw| raw.len()), Some(16));
         assert!(history.read(0, 80).is_none());
         assert!(history.reaches(0, 80) && !history.reaches(0, 81));
-        history.append(0, 1, &event(9));
+        history.append(0, &event(9));
         assert_eq!(history.read(0, 80).map(|raw| raw[2]), Some(9));
     }
 
     #[test]
     fn the_oldest_goes_first() {
         let mut history = history();
-        history.keep_below(history.stored_bytes - 1);
-        assert!(!history.reaches(0, 0) && history.reaches(0, 64) && !history.is_whole());
+        assert!(history.is_lane_whole(0) && history.stored_since(0, 64) < history.stored_bytes());
+        history.drop_before(0, 63);
+        assert!(history.is_lane_whole(0));
+        history.drop_before(0, 64);
+        assert!(history.has_lost(0, 63) && !history.has_lost(0, 64) && !history.is_lane_whole(0));
+        assert_eq!(history.stored_since(0, 64), history.stored_bytes());
+        history.drop_oldest(0);
+        assert!(history.has_lost(0, 64) && history.stored_bytes() == 0);
     }
 }

@@ -34,6 +34,7 @@ mod thinning;
 mod undo;
 mod waiting;
 mod watchdog;
+mod window;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

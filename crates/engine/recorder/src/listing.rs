@@ -64,6 +64,7 @@ pub(crate) fn list(lane: Lane) -> String {
         let by = match at.origin {
             checkpoint_origin::PROGRAM => "the program",
             checkpoint_origin::TIME => "time",
+            checkpoint_origin::WINDOW => "the log's limit",
             _ => "command",
         };
         let saved = if at.is_fork { "a fork".to_owned() } else { (at.saved_bytes >> 10).to_string() };
@@ -89,6 +90,7 @@ pub(crate) fn explain(error: i32, number: u64) -> String {
             "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost"
                 .to_owned()
         }
+        libc::EXDEV => "it shares memory with other processes, or could (MAP_SHARED)".to_owned(),
         libc::ENODEV => "shared memory or a file that was mapped then cannot be mapped again".to_owned(),
         libc::EPERM => {
             "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned()

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use injector::{Lane, Segment, SessionMemory};
+use injector::{Lane, Segment, SessionMemory, futex_wake};
 use lane_protocol::{checkpoint_origin, command, lane_state, request};
-use trace_store::{LaneEnd, Meta, Summary};
+use trace_store::{LaneEnd, Meta};
 
 use crate::debuggee::Debuggee;
 use crate::file_journals::FileJournals;
@@ -25,13 +25,12 @@ pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, Serv
 use crate::sink::Sink;
 use crate::thinning::densest;
 use crate::waiting::Status;
+use crate::window::Windows;
 
 /// How long a process may take to obey.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long doing the same again may take.
 const REPLAY_PATIENCE: Duration = Duration::from_secs(600);
-/// After that time all that a process logged is in the history.
-const FLUSHED_AFTER: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What the session's parts share.
@@ -61,7 +60,8 @@ impl Control {
         let stop = Arc::new(AtomicBool::new(false));
         let debugger = options.debugger.take();
         let every = Mutex::new(options.checkpoint_every);
-        let work = Arc::new(Work { session, options, every, obeying: Mutex::new(()) });
+        let work =
+            Arc::new(Work { session, options, every, obeying: Mutex::new(()), windows: Windows::default() });
         let mut threads = Vec::new();
         if let Some(serve) = debugger {
             let debuggee = Debuggee(Arc::clone(&work));
@@ -113,11 +113,12 @@ pub(crate) struct Work {
     pub every: Mutex<Option<Duration>>,
     /// One command at a time.
     obeying: Mutex<()>,
+    pub windows: Windows,
 }
 
 impl Work {
     /// Lanes of processes that take part.
-    fn lanes(&self) -> Vec<Segment> {
+    pub fn lanes(&self) -> Vec<Segment> {
         let memory = &self.session.memory;
         let takes_part = |segment: &Segment| {
             let lane = memory.lane(*segment);
@@ -133,13 +134,15 @@ impl Work {
         self.lanes().into_iter().find(|segment| memory.lane(*segment).pid().load(Ordering::Acquire) == wanted)
     }
 
-    fn order(&self, segment: Segment, kind: u32, argument: u64) -> Result<i32, String> {
+    pub fn order(&self, segment: Segment, kind: u32, argument: u64) -> Result<i32, String> {
         let _obeying = self.obeying.lock().unwrap_or_else(PoisonError::into_inner);
         let lane = self.session.memory.lane(segment);
         let pid = lane.pid().load(Ordering::Acquire);
         let gone = || {
             lane.state().load(Ordering::Acquire) != lane_state::LIVE
                 || lane.pid().load(Ordering::Acquire) != pid
+                // It stands with the turn until we have seen to that.
+                || is_dying(lane)
         };
         match lane.command(kind, argument, PATIENCE, &gone) {
             Some(answer) if answer >= 0 => Ok(answer),
@@ -187,7 +190,7 @@ impl Work {
                 .map_err(|_| format!("`{argument}` is not the number of a checkpoint"))
         };
         if verb == "save" {
-            return self.save(Path::new(argument), None);
+            return self.save(Path::new(argument), pid, None);
         }
         if verb == "processes" {
             return Ok(self.processes());
@@ -205,6 +208,9 @@ impl Work {
             "checkpoint" => {
                 let id = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER))?;
                 Ok(format!("checkpoint {id}\n"))
+            }
+            "discard" if is_window(lane, number()?) => {
+                Err("the log is kept from that checkpoint on, until a later one takes its place".to_owned())
             }
             "discard" => self.order(segment, command::DISCARD, number()?).map(|_| String::new()),
             "try" => {
@@ -295,28 +301,23 @@ impl Work {
         "the processes go on without us\n".to_owned()
     }
 
-    /// `killed_by`: the signal that the first process is about to die of.
-    pub fn save(&self, dir: &Path, killed_by: Option<i32>) -> Result<String, String> {
+    /// Saves the past as a trace, where it begins later than the program that of the process
+    /// `pid`. `killed_by`: the signal that this process is about to die of.
+    pub fn save(&self, dir: &Path, pid: Option<i32>, killed_by: Option<i32>) -> Result<String, String> {
         if !dir.is_absolute() {
             return Err("the directory of the trace has to be absolute".to_owned());
         }
-        let exit = match self.session.status.main() {
-            _ if killed_by.is_some() => killed_by.map_or(LaneEnd::Unknown, LaneEnd::Killed),
-            Some(injector::ExitReport::Exited(code)) => LaneEnd::Exited(code),
-            Some(injector::ExitReport::Killed(signal)) => LaneEnd::Killed(signal),
-            None => LaneEnd::Unknown,
+        let main = self.session.main_pid;
+        let exit = |of: i32| match (killed_by, self.session.status.main()) {
+            (Some(signal), _) if of == pid.unwrap_or(main) => LaneEnd::Killed(signal),
+            (_, Some(injector::ExitReport::Exited(code))) if of == main => LaneEnd::Exited(code),
+            (_, Some(injector::ExitReport::Killed(signal))) if of == main => LaneEnd::Killed(signal),
+            (_, _) => LaneEnd::Unknown,
         };
-        let summary = Summary { exit, duration_ns: 0, notes: Vec::new() };
-        let saved = self.session.sink.with_history(|history| {
-            if !history.is_whole() {
-                return Err("the log's beginning was dropped to keep below --log-max".to_owned());
-            }
-            history
-                .save(dir, &self.session.meta, &self.session.trace_dir.join("files"), &summary)
-                .map_err(|error| error.to_string())
-        });
-        let events = saved.ok_or("this is no live session")??;
-        Ok(format!("saved {events} events in {}\n", dir.display()))
+        let dying = killed_by.map(|signal| (pid.unwrap_or(main), signal));
+        let saved = self.save_log(dir, pid, dying, &exit)?;
+        let notes: String = saved.notes.into_iter().map(|note| note + "\n").collect();
+        Ok(format!("saved {} events in {}\n{notes}", saved.events, dir.display()))
     }
 
     /// Takes checkpoints when they are due, and keeps below the limits.
@@ -328,7 +329,7 @@ impl Work {
         let mut due = Instant::now() + every().unwrap_or_default();
         while !stop.load(Ordering::Acquire) {
             if let Some(bytes_max) = self.options.log_max_bytes {
-                self.session.sink.with_history(|history| history.keep_below(bytes_max));
+                self.keep_log_below(bytes_max);
                 self.drop_unreachable();
             }
             if let Some(journals) = &self.session.journals {
@@ -387,8 +388,8 @@ impl Work {
             let lane = self.session.memory.lane(segment);
             let id = lane.ids().0;
             for at in checkpoints(lane) {
-                let reaches = self.session.sink.with_history(|history| history.reaches(id, at.position));
-                if reaches == Some(false) && lane.goes_again().load(Ordering::Acquire) == 0 {
+                let is_lost = self.session.sink.with_history(|history| history.has_lost(id, at.position));
+                if is_lost == Some(true) && lane.goes_again().load(Ordering::Acquire) == 0 {
                     let _ = self.order(segment, command::DISCARD, u64::from(at.id));
                 }
             }
@@ -399,28 +400,45 @@ impl Work {
     fn look_at_crashes(&self) {
         for segment in self.lanes() {
             let lane = self.session.memory.lane(segment);
-            if lane.request().state.load(Ordering::Acquire) != request::CRASH {
-                continue;
+            let sent = lane.dying().load(Ordering::Acquire);
+            if sent != 0 {
+                self.save_crash(lane, u64::from(sent));
+                lane.dying().store(0, Ordering::Release);
+                futex_wake(lane.dying());
             }
-            let signal = lane.request().arguments[0].load(Ordering::Relaxed);
-            let pid = lane.pid().load(Ordering::Acquire);
-            if self.options.on_crash == OnCrash::Hold {
-                eprintln!(
-                    "retrovane: process {pid} would die of signal {signal}, and stands: see `retrovane ctl {pid} list`"
-                );
+            if lane.request().state.load(Ordering::Acquire) == request::CRASH {
+                self.save_crash(lane, lane.request().arguments[0].load(Ordering::Relaxed));
+                lane.answer(0);
             }
-            if self.options.on_crash == OnCrash::Save {
-                // What the process logged last is on its way.
-                std::thread::sleep(FLUSHED_AFTER);
-                let of_main = pid == self.session.main_pid;
-                let killed_by = i32::try_from(signal).ok().filter(|_| of_main);
-                let text = match self.save(&self.options.crash_dir, killed_by) {
-                    Ok(text) => text,
-                    Err(text) => format!("could not be saved: {text}\n"),
-                };
-                eprint!("retrovane: the program would die of signal {signal}: {text}");
-            }
-            lane.answer(0);
         }
     }
+
+    fn save_crash(&self, lane: Lane, signal: u64) {
+        let pid = lane.pid().load(Ordering::Acquire);
+        if self.options.on_crash == OnCrash::Hold {
+            eprintln!(
+                "retrovane: process {pid} would die of signal {signal}, and stands: see `retrovane ctl {pid} list`"
+            );
+        }
+        if self.options.on_crash == OnCrash::Save {
+            let killed_by = i32::try_from(signal).ok();
+            let text = match self.save(&self.options.crash_dir, Some(pid), killed_by) {
+                Ok(text) => text,
+                Err(text) => format!("could not be saved: {text}\n"),
+            };
+            eprint!("retrovane: process {pid} would die of signal {signal}: {text}");
+        }
+    }
+}
+
+/// True if a process is about to die, and waits until we have seen to that.
+pub(crate) fn is_dying(lane: Lane) -> bool {
+    lane.request().state.load(Ordering::Acquire) == request::CRASH
+        || lane.dying().load(Ordering::Acquire) != 0
+}
+
+/// True if the log of a lane is kept from this checkpoint on.
+fn is_window(lane: Lane, number: u64) -> bool {
+    let is_it = |at: &Shown| u64::from(at.id) == number && at.origin == checkpoint_origin::WINDOW;
+    checkpoints(lane).iter().any(is_it)
 }

@@ -68,7 +68,7 @@ impl Sink {
     }
 
     pub fn append(&self, lane: u32, events: u64, bytes: &[u8]) -> bool {
-        if self.with_history(|history| history.append(lane, events, bytes)).is_some() {
+        if self.with_history(|history| history.append(lane, bytes)).is_some() {
             return true;
         }
         self.with(|writer| writer.append(lane, events, bytes))

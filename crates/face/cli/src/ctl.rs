@@ -50,6 +50,9 @@ enum Verb {
     /// Go back to checkpoint N, do the same again, and live on in the present
     Replay { number: u64 },
     /// Save the past so far as a trace
+    ///
+    /// Where the log's beginning has fallen off (`live --log-max`), the trace is of the process
+    /// that is named, or of the first one, and begins at a checkpoint.
     Save { dir: PathBuf },
     /// Let the program go on without us
     Detach,

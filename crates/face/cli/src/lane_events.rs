@@ -143,6 +143,7 @@ impl WholeEvent {
                 | Tag::Thread
                 | Tag::Actions
                 | Tag::ThreadState
+                | Tag::Standing
                 | Tag::Ranges
                 | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };

@@ -22,7 +22,8 @@ Examples:
   retrovane live -- ./server                         a program that may call rv_checkpoint()
   retrovane live --checkpoint-every 1s -- ./server   with a past of its own
   retrovane live --checkpoints fork -- ./server      each checkpoint is a copy of the process
-  retrovane live --on-crash save -- ./server         a flight recorder
+  retrovane live --log-max 256M --on-crash save -- ./server
+                                                     a flight recorder
   retrovane live --checkpoint-every 1s --on-crash rollback:9 -- ./server
                                                      survives requests that crash it
   retrovane live --files snapshot -- ./server        rollbacks restore files as well
@@ -57,6 +58,10 @@ pub struct LiveArguments {
     #[arg(long, value_enum, value_name = "WAY", default_value_t)]
     checkpoints: Checkpoints,
     /// Most memory for the log: what is older falls off
+    ///
+    /// The log is kept from a checkpoint on, which the recorder takes by itself whenever the
+    /// log has grown by half of that: a trace that is saved begins there. A process that
+    /// shares memory with others cannot be saved so, which is said.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     log_max: Option<u64>,
     /// What is done where the program would die of a signal

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, padded};
+use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, WINDOW, padded};
 use lane_protocol::{
     CodeMap, FILE_RECIPES, FILE_SESSION, Interception, RECIPES_BYTES, RECIPES_START, REGION_BYTES,
     REGION_START, SESSION_BYTES, SESSION_START, TEXT_BYTES_MAX, TEXT_START,
@@ -237,7 +237,12 @@ fn recreate(word: u64) -> ! {
     sites::reset();
     crate::mapped_files::reset();
     space().shared_count = 0;
-    let boarded = (word >> 16) as u16 == BOARDED;
+    let boarded = matches!((word >> 16) as u16, BOARDED | WINDOW);
+    let mut has_first = false;
+    if (word >> 16) as u16 == WINDOW {
+        // The log says it, unless that thread has ended.
+        process().logged_thread = u32::MAX;
+    }
     let mut has_unknown_code = false;
     let mut code = [CodeMap::default(); lane_protocol::BOARDING_MAPS];
     let mut code_count = 0;
@@ -270,6 +275,7 @@ fn recreate(word: u64) -> ! {
             conventions[seen] = address;
             seen += 1;
         } else if boarded {
+            has_first |= tag == Tag::ThreadState && address == 0;
             crate::boarding::replay_blob(tag, address, bytes, source);
         }
     });
@@ -279,7 +285,7 @@ fn recreate(word: u64) -> ! {
     memory_calls::set_stack_limit(conventions[2]);
     crate::agent::note_image(stack_pointer);
     if boarded {
-        crate::boarding::replay(&code[..code_count], has_unknown_code);
+        crate::boarding::replay(&code[..code_count], has_unknown_code, has_first);
     }
     for map in &code[..code_count] {
         sites::code_mapped(*map);

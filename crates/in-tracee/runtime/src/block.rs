@@ -225,7 +225,7 @@ impl Process {
     }
 }
 
-/// State of an address space.
+/// State of an address space; `boarded`: the session came to it when it ran already.
 #[repr(C)]
 pub struct Space {
     pub break_start: u64,
@@ -234,6 +234,7 @@ pub struct Space {
     /// Shared writable mappings of the program.
     pub shared: [lane_protocol::MemoryRange; 64],
     pub shared_count: usize,
+    pub boarded: bool,
     /// Live: memory that children do not get.
     pub unforked: crate::live::UnforkedRanges,
     /// Areas of threads beyond the first blocks that are mapped.
@@ -248,9 +249,8 @@ pub struct Space {
     pub mapped: crate::mapped_files::MappedFiles,
 }
 
-/// All of it in one piece, in an order in which what every process touches at its
-/// birth lies together: see [`populate`]. Stacks stand in reverse, so that the
-/// first is next to what follows them.
+/// All in one piece, in an order in which what every process touches at its birth lies
+/// together: see [`populate`]. Stacks stand in reverse: the first is next to what follows.
 #[repr(C, align(4096))]
 pub struct Home {
     signal_stacks: [[u8; SIGNAL_STACK_BYTES]; BLOCKS],

@@ -10,7 +10,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BOARDED_THREAD_WORDS, Kind, Tag};
+use events::{BOARDED_THREAD_WORDS, Kind, STANDING_WORDS, Tag, standing};
 use lane_protocol::{
     BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, boarder_address, boarding_state,
 };
@@ -23,9 +23,11 @@ use crate::block::{
 use crate::entry::Registers;
 use crate::live::Standing;
 use crate::maps::{self, Mapping};
-use crate::{clocks, frame, kernel, live, memory, memory_calls, report, signals, sites, threads, turn};
+use crate::{
+    clocks, copies, frame, kernel, live, memory, memory_calls, report, signals, sites, threads, turn,
+};
 
-const VDSO: &[u8] = b"[vdso]";
+pub const VDSO: &[u8] = b"[vdso]";
 
 fn table() -> &'static Boarding {
     // SAFETY: the injector mapped and filled it before it sent the threads here.
@@ -61,6 +63,7 @@ pub fn begin() -> ! {
         boarder(index).stack_top = stack_top(index);
     }
     process().threads = count as u32;
+    space().boarded = true;
     set_state(boarding_state::PREPARED);
     arrive(0);
     loop {
@@ -165,7 +168,8 @@ fn log_image() {
     log.end();
 }
 
-fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
+/// A thread as the log has it.
+pub fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
     let mut words = [0; BOARDED_THREAD_WORDS];
     let stack = &of.signals.stack;
     words[..8].copy_from_slice(&[
@@ -211,7 +215,7 @@ fn log_memory() {
 
 /// Logs pages of a private mapping that are not its file's. Without a list of pages,
 /// all that may be such.
-fn log_own_pages(map: &Mapping, pagemap: i64) {
+pub fn log_own_pages(map: &Mapping, pagemap: i64) {
     const ENTRIES: usize = 512;
     let mut entries = [0u64; ENTRIES];
     let mut run = map.start..map.start;
@@ -315,6 +319,21 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
             block.fault_registers = registers_of(&registers);
             block.standing = Standing::Boarded;
         }
+        Tag::Standing if bytes == 8 * STANDING_WORDS as u64 && provide(index) => {
+            // SAFETY: the log holds as many words.
+            let words = unsafe { &*(source as *const [u64; STANDING_WORDS]) };
+            let block = thread_at(index);
+            block.standing = match words[0] {
+                standing::PAUSED => Standing::Pause,
+                standing::BEGINS => Standing::Beginning,
+                _ => Standing::Boarded,
+            };
+            block.registers_at = &raw const block.fault_registers as u64;
+            block.signals.last_fault.copy_from_slice(&words[2..]);
+            if words[1] != 0 {
+                process().logged_thread = index as u32;
+            }
+        }
         Tag::Vectors if provide(index) => frame::keep_vectors(signal_stack(index), source, bytes),
         _ => {}
     }
@@ -328,21 +347,39 @@ fn provide(index: usize) -> bool {
 }
 
 /// The memory is there, and the threads' blocks are filled: makes them, and goes on.
-pub fn replay(code: &[CodeMap], has_unknown_code: bool) -> ! {
+/// `first`: whether the process's first thread is among them.
+pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
     for map in code {
         sites::code_mapped(*map);
     }
     if has_unknown_code {
         clocks::trap_time();
     }
-    let mut count = 1;
-    for index in (1..known_threads()).filter(|&index| thread_at(index).status == thread_status::LIVE) {
+    let process = process();
+    let own = thread().index;
+    thread().status = if first { thread_status::LIVE } else { thread_status::ENDED };
+    let is_live = |index: usize| index < known_threads() && thread_at(index).status == thread_status::LIVE;
+    let others = || (0..known_threads()).filter(|&index| index != own && is_live(index));
+    process.threads = u32::from(first) + others().count() as u32;
+    process.running_thread.store(process.logged_thread, Ordering::SeqCst);
+    if !is_live(process.logged_thread as usize) {
+        live::pass_on();
+    }
+    if !is_live(process.running_thread.load(Ordering::SeqCst) as usize) {
+        report::log_ended();
+    }
+    for index in others() {
         let block = thread_at(index);
         block.start = begin_replaying as *const () as u64;
         threads::remake_kernel_thread(block);
-        count += 1;
     }
-    process().threads = count;
+    if !first {
+        // It had ended before the log begins.
+        copies::stay_if_first();
+        loop {
+            kernel::call(nr::__NR_exit, [0; 6]);
+        }
+    }
     go_on()
 }
 

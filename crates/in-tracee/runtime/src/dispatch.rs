@@ -103,9 +103,10 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
-        let ends = process.in_group
-            && (signals::kills_itself(number as u64, &args)
-                || stopping::target(number as u64, &args).is_some());
+        let ends = live::is_on() && signals::crashes_itself(number as u64, &args).is_some()
+            || process.in_group
+                && (signals::kills_itself(number as u64, &args)
+                    || stopping::target(number as u64, &args).is_some());
         if sleeps || yields || ends {
             return None;
         }
@@ -200,6 +201,10 @@ fn record_call(registers: &mut Registers) -> Leave {
     if live::is_on() {
         if live::is_call(nr) {
             return live::call(registers);
+        }
+        if let Some(signal) = signals::crashes_itself(nr, &args) {
+            live::before_crash(signal);
+            live::after_crash(signal);
         }
         changes_files = live::before_call(nr, &args);
     }

@@ -19,7 +19,7 @@ const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
 /// A relative jump reaches this far, less the length of code around it.
 const REACH_BYTES: u64 = 0x7fff_0000;
 /// Longest island of one site, in bytes.
-const ISLAND_CODE_MAX: u64 = 96;
+pub const ISLAND_CODE_MAX: u64 = 96;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -197,6 +197,23 @@ fn add_island(start: u64) {
     if state.count < ISLANDS {
         state.list[state.count] = Island { start, used: 0 };
         state.count += 1;
+    }
+}
+
+/// Where the islands' memory is.
+pub fn all() -> impl Iterator<Item = core::ops::Range<u64>> {
+    let state = islands();
+    state.list[..state.count].iter().map(|island| island.start..island.start + ISLAND_MAPPED_BYTES)
+}
+
+/// Logs all islands again, at the beginning of a window.
+pub fn log_all() {
+    let log = &mut process().log;
+    for island in all() {
+        log.begin(Kind::Island, 0, 0);
+        log.word(island.start);
+        log.word(ISLAND_BYTES);
+        log.end();
     }
 }
 

@@ -32,6 +32,7 @@ mod store;
 mod tables;
 mod then;
 mod unforked;
+mod window;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,7 +45,7 @@ use crate::entry::{Leave, Registers};
 use crate::{kernel, signals};
 
 pub use checkpoint::end_all as end_checkpoints;
-pub use crash::{after_crash, before_crash};
+pub use crash::{after_crash, before_crash, save_before_death};
 pub use debugging::{
     ORDER_OF_DEBUGGER, cannot_pause_at, code_of_stop, is_at_log_end, is_debugged, leave_call_for_debugger,
     leave_for_order, note_going_on, note_pause, obey_debugger, release, stop_at_fault, stop_before_call,
@@ -58,7 +59,7 @@ pub use increments::{
 pub use mappings::protection;
 pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
-pub use restore::{enter_present, go_live};
+pub use restore::{enter_present, go_live, pass_on};
 pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
 pub use tables::wait_before_first_use;
@@ -116,6 +117,8 @@ pub struct Area {
     /// A rollback that comes in place of a crash: a `recover_way`, and the signal.
     recovering: [u64; 2],
     increments: increments::Increments,
+    /// Not zero: what led to a crash was saved.
+    saved: AtomicU32,
 }
 
 /// Most bytes that a branch can give back.
@@ -179,6 +182,7 @@ pub fn call(registers: &mut Registers) -> Leave {
             0 => checkpoint::take(checkpoint_origin::PROGRAM),
             again => again as i64 - 1,
         },
+        DISCARD if checkpoint::is_window(id) => error(errno::EBUSY),
         DISCARD => checkpoint::discard(id),
         ROLLBACKS => checkpoint::rollbacks(id),
         REPLAY if core::mem::take(&mut area().replays_for) == thread().index as u64 + 1 => 0,

@@ -102,6 +102,10 @@ pub fn go_on(mut registers: Registers) -> ! {
     registers.rip = sites::translate(registers.rip);
     if process().replaying {
         follow_pause(&mut registers);
+        if !crate::live::is_on() {
+            // The log begins here.
+            crate::agent::leaving(&registers);
+        }
     } else {
         signals::deliver_at_return(&mut registers);
     }

@@ -10,7 +10,7 @@ use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread};
+use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
 use crate::{
@@ -392,10 +392,14 @@ impl Pending {
 
 const PENDING_MAX: usize = 32;
 
-/// Live: notes what waits in the kernel for the calling thread.
+/// Live: notes what waits in the kernel for the calling thread. Not for the agent: what it
+/// would take waits for the program's threads, and would never reach them.
 pub fn note_pending(pending: &mut Pending) {
     pending.thread = thread().index;
     pending.count = 0;
+    if thread().status == thread_status::AGENT {
+        return;
+    }
     let mut set = 0u64;
     kernel::call(nr::__NR_rt_sigpending, [&raw mut set as u64, 8, 0, 0, 0, 0]);
     if set & !OURS != 0 {
@@ -510,6 +514,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     } else if action.handler == DEFAULT {
         // One of ours, sent by somebody: what the default does is the kernel's.
+        crate::live::save_before_death(signal);
         die_of(signal);
         return;
     }
@@ -554,6 +559,17 @@ pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
     }
     let blocked = thread().signals.mask & bit(signal) != 0;
     signal == SIGKILL || (!blocked && process().actions().actions[signal as usize].handler == DEFAULT)
+}
+
+/// The signal of a crash (signal(7): those that leave a core) that the process is about to
+/// send to itself and die of, as abort(3) does.
+pub fn crashes_itself(number: u64, args: &[u64; 6]) -> Option<u32> {
+    const CRASHES: u64 = OURS | bit(3) | bit(6) | bit(24) | bit(25);
+    if !kills_itself(number, args) {
+        return None;
+    }
+    let signal = args[if number as u32 == nr::__NR_tgkill { 2 } else { 1 }] as u32;
+    (CRASHES & bit(signal) != 0).then_some(signal)
 }
 
 /// Lets the kernel's default action of a signal happen to us.
@@ -747,9 +763,11 @@ fn deliver_mask(signal: u32) -> u64 {
     action.mask | if action.flags & SA_NODEFER == 0 { bit(signal) } else { 0 }
 }
 
-/// The registers as they are before the call's instruction.
+/// The registers as they are before the call's instruction; r11 as the kernel leaves it,
+/// and not where an island would go on, which is not the program's state.
 fn point_at_call(registers: &mut Registers) {
     registers.rip = registers.rcx.wrapping_sub(2);
+    registers.r11 = registers.flags;
 }
 
 /// Delivers the signal that waits behind the call just made, of which the event

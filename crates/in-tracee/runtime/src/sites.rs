@@ -15,7 +15,7 @@ use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
 use linux_abi::general as nr;
 
 use crate::block::{process, session, space};
-use crate::islands::{Islands, island_near, replay_island, write_island};
+use crate::islands::{ISLAND_CODE_MAX, Islands, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
 use crate::{kernel, live, memory, translate, withheld};
 
@@ -212,6 +212,25 @@ pub fn translate(rip: u64) -> u64 {
         site.resume + (rip - behind_site)
     } else if rip <= site.address {
         site.island + (rip - start)
+    } else {
+        rip
+    }
+}
+
+/// The address in the program's own code for an instruction pointer that may be in an
+/// island.
+pub fn original(rip: u64) -> u64 {
+    let state = sites();
+    let is_near = |site: &&Site| {
+        site.state == State::Rewritten && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip)
+    };
+    let Some(site) = state.table[..state.site_count].iter().find(is_near) else { return rip };
+    let before = u64::from(site.before);
+    let place = rip - site.island;
+    if place <= before {
+        site.address - before + place
+    } else if (site.island..=rip).contains(&site.resume) {
+        site.address + u64::from(site.bytes) + (rip - site.resume)
     } else {
         rip
     }

@@ -128,6 +128,7 @@ impl<'session> Lane<'session> {
             self.turn_sleepers(),
             self.has_ticket(),
             self.goes_again(),
+            self.dying(),
             self.takes_part(),
             &mailbox.kind,
         ] {
@@ -273,6 +274,13 @@ impl<'session> Lane<'session> {
         }
     }
 
+    /// Live: asks the shadow of a checkpoint for an image in the ring of a segment, which is
+    /// this side's; to be repeated until it has begun.
+    pub fn ask_for_image(&self, at: &Checkpoint, into: Segment) {
+        at.image_segment.store(into.index() as u32 + 1, Ordering::Release);
+        futex_wake(self.image());
+    }
+
     /// Answers the outstanding request and wakes who waits for it.
     pub fn answer(&self, answer: i32) {
         self.request().answer.store(answer, Ordering::Relaxed);
@@ -309,6 +317,10 @@ macro_rules! words {
 words! {
     /// See [`lane_state`].
     state: AtomicU32;
+    /// See [`LaneHeader::dying`].
+    dying: AtomicU32;
+    /// See [`LaneHeader::image`].
+    image: AtomicU32;
     /// The process that runs the lane.
     pid: AtomicI32;
     /// See [`LaneHeader::waits_for_output`].

@@ -375,7 +375,7 @@ impl SessionMemory {
     }
 
     /// Takes a free segment, if there is one.
-    pub(crate) fn take_segment(&self) -> Option<Segment> {
+    pub fn take_segment(&self) -> Option<Segment> {
         for index in 0..self.segments() / 64 {
             let word = self.segment_word(index);
             let mut bits = word.load(Ordering::Relaxed);

@@ -88,6 +88,21 @@ impl Kind {
 /// Code of a birth event: the process ran already, and its memory, threads and signal
 /// actions follow.
 pub const BOARDED: u16 = 1;
+/// The same where the log's beginning is a checkpoint of the process, whose threads have
+/// [`Tag::Standing`]s.
+pub const WINDOW: u16 = 2;
+/// Words of a [`Tag::Standing`]: a [`standing`], 1 if the event before was the thread's, and
+/// what a frame says of its last fault (error code, trap number, cr2).
+pub const STANDING_WORDS: usize = 5;
+/// How a thread goes on at the beginning of a window.
+pub mod standing {
+    /// In the program's code.
+    pub const RUNS: u64 = 0;
+    /// There too, behind a pause at which it gave the turn.
+    pub const PAUSED: u64 = 1;
+    /// It was made, and its first event is to come.
+    pub const BEGINS: u64 = 2;
+}
 /// Words of a [`Tag::ThreadState`]: base of thread-local memory, signal mask, alternate
 /// stack (address, flags, bytes), address for its end, list of robust futexes (address,
 /// bytes), registers (as in a pause).
@@ -158,6 +173,9 @@ pub enum Tag {
     /// There: a thread, as [`BOARDED_THREAD_WORDS`] words; the blob's address is its
     /// number. A blob of its vector registers follows.
     ThreadState = 14,
+    /// At a birth that is a checkpoint: how a thread goes on, as [`STANDING_WORDS`] words;
+    /// the blob's address is its number.
+    Standing = 15,
 }
 
 impl Tag {
@@ -179,6 +197,7 @@ impl Tag {
             12 => Tag::Thread,
             13 => Tag::Actions,
             14 => Tag::ThreadState,
+            15 => Tag::Standing,
             _ => return None,
         })
     }

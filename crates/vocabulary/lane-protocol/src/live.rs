@@ -142,6 +142,23 @@ pub mod checkpoint_origin {
     pub const TIME: u32 = 1;
     /// Somebody from outside.
     pub const USER: u32 = 2;
+    /// The supervisor: the log is kept from there on.
+    pub const WINDOW: u32 = 3;
+}
+
+/// How the writing of a checkpoint's image ended. Kept in [`Checkpoint::image_result`].
+pub mod image_result {
+    /// It has not.
+    pub const NONE: u32 = 0;
+    pub const WRITTEN: u32 = 1;
+    /// The writer could not be made, or ended before its time.
+    pub const FAILED: u32 = 2;
+    /// There are more mappings than one event can list.
+    pub const TOO_MANY_MAPS: u32 = 3;
+    /// Its mappings could not be listed.
+    pub const UNKNOWN_MAPS: u32 = 4;
+    /// It had memory that other processes have, or can have.
+    pub const SHARES_MEMORY: u32 = 5;
 }
 
 /// A checkpoint of a live process.
@@ -174,4 +191,9 @@ pub struct Checkpoint {
     pub origin: AtomicU32,
     /// Bytes that an increment has saved.
     pub saved_bytes: AtomicU64,
+    /// Asks the shadow to write an image of the state, as the beginning of a log, into the
+    /// ring of this segment; plus one. 0: nothing is asked.
+    pub image_segment: AtomicU32,
+    /// How that ended, an [`image_result`].
+    pub image_result: AtomicU32,
 }

@@ -457,6 +457,9 @@ pub struct LaneHeader {
     pub goes_again: AtomicU32,
     /// Live: how often the process went back instead of dying.
     pub recoveries: AtomicU32,
+    /// Live: the signal that the process is about to die of, which somebody sent, while it
+    /// waits for its past to be saved; a futex word.
+    pub dying: AtomicU32,
     /// Live: not zero while the process takes part (it has an agent).
     pub takes_part: AtomicU32,
     pub command: Command,

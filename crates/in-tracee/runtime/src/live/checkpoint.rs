@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{Checkpoint, checkpoint_state, idle_base};
+use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, image_result};
 use linux_abi::{errno, general as nr};
 
-use super::{area, error, increments, keeper, mappings, obstacle, seats, standing, tables, unforked};
+use super::{area, error, increments, keeper, mappings, obstacle, seats, standing, tables, unforked, window};
 use crate::block::{lane, process, space, thread, thread_status};
 use crate::{kernel, signals};
 
@@ -25,6 +25,16 @@ fn is_taken(at: &Checkpoint) -> bool {
 /// The checkpoint with this id.
 pub fn find(id: u64) -> Option<&'static Checkpoint> {
     all().iter().find(|at| is_taken(at) && u64::from(at.id.load(Ordering::Relaxed)) == id)
+}
+
+/// True if the log is kept from this checkpoint on.
+pub fn is_window(id: u64) -> bool {
+    find(id).is_some_and(begins_window)
+}
+
+/// True if the supervisor took it, for the log's sake.
+pub fn begins_window(at: &Checkpoint) -> bool {
+    at.origin.load(Ordering::Relaxed) == checkpoint_origin::WINDOW
 }
 
 /// The one taken last, if there is one.
@@ -59,6 +69,10 @@ pub fn take(origin: u32) -> i64 {
     if let Some(error) = obstacle() {
         return error;
     }
+    let is_window = origin == checkpoint_origin::WINDOW;
+    if is_window && let Some(error) = window::obstacle() {
+        return error;
+    }
     let begin_ns = kernel::monotonic_ns();
     let Some(slot) = all().iter().find(|at| !is_taken(at)) else {
         return error(errno::EAGAIN);
@@ -79,11 +93,15 @@ pub fn take(origin: u32) -> i64 {
     slot.base.store(0, Ordering::Relaxed);
     slot.forks.store(area().forks, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
+    slot.image_segment.store(0, Ordering::Relaxed);
+    slot.image_result.store(image_result::NONE, Ordering::Relaxed);
     signals::note_pending(&mut area().pending);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();
-    let shadow = match increments::take() {
+    // A window's beginning holds all memory itself.
+    let taken = if is_window { increments::leave() } else { increments::take() };
+    let shadow = match taken {
         Some(taken) => make_keeper(slot, taken),
         None => make_shadow(slot),
     };
@@ -214,6 +232,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     // It is killed when nothing needs it any more.
     while !is_left_over(parent, image) {
         kernel::futex_wait(&lane().image, image, LOOK_EVERY_MS);
+        window::serve(slot, own);
         let idle = &lane().idle_base;
         idle_looks = if idle.load(Ordering::SeqCst) == own { idle_looks + 1 } else { 0 };
         if idle_looks >= IDLE_LOOKS

@@ -51,23 +51,32 @@ fn recover(signal: u32) {
 }
 
 /// The newest checkpoint at which not all ways were tried, and the next of them; if there
-/// is none, or only one way, the last way at the last checkpoint.
+/// is none, or only one way, the last way at the last checkpoint. Those that were taken for
+/// the log's sake come after those that somebody wanted.
 fn choose() -> Option<(&'static Checkpoint, u32)> {
     let ways = &session().recover_ways;
     let count = ways.iter().take_while(|&&way| way != recover_way::NONE).count() as u32;
     let next = |at: &Checkpoint| at.recoveries.load(Ordering::Relaxed);
+    let is_wanted = |at: &Checkpoint| !checkpoint::begins_window(at);
     let untried = match count {
         0 | 1 => None,
-        _ => checkpoint::newest_of(&|at| next(at) < count),
+        _ => checkpoint::newest_of(&|at| next(at) < count && is_wanted(at))
+            .or_else(|| checkpoint::newest_of(&|at| next(at) < count)),
     };
-    let chosen = untried.or_else(checkpoint::last)?;
+    let chosen = untried.or_else(|| checkpoint::newest_of(&is_wanted)).or_else(checkpoint::last)?;
     let index = next(chosen).min(count.max(1) - 1) as usize;
     Some((chosen, ways[index].max(recover_way::SAME)))
 }
 
+/// True the first time that the process is about to die, if its past is to be saved then.
+/// Handlers may run on the way, and the same signal be sent by several.
+fn is_to_be_saved() -> bool {
+    policy() == crash_policy::SAVE && area().saved.swap(1, Ordering::SeqCst) == 0
+}
+
 /// The log says that the process dies; the supervisor saves it.
 pub fn after_crash(signal: u32) {
-    if policy() == crash_policy::SAVE {
+    if is_to_be_saved() {
         tell(signal);
     }
 }
@@ -75,4 +84,17 @@ pub fn after_crash(signal: u32) {
 fn tell(signal: u32) {
     let doorbell = &session().doorbell;
     request_answer(request::CRASH, [u64::from(signal), 0, 0, 0], doorbell);
+}
+
+/// Somebody sent a signal that the process dies of at once. In a signal's handler, with the
+/// turn or without: the supervisor saves what is logged.
+pub fn save_before_death(signal: u32) {
+    if !is_to_be_saved() {
+        return;
+    }
+    let dying = &lane().dying;
+    dying.store(signal, Ordering::SeqCst);
+    while dying.load(Ordering::SeqCst) != 0 && !crate::log::supervisor_died() {
+        kernel::futex_wait(dying, signal, 100);
+    }
 }

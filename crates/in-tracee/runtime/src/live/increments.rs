@@ -250,6 +250,12 @@ pub fn take() -> Option<Taken> {
     Some(Taken { increment, stack_start, stack_top, index })
 }
 
+/// Saves nothing: a fork is to be made.
+pub fn leave() -> Option<Taken> {
+    area().increments.leave();
+    None
+}
+
 impl Taken {
     /// It is the checkpoint's.
     pub fn keep(self, slot: &Checkpoint) {

@@ -332,7 +332,7 @@ fn take_up(block: &crate::block::Thread) {
 }
 
 /// The thread of the last event has ended: the log says who comes next.
-fn pass_on() {
+pub fn pass_on() {
     let Some(word) = process().log.peek() else { return };
     if word as u8 != Kind::Turn as u8 {
         report::fail("a thread ended, and the log does not say who goes on");

@@ -251,11 +251,16 @@ pub fn keep_files(table: &mut Table, offsets: &Offsets) {
             next = one.fd + 1;
         }
     }
-    kernel::call(nr::__NR_close_range, [u64::from(next), u64::from(u32::MAX), 0, 0, 0, 0]);
+    close_range(next, u32::MAX);
 }
 
+/// Not the session's memory, which a shadow may be asked to write to.
 fn close_range(first: u32, end: u32) {
-    if first < end {
+    let session = process().control_fd as u32;
+    if (first..end).contains(&session) {
+        close_range(first, session);
+        close_range(session + 1, end);
+    } else if first < end {
         kernel::call(nr::__NR_close_range, [u64::from(first), u64::from(end - 1), 0, 0, 0, 0]);
     }
 }
