@@ -92,6 +92,15 @@ impl History {
         Some(raw[(position - chunk.start) as usize..].to_vec())
     }
 
+    /// True if something that the lane logged behind the position was dropped. What has not
+    /// come here yet was not.
+    pub fn has_dropped(&self, lane: u32, position: u64) -> bool {
+        self.lanes.get(&lane).is_some_and(|history| {
+            let first = history.chunks.front().map_or(history.position, |chunk| chunk.start);
+            position < first
+        })
+    }
+
     /// True if the log reaches from the position to its end.
     pub fn reaches(&self, lane: u32, position: u64) -> bool {
         self.lanes.get(&lane).is_some_and(|history| {
@@ -255,5 +264,15 @@ mod tests {
         let mut history = history();
         history.keep_below(history.stored_bytes - 1);
         assert!(!history.reaches(0, 0) && history.reaches(0, 64) && !history.is_whole());
+    }
+
+    #[test]
+    fn what_is_still_to_come_was_not_dropped() {
+        let mut history = history();
+        assert!(!history.has_dropped(0, 0) && !history.has_dropped(0, 1000) && !history.has_dropped(1, 0));
+        history.keep_below(history.stored_bytes - 1);
+        assert!(history.has_dropped(0, 63) && !history.has_dropped(0, 64) && !history.has_dropped(0, 1000));
+        history.keep_below(0);
+        assert!(history.has_dropped(0, 127) && !history.has_dropped(0, 128));
     }
 }

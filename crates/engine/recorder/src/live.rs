@@ -387,8 +387,8 @@ impl Work {
             let lane = self.session.memory.lane(segment);
             let id = lane.ids().0;
             for at in checkpoints(lane) {
-                let reaches = self.session.sink.with_history(|history| history.reaches(id, at.position));
-                if reaches == Some(false) && lane.goes_again().load(Ordering::Acquire) == 0 {
+                let dropped = self.session.sink.with_history(|history| history.has_dropped(id, at.position));
+                if dropped == Some(true) && lane.goes_again().load(Ordering::Acquire) == 0 {
                     let _ = self.order(segment, command::DISCARD, u64::from(at.id));
                 }
             }
