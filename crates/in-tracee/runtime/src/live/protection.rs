@@ -59,6 +59,11 @@ impl Protection {
         self.uffd != 0
     }
 
+    /// True if the system was asked and refused.
+    pub fn is_refused(&self) -> bool {
+        self.refused != 0
+    }
+
     pub fn is_descriptor(&self, fd: u64) -> bool {
         self.uffd != 0 && fd as u32 as i32 == self.uffd - 1
     }

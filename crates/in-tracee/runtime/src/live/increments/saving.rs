@@ -61,14 +61,16 @@ impl Increments {
 
     /// Saves what was written; `None` if a fork is the better way, or the only one.
     pub(super) fn save(&mut self) -> Option<usize> {
-        if !self.base_is_there() || !mappings::list_now() {
+        if !self.base_is_there() {
             return None;
         }
         let index = self.reserve()?;
         let increment = of(index);
-        increment.list.copy(&area().lists.now);
-        if increment.names.fill() && self.save_pages(index) {
-            return Some(index);
+        if mappings::list_now_with(&mut increment.names) {
+            increment.list.copy(&area().lists.now);
+            if self.save_pages(index) {
+                return Some(index);
+            }
         }
         self.free(index);
         None
