@@ -10,8 +10,10 @@ use plotters::prelude::*;
 
 use crate::figures::{Axis, Figure};
 
-const SIZE: (u32, u32) = (900, 560);
-const COLOURS: [RGBColor; 7] = [
+const SIZE: (u32, u32) = (1000, 560);
+/// What is left of it for the chart; the rest is for the names of curves.
+const CHART_WIDTH: u32 = 720;
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 90, 181),
     RGBColor(220, 50, 32),
     RGBColor(0, 128, 80),
@@ -19,6 +21,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(120, 60, 160),
     RGBColor(90, 90, 90),
     RGBColor(0, 150, 170),
+    RGBColor(150, 100, 60),
 ];
 
 /// A scale that is linear or counts in powers of ten.
@@ -98,7 +101,8 @@ fn draw(figure: &Figure, area: Area<'_>) -> Result<(), Box<dyn std::error::Error
     let is_shown = |point: &(f64, f64)| x.has(point.0) && y.has(point.1);
     let curves: Vec<Vec<(f64, f64)>> =
         figure.curves.iter().map(|curve| curve.points.iter().copied().filter(is_shown).collect()).collect();
-    let mut chart = ChartBuilder::on(&area)
+    let (chart_area, names_area) = area.split_horizontally(CHART_WIDTH);
+    let mut chart = ChartBuilder::on(&chart_area)
         .caption(&figure.title, ("sans-serif", 18))
         .margin(14)
         .x_label_area_size(44)
@@ -115,22 +119,19 @@ fn draw(figure: &Figure, area: Area<'_>) -> Result<(), Box<dyn std::error::Error
     for (index, (curve, points)) in figure.curves.iter().zip(curves).enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let style = colour.stroke_width(2);
-        let drawn = if curve.is_papers {
-            chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?
+        if curve.is_papers {
+            chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;
         } else {
             chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
-            chart.draw_series(LineSeries::new(points, style))?
-        };
-        drawn
-            .label(curve.name.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            chart.draw_series(LineSeries::new(points, style))?;
+        }
+        let y = 60 + 24 * index as i32;
+        let pieces: &[(i32, i32)] = if curve.is_papers { &[(4, 11), (15, 22)] } else { &[(4, 22)] };
+        for &(start, end) in pieces {
+            names_area.draw(&PathElement::new([(start, y), (end, y)], style))?;
+        }
+        names_area.draw(&Text::new(curve.name.as_str(), (30, y - 6), ("sans-serif", 13)))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(RGBColor(200, 200, 200))
-        .draw()?;
     area.present()?;
     Ok(())
 }
