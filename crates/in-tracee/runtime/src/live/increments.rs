@@ -47,7 +47,7 @@ const SAVED_LEAST: u64 = 256;
 const BASE_LEAST: u64 = 2048;
 /// After so many forks of one that is as small, it may take checkpoints often: what each
 /// fork leaves to do, for the shadow and for its end, is more than looking.
-const FORKS_FEW: u32 = 8;
+const FORKS_FEW: u32 = 3;
 /// If fewer than so many increments came to rest on its base, it was not worth it, and it is
 /// forked so many times more often before it is tried again.
 const RESTED_LEAST: u32 = 4;

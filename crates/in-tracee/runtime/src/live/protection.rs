@@ -197,6 +197,9 @@ impl Protection {
     /// Protects what was lost, as far as it is mapped; false if that is refused. What
     /// is lost stays listed.
     pub fn protect_lost(&mut self) -> bool {
+        if self.lost.all().is_empty() {
+            return true;
+        }
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
         let uffd = Uffd { fd: self.uffd - 1 };
         let mut all = true;
