@@ -15,6 +15,9 @@ RUST_MIN := 1.88
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 BUILD_PACKAGES := gcc libc6-dev make
 BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools nginx apache2-bin wrk postgresql
+# The module that takes Apache's checkpoints is built for the benchmark only.
+BENCH_ONLY_PACKAGES := apache2-dev
+BENCH_PLOTS ?= bench-plots
 TEST_PACKAGES := $(BENCH_PACKAGES) g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
 	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff
@@ -61,7 +64,7 @@ demo: setup
 	demo/run.sh $(TARGET_DIR)/release/retrovane
 
 bench: build setup-bench
-	$(TARGET_DIR)/release/bench --json bench.json $(BENCH_FLAGS)
+	$(TARGET_DIR)/release/bench --json bench.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)
 
 # Directories are for the machine that the files are used on; DESTDIR, where they
 # are put meanwhile.
@@ -115,7 +118,7 @@ setup-test:
 		echo "The sources of Redis could not be fetched: its test is skipped." >&2
 
 setup-bench:
-	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES)
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(BENCH_ONLY_PACKAGES)
 
 clean:
 	$(CARGO) clean

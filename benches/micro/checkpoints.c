@@ -143,8 +143,10 @@ int main(void)
 	}
 	printf("size MB  written KB  fork us  first us  ratio  later us  ratio  reap us  discard us  ratio  rollback us  "
 	       "us/page beyond 1 ms\n");
-	for (size_t size = 4; size <= 400; size *= 10)
-		for (size_t written = 4096; written <= size << 20; written *= 32)
+	for (size_t size = 4; size <= 400; size *= 10) {
+		for (size_t written = 4096; written < size << 20; written *= 32)
 			measure(size << 20, written, clock_file);
+		measure(size << 20, size << 20, clock_file);
+	}
 	return 0;
 }

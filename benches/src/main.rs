@@ -11,9 +11,13 @@
 //! printed, not returned.
 #![forbid(unsafe_code)]
 
+mod apache;
 mod checkpoints;
+mod figures;
+mod logging;
 mod measure;
 mod peers;
+mod plots;
 mod printing;
 mod report;
 mod rows;
@@ -41,7 +45,8 @@ pub struct Options {
     /// Three rounds with smaller sizes
     #[arg(long)]
     quick: bool,
-    /// Only rows whose name contains this
+    /// Only rows whose name contains this; tables are named checkpoints, logging, apache-paper
+    /// and printing
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Leave out strace, gdb, rr and valgrind
@@ -50,6 +55,9 @@ pub struct Options {
     /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw what was measured beside the paper's figures, as SVG files of this directory
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
     /// The tool [default: target/release/retrovane beside this binary]
     #[arg(long, value_name = "PATH")]
     tool: Option<PathBuf>,
@@ -80,12 +88,25 @@ fn measure_all(options: &Options) -> Result<(), String> {
             results.rows.push(measure::measure_row(&session, row, &start_up));
         }
     }
-    print!("{}", report::table(&results));
-    if options.only.as_ref().is_none_or(|part| "checkpoints".contains(part.as_str())) {
-        checkpoints::measure(&session.tool)?;
+    if !results.rows.is_empty() {
+        print!("{}", report::table(&results));
     }
-    if options.only.as_ref().is_none_or(|part| "printing".contains(part.as_str())) {
+    let wanted = |table: &str| options.only.as_ref().is_none_or(|part| table.contains(part.as_str()));
+    if wanted("checkpoints") {
+        results.figures.extend(checkpoints::measure(&session.tool)?);
+    }
+    if wanted("logging") {
+        results.figures.extend(logging::measure(&session)?);
+    }
+    if wanted("apache-paper") {
+        results.figures.extend(apache::measure(&session)?);
+    }
+    if wanted("printing") {
         printing::measure(&session.tool)?;
+    }
+    if let Some(directory) = &options.plots {
+        plots::write(directory, &results.figures)?;
+        println!("\n{} plots are in {}", results.figures.len(), directory.display());
     }
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&results).map_err(|error| error.to_string())?;

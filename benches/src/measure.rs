@@ -175,7 +175,7 @@ fn at_most(target: f64, measured: f64, unit: &'static str) -> Verdict {
 }
 
 /// Bytes of all files below.
-fn bytes_under(directory: &Path) -> u64 {
+pub fn bytes_under(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     entries
         .flatten()

@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::figures::Figure;
 use crate::measure::{RowResult, Series, Verdict};
 
 #[derive(Debug, Default, Serialize)]
 pub struct Results {
     pub rows: Vec<RowResult>,
+    pub figures: Vec<Figure>,
 }
 
 /// The table as text.

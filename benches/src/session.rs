@@ -48,13 +48,13 @@ pub struct Ready {
 }
 
 pub struct Session {
-    directory: PathBuf,
+    pub directory: PathBuf,
     pub tool: PathBuf,
     pub rounds: u32,
     pub quick: bool,
     pub with_peers: bool,
     /// Where servers listen, one after the other.
-    port: u16,
+    pub port: u16,
     /// What makes a command run as nobody, where this is root.
     as_nobody: &'static str,
 }
@@ -138,6 +138,21 @@ impl Session {
                 })
             }
         }
+    }
+
+    /// Compiles a program of `micro`, which has no arguments yet.
+    pub fn ready_micro(&self, source: &str) -> Result<Ready, String> {
+        let program = self.directory.join(source);
+        if !program.exists() {
+            compile(source, &program)?;
+        }
+        Ok(Ready {
+            argv: vec![program.into()],
+            prepare: String::new(),
+            inputs: self.directory.join("inputs"),
+            native_before: Vec::new(),
+            driver: None,
+        })
     }
 
     fn environment(&self, command: &mut Command, inputs: &Path) {

@@ -193,7 +193,7 @@ impl History {
 
     /// True if what a lane logged before the position fell off, and some after it too.
     pub fn has_lost(&self, lane: u32, position: u64) -> bool {
-        self.lanes.get(&lane).is_none_or(|history| {
+        self.lanes.get(&lane).is_some_and(|history| {
             history.lost && history.chunks.front().map_or(history.position, |chunk| chunk.start) > position
         })
     }

@@ -45,6 +45,14 @@ const SHARED_MAX: u64 = 256;
 const SAVED_LEAST: u64 = 256;
 /// A process with fewer pages of its own is forked in the time that looking at it takes.
 const BASE_LEAST: u64 = 2048;
+/// After so many forks of one that is as small, it may take checkpoints often: what each
+/// fork leaves to do, for the shadow and for its end, is more than looking.
+const FORKS_FEW: u32 = 3;
+/// If fewer than so many increments came to rest on its base, it was not worth it, and it is
+/// forked so many times more often before it is tried again.
+const RESTED_LEAST: u32 = 4;
+const FORKS_MORE: u32 = 8;
+const FORKS_MAX: u32 = 4096;
 /// The part of a process that saving may copy: about what a fork costs.
 const SAVED_PART: u64 = 16;
 
@@ -95,6 +103,36 @@ struct Base {
     serial: u32,
 }
 
+/// Whether a small process takes checkpoints so often that saving pages is worth it. All
+/// zero: that is not known.
+#[repr(C)]
+struct Often {
+    /// Forks since the last try.
+    forks: u32,
+    /// How many there are to be before the next one, if more than `FORKS_FEW`.
+    forks_wanted: u32,
+    /// The last fork was a base.
+    is_tried: bool,
+    /// Increments that came to rest on it.
+    rested: u32,
+}
+
+impl Often {
+    /// A fork is about to be made: true if it is to be a base.
+    fn tries(&mut self) -> bool {
+        let wanted = self.forks_wanted.max(FORKS_FEW);
+        if core::mem::take(&mut self.is_tried) && self.rested < RESTED_LEAST {
+            self.forks = 0;
+            self.forks_wanted = (wanted * FORKS_MORE).min(FORKS_MAX);
+            return false;
+        }
+        self.forks += 1;
+        self.is_tried = self.forks > wanted;
+        self.rested = 0;
+        self.is_tried
+    }
+}
+
 const BASES_MAX: usize = CHECKPOINTS_MAX + 1;
 
 /// All zero: there is none.
@@ -111,6 +149,7 @@ pub struct Increments {
     base_pages: u64,
     /// What pauses had looked at when the last fork was made.
     looks: u32,
+    often: Often,
     known: [Known; INCREMENTS_MAX],
     /// Of each checkpoint: its base and its increment, each plus one.
     base_of: [u16; CHECKPOINTS_MAX],
@@ -260,6 +299,7 @@ impl Taken {
     /// It is the checkpoint's.
     pub fn keep(self, slot: &Checkpoint) {
         let all = &mut area().increments;
+        all.often.rested += 1;
         let before = usize::from(all.newest).checked_sub(1);
         all.newest = self.index as u16 + 1;
         all.base_of[number(slot)] = all.base;
@@ -281,16 +321,18 @@ impl Taken {
     }
 }
 
-/// True if saving pages may cost less than forking again. What it maps counts as the
-/// program's: under a limit that would be noticed.
-fn is_wanted() -> bool {
-    if is_limited() {
-        return false;
-    }
-    match session().checkpoint_way {
-        checkpoint_way::FORK => false,
-        checkpoint_way::PAGES => true,
-        _ => own_pages() >= BASE_LEAST,
+impl Increments {
+    /// True if saving pages may cost less than forking again. What it maps counts as the
+    /// program's: under a limit that would be noticed.
+    fn is_wanted(&mut self) -> bool {
+        if self.protection.is_refused() || is_limited() {
+            return false;
+        }
+        match session().checkpoint_way {
+            checkpoint_way::FORK => false,
+            checkpoint_way::PAGES => true,
+            _ => own_pages() >= BASE_LEAST || self.often.tries(),
+        }
     }
 }
 
@@ -307,7 +349,7 @@ fn is_limited() -> bool {
 pub fn prepare() {
     let all = &mut area().increments;
     let looked = core::mem::replace(&mut all.looks, page_tracker::looks()) != page_tracker::looks();
-    if !is_wanted() {
+    if !all.is_wanted() {
         all.reset();
         return;
     }

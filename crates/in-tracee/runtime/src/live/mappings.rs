@@ -36,20 +36,15 @@ pub struct Names {
 }
 
 impl Names {
-    /// Notes the names of all files that are mapped; false if they do not fit.
-    pub fn fill(&mut self) -> bool {
-        self.filled = 0;
-        let mut fits = true;
-        let mut last = (0, 0);
-        let complete = maps::for_each_named(c"/proc/thread-self/maps", &mut |mapping, name| {
-            let file = (mapping.device, mapping.inode);
-            if mapping.is_kernels || mapping.inode == 0 || file == last {
-                return;
-            }
-            last = file;
-            fits &= self.add(file, name);
-        });
-        complete && fits
+    /// Notes the name of the file that is mapped; false if it does not fit. Mappings come
+    /// in their order, so that one file's follow each other.
+    fn note(&mut self, mapping: &Mapping, name: &[u8], last: &mut (u64, u64)) -> bool {
+        let file = (mapping.device, mapping.inode);
+        if mapping.is_kernels || mapping.inode == 0 || file == *last {
+            return true;
+        }
+        *last = file;
+        self.add(file, name)
     }
 
     fn add(&mut self, (device, inode): (u64, u64), name: &[u8]) -> bool {
@@ -96,10 +91,14 @@ pub struct Piece {
     pub now: Option<Mapping>,
 }
 
-fn list(list: &mut List, path: &core::ffi::CStr) -> bool {
+const OWN: &core::ffi::CStr = c"/proc/thread-self/maps";
+
+/// Lists what is mapped, and calls `named` with each mapping and its file's name; false if
+/// that cannot be known, or `named` says so.
+fn list(list: &mut List, named: &mut dyn FnMut(&Mapping, &[u8]) -> bool) -> bool {
     list.count = 0;
     let mut fits = true;
-    let complete = maps::for_each_of(path, &mut |mapping: &Mapping| {
+    let complete = maps::for_each_named(OWN, &mut |mapping, name| {
         if mapping.is_kernels {
             return;
         }
@@ -109,13 +108,14 @@ fn list(list: &mut List, path: &core::ffi::CStr) -> bool {
         }
         list.all[list.count] = *mapping;
         list.count += 1;
+        fits &= named(mapping, name);
     });
     complete && fits
 }
 
 /// The shadow lists what is mapped; false if that cannot be known.
 pub fn list_then() -> bool {
-    list(&mut area().lists.then, c"/proc/thread-self/maps")
+    list(&mut area().lists.then, &mut |_, _| true)
 }
 
 /// The shadow's memory is to be read, also where the program may not read it now.
@@ -129,7 +129,14 @@ pub fn open_then() {
 
 /// The process lists what is mapped now.
 pub fn list_now() -> bool {
-    list(&mut area().lists.now, c"/proc/thread-self/maps")
+    list(&mut area().lists.now, &mut |_, _| true)
+}
+
+/// The same, with the names of all files that are mapped: the list is read once.
+pub fn list_now_with(names: &mut Names) -> bool {
+    names.filled = 0;
+    let mut last = (0, 0);
+    list(&mut area().lists.now, &mut |mapping, name| names.note(mapping, name, &mut last))
 }
 
 /// The shadow makes copies of what it shares with the process, at the same places.

@@ -59,6 +59,11 @@ impl Protection {
         self.uffd != 0
     }
 
+    /// True if the system was asked and refused.
+    pub fn is_refused(&self) -> bool {
+        self.refused != 0
+    }
+
     pub fn is_descriptor(&self, fd: u64) -> bool {
         self.uffd != 0 && fd as u32 as i32 == self.uffd - 1
     }
@@ -192,6 +197,9 @@ impl Protection {
     /// Protects what was lost, as far as it is mapped; false if that is refused. What
     /// is lost stays listed.
     pub fn protect_lost(&mut self) -> bool {
+        if self.lost.all().is_empty() {
+            return true;
+        }
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
         let uffd = Uffd { fd: self.uffd - 1 };
         let mut all = true;

@@ -61,14 +61,16 @@ impl Increments {
 
     /// Saves what was written; `None` if a fork is the better way, or the only one.
     pub(super) fn save(&mut self) -> Option<usize> {
-        if !self.base_is_there() || !mappings::list_now() {
+        if !self.base_is_there() {
             return None;
         }
         let index = self.reserve()?;
         let increment = of(index);
-        increment.list.copy(&area().lists.now);
-        if increment.names.fill() && self.save_pages(index) {
-            return Some(index);
+        if mappings::list_now_with(&mut increment.names) {
+            increment.list.copy(&area().lists.now);
+            if self.save_pages(index) {
+                return Some(index);
+            }
         }
         self.free(index);
         None
@@ -124,6 +126,9 @@ impl Increments {
 
     /// Lists what is there of the memory that is lost, and what of it is clear.
     fn list_lost(&mut self, index: usize, room: usize) -> bool {
+        if self.protection.lost().is_empty() {
+            return true;
+        }
         let Some(pagemap) = open_high(written_pages::PAGEMAP) else { return false };
         let earlier: usize = self.chain().map(|one| self.known[one].cleared).sum();
         let increment = of(index);
@@ -190,6 +195,9 @@ fn without_doubles(saved: &mut [Saved]) -> usize {
 
 /// True if there are at most so many pages in the memory that is lost.
 fn lost_fits(lost: &[Range], room: u64) -> bool {
+    if lost.is_empty() {
+        return true;
+    }
     let Some(pagemap) = open_high(written_pages::PAGEMAP) else { return false };
     let mut count = Some(0);
     for_each_private(lost, &mut |start, end| {
