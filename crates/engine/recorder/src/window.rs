@@ -293,7 +293,7 @@ impl Work {
         let memory = &self.session.memory;
         let segment = self.lanes().into_iter().find(|one| memory.lane(*one).ids().0 == id)?;
         let kept = |shown: &Shown| {
-            self.session.sink.with_history(|history| !history.has_lost(id, shown.position)) == Some(true)
+            self.session.sink.with_history(|history| history.reaches(id, shown.position)) == Some(true)
         };
         let all = checkpoints(memory.lane(segment)).into_iter();
         Some((segment, all.filter(|shown| shown.is_fork && kept(shown)).collect()))
