@@ -36,6 +36,8 @@ pub struct MappedFiles {
     count: usize,
     copies: [Copied; COPIES],
     copy_count: usize,
+    /// That there are too many.
+    has_told: bool,
 }
 
 /// Replay: a file's content that mappings share.
@@ -70,6 +72,10 @@ pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
     if !is_known && mapped.count < FILES {
         mapped.files[mapped.count] = new;
         mapped.count += 1;
+    } else if !is_known && !process().replaying && !core::mem::replace(&mut mapped.has_told, true) {
+        report::tell(
+            "more than 4096 mappings of files: what write(2) changes in further ones is not recorded",
+        );
     }
     outputs::forget_range(0, u64::from(u32::MAX));
 }

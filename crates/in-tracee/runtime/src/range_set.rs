@@ -13,6 +13,27 @@ pub struct RangeSet {
     pub ranges: [Range; RANGES_MAX],
 }
 
+/// Sorts ranges, and joins what touches or overlaps; how many there are then.
+pub fn tidied(ranges: &mut [Range]) -> usize {
+    ranges.sort_unstable_by_key(|range| range.start);
+    joined(ranges, 0)
+}
+
+/// Joins sorted ranges with gaps of at most so many bytes; how many there are then.
+fn joined(ranges: &mut [Range], gap_bytes: u64) -> usize {
+    let mut kept = 0;
+    for index in 0..ranges.len() {
+        let range = ranges[index];
+        if kept > 0 && range.start <= ranges[kept - 1].end.saturating_add(gap_bytes) {
+            ranges[kept - 1].end = ranges[kept - 1].end.max(range.end);
+        } else {
+            ranges[kept] = range;
+            kept += 1;
+        }
+    }
+    kept
+}
+
 impl RangeSet {
     pub const EMPTY: RangeSet = RangeSet { count: 0, ranges: [Range { start: 0, end: 0 }; RANGES_MAX] };
 
@@ -26,10 +47,6 @@ impl RangeSet {
 
     pub fn pages(&self) -> u64 {
         self.all().iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum()
-    }
-
-    fn sort(&mut self) {
-        self.ranges[..self.count].sort_unstable_by_key(|range| range.start);
     }
 
     pub fn add(&mut self, start: u64, end: u64) {
@@ -53,23 +70,12 @@ impl RangeSet {
 
     /// Sorts, and joins what touches.
     pub fn tidy(&mut self) {
-        self.sort();
-        self.join(0);
+        self.count = tidied(&mut self.ranges[..self.count]);
     }
 
     /// Joins sorted ranges with gaps of at most so many bytes.
     fn join(&mut self, gap_bytes: u64) {
-        let mut kept = 0;
-        for index in 0..self.count {
-            let range = self.ranges[index];
-            if kept > 0 && range.start <= self.ranges[kept - 1].end.saturating_add(gap_bytes) {
-                self.ranges[kept - 1].end = self.ranges[kept - 1].end.max(range.end);
-            } else {
-                self.ranges[kept] = range;
-                kept += 1;
-            }
-        }
-        self.count = kept;
+        self.count = joined(&mut self.ranges[..self.count], gap_bytes);
     }
 
     /// Fills gaps, small ones first, until few ranges are left or a gap would cost

@@ -8,6 +8,7 @@ use super::increments::Found;
 use super::then::Then;
 use super::{area, checkpoint, increments, mappings, store};
 use crate::detect::Range;
+use crate::range_set::tidied;
 use crate::{kernel, memory, report, written_pages};
 
 const PAGE_BYTES: u64 = 4096;
@@ -201,18 +202,7 @@ impl Candidates {
             kernel::munmap(CANDIDATES_START, CANDIDATES_BYTES);
             return Candidates::UNKNOWN;
         }
-        all[..count].sort_unstable_by_key(|range| range.start);
-        let mut kept = 0;
-        for index in 0..count {
-            let range = all[index];
-            if kept > 0 && range.start <= all[kept - 1].end {
-                all[kept - 1].end = all[kept - 1].end.max(range.end);
-            } else {
-                all[kept] = range;
-                kept += 1;
-            }
-        }
-        Candidates { count: kept }
+        Candidates { count: tidied(&mut all[..count]) }
     }
 
     fn all(&self) -> Option<&'static [Range]> {

@@ -7,6 +7,7 @@ use lane_protocol::idle_base;
 use super::{Increments, Known, contains, of};
 use crate::block::lane;
 use crate::live::checkpoint;
+use crate::range_set::tidied;
 
 impl Increments {
     pub(super) fn free(&mut self, index: usize) {
@@ -84,18 +85,7 @@ impl Increments {
             all[count] = *range;
             count += 1;
         }
-        all[..count].sort_unstable_by_key(|range| range.start);
-        let mut kept = 0;
-        for place in 0..count {
-            let range = all[place];
-            if kept > 0 && range.start <= all[kept - 1].end {
-                all[kept - 1].end = all[kept - 1].end.max(range.end);
-            } else {
-                all[kept] = range;
-                kept += 1;
-            }
-        }
-        self.known[next].cleared = kept;
+        self.known[next].cleared = tidied(&mut all[..count]);
     }
 
     /// Ends the base if nothing needs it.
