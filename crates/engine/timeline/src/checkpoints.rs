@@ -1,10 +1,16 @@
 //! Processes that stand at earlier positions, for going back.
 
+use crate::error::TimelineError;
+use crate::live::no_past;
 use crate::position::Position;
 use crate::process::Process;
 
 /// Most checkpoints of a timeline that nobody asked for.
 const KEPT_MAX: usize = 48;
+/// Most threads that all of them have together, as far as a few checkpoints permit: a user
+/// and a container may have only so many.
+const THREADS_MAX: usize = 1000;
+const KEPT_MIN: usize = 3;
 
 struct Checkpoint {
     position: Position,
@@ -48,12 +54,35 @@ impl Checkpoints {
     /// Keeps a process; another may be given up for it.
     pub fn keep(&mut self, position: Position, process: Process) {
         if let Err(place) = self.list.binary_search_by_key(&position, |kept| kept.position) {
+            let threads = process.stop.thread_count.max(1) as usize;
+            let most = (THREADS_MAX / threads).clamp(KEPT_MIN, KEPT_MAX);
             self.list.insert(place, Checkpoint { position, process });
-            if self.list.len() > KEPT_MAX {
-                let thinned = self.least_missed(place);
+            let mut newest = place;
+            while self.list.len() > most {
+                let thinned = self.least_missed(newest);
                 self.list.remove(thinned);
+                newest -= usize::from(thinned < newest);
             }
         }
+    }
+
+    /// A copy of the checkpoint before a position. Where there is no room for its threads
+    /// others make some.
+    pub fn copy_before(&mut self, target: Position) -> Result<(Position, Process), TimelineError> {
+        loop {
+            let (from, kept) = self.before(target).ok_or_else(no_past)?;
+            match kept.copy() {
+                Err(TimelineError::Copy(libc::EAGAIN)) if self.forget_others() => {}
+                copy => return Ok((from, copy?)),
+            }
+        }
+    }
+
+    /// Forgets all but the first; false if there is none other.
+    fn forget_others(&mut self) -> bool {
+        let has_others = self.list.len() > 1;
+        self.list.truncate(1);
+        has_others
     }
 
     /// The one between two near neighbours, the farther from the newest the sooner.

@@ -254,7 +254,7 @@ impl Process {
             return Ok(None);
         }
         match self.copy() {
-            Err(TimelineError::Copy(libc::EBUSY)) => Ok(None),
+            Err(TimelineError::Copy(libc::EBUSY | libc::EAGAIN)) => Ok(None),
             copy => copy.map(Some),
         }
     }
@@ -295,8 +295,13 @@ impl Process {
             if done && new.wait_for_stop(LOOK_EVERY) {
                 break;
             }
-            if let Some(failure) = session.failure_of(self.pid).or_else(|| session.failure_of(made)) {
+            if let Some(failure) = session.failure_of(self.pid) {
                 return Err(failure);
+            }
+            if made > 0 && session.failure_of(made).is_some() {
+                // Mostly there may be no more threads.
+                session.end(segment, made);
+                return Err(TimelineError::Copy(libc::EAGAIN));
             }
         }
         let mut copy = Process::at(session, segment)?;

@@ -10,7 +10,7 @@ use trace_store::TraceReader;
 
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
-use crate::live::{Live, no_past};
+use crate::live::Live;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Patience, Process};
 use crate::session::Session;
@@ -370,8 +370,7 @@ impl Timeline {
         target: Position,
         patience: AskPatience,
     ) -> Result<Process, TimelineError> {
-        let (from, kept) = self.checkpoints.before(target).ok_or_else(no_past)?;
-        let mut process = kept.copy()?;
+        let (from, mut process) = self.checkpoints.copy_before(target)?;
         if from.event < target.event {
             let began = Instant::now();
             run_to_event(&mut process, target.event, patience)?;

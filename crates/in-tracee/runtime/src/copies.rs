@@ -213,7 +213,10 @@ fn make_thread(block: &mut Thread) {
     block.start = arrive as *const () as u64;
     block.stack_top = (stack - WAY_BYTES) & !15;
     block.time_traps = thread().time_traps;
-    threads::remake_kernel_thread(block);
+    if kernel::failed(threads::make_kernel_thread(block)) {
+        // The one who asked learns of the end.
+        kernel::exit_group(1);
+    }
 }
 
 /// A new thread arrives here, to wait where the one waited that it stands for.
