@@ -45,26 +45,32 @@ class Quiet:
             gdb.execute(f"set {self.SETTING} {'on' if self.before else 'off'}", to_string=True)
 
 
-class NoBreakpointHere:
-    """No breakpoint where a thread stands: gdb would step over it, and some versions
-give up where that ends in another thread."""
+class BreakpointsOff:
+    """Breakpoints of these kinds, or all and watchpoints too, are disabled meanwhile."""
 
-    KINDS = (gdb.BP_BREAKPOINT, getattr(gdb, "BP_HARDWARE_BREAKPOINT", gdb.BP_BREAKPOINT))
+    def __init__(self, *kinds):
+        self.kinds = kinds
 
     def __enter__(self):
-        self.disabled = [point for point in gdb.breakpoints() if point.type in self.KINDS and point.enabled]
-        for point in self.disabled:
-            point.enabled = False
+        self.were_on = [one for one in gdb.breakpoints()
+                        if one.enabled and (not self.kinds or one.type in self.kinds)]
+        for one in self.were_on:
+            one.enabled = False
 
     def __exit__(self, *_):
-        for point in self.disabled:
-            if point.is_valid():
-                point.enabled = True
+        for one in self.were_on:
+            if one.is_valid():
+                one.enabled = True
+
+
+# Where a thread stands at one gdb would step over it, and some versions give up where that
+# ends in another thread.
+STEPPED_OVER = (gdb.BP_BREAKPOINT, getattr(gdb, "BP_HARDWARE_BREAKPOINT", gdb.BP_BREAKPOINT))
 
 
 def move():
     """The movement that was planned; gdb takes it for a step."""
-    with Quiet() as quiet, NoBreakpointHere():
+    with Quiet() as quiet, BreakpointsOff(*STEPPED_OVER):
         text = gdb.execute("stepi", to_string=True)
         # Other libraries may be loaded there.
         gdb.execute("sharedlibrary", to_string=True)
@@ -281,20 +287,6 @@ class Watched:
         self.breakpoint.delete()
 
 
-class OtherBreakpointsOff:
-    """All other breakpoints are disabled meanwhile."""
-
-    def __enter__(self):
-        self.were_on = [one for one in gdb.breakpoints() if one.enabled]
-        for one in self.were_on:
-            one.enabled = False
-
-    def __exit__(self, *_):
-        for one in self.were_on:
-            if one.is_valid():
-                one.enabled = True
-
-
 class LastWrite(Command):
     """Go back to the last write of an expression's place, and show it."""
 
@@ -304,7 +296,7 @@ class LastWrite(Command):
         if not argument:
             raise gdb.GdbError("last-write needs an expression")
         here = when()
-        with OtherBreakpointsOff():
+        with BreakpointsOff():
             watched = Watched(argument)
             new = watched.value()
             try:
@@ -335,7 +327,7 @@ The present position stays what it is."""
         if not argument:
             raise gdb.GdbError("who needs an expression")
         here = when()
-        with OtherBreakpointsOff():
+        with BreakpointsOff():
             watched = Watched(argument)
             new = watched.value()
             try:

@@ -5,6 +5,7 @@ use replayer::ReplayError;
 
 use crate::position::Position;
 use crate::process::Process;
+use crate::timeline::position_of;
 
 /// Why a movement failed. The position is what it was before.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +49,7 @@ impl TimelineError {
         if stop.kind == agent_stop::END
             && matches!(stop.report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING)
         {
-            let why = format!(
-                "the replay ends at {} {}",
-                Position { event: stop.event, steps: stop.steps },
-                process.report().text
-            );
+            let why = format!("the replay ends at {} {}", position_of(stop), process.report().text);
             return TimelineError::Lost(target, why);
         }
         TimelineError::NoSuchPosition(target)
