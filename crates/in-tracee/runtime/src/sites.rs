@@ -17,7 +17,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::islands::{ISLAND_CODE_MAX, Islands, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
-use crate::{kernel, live, memory, translate, withheld};
+use crate::{clocks, kernel, live, memory, translate, withheld};
 
 const TABLE: usize = 1024;
 const MAPS: usize = 512;
@@ -131,9 +131,8 @@ impl Site {
     /// True if a ud2 stands in its place.
     pub fn is_stopped(&self) -> bool {
         match self.state {
-            State::Stopped => true,
-            State::Rewritten => self.kind != site_kind::SYSCALL && self.kind != site_kind::CPUID,
-            State::Trapping | State::Hopeless => false,
+            State::Rewritten => !traps_by_itself(self.kind),
+            state => state == State::Stopped,
         }
     }
 
@@ -141,6 +140,11 @@ impl Site {
     pub fn behind(&self) -> u64 {
         if self.resume != 0 { self.resume } else { self.address + u64::from(self.bytes) }
     }
+}
+
+/// True for sites that lead to the runtime also where nothing was replaced.
+fn traps_by_itself(kind: u8) -> bool {
+    kind == site_kind::SYSCALL || kind == site_kind::CPUID && clocks::cpuid_traps()
 }
 
 /// A system call came through a trap from this site.
@@ -313,9 +317,8 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
     site.state == State::Rewritten
 }
 
-/// The program mapped a kept file executable. Its time and randomness sites are
-/// replaced at once: they do not trap by themselves. With them goes what traps
-/// often, as memory is made writable once for all.
+/// The program mapped a kept file executable. Sites that do not trap by themselves are
+/// replaced at once, and with them what traps often, as memory is made writable once.
 pub fn code_mapped(map: CodeMap) {
     translate::forget();
     if process().replaying {
@@ -328,13 +331,13 @@ pub fn code_mapped(map: CodeMap) {
     }
     let state = sites();
     if state.map_count == MAPS {
-        crate::clocks::trap_time();
+        clocks::trap_time();
         return;
     }
     state.maps[state.map_count] = map;
     state.map_count += 1;
     let Some(recipes) = wait_for_recipes(map.file) else {
-        crate::clocks::trap_time();
+        clocks::trap_time();
         return;
     };
     session().files[map.file as usize].mapped.fetch_add(1, Ordering::Relaxed);
@@ -349,9 +352,8 @@ pub fn code_mapped(map: CodeMap) {
                 seen == IS_HOT && may_jump(recipe)
             }
             site_kind::UNSURE => false,
-            // It traps by itself, or is not watched at all.
-            site_kind::CPUID => crate::clocks::cpuid_traps() && may_jump(recipe),
-            _ => true,
+            // One that traps by itself may stay as it is.
+            kind => !traps_by_itself(kind) || may_jump(recipe),
         };
         if !is_due {
             continue;
@@ -359,7 +361,7 @@ pub fn code_mapped(map: CodeMap) {
         if !writable {
             let read_write = nr::PROT_READ | nr::PROT_WRITE;
             if kernel::failed(kernel::mprotect(map.start, map.end - map.start, read_write)) {
-                crate::clocks::trap_time();
+                clocks::trap_time();
                 return;
             }
             writable = true;
@@ -379,10 +381,9 @@ fn may_jump(recipe: &Recipe) -> bool {
 
 /// Replaces the instruction at a site in memory that is writable now.
 fn replace(address: u64, recipe: &Recipe) {
-    let is_call = recipe.kind == site_kind::SYSCALL;
     let Some((site, _)) = find_or_add(address) else {
-        if !is_call {
-            crate::clocks::trap_time();
+        if recipe.kind != site_kind::SYSCALL {
+            clocks::trap_time();
         }
         return;
     };
@@ -397,8 +398,7 @@ fn replace(address: u64, recipe: &Recipe) {
     let jumps = session().rewriting_off == 0 && cover(site, recipe, &write);
     // Some way to it may not lead over the jump. One that traps by itself may stay.
     let whole = !jumps || recipe.before >= 5;
-    let traps = is_call || recipe.kind == site_kind::CPUID;
-    if whole && !traps && write(address, &[0x0f, 0x0b]) && !jumps {
+    if whole && !traps_by_itself(recipe.kind) && write(address, &[0x0f, 0x0b]) && !jumps {
         site.state = State::Stopped;
     }
 }

@@ -256,7 +256,7 @@ fn cpuid(machine: &Machine) -> Check {
             NAME,
             State::Lacking,
             "not here (most virtual machines, and AMD before Zen 4)",
-            "The processor answers cpuid itself: a trace replays for sure only on a processor like this one.",
+            "cpuid is recorded where a file's code executes it. Code that programs generate asks the processor itself: their traces replay for sure only on one like this.",
         ),
     }
 }
