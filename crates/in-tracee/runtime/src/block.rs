@@ -107,6 +107,7 @@ pub struct Thread {
     pub waiting: crate::copies::Waiting,
     pub signals: Signals,
     pub pausing: crate::pause::Pausing,
+    pub waiter: crate::private_futexes::Waiter,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -239,6 +240,7 @@ pub struct Space {
     pub unforked: crate::live::UnforkedRanges,
     /// Areas of threads beyond the first blocks that are mapped.
     pub areas: usize,
+    pub futexes: crate::private_futexes::Queues,
     /// Bytes and features of the vector state in signal frames.
     pub vector_bytes: u32,
     pub vector_features: u64,
@@ -401,7 +403,9 @@ pub fn forget_other_threads() {
         other.status = thread_status::FREE;
         other.alive.store(0, Ordering::Relaxed);
         other.pausing = crate::pause::Pausing::default();
+        other.waiter = Default::default();
     }
+    crate::private_futexes::forget_all();
     let process = process();
     process.threads = 1;
     process.logged_thread = own as u32;

@@ -6,7 +6,7 @@ use syscall_model::{Arg, TABLE};
 
 use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
-use crate::{bounce, memory, outputs, turn};
+use crate::{bounce, memory, outputs, private_futexes, turn};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -25,6 +25,12 @@ pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
 /// `args`. If it may sleep and others could run, they have the turn meanwhile.
 #[inline]
 pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if number == u64::from(nr::__NR_futex)
+        && process().in_parents_memory
+        && let Some(result) = private_futexes::perform(number, args)
+    {
+        return result;
+    }
     if !process().shares_turn {
         return kernel::call_for_program(number, real);
     }
@@ -36,15 +42,21 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         crate::patience::yield_to_others();
         return kernel::call_for_program(number, real);
     }
+    if let Some(result) = private_futexes::perform(number, real) {
+        return result;
+    }
     if !blocks || returns_at_once(number, args) || thread().keeps_turn {
         return kernel::call_for_program(number, real);
     }
+    thread().pausing.wake_no_more();
     let Some(bounce) = bounce::begin(model, args, real) else {
         return kernel::call_for_program(number, real);
     };
+    private_futexes::note_elsewhere(number, true);
     turn::give();
     let result = kernel::call_for_program(number, &bounce.args);
     turn::take_back();
+    private_futexes::note_elsewhere(number, false);
     if result != ABORTED {
         bounce.end(model, args, result);
         if number == u64::from(nr::__NR_futex) && process().in_group {

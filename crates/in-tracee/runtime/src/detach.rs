@@ -63,6 +63,7 @@ fn end_recording(reason: u16, text: &str) {
     }
     space().shared_count = 0;
     withheld::give_back();
+    crate::private_futexes::wake_everybody();
     if session().interception == Interception::Seccomp as u32 {
         pass_through::begin();
         return;

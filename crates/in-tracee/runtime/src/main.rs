@@ -57,6 +57,7 @@ mod pause_place;
 mod pause_point;
 mod pause_timer;
 mod priority_futexes;
+mod private_futexes;
 mod probe;
 mod probe_guard;
 mod proc_files;

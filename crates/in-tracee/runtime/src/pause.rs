@@ -18,8 +18,8 @@ use crate::block::{process, thread};
 use crate::entry;
 use crate::frame::RealFrame;
 use crate::pause_place::{Search, Stand};
-use crate::pause_timer::{Timer, now_ns};
-use crate::{chaos, decode, hot_words, islands, log, memory, signals, sites};
+use crate::pause_timer::{Purpose, Timer, now_ns};
+use crate::{chaos, decode, hot_words, islands, log, memory, private_futexes, signals, sites};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -36,11 +36,13 @@ const STEP_NS: u64 = 3000;
 
 pub const TRAP_FLAG: u64 = 0x100;
 
-/// State of pausing in a process.
+/// State of pausing in a thread.
 #[repr(C)]
 #[derive(Default)]
 pub struct Pausing {
     timer: Timer,
+    /// See `private_futexes`.
+    wake_timer: Timer,
     watching: Watching,
     /// The thread's processor time when it was last let run on, in nanoseconds.
     watched_from_ns: u64,
@@ -57,6 +59,22 @@ pub struct Pausing {
     /// 0: none.
     passing: u64,
     passed_byte: u8,
+}
+
+impl Pausing {
+    /// Lets those learn of it whom the thread has woken, if nothing else has until then.
+    /// False: there is no timer.
+    pub fn wake_in(&mut self, after_ns: u64) -> bool {
+        self.wake_timer.armed || self.wake_timer.set(after_ns, Purpose::Wake)
+    }
+
+    /// A call that may sleep begins: it is not to be interrupted for that.
+    #[inline]
+    pub fn wake_no_more(&mut self) {
+        if self.wake_timer.armed {
+            self.wake_timer.set(0, Purpose::Wake);
+        }
+    }
 }
 
 /// Not zero: a thread that was asked gently the last time did spin.
@@ -132,27 +150,40 @@ pub fn nothing_waits() {
 pub fn forget_timer() {
     let pausing = &mut thread().pausing;
     pausing.timer = Timer::default();
+    pausing.wake_timer = Timer::default();
     pausing.stepping = false;
 }
 
 /// Live: gives another thread's timer back, which stands.
 pub fn delete_timer_of(other: &mut crate::block::Thread) {
-    core::mem::take(&mut other.pausing).timer.delete();
+    let mut pausing = core::mem::take(&mut other.pausing);
+    pausing.timer.delete();
+    pausing.wake_timer.delete();
 }
 
 /// Gives the timer back.
 pub fn delete_timer() {
     let pausing = &mut thread().pausing;
     pausing.timer.delete();
+    pausing.wake_timer.delete();
     pausing.stepping = false;
 }
 
 fn set_timer(after_ns: u64) -> bool {
-    thread().pausing.timer.set(after_ns)
+    thread().pausing.timer.set(after_ns, Purpose::Pause)
 }
 
-/// Our timer: no system call came in time.
-pub fn on_timer(context: &mut RealFrame) {
+/// One of our timers.
+pub fn on_timer(context: &mut RealFrame, purpose: u64) {
+    if purpose == Purpose::Wake as u64 {
+        thread().pausing.wake_timer.armed = false;
+        return private_futexes::wake_those_of_later();
+    }
+    on_own_timer(context);
+}
+
+/// No system call came in time.
+fn on_own_timer(context: &mut RealFrame) {
     thread().pausing.timer.armed = false;
     if is_watched() {
         if log::in_region(context.rip, 1) {

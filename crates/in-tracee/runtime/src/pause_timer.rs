@@ -1,4 +1,5 @@
-//! The timer that wakes a thread while it computes, on its way to a pause.
+//! The timers that wake a thread while it computes: on its way to a pause, and for those
+//! that it has woken.
 
 use linux_abi::general as nr;
 
@@ -14,15 +15,23 @@ pub struct Timer {
     pub armed: bool,
 }
 
+/// What a thread's timer is for: comes with its signal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Pause = 0,
+    /// Threads that were woken are to learn of it.
+    Wake = 1,
+}
+
 impl Timer {
     /// Sets the calling thread's own timer; 0: not any more. False: the kernel has none
     /// for us (RLIMIT_SIGPENDING).
-    pub fn set(&mut self, after_ns: u64) -> bool {
+    pub fn set(&mut self, after_ns: u64, purpose: Purpose) -> bool {
         if self.id == 0 {
             // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
             const SIGTRAP: u64 = 5;
             const SIGEV_THREAD_ID: u64 = 4;
-            let event = [0u64, SIGTRAP | SIGEV_THREAD_ID << 32, thread().tid as u64, 0, 0, 0, 0, 0];
+            let event = [purpose as u64, SIGTRAP | SIGEV_THREAD_ID << 32, thread().tid as u64, 0, 0, 0, 0, 0];
             let mut id = 0u32;
             let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
             if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {
@@ -32,8 +41,9 @@ impl Timer {
         }
         let time = [0u64, 0, 0, after_ns];
         let arguments = [u64::from(self.id - 1), 0, time.as_ptr() as u64, 0, 0, 0];
-        kernel::call(nr::__NR_timer_settime, arguments);
+        // Before: it may be over when the call returns.
         self.armed = after_ns != 0;
+        kernel::call(nr::__NR_timer_settime, arguments);
         true
     }
 

@@ -3,7 +3,8 @@
 //! lane runs at a time, so there is no priority to inherit.
 //!
 //! The word is as futex(2) says: the owner's thread id, FUTEX_WAITERS,
-//! FUTEX_OWNER_DIED; 0: free. Waiters sleep in the kernel on the word itself.
+//! FUTEX_OWNER_DIED; 0: free. Waiters sleep in the kernel on the word itself, and as those
+//! of shared futexes do: so the end of a thread wakes them.
 
 use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
@@ -12,14 +13,13 @@ use syscall_model::Arg;
 use crate::block::{process, thread};
 use crate::dispatch::{Done, begin_call};
 use crate::entry::Registers;
-use crate::kernel::{self, ABORTED};
-use crate::{calls, memory, specials};
+use crate::kernel::ABORTED;
+use crate::{calls, memory, specials, threads};
 
 const WAITERS: u32 = 0x8000_0000;
 const OWNER_DIED: u32 = 0x4000_0000;
 const TID_MASK: u32 = 0x3fff_ffff;
 const COMMAND_MASK: u32 = !0x180;
-const PRIVATE: u32 = 0x80;
 const REALTIME: u32 = 0x100;
 
 /// Performs one of the commands.
@@ -31,7 +31,7 @@ pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
     let result = match operation as u32 & COMMAND_MASK {
         nr::FUTEX_LOCK_PI | nr::FUTEX_LOCK_PI2 => lock(word, args, true),
         nr::FUTEX_TRYLOCK_PI => try_lock(word).unwrap_or(-i64::from(errno::EAGAIN)),
-        nr::FUTEX_UNLOCK_PI => unlock(word, operation),
+        nr::FUTEX_UNLOCK_PI => unlock(word),
         // Condition variables of glibc do not use these.
         _ => return specials::refuse(registers, number, args, model.len(), errno::ENOSYS),
     };
@@ -76,7 +76,7 @@ fn lock(word: u64, args: &[u64; 6], mut first: bool) -> i64 {
         log_word(word);
         // LOCK_PI's time is of CLOCK_REALTIME, LOCK_PI2's as the flag says; both absolute.
         let clock = if command == nr::FUTEX_LOCK_PI { REALTIME } else { operation as u32 & REALTIME };
-        let wait = nr::FUTEX_WAIT_BITSET | operation as u32 & PRIVATE | if timeout != 0 { clock } else { 0 };
+        let wait = nr::FUTEX_WAIT_BITSET | if timeout != 0 { clock } else { 0 };
         let real = [word, u64::from(wait), u64::from(value), timeout, 0, u64::from(u32::MAX)];
         let result = calls::make(u64::from(nr::__NR_futex), &real, &real, &[], true);
         if result == ABORTED || (result < 0 && result != -i64::from(errno::EAGAIN)) {
@@ -93,15 +93,14 @@ fn log_word(word: u64) {
     log.end();
 }
 
-fn unlock(word: u64, operation: u64) -> i64 {
+fn unlock(word: u64) -> i64 {
     let Some(value) = memory::read::<u32>(word) else { return -i64::from(errno::EFAULT) };
     if value & TID_MASK != thread().tid as u32 {
         return -i64::from(errno::EPERM);
     }
     memory::write(word, &0u32);
     if value & WAITERS != 0 {
-        let wake = nr::FUTEX_WAKE | operation as u32 & PRIVATE;
-        kernel::call(nr::__NR_futex, [word, u64::from(wake), 1, 0, 0, 0]);
+        threads::wake_futex(word);
     }
     0
 }

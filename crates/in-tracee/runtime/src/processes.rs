@@ -246,6 +246,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.signals.begin_thread(thread().signals.mask);
     child.signals.stack = thread().signals.stack;
     child.pausing = crate::pause::Pausing::default();
+    child.waiter = Default::default();
     child.time_traps = thread().time_traps;
     let mut args = args;
     if beginning.shares {

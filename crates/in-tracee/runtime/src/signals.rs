@@ -273,7 +273,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     }
     const SI_TIMER: i32 = -2;
     if signal == SIGTRAP && code == SI_TIMER {
-        return on_own_timer(context, inside);
+        return on_own_timer(context, inside, info[3]);
     }
     if signal == SIGTRAP && matches!(code, patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) {
         return on_asked(context, inside, code);
@@ -339,12 +339,12 @@ fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
     }
 }
 
-/// The time for a pause has come.
-fn on_own_timer(context: &mut RealFrame, inside: bool) {
+/// The time for a pause has come, or for those that were woken.
+fn on_own_timer(context: &mut RealFrame, inside: bool, purpose: u64) {
     if inside {
         hide_interruption(context);
     }
-    pause::on_timer(context);
+    pause::on_timer(context, purpose);
 }
 
 /// Another thread wants the turn.

@@ -96,6 +96,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.start = begin as *const () as u64;
     block.signals.begin_thread(mask);
     block.pausing = pause::Pausing::default();
+    block.waiter = Default::default();
     block.pending = 0;
     block.trapped = 0;
     block.swallow_step = 0;

@@ -18,7 +18,7 @@ use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::patience::Patience;
-use crate::{chaos, clocks, copies, kernel, report, threads, turn_end};
+use crate::{chaos, clocks, copies, kernel, private_futexes, report, threads, turn_end};
 
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
@@ -186,6 +186,7 @@ pub fn give() {
         Wake::One => kernel::futex_wake_one(&turn.wake),
         Wake::Next(bits) => kernel::futex_wake_bits(&turn.wake, bits),
     }
+    private_futexes::wake_those_of_later();
 }
 
 /// Takes the turn back after a call.
