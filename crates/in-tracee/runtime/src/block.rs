@@ -108,6 +108,7 @@ pub struct Thread {
     pub signals: Signals,
     pub pausing: crate::pause::Pausing,
     pub waiter: crate::private_futexes::Waiter,
+    pub processors: crate::one_processor::Processors,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,

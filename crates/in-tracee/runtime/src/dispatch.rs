@@ -11,7 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, chaos, islands, live, outputs, report, signals, sites, specials, stopping, turn,
+    agent, branch, calls, chaos, islands, live, one_processor, outputs, report, signals, sites, specials,
+    stopping, turn,
 };
 
 /// Called by the entry code for each system call.
@@ -23,6 +24,9 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     thread.registers_at = &raw const *registers as u64;
     if live::is_call(u64::from(registers.rax as u32)) && live::replaying_asked(registers) {
         return Leave::Call;
+    }
+    if thread.processors.calls_left != 0 {
+        one_processor::before_call(registers.rax as u32);
     }
     let given_up = process().given_up.load(Ordering::Acquire);
     if given_up != 0 {

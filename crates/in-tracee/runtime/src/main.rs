@@ -45,6 +45,7 @@ mod mapped_files;
 mod maps;
 mod memory;
 mod memory_calls;
+mod one_processor;
 mod output_lock;
 mod outputs;
 mod owned;

@@ -12,8 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, islands, kernel, live, mapped_files, page_tracker, report, shared_files, sites,
-    withheld,
+    clocks, displaced, islands, kernel, live, mapped_files, one_processor, page_tracker, report,
+    shared_files, sites, withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -132,7 +132,10 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
                     protection: protection as u32,
                 });
             }
-            _ => clocks::trap_time(),
+            _ => {
+                clocks::trap_time();
+                one_processor::generated_code_mapped();
+            }
         }
     }
     Done::Result(result)
@@ -239,12 +242,14 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     if writable_first && protection != 3 {
         kernel::mprotect(start, pages(bytes), protection as u32);
     }
-    if protection & PROT_EXEC != 0
-        && let Some((file, file_offset)) = content
-    {
-        let end = start + pages(bytes);
-        sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
-        crate::agent::state().new_code = true;
+    if protection & PROT_EXEC != 0 {
+        if let Some((file, file_offset)) = content {
+            let end = start + pages(bytes);
+            sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
+            crate::agent::state().new_code = true;
+        } else {
+            one_processor::generated_code_mapped();
+        }
     }
     Done::Result(result)
 }

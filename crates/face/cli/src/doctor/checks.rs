@@ -256,7 +256,7 @@ fn cpuid(machine: &Machine) -> Check {
             NAME,
             State::Lacking,
             "not here (most virtual machines, and AMD before Zen 4)",
-            "cpuid is recorded where a file's code executes it. Code that programs generate asks the processor itself: their traces replay for sure only on one like this.",
+            "cpuid is recorded where a file's code executes it. Generated code asks the processor itself: traces of such programs replay for sure only on one like this.",
         ),
     }
 }
