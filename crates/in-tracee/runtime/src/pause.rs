@@ -349,7 +349,7 @@ pub fn abandon() {
 fn begin_pause(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.watching = Watching::Nothing;
-    pausing.search = Search::default();
+    pausing.search = Search::from(context.rip);
     pause_near(context);
 }
 
@@ -382,6 +382,7 @@ fn pause_near(context: &mut RealFrame) {
         context.flags |= TRAP_FLAG;
         return;
     }
+    pausing.search.end(context.rip);
     pausing.spent_ns += u64::from(pausing.search.steps) * STEP_NS;
     let thread = thread();
     thread.fault_registers = context.registers();

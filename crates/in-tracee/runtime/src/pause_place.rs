@@ -2,6 +2,8 @@
 //! under one jump, between which the program was not seen to jump: that would trap in
 //! replay, each time.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use crate::block::Owned;
 use crate::frame::RealFrame;
 use crate::{decode, pause_point};
@@ -11,6 +13,15 @@ const STEPS_MAX: u32 = 24;
 /// Steps back to the best place among those, once round a loop.
 const RETURN_STEPS_MAX: u32 = 32;
 
+/// Steps back to the place of the pause before, which needs no search.
+const KNOWN_STEPS_MAX: u32 = 12;
+/// How near to it that is tried, in bytes.
+const KNOWN_BYTES: u64 = 256;
+
+/// The goal that was paused at last; 0: none. A place that is not the best any more is no
+/// less right.
+static LAST_GOAL: AtomicU64 = AtomicU64::new(0);
+
 /// A search step by step.
 #[repr(C)]
 #[derive(Default)]
@@ -18,18 +29,43 @@ pub struct Search {
     pub steps: u32,
     /// Where to pause, if a step comes there; 0: not chosen yet.
     pub goal: u64,
+    /// Steps towards a goal that was known before; 0: it is not, or was not met.
+    known_left: u32,
 }
 
 /// The addresses that the steps of the pause at hand came to.
 static PATH: Owned<[u64; STEPS_MAX as usize + 1]> = Owned::new([0; STEPS_MAX as usize + 1]);
 
 impl Search {
+    /// A search that begins here.
+    pub fn from(rip: u64) -> Search {
+        let last = LAST_GOAL.load(Ordering::Relaxed);
+        if last.abs_diff(rip) >= KNOWN_BYTES || decode::run(last).is_none() {
+            return Search::default();
+        }
+        Search { goal: last, known_left: KNOWN_STEPS_MAX, ..Search::default() }
+    }
+
+    /// The program is paused here.
+    pub fn end(&self, rip: u64) {
+        if rip == self.goal {
+            LAST_GOAL.store(rip, Ordering::Relaxed);
+        }
+    }
+
     /// True if another step may find a better place than this one. Without an instruction
     /// that a jump replaces alone, the best among those seen is gone back to.
     pub fn goes_on(&mut self, rip: u64) -> bool {
         // SAFETY: one thread runs, and no other takes the turn between steps; if one did,
         // the place would be worse and no less right.
         let path = unsafe { &mut *PATH.get() };
+        if self.known_left != 0 {
+            self.known_left -= 1;
+            if self.known_left != 0 {
+                return true;
+            }
+            self.goal = 0;
+        }
         if self.goal == 0 {
             path[self.steps.min(STEPS_MAX) as usize] = rip;
             if self.steps >= STEPS_MAX {
