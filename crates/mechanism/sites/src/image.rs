@@ -3,6 +3,7 @@
 //! The file is untrusted: every offset is bounded, overlapping segments count
 //! once, and what cannot be read is left out.
 
+use memchr::memmem;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
@@ -121,6 +122,14 @@ impl<'f> Image<'f> {
         self.named.extend(self.functions.iter().map(|function| function.start));
         self.named.sort_unstable();
         self.named.dedup();
+    }
+
+    /// Whether code and tables alternate, which no symbol tells from each other: GHC puts
+    /// one ahead of each function and of each place where a call returns to.
+    pub fn has_tables_in_code(&self) -> bool {
+        const MARKS: [&[u8]; 2] = [b"libHS", b"(GHC version "];
+        let holds = |mark| self.loaded.iter().any(|region| memmem::find(region.bytes, mark).is_some());
+        MARKS.into_iter().any(holds)
     }
 
     /// Whether a symbol says that `address` holds data.

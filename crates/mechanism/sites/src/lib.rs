@@ -11,7 +11,8 @@
 //! recipe and goes on trapping. Known are: direct branches and addresses taken
 //! relative to the instruction pointer, anywhere in the file; addresses in
 //! data, relocations and symbols; jump tables of 32-bit offsets. Functions with
-//! exception tables are never covered beyond one instruction.
+//! exception tables are never covered beyond one instruction. In what GHC made, where a
+//! table stands ahead of each function, nothing that may read time is rewritten unseen.
 //!
 //! Deliberately absent: following values through registers, rewriting code that
 //! is made at run time, 32-bit code.
@@ -84,8 +85,13 @@ pub fn analyse(file: &[u8]) -> Analysis {
 fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (Vec<Site>, Vec<u64>) {
     let mut sites: Vec<Site> = Vec::new();
     let mut unsure: Vec<u64> = Vec::new();
+    let has_tables = map.image.has_tables_in_code();
     for candidate in candidates {
-        match map.chain_at(candidate.address) {
+        let chain = map
+            .chain_at(candidate.address)
+            // Data that looks like an instruction is not what a function's table may become.
+            .filter(|chain| !has_tables || candidate.pattern != Pattern::Time || chain.starts.is_empty());
+        match chain {
             Some(chain) => {
                 let Some(site) = Site::from_chain(map.image, chain) else {
                     continue;

@@ -278,6 +278,22 @@ fn says_where_it_cannot_tell() {
 }
 
 #[test]
+fn does_not_trust_code_among_tables() -> Result<(), IcedError> {
+    let mut a = assembler();
+    a.cpuid()?;
+    a.xor(eax, eax)?;
+    a.inc(ecx)?;
+    a.ret()?;
+    let sure = check(&mut a, &NO_DATA, &[]);
+    assert_eq!(sure.recipes.iter().map(|site| site.kind).collect::<Vec<_>>(), [site_kind::CPUID]);
+    let code = a.assemble(CODE_AT)?;
+    let function = Symbol::Function { start: CODE_AT, end: CODE_AT + code.len() as u64 };
+    let among_tables = analyse(&file(&code, b"libHSbase-4.15.1.0.so\0", &[function]));
+    assert_eq!(among_tables.recipes.iter().map(|site| site.kind).collect::<Vec<_>>(), [site_kind::UNSURE]);
+    Ok(())
+}
+
+#[test]
 fn does_without_symbols_and_sections() -> Result<(), IcedError> {
     let mut a = assembler();
     a.mov(eax, 1)?;
