@@ -525,9 +525,24 @@ fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
     if kernel::failed(kernel::mprotect(page, length, PROT_READ | PROT_WRITE)) {
         return false;
     }
-    let copied = memory::copy(address, source, bytes);
+    let copied = memory::copy(address, source, bytes) || {
+        // The file is longer than it was when it was kept.
+        add_missing_pages(page, length);
+        memory::copy(address, source, bytes)
+    };
     kernel::mprotect(page, length, before);
     copied
+}
+
+/// Pages of a mapping that lie behind the end of what is mapped there become zeros.
+fn add_missing_pages(start: u64, bytes: u64) {
+    use linux_abi::general::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+    for page in (start..start + bytes).step_by(4096) {
+        if memory::read::<u8>(page).is_none() {
+            let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+            kernel::mmap(page, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
+        }
+    }
 }
 
 /// True if the range touches the runtime's own memory.

@@ -217,7 +217,11 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     // A large file that is only read is mapped as it was kept, not copied.
     const COPIED_BYTES_MAX: u64 = 64 << 20;
     let writable = protection & PROT_WRITE != 0;
-    let shared = !anonymous && is_shared && (writable || is_logged || bytes <= COPIED_BYTES_MAX);
+    let is_small = || {
+        let kept_bytes = |(file, ..): (u32, u64, [u64; 2])| mapped_files::bytes_of_kept(file);
+        bytes <= COPIED_BYTES_MAX || reference.map_or(0, kept_bytes) <= COPIED_BYTES_MAX
+    };
+    let shared = !anonymous && is_shared && (writable || is_logged || is_small());
     let common = source
         .zip(reference)
         .and_then(|(source, (.., identity))| mapped_files::common_copy(source, identity, shared));
