@@ -26,6 +26,11 @@ const ANY: u32 = u32::MAX;
 /// How long the kernel's part of waking waits for the turn to be given.
 const LATER_NS: u64 = 1_000_000;
 
+/// How often a thread wakes and waits again for the same word, making no other call, until
+/// it is let in at once: one that unlocks and locks again would keep it out for ever, where
+/// it gives the turn with the lock only.
+const IN_VAIN_MAX: u32 = 16;
+
 const QUEUES: usize = 256;
 
 /// Who waits: the first and the last of each queue, as thread's index plus one.
@@ -46,6 +51,12 @@ pub struct Waiter {
     asleep: AtomicU32,
     /// The one behind it in its queue, as index plus one.
     next: u16,
+    /// Who was woken by the call at hand and is to be let in, as index plus one.
+    lets_in: u16,
+    /// How often it woke in vain.
+    in_vain: u32,
+    /// How many events were logged when it last woke.
+    woke_at: u64,
     /// Threads that are to be woken when the turn is given: four indices plus one.
     later: AtomicU64,
 }
@@ -63,6 +74,24 @@ fn are_ours() -> bool {
 
 /// A call that concerns private futexes; `None`: it is the kernel's.
 pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
+    let result = perform_here(number, args);
+    if thread().waiter.lets_in != 0 {
+        let_in();
+    }
+    result
+}
+
+/// Whoever woke in vain too often has the turn before the lock can be taken again.
+#[cold]
+fn let_in() {
+    let index = usize::from(core::mem::take(&mut thread().waiter.lets_in)) - 1;
+    thread_at(index).waiter.in_vain = 0;
+    if turn::my_turn().reserve(thread_at(index).identity) {
+        turn::yield_now();
+    }
+}
+
+fn perform_here(number: u64, args: &[u64; 6]) -> Option<i64> {
     match number as u32 {
         nr::__NR_futex => command(args),
         nr::__NR_futex_wake if args[3] as u32 & PRIVATE != 0 && args[2] as i32 > 0 && are_ours() => {
@@ -153,6 +182,8 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
         return Some(-i64::from(errno::EAGAIN));
     }
     let own = &mut thread().waiter;
+    let is_again = own.word == word && process().log.events == own.woke_at + 1;
+    own.in_vain = if is_again { own.in_vain + 1 } else { 0 };
     (own.word, own.bits) = (word, bits);
     own.asleep.store(1, Ordering::SeqCst);
     push(queue_of(word), thread().index);
@@ -165,6 +196,7 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
         // The queues are nobody's any more; who waits is woken once, for no reason.
         return Some(0);
     }
+    thread().waiter.woke_at = process().log.events;
     if thread().waiter.asleep.load(Ordering::SeqCst) == 0 {
         return Some(0);
     }
@@ -259,6 +291,10 @@ fn operate(word: u64, encoded: u32) -> Option<bool> {
 /// The thread is woken: by the kernel now, or when the turn is given.
 fn wake_thread(index: usize) {
     thread_at(index).waiter.asleep.store(0, Ordering::SeqCst);
+    let can_let_in = process().shares_turn && !process().in_parents_memory;
+    if can_let_in && thread_at(index).waiter.in_vain >= IN_VAIN_MAX {
+        thread().waiter.lets_in = index as u16 + 1;
+    }
     if !wakes_later(index) {
         wake_now(index);
     }
