@@ -33,6 +33,7 @@ pub fn begin(model: &[Arg], args: &[u64; 6], real: &[u64; 6]) -> Option<Bounce> 
             continue;
         }
         let place = match arg.ty {
+            Ty::Out(Len::RetTimes(size), _) => bounce.records(index, u64::from(size), args)?,
             Ty::Out(len @ (Len::Ret | Len::RetOrArg(_)), _) | Ty::InOut(len @ Len::RetOrArg(_), _) => {
                 let count = if let Len::RetOrArg(count) = len { count as usize } else { index + 1 };
                 bounce.stream(index, count, args)?
@@ -44,12 +45,40 @@ pub fn begin(model: &[Arg], args: &[u64; 6], real: &[u64; 6]) -> Option<Bounce> 
                 bounce.take(u64::from(memory::read::<u32>(args[length as usize]).unwrap_or(0)))?
             }
             Ty::MsgOut => bounce.message(address)?,
-            Ty::MmsgOut(count) => bounce.messages(address, args[count as usize])?,
+            Ty::MmsgOut(count) => {
+                let fitting = messages_that_fit(address, args[count as usize])?;
+                bounce.args[count as usize] = fitting;
+                bounce.messages(address, fitting)?
+            }
             _ => continue,
         };
         bounce.args[index] = place;
     }
     Some(bounce)
+}
+
+/// How many messages there is room for, each as long as it may be; at least one.
+fn messages_that_fit(address: u64, count: u64) -> Option<u64> {
+    let mut used = STREAM_RESERVE_BYTES;
+    let count = (count & 0xffff_ffff).min(VECTORS_MAX);
+    for index in 0..count {
+        let [_, name_bytes, vectors, parts, _, control_bytes, _] =
+            memory::read::<[u64; 7]>(address + index * 64)?;
+        used += 64
+            + 56
+            + (name_bytes & 0xffff_ffff)
+            + control_bytes.min(BOUNCE_BYTES)
+            + 16 * parts.min(VECTORS_MAX)
+            + 64;
+        for part in 0..parts.min(VECTORS_MAX) {
+            let [_, bytes] = memory::read::<[u64; 2]>(vectors + part * 16)?;
+            used = used.saturating_add(bytes).saturating_add(15);
+        }
+        if used > BOUNCE_BYTES {
+            return Some(index.max(1));
+        }
+    }
+    Some(count)
 }
 
 /// Most bytes that the kernel may write behind the argument of this index.
@@ -90,6 +119,16 @@ impl Bounce {
         self.take(args[count].min(room))
     }
 
+    /// Room for records, as many as the next argument says: fewer are as good.
+    fn records(&mut self, index: usize, size: u64, args: &[u64; 6]) -> Option<u64> {
+        let count = *args.get(index + 1)? & 0xffff_ffff;
+        let room = (BOUNCE_BYTES - self.used - STREAM_RESERVE_BYTES) / size;
+        if count > room && count <= i32::MAX as u64 / size {
+            self.args[index + 1] = room;
+        }
+        self.take(count.min(room) * size)
+    }
+
     fn copy_in(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let place = self.take(bytes)?;
         memory::copy(place, address, bytes).then_some(place)
@@ -126,10 +165,6 @@ impl Bounce {
 
     /// An array of `struct mmsghdr`.
     fn messages(&mut self, address: u64, count: u64) -> Option<u64> {
-        let count = count & 0xffff_ffff;
-        if count > VECTORS_MAX {
-            return None;
-        }
         let array = self.take(count * 64)?;
         for index in 0..count {
             let place = self.message(address + index * 64)?;
