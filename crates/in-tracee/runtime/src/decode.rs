@@ -71,6 +71,21 @@ pub fn behind(address: u64) -> Option<u64> {
     Some(instruction.next_ip())
 }
 
+/// Where bytes that look like a direct jump lead to; `address`: theirs.
+pub fn jump_target(bytes: &[u8], address: u64) -> Option<u64> {
+    let far = |at: usize| {
+        let offset = i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
+        Some((at as u64 + 4).wrapping_add(offset as u64))
+    };
+    let offset = match *bytes {
+        [0xeb | 0x70..=0x7f | 0xe0..=0xe3, offset, ..] => 2u64.wrapping_add(offset as i8 as u64),
+        [0xe9, ..] => far(1)?,
+        [0x0f, 0x80..=0x8f, ..] => far(2)?,
+        _ => return None,
+    };
+    Some(address.wrapping_add(offset))
+}
+
 /// Length of the instruction at the address if it is a repeated string
 /// instruction, which can be interrupted half-way.
 pub fn repeated_bytes(address: u64) -> Option<u64> {

@@ -2,11 +2,14 @@
 //! under one jump, between which the program was not seen to jump: that would trap in
 //! replay, each time.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use linux_abi::PAGE_BYTES;
 
 use crate::block::Owned;
 use crate::frame::RealFrame;
-use crate::{decode, pause_point};
+use crate::{decode, memory, pause_point};
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;
@@ -32,6 +35,10 @@ pub struct Search {
     /// Steps towards a goal that was known before; 0: it is not, or was not met.
     known_left: u32,
 }
+
+/// How far a place is looked around for jumps into what its own jump would cover.
+const NEARBY_BYTES: u64 = 1024;
+static NEARBY: Owned<[u8; 2 * NEARBY_BYTES as usize + 16]> = Owned::new([0; 2 * NEARBY_BYTES as usize + 16]);
 
 /// The addresses that the steps of the pause at hand came to.
 static PATH: Owned<[u64; STEPS_MAX as usize + 1]> = Owned::new([0; STEPS_MAX as usize + 1]);
@@ -91,7 +98,27 @@ fn best_of(path: &[u64]) -> Option<u64> {
     }
     let covered = |address: u64| address + 1..address + decode::JUMP_BYTES as u64;
     path.iter().rev().copied().find(|&address| {
-        decode::run(address).is_some() && !jumped_to.iter().any(|target| covered(address).contains(target))
+        decode::run(address).is_some()
+            && !jumped_to.iter().any(|target| covered(address).contains(target))
+            && !is_jumped_into(covered(address))
+    })
+}
+
+/// True if bytes nearby look like a jump to one of these addresses: the steps at hand need
+/// not have come by it. Data may look like one, too; then another place serves.
+fn is_jumped_into(covered: Range<u64>) -> bool {
+    let first = covered.start & !(PAGE_BYTES - 1);
+    let start = covered.start.saturating_sub(NEARBY_BYTES).max(first);
+    let end = (covered.end + NEARBY_BYTES).min(covered.end.next_multiple_of(PAGE_BYTES));
+    // SAFETY: as for the path.
+    let nearby = unsafe { &mut *NEARBY.get() };
+    let nearby = &mut nearby[..(end - start) as usize];
+    if !memory::copy(nearby.as_mut_ptr() as u64, start, end - start) {
+        return false;
+    }
+    (0..nearby.len()).any(|at| {
+        let target = decode::jump_target(&nearby[at..], start + at as u64);
+        target.is_some_and(|target| covered.contains(&target))
     })
 }
 
