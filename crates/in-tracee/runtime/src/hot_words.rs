@@ -152,6 +152,19 @@ pub fn changed_words() -> &'static [[u64; 2]] {
     &watch.words[..count]
 }
 
+/// With chaos a program is paused where it is, and nothing is watched before: what its
+/// functions have on the stack stands for the words that change.
+pub fn words_of_stack(stack_pointer: u64) -> &'static [[u64; 2]] {
+    let words = &mut watch().words;
+    let mut count = 0;
+    for address in (0..STACK_WORDS_MAX as u64).map(|index| (stack_pointer & !7) + 8 * index) {
+        let Some(value) = memory::read_word(address) else { break };
+        words[count] = [address, value];
+        count += 1;
+    }
+    &words[..count]
+}
+
 impl Watch {
     fn copy(&mut self) {
         for index in 0..self.count {

@@ -8,7 +8,9 @@ use crate::block::{Owned, process, thread};
 use crate::entry::{Registers, rv_resume};
 use crate::frame;
 use crate::pause_timer::now_ns;
-use crate::{agent, breakpoints, hot_words, islands, page_tracker, probe, report, signals, sites, turn};
+use crate::{
+    agent, breakpoints, chaos, hot_words, islands, page_tracker, probe, report, signals, sites, turn,
+};
 
 /// Words of a pause's body: registers, vector sum, memory sum.
 pub const BODY_WORDS: u64 = 20;
@@ -77,7 +79,10 @@ fn log_pause(registers: &Registers, yields: bool) {
     let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
     page_tracker::look(&mut |_, _| {});
-    let words = hot_words::changed_words();
+    let words = match hot_words::changed_words() {
+        [] if chaos::is_on() => hot_words::words_of_stack(registers.rsp),
+        words => words,
+    };
     let memory = breakpoints::without(page_tracker::sum);
     let vectors = frame::live_vector_sum();
     let log = &mut process().log;
