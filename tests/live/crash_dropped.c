@@ -1,5 +1,5 @@
 // A server that one request kills survives it: it goes back to its last checkpoint, first
-// as before, then without the request. Other connections, one of them open since before, go
+// as before, then with other allocations, then without the request. Other connections, one of them open since before, go
 // on being served, and files are as they were.
 // options: --on-crash=rollback:8 --files=snapshot
 // prints: a request before: 1

@@ -73,6 +73,11 @@ pub fn find_window_guests() -> Result<Vec<Guest>, String> {
     find_in(&in_workspace("tests/window"))
 }
 
+/// All programs that go on in a changed environment instead of dying.
+pub fn find_recover_guests() -> Result<Vec<Guest>, String> {
+    find_in(&in_workspace("tests/recover"))
+}
+
 fn find_in(directory: &Path) -> Result<Vec<Guest>, String> {
     let entries =
         fs::read_dir(directory).map_err(|error| format!("cannot read {}: {error}", directory.display()))?;
@@ -161,7 +166,7 @@ impl Guest {
         if variant.is_static {
             command.arg("-static");
         }
-        for folder in ["include", "tests/guests"] {
+        for folder in ["include", "tests/guests", "tests/live"] {
             command.arg("-iquote").arg(in_workspace(folder));
         }
         // Libraries stand behind what needs them.

@@ -12,6 +12,7 @@ mod leftovers;
 mod live_guest;
 mod outcome;
 mod program;
+mod recovered;
 mod run;
 mod scratch;
 mod server;
@@ -27,6 +28,7 @@ pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_gue
 pub use live_guest::LiveGuest;
 pub use outcome::{Outcome, compare, without_nondeterminism};
 pub use program::{Comparison, Program, program_trials};
+pub use recovered::RecoverGuest;
 pub use run::{Live, RUN_TIME_MAX, User, plain_environment, run};
 pub use scratch::Scratch;
 pub use server::Server;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
-    AttachedGuest, LiveGuest, Mode, REFUSED, TestResult, Tool, User, WindowGuest, check_no_such_process,
-    check_redis, has_static_libc, have_program, run_suite, tests_run_as_root, times, unless_missing,
+    AttachedGuest, LiveGuest, Mode, REFUSED, RecoverGuest, TestResult, Tool, User, WindowGuest,
+    check_no_such_process, check_redis, has_static_libc, have_program, run_suite, tests_run_as_root, times,
+    unless_missing,
 };
 
 /// How checkpoints are made.
@@ -118,6 +119,28 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
             let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
             let name = format!("{}::{}", guest.name, user.name(is_root));
             add(name, missing, Box::new(move |tool| guest.check(tool, user)));
+        }
+    }
+    for guest in RecoverGuest::all()? {
+        let missing_static =
+            (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+        if guest.name == "recover::pad::O0" {
+            let guest = guest.clone();
+            add("recover::gdb".to_owned(), missing(&["gdb"]), Box::new(move |tool| guest.check_gdb(tool)));
+        }
+        let mut ways: Vec<(String, User, &'static [&'static str])> =
+            vec![(User::Current.name(is_root).to_owned(), User::Current, &[])];
+        if guest.is_plain() {
+            let pages = format!("{}::saving", User::Current.name(is_root));
+            ways.push((pages, User::Current, &["--checkpoints=pages"]));
+            if is_root {
+                ways.push((User::Nobody.name(is_root).to_owned(), User::Nobody, &[]));
+            }
+        }
+        for (how, user, options) in ways {
+            let guest = guest.clone();
+            let name = format!("{}::{how}", guest.name);
+            add(name, missing_static.clone(), Box::new(move |tool| guest.check(tool, user, options)));
         }
     }
     for refused in REFUSED {

@@ -11,6 +11,7 @@ use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
 
 use crate::crash::Crash;
+use crate::environment;
 use crate::file_journals::FileJournals;
 use crate::history::History;
 use crate::sink::Sink;
@@ -103,6 +104,11 @@ impl LaneLog {
                 let crash = (way != 0).then_some(Crash { way: way as u32, signal, checkpoint: id });
                 self.branch(memory, sink, position, undoing, crash)
             }
+            request::UNCHANGED => {
+                let why = environment::why_unchanged(position);
+                eprintln!("retrovane: the allocations of process {} are not changed: {why}", self.pid);
+                0
+            }
             request::PRESENT => {
                 self.feeding = None;
                 lane.go_to(self.raw_bytes);
@@ -164,6 +170,11 @@ impl LaneLog {
         let lane = memory.lane(self.segment);
         if !self.is_kept(lane, sink, position) {
             return libc::ERANGE;
+        }
+        if let Some(crash) = crash
+            && let Err(errno) = crash.plan(self.pid, &undoing.dir.join(format!("change-{}", self.lane)))
+        {
+            return errno;
         }
         let mut said = Vec::new();
         if let Some(mut undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
@@ -288,7 +299,8 @@ impl LaneLog {
                 | Kind::Checksum
                 | Kind::Pause
                 | Kind::Turn
-                | Kind::Store => {
+                | Kind::Store
+                | Kind::Change => {
                     self.buffered_events += 1;
                     self.events += 1;
                 }
@@ -361,7 +373,8 @@ pub(crate) fn end_of(event: &Event) -> Option<LaneEnd> {
         | Kind::Checksum
         | Kind::Pause
         | Kind::Turn
-        | Kind::Store => None,
+        | Kind::Store
+        | Kind::Change => None,
     }
 }
 

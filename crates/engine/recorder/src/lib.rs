@@ -17,6 +17,7 @@ mod analysis;
 mod crash;
 pub mod debuggee;
 mod drainer;
+mod environment;
 mod error;
 mod file_journal;
 mod file_journals;
@@ -50,6 +51,7 @@ use injector::{
 use lane_protocol::{Detection, Interception, Mode};
 use trace_store::{FileStore, LaneEnd, Meta, Summary, TraceWriter};
 
+pub use environment::described as described_environment;
 pub use error::RecordError;
 pub use injector::{ExitReport, InjectError, ProgramError, Refusal};
 

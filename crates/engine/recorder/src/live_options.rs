@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use injector::LiveSetup;
-use lane_protocol::{RECOVER_WAYS_MAX, checkpoint_way, crash_policy, files_policy, recover_way};
+use lane_protocol::{RECOVER_WAYS_MAX, checkpoint_way, crash_policy, environment, files_policy, recover_way};
 
 use crate::debuggee::Debuggee;
 
@@ -22,23 +22,34 @@ pub enum OnCrash {
 /// How a process goes on that goes back instead of dying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recover {
-    /// The first time as before, then without what it read last, then without anything
-    /// that it read since.
+    /// The first time as before, then with all that is different of allocations, then
+    /// without what it read last, then without anything that it read since.
     #[default]
     Auto,
     Same,
+    /// Allocations are longer.
+    Pad,
+    /// They are filled with zeros.
+    Zero,
+    /// What is freed is kept for some time.
+    KeepFreed,
     Drop,
     DropAll,
 }
 
 impl Recover {
     fn ways(self) -> [u32; RECOVER_WAYS_MAX] {
-        use recover_way::{DROP, DROP_ALL, NONE, SAME};
+        use recover_way::{DROP, DROP_ALL, ENVIRONMENT, NONE, SAME};
+        let only = |way: u32| [way, NONE, NONE, NONE, NONE];
         match self {
-            Recover::Auto => [SAME, DROP, DROP_ALL, NONE],
-            Recover::Same => [SAME, NONE, NONE, NONE],
-            Recover::Drop => [DROP, NONE, NONE, NONE],
-            Recover::DropAll => [DROP_ALL, NONE, NONE, NONE],
+            // What keeps all input comes before what loses some.
+            Recover::Auto => [SAME, ENVIRONMENT | environment::ALL, DROP, DROP_ALL, NONE],
+            Recover::Same => only(SAME),
+            Recover::Pad => only(ENVIRONMENT | environment::PADDED),
+            Recover::Zero => only(ENVIRONMENT | environment::ZEROED),
+            Recover::KeepFreed => only(ENVIRONMENT | environment::KEPT),
+            Recover::Drop => only(DROP),
+            Recover::DropAll => only(DROP_ALL),
         }
     }
 }

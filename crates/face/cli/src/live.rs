@@ -26,6 +26,8 @@ Examples:
                                                      a flight recorder
   retrovane live --checkpoint-every 1s --on-crash rollback:9 -- ./server
                                                      survives requests that crash it
+  retrovane live --checkpoint-every 1s --on-crash rollback:9 --recover pad -- ./server
+                                                     the same, by longer allocations only
   retrovane live --files snapshot -- ./server        rollbacks restore files as well
   retrovane live --attach 4711                       a process that runs already
   retrovane ctl 4711 detach                          which goes on without us
@@ -117,6 +119,12 @@ enum RecoverWay {
     Auto,
     /// Nothing
     Same,
+    /// Each allocation is longer, so that what is written behind its end does no harm
+    Pad,
+    /// Allocations are filled with zeros
+    Zero,
+    /// What is freed is kept for some time, and what is freed twice is freed once
+    KeepFreed,
     /// What it read last is dropped; a connection ends there
     Drop,
     /// All that it read since the checkpoint is dropped
@@ -148,6 +156,9 @@ impl From<RecoverWay> for Recover {
         match way {
             RecoverWay::Auto => Recover::Auto,
             RecoverWay::Same => Recover::Same,
+            RecoverWay::Pad => Recover::Pad,
+            RecoverWay::Zero => Recover::Zero,
+            RecoverWay::KeepFreed => Recover::KeepFreed,
             RecoverWay::Drop => Recover::Drop,
             RecoverWay::DropAll => Recover::DropAll,
         }

@@ -131,6 +131,7 @@ fn every_kind_of_event_has_its_line() {
     let events = [
         birth("/bin/prog", &["prog", "an \"argument\""]),
         event(Kind::Island, 0, 0, &[0x7000, 4096], &[]),
+        event(Kind::Change, 0, 6, &[0x9000, 4096], &[(0x9000, Tag::Memory, &[1, 2, 3])]),
         event(Kind::Instruction, 0, Instruction::Rdtsc as u16, &[0, 0, 5, 0, 0, 1, 0], &[]),
         event(Kind::Instruction, 0, Instruction::Rdtscp as u16, &[0, 0, 5, 0, 2, 0, 0], &[]),
         event(Kind::Instruction, 0, Instruction::Cpuid as u16, &[1, 0, 10, 11, 12, 13, 0], &[]),
@@ -144,6 +145,7 @@ fn every_kind_of_event_has_its_line() {
     let expected = [
         r#"execve("/bin/prog", ["prog", "an \"argument\""], [/* 1 vars */]) = 0"#,
         "=== an island of rewritten code: 4096 bytes at 0x7000 ===",
+        "=== from here on allocations are filled with zeros, what is freed is kept for some time ===",
         "rdtsc() = 4294967301",
         "rdtscp() = 5 {processor=2}",
         "cpuid(0x1, 0x0) = {eax=0xa, ebx=0xb, ecx=0xc, edx=0xd}",

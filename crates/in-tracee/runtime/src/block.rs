@@ -237,6 +237,10 @@ pub struct Space {
     pub shared: [lane_protocol::MemoryRange; 64],
     pub shared_count: usize,
     pub boarded: bool,
+    /// Live: what is different of allocations, a set of `lane_protocol::environment`.
+    pub environment: u32,
+    /// What is different of the code.
+    pub changes: crate::changes::Changes,
     /// Live: memory that children do not get.
     pub unforked: crate::live::UnforkedRanges,
     /// Areas of threads beyond the first blocks that are mapped.

@@ -7,7 +7,7 @@ use lane_protocol::BREAKPOINTS_MAX;
 
 use crate::block::Owned;
 use crate::decode::JUMP_BYTES;
-use crate::{agent, displaced, memory, probe, programs, sites};
+use crate::{agent, changes, displaced, memory, probe, programs, sites};
 
 const INT3: u8 = 0xcc;
 const JUMP: u8 = 0xe9;
@@ -66,6 +66,9 @@ fn show(wanted: &[u64]) {
 
 /// Plants one; gives what was there.
 fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES], usize)> {
+    if changes::is_inside_jump(address) {
+        return None;
+    }
     let first = memory::read::<u8>(address).filter(|&byte| byte != INT3)?;
     let (code, bytes) = if programs::are_of(index) && probe::place() != address {
         let covered = address + 1..address + JUMP_BYTES as u64;

@@ -11,8 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, chaos, islands, live, one_processor, outputs, report, signals, sites, specials,
-    stopping, turn,
+    agent, branch, calls, changes, chaos, islands, live, one_processor, outputs, report, signals, sites,
+    specials, stopping, turn,
 };
 
 /// Called by the entry code for each system call.
@@ -403,6 +403,10 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
         }
         Some(Kind::Store) => {
             process().log.apply(word, events::HEADER_BYTES as u64, &mut |_, _, _, _| {});
+            replay_call(registers)
+        }
+        Some(Kind::Change) => {
+            changes::replay(word);
             replay_call(registers)
         }
         Some(Kind::Checksum) => {

@@ -226,6 +226,7 @@ fn is_replayed() -> bool {
 }
 
 fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) -> [u64; 5] {
+    crate::changes::follow();
     let Some(mut word) = process().log.peek() else {
         report::note_registers(registers);
         report::log_ended();

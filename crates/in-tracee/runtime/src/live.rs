@@ -17,6 +17,7 @@ mod checkpoint;
 mod copying;
 mod crash;
 mod debugging;
+mod environment;
 mod files;
 mod holding;
 mod increments;

@@ -530,6 +530,7 @@ fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
         add_missing_pages(page, length);
         memory::copy(address, source, bytes)
     };
+    crate::live::lose_memory(page, length);
     kernel::mprotect(page, length, before);
     copied
 }

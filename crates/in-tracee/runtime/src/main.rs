@@ -21,6 +21,7 @@ mod branch;
 mod breakpoints;
 mod cache;
 mod calls;
+mod changes;
 mod chaos;
 mod checksum;
 mod clocks;

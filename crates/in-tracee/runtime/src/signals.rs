@@ -647,6 +647,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
 }
 
 fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
+    crate::changes::follow();
     let Some(word) = process().log.peek() else {
         if crate::live::goes_again() {
             crate::live::go_live();

@@ -18,7 +18,7 @@ use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::patience::Patience;
-use crate::{chaos, clocks, copies, kernel, private_futexes, report, threads, turn_end};
+use crate::{changes, chaos, clocks, copies, kernel, private_futexes, report, threads, turn_end};
 
 /// Looks at the turn before a thread goes to sleep: about a microsecond.
 const LOOKS: u32 = 40;
@@ -331,6 +331,7 @@ pub fn follow() {
 /// The running thread yields: follows the one turn event that says who comes next.
 /// What follows when the turn is back is the program's own code.
 pub fn follow_yield() {
+    changes::follow();
     match process().log.peek() {
         Some(word) if word as u8 == Kind::Turn as u8 => follow_event(word, true),
         Some(_) => report::fail("the turn is given, and the log does not say to whom"),
@@ -355,6 +356,10 @@ fn follow_events(comes_back: bool) {
             }
             report::log_ended();
         };
+        if word as u8 == Kind::Change as u8 {
+            changes::replay(word);
+            continue;
+        }
         if word as u8 != Kind::Turn as u8 {
             if !comes_back {
                 report::fail("a thread ended, and the log does not say who goes on");

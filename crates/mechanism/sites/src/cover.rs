@@ -225,17 +225,21 @@ fn kind(code: Code) -> Option<u8> {
 /// Whether an instruction means the same at another address, apart from one
 /// displacement relative to the instruction pointer.
 fn is_relocatable(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::Next && !is_kept_in_place(instruction)
+}
+
+/// True for what has to stay where it is, branches aside.
+pub(crate) fn is_kept_in_place(instruction: &Instruction) -> bool {
     let code = instruction.code();
     let is_repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
     let is_short_relative =
         instruction.is_ip_rel_memory_operand() && instruction.memory_base() != Register::RIP;
-    let has_to_stay = instruction.is_invalid()
+    instruction.is_invalid()
         || instruction.is_privileged()
         || kind(code).is_some()
         || matches!(code, Code::Endbr64 | Code::Endbr32)
         || (is_repeated && instruction.is_string_instruction())
-        || is_short_relative;
-    instruction.flow_control() == FlowControl::Next && !has_to_stay
+        || is_short_relative
 }
 
 /// `mov eax, 15; syscall`: unwinders know a signal's frame by these very bytes.

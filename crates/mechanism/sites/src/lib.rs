@@ -22,6 +22,7 @@ mod cache;
 mod candidates;
 mod chain;
 mod cover;
+mod entries;
 mod image;
 mod serial;
 mod targets;
@@ -30,6 +31,7 @@ mod unwind;
 use lane_protocol::{Recipe, site_kind};
 
 pub use cache::analyse_cached;
+pub use entries::{Beginning, NotMovable, Symbols, beginnings, find_functions};
 pub use serial::{FORMAT_VERSION, from_bytes, to_bytes};
 
 use candidates::Pattern;

@@ -40,6 +40,11 @@ impl Watch {
                 starts.push(site.address);
             }
         }
+        Watch::of(addresses, starts)
+    }
+
+    /// Watches these addresses; instructions begin at `starts`.
+    pub fn of(mut addresses: Vec<u64>, mut starts: Vec<u64>) -> Watch {
         starts.sort_unstable();
         addresses.extend(&starts);
         addresses.sort_unstable();

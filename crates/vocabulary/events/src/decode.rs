@@ -168,7 +168,7 @@ impl<'log> Event<'log> {
             Kind::Exit => 8,
             Kind::Signal => 128,
             Kind::Fault => 8 + 128 + 24,
-            Kind::Island | Kind::Checksum => 16,
+            Kind::Island | Kind::Checksum | Kind::Change => 16,
             Kind::Instruction => 56,
             Kind::Birth => {
                 let maps = half(self.body, 24).unwrap_or(u32::MAX) as usize;

@@ -61,6 +61,9 @@ pub enum Kind {
     /// What a call that has not ended yet changed in memory before the thread slept,
     /// or what the kernel does to robust futexes at the end that follows; blobs.
     Store = 13,
+    /// The program went back instead of dying, and its code is another from here on; code
+    /// says how, body: address and length of memory that is mapped for it, blobs.
+    Change = 14,
 }
 
 impl Kind {
@@ -80,6 +83,7 @@ impl Kind {
             11 => Kind::Pause,
             12 => Kind::Turn,
             13 => Kind::Store,
+            14 => Kind::Change,
             _ => return None,
         })
     }

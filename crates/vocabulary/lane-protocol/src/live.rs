@@ -35,10 +35,71 @@ pub mod recover_way {
     pub const DROP: u32 = 2;
     /// Without anything that it read since.
     pub const DROP_ALL: u32 = 3;
+    /// With other allocations: this, and what is different of [`super::environment`].
+    pub const ENVIRONMENT: u32 = 0x100;
+}
+
+/// What is different of a program's allocations. Kept in [`Checkpoint::environment`].
+pub mod environment {
+    /// Each is longer than was asked for.
+    pub const PADDED: u32 = 1;
+    /// They are filled with zeros.
+    pub const ZEROED: u32 = 2;
+    /// What is freed is kept for some time.
+    pub const KEPT: u32 = 4;
+    pub const ALL: u32 = PADDED | ZEROED | KEPT;
+}
+
+/// Functions whose beginnings one change can replace.
+pub const ENTRIES_MAX: usize = 8;
+/// Bytes of a function's beginning that are known, at most.
+pub const ENTRY_BYTES_MAX: usize = 24;
+/// Bytes of code that a change adds, at most.
+pub const CHANGE_CODE_BYTES_MAX: u64 = 4096;
+
+/// The beginning of a function, and the jump in its place.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Entry {
+    pub address: u64,
+    /// How many bytes of `was` have to be there.
+    pub bytes: u64,
+    pub was: [u8; ENTRY_BYTES_MAX],
+    /// The first five.
+    pub jump: [u8; 8],
+}
+
+/// How the supervisor wants a process's code to be changed, in a file of the session's; the
+/// code follows.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct CodeChange {
+    /// Where new memory is mapped, and how long it is; code first.
+    pub place: u64,
+    pub place_bytes: u64,
+    pub code_bytes: u64,
+    pub count: u64,
+    pub entries: [Entry; ENTRIES_MAX],
+}
+
+const _: () = assert!(size_of::<CodeChange>() == 32 + ENTRIES_MAX * 48);
+
+/// Bytes of a change in its file, with its code. Another may follow, for other memory: the
+/// first whose memory is free is made.
+pub const CHANGE_BYTES: u64 = size_of::<CodeChange>() as u64 + CHANGE_CODE_BYTES_MAX;
+
+/// Why a process's code was not changed.
+pub mod unchanged {
+    /// The memory for it is in use.
+    pub const NO_MEMORY: u32 = 1;
+    /// Other code stands there.
+    pub const OTHER_CODE: u32 = 2;
+    /// A thread is about to execute what would be replaced.
+    pub const IN_USE: u32 = 3;
 }
 
 /// Ways that are tried at one checkpoint.
-pub const RECOVER_WAYS_MAX: usize = 4;
+pub const RECOVER_WAYS_MAX: usize = 5;
 
 /// What a rollback does with regular files. Kept in [`crate::Session::files`].
 pub mod files_policy {
@@ -181,6 +242,8 @@ pub struct Checkpoint {
     pub events: AtomicU64,
     /// Processes that the program had made before.
     pub forks: AtomicU32,
+    /// What was different then, of [`environment`].
+    pub environment: AtomicU32,
     /// CLOCK_MONOTONIC.
     pub taken_ns: AtomicU64,
     /// How long the program stood for it.

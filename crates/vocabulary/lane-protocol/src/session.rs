@@ -331,6 +331,8 @@ pub mod request {
     pub const CRASH: u32 = 8;
     /// Live: the program changes a file, as the lane's `change` says.
     pub const CHANGE: u32 = 9;
+    /// Live: the process's code was not changed, for the reason `arguments[0]`.
+    pub const UNCHANGED: u32 = 10;
 }
 
 /// One outstanding request of a lane.

@@ -210,7 +210,8 @@ impl Filter {
             | Kind::Stop
             | Kind::Pause
             | Kind::Turn
-            | Kind::Store => false,
+            | Kind::Store
+            | Kind::Change => false,
         }
     }
 

@@ -77,6 +77,9 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
                 put("ticket", json!(ticket));
             }
         }
+        Kind::Change => {
+            put("changes", json!(recorder::described_environment(u32::from(whole.code))));
+        }
         Kind::Data | Kind::Store => {}
     }
     Value::Object(fields)
@@ -139,5 +142,6 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Pause => "pause",
         Kind::Turn => "turn",
         Kind::Store => "store",
+        Kind::Change => "change",
     }
 }

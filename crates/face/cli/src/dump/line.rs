@@ -1,6 +1,7 @@
 //! An event as text.
 
 use events::{FATAL, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT};
+use recorder::described_environment;
 use syscall_model::Shape;
 use trace_store::{LaneEnd, LaneInfo};
 
@@ -48,6 +49,15 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             out.push_str(" ===");
         }
         Kind::Store => out.push_str("=== memory that a call changed before it slept ==="),
+        Kind::Change => {
+            put(
+                out,
+                format_args!(
+                    "=== from here on {} ===",
+                    described_environment(u32::from(whole.code)).join(", ")
+                ),
+            );
+        }
         Kind::Pause => {
             let (address, sum) = pause(whole);
             put(out, format_args!("=== paused at {address:#x}, checksum of memory {sum:#018x} ==="));

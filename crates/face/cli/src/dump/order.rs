@@ -148,7 +148,8 @@ impl<'t> Merge<'t> {
             | Kind::Checksum
             | Kind::Pause
             | Kind::Turn
-            | Kind::Store => false,
+            | Kind::Store
+            | Kind::Change => false,
         };
         let (child, output) = (event.child_lane(), event.output());
         if let Some((_, order)) = output {

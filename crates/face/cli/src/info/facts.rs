@@ -79,7 +79,8 @@ impl Facts {
             | Kind::Checksum
             | Kind::Pause
             | Kind::Turn
-            | Kind::Store => {}
+            | Kind::Store
+            | Kind::Change => {}
         }
     }
 

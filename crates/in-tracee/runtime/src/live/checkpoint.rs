@@ -92,6 +92,7 @@ pub fn take(origin: u32) -> i64 {
     slot.shadow.store(0, Ordering::Relaxed);
     slot.base.store(0, Ordering::Relaxed);
     slot.forks.store(area().forks, Ordering::Relaxed);
+    slot.environment.store(space().environment, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
     slot.image_segment.store(0, Ordering::Relaxed);
     slot.image_result.store(image_result::NONE, Ordering::Relaxed);

@@ -4,7 +4,9 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{Checkpoint, command, crash_policy, recover_way, request};
 
-use super::{agent, area, checkpoint, quiesce};
+use linux_abi::errno;
+
+use super::{agent, area, checkpoint, environment, error, quiesce};
 use crate::block::{lane, process, session};
 use crate::kept_files::request_answer;
 use crate::{kernel, turn};
@@ -42,30 +44,54 @@ fn recover(signal: u32) {
     if tries.fetch_add(1, Ordering::SeqCst) >= session().recoveries_max {
         return;
     }
-    if let Some((checkpoint, way)) = choose() {
-        checkpoint.recoveries.fetch_add(1, Ordering::SeqCst);
-        area().recovering = [u64::from(way), u64::from(signal)];
-        agent::ask(command::ROLLBACK, u64::from(checkpoint.id.load(Ordering::Relaxed)));
-        area().recovering = [0; 2];
+    while let Some((checkpoint, way)) = choose() {
+        let is_new = checkpoint.recoveries.fetch_add(1, Ordering::SeqCst) < ways();
+        let id = u64::from(checkpoint.id.load(Ordering::Relaxed));
+        let (is_only, is_so) = (ways() == 1, environment::is_so(checkpoint, way));
+        if is_so && !is_only {
+            // So it was as before.
+            continue;
+        }
+        if !go_back(id, if is_so { recover_way::SAME } else { way }, signal) {
+            return;
+        }
+        // The next way; or, if there is none, as before.
+        if is_only || !is_new {
+            go_back(id, recover_way::SAME, signal);
+            return;
+        }
     }
 }
 
+/// How many there are.
+fn ways() -> u32 {
+    session().recover_ways.iter().take_while(|&&way| way != recover_way::NONE).count() as u32
+}
+
+/// Does not return if it can be done. True if only this way cannot.
+fn go_back(id: u64, way: u32, signal: u32) -> bool {
+    area().recovering = [u64::from(way), u64::from(signal)];
+    let answer = agent::ask(command::ROLLBACK, id);
+    area().recovering = [0; 2];
+    answer == error(errno::EOPNOTSUPP)
+}
+
 /// The newest checkpoint at which not all ways were tried, and the next of them; if there
-/// is none, or only one way, the last way at the last checkpoint. Those that were taken for
-/// the log's sake come after those that somebody wanted.
+/// is none, or only one way that is the same everywhere, the last way at the last checkpoint.
+/// Those that were taken for the log's sake come after those that somebody wanted.
 fn choose() -> Option<(&'static Checkpoint, u32)> {
-    let ways = &session().recover_ways;
-    let count = ways.iter().take_while(|&&way| way != recover_way::NONE).count() as u32;
+    let (count, all) = (ways(), &session().recover_ways);
     let next = |at: &Checkpoint| at.recoveries.load(Ordering::Relaxed);
     let is_wanted = |at: &Checkpoint| !checkpoint::begins_window(at);
     let untried = match count {
-        0 | 1 => None,
+        // Blocks that were made before a checkpoint are as they were: an earlier one may help.
+        0 | 1 if all[0] & recover_way::ENVIRONMENT == 0 => None,
         _ => checkpoint::newest_of(&|at| next(at) < count && is_wanted(at))
             .or_else(|| checkpoint::newest_of(&|at| next(at) < count)),
     };
     let chosen = untried.or_else(|| checkpoint::newest_of(&is_wanted)).or_else(checkpoint::last)?;
     let index = next(chosen).min(count.max(1) - 1) as usize;
-    Some((chosen, ways[index].max(recover_way::SAME)))
+    Some((chosen, all[index].max(recover_way::SAME)))
 }
 
 /// True the first time that the process is about to die, if its past is to be saved then.

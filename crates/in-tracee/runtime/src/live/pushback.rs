@@ -5,7 +5,7 @@ mod loading;
 
 use linux_abi::{errno, general as nr};
 
-pub use loading::load;
+pub use loading::{load, open_of_lane};
 
 use super::tables::{Descriptor, Interest};
 use super::{area, error};

@@ -13,12 +13,12 @@ use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
-    area, checkpoint, debugging, error, holding, increments, obstacle, pushback, quiesce, seats, standing,
-    tables, unforked,
+    area, checkpoint, debugging, environment, error, holding, increments, obstacle, pushback, quiesce, seats,
+    standing, tables, unforked,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
-use crate::{kernel, outputs, page_tracker, pause, report, turn};
+use crate::{changes, kernel, outputs, page_tracker, pause, report, turn};
 
 /// What follows once the state is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -281,6 +281,7 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     } else {
         debugging::note_way_back();
         area().files.forget();
+        environment::change();
         area().recovering = [0; 2];
         pushback::load();
         tables::restore(&from, &mut pushback::hide);
@@ -333,6 +334,7 @@ fn take_up(block: &crate::block::Thread) {
 
 /// The thread of the last event has ended: the log says who comes next.
 pub fn pass_on() {
+    changes::follow();
     let Some(word) = process().log.peek() else { return };
     if word as u8 != Kind::Turn as u8 {
         report::fail("a thread ended, and the log does not say who goes on");

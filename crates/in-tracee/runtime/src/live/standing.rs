@@ -8,7 +8,7 @@ use linux_abi::general as nr;
 use super::{debugging, holding};
 use crate::block::{Thread, process, session, signal_stack, thread};
 use crate::entry::{Leave, Registers, rv_resume};
-use crate::{dispatch, frame, kernel, pause_point, signals, threads, turn};
+use crate::{changes, dispatch, frame, kernel, pause_point, signals, threads, turn};
 
 /// What a thread is about to do once it has the turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +148,7 @@ fn go_on_boarded() -> ! {
     let mut registers = thread().fault_registers;
     registers.rip = crate::sites::translate(registers.rip);
     if process().replaying {
+        changes::follow();
         pause_point::arm_if_next();
     }
     crate::agent::leaving(&registers);

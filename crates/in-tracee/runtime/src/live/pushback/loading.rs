@@ -11,7 +11,7 @@ use crate::{kernel, memory, report};
 /// A way back was gone: takes over what was read and accepted since.
 pub fn load() {
     let left_bytes = keep_left();
-    let fd = open_records();
+    let fd = open_of_lane(b"/undo-");
     let logged_bytes = if kernel::failed(fd) { 0 } else { crate::kept_files::size_of(fd as i32) };
     let mapped = map_records(fd, logged_bytes, left_bytes);
     if !kernel::failed(fd) {
@@ -66,13 +66,14 @@ impl Pushed {
     }
 }
 
-/// What the supervisor wrote; an errno if that is nothing.
-fn open_records() -> i64 {
+/// What the supervisor wrote for the process, in a file that begins so and that is gone then;
+/// an errno if that is nothing.
+pub fn open_of_lane(name: &[u8]) -> i64 {
     let mut path = [0u8; 256 + 32];
     let dir = session().objects_dir_bytes.min(256) as usize;
     let mut digits = [0u8; 12];
     let number = report::decimal(u64::from(process().lane), &mut digits);
-    report::join(&mut path, &[&session().objects_dir[..dir], b"/undo-", number]);
+    report::join(&mut path, &[&session().objects_dir[..dir], name, number]);
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
     let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
     if !kernel::failed(fd) {
