@@ -300,7 +300,8 @@ impl LaneLog {
                 | Kind::Pause
                 | Kind::Turn
                 | Kind::Store
-                | Kind::Change => {
+                | Kind::Change
+                | Kind::Edit => {
                     self.buffered_events += 1;
                     self.events += 1;
                 }
@@ -374,7 +375,8 @@ pub(crate) fn end_of(event: &Event) -> Option<LaneEnd> {
         | Kind::Pause
         | Kind::Turn
         | Kind::Store
-        | Kind::Change => None,
+        | Kind::Change
+        | Kind::Edit => None,
     }
 }
 

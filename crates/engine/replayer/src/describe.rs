@@ -121,6 +121,7 @@ fn expected(report: &ReportCopy) -> String {
         Some(Kind::Turn) => format!("the turn of thread {code}"),
         Some(Kind::Store) => "what a call that sleeps changed".to_owned(),
         Some(Kind::Change) => "a change of the program's code".to_owned(),
+        Some(Kind::Edit) => "what the debugger changed".to_owned(),
         Some(Kind::Data) => "data of the event before".to_owned(),
         None => format!("an event of unknown kind {}", head as u8),
     }

@@ -83,19 +83,21 @@ impl Timeline {
                     break;
                 }
                 _ => {
-                    last += process.stop.command_steps - 1;
+                    // An edit is none.
+                    last += process.stop.command_steps.saturating_sub(1);
                     break;
                 }
             }
         }
         drop(process);
-        self.here = match self.process_at(Position { event, steps: last }, patience) {
+        let process = match self.process_at(Position { event, steps: last }, patience) {
             // The log ended at a pause, and that is the end itself.
             Err(TimelineError::NoSuchPosition(_)) if ended && last > 0 => {
                 self.process_at(Position { event, steps: last - 1 }, patience)?
             }
             there => there?,
         };
+        self.put_here(process);
         self.legs.clear();
         Ok(())
     }
@@ -179,11 +181,12 @@ impl Timeline {
 
     /// To the last instruction before the boundary of an event.
     fn go_before_event(&mut self, event: u64, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
-        self.seek(Position { event, steps: 0 }, give_up)?;
-        let history = boundaries(&self.here.stop);
-        if let [.., before, now] = history[..] {
-            self.go_to_last_of(before.event, now.event, &|| wait_unless(give_up()))?;
+        let patience = || wait_unless(give_up());
+        let process = self.process_at(Position { event, steps: 0 }, &patience)?;
+        if let [.., before, now] = boundaries(&process.stop)[..] {
+            return self.go_to_last_of(before.event, now.event, &patience);
         }
+        self.put_here(process);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! The position does not move meanwhile: what is shown is the branch, and then again
 //! the recording. Deliberately absent: going back inside of a branch.
 
-use lane_protocol::{agent_stop, agent_verb};
+use lane_protocol::{AgentStop, agent_stop, agent_verb};
 
 use crate::error::TimelineError;
 use crate::position::Stops;
@@ -72,9 +72,15 @@ impl Timeline {
     /// True if the branch's running thread has the registers that it began with.
     pub fn branch_stands_at_beginning(&self) -> bool {
         self.branch.as_ref().is_some_and(|branch| {
-            let (then, now) = (self.here.stop.threads[0].registers, branch.stop.threads[0].registers);
+            let now = branch.stop.threads[0].registers;
             // Of the flags those that a program sees: others are the kernel's (RF).
-            then[..17] == now[..17] && (then[17] ^ now[17]) & STATUS_FLAGS == 0
+            let is_like = |stop: &AgentStop| {
+                let then = stop.threads[0].registers;
+                then[..17] == now[..17] && (then[17] ^ now[17]) & STATUS_FLAGS == 0
+            };
+            // Before a call the present stands at it, and the end of its past behind it.
+            let live = self.live.as_ref().filter(|live| live.branched_at_present);
+            is_like(&self.here.stop) || live.and(self.present()).is_some_and(is_like)
         })
     }
 

@@ -14,6 +14,7 @@
 mod backward;
 mod branch;
 mod checkpoints;
+mod edit;
 mod error;
 mod live;
 mod passage;

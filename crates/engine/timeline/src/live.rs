@@ -257,7 +257,7 @@ impl Timeline {
     }
 
     /// The replay of the past is one of another past from now on.
-    fn forget_past(&mut self) {
+    pub(crate) fn forget_past(&mut self) {
         self.leave_branch();
         self.checkpoints = Checkpoints::default();
         self.session = None;
@@ -329,8 +329,9 @@ impl Timeline {
         if self.here.stop.event < end.event {
             let limits = Limits { until_event: end.event, ..Limits::FIRST_HIT };
             let reason = self.forward_by_itself(going, stops, limits, give_up)?;
-            let goes_on = going == Going::On && self.here.stop.kind == agent_stop::REACHED;
-            if !goes_on {
+            // An edit, as a pause, is no instruction: a step goes on behind it.
+            let is_unfinished = going == Going::On || self.here.stop.command_steps == 0;
+            if !is_unfinished || self.here.stop.kind != agent_stop::REACHED {
                 return Ok(reason);
             }
         }
@@ -339,7 +340,12 @@ impl Timeline {
         if left == 0 || here.event > end.event {
             return Ok(Reason::Present);
         }
-        if self.here.stands_at(stops) && here.steps == 0 && self.here.stop.kind == agent_stop::REACHED {
+        let is_step = going != Going::On;
+        if !is_step
+            && self.here.stands_at(stops)
+            && here.steps == 0
+            && self.here.stop.kind == agent_stop::REACHED
+        {
             return Ok(if stops.catches(self.here.stop.call) {
                 Reason::Call(self.here.stop.call.saturating_sub(1))
             } else {

@@ -78,6 +78,21 @@ impl Home {
     }
 }
 
+/// A change of a live process, which is logged.
+#[derive(Clone, Copy)]
+pub enum Edit<'a> {
+    /// None yet: the place where it stands.
+    Mark,
+    /// The general registers of the thread that runs.
+    Registers(&'a [u64; 18]),
+    /// These bytes, to this address: at most [`Edit::BYTES_MAX`].
+    Memory(u64, &'a [u8]),
+}
+
+impl Edit<'_> {
+    pub const BYTES_MAX: usize = PROGRAM_BYTES_MAX;
+}
+
 /// A process. One of a replay ends when this is dropped.
 pub struct Process {
     home: Home,
@@ -143,9 +158,35 @@ impl Process {
     pub fn order(&mut self, order: u32, argument: u64) -> Result<Result<u64, i32>, TimelineError> {
         let (mut command, _) = command_of(agent_verb::ORDER, &Stops::default(), Limits::FIRST_HIT)?;
         (command.order, command.argument) = (u64::from(order), argument);
+        self.obey(&command, &[])
+    }
+
+    /// A live process logs and makes a change of itself. The same.
+    pub fn edit(&mut self, edit: Edit) -> Result<Result<u64, i32>, TimelineError> {
+        let verb = match edit {
+            Edit::Mark => agent_verb::MARK,
+            Edit::Registers(_) => agent_verb::SET,
+            Edit::Memory(..) => agent_verb::WRITE,
+        };
+        let (mut command, _) = command_of(verb, &Stops::default(), Limits::FIRST_HIT)?;
+        let mut content = &[][..];
+        match edit {
+            Edit::Mark => {}
+            Edit::Registers(registers) => command.registers = *registers,
+            Edit::Memory(address, bytes) => {
+                (command.argument, command.order) = (address, bytes.len() as u64);
+                content = bytes;
+            }
+        }
+        self.obey(&command, content)
+    }
+
+    /// A live process obeys, where it stands, and then stands there for the reason that it
+    /// stood for.
+    fn obey(&mut self, command: &AgentCommand, content: &[u8]) -> Result<Result<u64, i32>, TimelineError> {
         let before = self.stop.clone();
-        self.home.memory().lane(self.segment).give_command(&command, &[]);
-        self.wait(agent_verb::ORDER, &|| Patience::Wait)?;
+        self.home.memory().lane(self.segment).give_command(command, content);
+        self.wait(command.verb, &|| Patience::Wait)?;
         let answer = match self.stop.kind {
             agent_stop::ORDERED => u64::try_from(self.stop.code).map_err(|_| -self.stop.code),
             _ => return Ok(Ok(0)),

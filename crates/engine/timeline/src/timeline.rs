@@ -379,11 +379,18 @@ impl Timeline {
             }
         }
         while process.stop.steps < target.steps {
-            let part = next_part(target.steps - process.stop.steps);
+            let before = process.stop.steps;
+            let part = next_part(target.steps - before);
             let limits = Limits { steps_max: part, until_event: target.event + 1, ..Limits::ALL_HITS };
             process.step(&Stops::default(), limits, patience)?;
             if process.stop.kind == agent_stop::INTERRUPTED {
                 return Err(TimelineError::Interrupted);
+            }
+            let left = target.steps.saturating_sub(before + part);
+            let is_behind = process.stop.event == target.event + 1 && process.stop.steps == 0;
+            if is_behind && process.stop.call == 0 && process.stop.command_steps == part && left == 0 {
+                // The event is no instruction's: it came exactly there, as a pause does.
+                return Ok(process);
             }
             if process.stop.kind == agent_stop::END || process.stop.event != target.event {
                 return Err(TimelineError::missed(&process, target));

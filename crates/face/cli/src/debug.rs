@@ -26,6 +26,7 @@ Examples:
 
 In gdb: reverse-continue and its like lead into the program's past, `live` back to the
 present; checkpoint, rollback N (live from there), info checkpoints, when, last-write.
+At the present `set var x = 5`, `print $rax = 0`, `return` and `jump` change the program.
 Ctrl-C stops the program. It ends with gdb, unless gdb detaches.";
 
 /// Debug a live program, with its past, under gdb.

@@ -6,7 +6,8 @@ use std::io::Read;
 use std::process::Stdio;
 
 use events::{
-    BEFORE_CALL, DETECTED, EVENT_BYTES_MAX, FATAL, Instruction, Kind, MORE, REFUSED, StopReason, Tag,
+    BEFORE_CALL, DETECTED, EVENT_BYTES_MAX, FATAL, Instruction, Kind, MORE, REFUSED, SETS_REGISTERS,
+    StopReason, Tag,
 };
 use synthetic::{Home, birth, blob, call, event, exit, first_return, flagged_call, fork, output, wait};
 use trace_store::{FileEntry, LaneEnd};
@@ -139,6 +140,8 @@ fn every_kind_of_event_has_its_line() {
         event(Kind::Signal, BEFORE_CALL, 17, &words, &[]),
         event(Kind::Checksum, 0, 0, &[0xabc, 1000], &[]),
         event(Kind::Pause, 0, 0, &pause, &[(0, Tag::Vectors, &[0; 512])]),
+        event(Kind::Edit, 0, 0, &[], &[(0x7f00, Tag::Memory, &[5, 0, 0, 0])]),
+        event(Kind::Edit, SETS_REGISTERS, 0, &pause[..18], &[]),
         event(Kind::Fault, 0, 11, &fault, &[]),
         event(Kind::Fault, FATAL, 11, &fault, &[]),
     ];
@@ -153,6 +156,8 @@ fn every_kind_of_event_has_its_line() {
         "--- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=42, si_uid=0, si_status=3} ---",
         "=== checksum of memory 0x0000000000000abc after 1000 events ===",
         "=== paused at 0x402000, checksum of memory 0x0000000000000def ===",
+        "=== the debugger changed 4 bytes at 0x7f00 ===",
+        "=== the debugger changed the registers (to go on at 0x402000) ===",
         "--- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x0} --- at 0x401234",
         "--- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x0} --- at 0x401234",
         "+++ killed by SIGSEGV +++",

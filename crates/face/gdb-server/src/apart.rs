@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use timeline::{Going, Heard, Reason, TimelineError};
+use timeline::{Going, Heard, Reason, Timeline, TimelineError};
 
 use crate::packet::{hex, number, pair, unhex};
 use crate::registers;
@@ -24,6 +24,14 @@ pub(crate) enum Purpose {
     Call,
     /// The user asked for it.
     Branch,
+}
+
+/// What is written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Branch,
+    /// The present of a live program.
+    Present,
 }
 
 /// What is known of the branch, and of the client's calls.
@@ -134,9 +142,12 @@ impl Server<'_> {
     }
 
     /// Sees to it that there is something that may be written to; else says why not.
-    fn prepare_write(&mut self, is_register: bool) -> Result<(), String> {
+    /// `is_register`: a register, `is_general`: one of those that tell where the program is.
+    fn prepare_write(&mut self, is_register: bool, is_general: bool) -> Result<Target, String> {
         let running = self.timeline.stop().thread;
-        if self.general.is_some_and(|chosen| chosen != running) {
+        // Memory is that of all threads.
+        let is_free = !is_register && self.timeline.is_live();
+        if !is_free && self.general.is_some_and(|chosen| chosen != running) {
             let text = format!("E.only in the thread that runs, which is thread {}", running + 1);
             return Err(text);
         }
@@ -146,16 +157,22 @@ impl Server<'_> {
             && (apart.purpose == Purpose::Branch
                 || apart.calls > 0
                 || !apart.announces
-                // The client puts back what it had set.
-                || is_register
+                // The client puts back what it had set: behind that it is where it began.
+                || is_register && !(is_general && self.timeline.is_at_present())
                 || !self.timeline.branch_stands_at_beginning())
         {
-            return Ok(());
+            return Ok(Target::Branch);
         }
         if apart.announces {
-            return Err(CHANGES_NOTHING.to_owned());
+            if !self.timeline.is_at_present() {
+                return Err(CHANGES_NOTHING.to_owned());
+            }
+            // A branch was there for a call whose result is written now.
+            self.leave_branch();
+            return Ok(Target::Present);
         }
-        self.branch_off(Purpose::Call).map_err(|error| format!("E.{error}"))
+        self.branch_off(Purpose::Call).map_err(|error| format!("E.{error}"))?;
+        Ok(Target::Branch)
     }
 
     /// `M address,length:hex` and `X address,length:bytes`.
@@ -175,10 +192,12 @@ impl Server<'_> {
             // It only asks whether there is such a packet.
             return "OK".to_owned();
         }
-        if let Err(text) = self.prepare_write(false) {
-            return text;
-        }
-        match self.timeline.write_branch(address, &bytes) {
+        let written = match self.prepare_write(false, false) {
+            Err(text) => return text,
+            Ok(Target::Branch) => self.timeline.write_branch(address, &bytes),
+            Ok(Target::Present) => self.timeline.edit_memory(address, &bytes).map(|()| bytes.len()),
+        };
+        match written {
             Ok(count) if count == bytes.len() => "OK".to_owned(),
             Ok(_) => "E14".to_owned(),
             Err(error) => format!("E.{error}"),
@@ -210,32 +229,31 @@ impl Server<'_> {
         if values.iter().any(|(index, value)| lengths.get(*index) != Some(&value.len())) {
             return "E01".to_owned();
         }
-        if let Err(text) = self.prepare_write(true) {
-            return text;
-        }
-        let mut general = self.timeline.stop().threads[0].registers;
-        let before = general;
-        for (index, value) in values {
-            match registers::place_of(*index) {
-                registers::Place::General(number) => {
-                    let mut word = [0; 8];
-                    word[..value.len()].copy_from_slice(value);
-                    general[number] = u64::from_le_bytes(word);
-                }
-                registers::Place::Vector { offset, feature } => {
-                    if let Err(error) = registers::write_vector(&mut self.timeline, offset, feature, value) {
-                        return format!("E.{error}");
-                    }
-                }
-                registers::Place::Fixed => {}
-            }
-        }
-        if general == before {
-            return "OK".to_owned();
-        }
-        match self.timeline.set_branch_registers(&general) {
+        let is_general = general_of(&self.timeline, values) != self.timeline.stop().threads[0].registers;
+        let target = match self.prepare_write(true, is_general) {
+            Err(text) => return text,
+            Ok(target) => target,
+        };
+        match self.set_registers(target, values) {
             Ok(()) => "OK".to_owned(),
             Err(error) => format!("E.{error}"),
+        }
+    }
+
+    fn set_registers(&mut self, target: Target, values: &[(usize, &[u8])]) -> Result<(), TimelineError> {
+        let before = self.timeline.stop().threads[0].registers;
+        let general = general_of(&self.timeline, values);
+        let vectors = registers::vector_bytes(&self.timeline, values);
+        match target {
+            Target::Present if vectors.is_empty() && general == before => Ok(()),
+            Target::Present => self.timeline.edit_registers(&general, &vectors),
+            Target::Branch => {
+                let state = self.timeline.stop().vectors;
+                for (offset, bytes) in &vectors {
+                    self.timeline.write_branch(state + offset, bytes)?;
+                }
+                if general == before { Ok(()) } else { self.timeline.set_branch_registers(&general) }
+            }
         }
     }
 
@@ -306,4 +324,17 @@ impl Server<'_> {
     pub(crate) fn tell(&self, text: &str) {
         let _ = self.say(text);
     }
+}
+
+/// The general registers of the thread that runs, with these values.
+fn general_of(timeline: &Timeline, values: &[(usize, &[u8])]) -> [u64; 18] {
+    let mut general = timeline.stop().threads[0].registers;
+    for (index, value) in values {
+        if let registers::Place::General(number) = registers::place_of(*index) {
+            let mut word = [0; 8];
+            word[..value.len()].copy_from_slice(value);
+            general[number] = u64::from_le_bytes(word);
+        }
+    }
+    general
 }

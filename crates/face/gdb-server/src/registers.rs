@@ -1,6 +1,6 @@
 //! Registers as gdb wants them, and their description.
 
-use timeline::{AgentThread, Timeline, TimelineError};
+use timeline::{AgentThread, Timeline};
 
 /// A register's bytes; `None`: not known.
 type Value = Option<Vec<u8>>;
@@ -161,33 +161,31 @@ pub fn place_of(index: usize) -> Place {
     }
 }
 
-/// Writes a vector register of the branch's running thread.
-///
-/// # Errors
-/// [`TimelineError`]
-pub fn write_vector(
-    timeline: &mut Timeline,
-    offset: u64,
-    feature: u8,
-    value: &[u8],
-) -> Result<(), TimelineError> {
+/// What to write into the running thread's vector state (xsave) for the vector registers
+/// among these: bytes, each with the offset there.
+pub fn vector_bytes(timeline: &Timeline, values: &[(usize, &[u8])]) -> Vec<(u64, Vec<u8>)> {
     const IN_USE: u64 = 512;
     /// Where each part lies.
     const PARTS: [std::ops::Range<u64>; 3] = [32..160, 160..416, 576..832];
     let (state, bytes) = (timeline.stop().vectors, timeline.stop().vector_bytes);
-    let part = PARTS[usize::from(feature)].clone();
-    if state == 0 || part.end > bytes {
-        return Ok(());
+    let mut in_use = [0];
+    timeline.read(state + IN_USE, &mut in_use);
+    let mut written = Vec::new();
+    for (index, value) in values {
+        let Place::Vector { offset, feature } = place_of(*index) else { continue };
+        let part = PARTS[usize::from(feature)].clone();
+        if state == 0 || part.end > bytes {
+            continue;
+        }
+        if in_use[0] & 1 << feature == 0 {
+            // What is not in use holds what was there before.
+            in_use[0] |= 1 << feature;
+            written.push((part.start, vec![0; (part.end - part.start) as usize]));
+            written.push((IN_USE, in_use.to_vec()));
+        }
+        written.push((offset, value.to_vec()));
     }
-    let mut bits = [0];
-    timeline.read(state + IN_USE, &mut bits);
-    if bits[0] & 1 << feature == 0 {
-        // What is not in use holds what was there before.
-        timeline.write_branch(state + part.start, &vec![0; (part.end - part.start) as usize])?;
-        timeline.write_branch(state + IN_USE, &[bits[0] | 1 << feature])?;
-    }
-    timeline.write_branch(state + offset, value)?;
-    Ok(())
+    written
 }
 
 /// Registers as a packet has them.

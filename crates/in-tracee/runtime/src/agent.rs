@@ -19,7 +19,8 @@ use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
 use crate::{
-    branch, breakpoints, copies, decode, displaced, live, probe, programs, standing, translate, watchpoints,
+    branch, breakpoints, copies, decode, displaced, edits, live, probe, programs, standing, translate,
+    watchpoints,
 };
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
@@ -167,7 +168,8 @@ pub fn leaving(registers: &Registers) {
 fn at_boundary(registers: &Registers) {
     note_boundary();
     let watched = watchpoints::have_changed();
-    if state().mode == Mode::Running && !watched && !stops_here() {
+    let stays = stops_here() || edits::is_due() && is_breakpoint(registers.rip);
+    if state().mode == Mode::Running && !watched && !stays {
         state().steps_known = false;
         watchpoints::watch_thread();
         breakpoints::put_in();
@@ -191,7 +193,8 @@ fn catches_call() -> bool {
     state.steps_known && state.steps == 0 && word.is_some_and(|word| word >> (number % 64) & 1 != 0)
 }
 
-fn note_boundary() {
+/// A boundary that the debugger can name.
+pub fn note_boundary() {
     let state = state();
     state.call_here = core::mem::take(&mut state.call);
     let boundary = Boundary { event: process().log.events, thread: thread().index as u64 };
@@ -348,6 +351,12 @@ pub fn hit_after(executed: u64, watch: u64) -> bool {
 pub fn go_on(context: &mut RealFrame) {
     let own = state();
     own.stepped_from = context.rip;
+    if edits::is_due() {
+        // It is no instruction, and nothing was executed between the two boundaries.
+        own.found_pause = own.mode == Mode::Stepping;
+        own.mode = if own.found_pause { Mode::Stepping } else { Mode::Running };
+        return edits::lead_to(context);
+    }
     if own.mode != Mode::Stepping {
         let planted = is_breakpoint(context.rip) || probe::is_lifted_at(context.rip);
         own.mode = if planted { Mode::Passing } else { Mode::Running };
@@ -436,6 +445,9 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
     if inside {
         return;
     }
+    if decode::repeated_bytes(context.rip).is_some() {
+        edits::note_halfway();
+    }
     if state().mode != Mode::Running {
         // Of two traps by one instruction the kernel delivers one.
         on_step(context);
@@ -517,11 +529,13 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
                 let made = branch::make(command);
                 standing::publish(Some(context), agent_stop::COPIED, 0, made);
             }
-            agent_verb::SET => {
+            agent_verb::SET if !live::is_debugged() => {
                 branch::set_registers(context, command);
                 standing::publish(Some(context), kind, 0, branch::code());
             }
-            agent_verb::ORDER => return live::leave_for_order(context),
+            agent_verb::ORDER | agent_verb::SET | agent_verb::WRITE | agent_verb::MARK => {
+                return live::leave_for_order(context);
+            }
             agent_verb::RELEASE => return live::release(),
             _ => break,
         }

@@ -11,8 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, islands, live, one_processor, outputs, report, signals, sites,
-    specials, stopping, turn,
+    agent, branch, calls, changes, chaos, edits, islands, live, one_processor, outputs, report, signals,
+    sites, specials, stopping, turn,
 };
 
 /// Called by the entry code for each system call.
@@ -400,6 +400,10 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
         Some(Kind::Turn) => {
             turn::follow();
             replay_call(registers)
+        }
+        Some(Kind::Edit) if (word >> 8) as u8 & events::BEFORE_CALL != 0 => {
+            signals::point_at_call(registers);
+            edits::replay_before(registers, word)
         }
         Some(Kind::Store) => {
             process().log.apply(word, events::HEADER_BYTES as u64, &mut |_, _, _, _| {});

@@ -300,6 +300,12 @@ pub fn is_in_stub(address: u64) -> bool {
     list().iter().any(|stub| (stub.start..stub.end).contains(&address))
 }
 
+/// True if stubs' memory begins there.
+pub fn is_page(start: u64) -> bool {
+    let own = stubs();
+    own.pages[..own.page_count].contains(&start)
+}
+
 /// The program is about to map or unmap something there.
 pub fn make_room(start: u64, bytes: u64) {
     if !agent::is_debugging() {

@@ -343,6 +343,16 @@ pub fn keep_vectors(buffer: u64, source: u64, bytes: u64) {
     sanitize(buffer as *mut u8);
 }
 
+/// Loads the vector registers that a log holds, the whole area of XSAVE; false if they
+/// are of another kind of processor.
+pub fn load_logged_vectors(source: u64, bytes: u64) -> bool {
+    let fits = bytes == u64::from(space().vector_bytes) && memory::copy(VECTORS.get() as u64, source, bytes);
+    if fits {
+        load_vectors();
+    }
+    fits
+}
+
 /// Loads what [`save_vectors_at`] saved, or what is as good.
 pub fn load_vectors_from(buffer: u64) {
     let space = space();

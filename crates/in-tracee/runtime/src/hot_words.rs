@@ -152,17 +152,22 @@ pub fn changed_words() -> &'static [[u64; 2]] {
     &watch.words[..count]
 }
 
-/// With chaos a program is paused where it is, and nothing is watched before: what its
-/// functions have on the stack stands for the words that change.
-pub fn words_of_stack(stack_pointer: u64) -> &'static [[u64; 2]] {
-    let words = &mut watch().words;
+/// Words of the stack around its pointer, where nobody has looked what changes: the
+/// variables of the innermost functions are among them.
+pub fn words_near(stack_pointer: u64) -> &'static [[u64; 2]] {
+    /// The red zone's words.
+    const BELOW: u64 = 16;
+    let watch = watch();
+    let first = (stack_pointer & !7) - 8 * BELOW;
     let mut count = 0;
-    for address in (0..STACK_WORDS_MAX as u64).map(|index| (stack_pointer & !7) + 8 * index) {
-        let Some(value) = memory::read_word(address) else { break };
-        words[count] = [address, value];
-        count += 1;
+    for index in 0..BELOW + STACK_WORDS_MAX as u64 {
+        let address = first.wrapping_add(index * 8);
+        if let Some(value) = memory::read_word(address) {
+            watch.words[count] = [address, value];
+            count += 1;
+        }
     }
-    &words[..count]
+    &watch.words[..count]
 }
 
 impl Watch {

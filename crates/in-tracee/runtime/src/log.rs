@@ -512,7 +512,7 @@ fn put_memory(address: u64, source: u64, bytes: u64) {
 /// Memory that the program may only read changes when somebody writes to the file
 /// behind it.
 #[cold]
-fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
+pub fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
     use linux_abi::general::{PROT_READ, PROT_WRITE};
     let page = address & !4095;
     let length = (address + bytes - page).next_multiple_of(4096);

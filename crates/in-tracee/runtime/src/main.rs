@@ -32,6 +32,7 @@ mod detach;
 mod detect;
 mod dispatch;
 mod displaced;
+mod edits;
 mod effects;
 mod entry;
 mod frame;

@@ -26,7 +26,7 @@ use crate::detect::{Range, close, open_high};
 use crate::maps::{self, Mapping};
 use crate::range_set::{RANGES_MAX, RangeSet};
 use crate::written_pages::{self as kernel_view, Uffd};
-use crate::{checksum, islands, live, memory_calls};
+use crate::{checksum, displaced, islands, live, memory_calls};
 
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
@@ -312,7 +312,8 @@ impl Tracker {
                 start = start.saturating_sub(memory_calls::stack_limit().min(1 << 40)).max(before);
             }
             before = mapping.end;
-            if !mapping.readable || !mapping.writable || islands::is_island(mapping.start) {
+            let is_ours = islands::is_island(mapping.start) || displaced::is_page(mapping.start);
+            if !mapping.readable || !mapping.writable || is_ours {
                 return;
             }
             self.overflown |= list.count == RANGES_MAX;

@@ -15,11 +15,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::block::{process, thread};
-use crate::entry;
 use crate::frame::RealFrame;
 use crate::pause_place::{Search, Stand};
 use crate::pause_timer::{Purpose, Timer, now_ns};
-use crate::{chaos, decode, hot_words, islands, log, memory, private_futexes, signals, sites};
+use crate::{chaos, decode, hot_words, islands, log, memory, pause_point, private_futexes, signals, sites};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -384,9 +383,6 @@ fn pause_near(context: &mut RealFrame) {
     }
     pausing.search.end(context.rip);
     pausing.spent_ns += u64::from(pausing.search.steps) * STEP_NS;
-    let thread = thread();
-    thread.fault_registers = context.registers();
-    thread.fault_registers.flags &= !TRAP_FLAG;
-    thread.fault_signal = 0;
-    context.rip = entry::rv_entry_fault as *const () as u64;
+    let registers = context.registers();
+    pause_point::lead_to(context, registers);
 }

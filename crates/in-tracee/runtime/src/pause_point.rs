@@ -5,11 +5,12 @@ use events::{Kind, Tag};
 use lane_protocol::report_kind;
 
 use crate::block::{Owned, process, thread};
-use crate::entry::{Registers, rv_resume};
-use crate::frame;
+use crate::entry::{Registers, rv_entry_fault, rv_resume};
+use crate::frame::{self, RealFrame};
+use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, chaos, hot_words, islands, page_tracker, probe, report, signals, sites, turn,
+    agent, breakpoints, chaos, edits, hot_words, islands, page_tracker, probe, report, signals, sites, turn,
 };
 
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -32,6 +33,16 @@ static COST_NS: Owned<u64> = Owned::new(0);
 pub fn cost_ns() -> u64 {
     // SAFETY: one thread runs in an address space.
     unsafe { COST_NS.get().read() }
+}
+
+/// Leaves a handler for a pause point, where the program stands with these registers.
+pub fn lead_to(context: &mut RealFrame, registers: Registers) {
+    let thread = thread();
+    thread.fault_registers = registers;
+    thread.fault_registers.flags &= !TRAP_FLAG;
+    thread.fault_signal = 0;
+    context.flags &= !TRAP_FLAG;
+    context.rip = rv_entry_fault as *const () as u64;
 }
 
 /// The program stands at a pause point with these registers.
@@ -78,11 +89,25 @@ fn record(registers: &mut Registers) {
 fn log_pause(registers: &Registers, yields: bool) {
     let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
-    page_tracker::look(&mut |_, _| {});
-    let words = match hot_words::changed_words() {
-        [] if chaos::is_on() => hot_words::words_of_stack(registers.rsp),
+    let protection_ns = log_state(registers, yields, || match hot_words::changed_words() {
+        // Paused where it was, and nothing was watched before.
+        [] if chaos::is_on() => hot_words::words_near(registers.rsp),
         words => words,
-    };
+    });
+    let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
+    note_cost(spent_ns + protection_ns + TRAPS_NS);
+}
+
+/// Live: logs that the program stands here, about to execute this instruction, which was
+/// not looked for.
+pub fn log_place(registers: &Registers) {
+    log_state(registers, false, || hot_words::words_near(registers.rsp));
+}
+
+/// Logs the state as a pause; what protecting memory costs, in nanoseconds.
+fn log_state(registers: &Registers, yields: bool, words: impl FnOnce() -> &'static [[u64; 2]]) -> u64 {
+    page_tracker::look(&mut |_, _| {});
+    let words = words();
     let memory = breakpoints::without(page_tracker::sum);
     let vectors = frame::live_vector_sum();
     let log = &mut process().log;
@@ -98,8 +123,7 @@ fn log_pause(registers: &Registers, yields: bool) {
     }
     log.blob(0, size_of_val(words) as u64, Tag::Words, words.as_ptr() as u64);
     log.end();
-    let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
-    note_cost(spent_ns + memory.protection_ns + TRAPS_NS);
+    memory.protection_ns
 }
 
 /// Live: goes on from a pause that was logged and yielded at; the turn is back.
@@ -173,8 +197,12 @@ pub fn arm_if_next() {
 
 fn replay(registers: &mut Registers) {
     let Some(word) = process().log.peek() else {
+        report::note_registers(registers);
         report::log_ended();
     };
+    if edits::replay(registers) {
+        return;
+    }
     let log = &mut process().log;
     log.consume(word);
     log.events += 1;
@@ -194,6 +222,11 @@ fn follow_pause(registers: &mut Registers) {
         .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & events::BEFORE_CALL == 0);
     if signal_next {
         signals::replay_at_return(registers);
+    } else if edits::is_due() {
+        // The place before the edit.
+        agent::leaving(registers);
+        edits::replay(registers);
+        return;
     } else if process().log.peek().is_none() {
         if crate::live::goes_again() {
             crate::live::enter_present();

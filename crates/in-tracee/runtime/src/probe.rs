@@ -14,10 +14,10 @@ use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
 use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread};
 use crate::decode::{self, JUMP_BYTES, Moved, Run};
-use crate::entry::{self, Registers};
+use crate::entry::Registers;
 use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
-use crate::pause_point::{BODY_WORDS, STATE_FLAGS, state_words};
+use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
 use crate::{agent, breakpoints, checksum, islands, kernel, memory, sites};
 
@@ -212,11 +212,7 @@ pub fn takes(context: &mut RealFrame) -> bool {
 
 fn go_to_pause(registers: Registers, context: &mut RealFrame) {
     remove();
-    let thread = thread();
-    thread.fault_registers = registers;
-    thread.fault_registers.flags &= !TRAP_FLAG;
-    thread.fault_signal = 0;
-    context.rip = entry::rv_entry_fault as *const () as u64;
+    pause_point::lead_to(context, registers);
 }
 
 pub fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {

@@ -766,7 +766,7 @@ fn deliver_mask(signal: u32) -> u64 {
 
 /// The registers as they are before the call's instruction; r11 as the kernel leaves it,
 /// and not where an island would go on, which is not the program's state.
-fn point_at_call(registers: &mut Registers) {
+pub fn point_at_call(registers: &mut Registers) {
     registers.rip = registers.rcx.wrapping_sub(2);
     registers.r11 = registers.flags;
 }

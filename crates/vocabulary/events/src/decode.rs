@@ -1,8 +1,8 @@
 //! Reading events from bytes that nobody vouches for.
 
 use crate::{
-    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE, TICKET, Tag,
-    padded,
+    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE,
+    SETS_REGISTERS, TICKET, Tag, padded,
 };
 
 /// Why bytes are not an event.
@@ -178,6 +178,13 @@ impl<'log> Event<'log> {
                     .saturating_add(BIRTH_FIXED_BYTES)
             }
             Kind::Pause => 160,
+            Kind::Edit => {
+                if self.flags & SETS_REGISTERS != 0 {
+                    144
+                } else {
+                    0
+                }
+            }
         }
     }
 

@@ -64,6 +64,9 @@ pub enum Kind {
     /// The program went back instead of dying, and its code is another from here on; code
     /// says how, body: address and length of memory that is mapped for it, blobs.
     Change = 14,
+    /// What the debugger changed in a live program where it stood; body, with
+    /// [`SETS_REGISTERS`]: 18 registers as of a pause; blobs: vector registers, memory.
+    Edit = 15,
 }
 
 impl Kind {
@@ -84,6 +87,7 @@ impl Kind {
             12 => Kind::Turn,
             13 => Kind::Store,
             14 => Kind::Change,
+            15 => Kind::Edit,
             _ => return None,
         })
     }
@@ -124,11 +128,13 @@ pub const DETECTED: u8 = 1 << 5;
 pub const REFUSED: u8 = 1 << 6;
 
 /// Flag of a signal event: delivered before the call that the program was about
-/// to make, rather than after the one it made.
+/// to make, rather than after the one it made. Of an edit: made there.
 pub const BEFORE_CALL: u8 = 1;
 /// Flag of a signal event: another follows at the same boundary, whose handler
 /// runs first.
 pub const STACKED: u8 = 2;
+/// Flag of an edit: it has registers.
+pub const SETS_REGISTERS: u8 = 2;
 /// Flag of a turn event: another process of the lane had the turn before.
 pub const TICKET: u8 = 1;
 /// Flag of a pause event: another thread has the turn next.
@@ -159,7 +165,8 @@ pub enum Tag {
     /// Like `Memory`, and the bytes enter the block cache's slot given in the
     /// upper half of the tag's word.
     MemoryToCache = 7,
-    /// The legacy save area of the vector registers at a pause.
+    /// The legacy save area of the vector registers at a pause; of an edit, the whole
+    /// area of XSAVE.
     Vectors = 8,
     /// A file that is mapped has a new size: device, inode, size in bytes (u64 each).
     FileSize = 9,

@@ -33,12 +33,18 @@ pub mod agent_verb {
     /// itself for; `breakpoints` are pairs of start and end of memory that it shares
     /// and that becomes its own.
     pub const BRANCH: u32 = 4;
-    /// Set the registers of the thread that ran. Only in a branch.
+    /// Set the registers of the thread that ran. In a branch; in a live program, where
+    /// it is logged.
     pub const SET: u32 = 5;
     /// A live program: do what `order`, one of [`crate::command`], says, with `argument`.
     pub const ORDER: u32 = 6;
     /// A live program: go on, and obey no more.
     pub const RELEASE: u32 = 7;
+    /// A live program: `order` bytes, which are in [`super::Agent::programs`], go to
+    /// `argument`. It is logged.
+    pub const WRITE: u32 = 8;
+    /// A live program: log the place where it stands, at which registers will be set.
+    pub const MARK: u32 = 9;
 }
 
 /// Why the process stands still.
@@ -114,7 +120,7 @@ pub struct AgentCommand {
     pub pid: i32,
     /// Not zero: stop at the boundary behind each mapping of code.
     pub stops_at_code: u32,
-    /// ORDER: what, and with which argument.
+    /// ORDER: what, and with which argument. WRITE: how many bytes, and to where.
     pub order: u64,
     pub argument: u64,
     /// SET: see `AgentThread`.

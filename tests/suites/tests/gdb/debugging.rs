@@ -1,5 +1,8 @@
 //! `retrovane debug`: live programs under gdb, with their past.
 
+#[path = "edits.rs"]
+mod edits;
+
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,17 +16,17 @@ use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, run};
 use super::{built, compare};
 
 /// A session in gdb on a live program.
-struct Debugging {
-    name: &'static str,
-    source: &'static str,
-    flags: &'static [&'static str],
-    commands: &'static [&'static str],
+pub struct Debugging {
+    pub name: &'static str,
+    pub source: &'static str,
+    pub flags: &'static [&'static str],
+    pub commands: &'static [&'static str],
     /// What gdb and the program say, in this order.
-    expected: &'static [&'static str],
-    unexpected: &'static [&'static str],
+    pub expected: &'static [&'static str],
+    pub unexpected: &'static [&'static str],
 }
 
-const THREADS: &[&str] = &["-O0", "-pthread"];
+pub const THREADS: &[&str] = &["-O0", "-pthread"];
 
 const SESSIONS: &[Debugging] = &[
     Debugging {
@@ -371,7 +374,7 @@ fn check_detach(tool: &Tool) -> TestResult {
 /// All of them.
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for session in SESSIONS {
+    for session in SESSIONS.iter().chain(edits::SESSIONS) {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }
@@ -381,5 +384,6 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let own = Arc::clone(tool);
         trials.push(Trial::test(name, move || check(&own).map_err(Failed::from)));
     }
+    trials.extend(edits::trials(tool));
     trials
 }

@@ -211,7 +211,8 @@ impl Filter {
             | Kind::Pause
             | Kind::Turn
             | Kind::Store
-            | Kind::Change => false,
+            | Kind::Change
+            | Kind::Edit => false,
         }
     }
 

@@ -80,6 +80,12 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
         Kind::Change => {
             put("changes", json!(recorder::described_environment(u32::from(whole.code))));
         }
+        Kind::Edit => {
+            let (instruction, memory) = line::edit(whole);
+            put("instruction", json!(instruction.map(|address| format!("{address:#x}"))));
+            let place = |(address, bytes): &(u64, usize)| json!({ "address": hex(*address), "bytes": bytes });
+            put("memory", memory.iter().map(place).collect());
+        }
         Kind::Data | Kind::Store => {}
     }
     Value::Object(fields)
@@ -143,5 +149,6 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Turn => "turn",
         Kind::Store => "store",
         Kind::Change => "change",
+        Kind::Edit => "edit",
     }
 }

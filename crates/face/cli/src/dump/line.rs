@@ -1,6 +1,6 @@
 //! An event as text.
 
-use events::{FATAL, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT};
+use events::{FATAL, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, Tag};
 use recorder::described_environment;
 use syscall_model::Shape;
 use trace_store::{LaneEnd, LaneInfo};
@@ -62,6 +62,18 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             let (address, sum) = pause(whole);
             put(out, format_args!("=== paused at {address:#x}, checksum of memory {sum:#018x} ==="));
         }
+        Kind::Edit => {
+            out.push_str("=== the debugger changed");
+            let (instruction, memory) = edit(whole);
+            if let Some(address) = instruction {
+                put(out, format_args!(" the registers (to go on at {address:#x})"));
+            }
+            for (number, (address, bytes)) in memory.iter().enumerate() {
+                let comma = if number > 0 || instruction.is_some() { "," } else { "" };
+                put(out, format_args!("{comma} {bytes} bytes at {address:#x}"));
+            }
+            out.push_str(" ===");
+        }
         Kind::Data => out.push_str("=== data of nothing ==="),
     }
 }
@@ -89,6 +101,15 @@ pub fn words(whole: &WholeEvent) -> [u64; 2] {
 /// Which turn came from another process of the lane, and the ticket of that.
 pub fn ticket(whole: &WholeEvent) -> Option<[u64; 2]> {
     (whole.flags & events::TICKET != 0).then(|| words(whole))
+}
+
+/// Where the program goes on, if an edit sets registers, and the memory that it changes.
+pub fn edit(whole: &WholeEvent) -> (Option<u64>, Vec<(u64, usize)>) {
+    const RIP: usize = 15;
+    let sets = whole.flags & events::SETS_REGISTERS != 0;
+    let memory = whole.blobs().filter(|blob| blob.tag == Tag::Memory);
+    let memory = memory.map(|blob| (blob.address, blob.data.len())).collect();
+    (whole.event().body_word(RIP).filter(|_| sets), memory)
 }
 
 /// Where a pause point is, and the sum of memory there.

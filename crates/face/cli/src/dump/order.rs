@@ -149,7 +149,8 @@ impl<'t> Merge<'t> {
             | Kind::Pause
             | Kind::Turn
             | Kind::Store
-            | Kind::Change => false,
+            | Kind::Change
+            | Kind::Edit => false,
         };
         let (child, output) = (event.child_lane(), event.output());
         if let Some((_, order)) = output {

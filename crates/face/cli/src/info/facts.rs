@@ -80,7 +80,8 @@ impl Facts {
             | Kind::Pause
             | Kind::Turn
             | Kind::Store
-            | Kind::Change => {}
+            | Kind::Change
+            | Kind::Edit => {}
         }
     }
 

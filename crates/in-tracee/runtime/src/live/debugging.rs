@@ -9,16 +9,17 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use lane_protocol::{agent_stop, checkpoint_origin, command};
+use lane_protocol::{agent_stop, agent_verb, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
 use super::{Standing, agent, area, checkpoint, error, restore};
 use crate::agent::{Mode, is_stepping, mailbox, state};
 use crate::block::{Owned, Thread, process, thread, thread_status};
+use crate::edits::Made;
 use crate::entry::{Registers, rv_agent_stop, rv_entry_fault};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{displaced, kernel, signals, watchpoints};
+use crate::{displaced, edits, kernel, signals, watchpoints};
 
 /// In place of a fault's signal: the debugger has ordered something.
 pub const ORDER_OF_DEBUGGER: u32 = u32::MAX;
@@ -32,12 +33,19 @@ struct State {
     code: Option<i32>,
     /// It was told where it stands that it will end there: the address, or 0.
     told_end_at: u64,
+    /// It would end by a fault of the instruction there.
+    dies_of_fault: bool,
     /// It goes on from there.
     goes_on_from: u64,
 }
 
-static STATE: Owned<State> =
-    Owned::new(State { is_at_log_end: false, code: None, told_end_at: 0, goes_on_from: 0 });
+static STATE: Owned<State> = Owned::new(State {
+    is_at_log_end: false,
+    code: None,
+    told_end_at: 0,
+    dies_of_fault: false,
+    goes_on_from: 0,
+});
 
 /// Index of the thread that stood at the checkpoint at hand: it stands first again.
 static STANDS_FIRST: AtomicU32 = AtomicU32::new(NOBODY);
@@ -68,6 +76,7 @@ pub fn note_going_on(place: u64) {
     let own = own();
     own.is_at_log_end = false;
     own.goes_on_from = place;
+    edits::note_going_on();
 }
 
 /// True where a pause would get into the debugger's way.
@@ -104,7 +113,7 @@ pub fn stop_before_call(registers: &Registers, args: &[u64; 6]) {
         return;
     };
     if kind != agent_stop::INTERRUPTED {
-        own().told_end_at = place;
+        (own().told_end_at, own().dies_of_fault) = (place, false);
     }
     own().is_at_log_end = true;
     let mut registers = *registers;
@@ -124,7 +133,7 @@ pub fn stop_at_fault(registers: &Registers, signal: u32) {
     if own().told_end_at == registers.rip && own().goes_on_from == registers.rip {
         return;
     }
-    own().told_end_at = registers.rip;
+    (own().told_end_at, own().dies_of_fault) = (registers.rip, true);
     own().is_at_log_end = true;
     stand(registers, agent_stop::FAULTED, signal as i32)
 }
@@ -147,6 +156,7 @@ pub fn stop_is_wanted() -> bool {
 pub fn note_pause() {
     if stop_is_wanted() {
         own().is_at_log_end = true;
+        edits::note_pause();
     }
 }
 
@@ -173,6 +183,9 @@ pub fn leave_for_order(context: &mut RealFrame) {
 pub fn obey_debugger() -> ! {
     let thread = thread();
     thread.standing = Standing::Fault;
+    if state().command.verb != agent_verb::ORDER {
+        obey_edit(thread);
+    }
     let (kind, argument) = (state().command.order as u32, state().command.argument);
     let was_at_log_end = own().is_at_log_end;
     let answer = match kind {
@@ -190,6 +203,24 @@ pub fn obey_debugger() -> ! {
     };
     own().is_at_log_end = was_at_log_end;
     stand(&thread.fault_registers, agent_stop::ORDERED, answer as i32)
+}
+
+/// Changes what the debugger wants to be changed, where the program stands.
+fn obey_edit(thread: &mut Thread) -> ! {
+    let made = edits::obey(&mut thread.fault_registers);
+    match made {
+        Ok(Made::Edit) => {
+            own().is_at_log_end = false;
+            if own().dies_of_fault || state().command.verb == agent_verb::SET {
+                // What it was told is about to happen may not happen any more.
+                own().told_end_at = 0;
+            }
+        }
+        Ok(Made::Place) => own().is_at_log_end = true,
+        Ok(Made::Nothing) | Err(_) => {}
+    }
+    let answer = made.map_or_else(|number| -(number as i32), |_| 0);
+    stand(&thread.fault_registers, agent_stop::ORDERED, answer)
 }
 
 // --- behind a way back ---
