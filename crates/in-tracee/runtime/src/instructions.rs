@@ -12,7 +12,9 @@ use lane_protocol::site_kind;
 use crate::block::{process, session, thread};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
-use crate::{agent, clocks, memory, patience, pause, pause_point, report, signals, sites, turn};
+use crate::{
+    agent, clocks, memory, patience, pause, pause_point, report, signals, sites, turn, vector_saves,
+};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -79,6 +81,9 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         },
         _ => return false,
     };
+    if instruction == Instruction::Xsavec && !vector_saves::save(&code[..bytes], context) {
+        return false;
+    }
     let mut registers = context.registers();
     perform(instruction, &code[..bytes], &mut registers);
     registers.rip += bytes as u64;
@@ -97,6 +102,7 @@ fn instruction_of(kind: u8) -> Option<Instruction> {
         site_kind::RDRAND => Some(Instruction::Rdrand),
         site_kind::RDSEED => Some(Instruction::Rdseed),
         site_kind::CPUID => Some(Instruction::Cpuid),
+        site_kind::XSAVEC => Some(Instruction::Xsavec),
         _ => None,
     }
 }
@@ -126,6 +132,7 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
             [words[0], words[1], words[2], words[3], 0].map(u64::from)
         }
         Instruction::Rdrand | Instruction::Rdseed => [random(), 0, 0, 0, 1],
+        Instruction::Xsavec => [0; 5],
     };
     let log = &mut process().log;
     log.begin(Kind::Instruction, 0, instruction as u16);
@@ -239,6 +246,9 @@ fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) ->
     }
     let log = &mut process().log;
     let is_named = word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == instruction as u16;
+    if instruction == Instruction::Xsavec && !is_named {
+        return [0; 5];
+    }
     if is_cpuid && !is_named {
         // Where cpuid does not trap, what was not replaced was not recorded.
         let words = processor_words(inputs);
@@ -272,6 +282,7 @@ fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], registers: &
             registers.rcx = outputs[2];
             registers.rdx = outputs[3];
         }
+        Instruction::Xsavec => {}
         Instruction::Rdrand | Instruction::Rdseed => apply_random(code, outputs[0], registers),
     }
 }

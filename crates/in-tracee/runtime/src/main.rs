@@ -80,6 +80,7 @@ mod threads;
 mod translate;
 mod turn;
 mod turn_end;
+mod vector_saves;
 mod watchpoints;
 mod withheld;
 mod written_pages;

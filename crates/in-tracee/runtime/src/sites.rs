@@ -317,8 +317,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
     site.state == State::Rewritten
 }
 
-/// The program mapped a kept file executable. Sites that do not trap by themselves are
-/// replaced at once, and with them what traps often, as memory is made writable once.
+/// A kept file was mapped executable: replaces what does not trap by itself, or often does.
 pub fn code_mapped(map: CodeMap) {
     translate::forget();
     if process().replaying {
@@ -376,7 +375,8 @@ pub fn code_mapped(map: CodeMap) {
 }
 
 fn may_jump(recipe: &Recipe) -> bool {
-    recipe.before + recipe.after != 0 && session().rewriting_off == 0
+    // The registers that xsavec saves are those of a trap's frame.
+    recipe.before + recipe.after != 0 && recipe.kind != site_kind::XSAVEC && session().rewriting_off == 0
 }
 
 /// Replaces the instruction at a site in memory that is writable now.
@@ -395,7 +395,7 @@ fn replace(address: u64, recipe: &Recipe) {
         return;
     }
     let write = |start: u64, patch: &[u8]| memory::copy(start, patch.as_ptr() as u64, patch.len() as u64);
-    let jumps = session().rewriting_off == 0 && cover(site, recipe, &write);
+    let jumps = may_jump(recipe) && cover(site, recipe, &write);
     // Some way to it may not lead over the jump. One that traps by itself may stay.
     let whole = !jumps || recipe.before >= 5;
     if whole && !traps_by_itself(recipe.kind) && write(address, &[0x0f, 0x0b]) && !jumps {

@@ -8,6 +8,8 @@ pub(crate) enum Pattern {
     Syscall,
     /// `rdtsc`, `rdtscp`, `rdrand`, `rdseed` or `cpuid`.
     Time,
+    /// `xsavec`.
+    Save,
 }
 
 /// Bytes that may be a site, or a part of another instruction, or data.
@@ -38,7 +40,12 @@ fn classify(bytes: &[u8]) -> Option<Pattern> {
         0x31 | 0xa2 => Some(Pattern::Time),
         0x01 => (*bytes.get(2)? == 0xf9).then_some(Pattern::Time),
         // rdrand is /6 and rdseed /7, on a register.
-        0xc7 => (*bytes.get(2)? >= 0xf0).then_some(Pattern::Time),
+        0xc7 => match *bytes.get(2)? {
+            0xf0.. => Some(Pattern::Time),
+            // xsavec is /4, on memory.
+            operand if operand < 0xc0 && operand >> 3 & 7 == 4 => Some(Pattern::Save),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -92,7 +92,7 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
         let chain = map
             .chain_at(candidate.address)
             // Data that looks like an instruction is not what a function's table may become.
-            .filter(|chain| !has_tables || candidate.pattern != Pattern::Time || chain.starts.is_empty());
+            .filter(|chain| !has_tables || candidate.pattern == Pattern::Syscall || chain.starts.is_empty());
         match chain {
             Some(chain) => {
                 let Some(site) = Site::from_chain(map.image, chain) else {

@@ -258,6 +258,8 @@ pub enum Instruction {
     Cpuid = 2,
     Rdrand = 3,
     Rdseed = 4,
+    /// No result: what it leaves out of the memory that it writes is made the same.
+    Xsavec = 5,
 }
 
 impl Instruction {
@@ -269,6 +271,7 @@ impl Instruction {
             2 => Instruction::Cpuid,
             3 => Instruction::Rdrand,
             4 => Instruction::Rdseed,
+            5 => Instruction::Xsavec,
             _ => return None,
         })
     }

@@ -256,9 +256,9 @@ pub mod site_kind {
     pub const RDRAND: u8 = 4;
     pub const RDSEED: u8 = 5;
     pub const CPUID: u8 = 6;
-    /// Bytes that look like one that reads time or chance, or are data: the first of
-    /// such in a page.
+    /// Bytes that look like one of these, or are data: the first of such in a page.
     pub const UNSURE: u8 = 7;
+    pub const XSAVEC: u8 = 8;
 }
 
 /// How one site of a file is rewritten: found outside, by disassembly, once for

@@ -15,8 +15,7 @@ use crate::wording;
 
 /// One event.
 pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Value {
-    let mut text = String::new();
-    line::event(&mut text, whole, showing);
+    let text = line::text(whole, showing);
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     put("pid", json!(info.pid));
@@ -72,14 +71,13 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
         }
         Kind::Turn => {
             put("thread", json!(whole.code));
-            if let Some([turn, ticket]) = line::ticket(whole) {
-                put("turn", json!(turn));
-                put("ticket", json!(ticket));
+            for (name, number) in
+                ["turn", "ticket"].into_iter().zip(line::ticket(whole).into_iter().flatten())
+            {
+                put(name, json!(number));
             }
         }
-        Kind::Change => {
-            put("changes", json!(recorder::described_environment(u32::from(whole.code))));
-        }
+        Kind::Change => put("changes", json!(recorder::described_environment(u32::from(whole.code)))),
         Kind::Edit => {
             let (instruction, memory) = line::edit(whole);
             put("instruction", json!(instruction.map(|address| format!("{address:#x}"))));

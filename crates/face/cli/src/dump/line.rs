@@ -13,6 +13,13 @@ use crate::info::stop_text;
 use crate::lane_events::WholeEvent;
 use crate::wording;
 
+/// An event as [`event`] shows it.
+pub fn text(whole: &WholeEvent, showing: &Showing<'_>) -> String {
+    let mut text = String::new();
+    event(&mut text, whole, showing);
+    text
+}
+
 /// Appends one line, or two where a process ends with the event: `exit` is shown as
 /// `exit_group`, since a process has one thread and both end it.
 pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
@@ -165,6 +172,7 @@ fn instruction(out: &mut String, whole: &WholeEvent) {
         ),
         Instruction::Rdrand => put(out, format_args!("rdrand() = {rax:#x}")),
         Instruction::Rdseed => put(out, format_args!("rdseed() = {rax:#x}")),
+        Instruction::Xsavec => out.push_str("xsavec()"),
     }
 }
 
@@ -176,6 +184,7 @@ pub fn instruction_name(instruction: Instruction) -> &'static str {
         Instruction::Cpuid => "cpuid",
         Instruction::Rdrand => "rdrand",
         Instruction::Rdseed => "rdseed",
+        Instruction::Xsavec => "xsavec",
     }
 }
 

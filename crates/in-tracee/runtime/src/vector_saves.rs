@@ -1,0 +1,115 @@
+//! `xsavec` in the program's code: the loader saves the vector registers on the stack where a
+//! function is called for the first time.
+//!
+//! It leaves out the parts that the processor takes to be in their initial state, and says so in
+//! the header. A part that holds what it began with may count as in use or not: each time that
+//! the kernel saves and loads the registers, because of a signal or of another thread, it may
+//! change from one to the other. The loader's stack is summed at pauses, so all parts are
+//! written here, and the header names them all.
+
+use core::arch::asm;
+
+use iced_x86::{Decoder, DecoderOptions, Register};
+
+use crate::block::space;
+use crate::frame::{self, RealFrame};
+use crate::memory;
+
+const HEADER: u64 = 512;
+const PARTS_START: u64 = 576;
+
+/// Does such an instruction of the program's. False: it would fault.
+pub fn save(code: &[u8], context: &RealFrame) -> bool {
+    let Some(address) = operand(code, context) else { return false };
+    let wanted = (context.rax & 0xffff_ffff | context.rdx << 32) & space().vector_features;
+    let bytes = PARTS_START + parts_of(wanted).map(|(_, length)| length).sum::<u64>();
+    if address % 64 != 0 || !can_be_written(address, address + bytes) {
+        return false;
+    }
+    save_all(address, wanted, context);
+    true
+}
+
+fn can_be_written(start: u64, end: u64) -> bool {
+    let mut at = start;
+    while at < end {
+        let byte = memory::read::<u8>(at);
+        if !byte.is_some_and(|byte| memory::write(at, &byte)) {
+            return false;
+        }
+        at = (at | 4095) + 1;
+    }
+    true
+}
+
+/// The parts behind the header in a compacted area, in their order: number and length.
+fn parts_of(wanted: u64) -> impl Iterator<Item = (usize, u64)> {
+    let parts = &space().vector_parts;
+    (2..parts.len()).filter(move |part| wanted & 1 << part != 0).map(|part| (part, u64::from(parts[part].1)))
+}
+
+fn save_all(address: u64, wanted: u64, context: &RealFrame) {
+    frame::load_vectors_from(context.vector_memory().0);
+    let (low, high) = (wanted as u32, (wanted >> 32) as u32);
+    // SAFETY: the area was looked at, and is the program's own.
+    unsafe {
+        asm!("xsavec64 [{}]", in(reg) address, in("eax") low, in("edx") high, options(nostack));
+    }
+    let Some(written) = memory::read_word(address + HEADER) else { return };
+    let left_out = wanted & !written;
+    if left_out & 1 != 0 {
+        clear(address, 24);
+        clear(address + 32, 128);
+        memory::write(address, &0x37fu16);
+    }
+    if left_out & 2 != 0 {
+        clear(address + 160, 256);
+        memory::write(address + 24, &0x1f80u32);
+    }
+    // The mask of MXCSR is written with it only, and read by nobody.
+    memory::write(address + 28, &0u32);
+    let mut at = address + PARTS_START;
+    for (part, length) in parts_of(wanted) {
+        if left_out & 1 << part != 0 {
+            clear(at, length);
+        }
+        at += length;
+    }
+    memory::write(address + HEADER, &(written | wanted));
+}
+
+fn clear(address: u64, bytes: u64) {
+    for at in (address..address + bytes).step_by(8) {
+        memory::write(at, &0u64);
+    }
+}
+
+/// Address of the instruction's operand in memory.
+fn operand(code: &[u8], context: &RealFrame) -> Option<u64> {
+    let mut decoder = Decoder::with_ip(64, code, context.rip, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    let registers = context.registers();
+    instruction.virtual_address(0, 0, |register, _, _| {
+        Some(match register {
+            Register::RAX => registers.rax,
+            Register::RBX => registers.rbx,
+            Register::RCX => registers.rcx,
+            Register::RDX => registers.rdx,
+            Register::RSI => registers.rsi,
+            Register::RDI => registers.rdi,
+            Register::RBP => registers.rbp,
+            Register::RSP => registers.rsp,
+            Register::R8 => registers.r8,
+            Register::R9 => registers.r9,
+            Register::R10 => registers.r10,
+            Register::R11 => registers.r11,
+            Register::R12 => registers.r12,
+            Register::R13 => registers.r13,
+            Register::R14 => registers.r14,
+            Register::R15 => registers.r15,
+            // Flat segments begin at 0.
+            Register::DS | Register::SS | Register::ES => 0,
+            _ => return None,
+        })
+    })
+}
