@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 8] = ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure"];
+const KIND_NAMES: [&str; 9] =
+    ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure", "xsavec"];
 
 #[derive(Default)]
 struct Statistics {
     files: usize,
     bytes: usize,
     unresolved: usize,
-    found: [usize; 8],
-    rewritten: [usize; 8],
+    found: [usize; KIND_NAMES.len()],
+    rewritten: [usize; KIND_NAMES.len()],
     ahead: usize,
     time: Duration,
 }

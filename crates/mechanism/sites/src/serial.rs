@@ -79,7 +79,7 @@ fn is_plausible(recipe: &Recipe) -> bool {
     let covered = before + after;
     let is_rewritten = covered > 0;
     let is_long_enough = before >= 5 || before + u16::from(recipe.site_bytes) + after >= 5;
-    (lane_protocol::site_kind::SYSCALL..=lane_protocol::site_kind::UNSURE).contains(&recipe.kind)
+    (lane_protocol::site_kind::SYSCALL..=lane_protocol::site_kind::XSAVEC).contains(&recipe.kind)
         && (2..=15).contains(&recipe.site_bytes)
         && usize::from(covered) <= CODE_BYTES
         && (!is_rewritten || is_long_enough)
