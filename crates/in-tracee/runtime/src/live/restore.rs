@@ -246,6 +246,8 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     from.fetch_pending();
     let process = process();
     process.control_fd = control_fd;
+    // Who was about to take the turn then begins to do so again.
+    process.taking.store(0, Ordering::SeqCst);
     let position = slot.position.load(Ordering::Relaxed);
     let events = slot.events.load(Ordering::Relaxed);
     process.replaying = way == Way::Replay;
