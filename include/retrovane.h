@@ -53,7 +53,7 @@ extern "C" {
  * it. rv_rollbacks(id) tells these returns apart.
  *
  * Fails with ENOSYS (not in a live session), ENOMEM, EAGAIN (limit on processes),
- * EBUSY (other processes share the memory; a child of vfork), ETIMEDOUT (a thread
+ * EBUSY (another process shares the memory and cannot take part; a child of vfork), ETIMEDOUT (a thread
  * could not be stopped). A checkpoint that cannot be taken leaves the program as it was.
  */
 RV_FUNCTION int rv_checkpoint(void);

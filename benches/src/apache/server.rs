@@ -160,7 +160,14 @@ impl Site {
         write(&self.directory.join("error.log"), b"")?;
         let mut command = Command::new("setsid");
         if way.is_live() {
-            command.arg(&session.tool).args(["live", "-q", "--log-max", "256M", "--home"]);
+            command.arg(&session.tool).args([
+                "live",
+                "-q",
+                "--shared-memory=keep",
+                "--log-max",
+                "256M",
+                "--home",
+            ]);
             command.arg(self.directory.join("home")).arg("--");
         }
         let out = self.directory.join("out");

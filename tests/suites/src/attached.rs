@@ -29,6 +29,8 @@ pub struct AttachedGuest {
     variant: Variant,
     prints_in_replay: bool,
     rolls_back: bool,
+    /// How often it is sent back besides, in both ways, to checkpoints of its present.
+    rounds: usize,
     pub crashes: bool,
 }
 
@@ -48,6 +50,7 @@ impl AttachedGuest {
         for guest in crate::guest::find_attached_guests()? {
             let text = std::fs::read_to_string(&guest.source).map_err(|error| error.to_string())?;
             let says = |word: &str| text.lines().any(|line| line == format!("// {word}"));
+            let rounds = text.lines().find_map(|line| line.strip_prefix("// rounds: ")?.parse().ok());
             for variant in Variant::ALL {
                 all.push(AttachedGuest {
                     name: format!("attach::{}::{}", guest.name, variant.name),
@@ -55,6 +58,7 @@ impl AttachedGuest {
                     variant,
                     prints_in_replay: says("prints-in-replay"),
                     rolls_back: !says("without-rollback"),
+                    rounds: rounds.unwrap_or(0),
                     crashes: says("crashes"),
                 });
             }
@@ -111,9 +115,33 @@ impl AttachedGuest {
             round.ctl(pid, &["rollback", "1"])?;
             steps(program, STEPS)?;
         }
+        for _ in 0..self.rounds {
+            self.go_back_again(round, program, pid)?;
+        }
         round.ctl(pid, &["discard", "0"])?;
         round.ctl(pid, &["save", &round.trace()])?;
-        round.ctl(pid, &["detach"])
+        round.ctl(pid, &["detach"])?;
+        Ok(())
+    }
+
+    /// To a checkpoint of the present, and to one that was taken as soon as the present was
+    /// there again.
+    fn go_back_again(&self, round: &Round, program: &mut Live, pid: u32) -> TestResult {
+        let take = || {
+            let said = round.ctl(pid, &["checkpoint"])?;
+            let id = said.lines().find_map(|line| line.strip_prefix("checkpoint "));
+            id.map(str::to_owned).ok_or_else(|| format!("`ctl checkpoint` said {said}"))
+        };
+        let first = take()?;
+        steps(program, 1)?;
+        round.ctl(pid, &["replay", &first])?;
+        let second = take()?;
+        for (way, id) in [("replay", &second), ("rollback", &second), ("rollback", &first)] {
+            steps(program, 1)?;
+            round.ctl(pid, &[way, id])?;
+        }
+        steps(program, 1)?;
+        round.ctl(pid, &["discard", &first]).map(drop)
     }
 
     /// What was saved does the same again.
@@ -235,12 +263,13 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn ctl(&self, pid: u32, words: &[&str]) -> TestResult {
+    /// What the command says.
+    fn ctl(&self, pid: u32, words: &[&str]) -> Result<String, String> {
         let mut args: Vec<OsString> = vec!["ctl".into(), pid.to_string().into()];
         args.extend(words.iter().map(Into::into));
         let outcome = self.run(&args)?;
         match outcome.code {
-            0 => Ok(()),
+            0 => Ok(outcome.stdout_text()),
             code => Err(format!("ctl {words:?} ended with {code}: {}", outcome.stderr_text())),
         }
     }

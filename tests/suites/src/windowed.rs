@@ -227,19 +227,24 @@ echo "replayed with $code"
 
 /// redis, as a program of the world.
 pub fn check_redis(tool: &Tool) -> TestResult {
-    let scratch = Scratch::new("win")?;
+    check_script(tool, User::Current, REDIS, &|text| {
+        ["ended with 139", "replayed with 139", BEGINS_LATER].iter().all(|said| text.contains(said))
+    })
+}
+
+/// A script that starts a session as `$rv`, in a directory of its own; `is_right` judges what
+/// it prints. Nothing is left when it ends.
+pub fn check_script(tool: &Tool, user: User, script: &str, is_right: &dyn Fn(&str) -> bool) -> TestResult {
+    let scratch = Scratch::new("script")?;
     let here = scratch.fresh_directory("run")?;
     let home = scratch.fresh_directory("home")?;
     let leftovers = Leftovers::of(scratch.path());
-    let mut command = User::Current.command("bash".as_ref());
-    command.args(["-ec", REDIS]).current_dir(&here);
+    let mut command = user.command("bash".as_ref());
+    command.args(["-ec", script]).current_dir(&here);
     plain_environment(&mut command, &home);
     command.env("rv", &tool.binary);
     let outcome = run(command, TIME_MAX)?;
-    let text = outcome.stdout_text();
-    let is_right =
-        ["ended with 139", "replayed with 139", BEGINS_LATER].iter().all(|said| text.contains(said));
-    if outcome.code != 0 || !is_right {
+    if outcome.code != 0 || !is_right(&outcome.stdout_text()) {
         return Err(printed(&outcome));
     }
     leftovers.are_none()

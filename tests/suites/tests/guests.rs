@@ -65,10 +65,11 @@ struct Way {
     options: &'static [&'static str],
 }
 
-/// With detection, every call that only gives results counts as undescribed: a
-/// strong test of finding what the kernel wrote.
-const WAYS: [Way; 4] = [
+/// With chaos, threads are paused in the midst of anything. With detection, every call that
+/// only gives results counts as undescribed: a strong test of finding what the kernel wrote.
+const WAYS: [Way; 5] = [
     Way { name: "", options: &[] },
+    Way { name: "chaos", options: &["--seed", "1"] },
     Way { name: "seccomp", options: &["--seccomp"] },
     Way { name: "write-protection", options: &["--detect-all", "--detection", "write-protection"] },
     Way { name: "sums", options: &["--detect-all", "--detection", "sums"] },
@@ -109,8 +110,14 @@ fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
     for guest in find_guests()? {
         for variant in Variant::ALL.into_iter().filter(|v| guest.has_variant(*v)) {
             for &user in machine.users() {
-                // The other ways differ in nothing that a compiler decides.
-                for way in WAYS.into_iter().filter(|way| way.name.is_empty() || variant.name == "O2") {
+                // The other ways differ in nothing that a compiler decides, and chaos in nothing
+                // that a user may do.
+                let is_tried = |way: &Way| match way.name {
+                    "" => true,
+                    "chaos" => variant.name == "O2" && user == User::Current,
+                    _ => variant.name == "O2",
+                };
+                for way in WAYS.into_iter().filter(is_tried) {
                     let missing = if variant.is_static && !machine.has_static_libc {
                         Some("needs a static libc".to_owned())
                     } else if guest.not_by.iter().any(|name| name == way.name) {

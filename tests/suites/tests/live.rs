@@ -10,8 +10,8 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 use suites::{
     AttachedGuest, LiveGuest, Mode, REFUSED, RecoverGuest, TestResult, Tool, User, WindowGuest,
-    check_no_such_process, check_redis, has_static_libc, have_program, run_suite, tests_run_as_root, times,
-    unless_missing,
+    check_no_such_process, check_postgres, check_redis, has_static_libc, have_program, run_suite,
+    tests_run_as_root, times, unless_missing,
 };
 
 /// How checkpoints are made.
@@ -107,6 +107,8 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
     };
     let redis = missing(&["redis-server", "redis-benchmark", "gdb"]);
     add("window::redis".to_owned(), redis, Box::new(check_redis));
+    let postgres = missing(&["postgres", "initdb", "psql"]);
+    add("together::postgresql".to_owned(), postgres, Box::new(check_postgres));
     for guest in WindowGuest::all()? {
         if guest.name == "window::alone::O0" {
             let guest = guest.clone();

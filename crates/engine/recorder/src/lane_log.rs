@@ -94,9 +94,7 @@ impl LaneLog {
         let lane = memory.lane(self.segment);
         let asked = lane.request().state.load(Ordering::Acquire);
         let position = lane.request().arguments[0].load(Ordering::Relaxed);
-        let shares = matches!(asked, request::REWIND | request::BRANCH) && shares_turn(memory, self.segment);
         let answer = match asked {
-            request::REWIND | request::BRANCH if shares => libc::EBUSY,
             request::REWIND => self.rewind(lane, sink, position),
             request::BRANCH => {
                 let [_, way, signal, id] = &lane.request().arguments;
@@ -104,6 +102,9 @@ impl LaneLog {
                 let crash = (way != 0).then_some(Crash { way: way as u32, signal, checkpoint: id });
                 self.branch(memory, sink, position, undoing, crash)
             }
+            request::REACHES if self.is_kept(lane, sink, position) => 0,
+            request::REACHES => libc::ERANGE,
+            request::TOGETHER => memory.call_together(self.segment),
             request::UNCHANGED => {
                 let why = environment::why_unchanged(position);
                 eprintln!("retrovane: the allocations of process {} are not changed: {why}", self.pid);
@@ -339,14 +340,6 @@ pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Und
         at += log.len() as u64;
     }
     undo
-}
-
-/// True if another process has the same turn: it shares memory with this one.
-fn shares_turn(memory: &SessionMemory, own: Segment) -> bool {
-    let turn = |segment: Segment| memory.lane(segment).turn().load(Ordering::Acquire);
-    let runs = |segment: Segment| memory.lane(segment).state().load(Ordering::Acquire) == lane_state::LIVE;
-    let others = memory.segments_in_use().into_iter().filter(|other| *other != own && runs(*other));
-    turn(own) != 0 && others.into_iter().any(|other| turn(other) == turn(own))
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.

@@ -65,6 +65,7 @@ pub(crate) fn list(lane: Lane) -> String {
             checkpoint_origin::PROGRAM => "the program",
             checkpoint_origin::TIME => "time",
             checkpoint_origin::WINDOW => "the log's limit",
+            checkpoint_origin::TOGETHER => "another process",
             _ => "command",
         };
         let saved = if at.is_fork { "a fork".to_owned() } else { (at.saved_bytes >> 10).to_string() };
@@ -84,10 +85,13 @@ pub(crate) fn list(lane: Lane) -> String {
 pub(crate) fn explain(error: i32, number: u64) -> String {
     match error {
         libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
-        libc::EBUSY => "not now: the process shares its memory with others, or is being replayed".to_owned(),
+        libc::EBUSY => {
+            "not now: it is being replayed, or processes shared its memory since that were not there at the checkpoint"
+                .to_owned()
+        }
         libc::ETIMEDOUT => "a thread of the process did not come out of a call within 5 s".to_owned(),
         libc::ESRCH => {
-            "what the checkpoint needs is gone: its shadow process was killed, or a thread's id is lost"
+            "what the checkpoint needs is gone: its shadow process was killed, a thread's id is lost, or a process that shared its memory has ended"
                 .to_owned()
         }
         libc::EXDEV => "it shares memory with other processes, or could (MAP_SHARED)".to_owned(),

@@ -351,9 +351,13 @@ impl Work {
             due = (due + every).max(now);
             // One that stands still under the debugger answers when it goes on.
             let stands = |segment: &Segment| self.session.memory.lane(*segment).stands_still();
+            let mut taken_with_others = Vec::new();
             for segment in self.lanes().into_iter().filter(|segment| !stands(segment)) {
                 // What could not be taken now can be taken the next time.
-                let _ = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::TIME));
+                if !taken_with_others.contains(&segment) {
+                    let _ = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::TIME));
+                    taken_with_others.extend(self.session.memory.sharers(segment));
+                }
                 self.thin(segment);
             }
         }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use injector::LiveSetup;
-use lane_protocol::{RECOVER_WAYS_MAX, checkpoint_way, crash_policy, environment, files_policy, recover_way};
+use lane_protocol::{
+    RECOVER_WAYS_MAX, checkpoint_way, crash_policy, environment, files_policy, recover_way, sharing_policy,
+};
 
 use crate::debuggee::Debuggee;
 
@@ -85,6 +87,8 @@ pub struct LiveOptions {
     pub checkpoint_way: CheckpointWay,
     /// A rollback restores regular files that were changed since; else they stay.
     pub snapshots_files: bool,
+    /// Processes that share memory go back each alone; else together.
+    pub keeps_shared_memory: bool,
     pub on_crash: OnCrash,
     /// How often a process goes back instead of dying.
     pub recoveries_max: u32,
@@ -105,6 +109,11 @@ impl LiveOptions {
             recoveries_max: self.recoveries_max,
             recover_ways: self.recover.ways(),
             checkpoint_way: self.checkpoint_way as u32,
+            sharing_policy: if self.keeps_shared_memory {
+                sharing_policy::KEEP
+            } else {
+                sharing_policy::TOGETHER
+            },
             files_policy: if self.snapshots_files { files_policy::SNAPSHOT } else { files_policy::KEEP },
         }
     }

@@ -165,8 +165,9 @@ impl Undo {
     /// The number means something else, or nothing, from now on.
     fn ends(&mut self, fd: u32) {
         self.changed.insert(fd);
+        // What was read there is not the input of what has the number later.
+        self.taken.retain(|(other, _)| *other != fd);
         if self.accepted.remove(&fd).is_some() {
-            self.taken.retain(|(other, _)| *other != fd);
             self.lost += 1;
         }
     }
@@ -319,5 +320,22 @@ mod tests {
         undo.add(&log);
         assert_eq!(undo.accepted.get(&5), Some(&3));
         assert_eq!(undo.taken.iter().map(|(fd, _)| *fd).collect::<Vec<_>>(), [5]);
+    }
+    #[test]
+    fn what_was_read_before_a_number_meant_a_connection_is_not_its_input() {
+        let mut undo = Undo::default();
+        let log = [
+            // Of a file that was opened since, and of a connection of then.
+            call(READ, 2, &[7, 0x1000, 64], Some((0x1000, b"of"))),
+            call(CLOSE, 0, &[7], None),
+            call(READ, 3, &[8, 0x1000, 64], Some((0x1000, b"old"))),
+            call(ACCEPT4, 7, &[3, 0, 0, 0], None),
+            call(ACCEPT4, 8, &[3, 0, 0, 0], None),
+            call(READ, 3, &[8, 0x1000, 64], Some((0x1000, b"new"))),
+        ]
+        .concat();
+        undo.add(&log);
+        assert_eq!(undo.taken, [(8, b"new".to_vec())]);
+        assert_eq!(undo.accepted.keys().copied().collect::<Vec<_>>(), [7, 8]);
     }
 }

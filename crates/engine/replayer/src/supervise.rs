@@ -15,8 +15,6 @@ use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
 
-/// How soon a copy takes over the lane of a process that made it and ended.
-const HEIR_WITHIN: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// How long all processes have to wait before an output that none has is a gap: it
@@ -68,13 +66,6 @@ struct Process {
     time_at_log_end: Option<Duration>,
 }
 
-/// A process that ended.
-struct End {
-    pid: i32,
-    how: ExitReport,
-    since: Instant,
-}
-
 pub(crate) struct Supervisor {
     memory: Arc<SessionMemory>,
     trace: TraceReader,
@@ -85,8 +76,6 @@ pub(crate) struct Supervisor {
     /// Recorded paths of kept files, by their hash in hex.
     originals: HashMap<String, Vec<u8>>,
     processes: BTreeMap<Segment, Process>,
-    /// Ends that cannot be judged yet.
-    ended: Vec<End>,
     result: Supervised,
     error: Option<ReplayError>,
     /// Everything is being ended: what dies now does not count.
@@ -118,7 +107,6 @@ impl Supervisor {
             ends,
             originals,
             processes: BTreeMap::new(),
-            ended: Vec::new(),
             result: Supervised::default(),
             error: None,
             ending: false,
@@ -143,10 +131,10 @@ impl Supervisor {
             self.find_processes();
             let moved = self.feed_all();
             self.look_at_reports();
-            self.ended.extend(ended.into_iter().map(|(pid, how)| End { pid, how, since: Instant::now() }));
-            let ended = std::mem::take(&mut self.ended);
-            self.ended = ended.into_iter().filter(|end| !self.process_ended(end)).collect();
-            if all_gone && self.ended.is_empty() {
+            for (pid, how) in ended {
+                self.process_ended(pid, how);
+            }
+            if all_gone {
                 self.look_at_survivors();
                 return;
             }
@@ -285,38 +273,32 @@ impl Supervisor {
         }
     }
 
-    /// Takes notice of the end of a process, unless it cannot be judged yet.
-    /// Returns false in that case.
-    fn process_ended(&mut self, end: &End) -> bool {
-        let pid = end.pid;
+    /// Takes notice of the end of a process.
+    fn process_ended(&mut self, pid: i32, how: ExitReport) {
         let holder = |process: &&Process| process.pid == pid;
         let Some(segment) = self.processes.values().find(holder).map(|process| process.feed.segment) else {
             // A child of vfork that executed a new image left its lane to a copy of
             // itself, before anybody looked.
-            if !self.ending && end.how != ExitReport::Exited(0) {
+            if !self.ending && how != ExitReport::Exited(0) {
                 let lane = if pid == self.first_pid { 0 } else { u32::MAX };
-                let text = format!("a process of the replay {} before it began", end.how);
+                let text = format!("a process of the replay {how} before it began");
                 self.fail(Divergence::of_death(pid, lane, 0, text));
             }
-            return true;
+            return;
         };
         // It may have reported between the last look and its end.
         self.look_at_reports();
         let lane = self.memory.lane(segment);
         let heir = lane.pid().load(Ordering::Acquire);
-        let Some(process) = self.processes.get_mut(&segment) else { return true };
+        let Some(process) = self.processes.get_mut(&segment) else { return };
         if heir != pid {
             process.pid = heir;
-            return true;
-        }
-        let may_have_heir = end.how == ExitReport::Exited(0) && end.since.elapsed() < HEIR_WITHIN;
-        if !process.ended_well && !self.ending && may_have_heir {
-            return false;
+            return;
         }
         let done = lane.events_done().load(Ordering::Relaxed);
         if !process.ended_well && !self.ending {
             let recorded_pid = process.recorded.as_ref().map_or(pid, |info| info.pid);
-            let text = format!("the replaying process {} without a report", end.how);
+            let text = format!("the replaying process {how} without a report");
             let failure = Divergence::of_death(recorded_pid, process.feed.lane, done, text);
             self.fail(failure);
         }
@@ -324,7 +306,6 @@ impl Supervisor {
         self.memory.leave_ticket(segment);
         self.processes.remove(&segment);
         self.memory.free_segment(segment);
-        true
     }
 
     /// No process is left: lanes that did not end well lost theirs.

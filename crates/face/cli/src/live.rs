@@ -79,6 +79,9 @@ pub struct LiveArguments {
     /// What a rollback does with regular files that were changed since the checkpoint
     #[arg(long, value_enum, default_value_t)]
     files: Files,
+    /// What a rollback does with processes that share memory
+    #[arg(long, value_enum, default_value_t)]
+    shared_memory: SharedMemory,
     /// What a rollback does with processes that were made since the checkpoint
     #[arg(long, value_enum, default_value_t)]
     children: Children,
@@ -139,6 +142,16 @@ enum Files {
     Keep,
     /// They are as they were: what is overwritten, cut or removed is kept until then
     Snapshot,
+}
+
+/// Which processes a checkpoint is of.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum SharedMemory {
+    /// All that share memory take checkpoints and go back together
+    #[default]
+    Together,
+    /// Each is alone; what is in shared memory stays as it is
+    Keep,
 }
 
 impl From<Checkpoints> for CheckpointWay {
@@ -246,6 +259,7 @@ impl LiveArguments {
             on_crash: (OnCrash::Die, 0),
             recover: RecoverWay::Auto,
             files: Files::Keep,
+            shared_memory: SharedMemory::Together,
             children: Children::Keep,
             crash_dir: None,
             attach: None,
@@ -333,6 +347,7 @@ pub fn run_session(
             memory_max_bytes: arguments.memory_max,
             checkpoint_way: arguments.checkpoints.into(),
             snapshots_files: matches!(arguments.files, Files::Snapshot),
+            keeps_shared_memory: matches!(arguments.shared_memory, SharedMemory::Keep),
             on_crash: arguments.on_crash.0,
             recoveries_max: arguments.on_crash.1,
             recover: arguments.recover.into(),

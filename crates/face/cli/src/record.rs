@@ -157,6 +157,7 @@ pub fn code_of(error: &RecordError) -> u8 {
             | ProgramError::Foreign { .. }
             | ProgramError::SetId(_)
             | ProgramError::Capabilities(_)
+            | ProgramError::Tracer(_)
             | ProgramError::Unreadable { .. } => exit::NOT_RECORDABLE,
             ProgramError::NulByte(_) => exit::FAILED,
         },

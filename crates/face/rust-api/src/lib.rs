@@ -143,7 +143,8 @@ pub enum Error {
     NoMemory,
     /// EAGAIN: the limit on processes.
     TooManyProcesses,
-    /// EBUSY: other processes share memory with this one, or it is a child of vfork.
+    /// EBUSY: another process shares memory with this one and did not take the checkpoint, or
+    /// cannot take part; or it is a child of vfork.
     SharedMemory,
     /// ETIMEDOUT: a thread could not be stopped.
     ThreadNotStopped,
@@ -186,7 +187,9 @@ impl fmt::Display for Error {
             Error::Unknown => f.write_str("there is no such checkpoint"),
             Error::NoMemory => f.write_str("not enough memory for a checkpoint"),
             Error::TooManyProcesses => f.write_str("the limit on processes is reached"),
-            Error::SharedMemory => f.write_str("other processes share memory with this one"),
+            Error::SharedMemory => {
+                f.write_str("another process shares memory with this one, and cannot take part")
+            }
             Error::ThreadNotStopped => f.write_str("a thread could not be stopped"),
             Error::Other(errno) => write!(f, "errno {errno}"),
         }

@@ -137,12 +137,19 @@ fn record_birth(user_stack: u64) -> ! {
         clocks::trap_cpuid();
     }
     intercept();
+    space().translates_code = translates_code(birth.entry);
     for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {
         sites::code_mapped(*map);
     }
     crate::live::begin();
     crate::agent::note_image(user_stack);
     start(birth.entry, user_stack)
+}
+
+/// True for valgrind's tools, which nobody else's programs are linked near
+/// (VALT_LOAD_ADDRESS of its configure).
+fn translates_code(entry: u64) -> bool {
+    (0x5800_0000..0x5900_0000).contains(&entry)
 }
 
 /// Puts back the bytes at the entry point that the injector borrowed.
@@ -287,6 +294,7 @@ fn recreate(word: u64) -> ! {
     if boarded {
         crate::boarding::replay(&code[..code_count], has_unknown_code, has_first);
     }
+    space().translates_code = translates_code(entry);
     for map in &code[..code_count] {
         sites::code_mapped(*map);
     }

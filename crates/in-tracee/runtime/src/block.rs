@@ -90,7 +90,7 @@ pub struct Thread {
     pub standing: crate::live::Standing,
     /// Where the registers are with which it does.
     pub registers_at: u64,
-    /// Live: its fs base when it gave the turn.
+    /// Its fs base as it was last set, or (live) when it gave the turn.
     pub fs_base: u64,
     /// Where a new thread begins inside the runtime.
     pub start: u64,
@@ -108,6 +108,7 @@ pub struct Thread {
     pub signals: Signals,
     pub pausing: crate::pause::Pausing,
     pub waiter: crate::private_futexes::Waiter,
+    pub traced: crate::tracing::Traced,
     pub processors: crate::one_processor::Processors,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
@@ -192,6 +193,7 @@ pub struct Process {
     pub fd_classes: [u8; 1024],
     /// Whether calls on a descriptor may sleep; see `outputs`.
     pub fd_sleeps: [u8; 1024],
+    pub lists_of_maps: crate::visible_maps::Descriptors,
     own_actions: Actions,
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).
     pub actions_of: usize,
@@ -252,6 +254,7 @@ pub struct Space {
     /// Offset and length of each feature's part.
     pub vector_parts: [(u32, u32); 8],
     pub sites: Sites,
+    pub translates_code: bool,
     pub withheld: crate::withheld::Withheld,
     pub mapped: crate::mapped_files::MappedFiles,
 }
@@ -410,6 +413,7 @@ pub fn forget_other_threads() {
         other.pausing = crate::pause::Pausing::default();
         other.waiter = Default::default();
     }
+    thread().traced = Default::default();
     crate::private_futexes::forget_all();
     let process = process();
     process.threads = 1;
@@ -460,6 +464,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.index = index;
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
+    block.traced = Default::default();
     block
 }
 

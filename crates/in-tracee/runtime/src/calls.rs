@@ -6,7 +6,7 @@ use syscall_model::{Arg, TABLE};
 
 use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
-use crate::{bounce, memory, outputs, private_futexes, turn};
+use crate::{bounce, memory, outputs, private_futexes, tracing, turn, visible_maps};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -31,6 +31,11 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     {
         return result;
     }
+    if visible_maps::are_open()
+        && let Some(result) = visible_maps::perform(number, args)
+    {
+        return result;
+    }
     if !process().shares_turn {
         return kernel::call_for_program(number, real);
     }
@@ -42,7 +47,7 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         crate::patience::yield_to_others();
         return kernel::call_for_program(number, real);
     }
-    if let Some(result) = private_futexes::perform(number, real) {
+    if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
         return result;
     }
     if !blocks || returns_at_once(number, args) || thread().keeps_turn {

@@ -11,8 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, islands, live, one_processor, outputs, report, signals,
-    sites, specials, stopping, turn,
+    agent, branch, calls, changes, chaos, edits, islands, live, one_processor, outputs, proc_files, report,
+    signals, sites, specials, stopping, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -104,6 +104,9 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         return None;
     }
     let args = registers.args();
+    if number == nr::__NR_lseek as usize && visible_maps::are_open() {
+        return None;
+    }
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
@@ -221,18 +224,10 @@ fn record_call(registers: &mut Registers) -> Leave {
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
         Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &args, &meaning) => {
-            let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
-                effects::before(meaning.args, &args)
-            } else {
-                Before::default()
-            };
-            let result = calls::make(nr, &args, &args, meaning.args, meaning.blocks);
-            if result == ABORTED {
-                return aborted(registers);
+            match record_fed(nr, &args, &meaning) {
+                ABORTED => return aborted(registers),
+                result => result,
             }
-            stopping::log_killed(nr, &args, result);
-            log_call(nr, &args, meaning.args, meaning.work, result, &before, 0);
-            result
         }
         Act::Feed | Act::Detect => match crate::detect::record(registers, nr, &args, meaning.args) {
             Done::Result(result) => result,
@@ -256,6 +251,26 @@ fn record_call(registers: &mut Registers) -> Leave {
         return Leave::Exactly;
     }
     Leave::Call
+}
+
+/// Makes and logs a call that its row describes.
+#[inline]
+fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
+    let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
+        effects::before(meaning.args, args)
+    } else {
+        Before::default()
+    };
+    let mut result = calls::make(nr, args, args, meaning.args, meaning.blocks);
+    if result == ABORTED {
+        return result;
+    }
+    if meaning.work & effects::READS_TEXT != 0 && result >= 0 {
+        result = proc_files::opened(nr, args, result);
+    }
+    stopping::log_killed(nr, args, result);
+    log_call(nr, args, meaning.args, meaning.work, result, &before, 0);
+    result
 }
 
 /// A call that is not made.

@@ -7,6 +7,7 @@
 //! before the pause before are tried first.
 
 use crate::block::Owned;
+use crate::entry::Registers;
 use crate::{checksum, memory, page_tracker};
 
 const PAGES_MAX: usize = 16;
@@ -152,19 +153,32 @@ pub fn changed_words() -> &'static [[u64; 2]] {
     &watch.words[..count]
 }
 
-/// Words of the stack around its pointer, where nobody has looked what changes: the
-/// variables of the innermost functions are among them.
-pub fn words_near(stack_pointer: u64) -> &'static [[u64; 2]] {
+/// Words of the stack around its pointer, and those that other registers point to, where
+/// nobody has looked what changes: the variables of the innermost functions are among them.
+pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
     /// The red zone's words.
     const BELOW: u64 = 16;
+    /// Words of what a register points to, and how many of them come before that place.
+    const POINTED_WORDS: u64 = 8;
+    const BEFORE: u64 = 2;
     let watch = watch();
-    let first = (stack_pointer & !7) - 8 * BELOW;
+    let r = registers;
+    let pointers = [
+        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
+    ];
+    let stack = (r.rsp & !7).wrapping_sub(8 * BELOW);
+    let pointed = pointers
+        .iter()
+        // What was not written since the pause before has not changed since.
+        .filter(|&&pointer| page_tracker::is_written(pointer))
+        .map(|pointer| ((pointer & !7).wrapping_sub(8 * BEFORE), POINTED_WORDS));
     let mut count = 0;
-    for index in 0..BELOW + STACK_WORDS_MAX as u64 {
-        let address = first.wrapping_add(index * 8);
-        if let Some(value) = memory::read_word(address) {
-            watch.words[count] = [address, value];
-            count += 1;
+    for (first, words) in core::iter::once((stack, BELOW + STACK_WORDS_MAX as u64)).chain(pointed) {
+        for address in (0..words).map(|index| first.wrapping_add(index * 8)) {
+            if let Some(value) = memory::read_word(address) {
+                watch.words[count] = [address, value];
+                count += 1;
+            }
         }
     }
     &watch.words[..count]

@@ -13,7 +13,7 @@ use crate::block::{process, session, thread};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::{
-    agent, clocks, memory, patience, pause, pause_point, report, signals, sites, turn, vector_saves,
+    agent, clocks, live, memory, patience, pause, pause_point, report, signals, sites, turn, vector_saves,
 };
 
 const SIGILL: u32 = 4;
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         report::fail("an island belongs to no site");
     };
     let behind = site.behind();
-    let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction);
+    let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
     perform(instruction, site.instruction(), registers);
     // Another thread may have rewritten what follows meanwhile.
     registers.rip = if yielded { sites::translate(behind) } else { behind };
@@ -45,10 +45,12 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
 
 /// Recording: before the instruction others may have the turn, as before a call. Not where
 /// checkpoints could be taken: a thread goes on from calls and pauses only.
-fn yield_by_turns(instruction: Instruction) -> bool {
+fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
     if session().live != 0 || !matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) {
         return false;
     }
+    thread().standing = live::Standing::Pause;
+    thread().registers_at = &raw const *registers as u64;
     if turn::is_wanted() {
         turn::yield_now();
         return true;

@@ -32,6 +32,7 @@ mod standing;
 mod store;
 mod tables;
 mod then;
+mod together;
 mod unforked;
 mod window;
 
@@ -64,6 +65,7 @@ pub use restore::{enter_present, go_live, pass_on};
 pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
 pub use tables::wait_before_first_use;
+pub use together::{expect_sharer, note_sharer, sharer_is_there};
 pub use unforked::{Ranges as UnforkedRanges, note as note_advice};
 
 /// The first of the calls by which a program asks: see include/retrovane.h.
@@ -98,6 +100,8 @@ pub struct Area {
     /// The checkpoint that the process was rolled back to a moment ago, plus one: the
     /// call that took it returns again.
     returns_again: u64,
+    /// Not zero: the thread that a replay begins with follows the log's first turn event.
+    first_waits: u32,
     /// The thread that asked for a replay, plus one: its call returns in the present.
     replays_for: u64,
     /// Processes that the program made, which share its pages.
@@ -186,7 +190,10 @@ pub fn call(registers: &mut Registers) -> Leave {
         DISCARD if checkpoint::is_window(id) => error(errno::EBUSY),
         DISCARD => checkpoint::discard(id),
         ROLLBACKS => checkpoint::rollbacks(id),
-        REPLAY if core::mem::take(&mut area().replays_for) == thread().index as u64 + 1 => 0,
+        REPLAY if area().replays_for == thread().index as u64 + 1 => {
+            area().replays_for = 0;
+            0
+        }
         ROLLBACK => agent::ask(command::ROLLBACK, id),
         _ => agent::ask(command::REPLAY, id),
     };
@@ -218,6 +225,24 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
         _ => {}
     }
     files::is_on() && files::before(number, args)
+}
+
+/// True, once, for the thread that a replay begins with, if the turn comes from another process.
+fn takes_first_ticket(index: usize) -> bool {
+    if !has_area() || area().first_waits == 0 {
+        return false;
+    }
+    let is_first = process().running_thread.load(Ordering::SeqCst) == index as u32;
+    if is_first {
+        area().first_waits = 0;
+    }
+    is_first
+}
+
+/// Who the agent is among those who take the turn.
+pub fn agent_identity() -> Option<u64> {
+    let is_there = is_on() && lane_takes_part() && process().slot == 0;
+    is_there.then(|| lane_protocol::thread_identity(process().lane, area().agent_index))
 }
 
 /// Maps the area; false if memory is short.

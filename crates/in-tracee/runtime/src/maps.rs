@@ -29,6 +29,8 @@ pub struct Mapping {
     pub is_stack: bool,
     /// The vDSO and its like.
     pub is_kernels: bool,
+    /// Of a checkpoint's: the one of another process has the content.
+    pub is_kept_elsewhere: bool,
 }
 
 impl Mapping {
@@ -44,6 +46,7 @@ impl Mapping {
         private: false,
         is_stack: false,
         is_kernels: false,
+        is_kept_elsewhere: false,
     };
 }
 
@@ -100,9 +103,20 @@ pub fn device(stat_device: u64) -> u64 {
     major << 32 | (minor & 0xffff_ffff)
 }
 
-fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
+/// The addresses that a line begins with, if it does.
+pub fn range_of(line: &[u8]) -> Option<(u64, u64)> {
+    let (start, end, rest) = addresses(line)?;
+    (rest.starts_with(b" ") && start <= end).then_some((start, end))
+}
+
+fn addresses(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (start, rest) = hex(line)?;
     let (end, rest) = hex(rest.strip_prefix(b"-")?)?;
+    Some((start, end, rest))
+}
+
+fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
+    let (start, end, rest) = addresses(line)?;
     let rest = rest.strip_prefix(b" ")?;
     let flags = rest.get(..4)?;
     let (offset, rest) = hex(rest.get(4..)?.strip_prefix(b" ")?)?;
@@ -124,6 +138,7 @@ fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
         private: flags[3] == b'p',
         is_stack: name == b"[stack]",
         is_kernels: name.starts_with(b"[v"),
+        is_kept_elsewhere: false,
     };
     Some((mapping, name))
 }

@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, islands, kernel, live, mapped_files, one_processor, page_tracker, report,
+    clocks, displaced, islands, kernel, live, mapped_files, one_processor, page_tracker, region, report,
     shared_files, sites, withheld,
 };
 
@@ -64,9 +64,10 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let number = u64::from(nr::__NR_mmap);
     let fixed = flags & u64::from(nr::MAP_FIXED | nr::MAP_FIXED_NOREPLACE) != 0;
     if fixed && in_region(address, bytes) {
-        begin_call(number, args, 6, error(errno::ENOMEM), 0);
+        let result = if region::is_reserved(args) { region::reserve(args) } else { error(errno::ENOMEM) };
+        begin_call(number, args, 6, result, 0);
         process().log.end();
-        return Done::Result(error(errno::ENOMEM));
+        return Done::Result(result);
     }
     let shared = matches!(flags & 15, 1 | 3);
     let (kept, identity) = if anonymous {
@@ -183,6 +184,10 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         return Done::Result(consume(registers));
     }
     let start = recorded as u64;
+    if in_region(start, bytes) && region::is_reserved(args) {
+        same(registers, recorded, region::reserve(args));
+        return Done::Result(consume(registers));
+    }
     if in_region(start, bytes) || start & PAGE_MASK != 0 {
         report::fail("a recorded mapping lies where the runtime is");
     }
@@ -317,8 +322,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     displaced::make_room(address, bytes);
-    let result =
-        if in_region(address, bytes) { error(errno::EINVAL) } else { islands::unmap_around(address, bytes) };
+    let result = region::around(address, bytes, error(errno::EINVAL), &mut islands::unmap_around);
     if result == 0 {
         page_tracker::forget(address, pages(bytes));
         mapped_files::forget(address, pages(bytes));
@@ -345,8 +349,9 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
         return Done::Result(consume(registers));
     }
     withheld::give_back_if_met(address, bytes);
-    let result =
-        if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(number as u32, *args) };
+    let result = region::around(address, bytes, error(errno::ENOMEM), &mut |start, bytes| {
+        kernel::call(number as u32, [start, bytes, args[2], args[3], args[4], args[5]])
+    });
     page_tracker::mappings_changed();
     if result == 0 && protection & PROT_WRITE != 0 {
         live::begin_writing(address, pages(bytes));

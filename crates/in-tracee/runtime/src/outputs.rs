@@ -7,7 +7,7 @@ use lane_protocol::StandardFile;
 use linux_abi::general as nr;
 
 use crate::block::{process, session};
-use crate::{kernel, memory};
+use crate::{kernel, memory, visible_maps};
 
 const UNKNOWN: u8 = 0;
 const SLEEPS: u8 = 1;
@@ -83,6 +83,7 @@ pub fn forget_flags(fd: u64) {
 /// The descriptor was closed or now means something else.
 pub fn forget(fd: u64) {
     forget_flags(fd);
+    visible_maps::forget(fd);
     if let Some(slot) = process().fd_classes.get_mut(fd as u32 as usize) {
         *slot = UNKNOWN;
     }
@@ -92,6 +93,9 @@ pub fn forget(fd: u64) {
 pub fn forget_range(first: u64, last: u64) {
     let classes = &mut process().fd_classes;
     let end = (last as usize).min(classes.len() - 1);
+    if visible_maps::are_open() {
+        (first..=end as u64).for_each(visible_maps::forget);
+    }
     for slot in classes.iter_mut().take(end + 1).skip(first as usize) {
         *slot = UNKNOWN;
     }

@@ -40,6 +40,14 @@ const PROTECTED_PAGE_NS: u64 = 1300;
 /// Nanoseconds that summing a page costs.
 const SUMMED_PAGE_NS: u64 = 350;
 
+/// Longest range that is protected whole, in bytes: a thousandth of that, twice, are the
+/// kernel's marks.
+const WHOLE_BYTES_MAX: u64 = 4 << 30;
+/// What is protected around a populated page of a longer one.
+const PART_BYTES: u64 = 16 << 20;
+/// Such parts, at most, that come under protection at a look.
+const PARTS: usize = 128;
+
 #[repr(C)]
 struct Tracker {
     /// Plus one; 0: none.
@@ -171,6 +179,11 @@ pub fn each_written_page(each: &mut dyn FnMut(u64)) {
     }
 }
 
+/// True if the page of this address counts as written so far.
+pub fn is_written(address: u64) -> bool {
+    tracker().written.all().iter().any(|range| (range.start..range.end).contains(&address))
+}
+
 // --- what else happens to memory ---
 
 /// Other memory is at these addresses from now on.
@@ -261,6 +274,37 @@ fn shares_its_memory() -> bool {
     process().slot != 0
 }
 
+/// What of a range comes under protection: all of it, or, of a sparse one (a sanitizer's
+/// shadow), where the kernel's marks for what is not populated would fill the memory, the
+/// surroundings of what is populated. The rest counts as written once it is.
+struct Parts {
+    whole: Range,
+    sparse: bool,
+    count: usize,
+    list: [Range; PARTS],
+}
+
+impl Parts {
+    fn of(whole: Range, sparse: bool) -> Parts {
+        Parts { whole, sparse, count: usize::from(!sparse), list: [whole; PARTS] }
+    }
+
+    /// Something is populated there; called in the order of addresses.
+    fn add(&mut self, start: u64, end: u64) {
+        if !self.sparse {
+            return;
+        }
+        let start = (start & !(PART_BYTES - 1)).max(self.whole.start);
+        let end = end.next_multiple_of(PART_BYTES).min(self.whole.end);
+        if self.count != 0 && start <= self.list[self.count - 1].end {
+            self.list[self.count - 1].end = end;
+        } else if self.count < PARTS {
+            self.list[self.count] = Range { start, end };
+            self.count += 1;
+        }
+    }
+}
+
 impl Tracker {
     fn begin(&mut self) {
         if self.uffd == 0 && !self.refused {
@@ -305,6 +349,8 @@ impl Tracker {
         self.listed = true;
         self.overflown = false;
         let mut before = 0;
+        // Protection divides mappings: what is alike and adjacent is one range.
+        let mut joins = false;
         let complete = maps::for_each(&mut |mapping: &Mapping| {
             let mut start = mapping.start;
             if mapping.is_stack {
@@ -314,6 +360,12 @@ impl Tracker {
             before = mapping.end;
             let is_ours = islands::is_island(mapping.start) || displaced::is_page(mapping.start);
             if !mapping.readable || !mapping.writable || is_ours {
+                return;
+            }
+            let is_anonymous = mapping.private && mapping.inode == 0 && !mapping.is_stack;
+            let joined = core::mem::replace(&mut joins, is_anonymous) && is_anonymous;
+            if joined && list.ranges[list.count - 1].end == start {
+                list.ranges[list.count - 1].end = mapping.end;
                 return;
             }
             self.overflown |= list.count == RANGES_MAX;
@@ -342,6 +394,7 @@ impl Tracker {
         for index in 0..self.writable.count {
             let Range { start, end } = self.writable.ranges[index];
             let (shared, end) = (end & 1 != 0, end & !1);
+            let sparse = end - start > WHOLE_BYTES_MAX;
             let mut at = start;
             while at < end {
                 while next < protected_before && self.protected.ranges[next].end <= at {
@@ -360,7 +413,7 @@ impl Tracker {
                     at = stop;
                 } else {
                     let stop = protected.start.min(end);
-                    self.look_at_unprotected(pagemap, at, stop, shared);
+                    self.look_at_unprotected(pagemap, Range { start: at, end: stop }, shared, sparse);
                     at = stop;
                 }
             }
@@ -385,19 +438,24 @@ impl Tracker {
     }
 
     /// All that is populated counts as written; then it is protected.
-    fn look_at_unprotected(&mut self, pagemap: i32, start: u64, end: u64, shared: bool) {
+    fn look_at_unprotected(&mut self, pagemap: i32, range: Range, shared: bool, sparse: bool) {
         let (written, populated) = (&mut self.written, &mut self.populated_pages);
         if self.protected.count == 0 {
             *populated = 0;
         }
-        kernel_view::scan_populated(pagemap, start, end, shared, &mut |start, end| {
+        let mut parts = Parts::of(range, sparse);
+        kernel_view::scan_populated(pagemap, range.start, range.end, shared, &mut |start, end| {
             written.add(start, end);
             *populated += (end - start) / PAGE_BYTES;
+            parts.add(start, end);
         });
-        let room = self.protected.count < RANGES_MAX;
-        if self.uffd != 0 && room && !shares_its_memory() {
-            let uffd = Uffd { fd: self.uffd - 1 };
-            if uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
+        if self.uffd == 0 || shares_its_memory() {
+            return;
+        }
+        let uffd = Uffd { fd: self.uffd - 1 };
+        for &Range { start, end } in &parts.list[..parts.count] {
+            let room = self.protected.count < RANGES_MAX;
+            if room && uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
                 self.protected.ranges[self.protected.count] = Range { start, end };
                 self.protected.count += 1;
             }

@@ -101,8 +101,11 @@ impl Patience {
         const CHAOS_MIN_NS: u64 = 30_000;
         // Where many wait, they do not take the processor from the one that runs.
         const PATIENT: u64 = 8;
-        let others = 1 + u64::from(turn.sleepers()) / PATIENT;
+        let sleepers = u64::from(turn.sleepers());
+        let others = 1 + sleepers / PATIENT;
         if chaos::is_on() {
+            // Whoever comes first ends the slice: all together come as often as a few do.
+            let others = 1 + sleepers.saturating_sub(PATIENT);
             // Short slices more often than long ones.
             return others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12)));
         }

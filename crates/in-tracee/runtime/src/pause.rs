@@ -183,8 +183,11 @@ pub fn on_timer(context: &mut RealFrame, purpose: u64) {
 
 /// No system call came in time.
 fn on_own_timer(context: &mut RealFrame) {
-    thread().pausing.timer.armed = false;
-    if is_watched() {
+    let pausing = &mut thread().pausing;
+    pausing.timer.armed = false;
+    // The search goes on by itself; begun anew, it would take its breakpoint for the program's.
+    let searches = pausing.stepping || pausing.passing != 0;
+    if !searches && is_watched() {
         if log::in_region(context.rip, 1) {
             thread().pausing.watching = Watching::Nothing;
             if !is_wanted() {

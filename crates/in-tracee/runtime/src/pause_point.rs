@@ -10,7 +10,8 @@ use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, chaos, edits, hot_words, islands, page_tracker, probe, report, signals, sites, turn,
+    agent, breakpoints, chaos, edits, hot_words, islands, page_tracker, probe, report, signals, sites,
+    tracing, turn,
 };
 
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -70,12 +71,14 @@ fn record(registers: &mut Registers) {
     let yields = asked && turn::is_wanted();
     log_pause(registers, yields);
     if yields {
+        tracing::note_vectors(true);
         turn::yield_at_pause();
         while crate::live::stop_asked() {
             // Others come before what the program does from here on: once more.
             log_pause(registers, true);
             crate::live::park_at_pause();
         }
+        tracing::note_vectors(false);
         registers.rip = sites::translate(registers.rip);
     }
     let events = process().log.events;
@@ -91,7 +94,7 @@ fn log_pause(registers: &Registers, yields: bool) {
     islands::ensure_island_near(registers.rip);
     let protection_ns = log_state(registers, yields, || match hot_words::changed_words() {
         // Paused where it was, and nothing was watched before.
-        [] if chaos::is_on() => hot_words::words_near(registers.rsp),
+        [] if chaos::is_on() => hot_words::words_near(registers),
         words => words,
     });
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
@@ -101,7 +104,7 @@ fn log_pause(registers: &Registers, yields: bool) {
 /// Live: logs that the program stands here, about to execute this instruction, which was
 /// not looked for.
 pub fn log_place(registers: &Registers) {
-    log_state(registers, false, || hot_words::words_near(registers.rsp));
+    log_state(registers, false, || hot_words::words_near(registers));
 }
 
 /// Logs the state as a pause; what protecting memory costs, in nanoseconds.
@@ -230,6 +233,7 @@ fn follow_pause(registers: &mut Registers) {
     } else if process().log.peek().is_none() {
         if crate::live::goes_again() {
             crate::live::enter_present();
+            signals::set_real_mask(thread().signals.mask);
             return;
         }
         report::note_registers(registers);

@@ -21,7 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads, turn,
+    breakpoints, detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads, tracing,
+    turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -165,9 +166,13 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
     crate::live::note_fork(flags & VM != 0);
+    crate::live::expect_sharer(shares);
     let result = make_child(registers, &beginning, real);
     if kernel::failed(result) && !unlogged {
         give_segment_back(segment);
+    }
+    if kernel::failed(result) {
+        crate::live::sharer_is_there(shares);
     }
     let logged = registers.args();
     begin_call(number, &logged, count, result, 0);
@@ -247,6 +252,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.signals.stack = thread().signals.stack;
     child.pausing = crate::pause::Pausing::default();
     child.waiter = Default::default();
+    child.fs_base = thread().fs_base;
     child.time_traps = thread().time_traps;
     let mut args = args;
     if beginning.shares {
@@ -347,6 +353,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     crate::birth::intercept();
     if beginning.flags & SETTLS != 0 {
         kernel::set_fs_base(beginning.tls);
+        thread().fs_base = beginning.tls;
     }
     if beginning.shares {
         turn::begin_process_in_group();
@@ -653,6 +660,7 @@ pub fn exit(code: i32) -> Done {
 pub fn leave_shared_memory() {
     if process().in_group {
         signals::set_real_mask(!0);
+        tracing::let_all_go();
         if process().slot != 0 {
             thread().status = thread_status::ENDED;
             process().threads = 0;
@@ -692,6 +700,10 @@ pub fn leave_parents_memory() {
     }
     let result = kernel::call(nr::__NR_clone, [PARENT, 0, 0, 0, 0, 0]);
     if result > 0 {
+        // Before our end is seen, whenever the copy first runs; but not if it is over already,
+        // and the lane somebody else's.
+        let (own, heir) = (process().pid, result as i32);
+        let _ = lane().pid.compare_exchange(own, heir, Ordering::AcqRel, Ordering::Relaxed);
         kernel::exit_group(0);
     }
     if kernel::failed(result) {

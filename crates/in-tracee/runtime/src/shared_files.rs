@@ -17,6 +17,8 @@ pub fn enter(identity: [u64; 2], writable: bool) -> bool {
             match file.state.load(Ordering::Acquire) {
                 shared_state::FREE if !writable => return false,
                 shared_state::FREE => {
+                    // Before the claim, which nobody gives back for who is killed.
+                    turn::begin_group();
                     let claimed = file.state.compare_exchange(
                         shared_state::FREE,
                         shared_state::CLAIMED,
@@ -48,7 +50,6 @@ fn is(file: &SharedFile, identity: [u64; 2]) -> bool {
 }
 
 fn publish(file: &SharedFile, identity: [u64; 2]) {
-    turn::begin_group();
     file.device.store(identity[0], Ordering::Relaxed);
     file.inode.store(identity[1], Ordering::Relaxed);
     file.turn.store(process().turn, Ordering::Relaxed);

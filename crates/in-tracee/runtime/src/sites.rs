@@ -3,10 +3,9 @@
 //!
 //! How a site can be rewritten was found outside, by disassembly of its file
 //! (the recipes in the session's memory); here a recipe is only applied: when code
-//! is mapped, to what reads time, randomness or the processor's features, and to
-//! the calls that most processes use; later, to a call that traps for the second
-//! time. Memory for islands is logged, so that replay keeps it free; whether a
-//! site is rewritten changes no event.
+//! is mapped, to what reads time, randomness or the processor's features, and to the
+//! calls that most processes use; later, to a call that traps for the second time. Memory
+//! for islands is logged: replay keeps it free. Whether a site is rewritten changes no event.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -329,7 +328,8 @@ pub fn code_mapped(map: CodeMap) {
         }
     }
     let state = sites();
-    if state.map_count == MAPS {
+    if state.map_count == MAPS || space().translates_code {
+        // Jumps in it would lead whoever translates it to where there is none of its memory.
         clocks::trap_time();
         return;
     }

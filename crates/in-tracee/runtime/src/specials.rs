@@ -15,7 +15,7 @@ use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::{
     calls, clocks, descriptors, memory, memory_calls, patience, priority_futexes, processes, report,
-    shared_segments, signals, threads,
+    shared_segments, signals, threads, tracing,
 };
 
 /// Performs or replays a call.
@@ -70,7 +70,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::SetRlimit => rlimit(registers, number, &args, model),
         Special::Shmat => shared_segments::shmat(registers, &args),
         Special::Shmdt => shared_segments::shmdt(registers, &args),
-        Special::Ptrace => refuse(registers, number, &args, model.len(), errno::EPERM),
+        Special::Ptrace => tracing::ptrace(registers, number, &args, model),
         Special::ProcessVm => process_vm(registers, number, &args, model),
         Special::SetTidAddress => threads::set_tid_address(registers, number, &args),
         Special::SetRobustList => {
@@ -291,6 +291,9 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         ARCH_SET_GS => refuse(registers, number, args, 2, errno::EPERM),
         ARCH_SET_FS => {
             let result = kernel::call(number as u32, *args);
+            if result == 0 {
+                thread().fs_base = args[1];
+            }
             own(registers, number, args, 2, result, &[])
         }
         ARCH_GET_FS => {

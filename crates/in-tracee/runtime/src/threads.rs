@@ -15,7 +15,7 @@ use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, turn};
+use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, tracing, turn};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -105,6 +105,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.time_traps = thread().time_traps;
     block.robust_list = [0; 2];
     block.user_registers = 0;
+    block.fs_base = if request.flags & SETTLS != 0 { request.tls } else { thread().fs_base };
     block.clear_tid = if request.flags & CHILD_CLEARTID != 0 { request.child_tid } else { 0 };
     block.fault_registers = *registers;
     block.fault_registers.rax = 0;
@@ -240,6 +241,8 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
     }
     own.status = thread_status::ENDED;
     process.threads -= 1;
+    let ended_at = process.log.position();
+    tracing::let_all_go();
     if replaying {
         turn::follow_at_end();
     } else {
@@ -249,17 +252,18 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
         kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
         turn::give();
     }
-    leave(args[0])
+    leave(args[0], ended_at)
 }
 
 /// Replay: a thread of an image that is over.
 pub fn end_in_replay() -> ! {
     thread().status = thread_status::ENDED;
-    leave(0)
+    leave(0, process().log.position())
 }
 
-fn leave(code: u64) -> ! {
-    live::sit_down_at_end();
+/// `ended_at`: bytes of the log so far.
+fn leave(code: u64, ended_at: u64) -> ! {
+    live::sit_down_at_end(ended_at);
     copies::stay_if_first();
     loop {
         kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);

@@ -13,15 +13,16 @@
 use core::sync::atomic::Ordering;
 
 use events::{Kind, TICKET};
-use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place};
-use linux_abi::errno;
+use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
 use crate::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::patience::Patience;
-use crate::{changes, chaos, clocks, copies, kernel, private_futexes, report, threads, turn_end};
+use crate::{
+    changes, chaos, clocks, copies, kernel, private_futexes, report, threads, tickets, tracing, turn_end,
+};
 
-/// Looks at the turn before a thread goes to sleep: about a microsecond.
-const LOOKS: u32 = 40;
+/// Looks at the turn, or at a ticket, before a thread goes to sleep: about a microsecond.
+pub const LOOKS: u32 = 40;
 
 /// The turn of the process's lane, as it is known here.
 pub fn my_turn() -> &'static Turn {
@@ -53,8 +54,12 @@ pub fn begin_process_in_group() {
     if process.replaying {
         follow_events(true);
     } else {
+        // The ticket at hand is the maker's.
+        process.ticket = u64::MAX;
         my_turn().lanes.fetch_add(1, Ordering::AcqRel);
         lane().turn.store(process.turn + 1, Ordering::Release);
+        crate::live::sharer_is_there(true);
+        crate::live::note_sharer();
         take();
     }
 }
@@ -113,6 +118,7 @@ pub fn begin_group() {
 
 fn log_ticket(ticket: u64) {
     let process = process();
+    process.ticket = ticket;
     process.log.begin(Kind::Turn, TICKET, thread().index as u16);
     process.log.word(u64::from(process.turn));
     process.log.word(ticket);
@@ -128,8 +134,8 @@ pub fn join(other: u32) {
         return;
     }
     // One lane joins another at a time; nobody waits for that with the turn.
-    let joining = &session().joining;
-    while joining.compare_exchange(0, thread().tid as u32, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    let (joining, lane) = (&session().joining, process().lane + 1);
+    while joining.compare_exchange(0, lane, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         yield_now();
         core::hint::spin_loop();
     }
@@ -138,6 +144,7 @@ pub fn join(other: u32) {
     if other != own {
         let before = my_turn();
         process().joins = true;
+        crate::live::note_sharer();
         move_to(other);
         take();
         before.successor.store(other + 1, Ordering::SeqCst);
@@ -145,7 +152,8 @@ pub fn join(other: u32) {
         before.wake.fetch_add(1, Ordering::SeqCst);
         kernel::futex_wake(&before.wake);
     }
-    joining.store(0, Ordering::Release);
+    // The supervisor does it for who is killed on the way.
+    let _ = joining.compare_exchange(lane, 0, Ordering::Release, Ordering::Relaxed);
 }
 
 /// The turn that took a turn's place.
@@ -181,12 +189,17 @@ pub fn note_holder(turn: &Turn) {
 pub fn give() {
     crate::live::note_standing();
     let turn = my_turn();
-    match turn.give(thread().identity) {
+    wake(turn, turn.give(thread().identity));
+    private_futexes::wake_those_of_later();
+}
+
+#[inline]
+fn wake(turn: &Turn, whom: Wake) {
+    match whom {
         Wake::Nobody => {}
         Wake::One => kernel::futex_wake_one(&turn.wake),
         Wake::Next(bits) => kernel::futex_wake_bits(&turn.wake, bits),
     }
-    private_futexes::wake_those_of_later();
 }
 
 /// Takes the turn back after a call.
@@ -218,8 +231,16 @@ pub fn take() {
         }
         let turn = current_turn();
         if let Some(before) = turn.try_take(me) {
+            if !tracing::is_held() {
+                turn_end::end_taking();
+                return taken(turn, before);
+            }
+            wake(turn, turn.put_back(me, before));
+        }
+        if tracing::is_held() {
             turn_end::end_taking();
-            return taken(turn, before);
+            tracing::wait_while_held();
+            continue;
         }
         let seen = turn.prepare_sleep();
         // Counted after, and no longer before: one who is killed between the two
@@ -266,7 +287,8 @@ fn taken(turn: &Turn, before: u64) {
         return;
     }
     let index = thread().index as u32;
-    if joins || (before != 0 && lane_of_identity(before) != process.lane) {
+    let is_own = lane_of_identity(before) == process.lane && !is_agent(before);
+    if joins || (before != 0 && !is_own) {
         let ticket = turn.ticket.load(Ordering::Relaxed) + 1;
         turn.ticket.store(ticket, Ordering::Relaxed);
         log_ticket(ticket);
@@ -274,6 +296,12 @@ fn taken(turn: &Turn, before: u64) {
     } else if process.logged_thread != index || yielded {
         log_turn();
     }
+}
+
+/// True for the agent of a process that others share memory with: who had the turn before
+/// it may have been one of them.
+fn is_agent(identity: u64) -> bool {
+    process().in_group && crate::live::agent_identity() == Some(identity)
 }
 
 /// The log says that what follows is the calling thread's.
@@ -382,7 +410,7 @@ fn follow_event(word: u64, comes_back: bool) {
     process.log.consume(word);
     process.log.events += 1;
     if let Some((turn, ticket)) = ticket {
-        wait_for_ticket(turn, ticket);
+        tickets::wait_for(turn, ticket);
     }
     if next != thread().index as u32 {
         pass_to(next);
@@ -424,57 +452,4 @@ pub fn wait_to_run() {
         }
         copies::wait_standing(&own.turn_wake, seen);
     }
-}
-
-/// Hands the ticket that the process holds to the lane's next process, and waits
-/// for another.
-fn wait_for_ticket(number: u32, ticket: u64) {
-    leave_ticket();
-    let is_first = ticket == 0;
-    let ticket = ticket_in_place(number, ticket);
-    let process = process();
-    process.turn = number;
-    process.in_group = true;
-    let turn = my_turn();
-    let lane = lane();
-    lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
-    let mut looks = 0;
-    while !is_first && turn.ticket.load(Ordering::SeqCst) < ticket {
-        looks += 1;
-        if looks < LOOKS {
-            core::hint::spin_loop();
-            continue;
-        }
-        let wake = turn.ticket_wake(ticket);
-        let seen = wake.load(Ordering::SeqCst);
-        if turn.ticket.load(Ordering::SeqCst) >= ticket {
-            break;
-        }
-        if session().stop.load(Ordering::Relaxed) != 0 {
-            // The log of the process that would hand it over is cut.
-            report::log_ended();
-        }
-        if kernel::futex_wait(wake, seen, 100) == -i64::from(errno::ETIMEDOUT) {
-            session().doorbell.fetch_add(1, Ordering::Release);
-            kernel::futex_wake(&session().doorbell);
-        }
-    }
-    lane.waits_for_ticket.store(0, Ordering::SeqCst);
-    process.has_ticket = true;
-    process.ticket = ticket;
-    lane.ticket.store(ticket, Ordering::SeqCst);
-    lane.turn.store(process.turn + 1, Ordering::SeqCst);
-    lane.has_ticket.store(1, Ordering::SeqCst);
-}
-
-/// Replay: the process runs no more before the lane's next one.
-pub fn leave_ticket() {
-    let process = process();
-    if !process.has_ticket {
-        return;
-    }
-    process.has_ticket = false;
-    lane().has_ticket.store(0, Ordering::SeqCst);
-    let turn = my_turn();
-    kernel::futex_wake(turn.end_ticket(process.ticket));
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use linux_abi::general as nr;
 
 use crate::block::{process, thread};
-use crate::{kernel, turn};
+use crate::{kernel, tickets, turn};
 
 /// The process ends, or has new memory.
 pub fn leave_group() {
@@ -17,7 +17,7 @@ pub fn leave_group() {
     }
     process.in_group = false;
     if process.replaying {
-        return turn::leave_ticket();
+        return tickets::leave();
     }
     turn::give();
 }

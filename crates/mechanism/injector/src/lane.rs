@@ -295,7 +295,7 @@ impl<'session> Lane<'session> {
 
 impl<'session> Lane<'session> {
     /// See [`LaneHeader::command`].
-    fn mailbox(&self) -> &'session Command {
+    pub(crate) fn mailbox(&self) -> &'session Command {
         // SAFETY: see `Lane::new`; what this side uses is made of atomics.
         unsafe { &(*self.header).command }
     }

@@ -30,7 +30,9 @@ mod replay_start;
 mod session_memory;
 mod signals;
 mod spawn;
+mod standard_files;
 mod threads;
+mod together;
 mod tracee;
 mod vdso;
 

@@ -44,6 +44,10 @@ pub enum ProgramError {
         "{0}: has file capabilities; the kernel would give it other rights than retrovane has. Record a copy (cp drops them), as a user who has the rights that it needs"
     )]
     Capabilities(String),
+    #[error(
+        "{0}: it traces programs by ptrace, which recorded programs are refused. Record the traced program itself (retrovane record -- PROGRAM); retrovane dump then shows its calls"
+    )]
+    Tracer(String),
     #[error("{script}: its interpreter {interpreter} {what}")]
     Interpreter { script: String, interpreter: String, what: String },
     #[error("{0}: more than five interpreters call each other")]
@@ -57,6 +61,9 @@ const INTERPRETERS_MAX: usize = 5;
 /// Bytes of a `#!` line that the kernel reads (BINPRM_BUF_SIZE).
 const HEAD_BYTES: usize = 256;
 
+/// Programs that only trace others.
+const TRACERS: [&str; 3] = ["strace", "ltrace", "rr"];
+
 /// Finds `program` as a shell does and checks that it can be recorded.
 ///
 /// # Errors
@@ -64,6 +71,9 @@ const HEAD_BYTES: usize = 256;
 pub fn resolve(program: &OsStr, arguments: &[OsString]) -> Result<Program, ProgramError> {
     let file = search(program)?;
     let has_header = check(&file)?;
+    if TRACERS.iter().any(|&name| file.file_name().is_some_and(|own| own == name)) {
+        return Err(ProgramError::Tracer(file.display().to_string()));
+    }
     let mut argv = vec![c_string(program)?];
     let mut path = c_string(file.as_os_str())?;
     if !has_header {
@@ -264,6 +274,7 @@ mod tests {
         file(&at("script"), b"#! /bin/sh -e\n", 0o755);
         file(&at("lost"), b"#!/no/such/interpreter\n", 0o755);
         file(&at("bare"), b"echo hello\n", 0o755);
+        file(&at("strace"), &own, 0o755);
         file(&at("binary"), b"\0\x01\x02", 0o755);
         file(&at("circle"), format!("#!{}\n", at("circle").display()).as_bytes(), 0o755);
         let check = |name: &str| resolve(at(name).as_os_str(), &[]);
@@ -272,6 +283,7 @@ mod tests {
         assert_eq!(check("bare").expect("a shell runs it").path.as_bytes(), b"/bin/sh");
         assert!(matches!(check("no-x"), Err(ProgramError::NotExecutable(_))));
         assert!(matches!(check("setuid"), Err(ProgramError::SetId(_))));
+        assert!(matches!(check("strace"), Err(ProgramError::Tracer(_))));
         assert!(matches!(check("small"), Err(ProgramError::ThirtyTwoBit(_))));
         assert!(matches!(check("arm"), Err(ProgramError::Foreign { machine: 183, .. })));
         assert!(matches!(check("lost"), Err(ProgramError::Interpreter { .. })));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, StandardFile,
-    TURNS, Turn, lane_state, segment_offset, shared_state,
+    RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, TURNS, Turn,
+    lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
@@ -18,6 +18,7 @@ use crate::futex::futex_wake;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
+use crate::standard_files::standard_file;
 
 /// What this machine offers to interception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct LiveSetup {
     pub checkpoint_way: u32,
     /// A `files_policy`.
     pub files_policy: u32,
+    /// A `sharing_policy`.
+    pub sharing_policy: u32,
 }
 
 /// What is decided before a session begins.
@@ -229,6 +232,7 @@ impl SessionMemory {
         session.recover_ways = live.recover_ways;
         session.checkpoint_way = live.checkpoint_way;
         session.files_policy = live.files_policy;
+        session.sharing_policy = live.sharing_policy;
         session.next_lane.store(1, Ordering::Relaxed);
         session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
         session.show_output = u32::from(setup.show_output);
@@ -270,6 +274,9 @@ impl SessionMemory {
         if turn.forget_lane(lane.ids().0, sleepers) {
             futex_wake(&turn.wake);
         }
+        // Killed on its way to another turn: others may join now.
+        let joining = self.joining();
+        let _ = joining.compare_exchange(lane.ids().0 + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
         turn.lanes.fetch_sub(1, Ordering::AcqRel);
         lane.turn().store(0, Ordering::Release);
     }
@@ -288,14 +295,6 @@ impl SessionMemory {
         let number = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;
         // SAFETY: the header is mapped as long as `self`; turns are made of atomics.
         unsafe { (*self.session()).turns.get(number as usize % TURNS) }
-    }
-
-    /// Recording: the files that processes share memory through, device and inode.
-    pub fn shared_files(&self) -> Vec<(u64, u64)> {
-        // SAFETY: the header is mapped as long as `self`; the table is made of atomics.
-        let files = unsafe { &(*self.session()).shared_files };
-        let known = files.iter().take_while(|file| file.state.load(Ordering::Acquire) == shared_state::READY);
-        known.map(|file| (file.device.load(Ordering::Relaxed), file.inode.load(Ordering::Relaxed))).collect()
     }
 
     /// Segments that are mapped.
@@ -443,6 +442,8 @@ atomics! {
     keep_doorbell: AtomicU32;
     /// See [`Session::next_lane`].
     next_lane: AtomicU32;
+    /// See [`Session::joining`].
+    joining: AtomicU32;
     /// See [`Session::output_order`].
     output_order: AtomicU64;
     /// See [`Session::output_wake`].
@@ -466,35 +467,4 @@ fn put_path(to: &mut [u8], path: Option<&Path>) -> u32 {
     let len_bytes = bytes.len().min(to.len() - 1);
     to[..len_bytes].copy_from_slice(&bytes[..len_bytes]);
     len_bytes as u32
-}
-
-/// What a standard descriptor of ours, or of the process, reaches.
-fn standard_file(process: Option<i32>, fd: i32) -> StandardFile {
-    use std::os::unix::fs::MetadataExt;
-    if let Some(pid) = process {
-        let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
-        return found.map_or_else(
-            |_| StandardFile::default(),
-            |found| StandardFile {
-                device: found.dev(),
-                inode: found.ino(),
-                raw_device: found.rdev(),
-                mode: u64::from(found.mode()),
-            },
-        );
-    }
-    // SAFETY: zero is a valid `stat`; fstat fills it or fails.
-    let (result, stat) = unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &raw mut stat), stat)
-    };
-    if result != 0 {
-        return StandardFile::default();
-    }
-    StandardFile {
-        device: stat.st_dev,
-        inode: stat.st_ino,
-        raw_device: stat.st_rdev,
-        mode: u64::from(stat.st_mode),
-    }
 }

@@ -19,6 +19,7 @@ mod layout;
 mod live;
 mod ring;
 mod session;
+mod together;
 mod turn;
 
 pub use agent::{
@@ -30,4 +31,7 @@ pub use layout::*;
 pub use live::*;
 pub use ring::Ring;
 pub use session::*;
-pub use turn::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place};
+pub use together::*;
+pub use turn::{
+    Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place, ticket_of_place,
+};

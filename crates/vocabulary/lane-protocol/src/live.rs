@@ -109,6 +109,14 @@ pub mod files_policy {
     pub const SNAPSHOT: u32 = 1;
 }
 
+/// What processes do that share memory. Kept in [`crate::Session::sharing_policy`].
+pub mod sharing_policy {
+    /// They take checkpoints and go back together.
+    pub const TOGETHER: u32 = 0;
+    /// Each is alone, and what it shares stays as it is.
+    pub const KEEP: u32 = 1;
+}
+
 /// How the program changes files. Kept in [`Change::kind`].
 pub mod change_kind {
     /// `bytes` of the file that is open at `fd` are about to change, from `offset` on.
@@ -166,6 +174,8 @@ pub mod command {
     pub const TRY: u32 = 6;
     /// Somebody fills the command in.
     pub const CLAIMED: u32 = 7;
+    /// Take part in what [`crate::Together`] says.
+    pub const FOLLOW: u32 = 8;
 }
 
 /// One outstanding command to a lane's process.
@@ -205,6 +215,8 @@ pub mod checkpoint_origin {
     pub const USER: u32 = 2;
     /// The supervisor: the log is kept from there on.
     pub const WINDOW: u32 = 3;
+    /// Another process that it shares memory with, of which one was taken.
+    pub const TOGETHER: u32 = 4;
 }
 
 /// How the writing of a checkpoint's image ended. Kept in [`Checkpoint::image_result`].
@@ -252,6 +264,14 @@ pub struct Checkpoint {
     pub ready: AtomicU32,
     /// Who asked for it, a [`checkpoint_origin`].
     pub origin: AtomicU32,
+    /// Which of the checkpoints that processes took together; 0: it is of this one alone.
+    pub together: AtomicU32,
+    /// How many processes took it with this one.
+    pub others: AtomicU32,
+    /// How many processes had come to share memory before.
+    pub sharers: AtomicU32,
+    /// The turn's tickets then.
+    pub tickets: AtomicU64,
     /// Bytes that an increment has saved.
     pub saved_bytes: AtomicU64,
     /// Asks the shadow to write an image of the state, as the beginning of a log, into the

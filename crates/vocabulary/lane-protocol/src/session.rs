@@ -6,10 +6,11 @@ use crate::agent::Agent;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, RECOVER_WAYS_MAX};
 use crate::ring::Ring;
+use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0004;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0005;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub struct Session {
     pub checkpoint_way: u32,
     /// With `live`: what a rollback does with regular files, a [`crate::files_policy`].
     pub files_policy: u32,
+    /// With `live`: what processes do that share memory, a [`crate::sharing_policy`].
+    pub sharing_policy: u32,
     /// Not zero: recording stops, a `StopReason`; processes go on unrecorded.
     pub stop: AtomicU32,
     /// Not zero: the seccomp filter is installed already (it survives execve).
@@ -96,7 +99,7 @@ pub struct Session {
     pub next_lane: AtomicU32,
     /// The number of the next turn; its place is that modulo [`TURNS`].
     pub next_turn: AtomicU32,
-    /// Recording: not zero while a lane joins another's turn; the thread's id.
+    /// Recording: the lane that joins another's turn, plus one; 0: none does.
     pub joining: AtomicU32,
     /// The next output's place in the order of all outputs (recording); the
     /// output whose turn it is (replay).
@@ -134,6 +137,8 @@ pub struct Session {
     pub gone: [AtomicU32; SEGMENTS],
     /// The turns of lanes; a lane's own is at its number modulo this many.
     pub turns: [Turn; TURNS],
+    /// Live: what processes that share memory do together.
+    pub together: Together,
     /// Recording: files of which processes share the memory.
     pub shared_files: [SharedFile; SHARED_FILES_MAX],
     /// Replay: length of `objects_dir`.
@@ -150,28 +155,6 @@ pub struct Session {
 
 /// Turns that a session has.
 pub const TURNS: usize = 1 << 15;
-
-/// Files with shared memory that a session knows.
-pub const SHARED_FILES_MAX: usize = 1024;
-
-/// State of a [`SharedFile`].
-pub mod shared_state {
-    pub const FREE: u32 = 0;
-    /// Somebody fills it in.
-    pub const CLAIMED: u32 = 1;
-    pub const READY: u32 = 2;
-}
-
-/// A file, or a segment of System V, that was mapped shared and writable.
-#[repr(C)]
-pub struct SharedFile {
-    /// See [`shared_state`].
-    pub state: AtomicU32,
-    /// The turn of those who mapped it first.
-    pub turn: AtomicU32,
-    pub device: AtomicU64,
-    pub inode: AtomicU64,
-}
 
 /// State of a [`CpuidAnswer`].
 pub mod cpuid_state {
@@ -333,6 +316,12 @@ pub mod request {
     pub const CHANGE: u32 = 9;
     /// Live: the process's code was not changed, for the reason `arguments[0]`.
     pub const UNCHANGED: u32 = 10;
+    /// Live: all processes of the lane shall do what [`crate::Together`] says; 0 once they
+    /// have their commands, EAGAIN if one has another command, EBUSY or ESRCH if they are not
+    /// those of the checkpoint.
+    pub const TOGETHER: u32 = 11;
+    /// Live: whether the log reaches back to the position `arguments[0]`.
+    pub const REACHES: u32 = 12;
 }
 
 /// One outstanding request of a lane.

@@ -47,6 +47,11 @@ pub const fn ticket_in_place(number: u32, ticket: u64) -> u64 {
     (number as u64 / crate::TURNS as u64) << 44 | ticket
 }
 
+/// The ticket that a turn's place counts so.
+pub const fn ticket_of_place(in_place: u64) -> u64 {
+    in_place & ((1 << 44) - 1)
+}
+
 /// Which sleepers to wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -138,6 +143,16 @@ impl Turn {
         Some(before)
     }
 
+    /// One that took it may not have it after all: it is as it was `before`. Who else is to
+    /// be woken.
+    pub fn put_back(&self, me: u64, before: u64) -> Wake {
+        if self.holder.compare_exchange(me | RUNS, before, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Wake::Nobody;
+        }
+        in_sequence();
+        if self.sleepers.load(Ordering::SeqCst) == 0 { Wake::Nobody } else { self.wake_after_giving() }
+    }
+
     /// Back from the kernel: true if nobody had the turn meanwhile.
     #[inline]
     pub fn take_back(&self, me: u64) -> bool {
@@ -216,6 +231,11 @@ impl Turn {
         self.reserved.store(0, Ordering::SeqCst);
     }
 
+    /// The thread is not to be the next any more; true if it was.
+    pub fn take_reservation_back(&self, me: u64) -> bool {
+        self.reserved.compare_exchange(me, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
     /// True if somebody else than the thread asked for the turn.
     #[inline]
     pub fn is_wanted(&self, me: u64) -> bool {
@@ -247,6 +267,14 @@ impl Turn {
         self.woken.store(0, Ordering::SeqCst);
         self.sleepers.store(0, Ordering::SeqCst);
         self.holder.store(me | RUNS, Ordering::SeqCst);
+    }
+
+    /// Nobody has it, and whoever takes it next takes it from a process that is none of
+    /// theirs; so many tickets were given. Nobody else runs or waits.
+    pub fn begin_again(&self, ticket: u64) {
+        self.forget_all();
+        self.ticket.store(ticket, Ordering::SeqCst);
+        self.holder.store(thread_identity(u32::MAX, 0), Ordering::SeqCst);
     }
 
     /// Nobody has it: before the first use by a lane.

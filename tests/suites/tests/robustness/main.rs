@@ -34,6 +34,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("not_executable", false, refusals::not_executable),
     ("thirty_two_bit", false, refusals::thirty_two_bit),
     ("setuid_program", true, refusals::setuid_program),
+    ("tracer", false, refusals::tracer),
     ("unknown_options", false, refusals::unknown_options),
     ("missing_trace", false, refusals::missing_trace),
     ("no_write_permission", false, refusals::no_write_permission),

@@ -64,6 +64,15 @@ pub fn setuid_program(tool: &Tool) -> TestResult {
     says(&outcome, &["set-user-id"])
 }
 
+/// A program of this name only traces others.
+pub fn tracer(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "tracer")?;
+    fs::copy("/bin/true", bench.run.join("strace")).map_err(|error| error.to_string())?;
+    let args = ["record", "-o", path(&bench.trace), "--", "./strace"];
+    refused(&bench, &args, &["ptrace", "retrovane dump"])?;
+    check(bench.call(&args)?.code == 122, "it cannot be recorded", &bench.call(&args)?)
+}
+
 pub fn unknown_options(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "options")?;
     for args in [&["record", "--no-such-option", "--", "true"][..], &["no-such-command"], &[]] {

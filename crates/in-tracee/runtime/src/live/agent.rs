@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{command, thread_identity};
 use linux_abi::{errno, general as nr};
 
-use super::{area, checkpoint, quiesce, restore};
+use super::{area, checkpoint, quiesce, restore, together};
 use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
 use crate::processes::index_of_process;
 use crate::threads::make_kernel_thread;
@@ -79,6 +79,9 @@ fn finish(answer: i64) {
 }
 
 fn obey(kind: u32, argument: u64) -> i64 {
+    if kind == command::FOLLOW {
+        return together::follow();
+    }
     if process().replaying {
         // What is being done again is short: the answer is to come once more.
         return super::error(errno::EBUSY);
@@ -129,9 +132,6 @@ pub fn ask(kind: u32, argument: u64) -> i64 {
     if checkpoint::find(argument).is_none() {
         return super::error(errno::ENOENT);
     }
-    if kind == command::REPLAY {
-        area().replays_for = thread().index as u64 + 1;
-    }
     let command = &lane().command;
     while command
         .kind
@@ -141,6 +141,9 @@ pub fn ask(kind: u32, argument: u64) -> i64 {
         quiesce::park_if_wanted();
         turn::yield_now();
         kernel::futex_wait(&command.kind, 0, 1);
+    }
+    if kind == command::REPLAY {
+        area().replays_for = thread().index as u64 + 1;
     }
     command.argument.store(argument, Ordering::Relaxed);
     command.kind.store(kind, Ordering::Release);

@@ -5,9 +5,12 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, image_result};
 use linux_abi::{errno, general as nr};
 
-use super::{area, error, increments, keeper, mappings, obstacle, seats, standing, tables, unforked, window};
+use super::{
+    area, error, increments, keeper, mappings, obstacle, quiesce, seats, standing, tables, together,
+    unforked, window,
+};
 use crate::block::{lane, process, space, thread, thread_status};
-use crate::{kernel, signals};
+use crate::{kernel, signals, turn};
 
 /// A shadow looks this often whether its process is still there, in milliseconds.
 pub const LOOK_EVERY_MS: u64 = 1000;
@@ -64,8 +67,33 @@ pub fn count() -> usize {
     all().iter().filter(|at| is_taken(at)).count()
 }
 
-/// Takes a checkpoint, with the turn: its id, or an errno.
+/// The processes that take a checkpoint together.
+#[derive(Clone, Copy)]
+pub struct Group {
+    /// Which of the checkpoints that were taken together; 0: this one is alone.
+    pub number: u32,
+    pub others: u32,
+}
+
+impl Group {
+    pub const ALONE: Group = Group { number: 0, others: 0 };
+}
+
+/// Takes a checkpoint, with the turn, of all processes that share memory: the id of this
+/// one's, or an errno.
 pub fn take(origin: u32) -> i64 {
+    if let Some(error) = obstacle() {
+        return error;
+    }
+    // A window of one that shares memory is refused.
+    if together::is_needed() && origin != checkpoint_origin::WINDOW {
+        return together::take(origin);
+    }
+    take_one(origin, Group::ALONE)
+}
+
+/// Takes one of this process, while no thread of the lane runs.
+pub fn take_one(origin: u32, group: Group) -> i64 {
     if let Some(error) = obstacle() {
         return error;
     }
@@ -94,14 +122,18 @@ pub fn take(origin: u32) -> i64 {
     slot.forks.store(area().forks, Ordering::Relaxed);
     slot.environment.store(space().environment, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
+    slot.together.store(group.number, Ordering::Relaxed);
+    slot.others.store(group.others, Ordering::Relaxed);
+    slot.sharers.store(together::sharers(), Ordering::Relaxed);
+    slot.tickets.store(turn::my_turn().ticket.load(Ordering::SeqCst), Ordering::Relaxed);
     slot.image_segment.store(0, Ordering::Relaxed);
     slot.image_result.store(image_result::NONE, Ordering::Relaxed);
     signals::note_pending(&mut area().pending);
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();
-    // A window's beginning holds all memory itself.
-    let taken = if is_window { increments::leave() } else { increments::take() };
+    // A window's beginning holds all memory itself, and so does what others rest on.
+    let taken = if is_window || group.number != 0 { increments::leave() } else { increments::take() };
     let shadow = match taken {
         Some(taken) => make_keeper(slot, taken),
         None => make_shadow(slot),
@@ -116,7 +148,7 @@ pub fn take(origin: u32) -> i64 {
     lane().next_checkpoint.store(id + 1, Ordering::Relaxed);
     area().unready = 1;
     let is_copy = slot.base.load(Ordering::Relaxed) == shadow as i32;
-    if is_copy && space().shared_count != 0 {
+    if is_copy && space().shared_count != 0 && !together::keeps_shared() {
         // It copies what we could change.
         wait_until_ready(slot);
     }
@@ -221,7 +253,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     hide();
     let area = area();
     tables::keep_files(&mut area.tables.then, &area.offsets);
-    let complete = mappings::list_then() && mappings::keep_shared();
+    let complete = mappings::list_then() && mappings::keep_shared(slot);
     mappings::open_then();
     if !complete {
         kernel::exit_group(1);
@@ -260,14 +292,32 @@ pub fn is_left_over(parent: i32, image: u32) -> bool {
         || lane().image.load(Ordering::Acquire) != image
 }
 
-/// Forgets a checkpoint; 0, or an errno.
+/// Forgets a checkpoint, and those that were taken together with it; 0, or an errno.
 pub fn discard(id: u64) -> i64 {
     let Some(slot) = find(id) else {
         return error(errno::ENOENT);
     };
+    let number = slot.together.load(Ordering::Relaxed);
+    if number != 0 && together::is_needed() {
+        let result = together::discard(number);
+        if kernel::failed(result) {
+            return result;
+        }
+    }
+    discard_one(id)
+}
+
+/// Forgets the one of this process.
+pub fn discard_one(id: u64) -> i64 {
+    let Some(slot) = find(id) else {
+        return error(errno::ENOENT);
+    };
     end(slot);
-    if count() == 0 {
-        seats::end_all();
+    // One that ended a moment ago looked before this, and sits down behind it.
+    quiesce::wait_for_leaving();
+    match all().iter().filter(|at| is_taken(at)).map(|at| at.position.load(Ordering::Relaxed)).min() {
+        Some(oldest) => seats::end_before(oldest),
+        None => seats::end_all(),
     }
     0
 }

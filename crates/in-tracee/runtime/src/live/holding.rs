@@ -15,6 +15,13 @@ pub fn seize() {
     turn::note_holder(turn);
 }
 
+/// The same where processes compete.
+pub fn begin_again() {
+    process().taking.store(0, Ordering::SeqCst);
+    lane().turn_sleepers.store(0, Ordering::SeqCst);
+    turn::take();
+}
+
 fn has_turn() -> bool {
     turn::my_turn().running() == Some(thread().identity)
 }

@@ -1,9 +1,12 @@
 //! The mappings of now and of then, and making the ones like the others.
 
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{Checkpoint, MemoryRange};
 use linux_abi::{errno, general as nr};
 
 use super::then::Then;
-use super::{area, error};
+use super::{area, error, together};
 use crate::block::space;
 use crate::maps::{self, Mapping};
 use crate::{kernel, memory, report};
@@ -139,30 +142,51 @@ pub fn list_now_with(names: &mut Names) -> bool {
     list(&mut area().lists.now, &mut |mapping, name| names.note(mapping, name, &mut last))
 }
 
-/// The shadow makes copies of what it shares with the process, at the same places.
-pub fn keep_shared() -> bool {
+/// The shadow makes copies of what it shares with the process, at the same places, but for
+/// what the shadow of another process has that took its checkpoint together with this one.
+pub fn keep_shared(slot: &Checkpoint) -> bool {
+    if together::keeps_shared() {
+        return true;
+    }
+    let is_of_several = slot.together.load(Ordering::Relaxed) != 0;
     let space = space();
-    for index in 0..space.shared_count {
-        let range = space.shared[index];
-        let bytes = range.end - range.start;
-        let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
-        let copy = kernel::mmap(0, bytes, 3, flags, -1, 0);
-        if kernel::failed(copy) {
+    let shared = &space.shared[..space.shared_count];
+    let list = &mut area().lists.then;
+    for mapping in &mut list.all[..list.count] {
+        let is_shared = |range: &MemoryRange| range.start < mapping.end && mapping.start < range.end;
+        if mapping.private || !mapping.writable || !shared.iter().any(is_shared) {
+            continue;
+        }
+        if is_of_several && together::is_kept_elsewhere(mapping) {
+            mapping.is_kept_elsewhere = true;
+            continue;
+        }
+        if !keep(mapping.start, mapping.end - mapping.start) {
             return false;
         }
-        // A part may lie behind the file's end: those pages stay empty.
-        let mut done = 0;
-        while done < bytes {
-            memory::copy(copy as u64 + done, range.start + done, 4096);
-            done += 4096;
-        }
-        const MAYMOVE_FIXED: u64 = 1 | 2;
-        let moved = kernel::call(nr::__NR_mremap, [copy as u64, bytes, bytes, MAYMOVE_FIXED, range.start, 0]);
-        if kernel::failed(moved) {
-            return false;
+        if is_of_several && together::leads() {
+            together::note_kept(mapping);
         }
     }
     true
+}
+
+/// Memory that is shared becomes the shadow's own.
+fn keep(start: u64, bytes: u64) -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
+    let copy = kernel::mmap(0, bytes, 3, flags, -1, 0);
+    if kernel::failed(copy) {
+        return false;
+    }
+    // A part may lie behind the file's end: those pages stay empty.
+    let mut done = 0;
+    while done < bytes {
+        memory::copy(copy as u64 + done, start + done, 4096);
+        done += 4096;
+    }
+    const MAYMOVE_FIXED: u64 = 1 | 2;
+    let moved = kernel::call(nr::__NR_mremap, [copy as u64, bytes, bytes, MAYMOVE_FIXED, start, 0]);
+    !kernel::failed(moved)
 }
 
 /// Reads a list that the shadow has made at the same place.

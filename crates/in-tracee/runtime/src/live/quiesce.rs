@@ -23,6 +23,8 @@ mod verdict {
 /// How long a thread may take to come out of the kernel.
 const PATIENCE_NS: u64 = 5_000_000_000;
 const LOOK_EVERY_NS: u64 = 2_000_000;
+/// How long one that has ended may take to leave its stack.
+const LEAVING_NS: u64 = 1_000_000_000;
 
 /// Threads of the program that run, but for the calling one.
 fn others() -> impl Iterator<Item = usize> {
@@ -31,6 +33,20 @@ fn others() -> impl Iterator<Item = usize> {
         let other = thread_at(index);
         index != own && other.process == process && other.status == thread_status::LIVE
     })
+}
+
+/// How many those are.
+pub fn threads() -> usize {
+    others().count()
+}
+
+/// Waits for threads that have ended, and given the turn, but do not sit yet.
+/// Nobody holds them up; where one does not come, it is met at the next checkpoint.
+pub fn wait_for_leaving() {
+    let begin_ns = kernel::monotonic_ns();
+    while leaving() && kernel::monotonic_ns() - begin_ns < LEAVING_NS {
+        kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
+    }
 }
 
 /// Ended threads whose kernel thread has not left its stack yet.
@@ -79,6 +95,10 @@ pub fn let_go_on() {
     area.parking.store(0, Ordering::SeqCst);
     area.verdict.store(verdict::GO_ON, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
+    // The next time another verdict is waited for.
+    while others().any(|index| thread_at(index).parked) {
+        kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
+    }
 }
 
 /// No parked thread takes signals any more: whose handlers they come to is about to

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::Kind;
+use events::{Kind, TICKET};
 use lane_protocol::{
     Checkpoint, DATA_BYTES_MAX, DATA_START, THREAD_AREA_BYTES, THREADS_START, checkpoint_origin, report_kind,
     request,
@@ -14,7 +14,7 @@ use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
     area, checkpoint, debugging, environment, error, holding, increments, obstacle, pushback, quiesce, seats,
-    standing, tables, unforked,
+    standing, tables, together, unforked,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
@@ -31,22 +31,26 @@ pub enum Way {
 
 /// Whether the way back to a checkpoint is open; 0, or an errno.
 pub fn could_go_back(id: u64) -> i64 {
-    match plan(id) {
-        Ok(_) => 0,
+    if let Some(error) = obstacle() {
+        return error;
+    }
+    let Some(slot) = checkpoint::find(id) else { return error(errno::ENOENT) };
+    match plan(slot) {
+        Ok(()) if together::is_needed() => together::could_go_back(slot.together.load(Ordering::Relaxed)),
+        Ok(()) => 0,
         Err(error) => error,
     }
 }
 
 /// Looks at everything that the way back needs, and changes nothing.
-fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
-    if let Some(error) = obstacle() {
-        return Err(error);
-    }
-    let slot = checkpoint::find(id).ok_or(error(errno::ENOENT))?;
+pub fn plan(slot: &Checkpoint) -> Result<(), i64> {
     if !checkpoint::wait_until_ready(slot) {
         // One that could not list what there was ends by itself.
         let listed = slot.ready.load(Ordering::Acquire) != 0;
         return Err(error(if listed { errno::ESRCH } else { errno::ENOMEM }));
+    }
+    if seats::room() < quiesce::threads() {
+        return Err(error(errno::EAGAIN));
     }
     let from = Then::of(slot);
     if !from.fetch_list() || !tables::compare(&from) {
@@ -71,7 +75,7 @@ fn plan(id: u64) -> Result<&'static Checkpoint, i64> {
         result.is_ok()
     });
     result?;
-    threads_are_there(&from).then_some(slot).ok_or(error(errno::ESRCH))
+    threads_are_there(&from).then_some(()).ok_or(error(errno::ESRCH))
 }
 
 /// True if a kernel thread is there for each thread of then.
@@ -110,36 +114,97 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
         return Err(error);
     }
     quiesce::park_all()?;
-    let limit = checkpoint::raise_open_files();
-    let planned = plan(id).and_then(|slot| {
-        let what = if way == Way::Replay { request::REWIND } else { request::BRANCH };
-        let position = slot.position.load(Ordering::Relaxed);
-        let [recovery, signal] = area().recovering;
-        let arguments = [position, recovery, signal, id];
-        match request_answer(what, arguments, &session().doorbell) {
-            Some(0) => Ok(slot),
-            Some(number) => Err(-i64::from(number)),
-            None => Err(error(errno::EPIPE)),
-        }
-    });
-    let slot = match planned {
-        Ok(slot) => slot,
-        Err(number) => {
-            checkpoint::lower_open_files(&limit);
-            quiesce::let_go_on();
-            return Err(number);
-        }
+    let result = match checkpoint::find(id) {
+        None => Err(error(errno::ENOENT)),
+        Some(slot) if together::is_needed() => together::go_back(slot, way),
+        Some(slot) => go_back_alone(slot, way),
     };
-    // From here on there is no other way.
-    let control_fd = process().control_fd;
-    if !quiesce::sit_down_all() {
-        report::die("a thread did not leave its stack");
+    if result.is_err() {
+        quiesce::let_go_on();
     }
-    leave_present();
-    restore_mappings(slot);
-    restore_runtime(slot);
-    arrive(slot, way, control_fd, &limit);
+    result
+}
+
+fn go_back_alone(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
+    if way == Way::Replay && together::keeps_shared() {
+        // What it did then depended on what it shared then.
+        return Err(error(errno::EBUSY));
+    }
+    let (own_turn, in_group) = (process().turn, process().in_group);
+    let arrived = Planned::new(slot)?.go(way, &mut || {
+        (process().turn, process().in_group) = (own_turn, in_group);
+    })?;
+    turn::give();
+    arrived.set_off();
     Ok(())
+}
+
+/// A way back in which nothing lies.
+pub struct Planned {
+    slot: &'static Checkpoint,
+    /// The limit of open files that the program has.
+    limit: [u64; 2],
+}
+
+impl Planned {
+    /// Looks at what the way needs, with all threads parked; an errno if it is not there.
+    pub fn new(slot: &'static Checkpoint) -> Result<Planned, i64> {
+        let limit = checkpoint::raise_open_files();
+        plan(slot).inspect_err(|_| checkpoint::lower_open_files(&limit))?;
+        Ok(Planned { slot, limit })
+    }
+
+    pub fn slot(&self) -> &'static Checkpoint {
+        self.slot
+    }
+
+    /// Goes it. The state is back when this returns; `then` changes it where it is to be
+    /// another. With an errno nothing has changed.
+    pub fn go(self, way: Way, then: &mut dyn FnMut()) -> Result<Arrived, i64> {
+        let what = if way == Way::Replay { request::REWIND } else { request::BRANCH };
+        let [recovery, signal] = area().recovering;
+        let id = u64::from(self.slot.id.load(Ordering::Relaxed));
+        let arguments = [self.slot.position.load(Ordering::Relaxed), recovery, signal, id];
+        if let Err(error) = ask_supervisor(what, arguments) {
+            checkpoint::lower_open_files(&self.limit);
+            return Err(error);
+        }
+        // From here on there is no other way.
+        let control_fd = process().control_fd;
+        if !quiesce::sit_down_all() {
+            report::die("a thread did not leave its stack");
+        }
+        leave_present();
+        restore_mappings(self.slot);
+        restore_runtime(self.slot);
+        process().control_fd = control_fd;
+        then();
+        Ok(arrive(self.slot, way, &self.limit))
+    }
+}
+
+/// Asks for something that has to do with the log.
+pub fn ask_supervisor(what: u32, arguments: [u64; 4]) -> Result<(), i64> {
+    match request_answer(what, arguments, &session().doorbell) {
+        Some(0) => Ok(()),
+        Some(number) => Err(-i64::from(number)),
+        None => Err(error(errno::EPIPE)),
+    }
+}
+
+/// The state is back, and no thread has gone on yet that runs the program's code.
+pub struct Arrived {
+    /// The thread that runs first.
+    first: Option<usize>,
+}
+
+impl Arrived {
+    /// The caller has given the turn.
+    pub fn set_off(self) {
+        if let Some(first) = self.first {
+            take_up(thread_at(first));
+        }
+    }
 }
 
 /// What the kernel holds of the threads of now, and will not of those of then.
@@ -179,8 +244,9 @@ fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
     let wanted = protection(then);
     let now = piece.now.as_ref().filter(|_| same).map_or(wanted, protection);
     let how = match (then.private, then.writable, all) {
-        // What others write is left alone.
+        // What others write is left alone, and what others put back.
         (false, false, _) => None,
+        (false, true, _) if then.is_kept_elsewhere || together::keeps_shared() => None,
         (false, true, _) => Some(How::Compare),
         (true, _, true) => Some(How::All),
         (true, _, false) if same => Some(How::Differing),
@@ -238,14 +304,14 @@ fn restore_runtime(slot: &Checkpoint) {
     pagemaps.close();
 }
 
-/// All memory is as it was: makes the rest fit, and lets the threads of then go on.
-fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
+/// All memory is as it was: makes the rest fit. The threads of then are there afterwards,
+/// and wait.
+fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
     page_tracker::forget_all();
     unforked::permit(false);
     let from = Then::of(slot);
     from.fetch_pending();
     let process = process();
-    process.control_fd = control_fd;
     // Who was about to take the turn then begins to do so again.
     process.taking.store(0, Ordering::SeqCst);
     let position = slot.position.load(Ordering::Relaxed);
@@ -277,8 +343,10 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     }
     if way == Way::Replay {
         lane().goes_again.store(1, Ordering::SeqCst);
+        area().first_waits = 0;
         if thread_at(process.logged_thread as usize).status != thread_status::LIVE {
-            pass_on();
+            area().first_waits = u32::from(pass_on());
+            run_anybody();
         }
     } else {
         debugging::note_way_back();
@@ -301,30 +369,40 @@ fn arrive(slot: &Checkpoint, way: Way, control_fd: i32, limit: &[u64; 2]) {
     };
     checkpoint::lower_open_files(limit);
     // The one that runs first comes last: it may make others before we have looked at all.
-    let first = match way {
-        Way::Replay => process.running_thread.load(Ordering::SeqCst) as usize,
-        Way::Branch => usize::MAX,
-    };
+    let first = (way == Way::Replay).then(|| process.running_thread.load(Ordering::SeqCst) as usize);
     area().arrived.store(0, Ordering::SeqCst);
     let mut others = 0;
-    for index in (0..known_threads()).filter(|&index| index != first) {
+    for index in (0..known_threads()).filter(|&index| Some(index) != first) {
         let block = thread_at(index);
         if block.process == own && index != agent && block.status == thread_status::LIVE {
             take_up(block);
             others += 1;
         }
     }
-    // Signals that one sends now are of the new future.
-    while way == Way::Branch && area().arrived.load(Ordering::SeqCst) < others {
+    // Signals that one sends now are of the new future; and a replay may be at its end soon.
+    while area().arrived.load(Ordering::SeqCst) < others {
         kernel::call(nr::__NR_sched_yield, [0; 6]);
     }
-    if way == Way::Branch && checkpoint::count() == 1 {
+    if way == Way::Branch {
         // Who is left was made since.
-        seats::end_all();
+        seats::end_since(position);
     }
-    turn::give();
-    if first != usize::MAX {
-        take_up(thread_at(first));
+    Arrived { first }
+}
+
+/// Nothing was logged since, so that nobody is named: any thread finds that out.
+fn run_anybody() {
+    let process = process();
+    let own = process as *const _ as u64;
+    let is_there = |index: usize| {
+        let block = thread_at(index);
+        block.process == own && block.status == thread_status::LIVE
+    };
+    let named = process.running_thread.load(Ordering::SeqCst) as usize;
+    if !is_there(named)
+        && let Some(index) = (0..known_threads()).find(|&index| is_there(index))
+    {
+        process.running_thread.store(index as u32, Ordering::SeqCst);
     }
 }
 
@@ -334,22 +412,31 @@ fn take_up(block: &crate::block::Thread) {
     }
 }
 
-/// The thread of the last event has ended: the log says who comes next.
-pub fn pass_on() {
+/// The thread of the last event has ended: the log says who comes next. True where that one
+/// has to wait for other processes first, which it does itself.
+pub fn pass_on() -> bool {
     changes::follow();
-    let Some(word) = process().log.peek() else { return };
+    let Some(word) = process().log.peek() else { return false };
     if word as u8 != Kind::Turn as u8 {
         report::fail("a thread ended, and the log does not say who goes on");
     }
-    process().log.consume(word);
-    process().log.events += 1;
+    let waits = (word >> 8) as u8 & TICKET != 0;
+    if !waits {
+        process().log.consume(word);
+        process().log.events += 1;
+    }
     process().running_thread.store((word >> 16) as u16 as u32, Ordering::SeqCst);
+    waits
 }
 
 /// The log was fed to its end: from now on the process is in the present. The
 /// calling thread has the turn.
 pub fn enter_present() {
-    if request_answer(request::PRESENT, [0; 4], &session().doorbell) != Some(0) {
+    let together = together::goes_again();
+    if together {
+        together::wait_for_present();
+    }
+    if ask_supervisor(request::PRESENT, [0; 4]).is_err() {
         report::stand(report_kind::FAILED, 0, "the supervisor does not take up the log again");
     }
     let process = process();
@@ -358,8 +445,14 @@ pub fn enter_present() {
     lane().has_ticket.store(0, Ordering::SeqCst);
     process.logged_thread = thread().index as u32;
     outputs::forget_range(0, u64::from(u32::MAX));
-    holding::seize();
+    if !together {
+        holding::seize();
+    }
     process.replaying = false;
+    if together {
+        together::leave_replay();
+        holding::begin_again();
+    }
     lane().goes_again.store(0, Ordering::SeqCst);
     for index in 0..known_threads() {
         let other = thread_at(index);

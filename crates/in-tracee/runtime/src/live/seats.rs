@@ -2,7 +2,9 @@
 //! so that all memory can go back under them, and taken up again by their ids.
 //!
 //! While there are checkpoints, a thread that ends only sits down here: a replay may
-//! need it again, with the same id.
+//! need it again, with the same id. It leaves when none reaches back to its end any more.
+//!
+//! Invariant: there is a seat for each thread that lives, whoever sits.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -10,11 +12,13 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use lane_protocol::checkpoint_state;
 
 use super::area;
-use crate::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, lane, thread};
+use crate::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, lane, process, thread};
 use crate::{kernel, signals};
 
 /// Threads that can sit at a time.
 pub const SEATS: usize = 4096;
+/// Those of them that may have ended.
+const ENDED_MAX: usize = SEATS / 2;
 
 const FREE: u32 = 0;
 const PARKED: u32 = 1;
@@ -30,6 +34,8 @@ pub struct Seat {
     tid: AtomicI32,
     /// The block to take up.
     block: AtomicU64,
+    /// Where in the log the thread ended; the highest: it has not.
+    ended_at: AtomicU64,
 }
 
 global_asm!(
@@ -92,34 +98,40 @@ unsafe extern "C" {
     fn rv_sit_down(seat: *const Seat, word: u64) -> !;
 }
 
-fn claim() -> Option<&'static Seat> {
+fn claim(ended_at: u64) -> Option<&'static Seat> {
     let tid = thread().tid;
     let seat = area().seats.iter().find(|seat| {
         let claimed = seat.state.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
         claimed.is_ok()
     })?;
     seat.tid.store(tid, Ordering::Relaxed);
+    seat.ended_at.store(ended_at, Ordering::Relaxed);
     Some(seat)
 }
 
 /// The calling thread leaves its stack for good; `word` is cleared then, as the
 /// kernel would at its end. Returns if there is no seat.
 pub fn sit_down(word: u64) {
+    sit_down_until(word, u64::MAX);
+}
+
+fn sit_down_until(word: u64, ended_at: u64) {
     signals::block_all();
-    if let Some(seat) = claim() {
+    if let Some(seat) = claim(ended_at) {
         // SAFETY: nothing of this thread's stack is used any more.
         unsafe { rv_sit_down(seat, word) }
     }
 }
 
 /// A thread of the program ended. Returns if the kernel's may end with it.
-pub fn sit_down_at_end() {
-    if !super::is_on() || crate::block::process().slot != 0 {
+pub fn sit_down_at_end(ended_at: u64) {
+    if !super::is_on() || process().slot != 0 {
         return;
     }
     let taken = |at: &lane_protocol::Checkpoint| at.state.load(Ordering::Relaxed) == checkpoint_state::TAKEN;
-    if super::goes_again() || lane().checkpoints.iter().any(taken) {
-        sit_down(thread().alive.as_ptr() as u64);
+    let is_kept = super::goes_again() || lane().checkpoints.iter().any(taken);
+    if is_kept && count() < ENDED_MAX {
+        sit_down_until(thread().alive.as_ptr() as u64, ended_at);
     }
 }
 
@@ -146,14 +158,33 @@ pub fn adopt(tid: i32, block: &Thread) -> bool {
     true
 }
 
-/// Threads that sit: those that nobody will need any more end.
+/// Nobody will need those any more that sit: they end.
 pub fn end_all() {
+    end_where(|_| true);
+}
+
+/// The log is not gone again from before this position on.
+pub fn end_before(position: u64) {
+    end_where(|ended_at| ended_at <= position);
+}
+
+/// What was logged from this position on is dropped, and who lived then does not sit.
+pub fn end_since(position: u64) {
+    end_where(|ended_at| ended_at > position);
+}
+
+fn end_where(is_over: impl Fn(u64) -> bool) {
     for seat in &area().seats {
-        if seat.state.load(Ordering::Acquire) == PARKED {
+        if seat.state.load(Ordering::Acquire) == PARKED && is_over(seat.ended_at.load(Ordering::Relaxed)) {
             seat.state.store(END, Ordering::Release);
             kernel::futex_wake(&seat.state);
         }
     }
+}
+
+/// Threads that could sit down now.
+pub fn room() -> usize {
+    area().seats.iter().filter(|seat| seat.state.load(Ordering::Relaxed) == FREE).count()
 }
 
 /// Number of threads that sit.

@@ -64,7 +64,13 @@ pub fn begin_thread() {
 /// The block of a thread of then, prepared for the kernel's thread that takes it up.
 pub fn prepare(block: &mut Thread) {
     block.start = arrive as *const () as u64;
-    // What lies above belongs to the call at hand.
+    if matches!(block.standing, Standing::Call | Standing::Pause) {
+        // They may lie deeper, where it is about to run.
+        let place = (block.stack_top - size_of::<Registers>() as u64) & !15;
+        // SAFETY: the thread is not running, and both places are on its own stack.
+        unsafe { core::ptr::copy(block.registers_at as *const Registers, place as *mut Registers, 1) };
+        block.registers_at = place;
+    }
     block.stack_top -= KEPT_STACK_BYTES;
 }
 
@@ -89,8 +95,8 @@ fn take_up(block: &mut Thread) -> ! {
     }
     if !process().replaying {
         signals::restore_pending(&super::area().pending);
-        super::area().arrived.fetch_add(1, Ordering::SeqCst);
     }
+    super::area().arrived.fetch_add(1, Ordering::SeqCst);
     kernel::set_fs_base(block.fs_base);
     frame::load_vectors_from(signal_stack(block.index));
     resume()
@@ -100,14 +106,18 @@ fn take_up(block: &mut Thread) -> ! {
 pub fn resume() -> ! {
     let own = thread();
     if process().replaying {
-        let next = process().running_thread.load(Ordering::SeqCst);
-        if next != own.index as u32 {
-            turn::wait_to_run();
-        } else if own.standing == Standing::Pause {
+        // The thread of the last event is the only one that stands behind a pause to which no
+        // turn event belongs yet. Others may have got the turn before they come here.
+        let was_last = process().logged_thread == own.index as u32;
+        if was_last && own.standing == Standing::Pause || super::takes_first_ticket(own.index) {
             turn::follow_yield();
+        } else {
+            turn::wait_to_run();
         }
     }
     if !process().replaying {
+        // A replay, in which nobody gives the turn, has led it here; it waits for the turn now.
+        note();
         debugging::let_first_come(own.index);
     }
     if own.standing == Standing::Beginning {

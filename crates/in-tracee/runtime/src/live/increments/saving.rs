@@ -11,7 +11,7 @@ use crate::block::{lane, space};
 use crate::detect::{Range, close, open_high};
 use crate::live::protection::for_each_writable;
 use crate::live::store::map_unforked;
-use crate::live::{area, checkpoint, mappings};
+use crate::live::{area, checkpoint, mappings, together};
 use crate::{kernel, memory, page_tracker, written_pages};
 
 impl Increments {
@@ -161,6 +161,9 @@ impl Increments {
 
     /// Lists all of the little that is shared: who writes to it is not known.
     fn list_shared(&mut self, index: usize, room: usize) -> bool {
+        if together::keeps_shared() {
+            return true;
+        }
         let space = space();
         let mut count = self.known[index].saved;
         for range in &space.shared[..space.shared_count] {
@@ -213,6 +216,9 @@ fn lost_fits(lost: &[Range], room: u64) -> bool {
 
 /// True if little enough is shared that all of it can be saved each time.
 pub(super) fn little_is_shared() -> bool {
+    if together::keeps_shared() {
+        return true;
+    }
     let space = space();
     let shared = &space.shared[..space.shared_count];
     shared.iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum::<u64>() <= SHARED_MAX

@@ -1,0 +1,484 @@
+//! Checkpoints of all processes that share memory, and the way back of all of them.
+//!
+//! The process that was asked leads. It has the turn, so that none of the others runs;
+//! their agents follow its steps. Before anything changes, all have said that they can.
+//!
+//! Invariant: what several processes show is kept in one of the shadows only, and put
+//! back by the process of that one.
+//!
+//! Deliberately absent: which processes follow (the supervisor's: it gives the command).
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{
+    Checkpoint, SHARED_OBJECTS_MAX, Together, checkpoint_origin, checkpoint_state, request, sharing_policy,
+    ticket_in_place, ticket_of_place, together_step as step, together_task as task,
+};
+use linux_abi::{errno, general as nr};
+
+use super::checkpoint::{self, Group};
+use super::restore::{Arrived, Planned, Way, ask_supervisor, plan};
+use super::{error, obstacle, quiesce};
+use crate::block::{lane, process, session, thread, thread_status};
+use crate::maps::Mapping;
+use crate::{kernel, report, tickets, turn};
+
+/// How long a process may take for a step that changes nothing.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// How long it may take to go back.
+const LONG_PATIENCE_NS: u64 = 60_000_000_000;
+const LOOK_EVERY_MS: u64 = 20;
+/// Bits of the step word that say which step it is; the others count undertakings.
+const STEP_BITS: u32 = 3;
+
+fn together() -> &'static Together {
+    &session().together
+}
+
+/// True if other processes may have to take part.
+#[inline]
+pub fn is_needed() -> bool {
+    process().in_group && session().sharing_policy == sharing_policy::TOGETHER
+}
+
+/// True if what is shared stays as it is, whoever goes back.
+#[inline]
+pub fn keeps_shared() -> bool {
+    process().in_group && session().sharing_policy == sharing_policy::KEEP
+}
+
+/// True in the process that leads, and in its shadows.
+pub fn leads() -> bool {
+    together().leader.load(Ordering::SeqCst) == process().pid
+}
+
+/// The process is about to make one; `shares`: they will share memory.
+pub fn expect_sharer(shares: bool) {
+    if shares && super::is_on() {
+        together().unborn.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The one that was expected can be found, or will never be there.
+pub fn sharer_is_there(shares: bool) {
+    if shares && super::is_on() {
+        together().unborn.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The process shares memory from now on.
+pub fn note_sharer() {
+    if super::is_on() {
+        together().sharers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// How many did so.
+pub fn sharers() -> u32 {
+    together().sharers.load(Ordering::SeqCst)
+}
+
+// --- leading ---
+
+/// Calls the others in: how many there are. The caller has the turn.
+fn lead(what: u32, number: u32) -> Result<u32, i64> {
+    let together = together();
+    let begin_ns = kernel::monotonic_ns();
+    loop {
+        if together.leader.compare_exchange(0, process().pid, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            together.task.store(what, Ordering::SeqCst);
+            together.number.store(number, Ordering::SeqCst);
+            for word in [&together.ready, &together.has_ticket, &together.present, &together.object_count] {
+                word.store(0, Ordering::SeqCst);
+            }
+            together.error.store(0, Ordering::SeqCst);
+            let round = (together.step.load(Ordering::SeqCst) >> STEP_BITS) + 1;
+            together.step.store(round << STEP_BITS | step::PREPARE, Ordering::SeqCst);
+            match ask_supervisor(request::TOGETHER, [0; 4]) {
+                Ok(()) => return Ok(together.followers.load(Ordering::SeqCst)),
+                Err(number) => {
+                    leave();
+                    if number != error(errno::EAGAIN) {
+                        return Err(number);
+                    }
+                }
+            }
+        }
+        forget_dead_leader();
+        if kernel::monotonic_ns() - begin_ns > PATIENCE_NS {
+            return Err(error(errno::EBUSY));
+        }
+        // One that does something else may need the turn for that.
+        if thread().status != thread_status::AGENT {
+            quiesce::park_if_wanted();
+        }
+        turn::give();
+        kernel::futex_wait_ns(&together.ready, together.ready.load(Ordering::SeqCst), 1_000_000);
+        turn::take();
+    }
+}
+
+/// One that was killed does not lead any more.
+fn forget_dead_leader() {
+    let leader = together().leader.load(Ordering::SeqCst);
+    let is_gone = || kernel::call(nr::__NR_kill, [leader as u64, 0, 0, 0, 0, 0]) == error(errno::ESRCH);
+    if leader != 0 && is_gone() {
+        let _ = together().leader.compare_exchange(leader, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+fn leave() {
+    together().leader.store(0, Ordering::SeqCst);
+}
+
+/// Waits until all have done the step at hand.
+fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
+    let together = together();
+    let begin_ns = kernel::monotonic_ns();
+    loop {
+        let ready = together.ready.load(Ordering::SeqCst);
+        if ready >= followers {
+            break;
+        }
+        if kernel::monotonic_ns() - begin_ns > patience_ns {
+            return Err(error(errno::ETIMEDOUT));
+        }
+        kernel::futex_wait(&together.ready, ready, LOOK_EVERY_MS);
+    }
+    match together.error.load(Ordering::SeqCst) {
+        0 => Ok(()),
+        number => Err(i64::from(number)),
+    }
+}
+
+fn go_to(next: u32) {
+    let together = together();
+    together.ready.store(0, Ordering::SeqCst);
+    let round = together.step.load(Ordering::SeqCst) >> STEP_BITS;
+    together.step.store(round << STEP_BITS | next, Ordering::SeqCst);
+    kernel::futex_wake(&together.step);
+}
+
+/// The last step: nobody looks at the undertaking any more.
+fn end(last: u32, followers: u32) {
+    go_to(last);
+    // One that is gone does not say so.
+    let _ = gather(followers, PATIENCE_NS);
+    leave();
+}
+
+/// Takes a checkpoint of each process: the own one's id, or an errno.
+pub fn take(origin: u32) -> i64 {
+    let number = together().last_number.fetch_add(1, Ordering::SeqCst) + 1;
+    let followers = match lead(task::CHECKPOINT, number) {
+        Ok(followers) => followers,
+        Err(error) => return error,
+    };
+    if followers == 0 {
+        leave();
+        return checkpoint::take_one(origin, Group::ALONE);
+    }
+    together().origin.store(origin, Ordering::SeqCst);
+    let group = Group { number, others: followers };
+    let id = checkpoint::take_one(origin, group);
+    if kernel::failed(id) {
+        end(step::LEAVE, followers);
+        return id;
+    }
+    go_to(step::DO);
+    match gather(followers, PATIENCE_NS) {
+        Ok(()) => {
+            end(step::DONE, followers);
+            id
+        }
+        Err(error) => {
+            checkpoint::discard_one(id as u64);
+            end(step::LEAVE, followers);
+            error
+        }
+    }
+}
+
+/// Forgets the checkpoints that were taken with this one; 0, or an errno.
+pub fn discard(number: u32) -> i64 {
+    match lead(task::DISCARD, number) {
+        Ok(followers) => {
+            let _ = gather(followers, PATIENCE_NS);
+            end(step::DONE, followers);
+            0
+        }
+        Err(error) => error,
+    }
+}
+
+/// Whether all could go back; 0, or an errno.
+pub fn could_go_back(number: u32) -> i64 {
+    let followers = match lead(task::TRY, number) {
+        Ok(followers) => followers,
+        Err(error) => return error,
+    };
+    let result = gather(followers, PATIENCE_NS);
+    end(step::LEAVE, followers);
+    result.err().unwrap_or(0)
+}
+
+/// All go back. The own threads are parked, and the caller has the turn; it has given it
+/// when this returns without an error.
+pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
+    let what = if way == Way::Replay { task::REPLAY } else { task::ROLLBACK };
+    if way == Way::Replay && slot.sharers.load(Ordering::Relaxed) != sharers() {
+        // One that was made since, even if it has ended, is not there to do its part again.
+        return Err(error(errno::EBUSY));
+    }
+    let followers = lead(what, slot.together.load(Ordering::Relaxed))?;
+    // They park, one after the other.
+    turn::give();
+    let ready = gather(followers, PATIENCE_NS);
+    turn::take();
+    let planned = ready.and_then(|()| plan_reachable(slot));
+    let planned = match planned {
+        Ok(planned) => planned,
+        Err(error) => {
+            end(step::LEAVE, followers);
+            return Err(error);
+        }
+    };
+    together().tickets.store(turn::my_turn().ticket.load(Ordering::SeqCst), Ordering::SeqCst);
+    go_to(step::DO);
+    let arrived = arrive(planned, way);
+    if gather(followers, LONG_PATIENCE_NS).is_err() {
+        report::die("a process that shares memory with this one did not go back with it");
+    }
+    let (turn, tickets) = (turn::my_turn(), slot.tickets.load(Ordering::Relaxed));
+    if way == Way::Replay {
+        // One more is over if the process that had it is no more.
+        let is_over = together().has_ticket.load(Ordering::SeqCst) == 0;
+        let over = tickets + u64::from(is_over);
+        turn.ticket.store(ticket_in_place(process().turn, over), Ordering::SeqCst);
+        // The last that comes to the present ends it.
+        go_to(step::DONE);
+    } else {
+        turn.ticket.store(tickets, Ordering::SeqCst);
+        end(step::DONE, followers);
+    }
+    turn::give();
+    arrived.set_off();
+    Ok(())
+}
+
+/// Nothing lies in the way, and the log reaches back.
+fn plan_reachable(slot: &'static Checkpoint) -> Result<Planned, i64> {
+    let position = slot.position.load(Ordering::Relaxed);
+    ask_supervisor(request::REACHES, [position, 0, 0, 0])?;
+    Planned::new(slot)
+}
+
+fn arrive(planned: Planned, way: Way) -> Arrived {
+    let (slot, own_turn) = (planned.slot(), process().turn);
+    let arrived = planned.go(way, &mut || {
+        let process = process();
+        process.turn = own_turn;
+        process.has_ticket = false;
+        if way == Way::Replay && process.ticket == slot.tickets.load(Ordering::Relaxed) {
+            tickets::hold(ticket_in_place(process.turn, process.ticket));
+            together().has_ticket.store(1, Ordering::SeqCst);
+        }
+    });
+    arrived.unwrap_or_else(|_| report::die("the log could not be cut where all go back to"))
+}
+
+// --- following ---
+
+/// The agent was called in. It has not got the turn, but for the time in which threads
+/// come to a stand.
+pub fn follow() -> i64 {
+    let together = together();
+    let round = together.step.load(Ordering::SeqCst) >> STEP_BITS;
+    let number = together.number.load(Ordering::SeqCst);
+    let is_able = !process().replaying && process().given_up.load(Ordering::Acquire) == 0;
+    match together.task.load(Ordering::SeqCst) {
+        task::CHECKPOINT => follow_checkpoint(round, number),
+        task::DISCARD => {
+            if let Some(slot) = find(number) {
+                checkpoint::discard_one(u64::from(slot.id.load(Ordering::Relaxed)));
+            }
+            say(round, 0);
+            wait(round, step::PREPARE);
+            say(round, 0);
+        }
+        task::TRY => {
+            let result = if is_able { try_back(number) } else { error(errno::EBUSY) };
+            say(round, result);
+            wait(round, step::PREPARE);
+            say(round, 0);
+        }
+        what => {
+            let way = if what == task::REPLAY { Way::Replay } else { Way::Branch };
+            if is_able {
+                follow_back(round, number, way);
+            } else {
+                say(round, error(errno::EBUSY));
+                wait(round, step::PREPARE);
+                say(round, 0);
+            }
+        }
+    }
+    0
+}
+
+/// The step at hand is done, or cannot be.
+fn say(round: u32, result: i64) {
+    let together = together();
+    if together.step.load(Ordering::SeqCst) >> STEP_BITS != round {
+        return;
+    }
+    if result < 0 {
+        let _ = together.error.compare_exchange(0, result as i32, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    together.ready.fetch_add(1, Ordering::SeqCst);
+    kernel::futex_wake(&together.ready);
+}
+
+/// Waits for the step behind this one. If the leader is gone: none is done.
+fn wait(round: u32, now: u32) -> u32 {
+    let together = together();
+    let word = round << STEP_BITS | now;
+    while together.step.load(Ordering::SeqCst) == word {
+        if together.leader.load(Ordering::SeqCst) == 0 {
+            return step::LEAVE;
+        }
+        kernel::futex_wait(&together.step, word, LOOK_EVERY_MS);
+    }
+    let next = together.step.load(Ordering::SeqCst);
+    if next >> STEP_BITS == round { next & ((1 << STEP_BITS) - 1) } else { step::LEAVE }
+}
+
+fn follow_checkpoint(round: u32, number: u32) {
+    if wait(round, step::PREPARE) != step::DO {
+        return say(round, 0);
+    }
+    let origin = match together().origin.load(Ordering::SeqCst) {
+        checkpoint_origin::TIME => checkpoint_origin::TIME,
+        _ => checkpoint_origin::TOGETHER,
+    };
+    let group = Group { number, others: together().followers.load(Ordering::SeqCst) };
+    let id = if process().replaying { error(errno::EBUSY) } else { checkpoint::take_one(origin, group) };
+    say(round, id.min(0));
+    if wait(round, step::DO) != step::DONE && !kernel::failed(id) {
+        checkpoint::discard_one(id as u64);
+    }
+    say(round, 0);
+}
+
+fn find(number: u32) -> Option<&'static Checkpoint> {
+    lane().checkpoints.iter().find(|at| {
+        at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
+            && at.together.load(Ordering::Relaxed) == number
+    })
+}
+
+fn try_back(number: u32) -> i64 {
+    match find(number).ok_or(error(errno::ESRCH)).and_then(plan) {
+        Ok(_) => 0,
+        Err(error) => error,
+    }
+}
+
+fn follow_back(round: u32, number: u32, way: Way) {
+    let parked = match obstacle() {
+        Some(error) => Err(error),
+        None => {
+            turn::take();
+            let parked = quiesce::park_all();
+            turn::give();
+            parked
+        }
+    };
+    let slot = parked.and_then(|()| find(number).ok_or(error(errno::ESRCH)));
+    let planned = slot.and_then(plan_reachable);
+    say(round, planned.as_ref().err().copied().unwrap_or(0));
+    let next = wait(round, step::PREPARE);
+    let (step::DO, Ok(planned)) = (next, planned) else {
+        if parked.is_ok() {
+            quiesce::let_go_on();
+        }
+        return say(round, 0);
+    };
+    let arrived = arrive(planned, way);
+    say(round, 0);
+    if wait(round, step::DO) != step::DONE {
+        report::die("a process that shares memory with this one did not go back with it");
+    }
+    if way == Way::Branch {
+        say(round, 0);
+    }
+    arrived.set_off();
+}
+
+// --- the present ---
+
+/// True if the log that the process follows ends together with others.
+pub fn goes_again() -> bool {
+    let together = together();
+    together.leader.load(Ordering::SeqCst) != 0
+        && together.task.load(Ordering::SeqCst) == task::REPLAY
+        && process().in_group
+}
+
+/// The log of this process has ended: waits until those of all have. Nobody has the turn
+/// then.
+pub fn wait_for_present() {
+    let together = together();
+    tickets::leave();
+    process().ticket = ticket_of_place(process().ticket);
+    let word = together.step.load(Ordering::SeqCst);
+    let all = together.followers.load(Ordering::SeqCst) + 1;
+    if together.present.fetch_add(1, Ordering::SeqCst) + 1 == all {
+        turn::my_turn().begin_again(together.tickets.load(Ordering::SeqCst));
+        go_to(step::PRESENT);
+        return;
+    }
+    while together.step.load(Ordering::SeqCst) == word {
+        kernel::futex_wait(&together.step, word, 100);
+    }
+}
+
+/// The process records again. When all do, something else can be undertaken.
+pub fn leave_replay() {
+    if together().present.fetch_sub(1, Ordering::SeqCst) == 1 {
+        leave();
+    }
+}
+
+// --- what they share ---
+
+fn place_of(mapping: &Mapping) -> [u64; 4] {
+    let end = mapping.offset + (mapping.end - mapping.start);
+    [mapping.device, mapping.inode, mapping.offset, end]
+}
+
+/// A shadow asks whether another one has this content.
+pub fn is_kept_elsewhere(mapping: &Mapping) -> bool {
+    let together = together();
+    let [device, inode, start, end] = place_of(mapping);
+    let known = (together.object_count.load(Ordering::SeqCst) as usize).min(SHARED_OBJECTS_MAX);
+    together.objects[..known].iter().any(|object| {
+        object.device.load(Ordering::SeqCst) == device
+            && object.inode.load(Ordering::SeqCst) == inode
+            && object.start.load(Ordering::SeqCst) <= start
+            && object.end.load(Ordering::SeqCst) >= end
+    })
+}
+
+/// The leader's shadow has it: the others' need not. Too many to name are kept by each.
+pub fn note_kept(mapping: &Mapping) {
+    let together = together();
+    let count = together.object_count.load(Ordering::SeqCst);
+    if let Some(object) = together.objects.get(count as usize) {
+        let words = [&object.device, &object.inode, &object.start, &object.end];
+        for (word, value) in words.into_iter().zip(place_of(mapping)) {
+            word.store(value, Ordering::SeqCst);
+        }
+        together.object_count.store(count + 1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,71 @@
+//! Replay of processes that share memory: they run in the order of their tickets.
+//!
+//! Deliberately absent: who gets which ticket (the recording's, see `turn`).
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::ticket_in_place;
+use linux_abi::errno;
+
+use crate::block::{lane, process, session};
+use crate::turn::LOOKS;
+use crate::{kernel, report, turn};
+
+/// Hands the ticket that the process holds to the lane's next process, and waits
+/// for another.
+pub fn wait_for(number: u32, ticket: u64) {
+    leave();
+    let is_first = ticket == 0;
+    let ticket = ticket_in_place(number, ticket);
+    let process = process();
+    process.turn = number;
+    process.in_group = true;
+    let turn = turn::my_turn();
+    let lane = lane();
+    lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
+    let mut looks = 0;
+    while !is_first && turn.ticket.load(Ordering::SeqCst) < ticket {
+        looks += 1;
+        if looks < LOOKS {
+            core::hint::spin_loop();
+            continue;
+        }
+        let wake = turn.ticket_wake(ticket);
+        let seen = wake.load(Ordering::SeqCst);
+        if turn.ticket.load(Ordering::SeqCst) >= ticket {
+            break;
+        }
+        if session().stop.load(Ordering::Relaxed) != 0 {
+            // The log of the process that would hand it over is cut.
+            report::log_ended();
+        }
+        if kernel::futex_wait(wake, seen, 100) == -i64::from(errno::ETIMEDOUT) {
+            session().doorbell.fetch_add(1, Ordering::Release);
+            kernel::futex_wake(&session().doorbell);
+        }
+    }
+    lane.waits_for_ticket.store(0, Ordering::SeqCst);
+    hold(ticket);
+}
+
+/// Replay: the lane's next process waits for this one.
+pub fn hold(ticket: u64) {
+    let (process, lane) = (process(), lane());
+    process.has_ticket = true;
+    process.ticket = ticket;
+    lane.ticket.store(ticket, Ordering::SeqCst);
+    lane.turn.store(process.turn + 1, Ordering::SeqCst);
+    lane.has_ticket.store(1, Ordering::SeqCst);
+}
+
+/// Replay: the process runs no more before the lane's next one.
+pub fn leave() {
+    let process = process();
+    if !process.has_ticket {
+        return;
+    }
+    process.has_ticket = false;
+    lane().has_ticket.store(0, Ordering::SeqCst);
+    let turn = turn::my_turn();
+    kernel::futex_wake(turn.end_ticket(process.ticket));
+}

@@ -1,0 +1,35 @@
+//! What a session's standard input, output and error reach when it begins.
+
+use std::os::unix::fs::MetadataExt;
+
+use lane_protocol::StandardFile;
+
+/// What a standard descriptor of ours, or of the process, reaches.
+pub fn standard_file(process: Option<i32>, fd: i32) -> StandardFile {
+    if let Some(pid) = process {
+        let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
+        return found.map_or_else(
+            |_| StandardFile::default(),
+            |found| StandardFile {
+                device: found.dev(),
+                inode: found.ino(),
+                raw_device: found.rdev(),
+                mode: u64::from(found.mode()),
+            },
+        );
+    }
+    // SAFETY: zero is a valid `stat`; fstat fills it or fails.
+    let (result, stat) = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &raw mut stat), stat)
+    };
+    if result != 0 {
+        return StandardFile::default();
+    }
+    StandardFile {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        raw_device: stat.st_rdev,
+        mode: u64::from(stat.st_mode),
+    }
+}
