@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use events::{ARG_COUNT_MASK, Instruction, Kind};
+use events::{ARG_COUNT_MASK, IN_PLACE, Instruction, Kind};
 use injector::ReportCopy;
 use lane_protocol::report_kind;
 use syscall_model::{Row, row};
@@ -104,7 +104,11 @@ fn expected(report: &ReportCopy) -> String {
     match Kind::from_byte(head as u8) {
         Some(Kind::Syscall) => {
             let count = (flags & ARG_COUNT_MASK).min(6) as usize;
-            format!("{} = {}", call(u64::from(code), &report.expected[1..=count]), report.expected[0] as i64)
+            let (args, result) = match flags & IN_PLACE != 0 {
+                true => (&report.expected[..count], 0),
+                false => (&report.expected[1..=count], report.expected[0] as i64),
+            };
+            format!("{} = {result}", call(u64::from(code), args))
         }
         Some(Kind::Signal) => format!("signal {code} for a handler"),
         Some(Kind::Fault) => format!("a fault, signal {code}, at {:#x}", report.expected[0]),

@@ -4,7 +4,7 @@
 //! blobs with them; of a long blob only the beginning is kept, so that a read of
 //! a gigabyte costs no gigabyte here.
 
-use events::{BLOB_HEADER_BYTES, DecodeError, Event, Kind, Tag, padded};
+use events::{DecodeError, Event, Kind, Tag};
 use trace_store::{LaneReader, TraceReader};
 
 use crate::exit::CommandError;
@@ -109,12 +109,10 @@ impl WholeEvent {
     }
 
     fn begin(&mut self, event: &Event<'_>, index: u64, cache: &mut BlockCache) {
-        let blob_bytes: usize = event.blobs().map(|blob| BLOB_HEADER_BYTES + padded(blob.data.len())).sum();
-        let fixed = event.body.len().saturating_sub(blob_bytes);
         self.index = index;
         (self.kind, self.flags, self.code) = (event.kind, event.flags, event.code);
         self.body.clear();
-        self.body.extend_from_slice(&event.body[..fixed]);
+        self.body.extend_from_slice(&event.body[..event.fixed_bytes()]);
         self.blobs.clear();
         self.bytes.clear();
         self.add_blobs(event, cache);

@@ -1,7 +1,7 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
 use core::sync::atomic::Ordering;
-use events::{Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+use events::{IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 
 use linux_abi::{errno, general as nr};
 use syscall_model::{Act, Arg, Row, VariantTable, row};
@@ -12,7 +12,7 @@ use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
     agent, branch, calls, changes, chaos, edits, islands, live, one_processor, outputs, proc_files, report,
-    signals, sites, specials, stopping, turn, visible_maps,
+    signals, sites, specials, stopping, time_calls, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -102,6 +102,9 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 || live::gives_back()
     {
         return None;
+    }
+    if count == effects::TIME {
+        return time_calls::record_short(registers);
     }
     let args = registers.args();
     if number == nr::__NR_lseek as usize && visible_maps::are_open() {
@@ -377,7 +380,14 @@ fn replay_call(registers: &mut Registers) -> Leave {
     if kind != Kind::Syscall as u8 {
         return replay_other(registers, word, nr);
     }
-    check(registers, word, nr, &args);
+    let count = (word >> 8) & 7;
+    if (word >> 8) as u8 & IN_PLACE != 0 && (1..=6).contains(&count) {
+        check(registers, word, nr, &args, 0);
+        process().log.apply_in_place(word, count);
+        registers.rax = 0;
+        return Leave::Call;
+    }
+    check(registers, word, nr, &args, 1);
     let meaning = meaning(nr, &args);
     if let Act::Perform(special) = meaning.act {
         match specials::perform(special, nr, registers, meaning.args) {
@@ -436,14 +446,15 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
     }
 }
 
-/// Compares number and arguments with the event at hand.
+/// Compares number and arguments, which begin at word `first`, with the event at hand.
 #[inline]
-fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6]) {
+fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64) {
     let count = (word >> 8) as usize & 7;
-    let mut same = (word >> 16) as u16 == nr as u16 && count <= 6 && (word >> 32) >= 16 + 8 * count as u64;
+    let mut same =
+        (word >> 16) as u16 == nr as u16 && count <= 6 && (word >> 32) >= 8 + 8 * (first + count as u64);
     let log = &process().log;
     for index in 0..count.min(6) {
-        same &= log.body(1 + index as u64) == args[index];
+        same &= log.body(first + index as u64) == args[index];
     }
     if !same {
         report::diverge(registers, word, nr, args);
@@ -468,30 +479,8 @@ pub fn feed_with(word: u64, registers: &Registers, other: &mut dyn FnMut(Tag, u6
         return result;
     }
     log.apply(word, offset, &mut |tag, address, bytes, source| match tag {
-        Tag::Sent => check_sent(registers, word, address, bytes, source),
+        Tag::Sent => effects::check_sent(registers, word, address, bytes, source),
         other_tag => other(other_tag, address, bytes, source),
     });
     result
-}
-
-/// Compares what the program sends with what it sent.
-fn check_sent(registers: &Registers, word: u64, address: u64, bytes: u64, source: u64) {
-    let mut recorded = [0u8; effects::SENT_BYTES_MAX as usize];
-    let mut now = [0u8; effects::SENT_BYTES_MAX as usize];
-    let bytes = bytes.min(effects::SENT_BYTES_MAX) as usize;
-    crate::memory::copy(recorded.as_mut_ptr() as u64, source, bytes as u64);
-    crate::memory::copy(now.as_mut_ptr() as u64, address, bytes as u64);
-    if recorded[..bytes] != now[..bytes] {
-        let mut text = [0u8; 160];
-        let mut len = 0;
-        for part in [&b"it sent \""[..], &recorded[..bytes], b"\" then, and \"", &now[..bytes], b"\" now"] {
-            for &byte in part {
-                text[len] = if (0x20..0x7f).contains(&byte) { byte } else { b'.' };
-                len += 1;
-            }
-        }
-        let text = core::str::from_utf8(&text[..len]).unwrap_or("it sent something else");
-        let nr = registers.rax;
-        report::diverge_saying(registers, word, nr, &registers.args(), text);
-    }
 }

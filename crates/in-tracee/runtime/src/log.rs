@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MORE, Tag, header, padded};
+use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
 use crate::block::{lane, process, session};
@@ -284,6 +284,31 @@ impl Log {
         true
     }
 
+    /// The same of a call that gave 0 and wrote two words to where the last argument points.
+    #[inline]
+    pub fn in_place(&mut self, number: u16, args: &[u64], words: [u64; 2]) -> bool {
+        let bytes = (8 + 8 * (args.len() + words.len())) as u64;
+        if self.position + bytes > self.limit
+            || self.position - self.noticed >= NOTICE_BYTES
+            || self.broken != 0
+        {
+            return false;
+        }
+        let target = self.here(0) as *mut u64;
+        // SAFETY: as in `word`.
+        unsafe {
+            target.write(header(Kind::Syscall, args.len() as u8 | IN_PLACE, number, bytes as u32));
+            for (index, &word) in args.iter().chain(&words).enumerate() {
+                target.add(1 + index).write(word);
+            }
+        }
+        self.position += bytes;
+        ring().head.store(self.position, Ordering::Release);
+        self.events += 1;
+        self.follows = false;
+        true
+    }
+
     /// The same with one blob of at most 64 bytes, copied from `source`.
     #[inline]
     pub fn short_blob(&mut self, number: u16, args: &[u64], result: i64, blob: &ShortBlob) -> bool {
@@ -446,6 +471,15 @@ impl Log {
                 kernel::exit_group(255);
             }
         }
+    }
+
+    /// Applies an event that [`Log::in_place`] made, with so many arguments, and consumes it.
+    #[inline]
+    pub fn apply_in_place(&mut self, word: u64, count: u64) {
+        let (address, start) = (self.body(count - 1), 8 + 8 * count);
+        put_memory(address, self.here(start), (word >> 32) - start);
+        self.consume(word);
+        self.events += 1;
     }
 
     /// Applies the blobs of the event at hand, from `offset` bytes after its

@@ -79,6 +79,7 @@ mod standing;
 mod stopping;
 mod threads;
 mod tickets;
+mod time_calls;
 mod tracing;
 mod translate;
 mod turn;

@@ -77,7 +77,7 @@ pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
             "more than 4096 mappings of files: what write(2) changes in further ones is not recorded",
         );
     }
-    outputs::forget_range(0, u64::from(u32::MAX));
+    outputs::forget_files();
 }
 
 /// Where the first content of a mapping's file comes from.

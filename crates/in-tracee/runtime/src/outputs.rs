@@ -17,6 +17,8 @@ const OTHER: u8 = 3;
 const MAPPED: u8 = 4;
 /// A regular file.
 const REGULAR: u8 = 5;
+/// A socket or a pipe, which nobody can map.
+const STREAM: u8 = 6;
 
 /// Class of a descriptor: `events::OUTPUT_STDOUT`, `OUTPUT_STDERR`, or 0.
 /// Remembered until the descriptor is closed.
@@ -91,23 +93,33 @@ pub fn forget(fd: u64) {
 
 /// Forgets all descriptors of a range.
 pub fn forget_range(first: u64, last: u64) {
-    let classes = &mut process().fd_classes;
-    let end = (last as usize).min(classes.len() - 1);
+    let process = process();
+    let end = (last as usize).min(process.fd_classes.len() - 1) + 1;
+    let start = (first as usize).min(end);
     if visible_maps::are_open() {
-        (first..=end as u64).for_each(visible_maps::forget);
+        (start..end).for_each(|fd| visible_maps::forget(fd as u64));
     }
-    for slot in classes.iter_mut().take(end + 1).skip(first as usize) {
-        *slot = UNKNOWN;
-    }
-    for slot in process().fd_sleeps.iter_mut().take(end + 1).skip(first as usize) {
-        *slot = UNKNOWN;
+    process.fd_classes[start..end].fill(UNKNOWN);
+    process.fd_sleeps[start..end].fill(UNKNOWN);
+}
+
+/// Nothing is known of what the descriptors reach.
+pub fn forget_classes() {
+    process().fd_classes.fill(UNKNOWN);
+    process().fd_sleeps.fill(UNKNOWN);
+}
+
+/// Another file is mapped: descriptors may reach it.
+pub fn forget_files() {
+    for class in process().fd_classes.iter_mut().filter(|class| **class != STREAM) {
+        *class = UNKNOWN;
     }
 }
 
 /// Descriptors that reach regular files, or may, of those that were used.
 pub fn files_in_use() -> impl Iterator<Item = u32> {
     let classes = &process().fd_classes;
-    (0..classes.len() as u32).filter(|&fd| !matches!(classes[fd as usize], UNKNOWN | OTHER))
+    (0..classes.len() as u32).filter(|&fd| !matches!(classes[fd as usize], UNKNOWN | OTHER | STREAM))
 }
 
 #[cold]
@@ -135,8 +147,11 @@ fn find_class(fd: i32) -> u8 {
         (true, false) => events::OUTPUT_STDOUT as u8,
         (false, true) => events::OUTPUT_STDERR as u8,
         (false, false) if crate::mapped_files::is_mapped([stat[0], stat[1]]) => MAPPED,
-        (false, false) if file.mode & 0o170000 == 0o100000 => REGULAR,
-        (false, false) => OTHER,
+        (false, false) => match file.mode & 0o170000 {
+            0o100000 => REGULAR,
+            0o140000 | 0o010000 => STREAM,
+            _ => OTHER,
+        },
     }
 }
 

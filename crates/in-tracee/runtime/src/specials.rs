@@ -12,10 +12,9 @@ use crate::dispatch::{Done, begin_call, log_call};
 use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
-use crate::log::ShortBlob;
 use crate::{
-    calls, clocks, descriptors, memory, memory_calls, patience, priority_futexes, processes, report,
-    shared_segments, signals, threads, tracing,
+    calls, descriptors, memory, memory_calls, priority_futexes, processes, report, shared_segments, signals,
+    threads, time_calls, tracing,
 };
 
 /// Performs or replays a call.
@@ -52,10 +51,14 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::MaskedWait => masked_wait(registers, number, &args, model),
         Special::ArchPrctl => arch_prctl(registers, number, &args),
         Special::Prctl => prctl(registers, number, &args),
-        Special::ClockGettime => time(registers, number, &args, args[0], &[(args[1], 0, 16)]),
-        Special::Gettimeofday => time(registers, number, &args, 0, &[(args[0], 0, 16), (args[1], 2, 8)]),
-        Special::Time => time_call(registers, number, &args),
-        Special::Getcpu => time(registers, number, &args, 0, &[(args[0], 0, 4), (args[1], 1, 4)]),
+        Special::ClockGettime => time_calls::perform(registers, number, &args, args[0], &[(args[1], 0, 16)]),
+        Special::Gettimeofday => {
+            time_calls::perform(registers, number, &args, 0, &[(args[0], 0, 16), (args[1], 2, 8)])
+        }
+        Special::Time => time_calls::perform_time(registers, number, &args),
+        Special::Getcpu => {
+            time_calls::perform(registers, number, &args, 0, &[(args[0], 0, 4), (args[1], 1, 4)])
+        }
         Special::Output => descriptors::output(registers, number, &args, model),
         Special::KernelCopy => descriptors::kernel_copy(registers, number, &args, model),
         Special::Close => descriptors::close(registers, number, &args, model),
@@ -362,67 +365,6 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
 
 fn is_filtered() -> bool {
     crate::block::session().interception == lane_protocol::Interception::Seccomp as u32
-}
-
-/// A time call: `parts` says which words of the answer go where and how many bytes.
-#[inline]
-fn time(
-    registers: &Registers,
-    number: u64,
-    args: &[u64; 6],
-    first: u64,
-    parts: &[(u64, usize, u64)],
-) -> Done {
-    if process().replaying {
-        return replayed(registers);
-    }
-    if process().shares_turn {
-        patience::before_time_read();
-    }
-    let mut answer = [0u64; 4];
-    let mut result = clocks::ask(number, first, &mut answer);
-    for &(address, index, bytes) in parts {
-        let source = &raw const answer[index] as u64;
-        if result == 0 && address != 0 && !memory::copy(address, source, bytes) {
-            result = -i64::from(errno::EFAULT);
-        }
-    }
-    if result == 0
-        && thread().pending == 0
-        && let &[(address, index, bytes)] = parts
-        && address != 0
-    {
-        let blob = ShortBlob { address, bytes, tag: Tag::Memory, source: &raw const answer[index] as u64 };
-        if process().log.short_blob(number as u16, &args[..2], result, &blob) {
-            return Done::Result(result);
-        }
-    }
-    begin_call(number, args, 2, result, 0);
-    let log = &mut process().log;
-    for &(address, index, bytes) in parts {
-        if result == 0 && address != 0 {
-            log.blob(address, bytes, Tag::Memory, &raw const answer[index] as u64);
-        }
-    }
-    log.end();
-    Done::Result(result)
-}
-
-fn time_call(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
-    if process().replaying {
-        return replayed(registers);
-    }
-    let mut answer = [0u64; 4];
-    let mut result = clocks::ask(number, 0, &mut answer);
-    if args[0] != 0 && !memory::write(args[0], &result) {
-        result = -i64::from(errno::EFAULT);
-    }
-    begin_call(number, args, 1, result, 0);
-    if args[0] != 0 && result >= 0 {
-        process().log.blob(args[0], 8, Tag::Memory, args[0]);
-    }
-    process().log.end();
-    Done::Result(result)
 }
 
 /// process_vm_readv writes to our memory, process_vm_writev to another's, which

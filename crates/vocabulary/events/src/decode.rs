@@ -1,7 +1,7 @@
 //! Reading events from bytes that nobody vouches for.
 
 use crate::{
-    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Instruction, Kind, MORE,
+    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Instruction, Kind, MORE,
     SETS_REGISTERS, TICKET, Tag, padded,
 };
 
@@ -122,7 +122,7 @@ impl<'log> Event<'log> {
         }
         let mut blobs = event.blobs();
         for _ in &mut blobs {}
-        if blobs.damaged {
+        if blobs.damaged || event.is_in_place() && event.arg_count() == 0 {
             return Err(DecodeError::BadBody);
         }
         Ok((event, len_bytes))
@@ -138,14 +138,20 @@ impl<'log> Event<'log> {
         (self.flags & ARG_COUNT_MASK).min(6) as usize
     }
 
+    /// See [`IN_PLACE`].
+    fn is_in_place(&self) -> bool {
+        self.kind == Kind::Syscall && self.flags & IN_PLACE != 0
+    }
+
     /// Result of a system call, exit code of an exit.
     pub fn result(&self) -> i64 {
-        word(self.body, 0).unwrap_or(0) as i64
+        if self.is_in_place() { 0 } else { word(self.body, 0).unwrap_or(0) as i64 }
     }
 
     /// Argument of a system call; zero where it was not logged.
     pub fn arg(&self, index: usize) -> u64 {
-        if index < self.arg_count() { word(self.body, 8 + 8 * index).unwrap_or(0) } else { 0 }
+        let result_bytes = if self.is_in_place() { 0 } else { 8 };
+        if index < self.arg_count() { word(self.body, result_bytes + 8 * index).unwrap_or(0) } else { 0 }
     }
 
     /// The 64-bit word at this index of the body.
@@ -154,8 +160,9 @@ impl<'log> Event<'log> {
     }
 
     /// Bytes of the body before the blobs.
-    fn fixed_bytes(&self) -> usize {
+    pub fn fixed_bytes(&self) -> usize {
         match self.kind {
+            Kind::Syscall if self.is_in_place() => 8 * self.arg_count(),
             Kind::Syscall => 8 + 8 * self.arg_count(),
             Kind::Data | Kind::Stop | Kind::Store => 0,
             Kind::Turn => {
@@ -191,7 +198,8 @@ impl<'log> Event<'log> {
     /// The blobs of the event.
     pub fn blobs(&self) -> Blobs<'log> {
         let rest = self.body.get(self.fixed_bytes()..).unwrap_or(&[]);
-        Blobs { rest, damaged: false }
+        let in_place = self.is_in_place().then(|| self.arg(self.arg_count().saturating_sub(1)));
+        Blobs { rest, in_place, damaged: false }
     }
 
     /// The body of a birth.
@@ -245,6 +253,8 @@ impl<'log> BirthBody<'log> {
 #[derive(Debug, Clone)]
 pub struct Blobs<'log> {
     rest: &'log [u8],
+    /// All of it is memory at this address.
+    in_place: Option<u64>,
     damaged: bool,
 }
 
@@ -254,6 +264,10 @@ impl<'log> Iterator for Blobs<'log> {
     fn next(&mut self) -> Option<Blob<'log>> {
         if self.rest.is_empty() {
             return None;
+        }
+        if let Some(address) = self.in_place {
+            let data = core::mem::take(&mut self.rest);
+            return Some(Blob { address, tag: Tag::Memory, extra: 0, data });
         }
         let parsed = (|| {
             let address = word(self.rest, 0)?;

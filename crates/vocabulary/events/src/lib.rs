@@ -126,6 +126,9 @@ pub const SIGNAL_FOLLOWS: u8 = 1 << 4;
 pub const DETECTED: u8 = 1 << 5;
 /// The runtime answered the call itself because it cannot be recorded.
 pub const REFUSED: u8 = 1 << 6;
+/// The call gave 0, which is not logged, and wrote the words behind the arguments to where
+/// the last of them points; there are no blobs. (Most calls that ask for the time.)
+pub const IN_PLACE: u8 = 1 << 7;
 
 /// Flag of a signal event: delivered before the call that the program was about
 /// to make, rather than after the one it made. Of an edit: made there.

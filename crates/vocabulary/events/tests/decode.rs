@@ -1,8 +1,8 @@
 //! Reading events: arbitrary bytes never panic, and what is written is read.
 
 use events::{
-    ARG_COUNT_MASK, BIRTH_FIXED_BYTES, Blob, DecodeError, EVENT_BYTES_MAX, Event, HEADER_BYTES, Instruction,
-    Kind, MORE, MapRecord, SummedRange, Tag, header, padded,
+    ARG_COUNT_MASK, BIRTH_FIXED_BYTES, Blob, DecodeError, EVENT_BYTES_MAX, Event, HEADER_BYTES, IN_PLACE,
+    Instruction, Kind, MORE, MapRecord, SummedRange, Tag, header, padded,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,8 +20,9 @@ fn ask_everything(event: &Event<'_>) {
         assert!(birth.path.len() <= event.body.len());
     }
     let mut bytes = 0;
+    let in_place = event.kind == Kind::Syscall && event.flags & IN_PLACE != 0;
     for blob in event.blobs() {
-        bytes += 16 + blob.data.len();
+        bytes += if in_place { 0 } else { 16 } + blob.data.len();
     }
     assert!(bytes <= event.body.len(), "blobs lie within their event");
 }
@@ -53,7 +54,7 @@ fn put_blob(body: &mut Vec<u8>, address: u64, tag: Tag, extra: u16, data: &[u8])
 }
 
 fn tag() -> impl Strategy<Value = Tag> {
-    (0u32..12).prop_map(|word| Tag::from_word(word).expect("there are twelve tags"))
+    (0u32..16).prop_map(|word| Tag::from_word(word).expect("there are sixteen tags"))
 }
 
 type AnyBlob = (u64, Tag, u16, Vec<u8>);
@@ -94,7 +95,7 @@ proptest! {
     /// Arbitrary bytes behind a good header get further.
     #[test]
     fn arbitrary_bodies_never_panic(
-        kind in 0u8..13,
+        kind in 0u8..18,
         flags: u8,
         code: u16,
         words in vec(prop_oneof![any::<u64>(), 0u64..64, Just(u64::MAX)], 0..40),
@@ -136,6 +137,27 @@ proptest! {
         for len in 0..log.len() {
             prop_assert_eq!(Event::parse(&log[..len]).err(), Some(DecodeError::Truncated));
         }
+    }
+
+    #[test]
+    fn what_is_written_in_place_is_memory(
+        number: u16,
+        args in vec(any::<u64>(), 1..=6),
+        words in vec(any::<u64>(), 1..4),
+    ) {
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let body = [bytes(&args), bytes(&words)].concat();
+        let log = finish(Kind::Syscall, args.len() as u8 | IN_PLACE, number, body);
+        let (event, _) = Event::parse(&log).expect("it was just written");
+        prop_assert_eq!((event.code, event.result(), event.arg_count()), (number, 0, args.len()));
+        for index in 0..8 {
+            prop_assert_eq!(event.arg(index), args.get(index).copied().unwrap_or(0));
+        }
+        let found: Vec<_> = event.blobs().map(|blob| (blob.address, blob.tag, blob.data.to_vec())).collect();
+        prop_assert_eq!(found, [(args[args.len() - 1], Tag::Memory, bytes(&words))]);
+        // It needs a place.
+        let log = finish(Kind::Syscall, IN_PLACE, number, bytes(&words));
+        prop_assert_eq!(Event::parse(&log).err(), Some(DecodeError::BadBody));
     }
 
     #[test]

@@ -319,7 +319,7 @@ fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
     process.replaying = way == Way::Replay;
     process.log.go_to(position, events, way == Way::Replay);
     process.running_thread.store(process.logged_thread, Ordering::SeqCst);
-    outputs::forget_range(0, u64::from(u32::MAX));
+    outputs::forget_classes();
     let own = process as *const _ as u64;
     let agent = thread().index;
     for index in 0..known_threads() {
@@ -444,7 +444,7 @@ pub fn enter_present() {
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
     process.logged_thread = thread().index as u32;
-    outputs::forget_range(0, u64::from(u32::MAX));
+    outputs::forget_classes();
     if !together {
         holding::seize();
     }
