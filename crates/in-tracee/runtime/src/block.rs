@@ -117,7 +117,7 @@ pub struct Thread {
     /// What a probe's stub keeps and compares; see `probe`.
     pub probe_rax: u64,
     pub probe_flags: u64,
-    pub probe_expected: [u64; crate::probe::CONDITIONS],
+    pub probe_expected: [u64; crate::probe_stub::CONDITIONS],
 }
 
 /// State of a thread's block. Kept in [`Thread::status`].

@@ -1,6 +1,6 @@
 //! Disassembly of single instructions of the program.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::memory;
 
@@ -173,6 +173,41 @@ fn movable(address: u64, offset: u8) -> Option<Moved> {
         moved.displacement = Some(displacement? as u8);
     }
     Some(moved)
+}
+
+/// The flags that computing sets: carry, parity, adjust, zero, sign, overflow.
+pub const ARITHMETIC_FLAGS: u64 = 0x8d5;
+
+/// True if the run sets all flags that computing sets before it looks at one of them, without
+/// a fault in between that would show them (the stack's memory is there): what it begins with
+/// is then of no account.
+pub fn sets_flags_first(address: u64, run: &Run) -> bool {
+    use iced_x86::RflagsBits;
+    const ARITHMETIC: u32 =
+        RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
+    for moved in &run.instructions[..run.count] {
+        let Some((_, instruction, _)) = decode(address + u64::from(moved.offset)) else { return false };
+        let is_on_stack = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
+        let touches_memory = !is_on_stack
+            && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+        let may_fault = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+        if instruction.rflags_read() & ARITHMETIC != 0
+            || instruction.flow_control() != FlowControl::Next
+            || touches_memory && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
+            || may_fault
+            || instruction.is_stack_instruction()
+        {
+            return false;
+        }
+        // Whether a shift by a register sets any depends on the register.
+        let always =
+            matches!(instruction.mnemonic(), Mnemonic::Add | Mnemonic::Sub | Mnemonic::Cmp | Mnemonic::Neg);
+        if always && (instruction.rflags_written() | instruction.rflags_cleared()) & ARITHMETIC == ARITHMETIC
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// pushf would push our trap flag, and popf end it; int3 is the program's own.

@@ -17,7 +17,7 @@ use crate::block::{Owned, THREAD_KEPT_R11};
 use crate::decode::{self, JUMP_BYTES, Run};
 use crate::entry::{Registers, rv_agent_stop, rv_entry_breakpoint};
 use crate::frame::RealFrame;
-use crate::probe::{jump_to, put_copy};
+use crate::probe_stub::{jump_to, put_copy};
 use crate::programs::{self, Verdict};
 use crate::{breakpoints, kernel, memory};
 

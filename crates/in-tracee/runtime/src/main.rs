@@ -63,6 +63,7 @@ mod priority_futexes;
 mod private_futexes;
 mod probe;
 mod probe_guard;
+mod probe_stub;
 mod proc_files;
 mod processes;
 mod programs;

@@ -87,21 +87,47 @@ impl Search {
     }
 }
 
-/// The latest place where a jump covers instructions between which nothing was seen to
-/// jump: that would trap in replay, each time.
+/// The latest of the best places where a jump covers instructions between which nothing was
+/// seen to jump: that would trap in replay, each time.
 fn best_of(path: &[u64]) -> Option<u64> {
-    let mut jumped_to = [0u64; STEPS_MAX as usize];
+    const PLACES: usize = STEPS_MAX as usize + 1;
+    let mut jumped_to = [0u64; PLACES];
     for (target, pair) in jumped_to.iter_mut().zip(path.windows(2)) {
         if decode::behind(pair[0]) != Some(pair[1]) {
             *target = pair[1];
         }
     }
+    let mut speeds = [None; PLACES];
+    for (speed, &address) in speeds.iter_mut().zip(path) {
+        *speed = decode::run(address).map(|run| speed_of(address, &run));
+    }
     let covered = |address: u64| address + 1..address + decode::JUMP_BYTES as u64;
-    path.iter().rev().copied().find(|&address| {
-        decode::run(address).is_some()
-            && !jumped_to.iter().any(|target| covered(address).contains(target))
-            && !is_jumped_into(covered(address))
+    let is_right = |address: u64| {
+        !jumped_to.iter().any(|target| covered(address).contains(target)) && !is_jumped_into(covered(address))
+    };
+    [Speed::OneJump, Speed::FlagsAreDead, Speed::Slow].iter().find_map(|speed| {
+        let places = path.iter().zip(&speeds).rev().filter(|(_, known)| **known == Some(*speed));
+        places.map(|(&address, _)| address).find(|&address| is_right(address))
     })
+}
+
+/// How fast replay comes by a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speed {
+    /// It keeps the flags.
+    Slow,
+    FlagsAreDead,
+    /// The same, and a jump that the program takes leads back to it.
+    OneJump,
+}
+
+fn speed_of(address: u64, run: &decode::Run) -> Speed {
+    let jumps = run.instructions[..run.count].iter().any(|moved| moved.jump.is_some());
+    match decode::sets_flags_first(address, run) {
+        true if jumps => Speed::OneJump,
+        true => Speed::FlagsAreDead,
+        false => Speed::Slow,
+    }
 }
 
 /// True if bytes nearby look like a jump to one of these addresses: the steps at hand need

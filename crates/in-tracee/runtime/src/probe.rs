@@ -12,33 +12,20 @@
 
 use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
-use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX, process, thread};
-use crate::decode::{self, JUMP_BYTES, Moved, Run};
+use crate::block::{process, thread};
+use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Run};
 use crate::entry::Registers;
 use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
+use crate::probe_stub::{CONDITIONS, Condition, Layout, Writer, jump_to};
 use crate::{agent, breakpoints, checksum, islands, kernel, memory, sites};
-
-/// Words that a stub compares in line.
-pub const CONDITIONS: usize = 16;
-const STUB_BYTES: usize = 1024;
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
 const NUMBERS: [u8; 18] = [15, 14, 13, 12, 5, 3, 11, 9, 8, 10, 2, 6, 7, 1, 0, NONE, NONE, 4];
 const NONE: u8 = 0xff;
-const RAX: u8 = 0;
-
-#[derive(Clone, Copy)]
-enum Condition {
-    Free,
-    Register(u8),
-    Word(u64),
-    /// The lower half of a vector register.
-    Vector(u8),
-}
 
 /// A planted probe.
 #[repr(C)]
@@ -46,15 +33,14 @@ pub struct Probe {
     /// Where; 0: none is planted.
     address: u64,
     stub: u64,
-    trap: u64,
-    miss: u64,
-    end: u64,
+    layout: Layout,
+    /// Nobody looks at the flags that the program comes with: they are neither kept by the
+    /// stub nor compared.
+    flags_are_dead: bool,
     /// The stub has memory of its own.
     stub_mapped: bool,
     original: [u8; JUMP_BYTES],
     run: Run,
-    /// Where the copies of the run's instructions are.
-    copies: [u64; JUMP_BYTES],
     conditions: [Condition; CONDITIONS],
     next_condition: usize,
     /// The range of memory that differed last.
@@ -123,6 +109,7 @@ pub fn put_down(breakpoint: bool) {
         memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES as u64);
         probe.run = run;
         probe.stub = stub;
+        probe.flags_are_dead = decode::sets_flags_first(address, &run);
         write_stub();
         put_code(address, &jump_to(stub, address));
         probe.guard.close(address, address + probe.run.bytes.max(JUMP_BYTES as u64));
@@ -166,7 +153,10 @@ pub fn would_cover(address: u64) -> bool {
 /// True for an address in the probe's stub.
 pub fn is_in_stub(address: u64) -> bool {
     let probe = probe();
-    probe.address != 0 && !probe.lifted && probe.stub != 0 && (probe.stub..probe.end + 1).contains(&address)
+    probe.address != 0
+        && !probe.lifted
+        && probe.stub != 0
+        && (probe.stub..probe.layout.end + 1).contains(&address)
 }
 
 /// The program's own address of an instruction that has a copy in the stub.
@@ -176,7 +166,7 @@ pub fn original_of(address: u64) -> Option<u64> {
     }
     let probe = probe();
     let run = &probe.run;
-    let copied = (0..run.count).find(|&index| probe.copies[index] == address);
+    let copied = (0..run.count).find(|&index| probe.layout.copies[index] == address);
     let behind = probe.address + run.bytes;
     Some(copied.map_or(behind, |index| probe.address + u64::from(run.instructions[index].offset)))
 }
@@ -213,12 +203,6 @@ pub fn takes(context: &mut RealFrame) -> bool {
 fn go_to_pause(registers: Registers, context: &mut RealFrame) {
     remove();
     pause_point::lead_to(context, registers);
-}
-
-pub fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
-    let mut jump = [0xe9, 0, 0, 0, 0];
-    jump[1..].copy_from_slice(&(target.wrapping_sub(from + JUMP_BYTES as u64) as u32).to_le_bytes());
-    jump
 }
 
 const STUB_MAPPED_BYTES: u64 = 0x2000;
@@ -279,7 +263,7 @@ pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
     let run = &probe.run;
     let found = (1..run.count).find(|&index| u64::from(run.instructions[index].offset) == offset);
     if let Some(index) = found {
-        context.rip = probe.copies[index];
+        context.rip = probe.layout.copies[index];
     }
     found.is_some()
 }
@@ -314,101 +298,8 @@ fn remove() {
 /// Writes the stub with its present conditions.
 fn write_stub() {
     let probe = probe();
-    let mut code = [0u8; STUB_BYTES];
-    let mut at = 0;
-    let mut misses = [0usize; CONDITIONS];
-    let mut put = |bytes: &[u8]| {
-        code[at..at + bytes.len()].copy_from_slice(bytes);
-        at += bytes.len();
-        at
-    };
-    // mov gs:[rax slot], rax; lahf; seto al; mov gs:[flags slot], rax
-    put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
-    put(&[0x9f, 0x0f, 0x90, 0xc0]);
-    put(&on_slot(0x89, RAX, THREAD_PROBE_FLAGS));
-    for (index, condition) in probe.conditions.iter().enumerate() {
-        let slot = THREAD_PROBE_EXPECTED + index * 8;
-        match *condition {
-            Condition::Free => continue,
-            Condition::Register(RAX) => {
-                put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
-                put(&on_slot(0x3b, RAX, slot));
-            }
-            Condition::Register(number) => {
-                put(&on_slot(0x3b, number, slot));
-            }
-            Condition::Word(address) => {
-                // mov rax, imm64; mov rax, [rax]
-                put(&[0x48, 0xb8]);
-                put(&address.to_le_bytes());
-                put(&[0x48, 0x8b, 0x00]);
-                put(&on_slot(0x3b, RAX, slot));
-            }
-            Condition::Vector(number) => {
-                // movq rax, xmm
-                put(&[0x66, 0x48 | (number >> 3) << 2, 0x0f, 0x7e, 0xc0 | (number & 7) << 3]);
-                put(&on_slot(0x3b, RAX, slot));
-            }
-        }
-        // jne miss
-        misses[index] = put(&[0x0f, 0x85, 0, 0, 0, 0]);
-    }
-    let trap_end = put(&[0xcc]);
-    // mov rax, gs:[flags slot]; add al, 0x7f; sahf; mov rax, gs:[rax slot]
-    put(&on_slot(0x8b, RAX, THREAD_PROBE_FLAGS));
-    put(&[0x04, 0x7f, 0x9e]);
-    let mut end = put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
-    for (index, moved) in probe.run.instructions[..probe.run.count].iter().enumerate() {
-        let copy = probe.stub + end as u64;
-        probe.copies[index] = copy;
-        end = put_copy(&mut put, moved, probe.address + u64::from(moved.offset), copy);
-    }
-    end = put(&jump_to(probe.address + probe.run.bytes, probe.stub + end as u64));
-    for &miss in misses.iter().filter(|&&miss| miss != 0) {
-        let distance = (trap_end - miss) as u32;
-        code[miss - 4..miss].copy_from_slice(&distance.to_le_bytes());
-    }
-    memory::copy(probe.stub, code.as_ptr() as u64, end as u64);
-    probe.trap = probe.stub + trap_end as u64 - 1;
-    probe.miss = probe.stub + trap_end as u64;
-    probe.end = probe.stub + end as u64;
-}
-
-/// Puts the copy of an instruction at its new address; gives where it ends.
-pub fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, new: u64) -> usize {
-    match moved.jump {
-        Some((target, None)) if moved.is_call => {
-            // push imm32, sign-extended; mov dword [rsp + 4], imm32: where it returns to.
-            let behind = (old + u64::from(moved.bytes)).to_le_bytes();
-            let [a, b, c, d, e, f, g, h] = behind;
-            put(&[0x68, a, b, c, d, 0xc7, 0x44, 0x24, 0x04, e, f, g, h]);
-            put(&jump_to(target, new + 13))
-        }
-        Some((target, None)) => put(&jump_to(target, new)),
-        Some((target, Some(condition))) => {
-            let distance = (target.wrapping_sub(new + 6) as u32).to_le_bytes();
-            put(&[0x0f, 0x80 | condition, distance[0], distance[1], distance[2], distance[3]])
-        }
-        None => {
-            let mut code = moved.code;
-            if let Some(place) = moved.displacement
-                && let Some(field) = code.get_mut(place as usize..place as usize + 4)
-            {
-                let mut displacement = [0; 4];
-                displacement.copy_from_slice(field);
-                let fixed = u32::from_le_bytes(displacement).wrapping_add(old.wrapping_sub(new) as u32);
-                field.copy_from_slice(&fixed.to_le_bytes());
-            }
-            put(&code[..moved.bytes as usize])
-        }
-    }
-}
-
-/// An instruction on a 64-bit register and a word of the thread's block.
-fn on_slot(opcode: u8, register: u8, offset: usize) -> [u8; 9] {
-    let [a, b, c, d] = (offset as u32).to_le_bytes();
-    let rex = 0x48 | (register >> 3) << 2;
-    [0x65, rex, opcode, (register & 7) << 3 | 4, 0x25, a, b, c, d]
+    let writer = Writer::new(probe.stub, probe.address, &probe.conditions);
+    probe.layout = writer.write(&probe.run, probe.flags_are_dead);
 }
 
 /// A trap of the program: true if it was the probe's.
@@ -418,10 +309,14 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         return false;
     }
     let mut registers = context.registers();
-    if probe.stub != 0 && context.rip == probe.trap + 1 {
+    if probe.stub != 0 && context.rip == probe.layout.trap + 1 {
         let saved = thread().probe_flags;
         registers.rax = thread().probe_rax;
-        registers.flags = registers.flags & !0x8d5 | (saved >> 8) & 0xd5 | (saved & 1) << 11;
+        let arithmetic = match probe.flags_are_dead {
+            true => expected(16) & ARITHMETIC_FLAGS,
+            false => (saved >> 8) & 0xd5 | (saved & 1) << 11,
+        };
+        registers.flags = registers.flags & !ARITHMETIC_FLAGS | arithmetic;
     } else if probe.stub != 0 || context.rip != probe.address + 1 {
         return false;
     }
@@ -430,7 +325,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         go_to_pause(registers, context);
     } else if probe.stub != 0 {
         write_stub();
-        context.rip = probe.miss;
+        context.rip = probe.layout.miss;
     } else {
         // Step over the instruction with its own first byte.
         put_code(probe.address, &probe.original[..1]);
@@ -484,9 +379,11 @@ pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool
 /// equal.
 pub fn on_fault(context: &mut RealFrame) -> bool {
     let probe = probe();
-    let inside = probe.address != 0 && probe.stub != 0 && (probe.stub..probe.miss).contains(&context.rip);
+    let inside = probe.address != 0
+        && probe.stub != 0
+        && (probe.layout.compares..probe.layout.miss).contains(&context.rip);
     if inside {
-        context.rip = probe.miss;
+        context.rip = probe.layout.miss;
     }
     inside
 }

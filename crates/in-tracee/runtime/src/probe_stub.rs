@@ -1,0 +1,251 @@
+//! The code that a probe's jump leads to: it compares a few words of the program's state
+//! in line, traps where all are equal, and goes on with the program's own instructions.
+//!
+//! Where nobody looks at the flags that the program comes with, its way through the stub is
+//! one comparison, and what it computes with waits for nothing. Elsewhere the flags are kept
+//! in rax, and rax in memory, at some nanoseconds.
+
+use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX};
+use crate::decode::{JUMP_BYTES, Moved, Run};
+use crate::memory;
+
+/// Words that a stub compares in line.
+pub const CONDITIONS: usize = 16;
+const STUB_BYTES: usize = 1024;
+const RAX: u8 = 0;
+
+#[derive(Clone, Copy)]
+pub enum Condition {
+    Free,
+    Register(u8),
+    Word(u64),
+    /// The lower half of a vector register.
+    Vector(u8),
+}
+
+/// Where is what in a stub.
+#[derive(Clone, Copy)]
+pub struct Layout {
+    /// Copies of the run's instructions.
+    pub copies: [u64; JUMP_BYTES],
+    /// From here to the trap, words of the program's memory are compared.
+    pub compares: u64,
+    pub trap: u64,
+    /// Here it goes on if the state is another after all.
+    pub miss: u64,
+    pub end: u64,
+}
+
+/// Writes a stub.
+pub struct Writer<'a> {
+    stub: u64,
+    /// Of the probe.
+    address: u64,
+    conditions: &'a [Condition; CONDITIONS],
+    code: [u8; STUB_BYTES],
+    at: usize,
+    layout: Layout,
+}
+
+/// Places of four bytes that are to say how far it is from behind them to somewhere.
+#[derive(Default)]
+struct Jumps {
+    places: [usize; CONDITIONS],
+    count: usize,
+}
+
+impl Writer<'_> {
+    pub fn new(stub: u64, address: u64, conditions: &[Condition; CONDITIONS]) -> Writer<'_> {
+        let layout = Layout { copies: [0; JUMP_BYTES], compares: stub, trap: 0, miss: 0, end: 0 };
+        Writer { stub, address, conditions, code: [0; STUB_BYTES], at: 0, layout }
+    }
+
+    /// Writes all of it.
+    pub fn write(mut self, run: &Run, flags_are_dead: bool) -> Layout {
+        if flags_are_dead {
+            self.put_without_flags(run);
+        } else {
+            self.put_with_flags(run);
+        }
+        self.layout.end = self.here();
+        memory::copy(self.stub, self.code.as_ptr() as u64, self.at as u64);
+        self.layout
+    }
+
+    fn put_with_flags(&mut self, run: &Run) {
+        // mov gs:[rax slot], rax; lahf; seto al; mov gs:[flags slot], rax
+        self.put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
+        self.put(&[0x9f, 0x0f, 0x90, 0xc0]);
+        self.put(&on_slot(0x89, RAX, THREAD_PROBE_FLAGS));
+        let mut misses = Jumps::default();
+        for (index, &condition) in self.conditions.iter().enumerate() {
+            if matches!(condition, Condition::Register(RAX)) {
+                self.put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+            }
+            self.put_comparison(index, condition, &mut misses);
+        }
+        self.put_trap();
+        self.land(&misses);
+        // mov rax, gs:[flags slot]; add al, 0x7f; sahf; mov rax, gs:[rax slot]
+        self.put(&on_slot(0x8b, RAX, THREAD_PROBE_FLAGS));
+        self.put(&[0x04, 0x7f, 0x9e]);
+        self.put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+        self.put_run(run);
+    }
+
+    /// One comparison, the program's instructions; and elsewhere, what is left to compare.
+    fn put_without_flags(&mut self, run: &Run) {
+        let conditions = self.conditions;
+        let is_register = |condition: &Condition| matches!(condition, Condition::Register(_));
+        let first = conditions.iter().position(is_register);
+        let mut equal = Jumps::default();
+        match (first, first.map(|index| conditions[index])) {
+            (Some(index), Some(Condition::Register(number))) => {
+                self.put(&on_slot(0x3b, number, THREAD_PROBE_EXPECTED + index * 8));
+                // je
+                self.put_jump(&[0x0f, 0x84], &mut equal);
+            }
+            _ => self.put_jump(&[0xe9], &mut equal),
+        }
+        let goes_on = self.here();
+        self.put_run(run);
+        self.land(&equal);
+        self.layout.compares = self.here();
+        let mut misses = Jumps::default();
+        for (index, &condition) in conditions.iter().enumerate() {
+            if is_register(&condition) && Some(index) != first {
+                self.put_comparison(index, condition, &mut misses);
+            }
+        }
+        let mut clobbered = Jumps::default();
+        self.put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
+        for (index, &condition) in conditions.iter().enumerate() {
+            if !is_register(&condition) {
+                self.put_comparison(index, condition, &mut clobbered);
+            }
+        }
+        self.put_trap();
+        self.land(&clobbered);
+        self.put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+        self.land(&misses);
+        let from = self.here();
+        self.put(&jump_to(goes_on, from));
+    }
+
+    /// Compares a word; where it differs, jumps.
+    fn put_comparison(&mut self, index: usize, condition: Condition, misses: &mut Jumps) {
+        let slot = THREAD_PROBE_EXPECTED + index * 8;
+        let register = match condition {
+            Condition::Free => return,
+            Condition::Register(number) => number,
+            Condition::Word(address) => {
+                // mov rax, imm64; mov rax, [rax]
+                self.put(&[0x48, 0xb8]);
+                self.put(&address.to_le_bytes());
+                self.put(&[0x48, 0x8b, 0x00]);
+                RAX
+            }
+            Condition::Vector(number) => {
+                // movq rax, xmm
+                self.put(&[0x66, 0x48 | (number >> 3) << 2, 0x0f, 0x7e, 0xc0 | (number & 7) << 3]);
+                RAX
+            }
+        };
+        self.put(&on_slot(0x3b, register, slot));
+        // jne
+        self.put_jump(&[0x0f, 0x85], misses);
+    }
+
+    fn put_trap(&mut self) {
+        self.layout.trap = self.here();
+        self.put(&[0xcc]);
+        self.layout.miss = self.here();
+    }
+
+    /// Puts copies of the run's instructions, and the way back to the program.
+    fn put_run(&mut self, run: &Run) {
+        for (index, moved) in run.instructions[..run.count].iter().enumerate() {
+            let copy = self.here();
+            self.layout.copies[index] = copy;
+            let old = self.address + u64::from(moved.offset);
+            put_copy(
+                &mut |bytes| {
+                    self.put(bytes);
+                    self.at
+                },
+                moved,
+                old,
+                copy,
+            );
+        }
+        let from = self.here();
+        self.put(&jump_to(self.address + run.bytes, from));
+    }
+
+    fn put_jump(&mut self, opcode: &[u8], jumps: &mut Jumps) {
+        self.put(opcode);
+        jumps.places[jumps.count] = self.at;
+        jumps.count += 1;
+        self.put(&[0; 4]);
+    }
+
+    /// The jumps lead here.
+    fn land(&mut self, jumps: &Jumps) {
+        for &place in &jumps.places[..jumps.count] {
+            let distance = (self.at - place - 4) as u32;
+            self.code[place..place + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+    }
+
+    fn here(&self) -> u64 {
+        self.stub + self.at as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.code[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+}
+
+pub fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
+    let mut jump = [0xe9, 0, 0, 0, 0];
+    jump[1..].copy_from_slice(&(target.wrapping_sub(from + JUMP_BYTES as u64) as u32).to_le_bytes());
+    jump
+}
+
+/// Puts the copy of an instruction at its new address; gives where it ends.
+pub fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, new: u64) -> usize {
+    match moved.jump {
+        Some((target, None)) if moved.is_call => {
+            // push imm32, sign-extended; mov dword [rsp + 4], imm32: where it returns to.
+            let behind = (old + u64::from(moved.bytes)).to_le_bytes();
+            let [a, b, c, d, e, f, g, h] = behind;
+            put(&[0x68, a, b, c, d, 0xc7, 0x44, 0x24, 0x04, e, f, g, h]);
+            put(&jump_to(target, new + 13))
+        }
+        Some((target, None)) => put(&jump_to(target, new)),
+        Some((target, Some(condition))) => {
+            let distance = (target.wrapping_sub(new + 6) as u32).to_le_bytes();
+            put(&[0x0f, 0x80 | condition, distance[0], distance[1], distance[2], distance[3]])
+        }
+        None => {
+            let mut code = moved.code;
+            if let Some(place) = moved.displacement
+                && let Some(field) = code.get_mut(place as usize..place as usize + 4)
+            {
+                let mut displacement = [0; 4];
+                displacement.copy_from_slice(field);
+                let fixed = u32::from_le_bytes(displacement).wrapping_add(old.wrapping_sub(new) as u32);
+                field.copy_from_slice(&fixed.to_le_bytes());
+            }
+            put(&code[..moved.bytes as usize])
+        }
+    }
+}
+
+/// An instruction on a 64-bit register and a word of the thread's block.
+fn on_slot(opcode: u8, register: u8, offset: usize) -> [u8; 9] {
+    let [a, b, c, d] = (offset as u32).to_le_bytes();
+    let rex = 0x48 | (register >> 3) << 2;
+    [0x65, rex, opcode, (register & 7) << 3 | 4, 0x25, a, b, c, d]
+}
