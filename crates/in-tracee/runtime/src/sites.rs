@@ -14,12 +14,15 @@ use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
 use linux_abi::general as nr;
 
 use crate::block::{process, session, space};
-use crate::islands::{ISLAND_CODE_MAX, Islands, island_near, replay_island, write_island};
+use crate::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
 use crate::{clocks, kernel, live, memory, translate, withheld};
 
-const TABLE: usize = 1024;
-const MAPS: usize = 512;
+mod table;
+
+use table::{MAPS, SLOTS, find_or_add, sites};
+pub use table::{Sites, find};
+
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;
 /// Value in `Session::site_uses` of a site that is rewritten before it traps; less:
@@ -58,69 +61,6 @@ pub struct Site {
     own: [u8; 15],
 }
 
-/// State of an address space's sites.
-#[repr(C)]
-pub struct Sites {
-    site_count: usize,
-    map_count: usize,
-    pub islands: Islands,
-    /// Hash table: place in `table` plus one; 0: free.
-    places: [u16; TABLE],
-    /// Dense, so that a process that knows few sites touches few pages.
-    table: [Site; TABLE],
-    maps: [CodeMap; MAPS],
-}
-
-fn sites() -> &'static mut Sites {
-    &mut space().sites
-}
-
-/// Place of the address in the hash table: its own, or a free one.
-fn slot_of(address: u64) -> Option<usize> {
-    let state = sites();
-    let start = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
-    (0..TABLE / 2).map(|step| (start + step) % TABLE).find(|&slot| match state.places[slot] {
-        0 => true,
-        place => state.table[usize::from(place) - 1].address == address,
-    })
-}
-
-/// The site at this address, if it is known.
-pub fn find(address: u64) -> Option<&'static mut Site> {
-    let state = sites();
-    match state.places[slot_of(address)?] {
-        0 => None,
-        place => Some(&mut state.table[usize::from(place) - 1]),
-    }
-}
-
-/// The site at this address, made known if it was not; true: it was not.
-fn find_or_add(address: u64) -> Option<(&'static mut Site, bool)> {
-    let state = sites();
-    let slot = slot_of(address)?;
-    let is_new = state.places[slot] == 0;
-    if is_new {
-        if state.site_count == TABLE {
-            return None;
-        }
-        state.table[state.site_count] = Site {
-            address,
-            resume: 0,
-            island: 0,
-            hits: 0,
-            state: State::Trapping,
-            kind: site_kind::SYSCALL,
-            bytes: 2,
-            before: 0,
-            covered: [0; 5],
-            own: [0; 15],
-        };
-        state.site_count += 1;
-        state.places[slot] = state.site_count as u16;
-    }
-    Some((&mut state.table[usize::from(state.places[slot]) - 1], is_new))
-}
-
 impl Site {
     /// The bytes of the replaced instruction.
     pub fn instruction(&self) -> &[u8] {
@@ -149,7 +89,7 @@ fn traps_by_itself(kind: u8) -> bool {
 /// A system call came through a trap from this site.
 #[cold]
 pub fn on_trap(address: u64) {
-    let Some((site, is_new)) = find_or_add(address) else {
+    let Some((site, is_new)) = find_or_add(address, site_kind::SYSCALL) else {
         return;
     };
     site.hits += 1;
@@ -381,7 +321,7 @@ fn may_jump(recipe: &Recipe) -> bool {
 
 /// Replaces the instruction at a site in memory that is writable now.
 fn replace(address: u64, recipe: &Recipe) {
-    let Some((site, _)) = find_or_add(address) else {
+    let Some((site, _)) = find_or_add(address, recipe.kind) else {
         if recipe.kind != site_kind::SYSCALL {
             clocks::trap_time();
         }
@@ -456,7 +396,7 @@ pub fn reset() {
     state.map_count = 0;
     state.islands.forget();
     if state.site_count != 0 {
-        state.places = [0; TABLE];
+        state.places = [0; SLOTS];
         state.site_count = 0;
     }
 }
