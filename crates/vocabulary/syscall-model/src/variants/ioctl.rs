@@ -76,6 +76,11 @@ const FILES: &[Variant] = ioctls! {
     0x400c6615 FS_IOC_GET_ENCRYPTION_POLICY(policy: writes(Opaque, Fixed(12)));
     0x401c5820 FS_IOC_FSSETXATTR(attributes: reads(Opaque, Fixed(28)));
     0x4020940d FICLONERANGE(range: reads(Opaque, Fixed(32))), blocks;
+    0x40305828 FS_IOC_RESVSP(range: reads(Opaque, Fixed(48))), blocks;
+    0x40305829 FS_IOC_UNRESVSP(range: reads(Opaque, Fixed(48))), blocks;
+    0x4030582a FS_IOC_RESVSP64(range: reads(Opaque, Fixed(48))), blocks;
+    0x4030582b FS_IOC_UNRESVSP64(range: reads(Opaque, Fixed(48))), blocks;
+    0x40305839 FS_IOC_ZERO_RANGE(range: reads(Opaque, Fixed(48))), blocks;
     0x41009432 FS_IOC_SETFSLABEL(label: TEXT);
     0x80047210 FAT_IOCTL_GET_ATTRIBUTES(attributes: U32_OUT);
     0x40047211 FAT_IOCTL_SET_ATTRIBUTES(attributes: I32_IN);
