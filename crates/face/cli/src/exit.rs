@@ -45,7 +45,9 @@ Exit codes:
 pub enum CommandError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("neither --home nor RETROVANE_HOME nor HOME says where traces are: set one of them")]
+    #[error(
+        "neither --home nor RETROVANE_HOME nor HOME says where traces are, and /var/tmp has no place for them: set RETROVANE_HOME"
+    )]
     NoHome,
     #[error("{0}")]
     Usage(String),

@@ -181,7 +181,7 @@ impl<'a> Hunt<'a> {
         Ok(Hunt {
             arguments,
             settings,
-            home: absolute(settings.home()?)?,
+            home: absolute(settings.home_to_write()?)?,
             output,
             seed: arguments.seed.unwrap_or_else(seeds::random),
             watch,

@@ -305,7 +305,7 @@ pub fn run_session(
     debugger: Option<ServeDebugger>,
     settings: &Settings,
 ) -> ExitCode {
-    let home = match settings.home() {
+    let home = match settings.home_to_write() {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };

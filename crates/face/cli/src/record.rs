@@ -86,7 +86,7 @@ impl RecordArguments {
 
 /// Records, and ends as the program ended.
 pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
-    let home = match settings.home() {
+    let home = match settings.home_to_write() {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
-use trace_store::{TraceReader, default_home, traces};
+use trace_store::{TraceReader, claim_home, default_home, traces};
 
 use crate::exit::CommandError;
 
 /// Options of every command.
 #[derive(Args, Debug, Default)]
 pub struct Settings {
-    /// Directory of traces [default: RETROVANE_HOME, else ~/.local/share/retrovane]
+    /// Directory of traces [default: RETROVANE_HOME, else ~/.local/share/retrovane, or
+    /// /var/tmp/retrovane-UID where that cannot be written]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     home: Option<PathBuf>,
     /// Say nothing but errors, and show no progress
@@ -25,6 +26,18 @@ impl Settings {
     /// The directory of traces.
     pub fn home(&self) -> Result<PathBuf, CommandError> {
         self.home.clone().or_else(default_home).ok_or(CommandError::NoHome)
+    }
+
+    /// The directory of traces for what makes some. Says where it is, if that may surprise.
+    pub fn home_to_write(&self) -> Result<PathBuf, CommandError> {
+        let home = self.home()?;
+        if self.home.is_none() && claim_home(&home)? && !self.quiet {
+            eprintln!(
+                "retrovane: there is no HOME that can be written: traces and kept files go to {} (or where RETROVANE_HOME says)",
+                home.display()
+            );
+        }
+        Ok(home)
     }
 
     /// True if the directory of traces is the one that the next command finds too.

@@ -65,6 +65,12 @@ pub enum StoreError {
     /// A name that would lead out of its directory.
     #[error("{name:?} is not a possible name: {why}")]
     BadName { name: String, why: &'static str },
+    /// A directory that others can change or read is none for traces.
+    #[error(
+        "{} is not yours alone: set RETROVANE_HOME to a directory of yours that can be written",
+        path.display()
+    )]
+    NotPrivate { path: PathBuf },
     /// Somebody is using it.
     #[error("{} is in use by a recording or a replay: try again when it has ended", path.display())]
     InUse { path: PathBuf },

@@ -38,13 +38,6 @@ const SIDE_MAGIC: [u8; 8] = *b"rvside\x00\x01";
 /// could leave the same times, which some file systems keep to 2 s only.
 const SETTLED_NS: u64 = 3_000_000_000;
 
-/// The directory of traces and kept files: RETROVANE_HOME, or
-/// `~/.local/share/retrovane`. `None` if neither it nor HOME is set.
-pub fn default_home() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("RETROVANE_HOME").or_else(|| Some(set("HOME")?.join(".local/share/retrovane")))
-}
-
 /// What tells that a file is unchanged. All as in `struct stat`, times in
 /// nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

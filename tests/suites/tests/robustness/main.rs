@@ -47,6 +47,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("seccomp_fallback", false, ways::seccomp_fallback),
     ("without_rewriting", false, ways::without_rewriting),
     ("with_memory_checks", false, ways::with_memory_checks),
+    ("without_home", false, ways::without_home),
 ];
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {

@@ -1,8 +1,8 @@
 //! Every way of interception and checking gives the same recording; doctor tells them.
 
-use suites::{TestResult, Tool, compare};
+use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, run};
 
-use crate::bench::{Bench, ORDINARY, check, path};
+use crate::bench::{Bench, ORDINARY, check, path, says};
 
 pub fn doctor(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "doctor")?;
@@ -32,4 +32,23 @@ pub fn with_memory_checks(tool: &Tool) -> TestResult {
     let recorded = bench.call(&args)?;
     check(recorded.code == 5, "the program's code", &recorded)?;
     compare("recorded", &recorded, "replayed", &bench.replay()?)
+}
+
+/// Whose HOME cannot be written, or who has none, has a place of his own.
+pub fn without_home(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "without-home")?;
+    let run_with = |home: Option<&str>, args: &[&str]| {
+        let mut command = bench.tool_command(User::Current, args);
+        command.env_remove("RETROVANE_HOME").env_remove("HOME").envs(home.map(|home| ("HOME", home)));
+        run(command, RUN_TIME_MAX)
+    };
+    let trace = path(&bench.trace);
+    let recorded =
+        run_with(Some("/etc/passwd"), &["record", "-q", "-o", trace, "--", "bash", "-c", ORDINARY])?;
+    check(recorded.code == 5, "the program's code", &recorded)?;
+    compare("recorded", &recorded, "replayed", &run_with(None, &["replay", "-q", "--run", trace])?)?;
+    let other = bench.scratch.join("other");
+    let told = run_with(None, &["record", "-o", path(&other), "--", "true"])?;
+    check(told.code == 0, "the program's code", &told)?;
+    says(&told, &["/var/tmp/retrovane-", "retrovane_home"])
 }
