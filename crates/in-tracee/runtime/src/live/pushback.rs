@@ -3,6 +3,8 @@
 
 mod loading;
 
+use core::ops::RangeInclusive;
+
 use linux_abi::{errno, general as nr};
 
 pub use loading::{load, open_of_lane};
@@ -16,6 +18,8 @@ use crate::{kernel, memory};
 
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;
+/// close_range(2): nothing is closed yet.
+const CLOSE_RANGE_CLOEXEC: u32 = 4;
 /// Where connections wait until they are accepted again.
 const HIDDEN_FIRST: u64 = 512;
 
@@ -99,10 +103,16 @@ fn pieces() -> &'static mut [Pushed] {
 }
 
 fn data_of(fd: u64) -> Option<&'static mut Pushed> {
-    let accepted = |number: u64| pieces().iter().any(|other| other.kind == ACCEPTED && other.left == number);
-    // Bytes of a connection that is not accepted again yet wait with it.
-    let found = pieces().iter_mut().find(|pushed| pushed.is_input_of(fd))?;
-    (!accepted(u64::from(found.fd))).then_some(found)
+    if is_awaited(fd) {
+        return None;
+    }
+    pieces().iter_mut().find(|pushed| pushed.is_input_of(fd))
+}
+
+/// True if a connection that had this number is not accepted again yet: its bytes wait with
+/// it, and are none of what has the number now.
+fn is_awaited(fd: u64) -> bool {
+    pieces().iter().any(|other| other.kind == ACCEPTED && other.left == fd as u32 as u64)
 }
 
 fn accepted_of(listener: u64) -> Option<&'static mut Pushed> {
@@ -146,6 +156,13 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
             forget_descriptor(args[0]);
             return None;
         }
+        nr::__NR_close_range if args[2] as u32 & CLOSE_RANGE_CLOEXEC == 0 => {
+            let closed = u64::from(args[0] as u32)..=u64::from(args[1] as u32);
+            while let Some(fd) = input_within(&closed) {
+                forget_descriptor(fd);
+            }
+            return None;
+        }
         nr::__NR_dup2 | nr::__NR_dup3 => {
             forget_descriptor(args[1]);
             return None;
@@ -172,7 +189,18 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
     Some(result)
 }
 
+/// One of these descriptors that something is given back on.
+fn input_within(closed: &RangeInclusive<u64>) -> Option<u64> {
+    let is_there = |fd: &u64| closed.contains(fd) && !is_awaited(*fd);
+    let input = pieces().iter().filter(|pushed| matches!(pushed.kind, DATA | ENDED));
+    input.map(|pushed| u64::from(pushed.fd)).find(is_there)
+}
+
+/// The program closes it.
 fn forget_descriptor(fd: u64) {
+    if is_awaited(fd) {
+        return;
+    }
     for pushed in pieces() {
         if pushed.is_input_of(fd) {
             pushed.kind = 0;
@@ -188,7 +216,7 @@ fn settle() {
         pushback.first += 1;
     }
     if pushback.first == pushback.count {
-        pushback.count = 0;
+        (pushback.first, pushback.count) = (0, 0);
     }
 }
 
