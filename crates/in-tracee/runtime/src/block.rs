@@ -84,6 +84,8 @@ pub struct Thread {
     pub keeps_turn: bool,
     /// It stands until it is told to go on, or to leave its stack.
     pub parked: bool,
+    /// Where in the log it was made: a checkpoint from before that does not have it.
+    pub born_at: u64,
     /// Number of the call at hand, for beginning it again.
     pub call_number: u64,
     /// How it goes on where it stands, while another thread has the turn.

@@ -94,6 +94,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let mask = thread().signals.mask;
     let block = prepare_block(index, index_of_process(process));
     block.start = begin as *const () as u64;
+    block.born_at = process.log.position();
     block.signals.begin_thread(mask);
     block.pausing = pause::Pausing::default();
     block.waiter = Default::default();

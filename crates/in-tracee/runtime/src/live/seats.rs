@@ -11,13 +11,13 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::checkpoint_state;
 
-use super::area;
+use super::{area, quiesce};
 use crate::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, lane, process, thread};
 use crate::{kernel, signals};
 
 /// Threads that can sit at a time.
 pub const SEATS: usize = 4096;
-/// Those of them that may have ended.
+/// Those of them that may have ended without being in a checkpoint: only a replay needs them.
 const ENDED_MAX: usize = SEATS / 2;
 
 const FREE: u32 = 0;
@@ -128,9 +128,16 @@ pub fn sit_down_at_end(ended_at: u64) {
     if !super::is_on() || process().slot != 0 {
         return;
     }
-    let taken = |at: &lane_protocol::Checkpoint| at.state.load(Ordering::Relaxed) == checkpoint_state::TAKEN;
-    let is_kept = super::goes_again() || lane().checkpoints.iter().any(taken);
-    if is_kept && count() < ENDED_MAX {
+    let mut taken =
+        lane().checkpoints.iter().filter(|at| at.state.load(Ordering::Relaxed) == checkpoint_state::TAKEN);
+    let born_at = thread().born_at;
+    let is_kept = if taken.clone().any(|at| at.position.load(Ordering::Relaxed) > born_at) {
+        // No way back there without it. Those that live are to find seats, too.
+        room() > quiesce::threads()
+    } else {
+        (super::goes_again() || taken.next().is_some()) && count() < ENDED_MAX
+    };
+    if is_kept {
         sit_down_until(thread().alive.as_ptr() as u64, ended_at);
     }
 }
