@@ -66,7 +66,10 @@ pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
 pub use tables::wait_before_first_use;
 pub use together::{expect_sharer, note_sharer, sharer_is_there};
-pub use unforked::{Ranges as UnforkedRanges, note as note_advice};
+pub use unforked::{
+    Ranges as UnforkedRanges, forget as forget_advice, moved as move_advice, note as note_advice,
+    of_memory_at as advices_at,
+};
 
 /// The first of the calls by which a program asks: see include/retrovane.h.
 const CALLS: u64 = 0x52_5600;

@@ -403,7 +403,9 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+    let advices = live::advices_at(old);
     page_tracker::forget(new, pages(new_bytes));
+    live::move_advice(old, pages(old_bytes), new, pages(new_bytes), advices);
     mapped_files::moved(old, old_bytes, new, new_bytes);
     if new != old {
         sites::unmapped(old, pages(old_bytes));
@@ -487,6 +489,9 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         let follows = changes_content || changes_children && !process().debugged;
         if follows && recorded == 0 {
             let result = kernel::call(nr::__NR_madvise, real);
+            if result == 0 {
+                live::note_advice(address, bytes, advice);
+            }
             // Removing from a file's mapping: private in replay.
             if advice == nr::MADV_REMOVE && result != 0 {
                 // SAFETY: the recorded kernel zeroed this range, which has to be

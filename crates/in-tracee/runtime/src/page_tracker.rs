@@ -190,6 +190,7 @@ pub fn is_written(address: u64) -> bool {
 #[inline]
 pub fn forget(start: u64, bytes: u64) {
     live::lose_memory(start, bytes);
+    live::forget_advice(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
     if tracker.protected.count != 0 {

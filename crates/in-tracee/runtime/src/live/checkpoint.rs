@@ -158,6 +158,9 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
 
 /// Makes a copy of the process: its id, or an errno.
 fn make_shadow(slot: &'static Checkpoint) -> i64 {
+    if !unforked::is_known() {
+        return error(errno::ENOMEM);
+    }
     increments::prepare();
     // No signal at its end, so that the program never waits for it.
     unforked::permit(true);

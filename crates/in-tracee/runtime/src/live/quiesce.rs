@@ -3,11 +3,11 @@
 
 use core::sync::atomic::Ordering;
 
-use linux_abi::errno;
+use linux_abi::{errno, general as nr};
 
 use super::{area, seats};
 use crate::block::{known_threads, process, thread, thread_at, thread_status};
-use crate::{kernel, signals, turn};
+use crate::{kernel, report, signals, turn};
 
 /// What parked threads do next.
 mod verdict {
@@ -20,9 +20,13 @@ mod verdict {
     pub const BLOCK: u32 = 3;
 }
 
-/// How long a thread may take to come out of the kernel.
+/// How long threads may sleep where nothing brings them out of the kernel.
 const PATIENCE_NS: u64 = 5_000_000_000;
+/// How long all may take, however busy the machine is.
+const LONG_PATIENCE_NS: u64 = 300_000_000_000;
 const LOOK_EVERY_NS: u64 = 2_000_000;
+/// How often it is asked whether they wait for a processor only.
+const ASK_EVERY_NS: u64 = 500_000_000;
 /// How long one that has ended may take to leave its stack.
 const LEAVING_NS: u64 = 1_000_000_000;
 
@@ -44,17 +48,70 @@ pub fn threads() -> usize {
 /// Nobody holds them up; where one does not come, it is met at the next checkpoint.
 pub fn wait_for_leaving() {
     let begin_ns = kernel::monotonic_ns();
+    let mut looks = 0;
     while leaving() && kernel::monotonic_ns() - begin_ns < LEAVING_NS {
-        kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
+        wait_a_moment(&mut looks);
     }
 }
 
-/// Ended threads whose kernel thread has not left its stack yet.
-fn leaving() -> bool {
-    (0..known_threads()).any(|index| {
+/// Waits for what other threads are about to do by themselves, and leaves them the processor.
+pub fn wait_a_moment(looks: &mut u32) {
+    const SPINS: u32 = 1000;
+    const YIELDS: u32 = 2000;
+    const NAP_NS: u64 = 200_000;
+    static NOBODY: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+    *looks = looks.saturating_add(1);
+    match *looks {
+        0..SPINS => core::hint::spin_loop(),
+        SPINS..YIELDS => {
+            kernel::call(nr::__NR_sched_yield, [0; 6]);
+        }
+        _ => {
+            kernel::futex_wait_ns(&NOBODY, 0, NAP_NS);
+        }
+    }
+}
+
+/// Threads that have ended, and whose kernel thread has not left its stack yet.
+fn those_leaving() -> impl Iterator<Item = usize> {
+    (0..known_threads()).filter(|&index| {
         let other = thread_at(index);
         other.status == thread_status::ENDED && other.alive.load(Ordering::Acquire) != 0
     })
+}
+
+fn leaving() -> bool {
+    those_leaving().next().is_some()
+}
+
+/// Threads that run and have not come to a stand.
+fn missing() -> impl Iterator<Item = usize> {
+    others().filter(|&index| !thread_at(index).parked)
+}
+
+/// True if a thread that is waited for only waits for a processor: on a machine with too
+/// much to do it may get none for many seconds.
+fn is_one_on_its_way() -> bool {
+    missing().chain(those_leaving()).any(|index| is_runnable(thread_at(index).tid))
+}
+
+/// True if the kernel says so of a thread of ours (proc_pid_stat(5)).
+fn is_runnable(tid: i32) -> bool {
+    let (mut path, mut digits) = ([0u8; 64], [0u8; 12]);
+    report::join(&mut path, &[b"/proc/self/task/", report::decimal(tid as u64, &mut digits), b"/stat"]);
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return false;
+    }
+    let mut text = [0u8; 128];
+    let bytes =
+        kernel::call(nr::__NR_read, [fd as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0]);
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    // The name before it is in parentheses, and may hold some itself.
+    let text = text.get(..bytes.max(0) as usize).unwrap_or_default();
+    let end_of_name = text.iter().rposition(|&byte| byte == b')');
+    end_of_name.is_some_and(|end| text.get(end + 2) == Some(&b'R'))
 }
 
 /// The agent, which has the turn, brings all threads to a stand; it has the turn
@@ -67,24 +124,25 @@ pub fn park_all() -> Result<(), i64> {
         thread_at(index).parked = false;
     }
     area.parking.store(1, Ordering::SeqCst);
-    let mut waited_ns = 0;
+    let (mut waited_ns, mut slept_ns) = (0, 0);
     loop {
         let seen = area.parked.load(Ordering::SeqCst);
-        let missing = others().filter(|&index| !thread_at(index).parked).count();
-        if missing == 0 && !leaving() {
+        if missing().next().is_none() && !leaving() {
             return Ok(());
         }
-        for index in others().filter(|&index| !thread_at(index).parked) {
+        for index in missing() {
             signals::ask_to_stop(thread_at(index).tid);
         }
         turn::give();
         kernel::futex_wait_ns(&area.parked, seen, LOOK_EVERY_NS);
         turn::take();
         waited_ns += LOOK_EVERY_NS;
-        if waited_ns > PATIENCE_NS {
-            let error = Err(super::error(errno::ETIMEDOUT));
+        if waited_ns % ASK_EVERY_NS == 0 && !is_one_on_its_way() {
+            slept_ns += ASK_EVERY_NS;
+        }
+        if slept_ns >= PATIENCE_NS || waited_ns >= LONG_PATIENCE_NS {
             let_go_on();
-            return error;
+            return Err(super::error(errno::ETIMEDOUT));
         }
     }
 }
@@ -96,8 +154,9 @@ pub fn let_go_on() {
     area.verdict.store(verdict::GO_ON, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
     // The next time another verdict is waited for.
+    let mut looks = 0;
     while others().any(|index| thread_at(index).parked) {
-        kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
+        wait_a_moment(&mut looks);
     }
 }
 
@@ -118,26 +177,19 @@ pub fn block_all() {
     }
 }
 
-/// All parked threads leave their stacks; true once they have.
-pub fn sit_down_all() -> bool {
+/// All parked threads leave their stacks. They do nothing else on the way, so that only the
+/// kernel can hold them up: there is no limit of time.
+pub fn sit_down_all() {
     let wanted = others().count();
     let before = seats::count();
     let area = area();
     area.verdict.store(verdict::SIT_DOWN, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
-    let mut looks = 0u32;
+    let mut looks = 0;
     while seats::count() < before + wanted {
-        looks += 1;
-        if looks > 1000 {
-            kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
-        }
-        if looks > 10_000_000 {
-            return false;
-        }
-        core::hint::spin_loop();
+        wait_a_moment(&mut looks);
     }
     area.parking.store(0, Ordering::SeqCst);
-    true
 }
 
 /// True if the calling thread is to stop.

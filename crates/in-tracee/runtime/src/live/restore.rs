@@ -171,9 +171,7 @@ impl Planned {
         }
         // From here on there is no other way.
         let control_fd = process().control_fd;
-        if !quiesce::sit_down_all() {
-            report::die("a thread did not leave its stack");
-        }
+        quiesce::sit_down_all();
         leave_present();
         restore_mappings(self.slot);
         restore_runtime(self.slot);
@@ -218,6 +216,8 @@ fn leave_present() {
         }
     }
     page_tracker::end();
+    // What was asked since is not in force any more; what was asked then is, at the end.
+    unforked::permit(true);
 }
 
 fn restore_mappings(slot: &Checkpoint) {
@@ -380,8 +380,9 @@ fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
         }
     }
     // Signals that one sends now are of the new future; and a replay may be at its end soon.
+    let mut looks = 0;
     while area().arrived.load(Ordering::SeqCst) < others {
-        kernel::call(nr::__NR_sched_yield, [0; 6]);
+        quiesce::wait_a_moment(&mut looks);
     }
     if way == Way::Branch {
         // Who is left was made since.
