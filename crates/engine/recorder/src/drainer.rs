@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use injector::{ExitReport, PidFd, Segment, SessionMemory, futex_wait, poll_exited};
+use injector::{ExitReport, PidFd, Segment, SessionMemory, futex_wait, kill_process, poll_exited};
 use lane_protocol::{RING_BYTES, lane_state};
 use trace_store::{LaneEnd, Pressure};
 
@@ -167,6 +167,8 @@ impl Work {
                 self.sink.begin_lane(id, parent, pid);
                 self.logs.insert(segment, LaneLog::new(segment, id, pid));
                 self.report.processes += 1;
+            } else if self.memory.is_stillborn(segment) {
+                self.memory.free_segment(segment);
             } else {
                 let since = self.reserved.get(&segment).copied().unwrap_or_else(Instant::now);
                 reserved.insert(segment, since);
@@ -243,6 +245,15 @@ impl Work {
 
     fn end_lane(&mut self, segment: Segment) {
         let Some(log) = self.logs.get_mut(&segment) else { return };
+        for pid in self.memory.leave_together(segment) {
+            kill_process(pid, libc::SIGKILL);
+            let text = format!(
+                "process {pid} was ended: process {}, which shares memory with it, died while both did again what they had done",
+                log.pid
+            );
+            eprintln!("retrovane: {text}");
+            self.report.notes.push(text);
+        }
         self.memory.free_turn(segment);
         // What was written between the last look and the end.
         log.drain(self.memory.lane(segment), &self.sink);

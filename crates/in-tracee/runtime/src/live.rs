@@ -65,7 +65,7 @@ pub use restore::{enter_present, go_live, pass_on};
 pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
 pub use tables::wait_before_first_use;
-pub use together::{expect_sharer, note_sharer, sharer_is_there};
+pub use together::note_sharer;
 pub use unforked::{
     Ranges as UnforkedRanges, forget as forget_advice, moved as move_advice, note as note_advice,
     of_memory_at as advices_at,

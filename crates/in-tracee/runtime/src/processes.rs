@@ -166,13 +166,17 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let mut own_pidfd = 0u32;
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
     crate::live::note_fork(flags & VM != 0);
-    crate::live::expect_sharer(shares);
-    let result = make_child(registers, &beginning, real);
-    if kernel::failed(result) && !unlogged {
-        give_segment_back(segment);
+    if shares {
+        expect_sharer(segment);
     }
+    let result = make_child(registers, &beginning, real);
     if kernel::failed(result) {
-        crate::live::sharer_is_there(shares);
+        sharer_is_there(segment);
+        if !unlogged {
+            give_segment_back(segment);
+        }
+    } else if shares {
+        name_sharer(segment, result as i32);
     }
     let logged = registers.args();
     begin_call(number, &logged, count, result, 0);
@@ -203,6 +207,29 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
 /// Counts what left the memory that it had in this segment: by execve, or for good.
 fn gone_word(segment: u64) -> &'static AtomicU32 {
     &session().gone[segment as usize]
+}
+
+/// The process is about to make one that shares memory: nothing can be done together before
+/// that one takes part.
+fn expect_sharer(segment: u64) {
+    if segment != NO_SEGMENT {
+        session().unborn[segment as usize].store(-process().pid, Ordering::SeqCst);
+    }
+}
+
+/// It was made: if it is killed before it has a turn, the supervisor finds that out.
+fn name_sharer(segment: u64, pid: i32) {
+    if segment != NO_SEGMENT {
+        let (unborn, maker) = (&session().unborn[segment as usize], -process().pid);
+        let _ = unborn.compare_exchange(maker, pid, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+/// It has its turn, or will never be there.
+pub fn sharer_is_there(segment: u64) {
+    if segment != NO_SEGMENT {
+        session().unborn[segment as usize].store(0, Ordering::SeqCst);
+    }
 }
 
 /// The process in this segment has left its memory.

@@ -61,7 +61,7 @@ pub fn begin_process_in_group() {
         process.ticket = u64::MAX;
         my_turn().lanes.fetch_add(1, Ordering::AcqRel);
         lane().turn.store(process.turn + 1, Ordering::Release);
-        crate::live::sharer_is_there(true);
+        crate::processes::sharer_is_there(process.segment);
         crate::live::note_sharer();
         take();
     }

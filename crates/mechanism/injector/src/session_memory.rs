@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
@@ -369,8 +369,15 @@ impl SessionMemory {
         let gone = unsafe { &(*self.session()).gone[segment.index()] };
         gone.fetch_add(1, Ordering::AcqRel);
         futex_wake(gone);
+        self.unborn(segment).store(0, Ordering::Release);
         let bit = 1 << (segment.index() % 64);
         self.segment_word(segment.index() / 64).fetch_and(!bit, Ordering::AcqRel);
+    }
+
+    /// Recording: who is to have a segment and share memory: see `Session::unborn`.
+    pub(crate) fn unborn(&self, segment: Segment) -> &AtomicI32 {
+        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
+        unsafe { &(*self.session()).unborn[segment.index()] }
     }
 
     /// Takes a free segment, if there is one.

@@ -9,6 +9,7 @@ use lane_protocol::{
 
 use crate::futex::futex_wake;
 use crate::lane::{Lane, Segment};
+use crate::process::{PidFd, poll_exited};
 use crate::session_memory::SessionMemory;
 
 impl SessionMemory {
@@ -24,6 +25,39 @@ impl SessionMemory {
         let Some(turn) = self.last_turn(self.lane(own)) else { return Vec::new() };
         let others = self.segments_in_use().into_iter().filter(|other| *other != own && runs(other));
         others.filter(|other| self.last_turn(self.lane(*other)) == Some(turn)).collect()
+    }
+
+    /// True if a process is about to be in the segment that will share memory.
+    fn expects_sharer(&self, segment: Segment) -> bool {
+        match self.unborn(segment).load(Ordering::Acquire) {
+            0 => false,
+            // One whose maker was killed as well begins when it begins.
+            pid => runs(pid.abs()),
+        }
+    }
+
+    /// Recording: true if the process that was to be in the segment was killed before it began.
+    pub fn is_stillborn(&self, segment: Segment) -> bool {
+        let pid = self.unborn(segment).load(Ordering::Acquire);
+        pid > 0 && !runs(pid)
+    }
+
+    /// Live: the process in the segment is gone. Those that it led are left to themselves. Where
+    /// it was doing the same again with others, these cannot come to the present without it:
+    /// their processes.
+    pub fn leave_together(&self, segment: Segment) -> Vec<i32> {
+        let (together, lane) = (self.together(), self.lane(segment));
+        let goes_again = |lane: Lane| lane.goes_again().load(Ordering::Acquire) != 0;
+        let pid = lane.pid().load(Ordering::Acquire);
+        let leads = together.leader.load(Ordering::Acquire) == pid && pid != 0;
+        let is_left = together.task.load(Ordering::Acquire) == together_task::REPLAY && goes_again(lane);
+        let mut left = if is_left { self.sharers(segment) } else { Vec::new() };
+        left.retain(|other| goes_again(self.lane(*other)));
+        if leads || !left.is_empty() {
+            together.leader.store(0, Ordering::Release);
+            futex_wake(&together.step);
+        }
+        left.into_iter().map(|other| self.lane(other).pid().load(Ordering::Acquire)).collect()
     }
 
     /// The number of a lane's turn, or of the one that took its place.
@@ -57,7 +91,8 @@ impl SessionMemory {
     pub fn call_together(&self, leader: Segment) -> i32 {
         let together = self.together();
         let (task, number) = (together.task.load(Ordering::Acquire), together.number.load(Ordering::Acquire));
-        if task != together_task::DISCARD && together.unborn.load(Ordering::Acquire) != 0 {
+        let expects = |segment: &Segment| self.expects_sharer(*segment);
+        if task != together_task::DISCARD && self.segments_in_use().iter().any(expects) {
             return libc::EAGAIN;
         }
         let has_it = |segment: &Segment| checkpoint(self.lane(*segment), number).is_some();
@@ -104,6 +139,11 @@ impl SessionMemory {
         }
         0
     }
+}
+
+/// True unless the process has ended.
+fn runs(pid: i32) -> bool {
+    PidFd::open(pid).is_some_and(|process| poll_exited(&[&process]) == [false])
 }
 
 /// The checkpoint of this number among those that were taken together.

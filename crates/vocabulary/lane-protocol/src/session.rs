@@ -135,6 +135,9 @@ pub struct Session {
     /// Recording: counts for each segment how often its process got new memory or
     /// ended; futex words.
     pub gone: [AtomicU32; SEGMENTS],
+    /// Recording: who is to have a segment, will share memory, and has no turn yet: the
+    /// process, or the one that makes it, negated; 0: nobody.
+    pub unborn: [AtomicI32; SEGMENTS],
     /// The turns of lanes; a lane's own is at its number modulo this many.
     pub turns: [Turn; TURNS],
     /// Live: what processes that share memory do together.

@@ -56,8 +56,6 @@ pub struct Together {
     pub number: AtomicU32,
     /// The number of the next one is this plus one.
     pub last_number: AtomicU32,
-    /// Processes that are being made with memory that they share, and have no turn yet.
-    pub unborn: AtomicU32,
     /// Processes that came to share memory so far, wherever.
     pub sharers: AtomicU32,
     /// Processes that follow.

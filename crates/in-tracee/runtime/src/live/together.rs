@@ -52,20 +52,6 @@ pub fn leads() -> bool {
     together().leader.load(Ordering::SeqCst) == process().pid
 }
 
-/// The process is about to make one; `shares`: they will share memory.
-pub fn expect_sharer(shares: bool) {
-    if shares && super::is_on() {
-        together().unborn.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// The one that was expected can be found, or will never be there.
-pub fn sharer_is_there(shares: bool) {
-    if shares && super::is_on() {
-        together().unborn.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 /// The process shares memory from now on.
 pub fn note_sharer() {
     if super::is_on() {
