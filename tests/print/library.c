@@ -1,15 +1,19 @@
 /* A line of a library that is loaded late, and unloaded, and loaded again. */
-/* at: MARK  print: what, count  library */
+/* at: MARK  print: what, count, each, seen[1]  library */
 #include <stdio.h>
 
 #ifdef LIBRARY
 static int count = 3;
+static __thread int each = 7;
+__thread long seen[2] = {5, 6};
 static volatile int sink;
 
 void visit(const char *what)
 {
     count++;
-    printf("what = \"%s\", count = %d\n", what, count);
+    each += 2;
+    seen[1] *= 2;
+    printf("what = \"%s\", count = %d, each = %d, seen[1] = %ld\n", what, count, each, seen[1]);
     sink = count; /* MARK */
 }
 #else

@@ -86,6 +86,9 @@ fn passing(file: &DebugFile, function: DieId, of: &Type) -> Passing {
         Type::Float { .. } => Passing::Unknown("in a register of the x87, which is not recorded"),
         Type::Integer { bytes: 16, .. } => Passing::Registers(vec![false, false]),
         Type::Struct(id) => {
+            if is_rust(file, function) && bytes > 16 && !has_wide_number(file, of, 0) {
+                return Passing::Memory;
+            }
             if !is_c(file, function) && file.attribute(*id, gimli::DW_AT_calling_convention).is_none() {
                 return Passing::Unknown("its language passes structures its own way");
             }
@@ -106,10 +109,31 @@ fn passing(file: &DebugFile, function: DieId, of: &Type) -> Passing {
     }
 }
 
+fn language(file: &DebugFile, function: DieId) -> Option<Value> {
+    file.attribute(DieId { unit: function.unit, index: 0 }, gimli::DW_AT_language)
+}
+
+/// Rust's own convention has results that are larger than two registers in memory, whose
+/// address is returned; but pairs of numbers of 128 bits.
+fn is_rust(file: &DebugFile, function: DieId) -> bool {
+    language(file, function) == Some(Value::Language(dw::DW_LANG_Rust))
+}
+
+fn has_wide_number(file: &DebugFile, of: &Type, depth: u32) -> bool {
+    const DEPTH_MAX: u32 = 16;
+    match of {
+        Type::Struct(id) => {
+            depth > DEPTH_MAX
+                || types::members(file, *id).iter().any(|member| has_wide_number(file, &member.of, depth + 1))
+        }
+        Type::Integer { bytes, .. } | Type::Other(bytes) => *bytes >= 16,
+        _ => false,
+    }
+}
+
 fn is_c(file: &DebugFile, function: DieId) -> bool {
-    let root = DieId { unit: function.unit, index: 0 };
     matches!(
-        file.attribute(root, gimli::DW_AT_language),
+        language(file, function),
         Some(Value::Language(
             dw::DW_LANG_C89 | dw::DW_LANG_C | dw::DW_LANG_C99 | dw::DW_LANG_C11 | dw::DW_LANG_C17
         ))

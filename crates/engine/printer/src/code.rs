@@ -7,7 +7,11 @@ pub(crate) const GENERAL: [u16; 17] = [0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12,
 
 /// A program in the making.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Code(pub Vec<u8>);
+pub(crate) struct Code {
+    pub bytes: Vec<u8>,
+    /// It reads vector registers, which only a trap saves.
+    pub needs_vectors: bool,
+}
 
 impl Code {
     pub fn constant(value: u64) -> Code {
@@ -20,21 +24,27 @@ impl Code {
         };
         let length = 1usize << (code[0] - op::CONST8);
         code.extend_from_slice(&bytes[8 - length..]);
-        Code(code)
+        Code { bytes: code, needs_vectors: false }
     }
 
     pub fn register(number: u16) -> Code {
         let [high, low] = number.to_be_bytes();
-        Code(vec![op::REG, high, low])
+        Code { bytes: vec![op::REG, high, low], needs_vectors: false }
+    }
+
+    /// The lower 8 bytes of a vector register.
+    pub fn vector(number: u8) -> Code {
+        Code { bytes: vec![op::VECTOR, number], needs_vectors: true }
     }
 
     pub fn then(mut self, more: &[u8]) -> Code {
-        self.0.extend_from_slice(more);
+        self.bytes.extend_from_slice(more);
         self
     }
 
-    pub fn and(self, other: &Code) -> Code {
-        self.then(&other.0)
+    pub fn and(mut self, other: &Code) -> Code {
+        self.needs_vectors |= other.needs_vectors;
+        self.then(&other.bytes)
     }
 
     /// The same plus a number.
@@ -74,8 +84,8 @@ impl Code {
 
     /// `self`, and if it is not 0 `yes`, else `no`.
     pub fn choose(self, yes: &Code, no: &Code) -> Code {
-        let [high, low] = (yes.0.len() as u16 + 3).to_be_bytes();
-        let [behind_high, behind_low] = (no.0.len() as u16).to_be_bytes();
+        let [high, low] = (yes.bytes.len() as u16 + 3).to_be_bytes();
+        let [behind_high, behind_low] = (no.bytes.len() as u16).to_be_bytes();
         self.then(&[op::SKIP_UNLESS, high, low]).and(yes).then(&[op::SKIP, behind_high, behind_low]).and(no)
     }
 }

@@ -4,7 +4,9 @@ use lane_protocol::bytecode::{op, register};
 
 use crate::code::Code;
 use crate::conversions;
+use crate::debug_file::DieId;
 use crate::error::PrintError;
+use crate::floats;
 use crate::location::{self, Place, Spot};
 use crate::parse::{Binary, Expression, Named, Unary};
 use crate::scope::{self, Meaning};
@@ -28,7 +30,7 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    fn new(of: Type, place: Place) -> Operand {
+    pub(crate) fn new(of: Type, place: Place) -> Operand {
         Operand { of, place, bits: None }
     }
 }
@@ -43,14 +45,19 @@ pub(crate) struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn error<T>(&self, what: &str) -> Result<T, Fail> {
+    pub(crate) fn error<T>(&self, what: &str) -> Result<T, Fail> {
         Err(Fail::Error(PrintError::Expression(self.written.to_owned(), what.to_owned())))
     }
 
     /// The code of a condition: not 0 where it holds.
     pub fn condition(&self, condition: &Named) -> Result<Code, Fail> {
         let operand = self.operand(&condition.1)?;
-        Ok(self.number(&operand)?.then(&[op::END]))
+        Ok(self.truth(&operand)?.then(&[op::END]))
+    }
+
+    /// The code of what is not 0 if the operand is true.
+    fn truth(&self, operand: &Operand) -> Result<Code, Fail> {
+        if floats::is_float(&operand.of) { self.float_truth(operand) } else { self.number(operand) }
     }
 
     pub fn operand(&self, expression: &Expression) -> Result<Operand, Fail> {
@@ -66,12 +73,16 @@ impl Compiler<'_> {
                 };
                 Operand::new(of, Place::Number(Code::constant(*value)))
             }
+            Expression::Float(bits, bytes) => floats::constant(*bits, *bytes),
             Expression::Character(byte) => Operand::new(INT, Place::Number(Code::constant(u64::from(*byte)))),
             Expression::Name(name) => self.name(name)?,
             Expression::Register(name) => self.register(name)?,
             Expression::Unary(operator, inner) => self.unary(*operator, inner)?,
             Expression::Binary(operator, left, right) => self.binary(*operator, left, right)?,
-            Expression::Member(inner, name) => self.member(&self.operand(inner)?, name)?,
+            Expression::Member(inner, name) => match self.dotted(expression) {
+                Some(global) => global,
+                None => self.member(&self.operand(inner)?, name)?,
+            },
             Expression::Index(array, index) => self.index(array, index)?,
             Expression::Cast(name, stars, inner) => self.cast(name, *stars, inner)?,
         };
@@ -87,10 +98,7 @@ impl Compiler<'_> {
 
     fn name(&self, name: &str) -> Result<Operand, Fail> {
         match scope::meaning(&self.spot, name) {
-            Some(Meaning::Variable(id)) => {
-                let of = types::type_of(self.spot.file, id);
-                Ok(Operand::new(of, location::of_variable(&self.spot, id)))
-            }
+            Some(Meaning::Variable(id)) => Ok(self.variable(id)),
             Some(Meaning::Constant { of, value }) => Ok(Operand::new(
                 types::resolve(self.spot.file, of),
                 Place::Number(Code::constant(value as u64)),
@@ -107,12 +115,28 @@ impl Compiler<'_> {
         }
     }
 
+    fn variable(&self, id: DieId) -> Operand {
+        let of = types::type_of(self.spot.file, id);
+        Operand::new(of, location::of_variable(&self.spot, id))
+    }
+
+    /// `package.name`, as Go's variables outside of functions are named.
+    fn dotted(&self, expression: &Expression) -> Option<Operand> {
+        let Expression::Member(package, name) = expression else { return None };
+        let Expression::Name(package) = &**package else { return None };
+        if !scope::is_go(&self.spot) || scope::meaning(&self.spot, package).is_some() {
+            return None;
+        }
+        match scope::meaning(&self.spot, &format!("{package}.{name}"))? {
+            Meaning::Variable(id) => Some(self.variable(id)),
+            Meaning::Constant { .. } => None,
+        }
+    }
+
     /// In a method, a name may be a member of `this`.
     fn implicit_member(&self, name: &str) -> Result<Operand, Fail> {
         if let Some(Meaning::Variable(this)) = scope::meaning(&self.spot, "this") {
-            let of = types::type_of(self.spot.file, this);
-            let own = Operand::new(of, location::of_variable(&self.spot, this));
-            if let Ok(member) = self.member(&own, name) {
+            if let Ok(member) = self.member(&self.variable(this), name) {
                 return Ok(member);
             }
         }
@@ -159,7 +183,7 @@ impl Compiler<'_> {
         }
         if !types::is_number(&operand.of) {
             return self.error(match operand.of {
-                Type::Float { .. } => "floating-point numbers can be printed, not calculated with",
+                Type::Float { .. } => "a floating-point number cannot stand there",
                 Type::Struct(_) => "a structure is no number",
                 _ => "its type is no number",
             });
@@ -174,7 +198,7 @@ impl Compiler<'_> {
     }
 
     /// A number's lower bytes; what is above them does not count.
-    fn raw_number(&self, place: &Place, bytes: u64) -> Result<Code, Fail> {
+    pub(crate) fn raw_number(&self, place: &Place, bytes: u64) -> Result<Code, Fail> {
         match place {
             Place::Memory(address) => match address.clone().loaded(bytes) {
                 Some(code) => Ok(code),
@@ -182,7 +206,7 @@ impl Compiler<'_> {
             },
             Place::Number(code) => Ok(code.clone()),
             Place::Register(number) => Ok(Code::register(*number)),
-            Place::Vector(_) => Err(Fail::Gone("it is in a vector register")),
+            Place::Vector(number) => Ok(Code::vector(*number)),
             Place::Bytes(data) => {
                 let lower = data.iter().take(8).rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
                 Ok(Code::constant(lower))
@@ -223,6 +247,9 @@ impl Compiler<'_> {
     fn unary(&self, operator: Unary, inner: &Expression) -> Result<Operand, Fail> {
         let operand = self.operand(inner)?;
         let file = self.spot.file;
+        if floats::is_float(&operand.of) && matches!(operator, Unary::Not | Unary::Negate) {
+            return self.float_unary(operator, &operand);
+        }
         Ok(match operator {
             Unary::Dereference => match &operand.of {
                 Type::Pointer(Some(target)) => {
@@ -300,24 +327,32 @@ impl Compiler<'_> {
             (None, 1) if name != "void" => return self.error(&format!("there is no type {name} here")),
             _ => Type::Pointer(None),
         };
+        let operand = self.operand(inner)?;
+        if floats::is_float(&of) || floats::is_float(&operand.of) {
+            return self.float_cast(of, &operand);
+        }
         if !types::is_number(&of) {
             return self.error("casts can be to numbers and pointers");
         }
-        let operand = self.operand(inner)?;
         Ok(Operand::new(of, Place::Number(self.number(&operand)?)))
     }
 
     fn binary(&self, operator: Binary, left: &Expression, right: &Expression) -> Result<Operand, Fail> {
         let file = self.spot.file;
         let (left, right) = (self.operand(left)?, self.operand(right)?);
-        let (first, second) = (self.number(&left)?, self.number(&right)?);
         let one_or_zero = |code: Code| Ok(Operand::new(INT, Place::Number(code)));
-        let truth = |code: &Code| code.clone().then(&[op::LOG_NOT, op::LOG_NOT]);
-        match operator {
-            Binary::LogicalAnd => return one_or_zero(first.choose(&truth(&second), &Code::constant(0))),
-            Binary::LogicalOr => return one_or_zero(first.choose(&Code::constant(1), &truth(&second))),
-            _ => {}
+        if matches!(operator, Binary::LogicalAnd | Binary::LogicalOr) {
+            let first = self.truth(&left)?;
+            let second = self.truth(&right)?.then(&[op::LOG_NOT, op::LOG_NOT]);
+            return one_or_zero(match operator {
+                Binary::LogicalAnd => first.choose(&second, &Code::constant(0)),
+                _ => first.choose(&Code::constant(1), &second),
+            });
         }
+        if floats::is_float(&left.of) || floats::is_float(&right.of) {
+            return self.float_binary(operator, &left, &right);
+        }
+        let (first, second) = (self.number(&left)?, self.number(&right)?);
         if let Some(result) = self.on_pointers(operator, &left, &right, &first, &second)? {
             return Ok(result);
         }

@@ -48,6 +48,11 @@ pub(crate) fn common(left: &Type, right: &Type) -> Type {
 
 /// C's own types, which a unit has only if it uses them.
 pub(crate) fn builtin(name: &str) -> Option<Type> {
+    match name {
+        "double" => return Some(Type::Float { bytes: 8 }),
+        "float" => return Some(Type::Float { bytes: 4 }),
+        _ => {}
+    }
     let words: Vec<&str> = name.split(' ').collect();
     let spelled = scope::canonical(&words);
     let (signed, size) = match spelled.strip_prefix("unsigned ") {

@@ -72,8 +72,20 @@ pub struct DebugFile {
     code: Vec<Code>,
     /// Where functions begin whose parameters or result the compiler has changed.
     changed: HashSet<u64>,
-    /// Of thread-local memory in an executable: bytes, alignment. `None`: a library's.
-    pub(crate) thread_local: Option<[u64; 2]>,
+    /// `None`: it has none, or how it comes to its own is not known.
+    pub(crate) thread_local: Option<ThreadLocal>,
+}
+
+/// How the file's code comes to its thread-local memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ThreadLocal {
+    /// It lies below the thread's pointer.
+    Executable { bytes: u64, alignment: u64 },
+    /// A place in the file has its module's number.
+    Module { slot: u64 },
+    /// A place in the file has what is to be added to the thread's pointer for what lies at
+    /// this offset in the module's memory.
+    Offset { slot: u64, of: u64 },
 }
 
 /// An executable segment.
@@ -129,7 +141,7 @@ impl DebugFile {
             })
             .collect();
         let frames = frames_of(&object, &debug);
-        let thread_local = thread_local_of(&bytes);
+        let thread_local = thread_local_of(&bytes).or_else(|| thread_local_of_library(&object));
         let changed = changed_functions(&object).chain(changed_functions(&debug)).collect();
         Some(DebugFile { changed, dwarf, units, frames, code, thread_local })
     }
@@ -284,7 +296,7 @@ fn frames_of(object: &object::File<'_>, debug: &object::File<'_>) -> Frames {
 }
 
 /// Size and alignment of an executable's thread-local memory.
-fn thread_local_of(bytes: &[u8]) -> Option<[u64; 2]> {
+fn thread_local_of(bytes: &[u8]) -> Option<ThreadLocal> {
     use object::read::elf::{FileHeader, ProgramHeader};
     let header = object::elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
@@ -295,7 +307,36 @@ fn thread_local_of(bytes: &[u8]) -> Option<[u64; 2]> {
         .find(|segment| segment.p_type(endian) == object::elf::PT_INTERP)
         .or_else(|| (header.e_type(endian) == object::elf::ET_EXEC).then_some(segments.first()).flatten())?;
     let segment = segments.iter().find(|segment| segment.p_type(endian) == object::elf::PT_TLS)?;
-    Some([segment.p_memsz(endian), segment.p_align(endian).max(1)])
+    Some(ThreadLocal::Executable {
+        bytes: segment.p_memsz(endian),
+        alignment: segment.p_align(endian).max(1),
+    })
+}
+
+/// What the loader was asked for by a library's code: a relocation names each place that it
+/// fills in.
+fn thread_local_of_library(object: &object::File<'_>) -> Option<ThreadLocal> {
+    use object::{ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
+    let symbols = object.dynamic_symbol_table()?;
+    object.dynamic_relocations()?.find_map(|(slot, relocation)| {
+        // Of a symbol of another library it would be that one's.
+        let value = match relocation.target() {
+            RelocationTarget::Symbol(index) => {
+                let symbol = symbols.symbol_by_index(index).ok()?;
+                (!symbol.is_undefined()).then(|| symbol.address())?
+            }
+            _ => 0,
+        };
+        match relocation.flags() {
+            RelocationFlags::Elf { r_type: object::elf::R_X86_64_DTPMOD64 } => {
+                Some(ThreadLocal::Module { slot })
+            }
+            RelocationFlags::Elf { r_type: object::elf::R_X86_64_TPOFF64 } => {
+                Some(ThreadLocal::Offset { slot, of: value.wrapping_add(relocation.addend() as u64) })
+            }
+            _ => None,
+        }
+    })
 }
 
 /// Where distributions put a file's debug information.

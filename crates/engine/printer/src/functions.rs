@@ -39,6 +39,12 @@ pub(crate) fn low_address(file: &DebugFile, id: DieId) -> Option<u64> {
     }
 }
 
+/// True if a unit is written in Go.
+pub(crate) fn is_go(file: &DebugFile, unit: usize) -> bool {
+    let language = file.attribute(DieId { unit, index: 0 }, gimli::DW_AT_language);
+    language == Some(Value::Language(dw::DW_LANG_Go))
+}
+
 /// True if the compiler optimised: then variables are where their locations say from the
 /// first instruction on.
 pub(crate) fn is_optimised(file: &DebugFile, function: DieId) -> bool {

@@ -7,7 +7,7 @@
 //!
 //! Architecture invariant: a value that is not known at an instruction is said to be
 //! missing; nothing is guessed. Deliberately absent: calls of the program's functions,
-//! assignments, calculation with floating-point numbers.
+//! assignments, calculation with numbers of x87's 80 bits.
 #![forbid(unsafe_code)]
 
 mod calls;
@@ -16,6 +16,8 @@ mod compile;
 mod conversions;
 mod debug_file;
 mod error;
+mod float_text;
+mod floats;
 mod functions;
 mod lines;
 mod location;

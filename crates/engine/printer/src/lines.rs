@@ -104,8 +104,13 @@ fn take_sequence(file: &DebugFile, unit: usize, rows: &[Row], line: u64, found: 
 /// If a function begins at the row: where its variables are in place.
 fn past_prologue(file: &DebugFile, unit: usize, rows: &[Row], index: usize) -> u64 {
     let address = rows[index].address;
-    let begins = functions::starting_at(file, unit, address)
-        .is_some_and(|function| !functions::is_optimised(file, DieId { unit, index: function }));
+    let function = functions::starting_at(file, unit, address).map(|index| DieId { unit, index });
+    let begins = function.is_some_and(|function| {
+        // Go's functions without a frame begin with their first statement.
+        let is_opening = !functions::is_go(file, unit)
+            || file.number(function, gimli::DW_AT_decl_line) == Some(rows[index].line);
+        is_opening && !functions::is_optimised(file, function)
+    });
     if !begins {
         return address;
     }
@@ -145,6 +150,12 @@ fn wanted_files(
     (first..first + count)
         .filter(|&index| path_of(file, unit, header, index).is_some_and(|path| ends_with(&path, wanted)))
         .collect()
+}
+
+/// True if the file of this index in a unit's table is meant.
+pub(crate) fn is_file(file: &DebugFile, unit: usize, index: u64, wanted: &Path) -> bool {
+    let Some(program) = &file.units[unit].unit.line_program else { return false };
+    path_of(file, unit, program.header(), index).is_some_and(|path| ends_with(&path, wanted))
 }
 
 fn path_of(

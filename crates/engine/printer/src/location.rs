@@ -6,7 +6,7 @@ use gimli::{CfaRule, Operation, UnwindSection};
 use lane_protocol::bytecode::{op, register};
 
 use crate::code::{Code, GENERAL};
-use crate::debug_file::{DebugFile, DieId, Reader, Value};
+use crate::debug_file::{DebugFile, DieId, Reader, ThreadLocal, Value};
 
 /// Where a value is.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,8 @@ pub(crate) struct Spot<'a> {
     pub bias: u64,
     /// The function that has the instruction.
     pub function: Option<DieId>,
+    /// The line that is meant, if one is: the end of its file's path, and its number.
+    pub line: Option<(&'a std::path::Path, u64)>,
 }
 
 /// Where a variable is.
@@ -141,7 +143,7 @@ impl Translation {
         match self.place.take() {
             Some(Place::Number(_)) => Place::Number(code),
             Some(place) => place,
-            None if code.0.is_empty() => Place::Gone(OPTIMISED_OUT),
+            None if code.bytes.is_empty() => Place::Gone(OPTIMISED_OUT),
             None => Place::Memory(code),
         }
     }
@@ -228,10 +230,36 @@ fn place_of_register(number: u16) -> Result<Place, &'static str> {
 
 /// The address of a thread-local variable from its place.
 fn thread_local(spot: &Spot, place: Code) -> Result<Code, &'static str> {
-    let [bytes, alignment] = spot.file.thread_local.ok_or("it is thread-local in a library")?;
-    let below = bytes.next_multiple_of(alignment);
     let base = Code::register(register::FS_BASE);
-    Ok(place.and(&base).then(&[op::ADD]).and(&Code::constant(below)).then(&[op::SUB]))
+    let slot = |address: u64| {
+        Code::constant(address.wrapping_add(spot.bias)).loaded(8).ok_or("its address is not understood")
+    };
+    let block = match spot.file.thread_local.as_ref().ok_or("where it lies in a thread is not known")? {
+        ThreadLocal::Executable { bytes, alignment } => {
+            base.and(&Code::constant(bytes.next_multiple_of(*alignment))).then(&[op::SUB])
+        }
+        ThreadLocal::Offset { slot: address, of } => {
+            base.and(&slot(*address)?).then(&[op::ADD]).and(&Code::constant(*of)).then(&[op::SUB])
+        }
+        ThreadLocal::Module { slot: address } => {
+            block_of_module(&slot(*address)?).ok_or("it is not understood")?
+        }
+    };
+    Ok(place.and(&block).then(&[op::ADD]))
+}
+
+/// Where the running thread has the thread-local memory of a module (ELF Handling For
+/// Thread-Local Storage, x86-64): in its vector, if that reaches so far; else 0.
+fn block_of_module(module: &Code) -> Option<Code> {
+    const VECTOR_AT: u64 = 8;
+    const ENTRY_BYTES: u64 = 16;
+    let vector = Code::register(register::FS_BASE).plus(VECTOR_AT).loaded(8)?;
+    // The entry before the first holds their count.
+    let count = vector.clone().plus(ENTRY_BYTES.wrapping_neg()).loaded(8)?;
+    let is_there = module.clone().plus(u64::MAX).and(&count).then(&[op::LESS_UNSIGNED]);
+    let entry =
+        module.clone().and(&Code::constant(ENTRY_BYTES)).then(&[op::MUL]).and(&vector).then(&[op::ADD]);
+    Some(is_there.choose(&entry.loaded(8)?, &Code::constant(0)))
 }
 
 /// Operations that look the same in bytecode. Comparisons are signed.

@@ -1,6 +1,7 @@
 //! Expressions as a user writes them: C's, as far as they change nothing.
 
 use crate::error::PrintError;
+use crate::float_text as float;
 
 /// An operator of two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Unary {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expression {
     Number(u64),
+    /// The bits of a floating-point number of 64 bits, and the bytes of its type.
+    Float(u64, u64),
     Character(u8),
     /// A variable, with its namespaces.
     Name(String),
@@ -55,6 +58,7 @@ pub enum Expression {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Number(u64),
+    Float(u64, u64),
     Character(u8),
     Word(String),
     Register(String),
@@ -253,6 +257,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
         Ok(match token {
             Token::Number(number) => Expression::Number(number),
+            Token::Float(bits, bytes) => Expression::Float(bits, bytes),
             Token::Character(byte) => Expression::Character(byte),
             Token::Register(name) => Expression::Register(name),
             Token::Word(mut name) => {
@@ -310,11 +315,15 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, PrintError> {
             at += 1;
             continue;
         } else if first.is_ascii_digit() {
-            let end = word_end(at);
+            // Behind a dot it is a member of Rust's tuples: `t.0.1`.
+            let is_member = matches!(found.last(), Some((_, Token::Sign("." | "->"))));
+            let end =
+                if is_member { word_end(at) } else { float::end(&characters, at).unwrap_or(word_end(at)) };
             let word: String = characters[at..end].iter().collect();
-            match number(&word) {
-                Some(number) => (Token::Number(number), end),
-                None => return error("this is no whole number"),
+            let token = number(&word).map(Token::Number);
+            match token.or_else(|| float::of(&word).map(|(bits, bytes)| Token::Float(bits, bytes))) {
+                Some(token) => (token, end),
+                None => return error("this is no number"),
             }
         } else if first.is_alphabetic() || first == '_' {
             let end = word_end(at);
@@ -404,13 +413,25 @@ mod tests {
     }
 
     #[test]
+    fn numbers_with_a_floating_point_are_told_from_members() {
+        let of = |text: &str| parse(text).expect(text).1;
+        assert_eq!(of("1.5"), Expression::Float(1.5f64.to_bits(), 8));
+        assert_eq!(of("2e-3"), Expression::Float(2e-3f64.to_bits(), 8));
+        assert_eq!(of("0.1f"), Expression::Float(f64::from(0.1f32).to_bits(), 4));
+        assert_eq!(of("3."), Expression::Float(3f64.to_bits(), 8));
+        assert_eq!(of("0x1e5"), Expression::Number(0x1e5));
+        assert!(matches!(of("t.0.1"), Expression::Member(_, name) if name == "__1"));
+        assert!(parse("1.5x").is_err() && parse("0.1l5").is_err());
+    }
+
+    #[test]
     fn errors_say_where() {
         for (text, place) in
-            [("x +", 4), ("x = 1", 3), ("f(1)", 2), ("a[1", 4), ("", 1), ("x y", 3), ("1.5", 2), ("é", 2)]
+            [("x +", 4), ("x = 1", 3), ("f(1)", 2), ("a[1", 4), ("", 1), ("x y", 3), ("1.5.2", 4), ("é", 2)]
         {
             match parse(text) {
                 Err(PrintError::Syntax(_, found, _)) => assert_eq!(found, place, "{text}"),
-                other => assert!(text == "é" && other.is_ok() || text == "1.5", "{text}: {other:?}"),
+                other => assert!(text == "é" && other.is_ok(), "{text}: {other:?}"),
             }
         }
         assert!(parse(&"(".repeat(1000)).is_err());

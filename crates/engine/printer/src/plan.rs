@@ -232,8 +232,11 @@ impl Planner {
     ) -> Result<Vec<Site>, PrintError> {
         let Wanted::Line { file: name, line, expressions } = &self.wanted else { return Ok(Vec::new()) };
         let place_name = format!("{}:{line}", name.display());
-        let spots: Vec<Spot> =
-            addresses.iter().filter_map(|address| scope::spot_at(file, *address, bias)).collect();
+        let spots: Vec<Spot> = addresses
+            .iter()
+            .filter_map(|address| scope::spot_at(file, *address, bias))
+            .map(|spot| Spot { line: Some((name.as_path(), *line)), ..spot })
+            .collect();
         let compiler = |spot, written| Compiler { spot, written, place_name: &place_name };
         let mut shapes: Vec<Vec<(String, Shape)>> = vec![Vec::new(); spots.len()];
         for expression in expressions {
@@ -346,11 +349,11 @@ pub(crate) fn block<'a>(condition: &Code, shapes: impl Iterator<Item = &'a Shape
         block.extend_from_slice(&(code.len() as u16).to_be_bytes());
         block.extend_from_slice(code);
     };
-    put(&condition.0);
-    let mut needs_vectors = false;
+    put(&condition.bytes);
+    let mut needs_vectors = condition.needs_vectors;
     for shape in shapes {
-        put(&shape.code.0);
-        needs_vectors |= shape.needs_vectors;
+        put(&shape.code.bytes);
+        needs_vectors |= shape.needs_vectors || shape.code.needs_vectors;
     }
     block.extend_from_slice(&PROGRAMS_END.to_be_bytes());
     if needs_vectors {

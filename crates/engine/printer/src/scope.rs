@@ -2,7 +2,8 @@
 
 use gimli::constants as dw;
 
-use crate::debug_file::{DebugFile, DieId};
+use crate::debug_file::{DebugFile, DieId, Value};
+use crate::functions;
 use crate::location::Spot;
 
 /// What a name means.
@@ -23,7 +24,7 @@ pub(crate) fn spot_at(file: &DebugFile, address: u64, bias: u64) -> Option<Spot<
         .rev()
         .map(|index| DieId { unit, index })
         .find(|id| file.tag(*id) == dw::DW_TAG_subprogram && file.contains(*id, address));
-    Some(Spot { file, unit, address, bias, function })
+    Some(Spot { file, unit, address, bias, function, line: None })
 }
 
 /// The blocks that contain an instruction, the innermost first, out to the function that
@@ -44,6 +45,9 @@ fn blocks(spot: &Spot) -> Vec<DieId> {
         );
         if is_block && spot.file.contains(id, spot.address) {
             if tag == dw::DW_TAG_inlined_subroutine {
+                if is_called_from_line(spot, id) {
+                    break;
+                }
                 found.clear();
             }
             found.push(id);
@@ -51,6 +55,33 @@ fn blocks(spot: &Spot) -> Vec<DieId> {
     }
     found.reverse();
     found
+}
+
+/// True if what was inlined is called from the line that is meant: what is named there is
+/// the caller's.
+fn is_called_from_line(spot: &Spot, inlined: DieId) -> bool {
+    let Some((name, line)) = spot.line else { return false };
+    spot.file.number(inlined, gimli::DW_AT_call_line) == Some(line)
+        && match spot.file.attribute(inlined, gimli::DW_AT_call_file) {
+            Some(Value::FileIndex(index)) => crate::lines::is_file(spot.file, inlined.unit, index, name),
+            Some(value) => value
+                .udata_value()
+                .is_some_and(|index| crate::lines::is_file(spot.file, inlined.unit, index, name)),
+            None => false,
+        }
+}
+
+/// True if the instruction is of a function in Go.
+pub(crate) fn is_go(spot: &Spot) -> bool {
+    functions::is_go(spot.file, spot.unit)
+}
+
+/// The package of a function in Go: `main` of `main.(*List).Push`.
+fn package(spot: &Spot) -> Option<String> {
+    let name = spot.file.name(spot.function?)?;
+    let folder = name.rfind('/').map_or(0, |slash| slash + 1);
+    let end = folder + name[folder..].find('.')?;
+    Some(name[..end].to_owned())
 }
 
 fn variables_of(file: &DebugFile, block: DieId) -> impl Iterator<Item = DieId> + '_ {
@@ -91,7 +122,11 @@ pub(crate) fn meaning(spot: &Spot, name: &str) -> Option<Meaning> {
     }
     let name = name.trim_start_matches("::");
     let others = (0..file.units.len()).filter(|unit| *unit != spot.unit && mentions(file, *unit, name));
-    std::iter::once(spot.unit).chain(others).find_map(|unit| global(file, unit, name))
+    let found = std::iter::once(spot.unit).chain(others).find_map(|unit| global(file, unit, name));
+    if found.is_none() && is_go(spot) && !name.contains('.') {
+        return meaning(spot, &format!("{}.{name}", package(spot)?));
+    }
+    found
 }
 
 fn is_declaration(file: &DebugFile, id: DieId) -> bool {

@@ -120,9 +120,9 @@ pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown 
             Part::End => is_over = true,
         }
     }
-    if !is_over && !shape.code.0.is_empty() {
+    if !is_over && !shape.code.bytes.is_empty() {
         parts.finish();
-    } else if shape.code.0.is_empty() {
+    } else if shape.code.bytes.is_empty() {
         // Its program is empty: there is its end.
         parts.next();
     }

@@ -26,8 +26,9 @@ round. What the compiler did not keep at that place is shown as <optimized out>.
 
 Expressions are C's, without assignments and calls: variables (also static and global
 ones, and a::b), members (a.b, p->x), elements, *p, &x, casts to numbers and pointers,
-arithmetic, comparisons, && and ||, names of enumerations, registers ($rax). Structures are
-shown with their members, pointers to char with the text.
+arithmetic (also with floating-point numbers), comparisons, && and ||, names of
+enumerations, registers ($rax). Structures are shown with their members, pointers to char
+with the text.
 
 Each row begins with the process (and /THREAD if it has several) and the position: how
 many events were before, and which execution since then it is. With --exact it is a

@@ -2,11 +2,11 @@
 //!
 //! The code comes from a debugger's client and is not trusted: it is bounded in
 //! instructions and stack, and reads memory only through its host. Deliberately
-//! absent: floating point, memory of its own, writes.
+//! absent: memory of its own, writes.
 #![no_std]
 #![forbid(unsafe_code)]
 
-use lane_protocol::bytecode::{PROGRAMS_END, op};
+use lane_protocol::bytecode::{PROGRAMS_END, float, op};
 
 /// Most values on the stack.
 const STACK_MAX: usize = 64;
@@ -19,6 +19,10 @@ pub trait Host {
     fn register(&mut self, number: u16) -> Option<u64>;
     /// Fills the buffer from the program's memory; false if it cannot be read.
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool;
+    /// The lower 8 bytes of a vector register.
+    fn vector(&mut self, _number: u8) -> Option<u64> {
+        None
+    }
     fn record(&mut self, _address: u64, _bytes: u16) {}
     fn record_text(&mut self, _address: u64, _bytes_max: u16) {}
     fn record_value(&mut self, _value: u64) {}
@@ -134,6 +138,14 @@ impl Machine<'_> {
                 let number = self.operand(2)? as u16;
                 self.push(host.register(number).ok_or(Failure::NoRegister)?)?;
             }
+            op::VECTOR => {
+                let number = self.operand(1)? as u8;
+                self.push(host.vector(number).ok_or(Failure::NoRegister)?)?;
+            }
+            op::FLOAT => {
+                let kind = self.operand(1)? as u8;
+                self.float(kind)?;
+            }
             op::RECORD => {
                 let bytes = self.operand(2)? as u16;
                 host.record(self.pop()?, bytes);
@@ -213,6 +225,34 @@ impl Machine<'_> {
             _ => !self.pop()?,
         };
         self.push(value)
+    }
+
+    /// In the runtime this is done without the processor's vector registers, as all of it.
+    fn float(&mut self, kind: u8) -> Result<(), Failure> {
+        let number = f64::from_bits;
+        let pair = |of: fn(f64, f64) -> f64| move |a, b| Some(of(number(a), number(b)).to_bits());
+        let test = |of: fn(f64, f64) -> bool| move |a, b| Some(u64::from(of(number(a), number(b))));
+        match kind {
+            float::ADD => self.binary(pair(|a, b| a + b)),
+            float::SUB => self.binary(pair(|a, b| a - b)),
+            float::MUL => self.binary(pair(|a, b| a * b)),
+            float::DIV => self.binary(pair(|a, b| a / b)),
+            float::EQUAL => self.binary(test(|a, b| a == b)),
+            float::LESS => self.binary(test(|a, b| a < b)),
+            float::LESS_OR_EQUAL => self.binary(test(|a, b| a <= b)),
+            _ => {
+                let value = self.pop()?;
+                self.push(match kind {
+                    float::FROM_SIGNED => (value as i64 as f64).to_bits(),
+                    float::FROM_UNSIGNED => (value as f64).to_bits(),
+                    float::FROM_SINGLE => f64::from(f32::from_bits(value as u32)).to_bits(),
+                    float::TO_SIGNED => number(value) as i64 as u64,
+                    float::TO_UNSIGNED => number(value) as u64,
+                    float::TO_SINGLE => u64::from((number(value) as f32).to_bits()),
+                    _ => return Err(Failure::BadProgram),
+                })
+            }
+        }
     }
 
     fn arithmetic(&mut self, instruction: u8) -> Result<(), Failure> {

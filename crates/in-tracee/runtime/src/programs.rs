@@ -192,6 +192,23 @@ struct Program<'a> {
     fs_base: Option<u64>,
 }
 
+impl Program<'_> {
+    /// A vector register (xmm), if they were saved.
+    fn vector_bytes(&self, number: u8) -> Option<[u8; 16]> {
+        const IN_USE: u64 = 512;
+        const SSE: u64 = 2;
+        const FIRST: u64 = 160;
+        if self.vectors == 0 || number > 15 {
+            return None;
+        }
+        let mut value = [0u8; 16];
+        if memory::read_word(self.vectors + IN_USE).is_none_or(|bits| bits & SSE != 0) {
+            memory::copy(value.as_mut_ptr() as u64, self.vectors + FIRST + u64::from(number) * 16, 16);
+        }
+        Some(value)
+    }
+}
+
 impl Host for Program<'_> {
     fn register(&mut self, number: u16) -> Option<u64> {
         let r = self.registers;
@@ -242,18 +259,14 @@ impl Host for Program<'_> {
         put(part::DATA, &value.to_le_bytes());
     }
 
+    fn vector(&mut self, number: u8) -> Option<u64> {
+        self.vector_bytes(number)?.first_chunk().map(|lower| u64::from_le_bytes(*lower))
+    }
+
     fn record_vector(&mut self, number: u8, bytes: u8) {
-        const IN_USE: u64 = 512;
-        const SSE: u64 = 2;
-        const FIRST: u64 = 160;
-        let bytes = bytes.min(16) as usize;
-        if self.vectors == 0 || number > 15 {
-            return put_failure(Failure::NoRegister);
+        match self.vector_bytes(number) {
+            Some(value) => put(part::DATA, &value[..bytes.min(16) as usize]),
+            None => put_failure(Failure::NoRegister),
         }
-        let mut value = [0u8; 16];
-        if memory::read_word(self.vectors + IN_USE).is_none_or(|bits| bits & SSE != 0) {
-            memory::copy(value.as_mut_ptr() as u64, self.vectors + FIRST + u64::from(number) * 16, 16);
-        }
-        put(part::DATA, &value[..bytes]);
     }
 }

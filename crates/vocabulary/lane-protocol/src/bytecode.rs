@@ -55,6 +55,33 @@ pub mod op {
     pub const SKIP_UNLESS: u8 = 0xe4;
     /// Ours: goes on so many bytes (16 bits) further.
     pub const SKIP: u8 = 0xe5;
+    /// Ours: the lower 8 bytes of a vector register (8-bit number).
+    pub const VECTOR: u8 = 0xe6;
+    /// Ours: calculates with floating-point numbers of 64 bits; how says its operand, one of
+    /// [`super::float`].
+    pub const FLOAT: u8 = 0xe7;
+}
+
+/// What [`op::FLOAT`] does with the values that it pops. A floating-point number is on the
+/// stack as its bits.
+pub mod float {
+    pub const ADD: u8 = 0;
+    pub const SUB: u8 = 1;
+    pub const MUL: u8 = 2;
+    pub const DIV: u8 = 3;
+    pub const EQUAL: u8 = 4;
+    pub const LESS: u8 = 5;
+    pub const LESS_OR_EQUAL: u8 = 6;
+    /// Of a number with a sign.
+    pub const FROM_SIGNED: u8 = 7;
+    pub const FROM_UNSIGNED: u8 = 8;
+    /// Of one of 32 bits.
+    pub const FROM_SINGLE: u8 = 9;
+    /// Towards zero; what is too large becomes the largest.
+    pub const TO_SIGNED: u8 = 10;
+    pub const TO_UNSIGNED: u8 = 11;
+    /// To one of 32 bits.
+    pub const TO_SINGLE: u8 = 12;
 }
 
 /// Numbers of registers.
