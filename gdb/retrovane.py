@@ -394,7 +394,9 @@ class Languages:
         count = len(gdb.objfiles())
         if count != self.looked_at and not self.knows_rust:
             self.looked_at = count
-            if self.RUST in gdb.execute(f"info auto-load python-scripts {self.RUST}", to_string=True):
+            known = gdb.execute(f"info auto-load python-scripts {self.RUST}", to_string=True)
+            # Where there is none, gdb says so: "No auto-load scripts matching ...".
+            if self.RUST in known and "matching" not in known:
                 self.load_rust()
 
     def load_rust(self):
@@ -461,6 +463,7 @@ would not find it."""
             script = f"{folder}{path}-gdb.py"
             if script not in self.loaded and os.path.exists(script):
                 self.loaded.add(script)
+                self.find_modules(script)
                 gdb.execute(f"source {script}", to_string=True)
                 return
         beside = f"{name}-gdb.py"
@@ -472,6 +475,16 @@ would not find it."""
                 gdb.execute(f"source {beside}", to_string=True)
             else:
                 print(f"For gdb there is a script beside the program: source {beside}")
+
+    def find_modules(self, script):
+        """The folder of a script's modules, which libstdc++'s looks for only where gdb loads it."""
+        with open(script, encoding="utf-8", errors="replace") as text:
+            for line in text:
+                if line.startswith("pythondir = '"):
+                    folder = line.split("'")[1]
+                    if os.path.isdir(folder) and folder not in sys.path:
+                        sys.path.insert(0, folder)
+                    return
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,

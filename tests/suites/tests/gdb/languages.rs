@@ -1,7 +1,7 @@
 //! What languages bring for gdb themselves works on recordings.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -17,14 +17,31 @@ fn said_by(program: &str, words: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// What gdb says to the commands on a recording of the program, with the user's own compilers.
-fn session(tool: &Tool, name: &str, page: &str, commands: &[&str]) -> Result<String, String> {
-    let scratch = Scratch::new(name)?;
-    build(&scratch, page)?;
+/// Records the page's program; the trace is in the scratch directory.
+fn record(tool: &Tool, scratch: &Scratch, page: &str) -> Result<PathBuf, String> {
+    build(scratch, page)?;
     let (home, trace) = (scratch.fresh_directory("home")?, scratch.join("trace"));
     let mut args: Vec<OsString> = ["record", "-q", "-o"].iter().map(OsString::from).collect();
     args.extend([trace.clone().into(), scratch.join("program").into()]);
     run(tool.command(User::Current, &home, &args), RUN_TIME_MAX)?;
+    Ok(trace)
+}
+
+/// What `print` or `calls` show of a recording of the program.
+fn printed(tool: &Tool, name: &str, page: &str, command: &str, words: &[&str]) -> Result<String, String> {
+    let scratch = Scratch::new(name)?;
+    let trace = record(tool, &scratch, page)?;
+    let mut args: Vec<OsString> = vec![command.into(), trace.into()];
+    args.extend(words.iter().map(OsString::from));
+    let outcome = run(tool.command(User::Current, &scratch.join("home"), &args), RUN_TIME_MAX)?;
+    Ok(format!("{}{}", outcome.stdout_text(), outcome.stderr_text()))
+}
+
+/// What gdb says to the commands on a recording of the program, with the user's own compilers.
+fn session(tool: &Tool, name: &str, page: &str, commands: &[&str]) -> Result<String, String> {
+    let scratch = Scratch::new(name)?;
+    let trace = record(tool, &scratch, page)?;
+    let home = scratch.join("home");
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(["replay", "--batch"]);
     for asked in commands {
@@ -72,6 +89,58 @@ fn check_rust_printers(tool: &Tool) -> TestResult {
     compare(&text, &["Breakpoint 1, store::check", "(size=1)", "{6}"], &["RawVec", "retrovane:"])
 }
 
+const CPP: &str = "<!-- program: shelf.cpp -->\n<!-- needs: g++ -->\n";
+
+/// libstdc++'s printers are found, and those of Rust are not asked for.
+fn check_cpp_printers(tool: &Tool) -> TestResult {
+    let commands = [
+        "break put if weight == 3",
+        "continue",
+        "print name",
+        "print shelf",
+        "print total",
+        "finish",
+        "print shelf",
+        "info pretty-printer global rust",
+    ];
+    let text = session(tool, "cpp_printers", CPP, &commands)?;
+    let expected = [
+        "put (name=\"tea\", weight=3)",
+        "= \"tea\"",
+        "std::map with 2 elements",
+        "[\"salt\"] = {label = \"box of salt\"",
+        "length 1, capacity 1 = {2}",
+        "std::unique_ptr<int>",
+        "length 2, capacity 2 = {2, 3}",
+    ];
+    compare(&text, &expected, &["_M_t", "StdVec", "Python Exception", "retrovane:"])
+}
+
+/// What is missing for the printers of C++.
+fn missing_cpp_printers() -> Option<String> {
+    (!Path::new("/usr/share/gcc/python/libstdcxx").exists()).then(|| "gdb's printers for C++".to_owned())
+}
+
+/// Variables outside of functions are found by their names, with the package and without.
+fn check_go_globals(tool: &Tool) -> TestResult {
+    let words = ["--at", "waiting.go:13", "counter, main.counter + 1"];
+    let text = printed(tool, "go_globals", GO, "print", &words)?;
+    compare(&text, &["counter = 0, main.counter + 1 = 1"], &["retrovane:"])
+}
+
+/// Results that do not fit into registers are shown, and of the others it is said why not.
+fn check_rust_results(tool: &Tool) -> TestResult {
+    const LARGE: &str = "<!-- program: large.rs --edition 2021 -->\n";
+    let text = printed(tool, "rust_results", LARGE, "calls", &["large_of"])?;
+    let expected = [
+        "(free = 7) = {weights = {1, 2, 3, 4}, free = 7}",
+        "(free = 6) = {weights = {1, 2, 3, 4}, free = 6}",
+    ];
+    compare(&text, &expected, &["retrovane:"])?;
+    let text = printed(tool, "rust_small_results", LARGE, "calls", &["small_of"])?;
+    compare(&text, &["(left = 3) = <its language passes structures its own way>"], &["retrovane:"])
+}
+
 /// What is missing for the printers of Rust.
 fn missing_printers() -> Option<String> {
     let root = said_by("rustc", &["--print", "sysroot"]).unwrap_or_default();
@@ -81,7 +150,10 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 2] = [
+    let cases: [(&str, Check, Option<String>); 5] = [
+        ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
+        ("variables_of_go_are_printed", check_go_globals, missing(GO)),
+        ("results_of_rust_are_shown", check_rust_results, missing(RUST)),
         ("goroutines_are_shown", check_goroutines, missing(GO)),
         ("values_of_rust_are_shown", check_rust_printers, missing(RUST).or_else(missing_printers)),
     ];

@@ -87,6 +87,7 @@ fn build(scratch: &Scratch, page: &str) -> TestResult {
     let kind = path.extension().and_then(|extension| extension.to_str()).unwrap_or(BUILD);
     let mut builder = match kind {
         "c" => with_arguments("gcc", &["-g", "-Wno-unused-result"]),
+        "cpp" => with_arguments("g++", &["-g"]),
         "go" => with_arguments("go", &["build", "-gcflags=-N -l"]),
         "rs" => with_arguments("rustc", &["-g"]),
         BUILD => Command::new(path.canonicalize().map_err(|error| format!("{source}: {error}"))?),
