@@ -14,6 +14,7 @@ mod breakpoints;
 mod children;
 mod connection;
 mod history;
+mod lldb;
 mod monitor;
 mod names;
 mod packet;

@@ -64,6 +64,9 @@ impl Server<'_> {
             "qsThreadInfo" => b"l".to_vec(),
             "qSymbol" => self.symbol(packet),
             "qGetTLSAddr" => self.thread_local_address(packet),
+            "qHostInfo" => self.host_info(),
+            "qProcessInfo" => self.process_info(),
+            "qMemoryRegionInfo" => self.memory_region(packet),
             _ => Vec::new(),
         })
     }

@@ -1,5 +1,7 @@
 //! `retrovane debug`: live programs under gdb, with their past.
 
+#[path = "clients.rs"]
+mod clients;
 #[path = "edits.rs"]
 mod edits;
 
@@ -384,6 +386,7 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let own = Arc::clone(tool);
         trials.push(Trial::test(name, move || check(&own).map_err(Failed::from)));
     }
+    trials.extend(clients::trials(tool));
     trials.extend(edits::trials(tool));
     trials
 }
