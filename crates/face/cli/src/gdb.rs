@@ -291,15 +291,20 @@ fn server_command(
 pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
     let parent = parent_id();
     let socket = arguments.folder.join(SOCKET);
-    let result = open_timeline(&arguments.trace, arguments.pid, arguments.at.as_deref(), settings)
+    // It may be a long way to where gdb is to begin.
+    let nobody_comes = || parent_id() != parent;
+    let at = arguments.at.as_deref();
+    let result = open_timeline(&arguments.trace, arguments.pid, at, settings, &nobody_comes)
         .and_then(|opened| {
             let listener = listen(&socket)?;
-            Ok(accept(&listener, || parent_id() != parent)?.map(|stream| (opened, stream)))
+            Ok(accept(&listener, nobody_comes)?.map(|stream| (opened, stream)))
         })
         .and_then(|connected| connected.map_or(Ok(()), |(opened, stream)| serve_stream(opened, stream)));
     let _ = std::fs::remove_dir_all(&arguments.folder);
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // What was given up concerns nobody any more.
+        Err(_) if nobody_comes() => ExitCode::SUCCESS,
         Err(error) => exit::failure(error.code(), &error),
     }
 }
@@ -311,7 +316,7 @@ fn serve_at(
     at: Option<&str>,
     settings: &Settings,
 ) -> Result<ExitCode, CommandError> {
-    let opened = open_timeline(trace_dir, pid, at, settings)?;
+    let opened = open_timeline(trace_dir, pid, at, settings, &|| false)?;
     let listener = listen(path)?;
     if !settings.quiet {
         eprintln!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
@@ -365,12 +370,13 @@ fn serve_stream((timeline, reason): (Timeline, Reason), stream: UnixStream) -> R
         .map_err(|error| CommandError::Debugger(error.to_string()))
 }
 
-/// Opens the recording and goes to where it is to begin.
+/// Opens the recording and goes to where it is to begin, or less far if that is given up.
 fn open_timeline(
     trace_dir: &Path,
     pid: Option<i32>,
     at: Option<&str>,
     settings: &Settings,
+    give_up: &dyn Fn() -> bool,
 ) -> Result<(Timeline, Reason), CommandError> {
     let crashed = || -> Result<Option<i32>, CommandError> {
         let trace = TraceReader::open(trace_dir)?;
@@ -395,15 +401,15 @@ fn open_timeline(
         TimelineError::Replay(replayer::ReplayError::Store(error)) => CommandError::Store(error),
         error => CommandError::Debugger(error.to_string()),
     };
-    let mut timeline = Timeline::open(&options, &|| false).map_err(failed)?;
+    let mut timeline = Timeline::open(&options, give_up).map_err(failed)?;
     let reason = match at {
         None | Some("start") => Reason::Begin,
-        Some("end" | "crash") => timeline.seek_end(&|| false).map_err(failed)?,
+        Some("end" | "crash") => timeline.seek_end(give_up).map_err(failed)?,
         Some(position) => {
             let target: Position = position.parse().map_err(|_| {
                 CommandError::Usage(format!("--at {position}: neither start, end, crash nor a position"))
             })?;
-            timeline.seek(target, &|| false).map_err(failed)?;
+            timeline.seek(target, give_up).map_err(failed)?;
             Reason::Stepped
         }
     };
