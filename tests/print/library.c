@@ -18,6 +18,13 @@ void visit(const char *what)
 }
 #else
 #include <dlfcn.h>
+#include <pthread.h>
+
+static void *call(void *visit)
+{
+    ((void (*)(const char *)) visit)("elsewhere");
+    return NULL;
+}
 
 int main(int count, char **words)
 {
@@ -25,12 +32,15 @@ int main(int count, char **words)
     if (count != 2)
         return 2;
     for (int i = 0; i < 3; i++) {
+        pthread_t thread;
         void *library = dlopen(words[1], RTLD_NOW);
         if (!library)
             return 1;
         void (*visit)(const char *) = (void (*)(const char *))dlsym(library, "visit");
         visit(names[i]);
         visit("again");
+        pthread_create(&thread, NULL, call, (void *) visit);
+        pthread_join(thread, NULL);
         dlclose(library);
     }
     return 0;

@@ -46,6 +46,8 @@ struct Stubs {
     list: [Stub; STUBS_MAX],
     page_count: usize,
     pages: [u64; PAGES_MAX],
+    /// Where the program is about to map something: start and end.
+    room: [u64; 2],
 }
 
 static STUBS: Owned<Stubs> = Owned::new(Stubs {
@@ -62,6 +64,7 @@ static STUBS: Owned<Stubs> = Owned::new(Stubs {
     }; STUBS_MAX],
     page_count: 0,
     pages: [0; PAGES_MAX],
+    room: [0; 2],
 });
 
 fn stubs() -> &'static mut Stubs {
@@ -137,7 +140,7 @@ fn place(address: u64, run: &Run, is_jump: bool) -> Option<u64> {
             else {
                 continue;
             };
-            if start < 0x2_0000 || !is_free(start) {
+            if start < 0x2_0000 || !is_free(start) || is_in_room(start) {
                 continue;
             }
             if (start..start + STUB_BYTES).step_by(STUB_BYTES as usize - 1).all(has_page) {
@@ -148,6 +151,13 @@ fn place(address: u64, run: &Run, is_jump: bool) -> Option<u64> {
         }
     }
     None
+}
+
+/// True if a page of a stub there would be where the program is about to map something: it
+/// would be gone again.
+fn is_in_room(start: u64) -> bool {
+    let [room_start, room_end] = stubs().room;
+    start & !(PAGE_BYTES - 1) < room_end && start + STUB_BYTES + PAGE_BYTES > room_start
 }
 
 fn is_free(start: u64) -> bool {
@@ -313,6 +323,8 @@ pub fn make_room(start: u64, bytes: u64) {
     }
     let end = start.saturating_add(bytes);
     let own = stubs();
+    // Breakpoints are planted again before the mapping is there.
+    own.room = [start, end];
     if own.pages[..own.page_count].iter().any(|&page| start < page + PAGE_BYTES && page < end) {
         breakpoints::without(forget);
     }
