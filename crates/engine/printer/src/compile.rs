@@ -135,10 +135,10 @@ impl Compiler<'_> {
 
     /// In a method, a name may be a member of `this`.
     fn implicit_member(&self, name: &str) -> Result<Operand, Fail> {
-        if let Some(Meaning::Variable(this)) = scope::meaning(&self.spot, "this") {
-            if let Ok(member) = self.member(&self.variable(this), name) {
-                return Ok(member);
-            }
+        if let Some(Meaning::Variable(this)) = scope::meaning(&self.spot, "this")
+            && let Ok(member) = self.member(&self.variable(this), name)
+        {
+            return Ok(member);
         }
         let names = scope::names(&self.spot);
         const SHOWN_MAX: usize = 12;

@@ -72,8 +72,7 @@ pub struct Thread {
     pub is_asked: bool,
     /// It gave the turn at a pause.
     pub yielded: bool,
-    /// Reads of the time, one after the other with nothing in between, and how many
-    /// events the log had at the last of them.
+    /// Reads of the time with nothing in between, and the log's events at the last.
     pub time_reads: u32,
     pub time_read_at: u64,
     /// The time stamp counter traps in this thread.
@@ -280,9 +279,8 @@ const PAGE: u64 = 4096;
 // All zero at first, which is a valid value: numbers, arrays of numbers and flags.
 pub static HOME: Owned<core::mem::MaybeUninit<Home>> = Owned::new(core::mem::MaybeUninit::zeroed());
 
-/// Makes the pages that every process writes to at its birth private to it in one
-/// go, where the kernel can (Linux 5.14): each page fault costs several times as
-/// much as the page.
+/// Makes the pages that every process writes to at its birth private to it in one go
+/// (Linux 5.14): each page fault costs several times as much as the page.
 pub fn populate(with_signal_stack: bool) {
     const MADV_POPULATE_WRITE: u64 = 23;
     let home = HOME.get() as u64;
