@@ -1,6 +1,6 @@
 // Two threads open the two ends of a FIFO again and again: each waits in open(2) for the
 // other one, which can come only when it has the turn.
-// covers: open openat mkfifo
+// covers: open openat mknod mknodat
 #include "threads.h"
 #include <sys/stat.h>
 

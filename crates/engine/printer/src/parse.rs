@@ -340,6 +340,9 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, PrintError> {
             if *sign == "=" {
                 return error("nothing can be assigned in the past; to compare, write `==`");
             }
+            if *sign == "." && matches!(found.last(), Some((_, Token::Float(..)))) {
+                return error("a number has no members");
+            }
             (Token::Sign(sign), at + sign.len())
         } else {
             return error("this is not understood");
