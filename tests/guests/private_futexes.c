@@ -127,9 +127,13 @@ static void interrupted_by_signal(void)
 	atomic_store(&here[0], 0);
 	pthread_t thread = start(wait_interrupted, NULL);
 	until_asleep(&here[0]);
-	CHECK(pthread_kill(thread, SIGUSR1) == 0);
+	// A signal that comes before the call does not end it.
+	do {
+		CHECK(pthread_kill(thread, SIGUSR1) == 0);
+		usleep(1000);
+	} while (atomic_load(&interrupted) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
-	CHECK(handled == 1 && interrupted == EINTR);
+	CHECK(handled >= 1 && interrupted == EINTR);
 	CHECK(futex(&word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) == 0);
 	say("a signal ends a wait");
 }

@@ -58,11 +58,7 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         return kernel::call_for_program(number, real);
     };
     private_futexes::note_elsewhere(number, true);
-    if sleeps_seldom(number) {
-        turn::give_shortly()
-    } else {
-        turn::give()
-    }
+    turn::give();
     let result = kernel::call_for_program(number, &bounce.args);
     turn::take_back();
     private_futexes::note_elsewhere(number, false);
@@ -114,12 +110,6 @@ pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
         nr::__NR_close => true,
         _ => false,
     }
-}
-
-/// True if a call may sleep, and hardly ever does: others take the turn if they look for it
-/// meanwhile, or after a while, but none is woken for it.
-fn sleeps_seldom(number: u64) -> bool {
-    matches!(number as u32, nr::__NR_open | nr::__NR_openat | nr::__NR_openat2 | nr::__NR_creat)
 }
 
 /// The flags of a descriptor may change: by fcntl(2) or ioctl(2).

@@ -198,15 +198,6 @@ pub fn give() {
     private_futexes::wake_those_of_later();
 }
 
-/// Gives the turn for a call that hardly ever sleeps.
-#[inline]
-pub fn give_shortly() {
-    crate::live::note_standing();
-    let turn = my_turn();
-    wake(turn, turn.give_shortly(thread().identity));
-    private_futexes::wake_those_of_later();
-}
-
 #[inline]
 fn wake(turn: &Turn, whom: Wake) {
     match whom {

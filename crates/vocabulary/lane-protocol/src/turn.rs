@@ -173,17 +173,6 @@ impl Turn {
         if self.sleepers.load(Ordering::SeqCst) == 0 { Wake::Nobody } else { self.wake_after_giving() }
     }
 
-    /// The same for so short a time that only who is to be the next is woken: the others
-    /// look again by themselves, and none of them may sleep without an end.
-    #[inline]
-    pub fn give_shortly(&self, me: u64) -> Wake {
-        if self.holder.compare_exchange(me | RUNS, me, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            return Wake::Nobody;
-        }
-        in_sequence();
-        if self.reserved.load(Ordering::SeqCst) == 0 { Wake::Nobody } else { self.wake_after_giving() }
-    }
-
     #[cold]
     fn wake_after_giving(&self) -> Wake {
         in_sequence();
