@@ -24,9 +24,6 @@ use crate::{
 /// Looks at the turn, or at a ticket, before a thread goes to sleep: about a microsecond.
 pub const LOOKS: u32 = 40;
 
-/// How often one looks who waits for another's joining.
-const JOIN_LOOK_MS: u64 = 10;
-
 /// The turn of the process's lane, as it is known here.
 pub fn my_turn() -> &'static Turn {
     turn_of(process().turn)
@@ -138,10 +135,9 @@ pub fn join(other: u32) {
     }
     // One lane joins another at a time; nobody waits for that with the turn.
     let (joining, lane) = (&session().joining, process().lane + 1);
-    while let Err(other) = joining.compare_exchange(0, lane, Ordering::AcqRel, Ordering::Relaxed) {
-        give();
-        kernel::futex_wait(joining, other, JOIN_LOOK_MS);
-        take();
+    while joining.compare_exchange(0, lane, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        yield_now();
+        core::hint::spin_loop();
     }
     let other = last_successor(other);
     let own = process().turn;
@@ -156,9 +152,8 @@ pub fn join(other: u32) {
         before.wake.fetch_add(1, Ordering::SeqCst);
         kernel::futex_wake(&before.wake);
     }
-    // The supervisor does it for who is killed on the way; who waits then looks by itself.
+    // The supervisor does it for who is killed on the way.
     let _ = joining.compare_exchange(lane, 0, Ordering::Release, Ordering::Relaxed);
-    kernel::futex_wake_one(joining);
 }
 
 /// The turn that took a turn's place.
