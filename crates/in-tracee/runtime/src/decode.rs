@@ -2,6 +2,7 @@
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
+use crate::entry::Registers;
 use crate::memory;
 
 /// Bytes of the jump that replaces instructions.
@@ -84,6 +85,60 @@ pub fn jump_target(bytes: &[u8], address: u64) -> Option<u64> {
         _ => return None,
     };
     Some(address.wrapping_add(offset))
+}
+
+/// Instructions that are looked at ahead of the program: those of a small loop.
+const AHEAD: usize = 24;
+
+/// Hands over the addresses of memory that the instructions from here on name, once round
+/// the loop if it is in one: a jump back is taken to be taken, and no other.
+pub fn each_operand_ahead(registers: &Registers, hand_over: &mut dyn FnMut(u64)) {
+    let mut address = registers.rip;
+    for _ in 0..AHEAD {
+        let Some((_, instruction, _)) = decode(address) else { return };
+        let names_memory =
+            (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory);
+        if let Some(index) = names_memory
+            && let Some(named) =
+                instruction.virtual_address(index, 0, |register, _, _| value_of(register, registers))
+        {
+            hand_over(named);
+        }
+        address = instruction.next_ip();
+        match instruction.flow_control() {
+            FlowControl::UnconditionalBranch => address = instruction.near_branch_target(),
+            FlowControl::ConditionalBranch if instruction.near_branch_target() < address => {
+                address = instruction.near_branch_target();
+            }
+            FlowControl::Return | FlowControl::IndirectBranch => return,
+            _ => {}
+        }
+    }
+}
+
+/// What a register of an operand's address holds.
+pub fn value_of(register: Register, registers: &Registers) -> Option<u64> {
+    Some(match register {
+        Register::RAX => registers.rax,
+        Register::RBX => registers.rbx,
+        Register::RCX => registers.rcx,
+        Register::RDX => registers.rdx,
+        Register::RSI => registers.rsi,
+        Register::RDI => registers.rdi,
+        Register::RBP => registers.rbp,
+        Register::RSP => registers.rsp,
+        Register::R8 => registers.r8,
+        Register::R9 => registers.r9,
+        Register::R10 => registers.r10,
+        Register::R11 => registers.r11,
+        Register::R12 => registers.r12,
+        Register::R13 => registers.r13,
+        Register::R14 => registers.r14,
+        Register::R15 => registers.r15,
+        // Flat segments begin at 0.
+        Register::CS | Register::DS | Register::SS | Register::ES => 0,
+        _ => return None,
+    })
 }
 
 /// Length of the instruction at the address if it is a repeated string
@@ -199,11 +254,8 @@ pub fn sets_flags_first(address: u64, run: &Run) -> bool {
         {
             return false;
         }
-        // Whether a shift by a register sets any depends on the register.
-        let always =
-            matches!(instruction.mnemonic(), Mnemonic::Add | Mnemonic::Sub | Mnemonic::Cmp | Mnemonic::Neg);
-        if always && (instruction.rflags_written() | instruction.rflags_cleared()) & ARITHMETIC == ARITHMETIC
-        {
+        // These set all of them, whatever they compute with.
+        if matches!(instruction.mnemonic(), Mnemonic::Add | Mnemonic::Sub | Mnemonic::Cmp | Mnemonic::Neg) {
             return true;
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::block::Owned;
 use crate::entry::Registers;
-use crate::{checksum, memory, page_tracker};
+use crate::{checksum, decode, memory, page_tracker};
 
 const PAGES_MAX: usize = 16;
 const PAGE_BYTES: u64 = 4096;
@@ -153,8 +153,9 @@ pub fn changed_words() -> &'static [[u64; 2]] {
     &watch.words[..count]
 }
 
-/// Words of the stack around its pointer, and those that other registers point to, where
-/// nobody has looked what changes: the variables of the innermost functions are among them.
+/// Words of the stack around its pointer, those that other registers point to, and those
+/// that the instructions ahead name, where nobody has looked what changes: the variables of
+/// the innermost functions are among them, and what a small loop counts.
 pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
     /// The red zone's words.
     const BELOW: u64 = 16;
@@ -173,6 +174,14 @@ pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
         .filter(|&&pointer| page_tracker::is_written(pointer))
         .map(|pointer| ((pointer & !7).wrapping_sub(8 * BEFORE), POINTED_WORDS));
     let mut count = 0;
+    let kept = &mut watch.words;
+    decode::each_operand_ahead(registers, &mut |address| {
+        let address = address & !7;
+        if let Some(value) = page_tracker::is_written(address).then(|| memory::read_word(address)).flatten() {
+            kept[count] = [address, value];
+            count += 1;
+        }
+    });
     for (first, words) in core::iter::once((stack, BELOW + STACK_WORDS_MAX as u64)).chain(pointed) {
         for address in (0..words).map(|index| first.wrapping_add(index * 8)) {
             if let Some(value) = memory::read_word(address) {

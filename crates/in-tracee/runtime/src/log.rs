@@ -257,15 +257,27 @@ impl Log {
         }
     }
 
+    /// True if an event of so many bytes can be written without asking anybody.
+    #[inline(always)]
+    fn has_room_at_once(&self, bytes: u64) -> bool {
+        self.position + bytes <= self.limit && self.position - self.noticed < NOTICE_BYTES && self.broken == 0
+    }
+
+    /// The event of so many bytes that was written here is a whole one.
+    #[inline(always)]
+    fn publish_short(&mut self, bytes: u64) {
+        self.position += bytes;
+        ring().head.store(self.position, Ordering::Release);
+        self.events += 1;
+        self.follows = false;
+    }
+
     /// A whole event of a call of which only number, arguments and result matter:
     /// false if there is no space for it at once.
     #[inline]
     pub fn short_call(&mut self, number: u16, args: &[u64], result: i64) -> bool {
         let bytes = (16 + 8 * args.len()) as u64;
-        if self.position + bytes > self.limit
-            || self.position - self.noticed >= NOTICE_BYTES
-            || self.broken != 0
-        {
+        if !self.has_room_at_once(bytes) {
             return false;
         }
         let target = self.here(0) as *mut u64;
@@ -277,10 +289,7 @@ impl Log {
                 target.add(2 + index).write(arg);
             }
         }
-        self.position += bytes;
-        ring().head.store(self.position, Ordering::Release);
-        self.events += 1;
-        self.follows = false;
+        self.publish_short(bytes);
         true
     }
 
@@ -288,10 +297,7 @@ impl Log {
     #[inline]
     pub fn in_place(&mut self, number: u16, args: &[u64], words: [u64; 2]) -> bool {
         let bytes = (8 + 8 * (args.len() + words.len())) as u64;
-        if self.position + bytes > self.limit
-            || self.position - self.noticed >= NOTICE_BYTES
-            || self.broken != 0
-        {
+        if !self.has_room_at_once(bytes) {
             return false;
         }
         let target = self.here(0) as *mut u64;
@@ -302,10 +308,7 @@ impl Log {
                 target.add(1 + index).write(word);
             }
         }
-        self.position += bytes;
-        ring().head.store(self.position, Ordering::Release);
-        self.events += 1;
-        self.follows = false;
+        self.publish_short(bytes);
         true
     }
 
@@ -315,10 +318,7 @@ impl Log {
         let start = 16 + 8 * args.len() as u64;
         let data = start + BLOB_HEADER_BYTES as u64;
         let bytes = data + padded(blob.bytes as usize) as u64;
-        if self.position + bytes > self.limit
-            || self.position - self.noticed >= NOTICE_BYTES
-            || self.broken != 0
-        {
+        if !self.has_room_at_once(bytes) {
             return false;
         }
         let target = self.here(0) as *mut u64;
@@ -337,10 +337,7 @@ impl Log {
             blob_header.write(blob.address);
             blob_header.add(1).write(blob.bytes | (blob.tag as u64) << 32);
         }
-        self.position += bytes;
-        ring().head.store(self.position, Ordering::Release);
-        self.events += 1;
-        self.follows = false;
+        self.publish_short(bytes);
         true
     }
 

@@ -24,7 +24,7 @@ const TRAPS_NS: u64 = 20_000;
 /// the program's state.
 const RESUME_FLAG: u64 = 0x1_0000;
 /// Flags that belong to the program's state: arithmetic, direction.
-pub const STATE_FLAGS: u64 = 0x8d5 | 0x400;
+pub const STATE_FLAGS: u64 = crate::decode::ARITHMETIC_FLAGS | 0x400;
 
 /// What the last pauses cost, in nanoseconds: a moving average.
 static COST_NS: Owned<u64> = Owned::new(0);

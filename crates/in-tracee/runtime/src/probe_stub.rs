@@ -36,6 +36,11 @@ pub struct Layout {
     pub end: u64,
 }
 
+/// True if comparing it needs no other register.
+fn is_register(condition: Condition) -> bool {
+    matches!(condition, Condition::Register(_))
+}
+
 /// Writes a stub.
 pub struct Writer<'a> {
     stub: u64,
@@ -96,16 +101,18 @@ impl Writer<'_> {
     /// One comparison, the program's instructions; and elsewhere, what is left to compare.
     fn put_without_flags(&mut self, run: &Run) {
         let conditions = self.conditions;
-        let is_register = |condition: &Condition| matches!(condition, Condition::Register(_));
-        let first = conditions.iter().position(is_register);
+        let first = conditions.iter().enumerate().find_map(|(index, condition)| match condition {
+            Condition::Register(number) => Some((index, *number)),
+            _ => None,
+        });
         let mut equal = Jumps::default();
-        match (first, first.map(|index| conditions[index])) {
-            (Some(index), Some(Condition::Register(number))) => {
+        match first {
+            Some((index, number)) => {
                 self.put(&on_slot(0x3b, number, THREAD_PROBE_EXPECTED + index * 8));
                 // je
                 self.put_jump(&[0x0f, 0x84], &mut equal);
             }
-            _ => self.put_jump(&[0xe9], &mut equal),
+            None => self.put_jump(&[0xe9], &mut equal),
         }
         let goes_on = self.here();
         self.put_run(run);
@@ -113,14 +120,14 @@ impl Writer<'_> {
         self.layout.compares = self.here();
         let mut misses = Jumps::default();
         for (index, &condition) in conditions.iter().enumerate() {
-            if is_register(&condition) && Some(index) != first {
+            if is_register(condition) && first.is_none_or(|(first, _)| first != index) {
                 self.put_comparison(index, condition, &mut misses);
             }
         }
         let mut clobbered = Jumps::default();
         self.put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
         for (index, &condition) in conditions.iter().enumerate() {
-            if !is_register(&condition) {
+            if !is_register(condition) {
                 self.put_comparison(index, condition, &mut clobbered);
             }
         }

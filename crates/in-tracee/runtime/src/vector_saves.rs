@@ -9,11 +9,11 @@
 
 use core::arch::asm;
 
-use iced_x86::{Decoder, DecoderOptions, Register};
+use iced_x86::{Decoder, DecoderOptions};
 
 use crate::block::space;
 use crate::frame::{self, RealFrame};
-use crate::memory;
+use crate::{decode, memory};
 
 const HEADER: u64 = 512;
 const PARTS_START: u64 = 576;
@@ -89,27 +89,5 @@ fn operand(code: &[u8], context: &RealFrame) -> Option<u64> {
     let mut decoder = Decoder::with_ip(64, code, context.rip, DecoderOptions::NONE);
     let instruction = decoder.decode();
     let registers = context.registers();
-    instruction.virtual_address(0, 0, |register, _, _| {
-        Some(match register {
-            Register::RAX => registers.rax,
-            Register::RBX => registers.rbx,
-            Register::RCX => registers.rcx,
-            Register::RDX => registers.rdx,
-            Register::RSI => registers.rsi,
-            Register::RDI => registers.rdi,
-            Register::RBP => registers.rbp,
-            Register::RSP => registers.rsp,
-            Register::R8 => registers.r8,
-            Register::R9 => registers.r9,
-            Register::R10 => registers.r10,
-            Register::R11 => registers.r11,
-            Register::R12 => registers.r12,
-            Register::R13 => registers.r13,
-            Register::R14 => registers.r14,
-            Register::R15 => registers.r15,
-            // Flat segments begin at 0.
-            Register::DS | Register::SS | Register::ES => 0,
-            _ => return None,
-        })
-    })
+    instruction.virtual_address(0, 0, |register, _, _| decode::value_of(register, &registers))
 }

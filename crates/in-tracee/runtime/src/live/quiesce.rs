@@ -7,7 +7,8 @@ use linux_abi::{errno, general as nr};
 
 use super::{area, seats};
 use crate::block::{known_threads, process, thread, thread_at, thread_status};
-use crate::{kernel, report, signals, turn};
+use crate::proc_files::{self, Path};
+use crate::{kernel, signals, turn};
 
 /// What parked threads do next.
 mod verdict {
@@ -95,23 +96,11 @@ fn is_one_on_its_way() -> bool {
     missing().chain(those_leaving()).any(|index| is_runnable(thread_at(index).tid))
 }
 
-/// True if the kernel says so of a thread of ours (proc_pid_stat(5)).
+/// True if the kernel says so of a thread of ours.
 fn is_runnable(tid: i32) -> bool {
-    let (mut path, mut digits) = ([0u8; 64], [0u8; 12]);
-    report::join(&mut path, &[b"/proc/self/task/", report::decimal(tid as u64, &mut digits), b"/stat"]);
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
-    if kernel::failed(fd) {
-        return false;
-    }
-    let mut text = [0u8; 128];
-    let bytes =
-        kernel::call(nr::__NR_read, [fd as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0]);
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-    // The name before it is in parentheses, and may hold some itself.
-    let text = text.get(..bytes.max(0) as usize).unwrap_or_default();
-    let end_of_name = text.iter().rposition(|&byte| byte == b')');
-    end_of_name.is_some_and(|end| text.get(end + 2) == Some(&b'R'))
+    let (mut path, mut text) = (Path::new(), [0u8; 128]);
+    path.text(b"/proc/self/task/").number(tid as u64).text(b"/stat");
+    path.read(&mut text).and_then(proc_files::state) == Some(b'R')
 }
 
 /// The agent, which has the turn, brings all threads to a stand; it has the turn
