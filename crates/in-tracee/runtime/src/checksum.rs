@@ -6,7 +6,7 @@ use events::Kind;
 use crate::block::process;
 use crate::entry::Registers;
 use crate::maps::{self, Mapping};
-use crate::{islands, memory, report};
+use crate::{detect, islands, memory, report, written_pages};
 
 /// Recording: logs a checksum if one is due.
 pub fn record_if_due() {
@@ -42,8 +42,11 @@ pub fn sum() -> u64 {
         if !is_summed(mapping) {
             return;
         }
-        for page in (mapping.start..mapping.end).step_by(4096) {
-            total = total.wrapping_add(page_sum(page));
+        let mut add = |page| total = total.wrapping_add(page_sum(page));
+        if is_zero_at_first(mapping) {
+            each_populated_page(mapping.start, mapping.end, &mut add);
+        } else {
+            (mapping.start..mapping.end).step_by(4096).for_each(add);
         }
     });
     total
@@ -54,16 +57,53 @@ pub fn is_summed(mapping: &Mapping) -> bool {
     mapping.readable && mapping.writable && mapping.private && !islands::is_island(mapping.start)
 }
 
+/// True if pages that are not populated are all zero.
+fn is_zero_at_first(mapping: &Mapping) -> bool {
+    mapping.readable && mapping.private && mapping.inode == 0
+}
+
+/// Hands over the pages to sum: in sparse memory, those that are not populated would be
+/// gigabytes.
+fn each_populated_page(start: u64, end: u64, hand_over: &mut dyn FnMut(u64)) {
+    let mut each_readable = |start, end| {
+        for page in (start..end).step_by(4096) {
+            if memory::read::<u8>(page).is_some() {
+                hand_over(page);
+            }
+        }
+    };
+    let Some(pagemap) = detect::open_high(written_pages::PAGEMAP) else {
+        return each_readable(start, end);
+    };
+    written_pages::scan_populated(pagemap, start, end, true, &mut each_readable);
+    detect::close(pagemap);
+}
+
+/// Pages from which on it is worth a look at what is mapped there.
+const MANY_PAGES: u64 = 1024;
+
 /// The wrapping sum of the sums of so many pages, the first by its number. A page
 /// that cannot be read has a sum of its own.
 pub fn range_sum(first: u64, pages: u64) -> u64 {
+    let (mut at, end) = (first.wrapping_mul(4096), first.saturating_add(pages).wrapping_mul(4096));
     let mut total = 0u64;
-    for number in first..first.saturating_add(pages) {
-        let page = number.wrapping_mul(4096);
-        let sum = if memory::read::<u8>(page).is_some() { page_sum(page) } else { page | 1 };
-        total = total.wrapping_add(sum);
+    if pages >= MANY_PAGES {
+        maps::for_each(&mut |mapping: &Mapping| {
+            let (start, stop) = (mapping.start.max(at), mapping.end.min(end));
+            if start >= stop || !is_zero_at_first(mapping) {
+                return;
+            }
+            total = total.wrapping_add(sum_one_by_one(at, start));
+            each_populated_page(start, stop, &mut |page| total = total.wrapping_add(page_sum(page)));
+            at = stop;
+        });
     }
-    total
+    total.wrapping_add(sum_one_by_one(at, end))
+}
+
+fn sum_one_by_one(start: u64, end: u64) -> u64 {
+    let sum_of = |page| if memory::read::<u8>(page).is_some() { page_sum(page) } else { page | 1 };
+    (start..end).step_by(4096).fold(0, |total, page| total.wrapping_add(sum_of(page)))
 }
 
 /// The sum of one page, which is readable; 0 if it is all zero.

@@ -31,6 +31,8 @@ use crate::{checksum, displaced, islands, live, memory_calls};
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
 const LOGGED_RANGES: usize = 256;
+/// A gap of more pages costs more than a range.
+const GAP_PAGES: u64 = 8;
 /// Most ranges that a pause logs: half an event.
 const LOGGED_RANGES_MAX: usize = 4096;
 /// Pages of a logged range: replay looks first at the one that differed last.
@@ -466,7 +468,7 @@ impl Tracker {
     /// Cuts what was written into the ranges of the log; false if they are too many.
     fn choose_logged(&mut self) -> bool {
         self.written.tidy();
-        self.written.fill_gaps(LOGGED_RANGES);
+        self.written.fill_gaps(LOGGED_RANGES, GAP_PAGES);
         self.logged_count = 0;
         let pages_each = (self.written.pages() / LOGGED_RANGES as u64).max(LOGGED_RANGE_PAGES);
         let mut next = 0;

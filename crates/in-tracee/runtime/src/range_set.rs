@@ -58,11 +58,8 @@ impl RangeSet {
         }
         if self.count == RANGES_MAX {
             self.tidy();
-            self.fill_gaps(RANGES_MAX / 2);
-            while self.count > RANGES_MAX / 2 {
-                // Far apart: what lies between is not mapped, or counts too.
-                self.halve();
-            }
+            // The nearest ones first: what lies between is not mapped, or counts too.
+            self.fill_gaps(RANGES_MAX / 2, u64::MAX / PAGE_BYTES);
         }
         self.ranges[self.count] = Range { start, end };
         self.count += 1;
@@ -78,26 +75,13 @@ impl RangeSet {
         self.count = joined(&mut self.ranges[..self.count], gap_bytes);
     }
 
-    /// Fills gaps, small ones first, until few ranges are left or a gap would cost
-    /// more than a range.
-    pub fn fill_gaps(&mut self, wanted: usize) {
+    /// Fills gaps of at most so many pages, small ones first, until few ranges are left.
+    pub fn fill_gaps(&mut self, wanted: usize, pages_max: u64) {
         let mut gap_pages = 1;
-        while self.count > wanted && gap_pages <= 8 {
+        while self.count > wanted && gap_pages <= pages_max {
             self.join(gap_pages * PAGE_BYTES);
             gap_pages *= 2;
         }
-    }
-
-    /// Joins each two neighbours.
-    fn halve(&mut self) {
-        for index in 0..self.count / 2 {
-            let (one, two) = (self.ranges[index * 2], self.ranges[index * 2 + 1]);
-            self.ranges[index] = Range { start: one.start, end: two.end };
-        }
-        if self.count % 2 == 1 {
-            self.ranges[self.count / 2] = self.ranges[self.count - 1];
-        }
-        self.count = self.count.div_ceil(2);
     }
 
     /// Takes these addresses out of sorted ranges.
