@@ -72,9 +72,7 @@ pub struct Thread {
     pub is_asked: bool,
     /// It gave the turn at a pause.
     pub yielded: bool,
-    /// Reads of the time with nothing in between, and the log's events at the last.
-    pub time_reads: u32,
-    pub time_read_at: u64,
+    pub vain: crate::patience::Vain,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
     /// Recording ended, and it goes on without us.

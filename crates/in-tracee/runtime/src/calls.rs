@@ -6,7 +6,7 @@ use syscall_model::{Arg, TABLE};
 
 use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
-use crate::{bounce, memory, outputs, private_futexes, tracing, turn, visible_maps};
+use crate::{bounce, memory, outputs, patience, private_futexes, tracing, turn, visible_maps};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -39,19 +39,24 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     if !process().shares_turn {
         return kernel::call_for_program(number, real);
     }
-    make_among_others(number, args, real, model, blocks)
+    patience::before_vain_call();
+    let result = make_among_others(number, args, real, model, blocks);
+    patience::note_result(number, args, result);
+    result
 }
 
 fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
     if number == u64::from(nr::__NR_sched_yield) {
-        crate::patience::yield_to_others();
+        patience::yield_to_others();
         return kernel::call_for_program(number, real);
     }
     if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
         return result;
     }
     if !blocks || returns_at_once(number, args) || thread().keeps_turn {
-        return kernel::call_for_program(number, real);
+        let result = kernel::call_for_program(number, real);
+        note_dead_owner(number, args);
+        return result;
     }
     thread().pausing.wake_no_more();
     let Some(bounce) = bounce::begin(model, args, real) else {
@@ -64,17 +69,20 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     private_futexes::note_elsewhere(number, false);
     if result != ABORTED {
         bounce.end(model, args, result);
-        if number == u64::from(nr::__NR_futex) && process().in_group {
-            note_dead_owner(args[0]);
-        }
+        note_dead_owner(number, args);
     }
     result
 }
 
 /// Where a process that owned a robust futex was killed, the kernel said so in the
 /// futex's word, and so does the log.
-fn note_dead_owner(word: u64) {
+#[inline]
+fn note_dead_owner(number: u64, args: &[u64; 6]) {
     const OWNER_DIED: u32 = 0x4000_0000;
+    if number != u64::from(nr::__NR_futex) || !process().in_group {
+        return;
+    }
+    let word = args[0];
     if memory::read::<u32>(word).is_some_and(|value| value & OWNER_DIED != 0) {
         let log = &mut process().log;
         log.begin(Kind::Store, 0, 0);
@@ -107,9 +115,16 @@ pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
         }
         nr::__NR_epoll_wait | nr::__NR_epoll_pwait => args[3] as u32 == 0,
         nr::__NR_poll => args[2] as u32 == 0,
+        nr::__NR_futex => wakes_others(args),
         nr::__NR_close => true,
         _ => false,
     }
+}
+
+/// True for futex(2) where it wakes those who wait.
+pub fn wakes_others(args: &[u64; 6]) -> bool {
+    let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
+    matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
 }
 
 /// The flags of a descriptor may change: by fcntl(2) or ioctl(2).

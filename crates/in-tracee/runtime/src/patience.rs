@@ -4,10 +4,10 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::Turn;
-use linux_abi::errno;
+use linux_abi::{errno, general as nr};
 
 use crate::block::{process, thread};
-use crate::{chaos, kernel, pause, pause_point, signals, turn};
+use crate::{calls, chaos, kernel, pause, pause_point, signals, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -31,6 +31,19 @@ pub const ASKED_GENTLY: i32 = -80;
 /// Reads of the time with nothing in between, after which a thread is taken to wait for
 /// what another one does.
 const TIME_READS: u32 = 64;
+/// The same of calls that find nothing to do.
+const VAIN_CALLS: u32 = 16;
+
+/// What a thread does in vain, as one does that waits for another without sleeping.
+#[repr(C)]
+pub struct Vain {
+    /// Reads of the time with nothing in between, and the log's events at the last.
+    time_reads: u32,
+    /// Calls in a row, of the number at hand, that found nothing to do.
+    calls: u32,
+    number: u64,
+    time_read_at: u64,
+}
 
 /// How a thread waits for the turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,17 +178,50 @@ pub fn yield_to_others() {
     turn::take();
 }
 
+/// Recording, before a call: one that makes the same in vain, again and again, lets the
+/// others run.
+#[inline]
+pub fn before_vain_call() {
+    if thread().vain.calls >= VAIN_CALLS && turn::my_turn().has_sleepers() {
+        thread().vain.calls = 0;
+        yield_to_others();
+    }
+}
+
+/// Recording: a call ended so.
+#[inline]
+pub fn note_result(number: u64, args: &[u64; 6], result: i64) {
+    let vain = &mut thread().vain;
+    let is_again = vain.calls == 0 || vain.number == number;
+    vain.calls = if is_again && found_nothing(number, args, result) { vain.calls + 1 } else { 0 };
+    vain.number = number;
+}
+
+#[inline]
+fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
+    const EAGAIN: i64 = -(errno::EAGAIN as i64);
+    match (number as u32, result) {
+        // Where a futex's word is not as expected, somebody has been there.
+        (nr::__NR_futex, 0) => calls::wakes_others(args),
+        (nr::__NR_futex, _) => false,
+        (nr::__NR_poll | nr::__NR_epoll_wait | nr::__NR_epoll_pwait, 0) => {
+            calls::returns_at_once(number, args)
+        }
+        (_, EAGAIN) => true,
+        _ => false,
+    }
+}
+
 /// Recording, at a read of the time: one that spins with an eye on the clock lets the
 /// others run. True if it gave the turn.
 pub fn before_time_read() -> bool {
-    let own = thread();
-    let log = &process().log;
-    own.time_reads = if own.time_read_at + 1 == log.events { own.time_reads + 1 } else { 0 };
-    let gives = own.time_reads >= TIME_READS && turn::my_turn().has_sleepers();
+    let (vain, log) = (&mut thread().vain, &process().log);
+    vain.time_reads = if vain.time_read_at + 1 == log.events { vain.time_reads + 1 } else { 0 };
+    let gives = vain.time_reads >= TIME_READS && turn::my_turn().has_sleepers();
     if gives {
-        own.time_reads = 0;
+        vain.time_reads = 0;
         yield_to_others();
     }
-    own.time_read_at = log.events;
+    vain.time_read_at = log.events;
     gives
 }
