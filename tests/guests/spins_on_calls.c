@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#define ROUNDS 2000
+#define ROUNDS 500
 
 static struct shared {
 	atomic_uint word, over;
