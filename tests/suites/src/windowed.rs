@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::TestResult;
-use crate::guest::{Guest, Variant, find_window_guests};
+use crate::guest::{Guest, Variant, find_window_guests, in_workspace};
 use crate::leftovers::Leftovers;
 use crate::outcome::Outcome;
 use crate::run::{Live, User, plain_environment, run};
@@ -242,7 +242,7 @@ pub fn check_script(tool: &Tool, user: User, script: &str, is_right: &dyn Fn(&st
     let mut command = user.command("bash".as_ref());
     command.args(["-ec", script]).current_dir(&here);
     plain_environment(&mut command, &home);
-    command.env("rv", &tool.binary);
+    command.env("rv", &tool.binary).env("tests", in_workspace("tests"));
     let outcome = run(command, TIME_MAX)?;
     if outcome.code != 0 || !is_right(&outcome.stdout_text()) {
         return Err(printed(&outcome));

@@ -128,6 +128,8 @@ impl LaneLog {
         }
         let report = lane.report();
         self.feeding = None;
+        // What is left in the ring was fed: it is no news of the process, which writes no more.
+        lane.go_to(self.raw_bytes);
         injector::kill_process(self.pid, libc::SIGKILL);
         let expected = Kind::from_byte(report.expected_header as u8);
         let code = report.expected_header >> 16 & 0xffff;

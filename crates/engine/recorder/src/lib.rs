@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod asker;
 mod crash;
 pub mod debuggee;
 mod drainer;

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use injector::{Lane, Segment, SessionMemory, futex_wake};
 use lane_protocol::{checkpoint_origin, command, lane_state, request};
 use trace_store::{LaneEnd, Meta};
 
+use crate::asker::Asker;
 use crate::debuggee::Debuggee;
 use crate::file_journals::FileJournals;
 use crate::lane_log::undo_since;
@@ -27,11 +28,9 @@ use crate::thinning::densest;
 use crate::waiting::Status;
 use crate::window::Windows;
 
-/// How long a process may take to obey.
+/// How long a process may take to obey where nobody waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long doing the same again may take.
-const REPLAY_PATIENCE: Duration = Duration::from_secs(600);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What the session's parts share.
 pub(crate) struct Session {
@@ -112,7 +111,7 @@ pub(crate) struct Work {
     /// Time between two checkpoints.
     pub every: Mutex<Option<Duration>>,
     /// One command at a time.
-    obeying: Mutex<()>,
+    pub obeying: Mutex<()>,
     pub windows: Windows,
 }
 
@@ -134,17 +133,43 @@ impl Work {
         self.lanes().into_iter().find(|segment| memory.lane(*segment).pid().load(Ordering::Acquire) == wanted)
     }
 
+    /// Gives the process a command; it may take so long as we have patience.
     pub fn order(&self, segment: Segment, kind: u32, argument: u64) -> Result<i32, String> {
-        let _obeying = self.obeying.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = Instant::now();
+        let _obeying = self.begin_obeying(&|| begin.elapsed() < PATIENCE)?;
+        let begin = Instant::now();
+        self.order_while(segment, kind, argument, &mut || begin.elapsed() < PATIENCE)
+    }
+
+    /// Waits for its turn among the commands.
+    pub fn begin_obeying(&self, waits: &dyn Fn() -> bool) -> Result<MutexGuard<'_, ()>, String> {
+        loop {
+            match self.obeying.try_lock() {
+                Ok(obeying) => return Ok(obeying),
+                Err(TryLockError::Poisoned(error)) => return Ok(error.into_inner()),
+                Err(TryLockError::WouldBlock) if waits() => std::thread::sleep(LOOK_EVERY),
+                Err(TryLockError::WouldBlock) => return Err("another command is being obeyed".to_owned()),
+            }
+        }
+    }
+
+    /// True while a command is being obeyed.
+    fn is_obeying(&self) -> bool {
+        matches!(self.obeying.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    pub fn order_while(
+        &self,
+        segment: Segment,
+        kind: u32,
+        argument: u64,
+        waits: &mut dyn FnMut() -> bool,
+    ) -> Result<i32, String> {
         let lane = self.session.memory.lane(segment);
         let pid = lane.pid().load(Ordering::Acquire);
-        let gone = || {
-            lane.state().load(Ordering::Acquire) != lane_state::LIVE
-                || lane.pid().load(Ordering::Acquire) != pid
-                // It stands with the turn until we have seen to that.
-                || is_dying(lane)
-        };
-        match lane.command(kind, argument, PATIENCE, &gone) {
+        // One that is dying stands with the turn until we have seen to that.
+        let gone = || !is_process(lane, pid) || is_dying(lane);
+        match lane.command(kind, argument, &mut || waits() && !gone()) {
             Some(answer) if answer >= 0 => Ok(answer),
             Some(error) => {
                 let refused = self.session.journals.as_ref().and_then(|journals| journals.take_refused());
@@ -155,31 +180,41 @@ impl Work {
         }
     }
 
-    fn serve(&self, listener: &UnixListener, stop: &AtomicBool) {
+    /// Each connection has a thread, so that a command that takes long keeps nobody from looking.
+    fn serve(self: &Arc<Self>, listener: &UnixListener, stop: &AtomicBool) {
+        let mut answering: Vec<JoinHandle<()>> = Vec::new();
         while !stop.load(Ordering::Acquire) {
             match listener.accept() {
                 Ok((stream, _)) => {
-                    // A client that goes away spoils its own answer only.
-                    let _ = self.answer(stream);
+                    answering.retain(|thread| !thread.is_finished());
+                    let work = Arc::clone(self);
+                    answering.push(std::thread::spawn(move || {
+                        // A client that goes away spoils its own answer only.
+                        let _ = work.answer(&stream);
+                    }));
                 }
                 Err(_) => std::thread::sleep(LOOK_EVERY),
             }
         }
+        for thread in answering {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
     }
 
-    fn answer(&self, stream: UnixStream) -> std::io::Result<()> {
+    fn answer(&self, mut stream: &UnixStream) -> std::io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let mut line = String::new();
         BufReader::new(stream.try_clone()?).read_line(&mut line)?;
-        let answer = match self.obey(line.trim()) {
+        let answer = match self.obey(&Asker::new(stream), line.trim()) {
             Ok(text) => format!("{text}ok\n"),
             Err(text) => format!("error: {text}\n"),
         };
-        (&stream).write_all(answer.as_bytes())
+        stream.write_all(answer.as_bytes())
     }
 
-    fn obey(&self, line: &str) -> Result<String, String> {
+    fn obey(&self, asker: &Asker, line: &str) -> Result<String, String> {
         let (pid, rest) = line.split_once(' ').unwrap_or((line, ""));
         let pid = pid.parse::<i32>().ok().filter(|pid| *pid > 0);
         let (verb, argument) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -206,37 +241,29 @@ impl Work {
         match verb {
             "list" => Ok(list(lane)),
             "checkpoint" => {
-                let id = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER))?;
+                let id =
+                    self.order_for(asker, segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER))?;
                 Ok(format!("checkpoint {id}\n"))
             }
             "discard" if is_window(lane, number()?) => {
                 Err("the log is kept from that checkpoint on, until a later one takes its place".to_owned())
             }
-            "discard" => self.order(segment, command::DISCARD, number()?).map(|_| String::new()),
+            "discard" => self.order_for(asker, segment, command::DISCARD, number()?).map(|_| String::new()),
             "try" => {
                 let number = number()?;
-                self.order(segment, command::TRY, number)?;
+                self.order_for(asker, segment, command::TRY, number)?;
                 Ok(format!("it can be done\n{}", self.notes(lane, number)))
             }
             "rollback" => {
                 let number = number()?;
                 let notes = self.notes(lane, number);
-                self.order(segment, command::ROLLBACK, number)?;
+                self.order_for(asker, segment, command::ROLLBACK, number)?;
                 Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
             }
             "replay" => {
                 let number = number()?;
                 let begin = Instant::now();
-                self.order(segment, command::REPLAY, number)?;
-                while lane.goes_again().load(Ordering::Acquire) != 0 {
-                    if lane.state().load(Ordering::Acquire) != lane_state::LIVE {
-                        return Err("the process ended during the replay".to_owned());
-                    }
-                    if begin.elapsed() > REPLAY_PATIENCE {
-                        return Err("the replay has not come to its end yet".to_owned());
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                self.replay(asker, segment, number)?;
                 Ok(format!(
                     "replayed from checkpoint {number} to the present in {:.3} s\n",
                     begin.elapsed().as_secs_f64()
@@ -344,6 +371,11 @@ impl Work {
                 continue;
             };
             let now = Instant::now();
+            // A command may take long, and meanwhile somebody may be about to die.
+            if self.is_obeying() {
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
             if now < due {
                 std::thread::sleep(LOOK_EVERY.min(due - now));
                 continue;
@@ -433,6 +465,11 @@ impl Work {
             eprint!("retrovane: process {pid} would die of signal {signal}: {text}");
         }
     }
+}
+
+/// True if this process still has the lane.
+pub(crate) fn is_process(lane: Lane, pid: i32) -> bool {
+    lane.state().load(Ordering::Acquire) == lane_state::LIVE && lane.pid().load(Ordering::Acquire) == pid
 }
 
 /// True if a process is about to die, and waits until we have seen to that.

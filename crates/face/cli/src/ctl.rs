@@ -85,7 +85,12 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
         }
         Some(Verb::Detach) => "detach".to_owned(),
     };
-    let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)))
+    let tell = |progress: &str| {
+        if !settings.quiet {
+            eprintln!("retrovane: {progress}");
+        }
+    };
+    let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)), &tell)
         .map_err(|source| CommandError::Try { doing: "talk to the session", source })?;
     std::io::stdout().write_all(text.as_bytes())?;
     match error {
@@ -109,7 +114,7 @@ fn find_sessions(dir: &Path) -> Vec<Session> {
 }
 
 fn processes(session: &Session) -> Option<Vec<(i32, String)>> {
-    let (text, error) = ask(&session.path, "0 processes\n").ok()?;
+    let (text, error) = ask(&session.path, "0 processes\n", &|_| {}).ok()?;
     let parse = |line: &str| {
         let (pid, count) = line.split_once(' ')?;
         Some((pid.parse().ok()?, count.to_owned()))
@@ -161,8 +166,9 @@ fn choose<'all>(
     }
 }
 
-/// Sends a line; gives the answer, and the error in it.
-fn ask(path: &Path, line: &str) -> std::io::Result<(String, Option<String>)> {
+/// Sends a line; gives the answer, and the error in it. Until it comes, `tell` is told how far
+/// it is.
+fn ask(path: &Path, line: &str, tell: &dyn Fn(&str)) -> std::io::Result<(String, Option<String>)> {
     let mut stream = UnixStream::connect(path)?;
     stream.write_all(line.as_bytes())?;
     let mut text = String::new();
@@ -173,6 +179,8 @@ fn ask(path: &Path, line: &str) -> std::io::Result<(String, Option<String>)> {
             error = None;
         } else if let Some(why) = line.strip_prefix("error: ") {
             error = Some(why.to_owned());
+        } else if let Some(progress) = line.strip_prefix("progress: ") {
+            tell(progress);
         } else {
             text.push_str(&line);
             text.push('\n');

@@ -9,7 +9,7 @@ use lane_protocol::{
 };
 
 use crate::futex::{futex_wait, futex_wake};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Index of a segment: below [`SEGMENTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,6 +114,8 @@ impl<'session> Lane<'session> {
 
     /// Makes the segment as good as new, except for its bit.
     pub(crate) fn clear(&self) {
+        // Who sees one of the words below cleared sees that the lane is over.
+        self.state().store(lane_state::ENDED, Ordering::SeqCst);
         let ring = self.ring();
         for word in
             [&ring.head, &ring.tail, self.waits_for_output(), self.events_done(), self.waits_for_ticket()]
@@ -131,8 +133,9 @@ impl<'session> Lane<'session> {
             self.dying(),
             self.takes_part(),
             &mailbox.kind,
+            &mailbox.phase,
         ] {
-            word.store(0, Ordering::Relaxed);
+            word.store(0, Ordering::Release);
         }
         self.request().state.store(request::NONE, Ordering::Relaxed);
         self.pid().store(0, Ordering::Relaxed);
@@ -233,19 +236,12 @@ impl<'session> Lane<'session> {
     }
 
     /// Live: gives the process a command and waits for its answer, a negated errno if
-    /// it is negative. `None`: it does not answer in time, or `gone` says so.
-    pub fn command(
-        &self,
-        kind: u32,
-        argument: u64,
-        patience: Duration,
-        gone: &dyn Fn() -> bool,
-    ) -> Option<i32> {
+    /// it is negative. `None`: `waits` says, again and again, that it is no longer waited for.
+    pub fn command(&self, kind: u32, argument: u64, waits: &mut dyn FnMut() -> bool) -> Option<i32> {
         let command = self.mailbox();
-        let begin = Instant::now();
-        let wait = |seen: u32| {
+        let mut wait = |seen: u32| {
             futex_wait(&command.kind, seen, Duration::from_millis(20));
-            begin.elapsed() < patience && !gone()
+            waits()
         };
         while let Err(seen) = command.kind.compare_exchange(
             command::NONE,
@@ -266,6 +262,13 @@ impl<'session> Lane<'session> {
             }
         }
         Some(command.answer.load(Ordering::Relaxed))
+    }
+
+    /// Live: how far the process is with its command, a [`lane_protocol::command_phase`], and how
+    /// many threads have not come to a stand.
+    pub fn command_phase(&self) -> (u32, u32) {
+        let command = self.mailbox();
+        (command.phase.load(Ordering::Acquire), command.missing.load(Ordering::Relaxed))
     }
 
     fn announce(&self) {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use lane_protocol::{
     Checkpoint, Command, TURNS, Together, Turn, checkpoint_state, command, lane_state, shared_state,
-    together_task,
+    together_step, together_task,
 };
 
 use crate::futex::futex_wake;
@@ -50,10 +50,13 @@ impl SessionMemory {
         let goes_again = |lane: Lane| lane.goes_again().load(Ordering::Acquire) != 0;
         let pid = lane.pid().load(Ordering::Acquire);
         let leads = together.leader.load(Ordering::Acquire) == pid && pid != 0;
-        let is_left = together.task.load(Ordering::Acquire) == together_task::REPLAY && goes_again(lane);
-        let mut left = if is_left { self.sharers(segment) } else { Vec::new() };
+        let is_replayed = together.task.load(Ordering::Acquire) == together_task::REPLAY && goes_again(lane);
+        // All have come to the present, and go on from there: the others do not need it.
+        let step = together.step.load(Ordering::Acquire) & ((1 << together_step::BITS) - 1);
+        let is_needed = is_replayed && step != together_step::PRESENT;
+        let mut left = if is_needed { self.sharers(segment) } else { Vec::new() };
         left.retain(|other| goes_again(self.lane(*other)));
-        if leads || !left.is_empty() {
+        if leads || is_replayed {
             together.leader.store(0, Ordering::Release);
             futex_wake(&together.step);
         }

@@ -178,6 +178,18 @@ pub mod command {
     pub const FOLLOW: u32 = 8;
 }
 
+/// How far the process is with a command. Kept in [`Command::phase`].
+pub mod command_phase {
+    /// It has not begun.
+    pub const NONE: u32 = 0;
+    /// The agent waits for the turn.
+    pub const TURN: u32 = 1;
+    /// Threads are brought to a stand.
+    pub const PARKING: u32 = 2;
+    /// The rest.
+    pub const WORK: u32 = 3;
+}
+
 /// One outstanding command to a lane's process.
 #[repr(C)]
 pub struct Command {
@@ -186,6 +198,10 @@ pub struct Command {
     /// The result: not negative, or a negated errno.
     pub answer: AtomicI32,
     pub argument: AtomicU64,
+    /// See [`command_phase`].
+    pub phase: AtomicU32,
+    /// Threads that have not come to a stand yet.
+    pub missing: AtomicU32,
 }
 
 /// Checkpoints that a process can have at a time.

@@ -20,6 +20,8 @@ pub mod together_task {
 
 /// How far it is. Kept in [`Together::step`].
 pub mod together_step {
+    /// Bits of the word that say which step it is; the others count undertakings.
+    pub const BITS: u32 = 3;
     /// Each prepares itself; nothing has changed.
     pub const PREPARE: u32 = 0;
     /// All are ready: each does it.

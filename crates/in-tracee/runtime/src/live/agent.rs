@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{command, thread_identity};
+use lane_protocol::{command, command_phase, thread_identity};
 use linux_abi::{errno, general as nr};
 
 use super::{area, checkpoint, quiesce, restore, together};
@@ -74,6 +74,7 @@ unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
 fn finish(answer: i64) {
     let command = &lane().command;
     command.answer.store(answer as i32, Ordering::Relaxed);
+    command.phase.store(command_phase::NONE, Ordering::Relaxed);
     command.kind.store(command::NONE, Ordering::Release);
     kernel::futex_wake(&command.kind);
 }
@@ -89,7 +90,10 @@ fn obey(kind: u32, argument: u64) -> i64 {
     if process().given_up.load(Ordering::Acquire) != 0 {
         return super::error(errno::ESRCH);
     }
+    let phase = &lane().command.phase;
+    phase.store(command_phase::TURN, Ordering::Release);
     turn::take();
+    phase.store(command_phase::WORK, Ordering::Release);
     let answer = match kind {
         command::CHECKPOINT => checkpoint::take(argument as u32),
         command::DISCARD => checkpoint::discard(argument),

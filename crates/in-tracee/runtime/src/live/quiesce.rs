@@ -3,10 +3,11 @@
 
 use core::sync::atomic::Ordering;
 
+use lane_protocol::command_phase;
 use linux_abi::{errno, general as nr};
 
 use super::{area, seats};
-use crate::block::{known_threads, process, thread, thread_at, thread_status};
+use crate::block::{known_threads, lane, process, thread, thread_at, thread_status};
 use crate::proc_files::{self, Path};
 use crate::{kernel, signals, turn};
 
@@ -113,12 +114,26 @@ pub fn park_all() -> Result<(), i64> {
         thread_at(index).parked = false;
     }
     area.parking.store(1, Ordering::SeqCst);
+    let command = &lane().command;
+    let before = command.phase.swap(command_phase::PARKING, Ordering::AcqRel);
+    let parked = wait_for_parked();
+    command.phase.store(before, Ordering::Release);
+    if parked.is_err() {
+        let_go_on();
+    }
+    parked
+}
+
+/// See [`park_all`].
+fn wait_for_parked() -> Result<(), i64> {
+    let (area, command) = (area(), &lane().command);
     let (mut waited_ns, mut slept_ns) = (0, 0);
     loop {
         let seen = area.parked.load(Ordering::SeqCst);
         if missing().next().is_none() && !leaving() {
             return Ok(());
         }
+        command.missing.store(missing().count() as u32, Ordering::Relaxed);
         for index in missing() {
             signals::ask_to_stop(thread_at(index).tid);
         }
@@ -130,7 +145,6 @@ pub fn park_all() -> Result<(), i64> {
             slept_ns += ASK_EVERY_NS;
         }
         if slept_ns >= PATIENCE_NS || waited_ns >= LONG_PATIENCE_NS {
-            let_go_on();
             return Err(super::error(errno::ETIMEDOUT));
         }
     }

@@ -28,8 +28,6 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 /// How long it may take to go back.
 const LONG_PATIENCE_NS: u64 = 60_000_000_000;
 const LOOK_EVERY_MS: u64 = 20;
-/// Bits of the step word that say which step it is; the others count undertakings.
-const STEP_BITS: u32 = 3;
 
 fn together() -> &'static Together {
     &session().together
@@ -78,8 +76,8 @@ fn lead(what: u32, number: u32) -> Result<u32, i64> {
                 word.store(0, Ordering::SeqCst);
             }
             together.error.store(0, Ordering::SeqCst);
-            let round = (together.step.load(Ordering::SeqCst) >> STEP_BITS) + 1;
-            together.step.store(round << STEP_BITS | step::PREPARE, Ordering::SeqCst);
+            let round = (together.step.load(Ordering::SeqCst) >> step::BITS) + 1;
+            together.step.store(round << step::BITS | step::PREPARE, Ordering::SeqCst);
             match ask_supervisor(request::TOGETHER, [0; 4]) {
                 Ok(()) => return Ok(together.followers.load(Ordering::SeqCst)),
                 Err(number) => {
@@ -140,8 +138,8 @@ fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
 fn go_to(next: u32) {
     let together = together();
     together.ready.store(0, Ordering::SeqCst);
-    let round = together.step.load(Ordering::SeqCst) >> STEP_BITS;
-    together.step.store(round << STEP_BITS | next, Ordering::SeqCst);
+    let round = together.step.load(Ordering::SeqCst) >> step::BITS;
+    together.step.store(round << step::BITS | next, Ordering::SeqCst);
     kernel::futex_wake(&together.step);
 }
 
@@ -279,7 +277,7 @@ fn arrive(planned: Planned, way: Way) -> Arrived {
 /// come to a stand.
 pub fn follow() -> i64 {
     let together = together();
-    let round = together.step.load(Ordering::SeqCst) >> STEP_BITS;
+    let round = together.step.load(Ordering::SeqCst) >> step::BITS;
     let number = together.number.load(Ordering::SeqCst);
     let is_able = !process().replaying && process().given_up.load(Ordering::Acquire) == 0;
     match together.task.load(Ordering::SeqCst) {
@@ -315,7 +313,7 @@ pub fn follow() -> i64 {
 /// The step at hand is done, or cannot be.
 fn say(round: u32, result: i64) {
     let together = together();
-    if together.step.load(Ordering::SeqCst) >> STEP_BITS != round {
+    if together.step.load(Ordering::SeqCst) >> step::BITS != round {
         return;
     }
     if result < 0 {
@@ -328,7 +326,7 @@ fn say(round: u32, result: i64) {
 /// Waits for the step behind this one. If the leader is gone: none is done.
 fn wait(round: u32, now: u32) -> u32 {
     let together = together();
-    let word = round << STEP_BITS | now;
+    let word = round << step::BITS | now;
     while together.step.load(Ordering::SeqCst) == word {
         if together.leader.load(Ordering::SeqCst) == 0 {
             return step::LEAVE;
@@ -336,7 +334,7 @@ fn wait(round: u32, now: u32) -> u32 {
         kernel::futex_wait(&together.step, word, LOOK_EVERY_MS);
     }
     let next = together.step.load(Ordering::SeqCst);
-    if next >> STEP_BITS == round { next & ((1 << STEP_BITS) - 1) } else { step::LEAVE }
+    if next >> step::BITS == round { next & ((1 << step::BITS) - 1) } else { step::LEAVE }
 }
 
 fn follow_checkpoint(round: u32, number: u32) {

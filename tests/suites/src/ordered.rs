@@ -1,0 +1,99 @@
+//! Commands from outside, to programs of tests/orders: what they say where something happens to
+//! the program meanwhile, and for how long they wait.
+
+use crate::TestResult;
+use crate::run::User;
+use crate::tool::Tool;
+use crate::windowed::check_script;
+
+/// A test of this kind: its name, a script, and what that prints.
+#[derive(Clone, Copy)]
+pub struct Ordered {
+    pub name: &'static str,
+    script: &'static str,
+    prints: &'static str,
+}
+
+/// How all scripts begin.
+const BEGIN: &str = r#"
+export RETROVANE_HOME=$PWD/home
+build() { gcc -O2 -iquote "$tests/../include" -iquote "$tests/guests" -iquote "$tests/live" -o prog "$tests/orders/$1.c"; }
+trap 'kill -KILL -- $(cat out) 2> /dev/null || true' EXIT
+count() { od -An -td4 -N4 state | tr -d ' '; }
+begin_pair() {
+    rm -f state out
+    build pair
+    "$rv" live --name=it -- ./prog > out 2> err &
+    session=$!
+    until [ -s out ]; do kill -0 $session; sleep 0.05; done
+    read -r parent child < out
+}
+"#;
+
+/// One of two that share memory is killed while both do the same again: the other is ended, and
+/// who asked for it is told.
+const KILLED: &str = r#"
+for killed in child parent; do
+    begin_pair
+    "$rv" ctl it checkpoint
+    began=$(count)
+    until [ "$(count)" -ge $((began + 400)) ]; do kill -0 $session; sleep 0.05; done
+    "$rv" ctl it replay 0 > replayed 2>&1 &
+    asked=$!
+    until [ "$(count)" -lt $((began + 300)) ]; do kill -0 $asked; done
+    kill -KILL "${!killed}"
+    code=0; wait $asked || code=$?
+    echo "the $killed was killed: $code $(grep -v 'of its log again' replayed)"
+    code=0; wait $session || code=$?
+    echo "ended with $code"
+    grep -c 'which shares memory with it, died while both did again' err
+done
+"#;
+
+/// What is left of a log that was fed in vain is not taken for news.
+const DIVERGES: &str = r#"
+build diverges
+code=0; "$rv" live -- ./prog > out 2> err || code=$?
+echo "ended with $code"
+grep -c 'it did something else than before' err
+! grep 'no sequence of events' err
+"#;
+
+/// A program that does not obey yet is waited for, which is said, and keeps nobody else waiting.
+const WAITS: &str = r#"
+begin_pair
+touch told also
+# The session stops with its first process.
+kill -STOP "$child"
+"$rv" ctl "$child" checkpoint 2> told &
+asked=$!
+until grep -q "process $child is stopped" told; do kill -0 $asked; sleep 0.05; done
+"$rv" ctl "$child" list | tail -n +2
+"$rv" ctl "$child" discard 0 2> also &
+also=$!
+until grep -q 'another command is being obeyed' also; do kill -0 $also; sleep 0.05; done
+kill -CONT "$child"
+wait $asked
+wait $also
+echo "discarded"
+kill -KILL "$parent" "$child"
+wait $session || true
+"#;
+
+impl Ordered {
+    pub const ALL: [Ordered; 3] = [
+        Ordered {
+            name: "ordered::killed_in_replay",
+            script: KILLED,
+            prints: "checkpoint 0\nthe child was killed: 125 retrovane: the process ended during the replay\nended with 137\n1\n\
+                     checkpoint 0\nthe parent was killed: 125 retrovane: the process ended during the replay\nended with 137\n1\n",
+        },
+        Ordered { name: "ordered::diverges", script: DIVERGES, prints: "ended with 137\n1\n" },
+        Ordered { name: "ordered::waits", script: WAITS, prints: "checkpoint 0\ndiscarded\n" },
+    ];
+
+    pub fn check(&self, tool: &Tool) -> TestResult {
+        let script = [BEGIN, self.script].concat();
+        check_script(tool, User::Current, &script, &|text| text == self.prints)
+    }
+}
