@@ -85,7 +85,7 @@ impl Debuggee {
 
     /// What a rollback to a checkpoint would not restore, as text.
     pub fn notes_on_rollback(&self, number: u64) -> String {
-        self.0.notes(self.memory().lane(Segment::FIRST), number)
+        self.0.notes(Segment::FIRST, number)
     }
 
     /// Why an order failed: an errno as words.

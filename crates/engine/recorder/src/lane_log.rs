@@ -1,8 +1,9 @@
 //! One lane on its way from the ring into the trace.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
@@ -10,6 +11,7 @@ use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
 
+use crate::channels::{Channels, Member};
 use crate::crash::Crash;
 use crate::environment;
 use crate::file_journals::FileJournals;
@@ -51,6 +53,8 @@ pub(crate) struct Undoing {
     pub kills_children: bool,
     /// What was changed in files, if it is undone.
     pub journals: Option<Arc<FileJournals>>,
+    /// What is between processes that go back together.
+    pub channels: Mutex<Channels>,
 }
 
 /// A part of the log on its way back into the ring.
@@ -180,7 +184,9 @@ impl LaneLog {
             return errno;
         }
         let mut said = Vec::new();
+        let in_channels = restore_channels(memory, sink, undoing, self);
         if let Some(mut undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
+            undo.forget_input(&in_channels);
             if let Some(crash) = crash {
                 said = crash.change(&mut undo, self.pid);
             }
@@ -324,6 +330,17 @@ impl LaneLog {
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
     }
+}
+
+/// Puts back what was between processes that go back together, when the first of them does: all
+/// stand still, and have logged what they did. Gives the lane's descriptors whose input is there
+/// again.
+fn restore_channels(memory: &SessionMemory, sink: &Sink, undoing: &Undoing, log: &LaneLog) -> BTreeSet<u32> {
+    let Some((round, members)) = memory.going_back_together(log.segment) else { return BTreeSet::new() };
+    let members = Member::all(memory, &members);
+    let mut channels = undoing.channels.lock().unwrap_or_else(PoisonError::into_inner);
+    sink.with_history(|history| channels.restore(round, &members, history));
+    channels.restored(round, log.lane).cloned().unwrap_or_default()
 }
 
 /// The processes of these lanes.

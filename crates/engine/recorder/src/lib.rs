@@ -15,6 +15,7 @@
 
 mod analysis;
 mod asker;
+mod channels;
 mod crash;
 pub mod debuggee;
 mod drainer;
@@ -151,6 +152,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         dir: options.trace_dir.clone(),
         kills_children: live.kills_children,
         journals: journals.clone(),
+        channels: std::sync::Mutex::default(),
     });
     let setup = Setup {
         mode: Mode::Record,

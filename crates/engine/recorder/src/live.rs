@@ -18,6 +18,7 @@ use lane_protocol::{checkpoint_origin, command, lane_state, request};
 use trace_store::{LaneEnd, Meta};
 
 use crate::asker::Asker;
+use crate::channels::{Member, taken_back};
 use crate::debuggee::Debuggee;
 use crate::file_journals::FileJournals;
 use crate::lane_log::undo_since;
@@ -252,11 +253,11 @@ impl Work {
             "try" => {
                 let number = number()?;
                 self.order_for(asker, segment, command::TRY, number)?;
-                Ok(format!("it can be done\n{}", self.notes(lane, number)))
+                Ok(format!("it can be done\n{}", self.notes(segment, number)))
             }
             "rollback" => {
                 let number = number()?;
-                let notes = self.notes(lane, number);
+                let notes = self.notes(segment, number);
                 self.order_for(asker, segment, command::ROLLBACK, number)?;
                 Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
             }
@@ -274,19 +275,25 @@ impl Work {
     }
 
     /// What a rollback cannot restore.
-    pub fn notes(&self, lane: Lane, number: u64) -> String {
+    pub fn notes(&self, segment: Segment, number: u64) -> String {
+        let lane = self.session.memory.lane(segment);
         let id = lane.ids().0;
         let found = checkpoints(lane).into_iter().find(|at| u64::from(at.id) == number);
         let Some(at) = found else { return String::new() };
         let undo = self.session.sink.with_history(|history| undo_since(history, id, at.position));
         let Some(undo) = undo else { return String::new() };
+        let members = self.session.memory.taken_together(segment, number).unwrap_or_default();
+        let members = Member::all(&self.session.memory, &members);
+        let taken_back = self.session.sink.with_history(|history| taken_back(&members, history));
+        let taken_back = |fd: u32| taken_back.as_ref().is_some_and(|numbers| numbers.contains(&fd));
         match &self.session.journals {
             Some(journals) => {
                 let pid = lane.pid().load(Ordering::Acquire);
                 let kept = journals.notes(id, at.position).into_iter().map(|note| note + "\n");
-                undo.notes(&|fd| journals.restores(id, pid, at.position, fd)) + &kept.collect::<String>()
+                undo.notes(&|fd| taken_back(fd) || journals.restores(id, pid, at.position, fd))
+                    + &kept.collect::<String>()
             }
-            None => undo.notes(&|_| false),
+            None => undo.notes(&taken_back),
         }
     }
 

@@ -45,8 +45,9 @@ pub(crate) enum Source {
 }
 
 /// What happened since then.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Undo {
+    calls: Calls,
     /// Bytes that were read, call by call.
     taken: Vec<(u32, Vec<u8>)>,
     /// Connections that were accepted: descriptor and listener.
@@ -66,18 +67,34 @@ pub(crate) struct Undo {
 }
 
 /// A call of which all blobs are together.
-struct Call {
-    number: u16,
-    result: i64,
-    args: [u64; 6],
-    memory: Vec<(u64, Vec<u8>)>,
-    child: Option<u32>,
+pub(crate) struct Call {
+    pub number: u16,
+    pub result: i64,
+    pub args: [u64; 6],
+    pub memory: Vec<(u64, Vec<u8>)>,
+    pub child: Option<u32>,
 }
 
-impl Undo {
-    /// Takes the events of a part of a log into account.
-    pub fn add(&mut self, log: &[u8]) {
-        let mut open: Option<Call> = None;
+impl Call {
+    /// What a call that reads has read.
+    pub fn input(&self) -> Vec<u8> {
+        let buffer = self.args[1]..self.args[1].saturating_add(self.result as u64);
+        // Of a list of buffers, all that was written; else not the address of a sender.
+        let is_input = |address: &u64| self.number == READV || buffer.contains(address);
+        let parts = self.memory.iter().filter(|(address, _)| is_input(address));
+        parts.flat_map(|(_, bytes)| bytes.clone()).collect()
+    }
+}
+
+/// Finds the calls in a log that comes in parts.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// The one that goes on in the next part.
+    open: Option<Call>,
+}
+
+impl Calls {
+    pub fn each(&mut self, log: &[u8], act: &mut dyn FnMut(&Call)) {
         for event in events_in(log) {
             match event.kind {
                 Kind::Syscall => {
@@ -85,19 +102,13 @@ impl Undo {
                     for (index, arg) in args.iter_mut().enumerate().take(event.arg_count()) {
                         *arg = event.arg(index);
                     }
-                    let call = Call {
-                        number: event.code,
-                        result: event.result(),
-                        args,
-                        memory: Vec::new(),
-                        child: None,
-                    };
-                    open = Some(call);
+                    let (number, result) = (event.code, event.result());
+                    self.open = Some(Call { number, result, args, memory: Vec::new(), child: None });
                 }
                 Kind::Data => {}
-                _ => open = None,
+                _ => self.open = None,
             }
-            if let Some(call) = open.as_mut() {
+            if let Some(call) = self.open.as_mut() {
                 for blob in event.blobs() {
                     match blob.tag {
                         Tag::Memory => call.memory.push((blob.address, blob.data.to_vec())),
@@ -112,11 +123,25 @@ impl Undo {
                 }
             }
             if !event.has_more()
-                && let Some(call) = open.take()
+                && let Some(call) = self.open.take()
             {
-                self.call(&call);
+                act(&call);
             }
         }
+    }
+}
+
+impl Undo {
+    /// Takes the events of a part of a log into account.
+    pub fn add(&mut self, log: &[u8]) {
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.each(log, &mut |call| self.call(call));
+        self.calls = calls;
+    }
+
+    /// Nothing is given back on these descriptors.
+    pub fn forget_input(&mut self, of: &BTreeSet<u32>) {
+        self.taken.retain(|(fd, _)| !of.contains(fd));
     }
 
     fn call(&mut self, call: &Call) {
@@ -131,16 +156,11 @@ impl Undo {
         }
         let known = !self.changed.contains(&fd) || self.accepted.contains_key(&fd);
         match call.number {
-            READ | RECVFROM if call.result > 0 && known => {
+            READ | READV | RECVFROM if call.result > 0 && known => {
                 if call.number == RECVFROM && call.args[3] & MSG_PEEK != 0 {
                     return;
                 }
-                let buffer = call.args[1]..call.args[1] + call.result as u64;
-                let parts = call.memory.iter().filter(|(address, _)| buffer.contains(address));
-                self.taken.push((fd, parts.flat_map(|(_, bytes)| bytes.clone()).collect()));
-            }
-            READV if call.result > 0 && known => {
-                self.taken.push((fd, call.memory.iter().flat_map(|(_, bytes)| bytes.clone()).collect()));
+                self.taken.push((fd, call.input()));
             }
             RECVMSG | RECVMMSG if call.result > 0 && known => {
                 self.messages.insert(fd);

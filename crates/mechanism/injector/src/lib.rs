@@ -15,6 +15,7 @@ mod agent;
 mod attach;
 mod birth;
 mod boarding;
+mod channels;
 mod error;
 mod files;
 mod futex;
@@ -38,6 +39,10 @@ mod vdso;
 
 pub use attach::{AttachEvents, AttachService};
 pub use boarding::{board, keep_mapped_files};
+pub use channels::{
+    ChannelEnd, borrow_descriptor, channel_ends, drain, ends_allowed, held_outside, is_packet_pipe,
+    keeps_bounds, peer_of, put,
+};
 pub use error::{InjectError, Refusal};
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};

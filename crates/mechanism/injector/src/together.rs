@@ -63,6 +63,37 @@ impl SessionMemory {
         left.into_iter().map(|other| self.lane(other).pid().load(Ordering::Acquire)).collect()
     }
 
+    /// Live: if the process in the segment goes back with others: which undertaking that is, and
+    /// all of them, each with the position of its log that it goes back to.
+    pub fn going_back_together(&self, segment: Segment) -> Option<(u32, Vec<(Segment, u64)>)> {
+        let together = self.together();
+        let is_led = together.leader.load(Ordering::Acquire) != 0;
+        if !is_led || together.task.load(Ordering::Acquire) != together_task::ROLLBACK {
+            return None;
+        }
+        let members = self.members(segment, together.number.load(Ordering::Acquire))?;
+        Some((together.step.load(Ordering::Acquire) >> together_step::BITS, members))
+    }
+
+    /// Live: who would go back together to the checkpoint with this id, each with the position of
+    /// its log; `None` where the process goes back alone.
+    pub fn taken_together(&self, segment: Segment, id: u64) -> Option<Vec<(Segment, u64)>> {
+        let is_it = |at: &&Checkpoint| {
+            at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
+                && u64::from(at.id.load(Ordering::Relaxed)) == id
+        };
+        let number = self.lane(segment).checkpoints().iter().find(is_it)?.together.load(Ordering::Acquire);
+        if number == 0 { None } else { self.members(segment, number) }
+    }
+
+    fn members(&self, segment: Segment, number: u32) -> Option<Vec<(Segment, u64)>> {
+        let position = |segment: Segment| {
+            let then = checkpoint(self.lane(segment), number)?;
+            Some((segment, then.position.load(Ordering::Relaxed)))
+        };
+        std::iter::once(segment).chain(self.sharers(segment)).map(position).collect()
+    }
+
     /// The number of a lane's turn, or of the one that took its place.
     fn last_turn(&self, lane: Lane<'_>) -> Option<u32> {
         let mut number = lane.turn().load(Ordering::Acquire).checked_sub(1)?;
