@@ -1,6 +1,7 @@
 // Netlink: the list of interfaces, asked for raw, by getifaddrs and by ioctl.
 // covers: socket sendto recvmsg bind
 #include "guest.h"
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -63,5 +64,20 @@ int main(void)
 	struct ifconf interfaces = {.ifc_len = sizeof space, .ifc_buf = space};
 	CHECK(ioctl(inet, SIOCGIFCONF, &interfaces) == 0);
 	nondet("SIOCGIFCONF %d bytes", interfaces.ifc_len);
+	for (size_t i = 0; i < interfaces.ifc_len / sizeof(struct ifreq); i++) {
+		struct sockaddr_in address;
+		memcpy(&address, &interfaces.ifc_req[i].ifr_addr, sizeof address);
+		nondet("interface %s has %s", interfaces.ifc_req[i].ifr_name, inet_ntoa(address.sin_addr));
+	}
+	// Without a buffer it says how long one would have to be, and with a short one what fits.
+	struct ifconf question = {0};
+	CHECK(ioctl(inet, SIOCGIFCONF, &question) == 0);
+	CHECK(question.ifc_len == interfaces.ifc_len);
+	memset(space, 0x55, sizeof space);
+	interfaces.ifc_len = sizeof(struct ifreq) - 1;
+	CHECK(ioctl(inet, SIOCGIFCONF, &interfaces) == 0);
+	CHECK(interfaces.ifc_len == 0 && space[0] == 0x55);
+	CHECK_ERR(ioctl(inet, SIOCGIFMEM, &wanted), ENOTTY);
+	CHECK_ERR(ioctl(inet, SIOCGIFENCAP, &wanted), ENOTTY);
 	return 0;
 }

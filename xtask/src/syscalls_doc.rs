@@ -144,6 +144,9 @@ fn output(ty: Ty, args: &[Arg]) -> Option<String> {
         Ty::MsgOut => Some("name, vectors, control data, lengths and flags of the message".to_owned()),
         Ty::MmsgOut(_) => Some("name, vectors, control data, lengths and flags of each message".to_owned()),
         Ty::MmsgIn(_) => Some("the length that was sent of each message".to_owned()),
+        Ty::IfConf => {
+            Some("16 bytes, and the buffer at byte 8 as far as the length at byte 0 says".to_owned())
+        }
         Ty::OutSockLen(at) => Some(format!("as many bytes as `*{}`", name(at))),
         Ty::Int
         | Ty::Uint

@@ -78,7 +78,7 @@ pub const fn work_of(args: &[Arg]) -> u8 {
     while at < args.len() {
         work |= match args[at].ty {
             Ty::Out(..) | Ty::IovOut(_) | Ty::MmsgIn(_) => WRITES,
-            Ty::InOut(..) => WRITES,
+            Ty::InOut(..) | Ty::IfConf => WRITES,
             Ty::OutSockLen(_) | Ty::MsgOut | Ty::MmsgOut(_) => WRITES | NEEDS_BEFORE,
             Ty::Path | Ty::Text => READS_TEXT,
             Ty::In(_) | Ty::IovIn(_) => SENDS,
@@ -177,6 +177,12 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
             }
             Ty::MsgOut if result >= 0 => {
                 message(address, result, before.name_limit, before.control_limit, &mut sink);
+            }
+            Ty::IfConf if result >= 0 => {
+                sink(address, 16);
+                if let Some([bytes, buffer]) = memory::read::<[u64; 2]>(address) {
+                    sink(buffer, bytes & 0x7fff_ffff);
+                }
             }
             Ty::MmsgOut(_) if result > 0 => messages(address, result as u64, &mut sink),
             Ty::MmsgIn(_) if result > 0 => sink(address, result as u64 * 64),

@@ -86,6 +86,9 @@ pub(crate) const MSG_IN: Arg = plain(Ty::MsgIn);
 /// `struct msghdr` to fill.
 pub(crate) const MSG_OUT: Arg = plain(Ty::MsgOut);
 
+/// `struct ifconf`, which lists network interfaces.
+pub(crate) const IFCONF: Arg = plain(Ty::IfConf);
+
 pub(crate) const fn mmsg_in(count: u8) -> Arg {
     plain(Ty::MmsgIn(count))
 }

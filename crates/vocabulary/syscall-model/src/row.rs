@@ -164,6 +164,9 @@ pub enum Ty {
     /// as much of it as the smaller of the length before and after the call, and
     /// the length itself is an argument of its own (`InOut(Fixed(4))`).
     OutSockLen(u8),
+    /// `struct ifconf`: a 32-bit length and, at byte 8, the address of a buffer, of which
+    /// the kernel writes as many bytes as the length says afterwards.
+    IfConf,
 }
 
 /// How many bytes lie behind a pointer.

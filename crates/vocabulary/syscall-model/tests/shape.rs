@@ -62,7 +62,8 @@ fn other_argument(ty: Ty) -> Option<u8> {
         | Ty::Text
         | Ty::TextList
         | Ty::MsgIn
-        | Ty::MsgOut => None,
+        | Ty::MsgOut
+        | Ty::IfConf => None,
     }
 }
 

@@ -122,7 +122,7 @@ impl<'a> Call<'a> {
     /// True if the kernel takes the argument for an address.
     fn points(&self, index: usize) -> bool {
         self.model(index).is_some_and(|arg| match arg.ty {
-            Ty::In(_) | Ty::Out(..) | Ty::InOut(..) | Ty::OutSockLen(_) => true,
+            Ty::In(_) | Ty::Out(..) | Ty::InOut(..) | Ty::OutSockLen(_) | Ty::IfConf => true,
             Ty::MsgIn | Ty::MsgOut | Ty::MmsgIn(_) | Ty::MmsgOut(_) | Ty::Path | Ty::Text => true,
             Ty::IovIn(_) | Ty::IovOut(_) | Ty::TextList | Ty::Address => false,
             Ty::Int | Ty::Uint | Ty::Long | Ty::Size | Ty::Hex | Ty::Fd | Ty::DirFd | Ty::Pid => false,

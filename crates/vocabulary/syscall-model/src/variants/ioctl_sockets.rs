@@ -20,7 +20,7 @@ pub(super) const REQUESTS: &[Variant] = ioctls! {
     0x890b SIOCADDRT(route: reads(Opaque, Fixed(120)));
     0x890c SIOCDELRT(route: reads(Opaque, Fixed(120)));
     0x8910 SIOCGIFNAME(ifreq: IFREQ);
-    0x8912 SIOCGIFCONF(ifconf: ADDRESS) => DETECT;
+    0x8912 SIOCGIFCONF(ifconf: IFCONF);
     0x8913 SIOCGIFFLAGS(ifreq: IFREQ);
     0x8914 SIOCSIFFLAGS(ifreq: IFREQ_IN), blocks;
     0x8915 SIOCGIFADDR(ifreq: IFREQ);
@@ -33,10 +33,14 @@ pub(super) const REQUESTS: &[Variant] = ioctls! {
     0x891c SIOCSIFNETMASK(ifreq: IFREQ_IN);
     0x891d SIOCGIFMETRIC(ifreq: IFREQ);
     0x891e SIOCSIFMETRIC(ifreq: IFREQ_IN);
+    0x891f SIOCGIFMEM(ifreq: IFREQ);
+    0x8920 SIOCSIFMEM(ifreq: IFREQ_IN);
     0x8921 SIOCGIFMTU(ifreq: IFREQ);
     0x8922 SIOCSIFMTU(ifreq: IFREQ_IN);
     0x8923 SIOCSIFNAME(ifreq: IFREQ);
     0x8924 SIOCSIFHWADDR(ifreq: IFREQ_IN);
+    0x8925 SIOCGIFENCAP(ifreq: IFREQ);
+    0x8926 SIOCSIFENCAP(ifreq: IFREQ_IN);
     0x8927 SIOCGIFHWADDR(ifreq: IFREQ);
     0x8929 SIOCGIFSLAVE(ifreq: IFREQ);
     0x8931 SIOCADDMULTI(ifreq: IFREQ_IN);
