@@ -19,6 +19,7 @@ use crate::lane_log::{LaneLog, Undoing};
 use crate::sink::Sink;
 use crate::strangers::Strangers;
 use crate::waiting::Status;
+use crate::waits::Waits;
 use crate::watchdog::Watchdog;
 
 /// Longest sleep.
@@ -73,10 +74,14 @@ impl Drainer {
             told_waiting: false,
             watchdog: Watchdog::new(),
             strangers: Strangers::new(),
+            waits: Waits::default(),
         };
         let tell = Arc::clone(&tell_waiting);
         let thread = std::thread::spawn(move || {
             work.run(&tell, progress.as_deref());
+            for (lane, end) in work.waits.learned() {
+                work.sink.learn_end(lane, end);
+            }
             work.report
         });
         Drainer { thread, tell_waiting }
@@ -107,6 +112,7 @@ struct Work {
     told_waiting: bool,
     watchdog: Watchdog,
     strangers: Strangers,
+    waits: Waits,
 }
 
 impl Work {
@@ -190,6 +196,7 @@ impl Work {
                 }
             }
             let drained = log.drain(self.memory.lane(log.segment), &self.sink);
+            log.waited.drain(..).for_each(|child| self.waits.add(log.lane, child));
             fullest_bytes = fullest_bytes.max(drained.bytes);
             if let Some(message) = drained.message {
                 let text =
@@ -265,9 +272,14 @@ impl Work {
                 // Its waiter will know in a moment.
                 None => return,
             },
-            None => LaneEnd::Unknown,
+            None => {
+                let signal = log.process.as_ref().and_then(|process| process.killed_by(log.pid));
+                signal.map_or(LaneEnd::Unknown, LaneEnd::Killed)
+            }
         };
         log.flush(&self.sink);
+        log.waited.drain(..).for_each(|child| self.waits.add(log.lane, child));
+        self.waits.end_lane(log.lane, self.memory.lane(segment).ids().1, log.pid, end);
         self.sink.end_lane(log.lane, end);
         if log.pid == self.main_pid {
             self.status.set_main_log(end);

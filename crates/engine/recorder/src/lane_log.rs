@@ -18,6 +18,7 @@ use crate::file_journals::FileJournals;
 use crate::history::History;
 use crate::sink::Sink;
 use crate::undo::Undo;
+use crate::waits::killed_child;
 
 /// A chunk is written when it is this long,
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -33,6 +34,8 @@ pub(crate) struct LaneLog {
     pub process: Option<PidFd>,
     /// The end that the log itself tells.
     pub end: Option<LaneEnd>,
+    /// Children that it waited for, with the signals that had killed them.
+    pub waited: Vec<(i32, i32)>,
     buffer: Vec<u8>,
     /// Events in the buffer.
     buffered_events: u64,
@@ -82,6 +85,7 @@ impl LaneLog {
             pid,
             process: PidFd::open(pid),
             end: None,
+            waited: Vec::new(),
             buffer: Vec::with_capacity(2 * CHUNK_BYTES),
             buffered_events: 0,
             buffered_since: Instant::now(),
@@ -311,6 +315,9 @@ impl LaneLog {
                 | Kind::Store
                 | Kind::Change
                 | Kind::Edit => {
+                    if kind == Kind::Syscall {
+                        self.waited.extend(killed_child(rest));
+                    }
                     self.buffered_events += 1;
                     self.events += 1;
                 }

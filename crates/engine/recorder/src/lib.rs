@@ -36,6 +36,7 @@ mod strangers;
 mod thinning;
 mod undo;
 mod waiting;
+mod waits;
 mod watchdog;
 mod window;
 

@@ -81,6 +81,16 @@ impl Sink {
         self.with(|writer| writer.end_lane(lane, end))
     }
 
+    /// How a lane ended becomes known after its end.
+    pub fn learn_end(&self, lane: u32, end: LaneEnd) {
+        if self.with_history(|history| history.end_lane(lane, end)).is_none() {
+            self.with(|writer| {
+                writer.learn_end(lane, end);
+                Ok(())
+            });
+        }
+    }
+
     pub fn add_file(&self, id: u32, file: &FileEntry) -> bool {
         self.with_history(|history| history.add_file(id, file));
         self.with(|writer| writer.add_file(id, file))

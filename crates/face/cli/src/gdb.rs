@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use clap::Args;
 use gdb_server::{Connection, serve};
+use nix::sys::signal::Signal;
 use object::read::elf::{Dyn, FileHeader};
 use replayer::ReplayOptions;
 use timeline::{Position, Reason, Timeline, TimelineError};
-use trace_store::{LaneEnd, TraceReader, hash_hex};
+use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::exit::{self, CommandError};
 use crate::settings::Settings;
@@ -370,6 +371,13 @@ fn serve_stream((timeline, reason): (Timeline, Reason), stream: UnixStream) -> R
         .map_err(|error| CommandError::Debugger(error.to_string()))
 }
 
+/// Whether the default action of a signal dumps core (signal(7)), as that of crashes does.
+fn dumps_core(signal: i32) -> bool {
+    use Signal::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ};
+    let crashes = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS];
+    Signal::try_from(signal).is_ok_and(|signal| crashes.contains(&signal))
+}
+
 /// Opens the recording and goes to where it is to begin, or less far if that is given up.
 fn open_timeline(
     trace_dir: &Path,
@@ -380,8 +388,12 @@ fn open_timeline(
 ) -> Result<(Timeline, Reason), CommandError> {
     let crashed = || -> Result<Option<i32>, CommandError> {
         let trace = TraceReader::open(trace_dir)?;
-        let killed = trace.lanes().iter().find(|lane| matches!(lane.end, Some(LaneEnd::Killed(_))));
-        killed.map(|lane| Some(lane.pid)).ok_or_else(|| {
+        let killed = |lane: &&LaneInfo| matches!(lane.end, Some(LaneEnd::Killed(_)));
+        let dumped = |lane: &&LaneInfo| matches!(lane.end, Some(LaneEnd::Killed(by)) if dumps_core(by));
+        // One that was only ended, by kill(1) say, is no crash where another process has one.
+        let lanes = trace.lanes();
+        let crash = lanes.iter().find(dumped).or_else(|| lanes.iter().find(killed));
+        crash.map(|lane| Some(lane.pid)).ok_or_else(|| {
             CommandError::Usage(
                 "no process of this trace was killed by a signal: there is no crash".to_owned(),
             )

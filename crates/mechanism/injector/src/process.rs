@@ -210,6 +210,21 @@ pub fn cpu_time(pid: i32) -> Option<Duration> {
     }
 }
 
+/// `struct pidfd_info` of linux/pidfd.h in its first version.
+#[repr(C)]
+#[derive(Default)]
+struct PidFdInfo {
+    mask: u64,
+    _group: u64,
+    _ids: [u32; 11],
+    status: i32,
+}
+
+const _: () = assert!(size_of::<PidFdInfo>() == 64);
+
+/// `_IOWR(0xff, 11, struct pidfd_info)`.
+const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
+
 /// A process, held so that its number cannot come to mean another one.
 #[derive(Debug)]
 pub struct PidFd(OwnedFd);
@@ -222,6 +237,35 @@ impl PidFd {
             let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
             (fd >= 0).then(|| PidFd(OwnedFd::from_raw_fd(fd)))
         }
+    }
+
+    /// The signal that killed this process, which has ended. `None` if it exited, or if
+    /// nobody can tell any more: it is no child of ours, so its parent's wait may have been
+    /// first, and only Linux 6.15 and later tell it after that.
+    pub fn killed_by(&self, pid: i32) -> Option<i32> {
+        match ExitReport::of(self.status_of_zombie(pid).or_else(|| self.status_after_wait())?) {
+            ExitReport::Killed(signal) => Some(signal),
+            ExitReport::Exited(_) => None,
+        }
+    }
+
+    /// The last word of proc(5)'s stat, as long as nobody has waited for the process.
+    fn status_of_zombie(&self, pid: i32) -> Option<i32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, words) = stat.rsplit_once(") ")?;
+        let status = words.strip_prefix("Z ")?.split_ascii_whitespace().next_back()?.parse().ok()?;
+        // SAFETY: signal 0 is sent to nobody. It fails once the number may mean another process.
+        let there = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), 0, 0, 0) } == 0;
+        there.then_some(status)
+    }
+
+    /// What the kernel keeps for descriptors of a process that was waited for.
+    fn status_after_wait(&self) -> Option<i32> {
+        const INFO_EXIT: u64 = 1 << 3;
+        let mut info = PidFdInfo { mask: INFO_EXIT, ..PidFdInfo::default() };
+        // SAFETY: the kernel writes no more bytes than the request says, which are those of the structure.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+        (result == 0 && info.mask & INFO_EXIT != 0).then_some(info.status)
     }
 
     /// A copy of a descriptor of that process.

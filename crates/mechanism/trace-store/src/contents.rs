@@ -166,6 +166,14 @@ impl Contents {
         Ok(())
     }
 
+    /// Changes how a lane ended, which has ended.
+    pub fn learn_end(&mut self, lane: u32, end: LaneEnd) {
+        let known = self.position(lane).map(|at| &mut self.lanes[at].end);
+        if let Some(known @ Some(_)) = known {
+            *known = Some(end);
+        }
+    }
+
     /// Sums over all lanes.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { lanes: self.lanes.len() as u64, ..Totals::default() };

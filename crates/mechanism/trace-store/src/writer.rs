@@ -101,6 +101,12 @@ impl TraceWriter {
         self.append_entry(Entry::End { lane, end }, |what| StoreError::Refused { lane, what })
     }
 
+    /// How a lane ended becomes known after its end: the index will say it. A trace
+    /// that is cut before its index does not.
+    pub fn learn_end(&mut self, lane: u32, end: LaneEnd) {
+        self.contents.learn_end(lane, end);
+    }
+
     /// Names a kept file that events refer to by `id`. Its content is put into
     /// the trace by [`crate::FileStore::link_into`].
     ///

@@ -47,6 +47,24 @@ pub fn both_killed(tool: &Tool) -> TestResult {
     says(&replayed, &["cut"])
 }
 
+/// How children ended that the log itself says nothing of, while they wait for their
+/// parent and after it.
+pub fn ends_of_children(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "ends-of-children")?;
+    let script = "sleep 100 & kill -TERM $!; wait $!; echo $?; \
+         bash -c 'kill -KILL $$'; echo $?; \
+         bash -c 'ulimit -c 0; kill -ABRT $$'; echo $?; \
+         sleep 0.2 & exec sleep 0.4";
+    let recorded = bench.record(script)?;
+    check(recorded.stdout_text() == "143\n137\n134\n", "the children should have been killed", &recorded)?;
+    let replayed = bench.replay()?;
+    compare("recorded", &recorded, "replayed", &replayed)?;
+    let dump = bench.call(&["dump", path(&bench.trace)])?;
+    let ends = ["killed by SIGTERM", "killed by SIGKILL", "killed by SIGABRT"];
+    ends.iter().try_for_each(|end| check(dump.stdout_text().contains(end), end, &dump))?;
+    check(!dump.stdout_text().contains("nobody knows"), "an end is not known", &dump)
+}
+
 pub fn interrupted_from_terminal(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "interrupted")?;
     let gate = bench.run.join("gate");

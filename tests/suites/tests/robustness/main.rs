@@ -24,6 +24,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("program_killed", false, kills::program_killed),
     ("recorder_killed", false, kills::recorder_killed),
     ("both_killed", false, kills::both_killed),
+    ("ends_of_children", false, kills::ends_of_children),
     ("interrupted_from_terminal", false, kills::interrupted_from_terminal),
     ("disk_full", true, kills::disk_full),
     ("moved_trace", false, traces::moved_trace),
