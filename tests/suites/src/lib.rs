@@ -27,6 +27,7 @@ mod windowed;
 
 pub use attached::{AttachedGuest, REFUSED, check_no_such_process};
 pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_guests, in_workspace};
+pub use leftovers::Leftovers;
 pub use live_guest::LiveGuest;
 pub use ordered::Ordered;
 pub use outcome::{Outcome, compare, without_nondeterminism};

@@ -4,6 +4,8 @@
 mod branches;
 #[path = "gdb/debugging.rs"]
 mod debugging;
+#[path = "gdb/departures.rs"]
+mod departures;
 #[path = "gdb/families.rs"]
 mod families;
 #[path = "gdb/pages.rs"]
@@ -14,12 +16,9 @@ mod threads;
 mod views;
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
 use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, run, run_suite};
@@ -354,126 +353,6 @@ fn compare(text: &str, expected: &[&str], unexpected: &[&str]) -> TestResult {
     }
 }
 
-/// Packets with right checksums and odd contents, the same ones each time.
-fn odd_packets(seed: u64, count: usize) -> Vec<u8> {
-    const STARTS: [&str; 28] = [
-        "?",
-        "g",
-        "G",
-        "p",
-        "P",
-        "m",
-        "M",
-        "X",
-        "H",
-        "T",
-        "z",
-        "Z",
-        "c",
-        "s",
-        "bc",
-        "bs",
-        "vCont;",
-        "qXfer:",
-        "qRcmd,",
-        "QCatchSyscalls",
-        "qSupported:",
-        "vFile:",
-        "qfThreadInfo",
-        "Z0,",
-        "Z2,",
-        "qC",
-        "J",
-        "!",
-    ];
-    const REST: &[u8] = b"0123456789abcdef,;:=-*$#}rcst \x00\xff";
-    let mut state = seed;
-    let mut draw = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
-    let mut all = Vec::new();
-    for _ in 0..count {
-        let mut body = STARTS[draw(STARTS.len())].as_bytes().to_vec();
-        for _ in 0..draw(40) {
-            match REST[draw(REST.len())] {
-                byte @ (b'$' | b'#' | b'}' | b'*') => body.extend([b'}', byte ^ 0x20]),
-                byte => body.push(byte),
-            }
-        }
-        let sum = body.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte));
-        all.push(b'$');
-        all.extend(&body);
-        all.extend(format!("#{sum:02x}").bytes());
-    }
-    all
-}
-
-/// Clients that send nonsense, or vanish, harm nobody: the server says so, or ends.
-fn check_bad_clients(tool: &Tool) -> TestResult {
-    let scratch = Scratch::new("bad_clients")?;
-    let trace = recorded(tool, &scratch, "steps", STATIC)?;
-    let long = vec![b'a'; 300_000];
-    let odd: Vec<Vec<u8>> = (0..6).map(|seed| odd_packets(seed, 400)).collect();
-    let clients: [&[u8]; 10] = [
-        b"",
-        b"$",
-        b"\xff\x00\x03$#$#00+++---",
-        b"$g#67$p999#d3$mffffffffffffffff,ffffffffffffffff#00$m0,1#fa",
-        b"$Z0,zz,1#11$Z9,0,0#00$vCont;;;#00$vCont;r:#00$bs#d5",
-        b"$qXfer:features:read:target.xml:ffffffffffffffff,ffffffffffffffff#00",
-        b"$qRcmd,7#00$qRcmd,7365656b20393939393939393939393939393939393939#4d$bc#c5",
-        &[&b"$"[..], &long].concat(),
-        // It goes away while the program runs.
-        b"$vCont;c#a8",
-        // The runtime's own memory.
-        b"$Z0,6a0000000000,1#8a$vCont;c#a8$bc#c5",
-    ];
-    for (index, bytes) in clients.into_iter().chain(odd.iter().map(|bytes| &bytes[..])).enumerate() {
-        let socket = scratch.join(format!("socket{index}"));
-        let home = scratch.join("home");
-        let args: [OsString; 5] =
-            ["replay".into(), "-q".into(), "--server".into(), socket.clone().into(), trace.clone().into()];
-        let mut server =
-            tool.command(User::Current, &home, &args).spawn().map_err(|error| error.to_string())?;
-        let deadline = Instant::now() + RUN_TIME_MAX;
-        while !socket.exists() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let talked = talk(&socket, bytes);
-        let status = loop {
-            match server.try_wait().map_err(|error| error.to_string())? {
-                Some(status) => break status,
-                None if Instant::now() > deadline => {
-                    let _ = server.kill();
-                    return Err(format!("the server did not end after client {index} was gone"));
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        talked?;
-        // Whatever it thinks of its client, it has not panicked.
-        if !matches!(status.code(), Some(0 | 125)) {
-            return Err(format!("after client {index} the server ended with {status}"));
-        }
-    }
-    Ok(())
-}
-
-fn talk(socket: &Path, bytes: &[u8]) -> TestResult {
-    let mut stream = UnixStream::connect(socket).map_err(|error| format!("cannot connect: {error}"))?;
-    let mut sending = stream.try_clone().map_err(|error| error.to_string())?;
-    let bytes = bytes.to_vec();
-    let sender = std::thread::spawn(move || {
-        // A server that is offended may have hung up before all was sent.
-        let _ = sending.write_all(&bytes);
-        let _ = sending.shutdown(std::net::Shutdown::Write);
-    });
-    let mut answers = Vec::new();
-    let _ = stream.read_to_end(&mut answers);
-    sender.join().map_err(|_| "the client failed".to_owned())
-}
-
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     let sessions = [SESSIONS, branches::SESSIONS, families::SESSIONS, threads::SESSIONS, views::SESSIONS];
@@ -481,8 +360,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }
-    let own = Arc::clone(tool);
-    trials.push(Trial::test("bad_clients", move || check_bad_clients(&own).map_err(Failed::from)));
+    trials.extend(departures::trials(tool));
     trials.extend(debugging::trials(tool));
     trials.extend(families::trials(tool));
     trials.extend(pages::trials(tool));

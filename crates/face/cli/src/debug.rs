@@ -97,7 +97,7 @@ pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
                 || false,
             );
         };
-        return live::run_session(live, Some(Box::new(serve)), settings);
+        return live::run_session(live, Some(Box::new(serve)), None, settings);
     }
     exit::of_command(open(&arguments, settings))
 }
@@ -155,7 +155,8 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     let serve = move |debuggee: Debuggee| {
         serve_debuggee(debuggee, &socket, || {}, move || parent_id() != parent);
     };
-    let code = live::run_session(live, Some(Box::new(serve)), settings);
+    let code = live::run_session(live, Some(Box::new(serve)), Some(&folder), settings);
+    // It may not have begun.
     let _ = std::fs::remove_dir_all(&folder);
     code
 }

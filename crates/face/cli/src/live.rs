@@ -296,13 +296,14 @@ fn places(home: &Path, name: &str) -> Result<(PathBuf, PathBuf), String> {
 
 /// Runs the session, and ends as the program ended.
 pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
-    run_session(arguments, None, settings)
+    run_session(arguments, None, None, settings)
 }
 
-/// The same, with who debugs the first process.
+/// The same, with who debugs the first process, and a folder that goes when it ends.
 pub fn run_session(
     arguments: LiveArguments,
     debugger: Option<ServeDebugger>,
+    folder: Option<&Path>,
     settings: &Settings,
 ) -> ExitCode {
     let home = match settings.home_to_write() {
@@ -361,6 +362,7 @@ pub fn run_session(
     let outcome = record(options);
     // What cannot be removed is a folder of files that nobody needs.
     let _ = fs::remove_dir_all(&trace_dir);
+    let _ = folder.map(fs::remove_dir_all);
     match outcome {
         Ok(outcome) => {
             if let ExitReport::Killed(signal) = outcome.status

@@ -53,7 +53,7 @@ impl Connection {
                 Incoming::Packet(bytes, body) => {
                     inner.bytes.drain(..bytes);
                     if inner.acknowledges {
-                        inner.stream.write_all(if body.is_some() { b"+" } else { b"-" })?;
+                        inner.write(if body.is_some() { b"+" } else { b"-" })?;
                     }
                     if let Some(body) = body {
                         return Ok(Some(body));
@@ -63,12 +63,13 @@ impl Connection {
         }
     }
 
-    /// Sends a packet.
+    /// Sends a packet. To a client that is gone, nothing: whoever receives or asks what it
+    /// wants next learns that.
     ///
     /// # Errors
     /// [`ServeError::Connection`]
     pub fn send(&self, body: &[u8]) -> Result<(), ServeError> {
-        Ok(self.inner.borrow_mut().stream.write_all(&packet::frame(body))?)
+        Ok(self.inner.borrow_mut().write(&packet::frame(body))?)
     }
 
     /// From now on packets are not acknowledged.
@@ -93,6 +94,16 @@ impl Connection {
 }
 
 impl Inner {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.stream.write_all(bytes) {
+            // What it sent before it hung up may still be there to be read, and to be done.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     fn read(&mut self, wait_at_most: Option<Duration>) -> io::Result<()> {
         let mut part = [0; 4096];
         self.stream.set_read_timeout(wait_at_most)?;
