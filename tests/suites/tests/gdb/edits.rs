@@ -335,9 +335,10 @@ fn check_saved(tool: &Tool) -> TestResult {
 /// A program that computes for ever is interrupted, and gets out of its loop by what is
 /// written where it stands; from behind that it is looked back to its beginning.
 fn check_interrupted(tool: &Tool) -> TestResult {
-    /// Where rbp is in the answer to `g`, in digits.
-    const RBP: std::ops::Range<usize> = 6 * 16..7 * 16;
-    const BYTES: u64 = 128;
+    /// Where rsp is in the answer to `g`, in digits.
+    const RSP: std::ops::Range<usize> = 7 * 16..8 * 16;
+    /// Of the stack: it may still be on its way back from the library's functions.
+    const BYTES: u64 = 8192;
     let scratch = Scratch::new("live_loop_is_left")?;
     let mut served = Served::start(tool, &scratch)?;
     served.client.expect("?", "T05")?;
@@ -350,11 +351,11 @@ fn check_interrupted(tool: &Tool) -> TestResult {
     served.line("line 1 begins with s")?;
     served.client.interrupt()?;
     let registers = served.client.ask("g")?;
-    let digits = registers.get(RBP).ok_or("too few registers")?;
-    let rbp = u64::from_str_radix(digits, 16).map_err(|error| error.to_string())?.swap_bytes();
-    let memory = served.client.ask(&format!("m{:x},{BYTES:x}", rbp - BYTES))?;
+    let digits = registers.get(RSP).ok_or("too few registers")?;
+    let rsp = u64::from_str_radix(digits, 16).map_err(|error| error.to_string())?.swap_bytes();
+    let memory = served.client.ask(&format!("m{rsp:x},{BYTES:x}"))?;
     let place = memory.find("7370696e0a").ok_or("the line is not on the stack")? as u64 / 2;
-    served.client.expect(&format!("M{:x},1:78", rbp - BYTES + place), "OK")?;
+    served.client.expect(&format!("M{:x},1:78", rsp + place), "OK")?;
     served.client.send("vCont;c")?;
     served.write("back\n")?;
     served.line("line 2 begins with b")?;
