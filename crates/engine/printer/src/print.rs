@@ -197,14 +197,14 @@ impl Passing<'_> {
                 "process {pid}: {count} times the condition could not be evaluated; those are not shown"
             ));
         }
-        let event = passage.stop().event;
+        let (event, said) = (passage.stop().event, passage.said());
         self.outcome.has_diverged |= report == report_kind::DIVERGENCE;
         match report {
             report_kind::DIVERGENCE => self.outcome.notes.push(format!(
-                "process {pid}: its replay diverges from the recording at event {event}; what is shown ends there"
+                "process {pid}: its replay diverges from the recording at event {event} ({said}); what is shown ends there"
             )),
             report_kind::FAILED | report_kind::MISSING => self.outcome.notes.push(format!(
-                "process {pid}: its replay cannot go on at event {event}; what is shown ends there"
+                "process {pid}: its replay cannot go on at event {event} ({said}); what is shown ends there"
             )),
             _ => {}
         }

@@ -94,6 +94,18 @@ impl Divergence {
     }
 }
 
+/// What a process says of why it cannot go on, in one line.
+pub fn in_words(report: &ReportCopy) -> String {
+    let said = Divergence::of_report(report, 0, 0);
+    let mut parts = Vec::new();
+    for (name, text) in [("", said.text), ("expected ", said.expected), ("got ", said.got)] {
+        if !text.is_empty() {
+            parts.push(format!("{name}{text}"));
+        }
+    }
+    parts.join("; ")
+}
+
 /// The event that the log has.
 fn expected(report: &ReportCopy) -> String {
     let head = report.expected_header;
@@ -200,6 +212,28 @@ impl fmt::Display for Divergence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_divergence_without_a_text_is_not_empty() {
+        let mut report = ReportCopy {
+            kind: report_kind::DIVERGENCE,
+            code: 0,
+            event: 7,
+            expected_header: u64::from(Kind::Stop as u8),
+            expected: [0; 8],
+            got_number: 9999,
+            got: [0; 8],
+            registers: [0; 18],
+            text: String::new(),
+        };
+        assert_eq!(
+            in_words(&report),
+            "expected the end of the recording; got system call 9999(0, 0, 0, 0, 0, 0)"
+        );
+        report.text = "the turn".to_owned();
+        report.got_number = u64::MAX;
+        assert_eq!(in_words(&report), "the turn; expected the end of the recording");
+    }
 
     #[test]
     fn calls_are_shown_with_their_names() {

@@ -25,7 +25,7 @@ use injector::{Features, SessionMemory, Setup, reap_any, start_replay};
 use lane_protocol::{Interception, Mode};
 use trace_store::{FileStore, LaneEnd, LaneInfo, TraceReader};
 
-pub use describe::{Divergence, Frame, ReportKind};
+pub use describe::{Divergence, Frame, ReportKind, in_words};
 pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;

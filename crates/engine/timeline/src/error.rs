@@ -49,7 +49,7 @@ impl TimelineError {
         if stop.kind == agent_stop::END
             && matches!(stop.report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING)
         {
-            let why = format!("the replay ends at {} {}", position_of(stop), process.report().text);
+            let why = format!("the replay ends at {}: {}", position_of(stop), process.said());
             return TimelineError::Lost(target, why);
         }
         TimelineError::NoSuchPosition(target)

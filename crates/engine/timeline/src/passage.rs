@@ -90,6 +90,11 @@ impl Passage {
         })
     }
 
+    /// What it said where it ended, or of why it cannot go on.
+    pub fn said(&self) -> String {
+        self.process.said()
+    }
+
     /// What was recorded by the last run.
     ///
     /// # Errors

@@ -380,9 +380,9 @@ impl Process {
         done
     }
 
-    /// What the process said at its end.
-    pub fn report(&self) -> injector::ReportCopy {
-        self.home.memory().lane(self.segment).report()
+    /// What the process said at its end, or of why it cannot go on.
+    pub fn said(&self) -> String {
+        replayer::in_words(&self.home.memory().lane(self.segment).report())
     }
 }
 

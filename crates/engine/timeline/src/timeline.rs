@@ -152,9 +152,9 @@ impl Timeline {
         self.session.as_ref().map_or(0, |session| session.lane)
     }
 
-    /// What the process reported where history ends.
-    pub fn report(&self) -> injector::ReportCopy {
-        self.here.report()
+    /// What the process said where history ends.
+    pub fn said(&self) -> String {
+        self.here.said()
     }
 
     pub fn beginning(&self) -> Position {

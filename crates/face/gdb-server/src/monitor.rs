@@ -227,7 +227,7 @@ fn lines<K: std::fmt::Display>(named: &std::collections::BTreeMap<K, Position>) 
 
 /// What the user is told where history ends.
 pub(crate) fn end_text(report: u32, code: i32, timeline: &Timeline) -> String {
-    let said = timeline.report().text;
+    let said = timeline.said();
     match report {
         report_kind::EXITED => format!("[The program exits with {code} here; history ends]\n"),
         report_kind::FAULTED => "[The program dies here; history ends]\n".to_owned(),
