@@ -201,7 +201,11 @@ fn check(tool: &Tool, name: &str, build: &Build) -> TestResult {
         compare_rows(&output, &recorded.said, wanted.is_unordered, build.is_optimised)?;
     }
     for function in &wanted.functions {
-        let output = recorded.run(tool, &["calls", "TRACE", function])?;
+        let mut words = vec!["calls", "TRACE", function];
+        if let Some(condition) = &wanted.condition {
+            words.extend(["--if", condition]);
+        }
+        let output = recorded.run(tool, &words)?;
         let start = format!("{function}(");
         let own = recorded.said.lines().filter(|line| line.starts_with(&start));
         let own: String = own.map(|line| format!("{line}\n")).collect();

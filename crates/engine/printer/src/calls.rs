@@ -6,14 +6,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use gimli::constants as dw;
-use lane_protocol::bytecode::{op, register};
+use lane_protocol::bytecode::{breakpoint_kind, op, register};
 
 use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
-use crate::debug_file::{DebugFile, DieId, Value};
-use crate::functions;
+use crate::debug_file::DieId;
 use crate::location::{self, Spot};
+use crate::passing::{self, Passing};
 use crate::plan::{self, Site};
 use crate::print::Row;
 use crate::shape::{self, Chunk, Shape, Source};
@@ -35,6 +34,7 @@ pub(crate) struct Returns {
     /// Of structures that are returned in memory.
     memory_bytes: u64,
     has_vectors: bool,
+    has_x87: bool,
     has_text: bool,
 }
 
@@ -65,116 +65,18 @@ pub(crate) fn parameter_shape(compiler: &Compiler, id: DieId) -> Shape {
     }
 }
 
-/// How a function gives its result to its caller (System V ABI, AMD64, 3.2.3).
-#[derive(Debug, Clone, PartialEq)]
-enum Passing {
-    Nothing,
-    /// For each eight bytes: true if in a vector register.
-    Registers(Vec<bool>),
-    /// In memory, at the address in rax.
-    Memory,
-    Unknown(&'static str),
-}
-
-fn passing(file: &DebugFile, function: DieId, of: &Type) -> Passing {
-    let bytes = types::bytes_of(file, of);
-    let is_changed = functions::low_address(file, function).is_some_and(|start| file.is_changed(start));
-    match of {
-        Type::Void => Passing::Nothing,
-        _ if is_changed => Passing::Unknown("the compiler changed how it is called"),
-        Type::Float { bytes: 4 | 8 } => Passing::Registers(vec![true]),
-        Type::Float { .. } => Passing::Unknown("in a register of the x87, which is not recorded"),
-        Type::Integer { bytes: 16, .. } => Passing::Registers(vec![false, false]),
-        Type::Struct(id) => {
-            if is_rust(file, function) && bytes > 16 && !has_wide_number(file, of, 0) {
-                return Passing::Memory;
-            }
-            if !is_c(file, function) && file.attribute(*id, gimli::DW_AT_calling_convention).is_none() {
-                return Passing::Unknown("its language passes structures its own way");
-            }
-            let by_reference = Value::CallingConvention(dw::DW_CC_pass_by_reference);
-            let is_by_reference = file.attribute(*id, gimli::DW_AT_calling_convention) == Some(by_reference);
-            if bytes > 16 || is_by_reference {
-                return Passing::Memory;
-            }
-            let mut classes = vec![true; bytes.div_ceil(8) as usize];
-            if classify(file, of, 0, &mut classes) {
-                Passing::Registers(classes)
-            } else {
-                Passing::Unknown("how it is passed is not understood")
-            }
-        }
-        _ if types::is_number(of) && bytes <= 8 => Passing::Registers(vec![false]),
-        _ => Passing::Unknown("its type is not understood"),
-    }
-}
-
-fn language(file: &DebugFile, function: DieId) -> Option<Value> {
-    file.attribute(DieId { unit: function.unit, index: 0 }, gimli::DW_AT_language)
-}
-
-/// Rust's own convention has results that are larger than two registers in memory, whose
-/// address is returned; but pairs of numbers of 128 bits.
-fn is_rust(file: &DebugFile, function: DieId) -> bool {
-    language(file, function) == Some(Value::Language(dw::DW_LANG_Rust))
-}
-
-fn has_wide_number(file: &DebugFile, of: &Type, depth: u32) -> bool {
-    const DEPTH_MAX: u32 = 16;
-    match of {
-        Type::Struct(id) => {
-            depth > DEPTH_MAX
-                || types::members(file, *id).iter().any(|member| has_wide_number(file, &member.of, depth + 1))
-        }
-        Type::Integer { bytes, .. } | Type::Other(bytes) => *bytes >= 16,
-        _ => false,
-    }
-}
-
-fn is_c(file: &DebugFile, function: DieId) -> bool {
-    matches!(
-        language(file, function),
-        Some(Value::Language(
-            dw::DW_LANG_C89 | dw::DW_LANG_C | dw::DW_LANG_C99 | dw::DW_LANG_C11 | dw::DW_LANG_C17
-        ))
-    )
-}
-
-/// Finds the eight bytes that hold something else than floating-point numbers; false if
-/// something is not understood.
-fn classify(file: &DebugFile, of: &Type, offset: u64, classes: &mut [bool]) -> bool {
-    match of {
-        Type::Float { bytes: 4 | 8 } => true,
-        Type::Struct(id) => types::members(file, *id)
-            .iter()
-            .all(|member| classify(file, &member.of, offset + member.offset, classes)),
-        Type::Array(element, counts) => {
-            let element = types::element(file, *element, counts);
-            let each = types::bytes_of(file, &element);
-            (0..counts.first().copied().unwrap_or(0).min(16))
-                .all(|number| classify(file, &element, offset + number * each, classes))
-        }
-        _ if types::is_number(of) => {
-            if let Some(class) = classes.get_mut((offset / 8) as usize) {
-                *class = false;
-            }
-            true
-        }
-        _ => false,
-    }
-}
-
 impl Returns {
     /// What has to be recorded for the results of a function.
     pub fn include(&mut self, site: &Site) {
         let Some(function) = &site.function else { return };
         let of = types::type_of(&site.file, function.id);
-        match passing(&site.file, function.id, &of) {
+        match passing::of_result(&site.file, function.id, &of) {
             Passing::Memory => {
                 let bytes = types::bytes_of(&site.file, &of).min(RETURNED_BYTES_MAX);
                 self.memory_bytes = self.memory_bytes.max(bytes);
             }
-            Passing::Registers(classes) => self.has_vectors |= classes.contains(&true),
+            Passing::Registers(parts) => self.has_vectors |= parts.iter().any(|part| part.is_vector),
+            Passing::X87 => self.has_x87 = true,
             Passing::Nothing | Passing::Unknown(_) => {}
         }
         if let Type::Pointer(target) = of {
@@ -193,17 +95,20 @@ impl Returns {
         if self.has_vectors {
             code = code.then(&[op::RECORD_VECTOR, 0, 16, op::RECORD_VECTOR, 1, 16]);
         }
+        if self.has_x87 {
+            code = code.then(&[op::RECORD_VECTOR, register::ST0_AS_VECTOR, 16]);
+        }
         if self.memory_bytes != 0 {
             code = code.and(&Code::register(RAX).record(self.memory_bytes as u16));
         }
         if self.has_text {
             code = code.and(&Code::register(RAX).record_text(TEXT_BYTES_MAX));
         }
-        let shape = Shape { code, needs_vectors: self.has_vectors, ..Shape::gone("") };
+        let shape = Shape { code, needs_vectors: self.has_vectors || self.has_x87, ..Shape::gone("") };
         let stack = Code::register(register::RSP).then(&[op::RECORD_VALUE]);
         let exit = Shape { code: stack, ..Shape::gone("") };
-        self.exit_block = plan::block(&Code::default(), std::iter::once(&exit));
-        self.block = plan::block(&Code::default(), std::iter::once(&shape));
+        self.exit_block = plan::block(breakpoint_kind::LEAVES, &Code::default(), std::iter::once(&exit));
+        self.block = plan::block(breakpoint_kind::RETURNS, &Code::default(), std::iter::once(&shape));
     }
 }
 
@@ -213,6 +118,7 @@ struct Returned {
     rax: [u8; 8],
     rdx: [u8; 8],
     vectors: [Option<Vec<u8>>; 2],
+    x87: Option<Vec<u8>>,
     memory: Option<Vec<u8>>,
     text: Option<String>,
 }
@@ -226,10 +132,11 @@ fn returned(returns: &Returns, parts: &mut Parts) -> Option<Returned> {
     let stack = u64::from_le_bytes(word(next())?);
     let (rax, rdx) = (word(next())?, word(next())?);
     let vectors = if returns.has_vectors { [next(), next()] } else { [None, None] };
+    let x87 = if returns.has_x87 { next() } else { None };
     let memory = if returns.memory_bytes != 0 { next() } else { None };
     let text = if returns.has_text { next() } else { None };
     let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
-    Some(Returned { stack, rax, rdx, vectors, memory, text })
+    Some(Returned { stack, rax, rdx, vectors, x87, memory, text })
 }
 
 /// A call that has not returned yet.
@@ -309,26 +216,32 @@ fn result(site: &Site, returned: &Returned) -> Shown {
     let file = &site.file;
     let of = types::type_of(file, function.id);
     let bytes = types::bytes_of(file, &of);
-    let data = match passing(file, function.id, &of) {
+    let data = match passing::of_result(file, function.id, &of) {
         Passing::Nothing => return Shown::Nothing,
         Passing::Unknown(why) => return Shown::Missing(why.to_owned()),
         Passing::Memory => returned.memory.clone(),
-        Passing::Registers(classes) => {
+        Passing::X87 => returned.x87.clone(),
+        Passing::Registers(parts) => {
             let mut general = [returned.rax, returned.rdx].into_iter();
             let mut vectors = returned.vectors.iter();
-            let mut data = Some(Vec::new());
-            for is_vector in classes {
-                let part = if is_vector {
-                    vectors.next().and_then(|vector| vector.as_ref()?.get(..8).map(<[u8]>::to_vec))
+            let mut data = vec![0; bytes as usize];
+            let is_whole = parts.iter().all(|part| {
+                let word = if part.is_vector {
+                    vectors.next().and_then(|vector| vector.as_ref()?.first_chunk::<8>().copied())
                 } else {
-                    general.next().map(|word| word.to_vec())
+                    general.next()
                 };
-                data = data.zip(part).map(|(mut data, part)| {
-                    data.extend(part);
-                    data
-                });
-            }
-            data
+                // The last eight bytes of a structure may be fewer.
+                let place = part.offset as usize..((part.offset + part.bytes).min(bytes)) as usize;
+                match (data.get_mut(place), word) {
+                    (Some(place), Some(word)) => {
+                        place.copy_from_slice(&word[..place.len()]);
+                        true
+                    }
+                    _ => false,
+                }
+            });
+            is_whole.then_some(data)
         }
     };
     let Some(mut data) = data else { return Shown::Missing("it was not recorded".to_owned()) };

@@ -22,6 +22,7 @@ mod functions;
 mod lines;
 mod location;
 mod parse;
+mod passing;
 mod plan;
 mod print;
 mod scope;

@@ -256,7 +256,7 @@ impl Planner {
         let mut sites = Vec::new();
         for (spot, shapes) in spots.iter().zip(shapes) {
             let condition = self.condition(|written| compiler(*spot, written))?;
-            let block = block(&condition, shapes.iter().map(|(_, shape)| shape));
+            let block = block(0, &condition, shapes.iter().map(|(_, shape)| shape));
             sites.push(Site {
                 file: Arc::clone(file),
                 shapes,
@@ -284,8 +284,10 @@ impl Planner {
             shapes.push((name, shape));
         }
         let condition = self.condition(|written| Compiler { spot, written, place_name: &place_name })?;
-        let block = block(&condition, shapes.iter().map(|(_, shape)| shape));
         let exits = functions::exits(file, function.id);
+        let at_once = if exits.contains(&spot.address) { breakpoint_kind::LEAVES_AT_ONCE } else { 0 };
+        let block =
+            block(breakpoint_kind::CALLS | at_once, &condition, shapes.iter().map(|(_, shape)| shape));
         let function = Some(function.clone());
         Ok(Some(Site { file: Arc::clone(file), shapes, function, exits, address: spot.address, block }))
     }
@@ -343,8 +345,9 @@ impl Site {
 }
 
 /// A breakpoint's block of programs.
-pub(crate) fn block<'a>(condition: &Code, shapes: impl Iterator<Item = &'a Shape>) -> Vec<u8> {
-    let mut block = vec![breakpoint_kind::RECORDS];
+/// `adds` says, in bits of [`breakpoint_kind`], which breakpoint of calls it is.
+pub(crate) fn block<'a>(adds: u8, condition: &Code, shapes: impl Iterator<Item = &'a Shape>) -> Vec<u8> {
+    let mut block = vec![breakpoint_kind::RECORDS | adds];
     let mut put = |code: &[u8]| {
         block.extend_from_slice(&(code.len() as u16).to_be_bytes());
         block.extend_from_slice(code);
@@ -357,7 +360,7 @@ pub(crate) fn block<'a>(condition: &Code, shapes: impl Iterator<Item = &'a Shape
     }
     block.extend_from_slice(&PROGRAMS_END.to_be_bytes());
     if needs_vectors {
-        block[0] = breakpoint_kind::RECORDS_VECTORS;
+        block[0] |= breakpoint_kind::VECTORS;
     }
     block
 }

@@ -7,7 +7,7 @@ use lane_protocol::BREAKPOINTS_MAX;
 
 use crate::block::Owned;
 use crate::decode::JUMP_BYTES;
-use crate::{agent, changes, displaced, memory, probe, programs, sites};
+use crate::{agent, changes, displaced, memory, open_calls, probe, programs, sites};
 
 const INT3: u8 = 0xcc;
 const JUMP: u8 = 0xe9;
@@ -64,9 +64,25 @@ fn show(wanted: &[u64]) {
     }
 }
 
-/// Plants one; gives what was there.
+/// Breakpoints where calls end are wanted from now on, or no more.
+pub fn follow_calls() {
+    let planted = planted();
+    if !planted.is_in {
+        return;
+    }
+    let wanted = agent::breakpoints();
+    for (index, &address) in wanted.iter().enumerate().filter(|(index, _)| programs::ends_calls(*index)) {
+        let original = &mut planted.originals[index];
+        let before = core::mem::take(original);
+        restore(address, &before);
+        *original = plant(address, index, wanted).unwrap_or_default();
+    }
+}
+
+/// Plants one, if it is wanted; gives what was there.
 fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES], usize)> {
-    if changes::is_inside_jump(address) {
+    let is_wanted = !programs::ends_calls(index) || open_calls::are_followed();
+    if !is_wanted || changes::is_inside_jump(address) {
         return None;
     }
     let first = memory::read::<u8>(address).filter(|&byte| byte != INT3)?;
@@ -90,12 +106,15 @@ pub fn hide() {
         return;
     }
     for (&address, original) in planted.addresses[..planted.count].iter().zip(&planted.originals) {
-        // Other memory may have been mapped there since.
-        let (bytes, count) = original;
-        let is_there = matches!(memory::read::<u8>(address), Some(INT3 | JUMP));
-        if *count != 0 && is_there {
-            sites::put_code(address, &bytes[..*count]);
-        }
+        restore(address, original);
+    }
+}
+
+/// Puts back what was there before one was planted.
+fn restore(address: u64, (bytes, count): &([u8; JUMP_BYTES], usize)) {
+    // Other memory may have been mapped there since.
+    if *count != 0 && matches!(memory::read::<u8>(address), Some(INT3 | JUMP)) {
+        sites::put_code(address, &bytes[..*count]);
     }
 }
 

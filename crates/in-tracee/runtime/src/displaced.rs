@@ -221,14 +221,16 @@ pub extern "C" fn on_breakpoint(registers: &mut Registers) {
     let Some(stub) = list().iter().find(|stub| stub.is_jump && stub.address == registers.rip) else {
         crate::report::fail("a breakpoint that is not known");
     };
+    // What it decides may plant others.
+    let goes_on_at = stub.copies[0];
     match programs::decide(stub.index, registers, 0, 0) {
-        Verdict::GoesOn => registers.rip = stub.copies[0],
+        Verdict::GoesOn => registers.rip = goes_on_at,
         verdict => {
             if programs::ends_command(verdict) {
                 // SAFETY: as at a boundary; the handler knows why by the agent's state.
                 unsafe { rv_agent_stop(registers) }
             }
-            registers.rip = stub.copies[0];
+            registers.rip = goes_on_at;
         }
     }
 }
@@ -246,6 +248,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     let mut registers = context.registers();
     registers.rip = address;
     let vectors = context.vector_memory().0;
+    let goes_on_at = stub.copies[0];
     match programs::decide(stub.index, &registers, vectors, 0) {
         Verdict::GoesOn => {}
         verdict => {
@@ -256,7 +259,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
             }
         }
     }
-    context.rip = stub.copies[0];
+    context.rip = goes_on_at;
     true
 }
 

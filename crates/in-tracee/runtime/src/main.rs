@@ -48,6 +48,7 @@ mod maps;
 mod memory;
 mod memory_calls;
 mod one_processor;
+mod open_calls;
 mod output_lock;
 mod outputs;
 mod owned;

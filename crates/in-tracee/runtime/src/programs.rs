@@ -12,7 +12,7 @@ use linux_abi::general as nr;
 use crate::agent;
 use crate::block::{Owned, process, thread};
 use crate::entry::Registers;
-use crate::{kernel, memory, standing};
+use crate::{breakpoints, kernel, memory, open_calls, standing};
 
 /// Most bytes of one record: what does not fit is left out.
 const RECORD_BYTES_MAX: u64 = 0x8_0000;
@@ -68,7 +68,17 @@ pub fn are_of(index: usize) -> bool {
 
 /// True if a breakpoint's programs look at vector registers, which only a trap saves.
 pub fn need_vectors(index: usize) -> bool {
-    matches!(block(index), Some([breakpoint_kind::RECORDS_VECTORS, ..]))
+    kind_of(index) & breakpoint_kind::VECTORS != 0
+}
+
+/// What a breakpoint with programs does.
+fn kind_of(index: usize) -> u8 {
+    block(index).and_then(|block| block.first().copied()).unwrap_or(0)
+}
+
+/// True if a breakpoint is one where calls end.
+pub fn ends_calls(index: usize) -> bool {
+    kind_of(index) & (breakpoint_kind::LEAVES | breakpoint_kind::RETURNS) != 0
 }
 
 /// The program stands at a breakpoint: evaluates what it has. `vectors` is where the
@@ -78,7 +88,12 @@ pub fn decide(index: usize, registers: &Registers, vectors: u64, executed: u64) 
     let Some([kind, rest @ ..]) = block(index) else { return Verdict::Stops };
     let mut host = Program { registers, vectors, fs_base: None };
     if *kind != breakpoint_kind::STOPS_IF {
-        return record(index, rest, &mut host, executed);
+        let were_followed = open_calls::are_followed();
+        let verdict = record(index, *kind, rest, &mut host, executed);
+        if open_calls::are_followed() != were_followed {
+            breakpoints::follow_calls();
+        }
+        return verdict;
     }
     if any_holds(rest, &mut host) { Verdict::Stops } else { Verdict::GoesOn }
 }
@@ -98,20 +113,50 @@ pub fn ends_command(verdict: Verdict) -> bool {
     agent::state().stop_in_stub.is_some()
 }
 
-fn record(index: usize, rest: &[u8], host: &mut Program, executed: u64) -> Verdict {
+/// False at an end of a call that was not recorded.
+fn is_of_recorded(kind: u8, registers: &Registers) -> bool {
+    let own = thread().index as u32;
+    if kind & breakpoint_kind::LEAVES != 0 {
+        open_calls::leave(own, registers.rsp.wrapping_add(8))
+    } else if kind & breakpoint_kind::RETURNS != 0 {
+        open_calls::end(own, registers.rsp, registers.rip)
+    } else {
+        true
+    }
+}
+
+/// A call was recorded, at this place of the records.
+fn begin_call(kind: u8, record: u64) {
+    const WORD: u32 = part::DATA << part::KIND_SHIFT | 8;
+    let value = |at: u64| (memory::read(at) == Some(WORD)).then(|| memory::read_word(at + 4)).flatten();
+    // Of a call whose frame is not known no return is looked for.
+    let first = record + HEADER_BYTES;
+    if let (Some(frame), Some(returns_to)) = (value(first), value(first + 12)) {
+        let leaves = kind & breakpoint_kind::LEAVES_AT_ONCE != 0;
+        open_calls::begin(thread().index as u32, frame, returns_to, leaves);
+    }
+}
+
+fn record(index: usize, kind: u8, rest: &[u8], host: &mut Program, executed: u64) -> Verdict {
+    if !is_of_recorded(kind, host.registers) {
+        return Verdict::GoesOn;
+    }
     let own = records();
     let event = process().log.events;
     if own.event != event {
         (own.event, own.ordinal) = (event, 0);
     }
-    own.ordinal += 1;
+    own.ordinal += u64::from(!ends_calls(index));
     let mut programs = programs_of(rest);
     let condition = programs.next().unwrap_or_default();
     let failed = if condition.is_empty() {
         None
     } else {
         match evaluate(condition, host) {
-            Ok(0) => return Verdict::GoesOn,
+            Ok(0) => {
+                open_calls::pass();
+                return Verdict::GoesOn;
+            }
             Ok(_) => None,
             Err(failure) => Some(failure),
         }
@@ -135,6 +180,9 @@ fn record(index: usize, rest: &[u8], host: &mut Program, executed: u64) -> Verdi
         }),
     }
     own.bytes = (own.bytes + 7) & !7;
+    if kind & breakpoint_kind::CALLS != 0 && failed.is_none() {
+        begin_call(kind, RECORDS_START + start);
+    }
     let agent = agent::state();
     let header = RecordHeader {
         bytes: (own.bytes - start) as u32,
@@ -193,17 +241,22 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// A vector register (xmm), if they were saved.
+    /// A vector register (xmm), or the first of the x87, if they were saved.
     fn vector_bytes(&self, number: u8) -> Option<[u8; 16]> {
         const IN_USE: u64 = 512;
-        const SSE: u64 = 2;
-        const FIRST: u64 = 160;
-        if self.vectors == 0 || number > 15 {
+        const X87: (u64, u64) = (1, 32);
+        const SSE: (u64, u64) = (2, 160);
+        let (part, place) = match number {
+            0..16 => (SSE.0, SSE.1 + u64::from(number) * 16),
+            register::ST0_AS_VECTOR => X87,
+            _ => return None,
+        };
+        if self.vectors == 0 {
             return None;
         }
         let mut value = [0u8; 16];
-        if memory::read_word(self.vectors + IN_USE).is_none_or(|bits| bits & SSE != 0) {
-            memory::copy(value.as_mut_ptr() as u64, self.vectors + FIRST + u64::from(number) * 16, 16);
+        if memory::read_word(self.vectors + IN_USE).is_none_or(|bits| bits & part != 0) {
+            memory::copy(value.as_mut_ptr() as u64, self.vectors + place, 16);
         }
         Some(value)
     }

@@ -91,6 +91,8 @@ pub mod register {
     pub const FLAGS: u16 = 17;
     pub const FS_BASE: u16 = 58;
     pub const GS_BASE: u16 = 59;
+    /// In place of a vector register's number: the first one of the x87.
+    pub const ST0_AS_VECTOR: u8 = 0x80;
 }
 
 /// A recorded hit begins with this.
@@ -103,7 +105,8 @@ pub struct RecordHeader {
     pub breakpoint: u32,
     /// Events consumed before it.
     pub event: u64,
-    /// Hits of recording breakpoints since that event, this included.
+    /// Hits of recording breakpoints since that event, this included; those where calls end
+    /// are not counted.
     pub ordinal: u64,
     /// Instructions since the event; [`crate::NONE`]: not known.
     pub steps: u64,
@@ -144,8 +147,17 @@ pub mod breakpoint_kind {
     /// If the first program is not zero, or empty, the others are evaluated and what
     /// they record is kept. It never stops.
     pub const RECORDS: u8 = 1;
-    /// The same, with vector registers: a trap is needed for those.
-    pub const RECORDS_VECTORS: u8 = 2;
+    /// Added to it: with vector registers, for which a trap is needed.
+    pub const VECTORS: u8 = 2;
+    /// Added to it: calls begin there. What is recorded begins with two values: the address
+    /// of the call's frame, and where it returns to.
+    pub const CALLS: u8 = 4;
+    /// Added to [`CALLS`]: with the same instruction it is left.
+    pub const LEAVES_AT_ONCE: u8 = 8;
+    /// Added to it: calls are left there. Only what belongs to a call that was recorded is.
+    pub const LEAVES: u8 = 16;
+    /// Added to it: calls return there. Only what belongs to a call that was recorded is.
+    pub const RETURNS: u8 = 32;
 }
 
 /// In place of a program's length: there are no more.

@@ -128,7 +128,7 @@ fn check_go_globals(tool: &Tool) -> TestResult {
     compare(&text, &["counter = 0, main.counter + 1 = 1"], &["retrovane:"])
 }
 
-/// Results that do not fit into registers are shown, and of the others it is said why not.
+/// Results of structures are shown: in memory, and of two numbers in a register for each.
 fn check_rust_results(tool: &Tool) -> TestResult {
     const LARGE: &str = "<!-- program: large.rs --edition 2021 -->\n";
     let text = printed(tool, "rust_results", LARGE, "calls", &["large_of"])?;
@@ -137,8 +137,18 @@ fn check_rust_results(tool: &Tool) -> TestResult {
         "(free = 6) = {weights = {1, 2, 3, 4}, free = 6}",
     ];
     compare(&text, &expected, &["retrovane:"])?;
-    let text = printed(tool, "rust_small_results", LARGE, "calls", &["small_of"])?;
-    compare(&text, &["(left = 3) = <its language passes structures its own way>"], &["retrovane:"])
+    for (function, row) in [
+        ("small_of", "(left = 3) = {left = 3, right = 5}"),
+        ("tiny_of", "(number = 70000) = {letter = 65, number = 70000}"),
+        ("mixed_of", "(count = 9) = {share = 0.5, count = 9}"),
+        ("floats_of", "(x = 1.5) = {x = 1.5, y = 4.5}"),
+        ("only_of", "(number = 5) = {share = 1.25}"),
+        ("three_of", "(number = 5) = <its language passes it in a way of its own>"),
+    ] {
+        let text = printed(tool, "rust_small_results", LARGE, "calls", &[function])?;
+        compare(&text, &[row], &["retrovane:"])?;
+    }
+    Ok(())
 }
 
 /// What is missing for the printers of Rust.
