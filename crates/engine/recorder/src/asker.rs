@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use injector::{Lane, Segment};
+use injector::{Lane, Segment, is_stopped};
 use lane_protocol::{command, command_phase};
 
 use crate::listing::checkpoints;
@@ -112,11 +112,4 @@ fn phase_text(lane: Lane, pid: i32) -> String {
         _ if is_stopped(pid) => format!("process {pid} is stopped"),
         _ => format!("process {pid} has not begun"),
     }
-}
-
-/// True if the process was stopped by a signal.
-fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name of the program may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }

@@ -19,32 +19,12 @@ use injector::{
 };
 
 use crate::history::History;
+use crate::numbers::{
+    CLOSE, DUP, DUP2, DUP3, FCNTL, MSG_PEEK, PIPE, PIPE2, PREADV2, PWRITEV2, READ, READV, RECVFROM, RECVMMSG,
+    RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SOCKETPAIR, SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
+};
 use crate::undo::{Call, Calls};
 
-const PIPE: u16 = 22;
-const PIPE2: u16 = 293;
-const SOCKETPAIR: u16 = 53;
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-const CLOSE: u16 = 3;
-const READV: u16 = 19;
-const WRITEV: u16 = 20;
-const DUP: u16 = 32;
-const DUP2: u16 = 33;
-const SENDFILE: u16 = 40;
-const SENDTO: u16 = 44;
-const RECVFROM: u16 = 45;
-const SENDMSG: u16 = 46;
-const RECVMSG: u16 = 47;
-const FCNTL: u16 = 72;
-const SPLICE: u16 = 275;
-const TEE: u16 = 276;
-const VMSPLICE: u16 = 278;
-const DUP3: u16 = 292;
-const RECVMMSG: u16 = 299;
-const SENDMMSG: u16 = 307;
-const PREADV2: u16 = 327;
-const PWRITEV2: u16 = 328;
 const CLOSE_RANGE: u16 = 436;
 /// Calls whose result is a descriptor of something that was not open before: open, socket,
 /// accept, creat, `epoll_create`, openat, signalfd, `timerfd_create`, eventfd, accept4, signalfd4,
@@ -52,7 +32,6 @@ const CLOSE_RANGE: u16 = 436;
 const OPENERS: [u16; 17] = [2, 41, 43, 85, 213, 257, 282, 283, 284, 288, 289, 290, 291, 294, 319, 434, 437];
 const F_DUPFD: [u64; 2] = [0, 1030];
 const CLOSE_RANGE_CLOEXEC: u64 = 4;
-const MSG_PEEK: u64 = 2;
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 32 * 1024;
 

@@ -31,6 +31,7 @@ mod lane_log;
 mod listing;
 pub mod live;
 mod live_options;
+mod numbers;
 mod sink;
 mod strangers;
 mod thinning;

@@ -9,24 +9,10 @@ use std::fmt::Write as _;
 use events::{Kind, Tag};
 
 use crate::history::events_in;
-
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-const CLOSE: u16 = 3;
-const READV: u16 = 19;
-const WRITEV: u16 = 20;
-const DUP: u16 = 32;
-const DUP2: u16 = 33;
-const SENDFILE: u16 = 40;
-const ACCEPT: u16 = 43;
-const SENDTO: u16 = 44;
-const RECVFROM: u16 = 45;
-const SENDMSG: u16 = 46;
-const RECVMSG: u16 = 47;
-const ACCEPT4: u16 = 288;
-const DUP3: u16 = 292;
-const RECVMMSG: u16 = 299;
-const MSG_PEEK: u64 = 2;
+use crate::numbers::{
+    ACCEPT, ACCEPT4, CLOSE, DUP, DUP2, DUP3, MSG_PEEK, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE,
+    SENDMSG, SENDTO, WRITE, WRITEV,
+};
 
 /// Kinds of records for the process.
 const DATA: u32 = 1;

@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use events::{Event, Tag};
 use trace_store::LaneEnd;
 
-/// Numbers of the calls (x86-64).
-const WAIT4: u16 = 61;
-const WAITID: u16 = 247;
+use crate::numbers::{WAIT4, WAITID};
+
 /// waitid(2): the child is left to be waited for again.
 const WNOWAIT: u64 = 0x0100_0000;
 

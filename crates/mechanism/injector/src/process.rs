@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use crate::process_facts::fields_of;
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReport {
@@ -252,8 +254,8 @@ impl PidFd {
     /// The last word of proc(5)'s stat, as long as nobody has waited for the process.
     fn status_of_zombie(&self, pid: i32) -> Option<i32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, words) = stat.rsplit_once(") ")?;
-        let status = words.strip_prefix("Z ")?.split_ascii_whitespace().next_back()?.parse().ok()?;
+        let mut fields = fields_of(&stat)?;
+        let status = (fields.next()? == "Z").then(|| fields.next_back())??.parse().ok()?;
         // SAFETY: signal 0 is sent to nobody. It fails once the number may mean another process.
         let there = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), 0, 0, 0) } == 0;
         there.then_some(status)

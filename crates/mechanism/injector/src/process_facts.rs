@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::str::SplitAsciiWhitespace;
 
 use crate::error::{InjectError, Refusal};
 use crate::program::executable_is_32_bit;
@@ -53,10 +54,22 @@ impl Facts {
     }
 }
 
-/// A number of /proc/PID/stat; the second field is in parentheses and may hold anything.
-fn field_of(stat: &str, field: usize) -> Option<u64> {
+/// The fields of /proc/PID/stat from the third on, the state; the second is in parentheses and
+/// may hold anything.
+pub(crate) fn fields_of(stat: &str) -> Option<SplitAsciiWhitespace<'_>> {
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(field - 3)?.parse().ok()
+    Some(rest.split_ascii_whitespace())
+}
+
+/// A number of /proc/PID/stat.
+fn field_of(stat: &str, field: usize) -> Option<u64> {
+    fields_of(stat)?.nth(field - 3)?.parse().ok()
+}
+
+/// True if the process was stopped by a signal.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    fields_of(&stat).and_then(|mut fields| fields.next()) == Some("T")
 }
 
 fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {

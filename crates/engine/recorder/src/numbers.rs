@@ -1,0 +1,33 @@
+//! Numbers of system calls (x86-64) that are looked for in logs.
+
+pub(crate) const READ: u16 = 0;
+pub(crate) const WRITE: u16 = 1;
+pub(crate) const CLOSE: u16 = 3;
+pub(crate) const READV: u16 = 19;
+pub(crate) const WRITEV: u16 = 20;
+pub(crate) const PIPE: u16 = 22;
+pub(crate) const DUP: u16 = 32;
+pub(crate) const DUP2: u16 = 33;
+pub(crate) const SENDFILE: u16 = 40;
+pub(crate) const ACCEPT: u16 = 43;
+pub(crate) const SENDTO: u16 = 44;
+pub(crate) const RECVFROM: u16 = 45;
+pub(crate) const SENDMSG: u16 = 46;
+pub(crate) const RECVMSG: u16 = 47;
+pub(crate) const SOCKETPAIR: u16 = 53;
+pub(crate) const WAIT4: u16 = 61;
+pub(crate) const FCNTL: u16 = 72;
+pub(crate) const WAITID: u16 = 247;
+pub(crate) const SPLICE: u16 = 275;
+pub(crate) const TEE: u16 = 276;
+pub(crate) const VMSPLICE: u16 = 278;
+pub(crate) const ACCEPT4: u16 = 288;
+pub(crate) const DUP3: u16 = 292;
+pub(crate) const PIPE2: u16 = 293;
+pub(crate) const RECVMMSG: u16 = 299;
+pub(crate) const SENDMMSG: u16 = 307;
+pub(crate) const PREADV2: u16 = 327;
+pub(crate) const PWRITEV2: u16 = 328;
+
+/// recvfrom(2): what was read is there to be read again.
+pub(crate) const MSG_PEEK: u64 = 2;
