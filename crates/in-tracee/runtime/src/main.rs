@@ -43,6 +43,7 @@ mod kept_files;
 mod kernel;
 mod live;
 mod log;
+mod looks;
 mod mapped_files;
 mod maps;
 mod memory;

@@ -16,6 +16,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{process, session, space, thread, thread_at};
 use crate::kernel;
+use crate::looks::{Lookers, Looks};
 use crate::{chaos, live, memory, turn};
 
 const PRIVATE: u32 = 0x80;
@@ -33,12 +34,19 @@ const IN_VAIN_MAX: u32 = 16;
 
 const QUEUES: usize = 256;
 
+/// A thread that waits is not in the kernel yet.
+const LOOKS: u32 = 1;
+/// It is, or is about to be.
+const SLEEPS: u32 = 2;
+
 /// Who waits: the first and the last of each queue, as thread's index plus one.
 #[repr(C)]
 pub struct Queues {
     ends: [[u16; 2]; QUEUES],
     /// Threads in calls of the kernel's own that wait for private futexes, too.
     elsewhere: AtomicU32,
+    /// How many threads look for what they wait for.
+    pub lookers: Lookers,
 }
 
 /// A thread that waits, and whom it has woken.
@@ -47,8 +55,12 @@ pub struct Queues {
 pub struct Waiter {
     word: u64,
     bits: u32,
-    /// Not zero until it is woken; a futex word.
+    /// [`LOOKS`] or [`SLEEPS`] until it is woken, then 0; a futex word.
     asleep: AtomicU32,
+    /// How it looks for the turn before it sleeps.
+    pub looks: Looks,
+    /// Replay: not zero while it may sleep until it is its turn.
+    pub waits_to_run: AtomicU32,
     /// The one behind it in its queue, as index plus one.
     next: u16,
     /// Who was woken by the call at hand and is to be let in, as index plus one.
@@ -185,12 +197,9 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
     let is_again = own.word == word && process().log.events == own.woke_at + 1;
     own.in_vain = if is_again { own.in_vain + 1 } else { 0 };
     (own.word, own.bits) = (word, bits);
-    own.asleep.store(1, Ordering::SeqCst);
+    own.asleep.store(LOOKS, Ordering::SeqCst);
     push(queue_of(word), thread().index);
-    let place = own.asleep.as_ptr() as u64;
-    let real = [place, args[1], 1, args[3], 0, u64::from(ANY)];
-    turn::give();
-    let result = kernel::call_for_program(u64::from(nr::__NR_futex), &real);
+    let result = sleep(args);
     turn::take_back();
     if process().given_up.load(Ordering::Acquire) != 0 {
         // The queues are nobody's any more; who waits is woken once, for no reason.
@@ -204,6 +213,22 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
     remove(queue_of(word), thread().index);
     // Woken by nobody of ours, which futex(2) allows.
     Some(if result == -i64::from(errno::EAGAIN) { 0 } else { result })
+}
+
+/// Gives the turn and waits, as the program asked for. The result is the kernel's, or 0 if
+/// the thread was woken before it slept.
+fn sleep(args: &[u64; 6]) -> i64 {
+    let own = thread();
+    let (asleep, looks) = (&own.waiter.asleep, &mut own.waiter.looks);
+    turn::give();
+    let comes = || asleep.load(Ordering::SeqCst) == 0 && turn::my_turn().is_open(own.identity);
+    if looks.see(&space().futexes.lookers, comes)
+        || asleep.compare_exchange(LOOKS, SLEEPS, Ordering::SeqCst, Ordering::SeqCst).is_err()
+    {
+        return 0;
+    }
+    let real = [asleep.as_ptr() as u64, args[1], u64::from(SLEEPS), args[3], 0, u64::from(ANY)];
+    kernel::call_for_program(u64::from(nr::__NR_futex), &real)
 }
 
 // --- waking ---
@@ -290,12 +315,12 @@ fn operate(word: u64, encoded: u32) -> Option<bool> {
 
 /// The thread is woken: by the kernel now, or when the turn is given.
 fn wake_thread(index: usize) {
-    thread_at(index).waiter.asleep.store(0, Ordering::SeqCst);
+    let slept = thread_at(index).waiter.asleep.swap(0, Ordering::SeqCst) == SLEEPS;
     let can_let_in = process().shares_turn && !process().in_parents_memory;
     if can_let_in && thread_at(index).waiter.in_vain >= IN_VAIN_MAX {
         thread().waiter.lets_in = index as u16 + 1;
     }
-    if !wakes_later(index) {
+    if slept && !wakes_later(index) {
         wake_now(index);
     }
 }
@@ -361,6 +386,7 @@ pub fn forget_all() {
     let futexes = &mut space().futexes;
     futexes.ends = [[0; 2]; QUEUES];
     futexes.elsewhere.store(0, Ordering::Relaxed);
+    futexes.lookers.forget();
     thread().waiter = Waiter::default();
 }
 

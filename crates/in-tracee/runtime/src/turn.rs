@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 use events::{Kind, TICKET};
 use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
-use crate::block::{lane, process, session, thread, thread_at, thread_status};
+use crate::block::{lane, process, session, space, thread, thread_at, thread_status};
 use crate::patience::Patience;
 use crate::{
     changes, chaos, clocks, copies, kernel, private_futexes, report, threads, tickets, tracing, turn_end,
@@ -429,15 +429,21 @@ fn pass_to(index: u32) {
     let next = thread_at(index as usize);
     process().running_thread.store(index, Ordering::SeqCst);
     next.turn_wake.fetch_add(1, Ordering::SeqCst);
-    kernel::futex_wake(&next.turn_wake);
+    if next.waiter.waits_to_run.load(Ordering::SeqCst) != 0 {
+        kernel::futex_wake(&next.turn_wake);
+    }
 }
 
 /// Waits until the log's next event is the calling thread's.
 pub fn wait_to_run() {
     let own = thread();
+    let runs = || process().running_thread.load(Ordering::SeqCst) == own.index as u32;
     if process().debugged {
         copies::note_waiting();
+    } else if !crate::live::is_on() {
+        own.waiter.looks.see(&space().futexes.lookers, runs);
     }
+    own.waiter.waits_to_run.store(1, Ordering::SeqCst);
     loop {
         let seen = own.turn_wake.load(Ordering::SeqCst);
         if process().ending_others.load(Ordering::SeqCst) != 0 {
@@ -447,9 +453,10 @@ pub fn wait_to_run() {
             // The log ended with another thread.
             crate::live::resume();
         }
-        if process().running_thread.load(Ordering::SeqCst) == own.index as u32 {
-            return;
+        if runs() {
+            break;
         }
         copies::wait_standing(&own.turn_wake, seen);
     }
+    own.waiter.waits_to_run.store(0, Ordering::SeqCst);
 }

@@ -1,0 +1,60 @@
+//! A thread looks for a while whether what it waits for has come, before it sleeps: to be
+//! woken on another processor takes longer than most hand-overs do.
+//!
+//! Who looks computes: two threads of an address space at most do, and one that looked in
+//! vain looks less often.
+//!
+//! Deliberately absent: what is waited for, and the sleep.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// How often it looks: about 50 microseconds, as long as it takes a thread that sleeps to
+/// be there.
+const LOOKS: u32 = 2000;
+/// So many look at a time: one, and one that has just seen what it waited for.
+const LOOKERS_MAX: u32 = 2;
+/// So many waits at most sleep at once after one that was looked at in vain.
+const RESTS_MAX: u32 = 64;
+
+/// How a thread's looks went.
+#[repr(C)]
+#[derive(Default)]
+pub struct Looks {
+    /// Waits still to come that sleep at once, and how many these were last.
+    rests: u32,
+    rests_last: u32,
+}
+
+/// How many threads look.
+#[repr(C)]
+pub struct Lookers(AtomicU32);
+
+impl Lookers {
+    /// After fork: nobody looks in the new process.
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Looks {
+    /// True if it came before the thread got tired of looking.
+    pub fn see(&mut self, lookers: &Lookers, came: impl Fn() -> bool) -> bool {
+        if self.rests != 0 {
+            self.rests -= 1;
+            return false;
+        }
+        let may_look = lookers.0.fetch_add(1, Ordering::Relaxed) < LOOKERS_MAX;
+        let came = may_look
+            && (0..LOOKS).any(|_| {
+                core::hint::spin_loop();
+                came()
+            });
+        lookers.0.fetch_sub(1, Ordering::Relaxed);
+        if !may_look {
+            return false;
+        }
+        self.rests_last = if came { 0 } else { (2 * self.rests_last).clamp(1, RESTS_MAX) };
+        self.rests = self.rests_last;
+        came
+    }
+}
