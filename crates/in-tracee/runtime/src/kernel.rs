@@ -1,6 +1,7 @@
 //! System calls that the runtime makes for itself, and those it makes for the program.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use linux_abi::general as nr;
 
@@ -47,18 +48,33 @@ pub fn failed(result: i64) -> bool {
     (-4095..0).contains(&result)
 }
 
+/// Counts what the runtime maps and protects for itself.
+static MAPPINGS_MADE: AtomicU32 = AtomicU32::new(0);
+
+/// How often the runtime changed mappings.
+pub fn mappings_made() -> u32 {
+    MAPPINGS_MADE.load(Ordering::Relaxed)
+}
+
+fn note_mapping() {
+    MAPPINGS_MADE.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Maps memory; see mmap(2).
 pub fn mmap(address: u64, bytes: u64, protection: u32, flags: u32, fd: i32, offset: u64) -> i64 {
+    note_mapping();
     call(nr::__NR_mmap, [address, bytes, u64::from(protection), u64::from(flags), fd as i64 as u64, offset])
 }
 
 /// Unmaps memory; see munmap(2).
 pub fn munmap(address: u64, bytes: u64) -> i64 {
+    note_mapping();
     call(nr::__NR_munmap, [address, bytes, 0, 0, 0, 0])
 }
 
 /// Changes protection; see mprotect(2).
 pub fn mprotect(address: u64, bytes: u64, protection: u32) -> i64 {
+    note_mapping();
     call(nr::__NR_mprotect, [address, bytes, u64::from(protection), 0, 0, 0])
 }
 
@@ -70,7 +86,7 @@ pub fn set_fs_base(base: u64) {
 
 /// Sleeps while the word holds `seen`, at most `timeout_ms`. The word may be in
 /// memory that processes share.
-pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u64) -> i64 {
+pub fn futex_wait(word: &AtomicU32, seen: u32, timeout_ms: u64) -> i64 {
     let timeout = [timeout_ms / 1000, timeout_ms % 1000 * 1_000_000];
     call(
         nr::__NR_futex,
@@ -79,7 +95,7 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ms: u
 }
 
 /// Sleeps while the word holds `seen`, at most `timeout_ns`.
-pub fn futex_wait_ns(word: &core::sync::atomic::AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
+pub fn futex_wait_ns(word: &AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
     futex_wait_until(word, seen, monotonic_ns() + timeout_ns, u32::MAX)
 }
 
@@ -93,7 +109,7 @@ pub fn monotonic_ns() -> u64 {
 
 /// Sleeps while the word holds `seen`, at most until that time, as one of those with
 /// these bits.
-pub fn futex_wait_until(word: &core::sync::atomic::AtomicU32, seen: u32, until_ns: u64, bits: u32) -> i64 {
+pub fn futex_wait_until(word: &AtomicU32, seen: u32, until_ns: u64, bits: u32) -> i64 {
     let until = [until_ns / 1_000_000_000, until_ns % 1_000_000_000];
     let how = u64::from(nr::FUTEX_WAIT_BITSET);
     call(
@@ -103,18 +119,18 @@ pub fn futex_wait_until(word: &core::sync::atomic::AtomicU32, seen: u32, until_n
 }
 
 /// Wakes all sleepers of the word that have one of the bits.
-pub fn futex_wake_bits(word: &core::sync::atomic::AtomicU32, bits: u32) {
+pub fn futex_wake_bits(word: &AtomicU32, bits: u32) {
     let how = u64::from(nr::FUTEX_WAKE_BITSET);
     call(nr::__NR_futex, [word as *const _ as u64, how, i32::MAX as u64, 0, 0, u64::from(bits)]);
 }
 
 /// Wakes all sleepers of the word.
-pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+pub fn futex_wake(word: &AtomicU32) {
     call(nr::__NR_futex, [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), i32::MAX as u64, 0, 0, 0]);
 }
 
 /// Wakes one sleeper of the word.
-pub fn futex_wake_one(word: &core::sync::atomic::AtomicU32) {
+pub fn futex_wake_one(word: &AtomicU32) {
     call(nr::__NR_futex, [word as *const _ as u64, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
 }
 

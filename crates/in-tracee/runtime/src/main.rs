@@ -69,6 +69,7 @@ mod probe_stub;
 mod proc_files;
 mod processes;
 mod programs;
+mod protected_parts;
 mod range_set;
 mod region;
 mod report;

@@ -92,6 +92,9 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     }
     let start = result as u64;
     page_tracker::forget(start, pages(bytes));
+    if flags & u64::from(nr::MAP_GROWSDOWN) != 0 {
+        page_tracker::note_growing();
+    }
     if fixed {
         sites::unmapped(start, pages(bytes));
         mapped_files::forget(start, pages(bytes));

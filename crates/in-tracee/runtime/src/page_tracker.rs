@@ -24,9 +24,10 @@ use events::SummedRange;
 use crate::block::{Owned, process};
 use crate::detect::{Range, close, open_high};
 use crate::maps::{self, Mapping};
+use crate::protected_parts::{Parts, WHOLE_BYTES_MAX};
 use crate::range_set::{RANGES_MAX, RangeSet};
 use crate::written_pages::{self as kernel_view, Uffd};
-use crate::{checksum, displaced, islands, live, memory_calls};
+use crate::{checksum, displaced, islands, kernel, live, memory_calls};
 
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
@@ -42,24 +43,25 @@ const PROTECTED_PAGE_NS: u64 = 1300;
 /// Nanoseconds that summing a page costs.
 const SUMMED_PAGE_NS: u64 = 350;
 
-/// Longest range that is protected whole, in bytes: a thousandth of that, twice, are the
-/// kernel's marks.
-const WHOLE_BYTES_MAX: u64 = 4 << 30;
-/// What is protected around a populated page of a longer one.
-const PART_BYTES: u64 = 16 << 20;
-/// Such parts, at most, that come under protection at a look.
-const PARTS: usize = 128;
+/// Behind all others.
+const NO_RANGE: Range = Range { start: u64::MAX, end: u64::MAX };
 
 #[repr(C)]
 struct Tracker {
     /// Plus one; 0: none.
     uffd: i32,
+    /// The page map that is kept open with it, plus one; 0: none.
+    pagemap: i32,
     /// userfaultfd or PAGEMAP_SCAN was refused.
     refused: bool,
     /// More than `writable` can hold is mapped.
     overflown: bool,
-    /// `writable` is as it is now.
+    /// `writable` is as it is now, if the runtime has mapped nothing since, and the stack's
+    /// limit is the same.
     listed: bool,
+    listed_with: (u32, u64),
+    /// Mappings besides the stack grow without telling.
+    grows: bool,
     /// Counts looks.
     looks: u32,
     /// Pages that the last look found written although they were protected.
@@ -78,9 +80,12 @@ struct Tracker {
 
 static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     uffd: 0,
+    pagemap: 0,
     refused: false,
     overflown: false,
     listed: false,
+    listed_with: (0, 0),
+    grows: false,
     looks: 0,
     faulted_pages: 0,
     populated_pages: 0,
@@ -111,7 +116,7 @@ pub struct Summed {
 pub fn look(each: &mut dyn FnMut(u64, u64)) {
     let tracker = tracker();
     tracker.looks = tracker.looks.wrapping_add(1);
-    if !tracker.listed {
+    if !tracker.is_listed() {
         tracker.list_writable();
     }
     if !shares_its_memory() {
@@ -121,7 +126,7 @@ pub fn look(each: &mut dyn FnMut(u64, u64)) {
         tracker.protected.clear();
         tracker.written.clear();
     }
-    let Some(pagemap) = open_high(kernel_view::PAGEMAP) else {
+    let Some(pagemap) = tracker.open_pagemap() else {
         tracker.all_is_written();
         return;
     };
@@ -130,7 +135,9 @@ pub fn look(each: &mut dyn FnMut(u64, u64)) {
         // Nothing is protected now: this look cannot fail.
         tracker.look_at_all(pagemap, each);
     }
-    close(pagemap);
+    if tracker.pagemap == 0 || shares_its_memory() {
+        close(pagemap);
+    }
 }
 
 /// True if looks tell which memory was written.
@@ -159,7 +166,6 @@ pub fn sum() -> Summed {
         sum = checksum::sum();
     }
     tracker.written.clear();
-    tracker.listed = false;
     let protection_ns = core::mem::take(&mut tracker.faulted_pages) * PROTECTED_PAGE_NS;
     if protection_ns > tracker.populated_pages * SUMMED_PAGE_NS {
         // It writes most of its memory: to sum all costs less than to find what
@@ -206,6 +212,11 @@ pub fn mappings_changed() {
     tracker().listed = false;
 }
 
+/// A mapping was made that grows downwards without telling.
+pub fn note_growing() {
+    tracker().grows = true;
+}
+
 /// mremap(2) is about to move these addresses: the kernel refuses where only a part
 /// is protected, and older kernels (before 6.13) move the protection's marks along.
 #[inline]
@@ -233,6 +244,7 @@ pub fn begin_child() {
     let tracker = tracker();
     tracker.protected.clear();
     tracker.written.clear();
+    tracker.listed = false;
     tracker.close();
 }
 
@@ -241,6 +253,7 @@ pub fn begin_child() {
 pub fn forget_all() {
     let tracker = tracker();
     tracker.uffd = 0;
+    tracker.pagemap = 0;
     tracker.listed = false;
     tracker.protected.clear();
     tracker.written.clear();
@@ -259,15 +272,16 @@ pub fn looks() -> u32 {
 /// True for the number of the tracker's descriptor, or of that of checkpoints.
 #[inline]
 pub fn is_descriptor(fd: u64) -> bool {
-    tracker().uffd != 0 && fd as u32 as i32 == tracker().uffd - 1 || live::is_descriptor(fd)
+    let own = [tracker().uffd, tracker().pagemap];
+    own.iter().any(|&own| own != 0 && fd as u32 as i32 == own - 1) || live::is_descriptor(fd)
 }
 
 /// The program is about to take or close numbers of descriptors.
 pub fn yield_descriptor(first: u64, last: u64) {
     live::yield_descriptor(first, last);
-    let uffd = tracker().uffd;
     let taken = first as u32..=last as u32;
-    if uffd != 0 && taken.contains(&(uffd as u32 - 1)) && !shares_its_memory() {
+    let is_taken = |&own: &i32| own != 0 && taken.contains(&(own as u32 - 1));
+    if [tracker().uffd, tracker().pagemap].iter().any(is_taken) && !shares_its_memory() {
         end();
     }
 }
@@ -275,37 +289,6 @@ pub fn yield_descriptor(first: u64, last: u64) {
 /// A child of vfork has a descriptor table of its own, and the memory of its parent.
 fn shares_its_memory() -> bool {
     process().slot != 0
-}
-
-/// What of a range comes under protection: all of it, or, of a sparse one (a sanitizer's
-/// shadow), where the kernel's marks for what is not populated would fill the memory, the
-/// surroundings of what is populated. The rest counts as written once it is.
-struct Parts {
-    whole: Range,
-    sparse: bool,
-    count: usize,
-    list: [Range; PARTS],
-}
-
-impl Parts {
-    fn of(whole: Range, sparse: bool) -> Parts {
-        Parts { whole, sparse, count: usize::from(!sparse), list: [whole; PARTS] }
-    }
-
-    /// Something is populated there; called in the order of addresses.
-    fn add(&mut self, start: u64, end: u64) {
-        if !self.sparse {
-            return;
-        }
-        let start = (start & !(PART_BYTES - 1)).max(self.whole.start);
-        let end = end.next_multiple_of(PART_BYTES).min(self.whole.end);
-        if self.count != 0 && start <= self.list[self.count - 1].end {
-            self.list[self.count - 1].end = end;
-        } else if self.count < PARTS {
-            self.list[self.count] = Range { start, end };
-            self.count += 1;
-        }
-    }
 }
 
 impl Tracker {
@@ -321,10 +304,29 @@ impl Tracker {
     }
 
     fn close(&mut self) {
-        if self.uffd != 0 {
-            close(self.uffd - 1);
-            self.uffd = 0;
+        for own in [&mut self.uffd, &mut self.pagemap] {
+            if *own != 0 {
+                close(*own - 1);
+                *own = 0;
+            }
         }
+    }
+
+    /// The page map, which stays open as long as memory is protected.
+    fn open_pagemap(&mut self) -> Option<i32> {
+        if shares_its_memory() || self.pagemap == 0 {
+            let opened = open_high(kernel_view::PAGEMAP)?;
+            if self.uffd == 0 || shares_its_memory() {
+                return Some(opened);
+            }
+            self.pagemap = opened + 1;
+        }
+        Some(self.pagemap - 1)
+    }
+
+    fn is_listed(&self) -> bool {
+        let now = (kernel::mappings_made(), memory_calls::stack_limit());
+        self.listed && !self.grows && self.listed_with == now
     }
 
     /// Takes all protection back: everything counts as written.
@@ -347,9 +349,10 @@ impl Tracker {
     }
 
     fn list_writable(&mut self) {
-        let list = &mut self.writable;
+        let (list, stack_limit) = (&mut self.writable, self.listed_with.1);
         list.count = 0;
         self.listed = true;
+        self.listed_with = (kernel::mappings_made(), memory_calls::stack_limit());
         self.overflown = false;
         let mut before = 0;
         // Protection divides mappings: what is alike and adjacent is one range.
@@ -358,7 +361,8 @@ impl Tracker {
             let mut start = mapping.start;
             if mapping.is_stack {
                 // It grows downwards without telling.
-                start = start.saturating_sub(memory_calls::stack_limit().min(1 << 40)).max(before);
+                let lowest = mapping.end.saturating_sub(stack_limit.min(1 << 40));
+                start = start.min(lowest).max(before);
             }
             before = mapping.end;
             let is_ours = islands::is_island(mapping.start) || displaced::is_page(mapping.start);
@@ -403,21 +407,17 @@ impl Tracker {
                 while next < protected_before && self.protected.ranges[next].end <= at {
                     next += 1;
                 }
-                let protected = if next < protected_before {
-                    self.protected.ranges[next]
-                } else {
-                    Range { start: u64::MAX, end: u64::MAX }
-                };
+                let ranges = &self.protected.ranges[..protected_before];
+                let protected = ranges.get(next).copied().unwrap_or(NO_RANGE);
+                let from = at;
                 if protected.start <= at {
-                    let stop = protected.end.min(end);
-                    if !self.look_at_protected(pagemap, at, stop, each) {
+                    at = protected.end.min(end);
+                    if !self.look_at_protected(pagemap, from, at, each) {
                         return false;
                     }
-                    at = stop;
                 } else {
-                    let stop = protected.start.min(end);
-                    self.look_at_unprotected(pagemap, Range { start: at, end: stop }, shared, sparse);
-                    at = stop;
+                    at = protected.start.min(end);
+                    self.look_at_unprotected(pagemap, Range { start: from, end: at }, shared, sparse);
                 }
             }
         }
