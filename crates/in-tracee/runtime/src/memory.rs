@@ -11,9 +11,13 @@ pub fn copy(to: u64, from: u64, bytes: u64) -> bool {
     unsafe { rv_probe_copy(to, from, bytes) == 0 }
 }
 
-/// Reads a plain value of the program's memory.
+/// Reads a plain value of the program's memory. Nothing is at NULL, which calls often name:
+/// to try would cost a fault.
 #[inline]
 pub fn read<T: Copy + Default>(address: u64) -> Option<T> {
+    if address == 0 {
+        return None;
+    }
     let mut value = T::default();
     copy(&raw mut value as u64, address, size_of::<T>() as u64).then_some(value)
 }
