@@ -12,8 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, islands, kernel, live, mapped_files, one_processor, page_tracker, region, report,
-    shared_files, sites, withheld,
+    clocks, displaced, kernel, live, mapped_files, one_processor, page_tracker, region, report, shared_files,
+    sites, withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -325,7 +325,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     displaced::make_room(address, bytes);
-    let result = region::around(address, bytes, error(errno::EINVAL), &mut islands::unmap_around);
+    let result = region::unmap(address, bytes);
     if result == 0 {
         page_tracker::forget(address, pages(bytes));
         mapped_files::forget(address, pages(bytes));
@@ -504,8 +504,11 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         }
         return Done::Result(consume(registers));
     }
-    let result =
-        if in_region(address, bytes) { error(errno::ENOMEM) } else { kernel::call(nr::__NR_madvise, real) };
+    let result = if in_region(address, bytes) && !region::wraps(address, bytes) {
+        error(errno::ENOMEM)
+    } else {
+        kernel::call(nr::__NR_madvise, real)
+    };
     if result == 0 {
         live::note_advice(address, bytes, advice);
     }

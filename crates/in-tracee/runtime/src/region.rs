@@ -3,10 +3,10 @@
 //! see (see `visible_maps`). Such a call is made for what is below and above the region.
 
 use lane_protocol::{REGION_BYTES, REGION_START};
-use linux_abi::general as nr;
+use linux_abi::{errno, general as nr};
 
 use crate::log::in_region;
-use crate::{displaced, kernel, mapped_files, memory_calls, page_tracker, sites};
+use crate::{displaced, islands, kernel, mapped_files, memory_calls, page_tracker, sites};
 
 /// True for a mapping of the program's that only keeps others out.
 pub fn is_reserved(args: &[u64; 6]) -> bool {
@@ -37,7 +37,7 @@ pub fn reserve(args: &[u64; 6]) -> i64 {
 /// Makes a call for what of a range lies around the region: its first error, or what it
 /// gives last. `inside` is the answer if all of the range is the region's.
 pub fn around(address: u64, bytes: u64, inside: i64, call: &mut dyn FnMut(u64, u64) -> i64) -> i64 {
-    if !in_region(address, bytes) {
+    if !in_region(address, bytes) || wraps(address, bytes) {
         return call(address, bytes);
     }
     let mut result = inside;
@@ -48,6 +48,29 @@ pub fn around(address: u64, bytes: u64, inside: i64, call: &mut dyn FnMut(u64, u
         }
     }
     result
+}
+
+/// True for a range that reaches over the end of all addresses: the kernel refuses it.
+pub fn wraps(address: u64, bytes: u64) -> bool {
+    address.checked_add(bytes).and_then(|end| end.checked_add(4095)).is_none()
+}
+
+/// Unmaps a range: what is around the region and the islands.
+pub fn unmap(address: u64, bytes: u64) -> i64 {
+    const TOP: u64 = (1 << 47) - 4096;
+    let end = address.saturating_add(bytes);
+    if address & 4095 != 0 || bytes == 0 || wraps(address, bytes) {
+        return -i64::from(errno::EINVAL);
+    }
+    if end > TOP {
+        // With five levels of page tables there is more; otherwise nothing is to be unmapped.
+        let start = address.max(TOP);
+        let result = kernel::munmap(start, end - start);
+        if result != 0 {
+            return result;
+        }
+    }
+    around(address, bytes, -i64::from(errno::EINVAL), &mut islands::unmap_around)
 }
 
 /// The parts of a range around the region, as start and length; a length of 0: none.
