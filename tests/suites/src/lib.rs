@@ -39,7 +39,7 @@ pub use server::Server;
 pub use service::{Listens, Service, service_trials};
 pub use suite::{run_suite, unless_missing};
 pub use surroundings::Surroundings;
-pub use together::check_postgres;
+pub use together::{check_postgres, check_redis_data};
 pub use tool::{
     Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, search_path, tests_run_as_root,
     times,

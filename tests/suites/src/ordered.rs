@@ -50,6 +50,24 @@ for killed in child parent; do
 done
 "#;
 
+/// One of two that share memory is stopped: the other cannot take a checkpoint without it, goes
+/// on, and takes one when it goes on, too.
+const STOPPED: &str = r#"
+rm -f out
+build asleep
+"$rv" live --name=it -- ./prog > out 2> err &
+session=$!
+until [ -s out ]; do kill -0 $session; sleep 0.05; done
+read -r parent child < out
+kill -STOP "$child"
+code=0; "$rv" ctl "$parent" checkpoint > refused 2>&1 || code=$?
+echo "refused with $code"
+grep -c 'or of one that shares memory with it, did not come to a stand' refused
+kill -CONT "$child"
+"$rv" ctl "$parent" checkpoint | sed 's/[0-9]*$/taken/'
+"$rv" ctl "$parent" list | grep -c '^ *[0-9]'
+"#;
+
 /// What is left of a log that was fed in vain is not taken for news.
 const DIVERGES: &str = r#"
 build diverges
@@ -81,7 +99,7 @@ wait $session || true
 "#;
 
 impl Ordered {
-    pub const ALL: [Ordered; 3] = [
+    pub const ALL: [Ordered; 4] = [
         Ordered {
             name: "ordered::killed_in_replay",
             script: KILLED,
@@ -89,6 +107,11 @@ impl Ordered {
                      checkpoint 0\nthe parent was killed: 125 retrovane: the process ended during the replay\nended with 137\n1\n",
         },
         Ordered { name: "ordered::diverges", script: DIVERGES, prints: "ended with 137\n1\n" },
+        Ordered {
+            name: "ordered::stopped",
+            script: STOPPED,
+            prints: "refused with 125\n1\ncheckpoint taken\n1\n",
+        },
         Ordered { name: "ordered::waits", script: WAITS, prints: "checkpoint 0\ndiscarded\n" },
     ];
 

@@ -1,4 +1,5 @@
-//! A server of several processes that share memory goes back as one.
+//! Servers go back with their clients connected, and their data is what it was: PostgreSQL, all
+//! processes of which go back as one, and Redis.
 
 use crate::TestResult;
 use crate::run::User;
@@ -47,4 +48,53 @@ pub fn check_postgres(tool: &Tool) -> TestResult {
     // It refuses to run as root.
     let user = if tests_run_as_root() { User::Nobody } else { User::Current };
     check_script(tool, user, POSTGRES, &|text| text == PRINTED)
+}
+
+/// Ten thousand keys are set and gone back behind, by clients that have left and by one that
+/// stays; another one is there all the time. Data are compared by Redis itself.
+const REDIS: &str = r#"
+export RETROVANE_HOME=$PWD/home
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$rv" live --name=it -- redis-server --port $port --save '' --appendonly no --enable-debug-command yes \
+    > server.out 2> server.err &
+session=$!
+trap 'kill -KILL $session 2> /dev/null || true' EXIT
+cli() { redis-cli -p $port "$@"; }
+until cli ping 2> /dev/null | grep -q PONG; do kill -0 $session; sleep 0.05; done
+exec 5<> /dev/tcp/127.0.0.1/$port 6<> /dev/tcp/127.0.0.1/$port
+ask() { printf '%s\r\n' "$1" >&5; IFS= read -r -t 60 -u 5 answer; [ "$answer" = "$2"$'\r' ]; }
+keys() { awk -v round="$1" 'BEGIN { for (i = 0; i < 10000; i++) printf "SET %s:%d %d\r\n", round, i, i * 7 }'; }
+all_set() { for _ in $(seq 10000); do IFS= read -r -t 60 -u 6 line; [ "$line" = $'+OK\r' ]; done; }
+take() { "$rv" ctl it checkpoint | sed 's/checkpoint //'; }
+for round in $(seq 5); do
+    ask "SET live:$round $round" +OK
+    before=$(cli debug digest)
+    number=$(take)
+    keys "left:$round" | cli --pipe > /dev/null
+    after=$(cli debug digest)
+    [ "$after" != "$before" ]
+    "$rv" ctl it replay "$number" > /dev/null
+    [ "$(cli debug digest)" = "$after" ]
+    "$rv" ctl it rollback "$number" > /dev/null
+    [ "$(cli debug digest)" = "$before" ]
+    ask "GET live:$round" '$1'
+    IFS= read -r -t 60 -u 5 answer
+    number=$(take)
+    keys "again:$round" >&6
+    all_set
+    after=$(cli debug digest)
+    "$rv" ctl it rollback "$number" > /dev/null
+    # What the connection sent is read again, and answered again.
+    all_set
+    [ "$(cli debug digest)" = "$after" ]
+done
+cli dbsize
+cli shutdown nosave
+code=0; wait $session || code=$?
+echo "ended with $code"
+"#;
+
+/// Redis, whose data are compared as a whole.
+pub fn check_redis_data(tool: &Tool) -> TestResult {
+    check_script(tool, User::Current, REDIS, &|text| text == "50005\nended with 0\n")
 }

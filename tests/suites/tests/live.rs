@@ -10,8 +10,8 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 use suites::{
     AttachedGuest, LiveGuest, Mode, Ordered, REFUSED, RecoverGuest, TestResult, Tool, User, WindowGuest,
-    check_no_such_process, check_postgres, check_redis, has_static_libc, have_program, run_suite,
-    tests_run_as_root, times, unless_missing,
+    check_no_such_process, check_postgres, check_redis, check_redis_data, has_static_libc, have_program,
+    run_suite, tests_run_as_root, times, unless_missing,
 };
 
 /// How checkpoints are made.
@@ -109,6 +109,8 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
     add("window::redis".to_owned(), redis, Box::new(check_redis));
     let postgres = missing(&["postgres", "initdb", "psql"]);
     add("together::postgresql".to_owned(), postgres, Box::new(check_postgres));
+    let redis = missing(&["redis-server", "redis-cli", "python3"]);
+    add("together::redis".to_owned(), redis, Box::new(check_redis_data));
     for ordered in Ordered::ALL {
         add(ordered.name.to_owned(), None, Box::new(move |tool| ordered.check(tool)));
     }

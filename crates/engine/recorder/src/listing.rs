@@ -86,10 +86,13 @@ pub(crate) fn explain(error: i32, number: u64) -> String {
     match error {
         libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
         libc::EBUSY => {
-            "not now: it is being replayed, or processes shared its memory since that were not there at the checkpoint"
+            "not now: it is being replayed, or processes that share its memory do something else together, or some share it since that were not there at the checkpoint"
                 .to_owned()
         }
-        libc::ETIMEDOUT => "a thread of the process did not come out of a call within 5 s".to_owned(),
+        libc::ETIMEDOUT => {
+            "a thread of the process, or of one that shares memory with it, did not come to a stand: it sleeps where nothing wakes it, or is stopped"
+                .to_owned()
+        },
         libc::ESRCH => {
             "what the checkpoint needs is gone: its shadow process was killed, a thread's id is lost, or a process that shared its memory has ended"
                 .to_owned()

@@ -17,6 +17,7 @@ pub(crate) const RECVMSG: u16 = 47;
 pub(crate) const SOCKETPAIR: u16 = 53;
 pub(crate) const WAIT4: u16 = 61;
 pub(crate) const FCNTL: u16 = 72;
+pub(crate) const FLOCK: u16 = 73;
 pub(crate) const WAITID: u16 = 247;
 pub(crate) const SPLICE: u16 = 275;
 pub(crate) const TEE: u16 = 276;

@@ -10,9 +10,12 @@ use events::{Kind, Tag};
 
 use crate::history::events_in;
 use crate::numbers::{
-    ACCEPT, ACCEPT4, CLOSE, DUP, DUP2, DUP3, MSG_PEEK, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE,
-    SENDMSG, SENDTO, WRITE, WRITEV,
+    ACCEPT, ACCEPT4, CLOSE, DUP, DUP2, DUP3, FCNTL, FLOCK, MSG_PEEK, READ, READV, RECVFROM, RECVMMSG,
+    RECVMSG, SENDFILE, SENDMSG, SENDTO, SPLICE, WRITE, WRITEV,
 };
+
+/// Commands of fcntl(2): F_SETLK and F_SETLKW, of the process and of the open file.
+const LOCKS: [u64; 4] = [6, 7, 37, 38];
 
 /// Kinds of records for the process.
 const DATA: u32 = 1;
@@ -44,6 +47,10 @@ pub(crate) struct Undo {
     given: BTreeMap<u32, u64>,
     /// Descriptors from which messages were received that cannot be given back.
     messages: BTreeSet<u32>,
+    /// Descriptors whose input went elsewhere without being read.
+    spliced: BTreeSet<u32>,
+    /// Descriptors by which files were locked or unlocked.
+    locked: BTreeSet<u32>,
     /// Connections that end behind what is given back.
     ended: BTreeSet<u32>,
     /// Connections that were accepted and closed.
@@ -154,6 +161,15 @@ impl Undo {
             WRITE | WRITEV | SENDTO | SENDMSG | SENDFILE if call.result > 0 => {
                 *self.given.entry(fd).or_default() += call.result as u64;
             }
+            SPLICE if call.result > 0 && known => {
+                self.spliced.insert(fd);
+            }
+            FLOCK if known => {
+                self.locked.insert(fd);
+            }
+            FCNTL if known && LOCKS.contains(&call.args[1]) => {
+                self.locked.insert(fd);
+            }
             CLOSE => self.ends(fd),
             ACCEPT | ACCEPT4 => {
                 let new = call.result as u32;
@@ -171,6 +187,8 @@ impl Undo {
     /// The number means something else, or nothing, from now on.
     fn ends(&mut self, fd: u32) {
         self.changed.insert(fd);
+        self.locked.remove(&fd);
+        self.spliced.remove(&fd);
         // What was read there is not the input of what has the number later.
         self.taken.retain(|(other, _)| *other != fd);
         if self.accepted.remove(&fd).is_some() {
@@ -238,6 +256,12 @@ impl Undo {
                 "descriptor {fd}: messages that were received from it since (recvmsg) are lost"
             );
         }
+        for fd in &self.spliced {
+            let _ = writeln!(text, "descriptor {fd}: what went through splice from it since is lost");
+        }
+        for fd in &self.locked {
+            let _ = writeln!(text, "descriptor {fd}: locks on its file stay as they are now");
+        }
         if self.lost != 0 {
             let _ = writeln!(
                 text,
@@ -288,6 +312,22 @@ mod tests {
         assert_eq!(undo.taken, [(5, b"abc".to_vec()), (5, b"de".to_vec())]);
         assert!(undo.notes(&|_| false).contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
+    }
+
+    #[test]
+    fn locks_that_were_changed_are_said() {
+        let mut undo = Undo::default();
+        let log = [
+            call(FLOCK, 0, &[5, 2], None),
+            call(FCNTL, 0, &[6, 3, 0], None),
+            call(FCNTL, 0, &[7, 6, 0x1000], None),
+            call(FCNTL, -11, &[8, 6, 0x1000], None),
+        ]
+        .concat();
+        undo.add(&log);
+        let notes = undo.notes(&|_| false);
+        assert_eq!(notes.lines().count(), 2);
+        assert!(notes.contains("descriptor 5: locks") && notes.contains("descriptor 7: locks"));
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod standing;
 mod store;
 mod tables;
 mod then;
+mod timers;
 mod together;
 mod unforked;
 mod window;
@@ -222,7 +223,12 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
     }
     match number as u32 {
         nr::__NR_wait4 | nr::__NR_waitid => checkpoint::reap_before(number, args),
-        nr::__NR_close | nr::__NR_close_range | nr::__NR_dup2 | nr::__NR_dup3 | nr::__NR_shutdown => {
+        nr::__NR_close
+        | nr::__NR_close_range
+        | nr::__NR_dup2
+        | nr::__NR_dup3
+        | nr::__NR_shutdown
+        | nr::__NR_timerfd_settime => {
             checkpoint::wait_for_all();
         }
         _ => {}

@@ -166,6 +166,10 @@ impl SessionMemory {
             }
             return libc::EAGAIN;
         }
+        let pids = followers.iter().map(|follower| self.lane(*follower).pid().load(Ordering::Acquire));
+        for (word, pid) in together.follower_pids.iter().zip(pids.chain(std::iter::repeat(0))) {
+            word.store(pid, Ordering::Release);
+        }
         together.followers.store(followers.len() as u32, Ordering::Release);
         for mailbox in mailboxes() {
             mailbox.kind.store(command::FOLLOW, Ordering::Release);

@@ -47,6 +47,9 @@ pub struct SharedObject {
 /// Objects of which one checkpoint holds the content for all.
 pub const SHARED_OBJECTS_MAX: usize = 64;
 
+/// Processes that a leader notices the end of.
+pub const FOLLOWERS_WATCHED: usize = 128;
+
 /// The undertaking at hand.
 #[repr(C)]
 pub struct Together {
@@ -62,6 +65,10 @@ pub struct Together {
     pub sharers: AtomicU32,
     /// Processes that follow.
     pub followers: AtomicU32,
+    /// Their ids, as many as there is room for.
+    pub follower_pids: [AtomicI32; FOLLOWERS_WATCHED],
+    /// Grows while one of them waits for its threads to come to a stand.
+    pub progress: AtomicU32,
     /// Those of them that are done with the step at hand; a futex word.
     pub ready: AtomicU32,
     /// Why one cannot, a negated errno; 0: all can.

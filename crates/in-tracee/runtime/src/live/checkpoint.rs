@@ -6,7 +6,7 @@ use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, 
 use linux_abi::{errno, general as nr};
 
 use super::{
-    area, error, increments, keeper, mappings, obstacle, quiesce, seats, standing, tables, together,
+    area, error, increments, keeper, mappings, obstacle, quiesce, seats, standing, tables, timers, together,
     unforked, window,
 };
 use crate::block::{lane, process, space, thread, thread_status};
@@ -129,6 +129,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     slot.image_segment.store(0, Ordering::Relaxed);
     slot.image_result.store(image_result::NONE, Ordering::Relaxed);
     signals::note_pending(&mut area().pending);
+    timers::note();
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();

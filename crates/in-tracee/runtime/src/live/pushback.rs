@@ -109,6 +109,11 @@ fn data_of(fd: u64) -> Option<&'static mut Pushed> {
     pieces().iter_mut().find(|pushed| pushed.is_input_of(fd))
 }
 
+/// True if something that was read of it comes again.
+pub fn has_input_of(fd: u32) -> bool {
+    data_of(u64::from(fd)).is_some()
+}
+
 /// True if a connection that had this number is not accepted again yet: its bytes wait with
 /// it, and are none of what has the number now.
 fn is_awaited(fd: u64) -> bool {
@@ -405,7 +410,8 @@ impl Interests {
     fn of(epoll: u64) -> Interests {
         let table = &mut area().tables.now;
         table.interest_count = 0;
-        table.note_interests(epoll as u32);
+        table.timer_count = 0;
+        table.note_details(epoll as u32);
         let mut list = Interests { count: 0, all: [Interest::default(); 256] };
         for one in table.interests().iter().take(list.all.len()) {
             list.all[list.count] = *one;

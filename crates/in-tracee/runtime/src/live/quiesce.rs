@@ -141,6 +141,7 @@ fn wait_for_parked() -> Result<(), i64> {
         kernel::futex_wait_ns(&area.parked, seen, LOOK_EVERY_NS);
         turn::take();
         waited_ns += LOOK_EVERY_NS;
+        super::together::note_progress();
         if waited_ns % ASK_EVERY_NS == 0 && !is_one_on_its_way() {
             slept_ns += ASK_EVERY_NS;
         }

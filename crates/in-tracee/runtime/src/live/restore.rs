@@ -14,7 +14,7 @@ use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
     area, checkpoint, debugging, environment, error, holding, increments, obstacle, pushback, quiesce, seats,
-    standing, tables, together, unforked,
+    standing, tables, timers, together, unforked,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
@@ -385,6 +385,8 @@ fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
         quiesce::wait_a_moment(&mut looks);
     }
     if way == Way::Branch {
+        // What fires at once is of the new future, too.
+        timers::restore();
         // Who is left was made since.
         seats::end_since(position);
     }

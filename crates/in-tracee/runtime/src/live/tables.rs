@@ -4,7 +4,8 @@
 use linux_abi::general as nr;
 
 use super::then::Then;
-use super::{area, checkpoint};
+use super::timers::{self, DescriptorTimer};
+use super::{area, checkpoint, pushback};
 use crate::block::process;
 use crate::{detect, kernel, outputs, page_tracker, report};
 
@@ -16,6 +17,9 @@ const INTERESTS_MAX: usize = 8192;
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
 const DIRECTORY: u64 = 0o040000;
+
+/// Timers behind descriptors that a table can hold.
+const TIMERS_MAX: usize = 256;
 
 /// Descriptors, each plus one, and the offsets of their files; 0: none.
 pub type Offsets = [(u32, u64); 64];
@@ -52,6 +56,8 @@ pub struct Table {
     pub all: [Descriptor; DESCRIPTORS_MAX],
     pub interest_count: usize,
     pub interests: [Interest; INTERESTS_MAX],
+    pub timer_count: usize,
+    pub timers: [DescriptorTimer; TIMERS_MAX],
 }
 
 #[repr(C)]
@@ -81,6 +87,8 @@ impl Table {
         self.all[..other.count].copy_from_slice(&other.all[..other.count]);
         self.interest_count = other.interest_count;
         self.interests[..other.interest_count].copy_from_slice(&other.interests[..other.interest_count]);
+        self.timer_count = other.timer_count;
+        self.timers[..other.timer_count].copy_from_slice(&other.timers[..other.timer_count]);
     }
 
     pub fn all(&self) -> &[Descriptor] {
@@ -91,6 +99,10 @@ impl Table {
         &self.interests[..self.interest_count]
     }
 
+    fn timers(&self) -> &[DescriptorTimer] {
+        &self.timers[..self.timer_count]
+    }
+
     pub fn find(&self, fd: u32) -> Option<&Descriptor> {
         self.all().iter().find(|one| one.fd == fd)
     }
@@ -99,6 +111,7 @@ impl Table {
     fn fill(&mut self) {
         self.count = 0;
         self.interest_count = 0;
+        self.timer_count = 0;
         let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC | nr::O_DIRECTORY);
         let dir = kernel::call(nr::__NR_open, [c"/proc/thread-self/fd".as_ptr() as u64, flags, 0, 0, 0, 0]);
         if kernel::failed(dir) {
@@ -148,23 +161,25 @@ impl Table {
             one.offset = kernel::call(nr::__NR_lseek, [number, 0, 1, 0, 0, 0]).max(0) as u64;
         }
         if one.mode & TYPE == 0 {
-            self.note_interests(fd);
+            self.note_details(fd);
         }
         self.all[self.count] = one;
         self.count += 1;
     }
 
-    /// What an epoll set waits for, as its fdinfo tells: `tfd: N events: X data: X`.
-    pub fn note_interests(&mut self, epoll: u32) {
+    /// What an epoll set waits for (`tfd: N events: X data: X`), and what a timer is set to, as
+    /// its fdinfo tells.
+    pub fn note_details(&mut self, of: u32) {
         let mut path = [0u8; 64];
         let mut digits = [0u8; 12];
-        let number = report::decimal(u64::from(epoll), &mut digits);
+        let number = report::decimal(u64::from(of), &mut digits);
         report::join(&mut path, &[b"/proc/thread-self/fdinfo/", number]);
         let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
         let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
         if kernel::failed(fd) {
             return;
         }
+        let mut timer = DescriptorTimer::new(of);
         let mut text = [0u8; 4096];
         let mut filled = 0;
         loop {
@@ -177,11 +192,16 @@ impl Table {
             filled += read as usize;
             let mut done = 0;
             while let Some(length) = text[done..filled].iter().position(|&byte| byte == b'\n') {
-                if let Some(interest) = interest(epoll, &text[done..done + length])
+                let line = &text[done..done + length];
+                if let Some(interest) = interest(of, line)
                     && self.interest_count < INTERESTS_MAX
                 {
                     self.interests[self.interest_count] = interest;
                     self.interest_count += 1;
+                }
+                if timer.note(line) && self.timer_count < TIMERS_MAX {
+                    self.timers[self.timer_count] = timer;
+                    self.timer_count += 1;
                 }
                 done += length + 1;
             }
@@ -306,6 +326,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         kernel::call(nr::__NR_close, [handle as u64, 0, 0, 0, 0, 0]);
     }
     set_interests(tables);
+    timers::restore_descriptors(tables.then.timers(), tables.now.timers(), &pushback::has_input_of);
 }
 
 /// Gets a file back that the shadow has kept open.

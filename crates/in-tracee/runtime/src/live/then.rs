@@ -107,6 +107,7 @@ impl Then {
             None => {
                 mappings::fetch_list(self.base, &mut then.count, &mut then.all)
                     && mappings::fetch_list(self.base, &mut then.interest_count, &mut then.interests)
+                    && mappings::fetch_list(self.base, &mut then.timer_count, &mut then.timers)
             }
         }
     }

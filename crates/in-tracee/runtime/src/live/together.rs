@@ -8,25 +8,32 @@
 //!
 //! Deliberately absent: which processes follow (the supervisor's: it gives the command).
 
+mod objects;
+
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, SHARED_OBJECTS_MAX, Together, checkpoint_origin, checkpoint_state, request, sharing_policy,
-    ticket_in_place, ticket_of_place, together_step as step, together_task as task,
+    Checkpoint, Together, checkpoint_origin, checkpoint_state, request, sharing_policy, ticket_in_place,
+    ticket_of_place, together_step as step, together_task as task,
 };
 use linux_abi::{errno, general as nr};
+
+pub use objects::{is_kept_elsewhere, note_kept};
 
 use super::checkpoint::{self, Group};
 use super::restore::{Arrived, Planned, Way, ask_supervisor, plan};
 use super::{error, obstacle, quiesce};
 use crate::block::{lane, process, session, thread, thread_status};
-use crate::maps::Mapping;
+use crate::proc_files::{self, Path};
 use crate::{kernel, report, tickets, turn};
 
-/// How long a process may take for a step that changes nothing.
+/// How long a process may be silent in a step that changes nothing. One whose threads come to a
+/// stand slowly is not, and gives up by itself: see `quiesce`.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// How long it may take to go back.
+/// How long it may take to go back, or to save its memory.
 const LONG_PATIENCE_NS: u64 = 60_000_000_000;
+/// Before it is asked whether they live.
+const ASK_AFTER_NS: u64 = 200_000_000;
 const LOOK_EVERY_MS: u64 = 20;
 
 fn together() -> &'static Together {
@@ -89,7 +96,7 @@ fn lead(what: u32, number: u32) -> Result<u32, i64> {
             }
         }
         forget_dead_leader();
-        if kernel::monotonic_ns() - begin_ns > PATIENCE_NS {
+        if kernel::monotonic_ns() - begin_ns > LONG_PATIENCE_NS {
             return Err(error(errno::EBUSY));
         }
         // One that does something else may need the turn for that.
@@ -119,12 +126,24 @@ fn leave() {
 fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
     let together = together();
     let begin_ns = kernel::monotonic_ns();
+    let (mut seen, mut heard_ns) = (together.progress.load(Ordering::SeqCst), begin_ns);
     loop {
         let ready = together.ready.load(Ordering::SeqCst);
         if ready >= followers {
             break;
         }
-        if kernel::monotonic_ns() - begin_ns > patience_ns {
+        let (progress, now_ns) = (together.progress.load(Ordering::SeqCst), kernel::monotonic_ns());
+        if progress != seen {
+            (seen, heard_ns) = (progress, now_ns);
+        }
+        let asks = now_ns - begin_ns > ASK_AFTER_NS;
+        let patience_ns = match if asks { look(followers) } else { None } {
+            // One that has said it before its end is not missed.
+            Some(b'Z') if ready == together.ready.load(Ordering::SeqCst) => return Err(error(errno::ESRCH)),
+            Some(b'T') => patience_ns.min(PATIENCE_NS),
+            _ => patience_ns,
+        };
+        if now_ns - heard_ns > patience_ns {
             return Err(error(errno::ETIMEDOUT));
         }
         kernel::futex_wait(&together.ready, ready, LOOK_EVERY_MS);
@@ -132,6 +151,27 @@ fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
     match together.error.load(Ordering::SeqCst) {
         0 => Ok(()),
         number => Err(i64::from(number)),
+    }
+}
+
+/// `Z` if a process that follows was killed, else `T` if somebody has stopped one.
+fn look(followers: u32) -> Option<u8> {
+    let states = together().follower_pids.iter().take(followers as usize).map(|pid| {
+        let (mut path, mut text) = (Path::new(), [0u8; 128]);
+        path.text(b"/proc/").number(pid.load(Ordering::SeqCst) as u64).text(b"/stat");
+        match path.read(&mut text).and_then(proc_files::state) {
+            None | Some(b'Z' | b'X') => b'Z',
+            Some(b'T' | b't') => b'T',
+            Some(state) => state,
+        }
+    });
+    states.filter(|state| matches!(state, b'Z' | b'T')).max()
+}
+
+/// The agent of one that follows still waits for its threads.
+pub fn note_progress() {
+    if process().in_group {
+        together().progress.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -153,31 +193,40 @@ fn end(last: u32, followers: u32) {
 
 /// Takes a checkpoint of each process: the own one's id, or an errno.
 pub fn take(origin: u32) -> i64 {
-    let number = together().last_number.fetch_add(1, Ordering::SeqCst) + 1;
-    let followers = match lead(task::CHECKPOINT, number) {
-        Ok(followers) => followers,
-        Err(error) => return error,
-    };
-    if followers == 0 {
-        leave();
-        return checkpoint::take_one(origin, Group::ALONE);
+    loop {
+        let number = together().last_number.fetch_add(1, Ordering::SeqCst) + 1;
+        let followers = match lead(task::CHECKPOINT, number) {
+            Ok(followers) => followers,
+            Err(error) => return error,
+        };
+        if followers == 0 {
+            leave();
+            return checkpoint::take_one(origin, Group::ALONE);
+        }
+        let id = take_all(origin, Group { number, others: followers });
+        // One that was killed meanwhile is none of them any more.
+        if id != error(errno::ESRCH) {
+            return id;
+        }
     }
+}
+
+fn take_all(origin: u32, group: Group) -> i64 {
     together().origin.store(origin, Ordering::SeqCst);
-    let group = Group { number, others: followers };
     let id = checkpoint::take_one(origin, group);
     if kernel::failed(id) {
-        end(step::LEAVE, followers);
+        end(step::LEAVE, group.others);
         return id;
     }
     go_to(step::DO);
-    match gather(followers, PATIENCE_NS) {
+    match gather(group.others, LONG_PATIENCE_NS) {
         Ok(()) => {
-            end(step::DONE, followers);
+            end(step::DONE, group.others);
             id
         }
         Err(error) => {
             checkpoint::discard_one(id as u64);
-            end(step::LEAVE, followers);
+            end(step::LEAVE, group.others);
             error
         }
     }
@@ -431,38 +480,5 @@ pub fn wait_for_present() {
 pub fn leave_replay() {
     if together().present.fetch_sub(1, Ordering::SeqCst) == 1 {
         leave();
-    }
-}
-
-// --- what they share ---
-
-fn place_of(mapping: &Mapping) -> [u64; 4] {
-    let end = mapping.offset + (mapping.end - mapping.start);
-    [mapping.device, mapping.inode, mapping.offset, end]
-}
-
-/// A shadow asks whether another one has this content.
-pub fn is_kept_elsewhere(mapping: &Mapping) -> bool {
-    let together = together();
-    let [device, inode, start, end] = place_of(mapping);
-    let known = (together.object_count.load(Ordering::SeqCst) as usize).min(SHARED_OBJECTS_MAX);
-    together.objects[..known].iter().any(|object| {
-        object.device.load(Ordering::SeqCst) == device
-            && object.inode.load(Ordering::SeqCst) == inode
-            && object.start.load(Ordering::SeqCst) <= start
-            && object.end.load(Ordering::SeqCst) >= end
-    })
-}
-
-/// The leader's shadow has it: the others' need not. Too many to name are kept by each.
-pub fn note_kept(mapping: &Mapping) {
-    let together = together();
-    let count = together.object_count.load(Ordering::SeqCst);
-    if let Some(object) = together.objects.get(count as usize) {
-        let words = [&object.device, &object.inode, &object.start, &object.end];
-        for (word, value) in words.into_iter().zip(place_of(mapping)) {
-            word.store(value, Ordering::SeqCst);
-        }
-        together.object_count.store(count + 1, Ordering::SeqCst);
     }
 }
