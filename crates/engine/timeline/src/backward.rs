@@ -5,7 +5,8 @@ use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop};
 use crate::error::TimelineError;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits};
-use crate::timeline::{CHECKPOINT_STEPS, Reason, Timeline, position_of, wait_unless};
+use crate::timeline::{Reason, Timeline, position_of, wait_unless};
+use crate::way::CHECKPOINT_STEPS;
 
 /// Index of the instruction pointer.
 const RIP: usize = 16;
@@ -151,18 +152,23 @@ impl Timeline {
     ) -> Result<Option<Found>, TimelineError> {
         let mut process = self.process_at(begin, patience)?;
         let mut found = process.stands_at(stops).then_some(Found::At(begin));
+        // Where it was let go: what stands there is passed, and is not counted.
+        let mut from = begin;
         let until_event = bound.map_or(NONE, |bound| bound.event);
         while process.stop.event < until_event && process.stop.kind != agent_stop::END {
-            process.run(stops, Limits { until_event, ..Limits::ALL_HITS }, patience)?;
-            if process.stop.kind == agent_stop::INTERRUPTED {
-                return Err(TimelineError::Interrupted);
-            }
+            self.run_keeping(&mut process, stops, Limits { until_event, ..Limits::ALL_HITS }, patience)?;
             found = if process.stop.kind == agent_stop::IMAGE {
                 // What was before is of another image: there its own breakpoints are wanted.
                 Some(Found::Image { event: process.stop.event })
             } else {
-                of_hit(&process.stop.last_hit, begin).or(found)
+                of_hit(&process.stop.last_hit, from).or(found)
             };
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                from = position_of(&process.stop);
+                if process.stands_at(stops) {
+                    found = Some(Found::At(from));
+                }
+            }
         }
         let Some(bound) = bound else { return Ok(found) };
         if bound.steps > process.stop.steps {
@@ -174,7 +180,7 @@ impl Timeline {
             if process.stop.kind == agent_stop::INTERRUPTED {
                 return Err(TimelineError::Interrupted);
             }
-            found = of_hit(&process.stop.last_hit, begin).or(found);
+            found = of_hit(&process.stop.last_hit, from).or(found);
         }
         Ok(found)
     }

@@ -85,15 +85,13 @@ impl Checkpoints {
         has_others
     }
 
-    /// The one between two near neighbours, the farther from the newest the sooner.
+    /// The one between two near neighbours, the farther from the newest the sooner. Near is
+    /// what is reached soon: instructions and events say little about that.
     fn least_missed(&self, newest: usize) -> usize {
         let inner = (1..self.list.len() - 1).filter(|&index| index != newest);
         let weight = |index: usize| {
-            let gap = |a: Position, b: Position| {
-                (b.event - a.event) as f64 * 1e4 + (b.steps as f64 - a.steps as f64).abs()
-            };
-            let closed = gap(self.list[index - 1].position, self.list[index + 1].position);
-            closed / (1.0 + index.abs_diff(newest) as f64)
+            let [before, behind] = [index - 1, index + 1].map(|near| self.list[near].process.way);
+            behind.abs_diff(before).as_secs_f64() / (1.0 + index.abs_diff(newest) as f64)
         };
         inner.min_by(|&a, &b| weight(a).total_cmp(&weight(b))).unwrap_or(1)
     }

@@ -22,6 +22,7 @@ mod position;
 mod process;
 mod session;
 mod timeline;
+mod way;
 
 pub use branch::Heard;
 /// True for addresses in which the runtime lives, and nothing of the program.

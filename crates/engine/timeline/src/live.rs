@@ -209,10 +209,7 @@ impl Timeline {
         let (_, kept) = self.checkpoints.before(Position { event, steps: 0 }).ok_or_else(no_past)?;
         let mut process = kept.copy()?;
         while process.stop.kind != agent_stop::END {
-            process.run(&Stops::default(), Limits::ALL_HITS, patience)?;
-            if process.stop.kind == agent_stop::INTERRUPTED {
-                return Err(TimelineError::Interrupted);
-            }
+            self.run_keeping(&mut process, &Stops::default(), Limits::ALL_HITS, patience)?;
         }
         if process.stop.event != event {
             return Err(TimelineError::Past(format!("the replay ends after event {}", process.stop.event)));

@@ -100,6 +100,8 @@ pub struct Process {
     pub pid: i32,
     mem: File,
     pub stop: Box<AgentStop>,
+    /// How long it took to come here from where history begins.
+    pub way: Duration,
 }
 
 impl Process {
@@ -124,7 +126,7 @@ impl Process {
         let pid = lane.pid().load(Ordering::Acquire);
         let mem = File::open(format!("/proc/{pid}/mem"))?;
         let home = Home::Replay(Rc::clone(session));
-        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop() })
+        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop(), way: Duration::ZERO })
     }
 
     /// A live process, when it stands at its first instruction.
@@ -138,7 +140,7 @@ impl Process {
         }
         let mem = File::open(format!("/proc/{pid}/mem"))?;
         let home = Home::Live(Rc::clone(debuggee));
-        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop() })
+        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop(), way: Duration::ZERO })
     }
 
     /// The session of a process that is replayed.
@@ -208,7 +210,10 @@ impl Process {
     ) -> Result<(), TimelineError> {
         let (command, programs) = command_of(verb, stops, limits)?;
         self.home.memory().lane(self.segment).give_command(&command, &programs);
-        self.wait(verb, patience)
+        let began = Instant::now();
+        let waited = self.wait(verb, patience);
+        self.way += began.elapsed();
+        waited
     }
 
     /// At full speed.
@@ -238,7 +243,7 @@ impl Process {
             }
             match patience() {
                 Patience::Wait => {}
-                Patience::NextEvent => lane.interrupt(false),
+                Patience::NextEvent => lane.interrupt_at_event(),
                 Patience::Enough if self.is_live() => self.interrupt_live(),
                 Patience::Enough => {
                     let since = asked.get_or_insert_with(Instant::now);
@@ -348,6 +353,7 @@ impl Process {
         let mut copy = Process::at(session, segment)?;
         // Why it stands there is the original's.
         (copy.stop.kind, copy.stop.code) = (before.kind, before.code);
+        copy.way = self.way;
         Ok(copy)
     }
 

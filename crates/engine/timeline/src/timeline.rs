@@ -17,9 +17,6 @@ use crate::session::Session;
 
 /// How long the program runs before a checkpoint is kept.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
-/// How many instructions are counted before a checkpoint is kept.
-pub(crate) const CHECKPOINT_STEPS: u64 = 2_000_000;
-
 /// How to go forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Going {
@@ -364,55 +361,6 @@ impl Timeline {
         Ok(process)
     }
 
-    /// A process at the position.
-    pub(crate) fn process_at(
-        &mut self,
-        target: Position,
-        patience: AskPatience,
-    ) -> Result<Process, TimelineError> {
-        let (from, mut process) = self.checkpoints.copy_before(target)?;
-        if from.event < target.event {
-            let began = Instant::now();
-            run_to_event(&mut process, target.event, patience)?;
-            if began.elapsed() > Duration::from_millis(3) {
-                self.keep(&process)?;
-            }
-        }
-        while process.stop.steps < target.steps {
-            let before = process.stop.steps;
-            let part = next_part(target.steps - before);
-            let limits = Limits { steps_max: part, until_event: target.event + 1, ..Limits::ALL_HITS };
-            process.step(&Stops::default(), limits, patience)?;
-            if process.stop.kind == agent_stop::INTERRUPTED {
-                return Err(TimelineError::Interrupted);
-            }
-            let left = target.steps.saturating_sub(before + part);
-            let is_behind = process.stop.event == target.event + 1 && process.stop.steps == 0;
-            if is_behind && process.stop.call == 0 && process.stop.command_steps == part && left == 0 {
-                // The event is no instruction's: it came exactly there, as a pause does.
-                return Ok(process);
-            }
-            if process.stop.kind == agent_stop::END || process.stop.event != target.event {
-                return Err(TimelineError::missed(&process, target));
-            }
-            if process.stop.steps < target.steps {
-                self.keep(&process)?;
-            }
-        }
-        Ok(process)
-    }
-
-    /// Keeps a copy of a process whose position is known.
-    pub(crate) fn keep(&mut self, process: &Process) -> Result<(), TimelineError> {
-        let position = position_of(&process.stop);
-        if !self.checkpoints.has(position)
-            && let Some(copy) = process.copy_if_possible()?
-        {
-            self.checkpoints.keep(position, copy);
-        }
-        Ok(())
-    }
-
     /// Goes to a position.
     ///
     /// # Errors
@@ -462,14 +410,6 @@ pub(crate) fn reason_of(stop: &AgentStop) -> Reason {
     }
 }
 
-/// How many of so many instructions are counted before a checkpoint is kept: the
-/// nearer the target, the denser they are, for the next steps back from there.
-fn next_part(left: u64) -> u64 {
-    const DISTANCES: [u64; 6] = [32, 128, 512, 2048, 16_384, 262_144];
-    let beyond = DISTANCES.into_iter().rev().find(|distance| left > *distance);
-    beyond.map_or(left, |distance| (left - distance).min(CHECKPOINT_STEPS))
-}
-
 pub(crate) fn wait_unless(give_up: bool) -> Patience {
     if give_up { Patience::Enough } else { Patience::Wait }
 }
@@ -477,22 +417,4 @@ pub(crate) fn wait_unless(give_up: bool) -> Patience {
 pub(crate) fn position_of(stop: &AgentStop) -> Position {
     let steps = if stop.kind == agent_stop::END { 0 } else { stop.steps };
     Position { event: stop.event, steps }
-}
-
-/// Runs to the first boundary with so many events consumed.
-pub(crate) fn run_to_event(
-    process: &mut Process,
-    event: u64,
-    patience: AskPatience,
-) -> Result<(), TimelineError> {
-    let limits = Limits { until_event: event, ..Limits::ALL_HITS };
-    while process.stop.event < event {
-        process.run(&Stops::default(), limits, patience)?;
-        match process.stop.kind {
-            agent_stop::REACHED | agent_stop::IMAGE => {}
-            agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
-            _ => return Err(TimelineError::missed(process, Position { event, steps: 0 })),
-        }
-    }
-    Ok(())
 }

@@ -12,7 +12,9 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::bytecode::NO_PROGRAMS;
-use lane_protocol::{Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop, agent_verb};
+use lane_protocol::{
+    Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_interrupt, agent_stop, agent_verb,
+};
 
 use crate::block::{Owned, lane, process, session, thread};
 use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
@@ -168,7 +170,11 @@ pub fn leaving(registers: &Registers) {
 fn at_boundary(registers: &Registers) {
     note_boundary();
     let watched = watchpoints::have_changed();
-    let stays = stops_here() || edits::is_due() && is_breakpoint(registers.rip);
+    let needs_steps = state().mode == Mode::Running && breakpoints::need_steps_since();
+    if needs_steps {
+        step_from_here();
+    }
+    let stays = needs_steps || stops_here() || edits::is_due() && is_breakpoint(registers.rip);
     if state().mode == Mode::Running && !watched && !stays {
         state().steps_known = false;
         watchpoints::watch_thread();
@@ -304,7 +310,9 @@ pub fn arrived(context: &mut RealFrame) {
         context.flags &= !TRAP_FLAG;
         return;
     }
-    if mailbox().interrupt.load(Ordering::Relaxed) != 0 {
+    let interrupt = mailbox().interrupt.load(Ordering::Relaxed);
+    let is_at_event = own.steps_known && own.steps == 0;
+    if interrupt == agent_interrupt::ANYWHERE || interrupt != 0 && is_at_event {
         return stop(context, agent_stop::INTERRUPTED);
     }
     if own.mode == Mode::Stepping && own.command_steps >= own.command.steps_max {
@@ -475,11 +483,16 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
     }
     if is_crowded {
         // The kernel would leave some out.
-        let own = state();
-        own.mode = Mode::Stepping;
-        watchpoints::set(&own.command.watches[..own.command.watch_count as usize], true);
+        step_from_here();
     }
     arrived(context);
+}
+
+/// What the processor or what is planted would miss is looked for step by step.
+fn step_from_here() {
+    let own = state();
+    own.mode = Mode::Stepping;
+    watchpoints::set(&own.command.watches[..own.command.watch_count as usize], true);
 }
 
 /// The debugger wants the program to stand still.
@@ -552,8 +565,9 @@ fn begin_command(context: &mut RealFrame) {
     own.last_hit = Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE };
     let watches = &own.command.watches[..own.command.watch_count as usize];
     let asked = own.command.verb == agent_verb::STEP;
-    // What the processor cannot watch is looked at after each instruction.
-    let steps = asked || !watchpoints::set(watches, false);
+    // What the processor cannot watch is looked at after each instruction, and so are
+    // breakpoints where nothing may be planted.
+    let steps = asked || breakpoints::need_steps() || !watchpoints::set(watches, false);
     if steps {
         watchpoints::set(watches, true);
     }

@@ -1,19 +1,24 @@
 //! What is planted in the program's code while it runs at full speed under the
 //! debugger: breakpoints, and the probe of the pause that comes next.
 //!
-//! Invariant: while the program stands still, its code is its own.
+//! Invariant: while the program stands still, its code is its own. In a replay nothing is
+//! planted but in code of files that the program cannot write to: what it generates is
+//! written again where a breakpoint was, and was data before, which it reads. A program with
+//! breakpoints there is stepped by the translator.
 
 use lane_protocol::BREAKPOINTS_MAX;
 
-use crate::block::Owned;
+use crate::block::{Owned, process};
 use crate::decode::JUMP_BYTES;
-use crate::{agent, changes, displaced, memory, open_calls, probe, programs, sites};
+use crate::{agent, changes, displaced, islands, memory, open_calls, probe, programs, sites};
 
 const INT3: u8 = 0xcc;
 const JUMP: u8 = 0xe9;
 
 struct Planted {
     is_in: bool,
+    /// Memory was mapped or unmapped since all were looked at.
+    is_stale: bool,
     count: usize,
     addresses: [u64; BREAKPOINTS_MAX],
     /// What was there, and how many bytes of it are replaced; 0: nothing could be planted.
@@ -22,6 +27,7 @@ struct Planted {
 
 static PLANTED: Owned<Planted> = Owned::new(Planted {
     is_in: false,
+    is_stale: false,
     count: 0,
     addresses: [0; BREAKPOINTS_MAX],
     originals: [([0; JUMP_BYTES], 0); BREAKPOINTS_MAX],
@@ -62,6 +68,32 @@ fn show(wanted: &[u64]) {
     for (index, &address) in wanted.iter().enumerate() {
         planted.originals[index] = plant(address, index, wanted).unwrap_or_default();
     }
+}
+
+/// Memory was mapped or unmapped.
+pub fn note_mapping() {
+    planted().is_stale = true;
+}
+
+/// The same as [`need_steps`], asked where memory may have been mapped: what is planted is
+/// planted anew then, in what is there now.
+pub fn need_steps_since() -> bool {
+    if !core::mem::take(&mut planted().is_stale) {
+        return false;
+    }
+    hide();
+    need_steps()
+}
+
+/// True if some are in memory of a replay that may become other code, so that the program
+/// has to be stepped.
+pub fn need_steps() -> bool {
+    process().replaying
+        && agent::breakpoints().iter().any(|&address| {
+            !islands::in_island(address)
+                && !sites::is_constant_code(address)
+                && memory::read::<u8>(address).is_some()
+        })
 }
 
 /// Breakpoints where calls end are wanted from now on, or no more.

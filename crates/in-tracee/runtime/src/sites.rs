@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
-use crate::{clocks, kernel, live, memory, translate, withheld};
+use crate::{breakpoints, clocks, kernel, live, memory, translate, withheld};
 
 mod table;
 
@@ -185,6 +185,11 @@ pub fn map_of(address: u64) -> Option<CodeMap> {
     sites.maps[..sites.map_count].iter().find(|map| (map.start..map.end).contains(&address)).copied()
 }
 
+/// True of code of a file that the program cannot write to.
+pub fn is_constant_code(address: u64) -> bool {
+    map_of(address).is_some_and(|map| map.protection & nr::PROT_WRITE == 0)
+}
+
 /// The recipes of a file; `None` while they are not known.
 fn recipes_of(file: u32) -> Option<&'static [Recipe]> {
     let kept = session().files.get(file as usize)?;
@@ -259,6 +264,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
 /// A kept file was mapped executable: replaces what does not trap by itself, or often does.
 pub fn code_mapped(map: CodeMap) {
     translate::forget();
+    breakpoints::note_mapping();
     if process().replaying {
         // Recorded where it was needed, and needed here first.
         while let Some(word) = process().log.peek()
@@ -361,6 +367,7 @@ fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
 /// Memory of the program went away or was replaced: so did what we know of it.
 pub fn unmapped(start: u64, bytes: u64) {
     translate::forget();
+    breakpoints::note_mapping();
     let end = start.saturating_add(bytes);
     withheld::unmapped(start, end);
     let state = sites();

@@ -11,7 +11,9 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{BREAKPOINTS_MAX, NONE, TRANSLATOR_BYTES, TRANSLATOR_START, WATCHES_MAX, agent_stop};
+use lane_protocol::{
+    BREAKPOINTS_MAX, NONE, TRANSLATOR_BYTES, TRANSLATOR_START, WATCHES_MAX, agent_interrupt, agent_stop,
+};
 use linux_abi::general as nr;
 use translator::{Engine, Goal, Host, MEMORY_BYTES, Outcome, State, Stop};
 
@@ -79,8 +81,7 @@ impl Host for Memory {
     }
 
     fn is_stable(&mut self, address: u64) -> bool {
-        islands::in_island(address)
-            || sites::map_of(address).is_some_and(|map| map.protection & nr::PROT_WRITE == 0)
+        islands::in_island(address) || sites::is_constant_code(address)
     }
 }
 
@@ -241,7 +242,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
             }
             Stop::Call | Stop::Instruction | Stop::Unreadable | Stop::Fault => return result(executed, true),
         }
-        if lane().agent.interrupt.load(Ordering::Relaxed) != 0 {
+        if lane().agent.interrupt.load(Ordering::Relaxed) == agent_interrupt::ANYWHERE {
             break;
         }
     }

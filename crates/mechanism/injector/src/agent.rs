@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
-use lane_protocol::{Agent, AgentCommand, AgentStop, lane_state};
+use lane_protocol::{Agent, AgentCommand, AgentStop, agent_interrupt, lane_state};
 
 use crate::futex::{futex_wait, futex_wake};
 use crate::lane::{Lane, Segment};
@@ -82,13 +82,21 @@ impl Lane<'_> {
         }
     }
 
-    /// Asks the process to stand still: at its next event, or with `at_once` wherever
-    /// it is.
+    /// Asks the process to stand still at its next event, and not before.
+    pub fn interrupt_at_event(&self) {
+        // SAFETY: see `Lane::new`; the field is an atomic.
+        let word = unsafe { &(*self.agent()).interrupt };
+        // Who wants it to stop anywhere gets that.
+        let _ = word.compare_exchange(0, agent_interrupt::AT_EVENT, Ordering::SeqCst, Ordering::Relaxed);
+    }
+
+    /// Asks the process to stand still where it traps next, or with `at_once` wherever it
+    /// is.
     pub fn interrupt(&self, at_once: bool) {
         // SAFETY: see `Lane::new`; the fields are atomics.
         let tid = unsafe {
             let agent = self.agent();
-            (*agent).interrupt.store(1, Ordering::SeqCst);
+            (*agent).interrupt.store(agent_interrupt::ANYWHERE, Ordering::SeqCst);
             (*agent).running_tid.load(Ordering::Relaxed)
         };
         if at_once {
@@ -103,7 +111,7 @@ impl Lane<'_> {
             return;
         }
         // SAFETY: see `Lane::new`; the field is an atomic.
-        unsafe { (*self.agent()).interrupt.store(1, Ordering::SeqCst) };
+        unsafe { (*self.agent()).interrupt.store(agent_interrupt::ANYWHERE, Ordering::SeqCst) };
         let pid = self.pid().load(Ordering::Acquire);
         if pid > 0 && tid > 0 {
             let mut info = [0i32; 32];

@@ -21,6 +21,14 @@ pub const CALL_WORDS: usize = 8;
 /// In place of an event, a thread, a count: there is none.
 pub const NONE: u64 = u64::MAX;
 
+/// That a process is to stand still soon.
+pub mod agent_interrupt {
+    /// At its next event.
+    pub const AT_EVENT: u32 = 1;
+    /// Wherever it is.
+    pub const ANYWHERE: u32 = 2;
+}
+
 /// What the process is to do.
 pub mod agent_verb {
     /// Go on at full speed.
@@ -236,7 +244,7 @@ pub struct Agent {
     pub asked: AtomicU32,
     /// Counts stops; a futex word.
     pub stopped: AtomicU32,
-    /// Not zero: stop at the next chance.
+    /// 0, or one of [`agent_interrupt`].
     pub interrupt: AtomicU32,
     /// The thread that runs.
     pub running_tid: AtomicI32,

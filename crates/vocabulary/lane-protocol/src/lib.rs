@@ -24,7 +24,7 @@ mod turn;
 
 pub use agent::{
     AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
-    Boundary, CALL_WORDS, Hit, NONE, WATCHES_MAX, Watch, agent_stop, agent_verb, watch_kind,
+    Boundary, CALL_WORDS, Hit, NONE, WATCHES_MAX, Watch, agent_interrupt, agent_stop, agent_verb, watch_kind,
 };
 pub use boarding::*;
 pub use layout::*;

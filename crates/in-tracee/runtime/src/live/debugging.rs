@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use lane_protocol::{agent_stop, agent_verb, checkpoint_origin, command};
+use lane_protocol::{agent_interrupt, agent_stop, agent_verb, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
 use super::{Standing, agent, area, checkpoint, error, restore};
@@ -229,7 +229,7 @@ fn obey_edit(thread: &mut Thread) -> ! {
 pub fn note_way_back() {
     if is_debugged() {
         area().stands.store(1, Ordering::SeqCst);
-        mailbox().interrupt.store(1, Ordering::SeqCst);
+        mailbox().interrupt.store(agent_interrupt::ANYWHERE, Ordering::SeqCst);
     }
 }
 

@@ -1,0 +1,117 @@
+//! The way to a position: from the checkpoint before it, and what is kept on the way for the
+//! next time.
+
+use std::time::{Duration, Instant};
+
+use lane_protocol::agent_stop;
+
+use crate::error::TimelineError;
+use crate::position::{Position, Stops};
+use crate::process::{AskPatience, Limits, Patience, Process};
+use crate::timeline::{Timeline, position_of};
+
+/// How many instructions are counted before a checkpoint is kept.
+pub(crate) const CHECKPOINT_STEPS: u64 = 2_000_000;
+
+impl Timeline {
+    /// A process at the position.
+    pub(crate) fn process_at(
+        &mut self,
+        target: Position,
+        patience: AskPatience,
+    ) -> Result<Process, TimelineError> {
+        let (from, mut process) = self.checkpoints.copy_before(target)?;
+        if from.event < target.event {
+            let began = Instant::now();
+            self.run_to_event(&mut process, target.event, patience)?;
+            if began.elapsed() > Duration::from_millis(3) {
+                self.keep(&process)?;
+            }
+        }
+        while process.stop.steps < target.steps {
+            let before = process.stop.steps;
+            let part = next_part(target.steps - before);
+            let limits = Limits { steps_max: part, until_event: target.event + 1, ..Limits::ALL_HITS };
+            process.step(&Stops::default(), limits, patience)?;
+            if process.stop.kind == agent_stop::INTERRUPTED {
+                return Err(TimelineError::Interrupted);
+            }
+            let left = target.steps.saturating_sub(before + part);
+            let is_behind = process.stop.event == target.event + 1 && process.stop.steps == 0;
+            if is_behind && process.stop.call == 0 && process.stop.command_steps == part && left == 0 {
+                // The event is no instruction's: it came exactly there, as a pause does.
+                return Ok(process);
+            }
+            if process.stop.kind == agent_stop::END || process.stop.event != target.event {
+                return Err(TimelineError::missed(&process, target));
+            }
+            if process.stop.steps < target.steps {
+                self.keep(&process)?;
+            }
+        }
+        Ok(process)
+    }
+
+    /// Runs to the first boundary with so many events consumed.
+    fn run_to_event(
+        &mut self,
+        process: &mut Process,
+        event: u64,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        let limits = Limits { until_event: event, ..Limits::ALL_HITS };
+        while process.stop.event < event {
+            self.run_keeping(process, &Stops::default(), limits, patience)?;
+            match process.stop.kind {
+                agent_stop::REACHED | agent_stop::IMAGE | agent_stop::INTERRUPTED => {}
+                _ => return Err(TimelineError::missed(process, Position { event, steps: 0 })),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a process run that is on its way somewhere. Now and then it is interrupted, and a
+    /// copy of it kept.
+    pub(crate) fn run_keeping(
+        &mut self,
+        process: &mut Process,
+        stops: &Stops,
+        limits: Limits,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        let since = Instant::now();
+        let every = self.checkpoint_every;
+        let is_long = || every.is_some_and(|every| since.elapsed() > every);
+        let for_now = || match patience() {
+            Patience::Wait if is_long() => Patience::NextEvent,
+            patience => patience,
+        };
+        process.run(stops, limits, &for_now)?;
+        if process.stop.kind != agent_stop::INTERRUPTED {
+            return Ok(());
+        }
+        if patience() == Patience::Enough {
+            return Err(TimelineError::Interrupted);
+        }
+        if process.stop.steps_known != 0 { self.keep(process) } else { Ok(()) }
+    }
+
+    /// Keeps a copy of a process whose position is known.
+    pub(crate) fn keep(&mut self, process: &Process) -> Result<(), TimelineError> {
+        let position = position_of(&process.stop);
+        if !self.checkpoints.has(position)
+            && let Some(copy) = process.copy_if_possible()?
+        {
+            self.checkpoints.keep(position, copy);
+        }
+        Ok(())
+    }
+}
+
+/// How many of so many instructions are counted before a checkpoint is kept: the
+/// nearer the target, the denser they are, for the next steps back from there.
+fn next_part(left: u64) -> u64 {
+    const DISTANCES: [u64; 6] = [32, 128, 512, 2048, 16_384, 262_144];
+    let beyond = DISTANCES.into_iter().rev().find(|distance| left > *distance);
+    beyond.map_or(left, |distance| (left - distance).min(CHECKPOINT_STEPS))
+}
