@@ -9,6 +9,8 @@ import gdb
 
 def ask(command):
     """What the server answers to a monitor command."""
+    if gdb.selected_inferior().pid == 0:
+        raise gdb.GdbError("The program has ended, and its past with it. `retrovane` starts it again.")
     # The first line of several may begin with blanks.
     return gdb.execute("monitor " + command, to_string=True).strip("\n").rstrip()
 
@@ -231,6 +233,16 @@ class Log(Command):
     """Events of the log: log FIRST-LAST, or those around the present position."""
 
     NAME = "log"
+
+
+class NoRun(Command):
+    """What run, start and starti do here: nothing."""
+
+    NAME = "retrovane-no-run"
+
+    def run(self, _):
+        raise gdb.GdbError("Nothing is started here: `seek begin` leads back to where the program began; "
+                           "`retrovane debug` and `retrovane record` start it again.")
 
 
 class Language:
@@ -488,7 +500,7 @@ would not find it."""
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Timeline, AutoCheckpoint, Log, LastWrite, Who):
+             Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun):
     kind()
 
 languages = Languages()
@@ -497,3 +509,5 @@ forks = Forks()
 printers = Printers()
 for setting in ("follow-fork-mode", "detach-on-fork"):
     gdb.execute(f"define set hookpost-{setting}\npython forks.stay()\nend")
+for starting in ("run", "start", "starti"):
+    gdb.execute(f"define hook-{starting}\nretrovane-no-run\nend")

@@ -260,7 +260,7 @@ const SESSIONS: &[Session] = &[
             "print handled",
         ],
         expected: &["Cannot access memory at address 0x10", "cannot be changed", "= 0"],
-        unexpected: &["retrovane:"],
+        unexpected: &["diverge"],
     },
     Session {
         name: "conditions_and_watched_reads",

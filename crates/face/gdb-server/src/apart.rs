@@ -193,7 +193,11 @@ impl Server<'_> {
             return "OK".to_owned();
         }
         let written = match self.prepare_write(false, false) {
-            Err(text) => return text,
+            Err(text) => {
+                // Why a register cannot be written gdb tells its user, but not this.
+                eprintln!("retrovane: {}", text.trim_start_matches("E."));
+                return text;
+            }
             Ok(Target::Branch) => self.timeline.write_branch(address, &bytes),
             Ok(Target::Present) => self.timeline.edit_memory(address, &bytes).map(|()| bytes.len()),
         };

@@ -13,6 +13,7 @@ mod apart;
 mod breakpoints;
 mod children;
 mod connection;
+mod files;
 mod history;
 mod lldb;
 mod monitor;

@@ -12,11 +12,13 @@ const PATIENCE_SECONDS: u32 = 100_000;
 
 /// A mapping, as a line of /proc/PID/maps says it.
 #[derive(Debug, PartialEq, Eq)]
-struct Region<'a> {
-    start: u64,
-    end: u64,
-    rights: &'a str,
-    name: &'a str,
+pub(crate) struct Region<'a> {
+    pub start: u64,
+    pub end: u64,
+    pub rights: &'a str,
+    /// Offset, device and inode.
+    pub place: &'a str,
+    pub name: &'a str,
 }
 
 impl Server<'_> {
@@ -46,14 +48,15 @@ impl Server<'_> {
     }
 }
 
-fn regions(maps: &str) -> impl Iterator<Item = Region<'_>> {
+pub(crate) fn regions(maps: &str) -> impl Iterator<Item = Region<'_>> {
     maps.lines().filter_map(|line| {
-        let mut words = line.splitn(6, ' ');
-        let (start, end) = words.next()?.split_once('-')?;
-        let rights = words.next()?;
-        let name = words.nth(3).unwrap_or_default().trim_start();
-        let (start, end) = (number(start)?, number(end)?);
-        (start <= end).then_some(Region { start, end, rights, name })
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let (rights, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let cut = rest.match_indices(' ').nth(2).map_or(rest.len(), |(at, _)| at);
+        let (place, name) = rest.split_at(cut);
+        let (start, end, name) = (number(start)?, number(end)?, name.trim_start());
+        (start <= end).then_some(Region { start, end, rights, place, name })
     })
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Server<'a> {
     /// Where history ends, once that was seen.
     pub end: Option<Position>,
     pub names: Names,
+    /// What is mapped, while the client has opened that.
+    pub mappings: Option<Vec<u8>>,
     /// Address of what says where a link map has its module's number; `None`: not known.
     pub module_number_at: Option<u64>,
 }
@@ -88,6 +90,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         stays: false,
         end: None,
         names: Names::default(),
+        mappings: None,
         module_number_at: None,
     };
     while let Some(packet) = connection.receive()? {
@@ -145,6 +148,7 @@ impl Server<'_> {
                 self.connection.send(b"OK")?;
                 After::End
             }
+            'v' if packet.starts_with("vFile:") => answer(self.file(&packet["vFile:".len()..])),
             'q' | 'Q' => answer(self.query(packet)?),
             _ => answer(""),
         })

@@ -60,12 +60,13 @@ pub const SESSIONS: &[Session] = &[
         ],
         expected: &[
             "Breakpoint 1, next",
+            "retrovane: this is a recording: its memory and registers cannot be changed",
             "Cannot access memory",
             "this is a recording: its memory and registers cannot be changed",
             "$1 = 17",
             "exits with 0",
         ],
-        unexpected: &["retrovane:", "diverge"],
+        unexpected: &["diverge"],
     },
     Session {
         name: "calls_that_do_not_return",

@@ -208,6 +208,37 @@ const SESSIONS: &[Debugging] = &[
         expected: &["main ()", "$1 = ", "$2 = ", "killed"],
         unexpected: &["retrovane:"],
     },
+    Debugging {
+        // The way to the present is long: what was passed on it is kept.
+        name: "live_past_has_checkpoints",
+        source: "live_long",
+        flags: &["-O0"],
+        commands: &[
+            "break finished",
+            "continue",
+            "print twice(21)",
+            "monitor status",
+            "break puts if 0",
+            "reverse-continue",
+            "live",
+            "delete",
+            "continue",
+            "continue",
+            "when",
+            "run",
+        ],
+        expected: &[
+            "Breakpoint 1, finished",
+            "$1 = 42",
+            "processes stand at earlier positions",
+            "No more reverse-execution history",
+            "finished",
+            "exited normally",
+            "The program has ended",
+            "Nothing is started here",
+        ],
+        unexpected: &["retrovane:", "\n1 processes stand", "\n2 processes stand"],
+    },
 ];
 
 /// Runs a session, in gdb.

@@ -77,7 +77,7 @@ pub const SESSIONS: &[Debugging] = &[
             "Round 4: 40",
             "count (rounds=100000)",
         ],
-        unexpected: &["retrovane:", "Round 5"],
+        unexpected: &["diverge", "Round 5"],
     },
     Debugging {
         name: "live_registers_are_written",
