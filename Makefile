@@ -89,6 +89,8 @@ install-built: library
 	for function in $(filter-out checkpoint,$(API_FUNCTIONS)); do \
 		echo '.so man3/rv_checkpoint.3' >$(DESTDIR)$(MANDIR)/man3/rv_$$function.3 && \
 		chmod 644 $(DESTDIR)$(MANDIR)/man3/rv_$$function.3 || exit 1; done
+	install -D -m 644 gdb/retrovane.py $(DESTDIR)$(DATADIR)/retrovane/gdb/retrovane.py
+	install -D -m 644 gdb/dap.py $(DESTDIR)$(DATADIR)/retrovane/gdb/dap.py
 	install -d $(DESTDIR)$(DATADIR)/bash-completion/completions \
 		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
 	$(TARGET_DIR)/release/retrovane completions bash >$(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane
@@ -102,6 +104,7 @@ uninstall:
 		$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
 	rm -f $(DESTDIR)$(MANDIR)/man1/retrovane.1 $(DESTDIR)$(MANDIR)/man1/retrovane-*.1
 	rm -f $(API_FUNCTIONS:%=$(DESTDIR)$(MANDIR)/man3/rv_%.3)
+	rm -rf $(DESTDIR)$(DATADIR)/retrovane
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane \
 		$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish

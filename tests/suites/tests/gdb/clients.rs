@@ -196,8 +196,55 @@ fn check_queries(tool: &Tool) -> TestResult {
     served.client.expect("vKill;1", "OK")
 }
 
+/// The gdb whose own debug adapter is tried.
+fn gdb_with_adapter() -> String {
+    std::env::var("RETROVANE_DAP_GDB").unwrap_or_else(|_| "gdb".to_owned())
+}
+
+/// Why it cannot be tried.
+fn missing_adapter() -> Option<String> {
+    let mut command = Command::new(gdb_with_adapter());
+    command.args([
+        "-batch",
+        "-ex",
+        "python from gdb.dap.events import exec_and_expect_stop; print('is there')",
+    ]);
+    let said = command.stderr(Stdio::null()).output().map(|output| output.stdout).unwrap_or_default();
+    let is_there = String::from_utf8_lossy(&said).contains("is there");
+    (!is_there).then(|| "needs a gdb with its own debug adapter (RETROVANE_DAP_GDB)".to_owned())
+}
+
+/// An editor goes on and back by gdb's own debug adapter.
+fn check_adapter(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("adapter")?;
+    let trace = recorded(tool, &scratch, "live_rounds", super::THREADS)?;
+    let server = Server::start(tool, &scratch, &trace)?;
+    let mut editor = Command::new("python3");
+    let folder = super::super::workloads();
+    editor.arg(folder.join("adapter.py")).arg(gdb_with_adapter()).arg(folder.join("../../gdb/dap.py"));
+    editor.arg(scratch.join("program")).arg(folder.join("live_rounds.c")).arg("15").arg(&server.socket);
+    let text = run(editor, RUN_TIME_MAX)?.stdout_text();
+    let expected = [
+        "goes back: True",
+        "continue: tell round = 1",
+        "continue: tell round = 2",
+        "continue: tell round = 3",
+        "reverseContinue: tell round = 2",
+        "stepBack: work ",
+        "reverseContinue: tell round = 1",
+        "next: tell round = 1",
+    ];
+    compare(&text, &expected, &[])
+}
+
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
+    let own = Arc::clone(tool);
+    let adapter = Trial::test("debug_adapter", move || check_adapter(&own).map_err(Failed::from));
+    let adapter = match missing_adapter() {
+        Some(kind) => adapter.with_kind(kind).with_ignored_flag(true),
+        None => adapter,
+    };
     let cases: [(&str, Check, Option<&str>); 3] = [
         ("machine_interface", check_machine_interface, None),
         ("lldb_queries", check_queries, None),
@@ -211,5 +258,5 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             None => trial,
         }
     };
-    cases.into_iter().map(one).collect()
+    cases.into_iter().map(one).chain([adapter]).collect()
 }
