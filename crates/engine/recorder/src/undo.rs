@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use events::{Kind, Tag};
+use events::{Kind, REFUSED, Tag};
 
 use crate::history::events_in;
 use crate::numbers::{
@@ -90,6 +90,8 @@ impl Calls {
     pub fn each(&mut self, log: &[u8], act: &mut dyn FnMut(&Call)) {
         for event in events_in(log) {
             match event.kind {
+                // A call that was not made has nothing to be undone.
+                Kind::Syscall if event.flags & REFUSED != 0 => self.open = None,
                 Kind::Syscall => {
                     let mut args = [0; 6];
                     for (index, arg) in args.iter_mut().enumerate().take(event.arg_count()) {

@@ -42,6 +42,7 @@ Each line is `PID name(arg, ...) = result`, as strace has it. Besides:
   === ... ===                   what retrovane itself noted: islands of rewritten code, checksums
                                 of memory, pause points, why recording stopped
   <refused>                     retrovane answered the call itself, because it cannot be recorded
+  <filtered>                    a seccomp filter of the program's own held the call back
   <detected: N bytes at A>      memory that the kernel wrote in a call that nobody described
 What a program sends is recorded by its first 48 bytes. The memory that a call
 reads is not always in the log: then its address is shown.
@@ -61,8 +62,8 @@ With --json: one object a line, with the fields
                       pause, or end (of a lane whose log does not tell its end)
   text                the line without its pid
 and for a syscall: number, call, request (of ioctl and its kin, if known), arguments (each with
-name, raw (hexadecimal) and text), result, error (name, if it failed), refused, detected, child
-(pid, lane), output (stream, order); for a signal or a fault: signal, address; for an instruction:
+name, raw (hexadecimal) and text), result, error (name, if it failed), refused, filtered,
+detected, child (pid, lane), output (stream, order); for a signal or a fault: signal, address; for an instruction:
 call, outputs; for a birth: path, command; for an exit: code; for a checksum: sum; for a
 pause: address, sum; for an island: address, bytes; for a stop: reason.";
 

@@ -28,13 +28,14 @@ Examples:
   retrovane info make-3 --json | jq '.processes[] | .command'
 
 A refused call was answered with an error, so that the program would do without
-it. A detected call is one that nobody described: what the kernel wrote was
+it. A filtered call is one that a seccomp filter of the program's own held back.
+A detected call is one that nobody described: what the kernel wrote was
 found by comparing memory.
 
 With --json: one object with the fields name, path, meta, summary (null if the
 trace is cut), cut (null if it is whole), totals, kept_files, processes (each
 with lane, parent_lane, pid, command, images, events, raw_bytes, stored_bytes,
-end, stop), refused and detected (each a list of call, count, reason).";
+end, stop), refused, filtered and detected (each a list of call, count, reason).";
 
 /// Tell what a trace holds: its processes, what was refused, how it ended
 #[derive(Args, Debug)]
@@ -112,6 +113,7 @@ fn text(trace: &TraceReader, facts: &Facts) -> String {
         }
     };
     counts("Refused, so that the program does without", &facts.refused, true);
+    counts("Held back by seccomp filters of the program's own", &facts.filtered, false);
     counts("Recorded by finding what the kernel wrote, as nobody described the call", &facts.detected, false);
     text
 }
@@ -205,6 +207,7 @@ fn as_json(trace: &TraceReader, facts: &Facts) -> Value {
         },
         "processes": trace.lanes().iter().zip(&facts.lanes).map(tree::as_json).collect::<Vec<_>>(),
         "refused": calls(&facts.refused),
+        "filtered": calls(&facts.filtered),
         "detected": calls(&facts.detected),
     })
 }

@@ -4,7 +4,7 @@
 //! blobs with them; of a long blob only the beginning is kept, so that a read of
 //! a gigabyte costs no gigabyte here.
 
-use events::{DecodeError, Event, Kind, Tag};
+use events::{DecodeError, Event, FILTERED, Kind, Tag};
 use trace_store::{LaneReader, TraceReader};
 
 use crate::exit::CommandError;
@@ -101,6 +101,11 @@ impl WholeEvent {
     pub fn output(&self) -> Option<(u32, u64)> {
         let data = self.blob(Tag::Output)?.data;
         Some((word32(data, 0)?, u64::from_le_bytes(data.get(8..16)?.try_into().ok()?)))
+    }
+
+    /// True for a system call that a seccomp filter of the program's own held back.
+    pub fn is_filtered(&self) -> bool {
+        self.kind == Kind::Syscall && self.flags & FILTERED == FILTERED
     }
 
     /// True for a system call with this flag.

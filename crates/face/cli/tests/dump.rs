@@ -6,8 +6,8 @@ use std::io::Read;
 use std::process::Stdio;
 
 use events::{
-    BEFORE_CALL, DETECTED, EVENT_BYTES_MAX, FATAL, Instruction, Kind, MORE, REFUSED, SETS_REGISTERS,
-    StopReason, Tag,
+    BEFORE_CALL, DETECTED, ENDS_THREAD, EVENT_BYTES_MAX, FATAL, FILTERED, Instruction, Kind, MORE, REFUSED,
+    SETS_REGISTERS, StopReason, Tag,
 };
 use synthetic::{Home, birth, blob, call, event, exit, first_return, flagged_call, fork, output, wait};
 use trace_store::{FileEntry, LaneEnd};
@@ -192,6 +192,10 @@ fn refused_detected_and_mapped_are_marked() {
         first_line(refused),
         "io_uring_setup(8, 0x10) = -1 ENOSYS (Function not implemented) <refused>"
     );
+    let filtered = flagged_call("getpgid", FILTERED, -1, &[0], &[]);
+    assert_eq!(first_line(filtered), "getpgid(0) = -1 EPERM (Operation not permitted) <filtered>");
+    let last = flagged_call("getpgid", FILTERED, ENDS_THREAD, &[0], &[]);
+    assert_eq!(first_line(last), "getpgid(0) = ? <filtered>");
     let detected =
         flagged_call("ioctl", DETECTED, 0, &[3, 0x1234_5678, 0x10], &[(0x40, Tag::Memory, &[1; 12])]);
     assert_eq!(first_line(detected), "ioctl(3, 0x12345678, 0x10) = 0 <detected: 12 bytes at 0x40>");

@@ -1,10 +1,13 @@
-//! Evaluates agent expressions: conditions of breakpoints and what is printed at them.
+//! Evaluates agent expressions: conditions of breakpoints and what is printed at them. And,
+//! in [`classic`], the filters of seccomp(2).
 //!
 //! The code comes from a debugger's client and is not trusted: it is bounded in
 //! instructions and stack, and reads memory only through its host. Deliberately
 //! absent: memory of its own, writes.
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub mod classic;
 
 use lane_protocol::bytecode::{PROGRAMS_END, float, op};
 

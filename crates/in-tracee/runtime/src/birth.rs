@@ -12,7 +12,9 @@ use linux_abi::general as nr;
 
 use crate::block::{enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread};
 use crate::entry::{Leave, Registers, rv_resume};
-use crate::{clocks, frame, kernel, memory, memory_calls, processes, report, seccomp, signals, sites};
+use crate::{
+    clocks, filters, frame, kernel, memory, memory_calls, processes, report, seccomp, signals, sites,
+};
 
 /// End of the memory that a process can map, in bytes.
 const MEMORY_END: u64 = 0x7fff_ffff_f000;
@@ -133,6 +135,7 @@ fn record_birth(user_stack: u64) -> ! {
     signals::install();
     signals::hold_asking(false);
     signals::take_carried(carried);
+    filters::take_carried();
     if session().cpuid_faulting != 0 {
         clocks::trap_cpuid();
     }
@@ -225,6 +228,7 @@ fn become_first_thread() {
     first.clear_tid = 0;
     first.robust_list = [0; 2];
     first.pending = 0;
+    first.filters = Default::default();
     crate::turn_end::leave_group();
     crate::turn::begin_process();
 }

@@ -51,6 +51,7 @@ pub struct Thread {
     pub pending: u32,
     /// Not zero: the call came through a trap, not through an island.
     pub trapped: u32,
+    pub filters: crate::filters::OfThread,
     /// Not zero: the program's next single-step trap is not its own.
     pub swallow_step: u32,
     pub index: usize,
@@ -463,6 +464,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
     block.traced = Default::default();
+    block.filters = Default::default();
     block
 }
 

@@ -6,7 +6,7 @@ use syscall_model::{Arg, TABLE};
 
 use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
-use crate::{bounce, memory, outputs, patience, private_futexes, tracing, turn, visible_maps};
+use crate::{bounce, memory, outputs, patience, private_futexes, signals, tracing, turn, visible_maps};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -127,6 +127,15 @@ pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
 pub fn wakes_others(args: &[u64; 6]) -> bool {
     let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
     matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
+}
+
+/// A call of a process with a turn is about to be made.
+#[inline]
+pub fn announce(number: u64, args: &[u64; 6]) {
+    note_flags(number, args);
+    if process().in_group && signals::kills_itself(number, args) {
+        crate::threads::log_dead_owner();
+    }
 }
 
 /// The flags of a descriptor may change: by fcntl(2) or ioctl(2).

@@ -9,7 +9,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space, thread};
 use crate::entry::{Leave, Registers};
-use crate::{clocks, kernel, pass_through, processes, report, signals, sites, withheld};
+use crate::{clocks, filters, kernel, pass_through, processes, report, signals, sites, withheld};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
@@ -80,8 +80,8 @@ fn end_recording(reason: u16, text: &str) {
     if process.shares_turn {
         crate::turn_end::give_for_good();
     }
-    leave_thread();
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
+    leave_thread();
 }
 
 /// The calling thread is about to enter the program's code: if recording ended meanwhile,
@@ -107,4 +107,6 @@ fn leave_thread() {
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
     thread().signals.give_back();
+    // The last call of ours: they may forbid any.
+    filters::give_back();
 }

@@ -1,7 +1,7 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
 use core::sync::atomic::Ordering;
-use events::{IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 
 use linux_abi::{errno, general as nr};
 use syscall_model::{Act, Arg, Row, VariantTable, row};
@@ -11,8 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, islands, live, one_processor, outputs, proc_files, report,
-    signals, sites, specials, stopping, time_calls, turn, visible_maps,
+    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, outputs, proc_files,
+    report, signals, sites, specials, stopping, time_calls, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -110,6 +110,9 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if number == nr::__NR_lseek as usize && visible_maps::are_open() {
         return None;
     }
+    if thread().filters.newest != 0 && !filters::let_through(number as u32, &args) {
+        return None;
+    }
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
@@ -198,7 +201,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     if process().debugged {
         live::stop_before_call(registers, &args);
     }
-    if process().shares_turn && let_others_run(nr, &args) {
+    if process().shares_turn && let_others_run() {
         return crate::detach::follow(registers);
     }
     if process().check_every != 0 {
@@ -206,6 +209,14 @@ fn record_call(registers: &mut Registers) -> Leave {
     }
     if thread().pending != 0 && signals::deliver_before(registers) {
         return Leave::Exactly;
+    }
+    if thread().filters.newest != 0
+        && let Some(leave) = filters::hold_back(registers, &args)
+    {
+        return leave;
+    }
+    if process().shares_turn {
+        calls::announce(nr, &args);
     }
     let mut changes_files = false;
     if live::is_on() {
@@ -286,19 +297,12 @@ fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
 /// Before a call is made: others have the turn if they want it. Whether the process was
 /// given up meanwhile.
 #[inline]
-fn let_others_run(nr: u64, args: &[u64; 6]) -> bool {
+fn let_others_run() -> bool {
     thread().is_asked = false;
     turn::yield_if_wanted();
     turn::yield_by_chance();
     live::park_if_wanted();
-    if process().given_up.load(Ordering::Acquire) != 0 {
-        return true;
-    }
-    calls::note_flags(nr, args);
-    if process().in_group && signals::kills_itself(nr, args) {
-        crate::threads::log_dead_owner();
-    }
-    false
+    process().given_up.load(Ordering::Acquire) != 0
 }
 
 /// A new size of a mapped file is not a write that could be detected; while a thread
@@ -388,6 +392,9 @@ fn replay_call(registers: &mut Registers) -> Leave {
         return Leave::Call;
     }
     check(registers, word, nr, &args, 1);
+    if (word >> 8) as u8 & FILTERED == FILTERED {
+        return filters::replay(registers, word);
+    }
     let meaning = meaning(nr, &args);
     if let Act::Perform(special) = meaning.act {
         match specials::perform(special, nr, registers, meaning.args) {
@@ -414,6 +421,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
         }
         Some(Kind::Birth) if nr == 59 || nr == 322 => crate::birth::replay_exec(),
         Some(Kind::Exit) if nr == 60 || nr == 231 => specials::replay_exit(registers, word),
+        Some(Kind::Fault) => filters::replay_death(registers, word),
         Some(Kind::Stop) => {
             report::note_registers(registers);
             report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")

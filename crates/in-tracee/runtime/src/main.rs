@@ -35,6 +35,7 @@ mod displaced;
 mod edits;
 mod effects;
 mod entry;
+mod filters;
 mod frame;
 mod hot_words;
 mod instructions;

@@ -15,7 +15,7 @@ use crate::dispatch::{Done, meaning};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::log::in_region;
-use crate::{calls, processes, report, signals, sites, specials};
+use crate::{calls, filters, processes, report, signals, sites, specials};
 
 /// Leaves the session's memory to those who are still recorded.
 pub fn begin() {
@@ -33,6 +33,11 @@ pub fn call(registers: &mut Registers) -> Leave {
     let args = registers.args();
     if thread().pending != 0 && signals::deliver_before(registers) {
         return Leave::Exactly;
+    }
+    if thread().filters.newest != 0
+        && let Some(leave) = filters::hold_back(registers, &args)
+    {
+        return leave;
     }
     let meaning = meaning(number, &args);
     let done = match meaning.act {

@@ -21,8 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, kernel, memory, memory_calls, outputs, report, signals, specials, threads, tracing,
-    turn,
+    breakpoints, detach, filters, kernel, memory, memory_calls, outputs, report, signals, specials, threads,
+    tracing, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -281,6 +281,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.waiter = Default::default();
     child.fs_base = thread().fs_base;
     child.time_traps = thread().time_traps;
+    child.filters = thread().filters;
     let mut args = args;
     if beginning.shares {
         args[0] |= CHILD_CLEARTID;
@@ -563,6 +564,9 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
             return log_exec(number, args, count, path, -i64::from(errno::EPERM));
         }
         return stop(registers, StopReason::Unsupported, text);
+    }
+    if !filters::carry() {
+        return log_exec(number, args, count, path, -i64::from(errno::ENOMEM));
     }
     const PR_SET_PTRACER: u64 = 0x5961_6d61;
     if session().yama != 0 {

@@ -46,10 +46,10 @@ const SIGILL: u32 = 4;
 const SIGTRAP: u32 = 5;
 const SIGBUS: u32 = 7;
 const SIGFPE: u32 = 8;
-const SIGKILL: u32 = 9;
+pub const SIGKILL: u32 = 9;
 const SIGSEGV: u32 = 11;
 const SIGSTOP: u32 = 19;
-const SIGSYS: u32 = 31;
+pub const SIGSYS: u32 = 31;
 
 /// Signals whose real handler is always ours: faults of the program, and the
 /// traps that bring its calls to us.
@@ -572,8 +572,33 @@ pub fn crashes_itself(number: u64, args: &[u64; 6]) -> Option<u32> {
     (CRASHES & bit(signal) != 0).then_some(signal)
 }
 
+/// A signal that the call at hand causes: it comes before all others that wait. False if no
+/// handler can run, of which the process dies (force_sig_info_to_task of the kernel).
+pub fn force(signal: u32, info: &Info) -> bool {
+    let signals = &mut thread().signals;
+    let handler = process().actions().actions[signal as usize].handler;
+    if signals.mask & bit(signal) != 0 || handler <= IGNORE {
+        return false;
+    }
+    // The queue is the handler's too.
+    set_real_mask(!0);
+    if signals.count == QUEUE {
+        let last = &signals.queue[QUEUE - 1];
+        let [pid, tid] = ids();
+        let arguments = [pid, tid, u64::from(last.signal), last.info.as_ptr() as u64, 0, 0];
+        kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
+        signals.count -= 1;
+    }
+    signals.queue.copy_within(..signals.count, 1);
+    signals.queue[0] = Waiting { signal, forced: false, info: *info };
+    signals.count += 1;
+    thread().pending = 1;
+    set_real_mask(signals.mask);
+    true
+}
+
 /// Lets the kernel's default action of a signal happen to us.
-fn die_of(signal: u32) {
+pub fn die_of(signal: u32) {
     set_real(
         signal,
         &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() },
@@ -646,7 +671,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     unsafe { entry::rv_resume(&registers) }
 }
 
-fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
+pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
     crate::changes::follow();
     let Some(word) = process().log.peek() else {
         if crate::live::goes_again() {

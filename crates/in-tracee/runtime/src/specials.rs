@@ -13,8 +13,8 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    calls, descriptors, memory, memory_calls, priority_futexes, processes, report, shared_segments, signals,
-    threads, time_calls, tracing,
+    calls, descriptors, filters, memory, memory_calls, priority_futexes, processes, report, shared_segments,
+    signals, threads, time_calls, tracing,
 };
 
 /// Performs or replays a call.
@@ -65,9 +65,10 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::CloseRange => descriptors::close_range(registers, number, &args, model),
         Special::DupTo => descriptors::dup_to(registers, number, &args, model),
         Special::Clone3 => processes::clone3(registers, &args),
-        Special::Rseq | Special::Seccomp | Special::Userfaultfd | Special::RemapFilePages => {
+        Special::Rseq | Special::Userfaultfd | Special::RemapFilePages => {
             refuse(registers, number, &args, model.len(), errno::ENOSYS)
         }
+        Special::Seccomp => filters::seccomp(registers, number, &args),
         Special::RtSigpending => sigpending(registers, number, &args, model),
         Special::RtSigtimedwait => sigtimedwait(registers, number, &args, model),
         Special::SetRlimit => rlimit(registers, number, &args, model),
@@ -119,7 +120,7 @@ pub fn plain_as(
 }
 
 /// A call that the runtime answers by itself, the same in both modes.
-fn own(
+pub fn own(
     registers: &Registers,
     number: u64,
     args: &[u64; 6],
@@ -333,9 +334,8 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         PR_GET_DUMPABLE if process_block.dumpable != 0 => {
             own(registers, number, args, 5, i64::from(process_block.dumpable) - 1, &[])
         }
-        PR_SET_SECCOMP | PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH => {
-            refuse(registers, number, args, 5, errno::EINVAL)
-        }
+        PR_SET_SECCOMP => filters::set_by_prctl(registers, number, args),
+        PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH => refuse(registers, number, args, 5, errno::EINVAL),
         // A filter of ours needs the flag, which the program did not ask for.
         PR_SET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [1, 0, 0, 0] => {
             process_block.no_new_privileges = true;
@@ -350,7 +350,7 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             let result = if written { 0 } else { -i64::from(errno::EFAULT) };
             own(registers, number, args, 5, result, &[(args[1], 8)])
         }
-        PR_GET_SECCOMP => own(registers, number, args, 5, 0, &[]),
+        PR_GET_SECCOMP => own(registers, number, args, 5, filters::mode(), &[]),
         option => match syscall_model::PRCTL.find(option) {
             Some(variant) => match variant.act {
                 syscall_model::Act::Refuse(_) => {
@@ -363,7 +363,8 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     }
 }
 
-fn is_filtered() -> bool {
+/// A filter of ours intercepts the calls.
+pub fn is_filtered() -> bool {
     crate::block::session().interception == lane_protocol::Interception::Seccomp as u32
 }
 

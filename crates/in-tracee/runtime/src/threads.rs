@@ -104,6 +104,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.swallow_step = 0;
     block.is_asked = false;
     block.time_traps = thread().time_traps;
+    block.filters = thread().filters;
     block.robust_list = [0; 2];
     block.user_registers = 0;
     block.fs_base = if request.flags & SETTLS != 0 { request.tls } else { thread().fs_base };
@@ -209,16 +210,20 @@ pub fn begin_here() -> ! {
     } else {
         live::take_turn();
         live::park_if_wanted();
-        crate::detach::leave_if_over();
-        let log = &mut process().log;
-        log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
-        log.word(0);
         if settid != 0 {
             memory::write(settid, &thread().tid);
-            log.blob(settid, 4, Tag::Memory, settid);
         }
-        log.end();
-        signals::set_real_mask(thread().signals.mask);
+        crate::detach::leave_if_over();
+        if !thread().has_left {
+            let log = &mut process().log;
+            log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
+            log.word(0);
+            if settid != 0 {
+                log.blob(settid, 4, Tag::Memory, settid);
+            }
+            log.end();
+            signals::set_real_mask(thread().signals.mask);
+        }
     }
     registers.rip = crate::sites::translate(registers.rip);
     crate::agent::leaving(&registers);
@@ -228,6 +233,11 @@ pub fn begin_here() -> ! {
 
 /// exit(2) of a thread that is not the last.
 pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
+    end(registers, args[0], &|| begin_call(u64::from(nr::__NR_exit), args, 1, 0, 0))
+}
+
+/// The end of a thread that is not the last, by a call whose event `begin` begins.
+pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
     let own = thread();
     let process = process();
     let replaying = process.replaying;
@@ -235,7 +245,7 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
         crate::memory_calls::consume(registers);
     } else {
         signals::set_real_mask(!0);
-        begin_call(u64::from(nr::__NR_exit), args, 1, 0, 0);
+        begin();
         release_robust_list(own);
         clear_tid(own);
         process.log.end();
@@ -253,7 +263,7 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
         kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
         turn::give();
     }
-    leave(args[0], ended_at)
+    leave(code, ended_at)
 }
 
 /// Replay: a thread of an image that is over.

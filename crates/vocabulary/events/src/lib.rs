@@ -126,6 +126,11 @@ pub const SIGNAL_FOLLOWS: u8 = 1 << 4;
 pub const DETECTED: u8 = 1 << 5;
 /// The runtime answered the call itself because it cannot be recorded.
 pub const REFUSED: u8 = 1 << 6;
+/// A seccomp filter of the program's own held the call back. Its result then is what the
+/// filter says, or [`ENDS_THREAD`], or where a signal follows the call's number.
+pub const FILTERED: u8 = REFUSED | DETECTED;
+/// Result of a call that is held back: the thread ends instead.
+pub const ENDS_THREAD: i64 = i64::MIN;
 /// The call gave 0, which is not logged, and wrote the words behind the arguments to where
 /// the last of them points; there are no blobs. (Most calls that ask for the time.)
 pub const IN_PLACE: u8 = 1 << 7;

@@ -92,8 +92,11 @@ pub const FILE_SEGMENTS: u64 = 0x800_0000;
 pub const LANE_HEADER_BYTES: u64 = 0x2_0000;
 /// Bytes of a ring: a power of two.
 pub const RING_BYTES: u64 = 0x10_0000;
+/// Bytes behind a ring for what an image leaves to the next one that execve makes: the
+/// program's seccomp filters.
+pub const CARRIED_BYTES: u64 = 0x5_0000;
 /// Distance of two segments in the memfd.
-pub const SEGMENT_BYTES: u64 = LANE_HEADER_BYTES + RING_BYTES;
+pub const SEGMENT_BYTES: u64 = LANE_HEADER_BYTES + RING_BYTES + CARRIED_BYTES;
 /// Segments, that is, processes recorded at the same time.
 pub const SEGMENTS: usize = 4096;
 /// Length of the memfd in bytes; it is sparse.
@@ -109,6 +112,11 @@ pub const fn ring_address(slot: u64) -> u64 {
     lane_header_address(slot) + LANE_HEADER_BYTES
 }
 
+/// Address at which a slot's carried memory is mapped while it is used.
+pub const fn carried_address(slot: u64) -> u64 {
+    ring_address(slot) + 2 * RING_BYTES
+}
+
 /// Offset of a segment in the memfd.
 pub const fn segment_offset(segment: u64) -> u64 {
     FILE_SEGMENTS + segment * SEGMENT_BYTES
@@ -117,7 +125,7 @@ pub const fn segment_offset(segment: u64) -> u64 {
 const _: () = assert!(DATA_START + DATA_BYTES_MAX <= SESSION_START);
 const _: () = assert!(SESSION_START + SESSION_BYTES <= RECIPES_START);
 const _: () = assert!(RECIPES_START + RECIPES_BYTES <= LANE_SLOTS_START);
-const _: () = assert!(LANE_HEADER_BYTES + 2 * RING_BYTES <= LANE_SLOT_BYTES);
+const _: () = assert!(LANE_HEADER_BYTES + 2 * RING_BYTES + CARRIED_BYTES <= LANE_SLOT_BYTES);
 const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES <= SCRATCH_START);
 const _: () = assert!(SCRATCH_START < THREADS_START);
 const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= LIVE_START);

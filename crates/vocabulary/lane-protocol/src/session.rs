@@ -10,7 +10,7 @@ use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0005;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0006;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -443,6 +443,11 @@ pub struct LaneHeader {
     /// What execve keeps of signals that only the runtime can hold back: the sets
     /// that are blocked, that wait, that are ignored.
     pub carried_signals: [u64; 3],
+    /// Instructions and heads of the program's seccomp filters, which lie behind the ring while
+    /// it executes another program, in bytes.
+    pub carried_filters: u32,
+    /// Not zero: the program asked for PR_SET_NO_NEW_PRIVS itself.
+    pub carried_privileges: u32,
     /// Live: the id of the next checkpoint.
     pub next_checkpoint: AtomicU32,
     /// Live: counts images, so that shadows of earlier ones end.

@@ -1,6 +1,6 @@
 //! A system call with its meaning: which arguments it has, and how its result reads.
 
-use events::{DETECTED, Event, REFUSED, Tag};
+use events::{DETECTED, ENDS_THREAD, Event, REFUSED, Tag};
 use syscall_model::variants::ALL;
 use syscall_model::{Act, Arg, Row, Ty, Variant, VariantTable, row};
 
@@ -133,6 +133,10 @@ impl<'a> Call<'a> {
     /// Appends the result with what it means.
     pub fn result(&self, out: &mut String) {
         let result = self.event.result();
+        if self.whole.is_filtered() && result == ENDS_THREAD {
+            out.push('?');
+            return;
+        }
         if let Some(number) = names::error_of(result) {
             let (name, text) = names::error(number);
             let shown = if name.starts_with("ERESTART") { "?" } else { "-1" };
@@ -153,6 +157,10 @@ impl<'a> Call<'a> {
 
     /// Appends what retrovane has to say of the call.
     pub fn marks(&self, out: &mut String) {
+        if self.whole.is_filtered() {
+            out.push_str(" <filtered>");
+            return;
+        }
         if self.whole.has_flag(REFUSED) {
             out.push_str(" <refused>");
         }

@@ -113,10 +113,12 @@ fn call(put: &mut impl FnMut(&str, Value), whole: &WholeEvent, showing: &Showing
     if let Some(number) = names::error_of(call.event.result()) {
         put("error", json!(names::error(number).0));
     }
-    for (name, flag) in [("refused", REFUSED), ("detected", DETECTED)] {
-        if whole.has_flag(flag) {
-            put(name, json!(true));
-        }
+    let marks = match whole.is_filtered() {
+        true => [("filtered", true), ("", false)],
+        false => [("refused", whole.has_flag(REFUSED)), ("detected", whole.has_flag(DETECTED))],
+    };
+    for (name, _) in marks.into_iter().filter(|mark| mark.1) {
+        put(name, json!(true));
     }
     if let Some(lane) = whole.child_lane() {
         put("child", json!({ "pid": showing.pids.get(&lane), "lane": lane }));

@@ -240,7 +240,7 @@ impl<'t> Merge<'t> {
 
     fn obstacle(&self, position: usize) -> Option<Obstacle> {
         let lane = &self.lanes[position];
-        if !lane.is_loaded || lane.next.kind != Kind::Syscall {
+        if !lane.is_loaded || lane.next.kind != Kind::Syscall || lane.next.is_filtered() {
             return None;
         }
         if let Some((_, order)) = lane.next.output()

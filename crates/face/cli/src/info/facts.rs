@@ -22,6 +22,8 @@ pub struct Facts {
     /// In the order of the trace's lanes.
     pub lanes: Vec<LaneFacts>,
     pub refused: CallCounts,
+    /// By seccomp filters of the program's own.
+    pub filtered: CallCounts,
     pub detected: CallCounts,
 }
 
@@ -61,6 +63,10 @@ impl Facts {
     fn add(&mut self, whole: &WholeEvent, lane: &mut LaneFacts) {
         match whole.kind {
             Kind::Syscall => {
+                if whole.is_filtered() {
+                    *self.filtered.entry(call_name(whole)).or_default() += 1;
+                    return;
+                }
                 if whole.has_flag(REFUSED) {
                     *self.refused.entry(call_name(whole)).or_default() += 1;
                 }
