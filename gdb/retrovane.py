@@ -103,7 +103,7 @@ class Command(gdb.Command):
 
 class Retrovane(Command):
     """Commands on a recording: when, seek, mark, timeline, last-write, who, log,
-checkpoint, rollback, discard, info checkpoints; live.
+checkpoint, rollback, discard, info checkpoints; keyframe; live.
 All of gdb's reverse- commands work, too."""
 
     NAME = "retrovane"
@@ -148,6 +148,16 @@ class Checkpoint(Command):
 
     def run(self, _):
         print(ask("checkpoint"))
+
+
+class Keyframe(Command):
+    """Write the present position to the disk, beside the recording: another time, going there
+or somewhere behind it begins there."""
+
+    NAME = "keyframe"
+
+    def run(self, _):
+        print(ask("keyframe"))
 
 
 class Rollback(Command):
@@ -500,7 +510,7 @@ would not find it."""
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun):
+             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun):
     kind()
 
 languages = Languages()

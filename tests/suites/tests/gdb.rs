@@ -8,6 +8,8 @@ mod debugging;
 mod departures;
 #[path = "gdb/families.rs"]
 mod families;
+#[path = "gdb/keyframes.rs"]
+mod keyframes;
 #[path = "gdb/pages.rs"]
 mod pages;
 #[path = "gdb/threads.rs"]
@@ -363,6 +365,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.extend(departures::trials(tool));
     trials.extend(debugging::trials(tool));
     trials.extend(families::trials(tool));
+    trials.extend(keyframes::trials(tool));
     trials.extend(pages::trials(tool));
     let kind = match (!have_program("gdb"), tool.mode == Mode::Native) {
         (true, _) => "needs gdb",

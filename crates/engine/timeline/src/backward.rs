@@ -125,6 +125,9 @@ impl Timeline {
         let mut at_end = self.is_at_end();
         let mut bound = end;
         let mut windows = self.checkpoints();
+        windows.extend(self.keyframes());
+        windows.sort_unstable();
+        windows.dedup();
         while let Some(begin) = windows.pop() {
             if begin >= bound && !(at_end && begin == bound) {
                 continue;

@@ -28,6 +28,11 @@ pub enum TimelineError {
     /// What a live program was ordered to do cannot be done.
     #[error("{0}")]
     Order(String),
+    /// Of the process no keyframe can be made, or one cannot be used.
+    #[error("{0}")]
+    NoKeyframe(String),
+    #[error(transparent)]
+    Store(trace_store::StoreError),
     #[error("interrupted")]
     Interrupted,
     #[error("position {0} is not in the recording")]

@@ -16,6 +16,7 @@ mod branch;
 mod checkpoints;
 mod edit;
 mod error;
+mod keyframes;
 mod live;
 mod passage;
 mod position;

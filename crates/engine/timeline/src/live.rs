@@ -66,6 +66,7 @@ impl Timeline {
             here,
             legs: Vec::new(),
             checkpoints: Checkpoints::default(),
+            keyframes: None,
             branch: None,
             shows_branch: false,
             checkpoint_every: Some(Duration::from_millis(250)),

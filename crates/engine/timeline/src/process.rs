@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::TimelineError;
 use crate::position::Stops;
-use crate::session::Session;
+use crate::session::{Session, wait_standing};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an interrupted process may take to its next event.
@@ -355,6 +355,30 @@ impl Process {
         (copy.stop.kind, copy.stop.code) = (before.kind, before.code);
         copy.way = self.way;
         Ok(copy)
+    }
+
+    /// Stands in such a way that an image can be made of it, until the next command. Gives
+    /// the running thread's block, and where its stack ends.
+    pub fn stand(&mut self) -> Result<[u64; 2], TimelineError> {
+        let (command, _) = command_of(agent_verb::STAND, &Stops::default(), Limits::FIRST_HIT)?;
+        let lane = self.home.memory().lane(self.segment);
+        lane.give_command(&command, &[]);
+        wait_standing(lane, || self.home.failure_of(self.pid))?;
+        Ok(lane.standing())
+    }
+
+    /// A new process of an image, with a log of which so much was consumed then.
+    pub fn from_image(
+        session: &Rc<Session>,
+        log_position: u64,
+        image: &File,
+    ) -> Result<Process, TimelineError> {
+        let segment = session.prepare_copy(log_position)?;
+        let started = session.start_from_image(segment, image);
+        let pid = started.inspect_err(|_| session.end(segment, 0))?;
+        wait_standing(session.memory().lane(segment), || session.failure_of(pid))
+            .inspect_err(|_| session.end(segment, pid))?;
+        Process::at(session, segment)
     }
 
     /// Sets the registers of a branch's running thread.

@@ -1,14 +1,16 @@
 //! The processes of a replay under the debugger, and the thread that feeds them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    ExitReport, Segment, SessionMemory, futex_wait, futex_wake, kill_group, kill_process, reap_group,
-    start_replay_in_group,
+    ExitReport, Lane, Segment, SessionMemory, futex_wait, futex_wake, kill_group, kill_process, reap_group,
+    start_from_image, start_replay_in_group,
 };
 use lane_protocol::lane_state;
 use replayer::{Feed, FeedError, Prepared};
@@ -38,7 +40,7 @@ pub struct Session {
     /// The group of its processes.
     group: i32,
     threads: Vec<JoinHandle<()>>,
-    _objects: tempfile::TempDir,
+    objects: tempfile::TempDir,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,7 +67,7 @@ impl Session {
         let reaper = Arc::clone(&shared);
         let reaping = std::thread::spawn(move || reaper.reap(group));
         let threads = vec![feeding, reaping];
-        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, group, threads, _objects: objects })
+        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, group, threads, objects })
     }
 
     /// Ends all processes, and waits until they and the session's threads are gone: then
@@ -125,6 +127,17 @@ impl Session {
             .map_err(|error| TimelineError::Feed(format!("{error:?}")))?;
         feeds.insert(segment, feed);
         Ok(segment)
+    }
+
+    /// Starts a process of an image, in the segment.
+    pub fn start_from_image(&self, segment: Segment, image: &File) -> Result<i32, TimelineError> {
+        let started = start_from_image(self.memory(), segment, image, self.group);
+        Ok(started.map_err(replayer::ReplayError::from)?)
+    }
+
+    /// A private folder, in memory if there is room.
+    pub fn objects(&self) -> &Path {
+        self.objects.path()
     }
 
     /// Ends a process, and frees its segment.
@@ -221,4 +234,15 @@ fn describe(error: FeedError) -> String {
         FeedError::BadEvents => "it holds something that is no event: record again".to_owned(),
         FeedError::Ring(error) => error.to_string(),
     }
+}
+
+/// Waits until a process stands that was asked to; `failed` says why it will not.
+pub(crate) fn wait_standing(
+    lane: Lane<'_>,
+    failed: impl Fn() -> Option<TimelineError>,
+) -> Result<(), TimelineError> {
+    while !lane.wait_for_stop(SLEEP) {
+        failed().map_or(Ok(()), Err)?;
+    }
+    Ok(())
 }

@@ -10,6 +10,7 @@ use trace_store::TraceReader;
 
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
+use crate::keyframes::Keyframes;
 use crate::live::Live;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Patience, Process};
@@ -17,6 +18,7 @@ use crate::session::Session;
 
 /// How long the program runs before a checkpoint is kept.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
+
 /// How to go forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Going {
@@ -83,6 +85,8 @@ pub struct Timeline {
     pub(crate) here: Process,
     pub(crate) legs: Vec<Leg>,
     pub(crate) checkpoints: Checkpoints,
+    /// Those of the recording; `None`: they are not used.
+    pub(crate) keyframes: Option<Keyframes>,
     /// A copy that goes on by itself, in place of the present process.
     pub(crate) branch: Option<Process>,
     /// It is what is looked at.
@@ -111,6 +115,7 @@ impl Timeline {
             here,
             legs: Vec::new(),
             checkpoints,
+            keyframes: None,
             branch: None,
             shows_branch: false,
             checkpoint_every: Some(CHECKPOINT_EVERY),
@@ -257,6 +262,7 @@ impl Timeline {
                 return Ok(());
             }
             self.keep_checkpoint()?;
+            self.write_keyframe_if_due();
         }
     }
 
@@ -383,10 +389,14 @@ impl Timeline {
             self.go_to_present();
             return Ok(Reason::Present);
         }
+        self.go_near_end()?;
         loop {
             match self.forward(Going::On, &Stops::default(), give_up)? {
                 Reason::Image => {}
-                reason => return Ok(reason),
+                reason => {
+                    self.write_last_keyframe();
+                    return Ok(reason);
+                }
             }
         }
     }

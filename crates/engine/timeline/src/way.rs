@@ -20,6 +20,7 @@ impl Timeline {
         target: Position,
         patience: AskPatience,
     ) -> Result<Process, TimelineError> {
+        self.approach(target);
         let (from, mut process) = self.checkpoints.copy_before(target)?;
         if from.event < target.event {
             let began = Instant::now();

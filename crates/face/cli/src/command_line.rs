@@ -13,6 +13,7 @@ use crate::exit;
 use crate::gdb::ServeArguments;
 use crate::hunt::HuntArguments;
 use crate::info::InfoArguments;
+use crate::keyframe::KeyframeArguments;
 use crate::live::LiveArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
@@ -71,6 +72,7 @@ pub enum Command {
     Dump(DumpArguments),
     Print(PrintArguments),
     Calls(CallsArguments),
+    Keyframe(KeyframeArguments),
     Pack(PackArguments),
     Rm(RmArguments),
     Doctor(DoctorArguments),

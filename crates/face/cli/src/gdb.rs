@@ -18,6 +18,7 @@ use timeline::{Position, Reason, Timeline, TimelineError};
 use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::exit::{self, CommandError};
+use crate::keyframe::Use;
 use crate::settings::Settings;
 
 /// The commands that gdb gets.
@@ -32,11 +33,15 @@ pub struct GdbArguments {
     #[arg(long, help_heading = "gdb")]
     gdb: bool,
     /// Replay to the end without gdb, also on a terminal
-    #[arg(long, conflicts_with_all = ["gdb", "batch", "ex", "at", "server"], help_heading = "gdb")]
+    #[arg(long, conflicts_with_all = ["gdb", "batch", "ex", "at", "keyframes", "server"], help_heading = "gdb")]
     run: bool,
     /// Begin at the start, the end, the crash, or at a position (EVENT or EVENT+STEPS)
     #[arg(long, value_name = "start|end|crash|POSITION", help_heading = "gdb")]
     at: Option<String>,
+    /// Write a keyframe whenever the program has run for so long, and near its end; or use none
+    /// of those that are there (see `retrovane keyframe`)
+    #[arg(long, value_name = "TIME|off", help_heading = "gdb")]
+    keyframes: Option<Use>,
     /// gdb takes no commands but those of -ex, and ends
     #[arg(long, help_heading = "gdb")]
     batch: bool,
@@ -51,8 +56,12 @@ pub struct GdbArguments {
 impl GdbArguments {
     /// True if gdb, or another debugger, is wanted rather than a plain replay.
     pub fn are_wanted(&self) -> bool {
-        let asked =
-            self.gdb || self.batch || self.at.is_some() || !self.ex.is_empty() || self.server.is_some();
+        let asked = self.gdb
+            || self.batch
+            || self.at.is_some()
+            || self.keyframes.is_some()
+            || !self.ex.is_empty()
+            || self.server.is_some();
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         asked || (terminal && !self.run)
     }
@@ -70,13 +79,24 @@ pub struct ServeArguments {
     pid: Option<i32>,
     #[arg(long)]
     at: Option<String>,
+    #[arg(long)]
+    keyframes: Option<Use>,
+}
+
+/// Where a debugger begins.
+struct Beginning<'a> {
+    trace_dir: &'a Path,
+    pid: Option<i32>,
+    at: Option<&'a str>,
+    keyframes: Use,
 }
 
 /// Opens gdb on a trace, or serves another debugger.
 pub fn run(arguments: &GdbArguments, trace_dir: &Path, pid: Option<i32>, settings: &Settings) -> ExitCode {
     let at = arguments.at.as_deref();
+    let keyframes = arguments.keyframes.unwrap_or_default();
     let result = match &arguments.server {
-        Some(path) => serve_at(path, trace_dir, pid, at, settings),
+        Some(path) => serve_at(path, &Beginning { trace_dir, pid, at, keyframes }, settings),
         None => open(arguments, trace_dir, pid, settings),
     };
     match result {
@@ -284,6 +304,9 @@ fn server_command(
     if let Some(at) = &arguments.at {
         command.arg("--at").arg(at);
     }
+    if let Some(keyframes) = arguments.keyframes {
+        command.arg("--keyframes").arg(keyframes.to_string());
+    }
     command.arg("--").arg(trace_dir).stdin(std::process::Stdio::null());
     Ok(command)
 }
@@ -294,8 +317,13 @@ pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
     let socket = arguments.folder.join(SOCKET);
     // It may be a long way to where gdb is to begin.
     let nobody_comes = || parent_id() != parent;
-    let at = arguments.at.as_deref();
-    let result = open_timeline(&arguments.trace, arguments.pid, at, settings, &nobody_comes)
+    let beginning = Beginning {
+        trace_dir: &arguments.trace,
+        pid: arguments.pid,
+        at: arguments.at.as_deref(),
+        keyframes: arguments.keyframes.unwrap_or_default(),
+    };
+    let result = open_timeline(&beginning, settings, &nobody_comes)
         .and_then(|opened| {
             let listener = listen(&socket)?;
             Ok(accept(&listener, nobody_comes)?.map(|stream| (opened, stream)))
@@ -310,14 +338,8 @@ pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
     }
 }
 
-fn serve_at(
-    path: &Path,
-    trace_dir: &Path,
-    pid: Option<i32>,
-    at: Option<&str>,
-    settings: &Settings,
-) -> Result<ExitCode, CommandError> {
-    let opened = open_timeline(trace_dir, pid, at, settings, &|| false)?;
+fn serve_at(path: &Path, beginning: &Beginning, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let opened = open_timeline(beginning, settings, &|| false)?;
     let listener = listen(path)?;
     if !settings.quiet {
         eprintln!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
@@ -380,12 +402,11 @@ fn dumps_core(signal: i32) -> bool {
 
 /// Opens the recording and goes to where it is to begin, or less far if that is given up.
 fn open_timeline(
-    trace_dir: &Path,
-    pid: Option<i32>,
-    at: Option<&str>,
+    beginning: &Beginning,
     settings: &Settings,
     give_up: &dyn Fn() -> bool,
 ) -> Result<(Timeline, Reason), CommandError> {
+    let Beginning { trace_dir, pid, at, keyframes } = *beginning;
     let crashed = || -> Result<Option<i32>, CommandError> {
         let trace = TraceReader::open(trace_dir)?;
         let killed = |lane: &&LaneInfo| matches!(lane.end, Some(LaneEnd::Killed(_)));
@@ -414,6 +435,7 @@ fn open_timeline(
         error => CommandError::Debugger(error.to_string()),
     };
     let mut timeline = Timeline::open(&options, give_up).map_err(failed)?;
+    keyframes.begin(&mut timeline);
     let reason = match at {
         None | Some("start") => Reason::Begin,
         Some("end" | "crash") => timeline.seek_end(give_up).map_err(failed)?,

@@ -17,6 +17,7 @@ mod exit;
 mod gdb;
 mod hunt;
 mod info;
+mod keyframe;
 mod lane_events;
 mod live;
 mod ls;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => exit::of_command(dump::run(&arguments, &settings)),
         Command::Print(arguments) => exit::of_command(print::run_print(&arguments, &settings)),
         Command::Calls(arguments) => exit::of_command(print::run_calls(&arguments, &settings)),
+        Command::Keyframe(arguments) => exit::of_command(keyframe::run(&arguments, &settings)),
         Command::Pack(arguments) => exit::of_command(pack::run(&arguments, &settings)),
         Command::Rm(arguments) => exit::of_command(rm::run(&arguments, &settings)),
         Command::Doctor(arguments) => exit::of_command(doctor::run(&arguments, &settings)),

@@ -16,6 +16,7 @@ monitor checkpoint          keeps the present position under a number
 monitor checkpoints         all of them
 monitor discard NUMBER      forgets one
 monitor rollback NUMBER     the next movement (stepi) leads there; takes a live program back
+monitor keyframe            writes the present position to the disk, to begin there another time
 monitor live                the next movement (stepi) leads to the present of a live program
 monitor log FIRST-LAST      events of the log
 monitor timeline            all of it as a picture; timeline --html: as a page
@@ -41,6 +42,10 @@ impl Server<'_> {
                 Err(text) => text,
             },
             "marks" => lines(&self.marks),
+            "keyframe" => match self.present() {
+                Ok(position) => self.keyframe(position),
+                Err(text) => text,
+            },
             "live" if self.timeline.debuggee().is_none() => {
                 "this is a recording: no program is live\n".to_owned()
             }
@@ -112,6 +117,17 @@ impl Server<'_> {
                 }
             },
         )
+    }
+
+    fn keyframe(&mut self, position: Position) -> String {
+        if self.timeline.shows_branch() {
+            return "a branch has no keyframes: it is not in the recording\n".to_owned();
+        }
+        match self.timeline.write_keyframe_here() {
+            Ok(Some(bytes)) => format!("keyframe at {position}, {} KB\n", bytes.div_ceil(1024)),
+            Ok(None) => format!("there is a keyframe at {position}\n"),
+            Err(error) => format!("no keyframe can be written: {error}\n"),
+        }
     }
 
     fn open_past(&mut self) -> Result<(), String> {
@@ -198,6 +214,11 @@ impl Server<'_> {
         let _ = writeln!(text, "the process at the present position is {}", self.timeline.pid());
         let _ = writeln!(text, "{} processes stand at earlier positions:", kept.len());
         for position in kept {
+            let _ = writeln!(text, "  {position}");
+        }
+        let keyframes = self.timeline.keyframes();
+        let _ = writeln!(text, "{} keyframes are on the disk:", keyframes.len());
+        for position in keyframes {
             let _ = writeln!(text, "  {position}");
         }
         text

@@ -21,8 +21,8 @@ use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
 use crate::{
-    branch, breakpoints, copies, decode, displaced, edits, live, probe, programs, standing, translate,
-    watchpoints,
+    branch, breakpoints, copies, decode, displaced, edits, keyframes, live, probe, programs, standing,
+    translate, watchpoints,
 };
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
@@ -541,6 +541,11 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
             agent_verb::BRANCH => {
                 let made = branch::make(command);
                 standing::publish(Some(context), agent_stop::COPIED, 0, made);
+            }
+            agent_verb::STAND => {
+                if keyframes::stand() {
+                    standing::publish(Some(context), kind, 0, branch::code());
+                }
             }
             agent_verb::SET if !live::is_debugged() => {
                 branch::set_registers(context, command);

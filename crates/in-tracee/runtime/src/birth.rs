@@ -13,7 +13,8 @@ use linux_abi::general as nr;
 use crate::block::{enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread};
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::{
-    clocks, filters, frame, kernel, memory, memory_calls, processes, report, seccomp, signals, sites,
+    clocks, filters, frame, kernel, keyframes, memory, memory_calls, processes, report, seccomp, signals,
+    sites,
 };
 
 /// End of the memory that a process can map, in bytes.
@@ -27,12 +28,14 @@ mod beginning {
     pub const REPLAY: u32 = 1;
     /// A process that ran already.
     pub const BOARDED: u32 = 2;
+    /// A replay, from the image of a process.
+    pub const IMAGE: u32 = 3;
 }
 
 /// Called once for each real image, on the runtime's first stack.
 pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, what: u32) -> ! {
     let control_fd = control_fd as i32;
-    let replaying = what == beginning::REPLAY;
+    let replaying = matches!(what, beginning::REPLAY | beginning::IMAGE);
     crate::block::populate(true);
     if replaying {
         forget_everything_else();
@@ -63,12 +66,18 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     frame::measure_vectors();
     if process.replaying {
         // One supervisor, many ends: what happens to us is its own affair.
+        if what == beginning::IMAGE {
+            seccomp::begin_anew();
+        }
         lane().pid.store(process.pid, Ordering::Release);
         signals::install();
         intercept();
         clocks::trap_time();
         if session().cpuid_faulting != 0 {
             clocks::trap_cpuid();
+        }
+        if what == beginning::IMAGE {
+            keyframes::load();
         }
         let Some(word) = process.log.peek() else {
             report::log_ended();

@@ -118,6 +118,14 @@ pub fn note_waiting() {
     frame::save_vectors_at(signal_stack(own.index));
 }
 
+/// The calling thread, which runs the program, is about to stand still for an image of the
+/// process: the same. What its handler's frame has of the processor is in memory.
+pub fn note_standing() {
+    let own = thread();
+    own.waiting.fs_base = crate::standing::fs_base();
+    own.waiting.mask = signals::current_mask();
+}
+
 /// True if other processes have, or may have, memory in common with this one: they would
 /// have it in common with a copy. One that is alone with its shared memory has had the turn
 /// from the first ticket on.
@@ -168,14 +176,31 @@ pub fn make(segment: u32) -> i32 {
         if let Some(views) = shared {
             views.take_over();
         }
-        for ended in (0..known_threads()).map(thread_at).filter(|other| other.status == thread_status::ENDED)
-        {
-            // The kernel will have seen it off where it was copied from.
-            ended.alive.store(0, Ordering::Relaxed);
-        }
-        others().for_each(make_thread);
+        make_threads();
     }
     made
+}
+
+/// The program's other threads are made, in a process that has only the calling one.
+fn make_threads() {
+    for ended in (0..known_threads()).map(thread_at).filter(|other| other.status == thread_status::ENDED) {
+        // The kernel will have seen it off where it was copied from.
+        ended.alive.store(0, Ordering::Relaxed);
+    }
+    others().for_each(make_thread);
+}
+
+/// A new process has the memory of one that stood still, and the calling thread is the one
+/// that ran there: it becomes what a copy would be.
+pub fn begin_from_image(segment: u32) {
+    become_copy(segment);
+    let own = thread();
+    // As every replaying process begins.
+    own.time_traps = true;
+    clocks::follow_traps();
+    kernel::set_fs_base(own.waiting.fs_base);
+    make_threads();
+    signals::set_whole_mask(own.waiting.mask);
 }
 
 /// The same with the calling thread alone.
@@ -188,6 +213,12 @@ pub fn make_alone(segment: u32) -> i32 {
         return result as i32;
     }
     kernel::call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
+    become_copy(segment);
+    0
+}
+
+/// The calling process is a copy, with a segment of its own.
+fn become_copy(segment: u32) {
     let own = process();
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own.segment = u64::from(segment);
@@ -203,7 +234,6 @@ pub fn make_alone(segment: u32) -> i32 {
     let header = lane();
     header.pid.store(own.pid, Ordering::Relaxed);
     header.agent.running_tid.store(own.pid, Ordering::Relaxed);
-    0
 }
 
 /// The copy gets a thread for this block.

@@ -101,6 +101,9 @@ global_asm!(
     "jmp rv_board",
     ".balign 16",
     "jmp rv_entry_site",
+    ".balign 16",
+    "mov r14d, 3",
+    "jmp rv_begin",
     ".text",
     // No stack yet: map the variables, then take the first thread's stack.
     "rv_begin:",

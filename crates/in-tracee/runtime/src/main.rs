@@ -42,6 +42,7 @@ mod instructions;
 mod islands;
 mod kept_files;
 mod kernel;
+mod keyframes;
 mod live;
 mod log;
 mod looks;

@@ -119,6 +119,11 @@ pub fn install_once() {
     session.filter_installed.store(1, Ordering::Release);
 }
 
+/// The calling process does not descend from the session's first image.
+pub fn begin_anew() {
+    session().filter_installed.store(0, Ordering::Release);
+}
+
 fn install() -> i64 {
     const SECCOMP_SET_MODE_FILTER: u64 = 1;
     let description = [FILTER_LEN as u64, FILTER.as_ptr() as u64];

@@ -90,6 +90,11 @@ pub fn forget() {
     running().is_stale = true;
 }
 
+/// The memory with the copies is not there any more.
+pub fn lose_memory() {
+    core::mem::forget(running().engine.take());
+}
+
 /// True if the address is in a copy, or in the translator's own code there.
 pub fn is_copy(address: u64) -> bool {
     (TRANSLATOR_START..TRANSLATOR_START + TRANSLATOR_BYTES).contains(&address)

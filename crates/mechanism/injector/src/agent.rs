@@ -51,6 +51,13 @@ impl Lane<'_> {
         unsafe { Box::new((&raw const (*self.agent()).stop).read_volatile()) }
     }
 
+    /// Block of the thread that runs, and where its stack ends. Meaningful while the process
+    /// stands as `agent_verb::STAND` says.
+    pub fn standing(&self) -> [u64; 2] {
+        // SAFETY: as for `agent_stop`.
+        unsafe { (&raw const (*self.agent()).standing).read_volatile() }
+    }
+
     /// Tells a process that stands still what to do.
     ///
     /// # Panics

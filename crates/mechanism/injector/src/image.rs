@@ -6,7 +6,7 @@ use object::{Object, ObjectSegment};
 use crate::error::InjectError;
 
 /// The linked runtime, an ELF file.
-static RUNTIME: &[u8] = include_bytes!(env!("RETROVANE_RUNTIME"));
+pub(crate) static RUNTIME: &[u8] = include_bytes!(env!("RETROVANE_RUNTIME"));
 
 /// What is loaded of the runtime, each segment at its offset from its area's start.
 pub(crate) struct RuntimeImage {

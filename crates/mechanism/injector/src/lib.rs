@@ -17,6 +17,7 @@ mod birth;
 mod boarding;
 mod channels;
 mod error;
+mod facts;
 mod files;
 mod futex;
 mod image;
@@ -44,6 +45,7 @@ pub use channels::{
     keeps_bounds, peer_of, put,
 };
 pub use error::{InjectError, Refusal};
+pub use facts::image_facts;
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
@@ -55,7 +57,7 @@ pub use process::{
 };
 pub use process_facts::is_stopped;
 pub use program::{Program, ProgramError, resolve};
-pub use replay_start::{start_replay, start_replay_in_group};
+pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, spawn};

@@ -1,18 +1,21 @@
 //! The start of a replaying process.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
-use lane_protocol::{FILE_TEXT, TEXT_START};
+use lane_protocol::{FILE_TEXT, IMAGE_FD_BELOW, TEXT_START};
 
 use crate::error::InjectError;
 use crate::lane::Segment;
 use crate::session_memory::SessionMemory;
 use crate::signals::SignalState;
 
-/// Distance of the replaying entry from the start of the text.
+/// Distance of the replaying entry from the start of the text, and of the one for a process
+/// that takes up an image.
 const REPLAY_ENTRY: u64 = 16;
+const IMAGE_ENTRY: u64 = 80;
 /// Where the memfd is in replaying processes, unless their limit is lower.
 const CONTROL_FD: i32 = 1000;
 
@@ -22,7 +25,7 @@ const CONTROL_FD: i32 = 1000;
 /// # Errors
 /// [`InjectError::Fork`] if there can be no more processes.
 pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
-    start(memory, false)
+    start(memory, &Beginning { segment: Segment::FIRST, image: None, group: None })
 }
 
 /// The same, with a process group of its own, of which its copies and children are too.
@@ -30,10 +33,32 @@ pub fn start_replay(memory: &SessionMemory) -> Result<i32, InjectError> {
 /// # Errors
 /// As for [`start_replay`].
 pub fn start_replay_in_group(memory: &SessionMemory) -> Result<i32, InjectError> {
-    start(memory, true)
+    start(memory, &Beginning { segment: Segment::FIRST, image: None, group: Some(0) })
 }
 
-fn start(memory: &SessionMemory, leads_group: bool) -> Result<i32, InjectError> {
+/// Starts a process in the segment, as a member of the group, that takes up an image: a file
+/// as `lane_protocol::ImageHead` says, which the caller has checked.
+///
+/// # Errors
+/// As for [`start_replay`].
+pub fn start_from_image(
+    memory: &SessionMemory,
+    segment: Segment,
+    image: &File,
+    group: i32,
+) -> Result<i32, InjectError> {
+    start(memory, &Beginning { segment, image: Some(image), group: Some(group) })
+}
+
+/// What begins.
+struct Beginning<'a> {
+    segment: Segment,
+    image: Option<&'a File>,
+    /// The process group that it is of; 0: a new one. `None`: ours.
+    group: Option<i32>,
+}
+
+fn start(memory: &SessionMemory, beginning: &Beginning) -> Result<i32, InjectError> {
     let control_fd = control_fd();
     memory.control_fd().store(control_fd, Ordering::Relaxed);
     let memfd = memory.memfd().as_raw_fd();
@@ -49,22 +74,22 @@ fn start(memory: &SessionMemory, leads_group: bool) -> Result<i32, InjectError> 
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {
-            if leads_group {
-                libc::setpgid(0, 0);
+            if let Some(group) = beginning.group {
+                libc::setpgid(0, group);
             }
-            become_replay(memfd, control_fd, text_bytes, &signals, rseq);
+            become_replay(memfd, control_fd, text_bytes, &signals, rseq, beginning);
         }
         pid
     };
     if pid < 0 {
         return Err(InjectError::Fork(io::Error::last_os_error()));
     }
-    if leads_group {
+    if let Some(group) = beginning.group {
         // Whoever comes first; it has not gone on into another image.
         // SAFETY: the call changes nothing but the child's group.
-        unsafe { libc::setpgid(pid, pid) };
+        unsafe { libc::setpgid(pid, group) };
     }
-    memory.lane(Segment::FIRST).pid().store(pid, Ordering::Release);
+    memory.lane(beginning.segment).pid().store(pid, Ordering::Release);
     Ok(pid)
 }
 
@@ -85,7 +110,13 @@ fn become_replay(
     text_bytes: u64,
     signals: &SignalState,
     rseq: Option<usize>,
+    beginning: &Beginning,
 ) -> ! {
+    let image_fd = control_fd - IMAGE_FD_BELOW;
+    let (first_fd, entry) = match beginning.image {
+        Some(_) => (image_fd, IMAGE_ENTRY),
+        None => (control_fd, REPLAY_ENTRY),
+    };
     // SAFETY: this process has one thread, gives up all of its memory, and runs
     // nothing but the runtime from here on, whose entry takes its arguments in
     // r12 and r13. The mapping is new (MAP_FIXED_NOREPLACE).
@@ -95,7 +126,12 @@ fn become_replay(
         if libc::dup2(memfd, control_fd) != control_fd {
             libc::_exit(126);
         }
-        close_all_but(control_fd);
+        if let Some(image) = beginning.image
+            && libc::dup2(image.as_raw_fd(), image_fd) != image_fd
+        {
+            libc::_exit(126);
+        }
+        close_all_but(first_fd, control_fd);
         forget_thread_areas(rseq);
         let text = libc::mmap(
             TEXT_START as *mut libc::c_void,
@@ -110,8 +146,8 @@ fn become_replay(
         }
         std::arch::asm!(
             "jmp {entry}",
-            entry = in(reg) TEXT_START + REPLAY_ENTRY,
-            in("r12") Segment::FIRST.index() as u64,
+            entry = in(reg) TEXT_START + entry,
+            in("r12") beginning.segment.index() as u64,
             in("r13") control_fd as u64,
             options(noreturn),
         );
@@ -120,11 +156,11 @@ fn become_replay(
 
 /// # Safety
 /// Whoever owned the descriptors never runs again in this process.
-unsafe fn close_all_but(control_fd: i32) {
+unsafe fn close_all_but(first: i32, last: i32) {
     // SAFETY: as the caller promises. close_range exists since Linux 5.9.
     unsafe {
-        libc::syscall(libc::SYS_close_range, 3u32, control_fd as u32 - 1, 0u32);
-        libc::syscall(libc::SYS_close_range, control_fd as u32 + 1, u32::MAX, 0u32);
+        libc::syscall(libc::SYS_close_range, 3u32, first as u32 - 1, 0u32);
+        libc::syscall(libc::SYS_close_range, last as u32 + 1, u32::MAX, 0u32);
     }
 }
 

@@ -36,6 +36,9 @@ pub enum StoreError {
     /// Bytes are not what was written. Nothing after them can be trusted.
     #[error("{} is damaged at byte {offset}: {what}; record again, or take another copy of the trace", path.display())]
     Damaged { path: PathBuf, offset: u64, what: &'static str },
+    /// A keyframe is not what was written, or not the user's.
+    #[error("the keyframe {} cannot be used (byte {offset}: {what})", path.display())]
+    BadKeyframe { path: PathBuf, offset: u64, what: &'static str },
     /// The writer was asked for something that would make the trace wrong.
     #[error("lane {lane} cannot be written: {what}")]
     Refused { lane: u32, what: &'static str },

@@ -24,6 +24,7 @@ mod file_store;
 mod home;
 mod index;
 mod key_index;
+pub mod keyframes;
 mod meta;
 pub mod pack;
 mod reader;

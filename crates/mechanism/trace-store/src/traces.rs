@@ -13,6 +13,7 @@ use crate::contents::LaneEnd;
 use crate::disk;
 use crate::error::{Doing, StoreError};
 use crate::file_store::FileStore;
+use crate::keyframes;
 use crate::reader::glance;
 use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
 
@@ -201,6 +202,7 @@ fn own_bytes(dir: &Path) -> u64 {
     bytes(&dir.join(META_NAME))
         + bytes(&dir.join(EVENTS_NAME))
         + unshared.map(|found| found.len()).sum::<u64>()
+        + keyframes::bytes_of_all(dir)
 }
 
 /// Removes a trace of the home directory. Kept files that no other trace needs

@@ -53,6 +53,9 @@ pub mod agent_verb {
     pub const WRITE: u32 = 8;
     /// A live program: log the place where it stands, at which registers will be set.
     pub const MARK: u32 = 9;
+    /// Stand in such a way that an image can be made of the process from outside, until
+    /// the next command; [`super::Agent::standing`] says how. Nothing else changes.
+    pub const STAND: u32 = 10;
 }
 
 /// Why the process stands still.
@@ -250,6 +253,8 @@ pub struct Agent {
     pub running_tid: AtomicI32,
     pub command: AgentCommand,
     pub stop: AgentStop,
+    /// STAND: block of the thread that runs, and where its stack ends.
+    pub standing: [u64; 2],
     /// Programs of breakpoints: see [`crate::bytecode::breakpoint_kind`].
     pub programs: [u8; PROGRAM_BYTES_MAX],
 }

@@ -15,6 +15,7 @@
 mod agent;
 mod boarding;
 pub mod bytecode;
+mod image;
 mod layout;
 mod live;
 mod ring;
@@ -27,6 +28,7 @@ pub use agent::{
     Boundary, CALL_WORDS, Hit, NONE, WATCHES_MAX, Watch, agent_interrupt, agent_stop, agent_verb, watch_kind,
 };
 pub use boarding::*;
+pub use image::*;
 pub use layout::*;
 pub use live::*;
 pub use ring::Ring;
