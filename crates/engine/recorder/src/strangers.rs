@@ -36,31 +36,58 @@ impl Strangers {
         self.looked = Some(Instant::now());
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let mut texts = Vec::new();
+        let mut recorded = Vec::new();
+        let mut found = Vec::new();
         for pid in pids {
-            let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { continue };
+            let Some(maps) = maps_of(pid) else { continue };
             if maps.lines().any(|line| line.starts_with(&format!("{REGION_START:x}-"))) {
+                recorded.push(pid);
                 continue;
             }
             for (inode, path) in maps.lines().filter_map(|line| writable_file(line, &files)) {
-                if self.told.insert((pid, inode)) {
-                    texts.push(format!(
-                        "process {pid}, which is not recorded, can write to {path}, which recorded processes share: what it writes there is not in the recording"
-                    ));
-                }
+                found.push((pid, inode, path.to_owned()));
+            }
+        }
+        if found.is_empty() {
+            return Vec::new();
+        }
+        // A file that is gone leaves its number to another: the recorded ones have it still.
+        let maps: Vec<String> = recorded.into_iter().filter_map(maps_of).collect();
+        let in_use: HashSet<u64> = maps
+            .iter()
+            .flat_map(|maps| maps.lines())
+            .filter_map(|line| shared_file(line, &files))
+            .map(|(inode, _)| inode)
+            .collect();
+        let mut texts = Vec::new();
+        for (pid, inode, path) in found {
+            if in_use.contains(&inode) && self.told.insert((pid, inode)) {
+                texts.push(format!(
+                    "process {pid}, which is not recorded, can write to {path}, which recorded processes share: what it writes there is not in the recording"
+                ));
             }
         }
         texts
     }
 }
 
-/// Inode and path of a mapping that is shared and writable and of one of the files,
-/// given as device and inode (proc_pid_maps(5)).
+fn maps_of(pid: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()
+}
+
+/// Inode and path of a mapping that is shared and writable and of one of the files.
 fn writable_file<'line>(line: &'line str, files: &[(u64, u64)]) -> Option<(u64, &'line str)> {
+    let rights = line.split_ascii_whitespace().nth(1)?;
+    if rights.contains('w') { shared_file(line, files) } else { None }
+}
+
+/// Inode and path of a mapping that is shared and of one of the files, given as device and
+/// inode (proc_pid_maps(5)).
+fn shared_file<'line>(line: &'line str, files: &[(u64, u64)]) -> Option<(u64, &'line str)> {
     let mut fields = line.split_ascii_whitespace();
     let (_, rights, _, device, inode) =
         (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    if !rights.contains('w') || !rights.ends_with('s') {
+    if !rights.ends_with('s') {
         return None;
     }
     let (major, minor) = device.split_once(':')?;
