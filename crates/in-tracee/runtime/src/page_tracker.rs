@@ -349,10 +349,10 @@ impl Tracker {
     }
 
     fn list_writable(&mut self) {
-        let (list, stack_limit) = (&mut self.writable, self.listed_with.1);
+        let stack_limit = memory_calls::stack_limit();
+        (self.listed, self.listed_with) = (true, (kernel::mappings_made(), stack_limit));
+        let list = &mut self.writable;
         list.count = 0;
-        self.listed = true;
-        self.listed_with = (kernel::mappings_made(), memory_calls::stack_limit());
         self.overflown = false;
         let mut before = 0;
         // Protection divides mappings: what is alike and adjacent is one range.
