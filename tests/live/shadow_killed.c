@@ -5,22 +5,7 @@
 // prints: 2: refused, and went on
 // prints: went back
 // prints: did it again
-#include "live.h"
-#include <ctype.h>
-
-static int parent_of(const char *pid)
-{
-	char path[300], line[256];
-	int parent = 0;
-	snprintf(path, sizeof path, "/proc/%s/status", pid);
-	FILE *file = fopen(path, "r");
-	while (file && fgets(line, sizeof line, file))
-		if (sscanf(line, "PPid: %d", &parent) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return parent;
-}
+#include "shadows.h"
 
 // The program has made no processes: all that it is the parent of keep checkpoints.
 static int kill_all_children(void)

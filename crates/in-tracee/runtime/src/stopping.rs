@@ -115,18 +115,23 @@ fn wait_until(pid: i32, looks: u32) {
     }
 }
 
-/// True if the process blocks, ignores or handles the signal (proc_pid_status(5)).
+/// True if the process blocks, ignores or handles the signal.
 fn takes_otherwise(pid: i32, signal: u64) -> bool {
+    masks_have(pid, signal, &[b"SigBlk:\t", b"SigIgn:\t", b"SigCgt:\t"]).unwrap_or(true)
+}
+
+/// True if a signal is in one of these masks of a process (proc_pid_status(5)); `None` if
+/// that cannot be read.
+pub fn masks_have(pid: i32, signal: u64, names: &[&[u8]]) -> Option<bool> {
     let mut path = Path::new();
     path.text(b"/proc/").number(pid as u64).text(b"/status");
     let mut text = [0u8; 4096];
-    let Some(text) = path.read(&mut text) else { return true };
-    text.split(|&byte| byte == b'\n').any(|line| {
-        let masks = [&b"SigBlk:\t"[..], b"SigIgn:\t", b"SigCgt:\t"];
-        let digits = masks.into_iter().find_map(|name| line.strip_prefix(name)).unwrap_or_default();
+    let mut lines = path.read(&mut text)?.split(|&byte| byte == b'\n');
+    Some(lines.any(|line| {
+        let digits = names.iter().find_map(|name| line.strip_prefix(*name)).unwrap_or_default();
         let digit = |&byte: &u8| u64::from((byte as char).to_digit(16).unwrap_or(0));
         digits.iter().fold(0, |mask, byte| mask << 4 | digit(byte)) & 1 << (signal - 1) != 0
-    })
+    }))
 }
 
 /// True if every thread of the process is stopped or gone.

@@ -10,12 +10,15 @@ use super::{
     unforked, window,
 };
 use crate::block::{lane, process, space, thread, thread_status};
-use crate::{kernel, signals, turn};
+use crate::{kernel, signals, stopping, turn};
 
 /// A shadow looks this often whether its process is still there, in milliseconds.
 pub const LOOK_EVERY_MS: u64 = 1000;
 /// A base that was idle so often when it looked ends.
 const IDLE_LOOKS: u32 = 3;
+const SIGKILL: u64 = 9;
+/// What waitid(2) says of a process that ended by itself.
+const CLD_EXITED: i32 = 1;
 
 fn all() -> &'static [Checkpoint] {
     &lane().checkpoints
@@ -193,15 +196,11 @@ fn make_keeper(slot: &'static Checkpoint, mut taken: increments::Taken) -> i64 {
     keeper
 }
 
-/// Waits for a shadow's lists; false if it is gone.
-pub fn wait_until_ready(slot: &Checkpoint) -> bool {
-    while slot.ready.load(Ordering::Acquire) == 0 {
-        if !is_alive(slot) {
-            return false;
-        }
+/// Waits for a shadow's lists, or its end.
+pub fn wait_until_ready(slot: &Checkpoint) {
+    while slot.ready.load(Ordering::Acquire) == 0 && is_alive(slot) {
         kernel::futex_wait(&slot.ready, 0, 100);
     }
-    is_alive(slot)
 }
 
 /// The program closes a descriptor: what a shadow still has open would not be closed,
@@ -221,14 +220,35 @@ fn is_alive(slot: &Checkpoint) -> bool {
     is_there(shadow) && (base == shadow || is_there(base))
 }
 
+/// Why the way back to a checkpoint is not open: the errno if what keeps it is gone, or was
+/// killed and will be gone in a moment.
+pub fn loss(slot: &Checkpoint) -> Option<i64> {
+    let is_killed = |pid| {
+        stopping::masks_have(pid, SIGKILL, &[b"SigPnd:\t", b"ShdPnd:\t"]) == Some(true) || !is_there(pid)
+    };
+    let shadow = slot.shadow.load(Ordering::Acquire);
+    if end_of(shadow) == Some(CLD_EXITED) && slot.ready.load(Ordering::Acquire) == 0 {
+        // It could not list what there was.
+        return Some(error(errno::ENOMEM));
+    }
+    let base = slot.base.load(Ordering::Acquire);
+    (is_killed(shadow) || (base != shadow && is_killed(base))).then_some(error(errno::ESRCH))
+}
+
 /// True if the shadow was not killed.
 pub fn is_there(pid: i32) -> bool {
+    end_of(pid).is_none()
+}
+
+/// How a shadow ended, as waitid(2) gives it; `None`: it has not.
+fn end_of(pid: i32) -> Option<i32> {
     // WEXITED, WNOHANG, WNOWAIT, __WCLONE.
     const FLAGS: u64 = 4 | 1 | 0x0100_0000 | 0x8000_0000;
     const P_PID: u64 = 1;
-    let mut info = [0u64; 16];
+    // siginfo_t: the signal's number, an errno, the code.
+    let mut info = [0i32; 32];
     let result = kernel::call(nr::__NR_waitid, [P_PID, pid as u64, info.as_mut_ptr() as u64, FLAGS, 0, 0]);
-    result == 0 && info[0] == 0
+    (result != 0 || info[0] != 0).then_some(info[2])
 }
 
 /// Lets us open files whatever the program set as its limit; gives what it was.
@@ -334,7 +354,6 @@ fn end(slot: &Checkpoint) {
 
 /// Ends a shadow.
 pub fn end_process(pid: i32) {
-    const SIGKILL: u64 = 9;
     kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
     let ended = &mut area().ended;
     match ended.iter_mut().find(|place| **place == 0) {

@@ -42,19 +42,20 @@ pub fn could_go_back(id: u64) -> i64 {
     }
 }
 
-/// Looks at everything that the way back needs, and changes nothing.
+/// Looks at everything that the way back needs, and changes nothing of the program's.
 pub fn plan(slot: &Checkpoint) -> Result<(), i64> {
-    if !checkpoint::wait_until_ready(slot) {
-        // One that could not list what there was ends by itself.
-        let listed = slot.ready.load(Ordering::Acquire) != 0;
-        return Err(error(if listed { errno::ESRCH } else { errno::ENOMEM }));
+    checkpoint::wait_until_ready(slot);
+    if let Some(error) = checkpoint::loss(slot) {
+        // Later ones do not rest on what was killed.
+        increments::end_increments();
+        return Err(error);
     }
     if seats::room() < quiesce::threads() {
         return Err(error(errno::EAGAIN));
     }
     let from = Then::of(slot);
     if !from.fetch_list() || !tables::compare(&from) {
-        return Err(error(errno::EPERM));
+        return Err(checkpoint::loss(slot).unwrap_or(error(errno::EPERM)));
     }
     if !mappings::list_now() {
         return Err(error(errno::ENOMEM));
