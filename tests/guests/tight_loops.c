@@ -5,10 +5,14 @@
 
 static volatile sig_atomic_t ticks;
 
+// Where each of three jumps leads to, and the way out.
+static volatile uint64_t places[4];
+
 static void on_tick(int number)
 {
 	(void)number;
 	ticks++;
+	places[1] = places[3];
 }
 
 static void arm(long microseconds)
@@ -68,6 +72,18 @@ static void branching_forward(void)
 			 : "rax", "memory", "cc");
 }
 
+// Nothing but jumps to where memory says; the signal changes that.
+static void of_indirect_jumps(void)
+{
+	__asm__ volatile("lea 2f(%%rip),%%rax\nmov %%rax,(%1)\nlea 3f(%%rip),%%rax\nmov %%rax,8(%1)\n"
+			 "lea 4f(%%rip),%%rax\nmov %%rax,16(%1)\nlea 5f(%%rip),%%rax\nmov %%rax,24(%1)\n"
+			 "mov (%0),%%eax\ntest %%eax,%%eax\njnz 5f\n"
+			 "2: notrack %{disp32%} jmp *8(%1)\n3: %{disp32%} jmp *16(%1)\n4: %{disp32%} jmp *(%1)\n5:"
+			 :
+			 : "r"(&ticks), "r"(places)
+			 : "rax", "memory", "cc");
+}
+
 // Each of four instructions is jumped to in turn, by an address that no analysis sees.
 static void entered_everywhere(void)
 {
@@ -82,7 +98,8 @@ static void entered_everywhere(void)
 int main(void)
 {
 	static void (*const loops[])(void) = {entered_in_the_middle, counted_by_loop, of_single_bytes,
-					      calling, branching_forward};
+					      calling, branching_forward,
+					      of_indirect_jumps};
 	struct sigaction action = {.sa_handler = on_tick};
 	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
 	for (int round = 0; round < 3; round++)

@@ -29,6 +29,8 @@ pub struct Moved {
     pub jump: Option<(u64, Option<u8>)>,
     /// The jump is a call.
     pub is_call: bool,
+    /// Jumps to where a register or memory says.
+    pub is_indirect: bool,
 }
 
 impl Run {
@@ -40,6 +42,7 @@ impl Run {
             displacement: None,
             jump: None,
             is_call: false,
+            is_indirect: false,
         }; JUMP_BYTES],
         count: 0,
         bytes: 0,
@@ -150,7 +153,7 @@ pub fn repeated_bytes(address: u64) -> Option<u64> {
 }
 
 /// The instructions at the address that a jump would cover; `None` if one of them
-/// cannot go on from a copy: it asks the kernel, calls, or jumps who knows where.
+/// cannot go on from a copy: it asks the kernel, or calls.
 pub fn run(address: u64) -> Option<Run> {
     run_of(address, JUMP_BYTES, movable)
 }
@@ -168,7 +171,7 @@ fn run_of(address: u64, bytes_min: usize, moved: impl Fn(u64, u8) -> Option<Move
         run.instructions[run.count] = moved;
         run.count += 1;
         // Behind a jump that is always taken nothing belongs to the run.
-        let ends = matches!(moved.jump, Some((_, None)));
+        let ends = moved.is_indirect || matches!(moved.jump, Some((_, None)));
         if ends && (run.bytes as usize) < bytes_min {
             return None;
         }
@@ -187,6 +190,7 @@ fn call(address: u64, offset: u8) -> Option<Moved> {
         displacement: None,
         jump: Some((instruction.near_branch_target(), None)),
         is_call: true,
+        is_indirect: false,
     })
 }
 
@@ -199,9 +203,11 @@ fn movable(address: u64, offset: u8) -> Option<Moved> {
         displacement: None,
         jump: None,
         is_call: false,
+        is_indirect: instruction.code() == Code::Jmp_rm64,
     };
     match instruction.flow_control() {
         FlowControl::Next => {}
+        FlowControl::IndirectBranch if moved.is_indirect => {}
         FlowControl::ConditionalBranch if instruction.is_jcc_short_or_near() => {
             // 7x, or 0f 8x.
             let condition = if code[0] == 0x0f { code[1] } else { code[0] } & 15;
