@@ -43,7 +43,9 @@ for killed in child parent; do
     until [ "$(count)" -lt $((began + 300)) ]; do kill -0 $asked; done
     kill -KILL "${!killed}"
     code=0; wait $asked || code=$?
-    echo "the $killed was killed: $code $(grep -v 'of its log again' replayed)"
+    # It may be killed before it has said that it begins.
+    said=$(grep -v 'of its log again' replayed | sed 's/the process has ended/the process ended during the replay/')
+    echo "the $killed was killed: $code $said"
     code=0; wait $session || code=$?
     echo "ended with $code"
     grep -c 'which shares memory with it, died while both did again' err
