@@ -463,8 +463,8 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.index = index;
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
-    block.traced = Default::default();
-    block.filters = Default::default();
+    (block.traced, block.filters) = Default::default();
+    block.processors.forget();
     block
 }
 

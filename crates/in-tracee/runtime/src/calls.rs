@@ -6,7 +6,9 @@ use syscall_model::{Arg, TABLE};
 
 use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
-use crate::{bounce, memory, outputs, patience, private_futexes, signals, tracing, turn, visible_maps};
+use crate::{
+    bounce, gathering, memory, outputs, patience, private_futexes, signals, tracing, turn, visible_maps,
+};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -133,6 +135,7 @@ pub fn wakes_others(args: &[u64; 6]) -> bool {
 #[inline]
 pub fn announce(number: u64, args: &[u64; 6]) {
     note_flags(number, args);
+    gathering::before_call(number, args);
     if process().in_group && signals::kills_itself(number, args) {
         crate::threads::log_dead_owner();
     }

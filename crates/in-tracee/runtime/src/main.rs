@@ -37,6 +37,7 @@ mod effects;
 mod entry;
 mod filters;
 mod frame;
+mod gathering;
 mod hot_words;
 mod instructions;
 mod islands;

@@ -98,7 +98,6 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.signals.begin_thread(mask);
     block.pausing = pause::Pausing::default();
     block.waiter = Default::default();
-    block.processors.calls_left = 0;
     block.pending = 0;
     block.trapped = 0;
     block.swallow_step = 0;

@@ -9,7 +9,7 @@ use linux_abi::errno;
 
 use crate::block::{lane, process, session};
 use crate::turn::LOOKS;
-use crate::{kernel, report, turn};
+use crate::{gathering, kernel, report, turn};
 
 /// Hands the ticket that the process holds to the lane's next process, and waits
 /// for another.
@@ -23,10 +23,11 @@ pub fn wait_for(number: u32, ticket: u64) {
     let turn = turn::my_turn();
     let lane = lane();
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
-    let mut looks = 0;
+    let (mut looks, mut slept) = (0, false);
     while !is_first && turn.ticket.load(Ordering::SeqCst) < ticket {
+        gathering::follow(turn);
         looks += 1;
-        if looks < LOOKS {
+        if looks < LOOKS && !gathering::is_together() {
             core::hint::spin_loop();
             continue;
         }
@@ -39,12 +40,16 @@ pub fn wait_for(number: u32, ticket: u64) {
             // The log of the process that would hand it over is cut.
             report::log_ended();
         }
+        slept = true;
         if kernel::futex_wait(wake, seen, 100) == -i64::from(errno::ETIMEDOUT) {
             session().doorbell.fetch_add(1, Ordering::Release);
             kernel::futex_wake(&session().doorbell);
         }
     }
     lane.waits_for_ticket.store(0, Ordering::SeqCst);
+    if slept {
+        gathering::note_hand_over(turn);
+    }
     hold(ticket);
 }
 

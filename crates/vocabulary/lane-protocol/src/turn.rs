@@ -9,9 +9,9 @@
 //! runtime's).
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Loom orders sequentially consistent fences, but not such accesses.
 #[cfg(loom)]
@@ -93,6 +93,12 @@ pub struct Turn {
     pub successor: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
     pub ticket_wakes: [AtomicU32; TICKET_WAKES],
+    /// The processor on which those who wait gather, plus one; 0: none in particular.
+    pub place: AtomicU16,
+    /// Counts how often it came to one that slept for it, or for a ticket.
+    pub slept: AtomicU16,
+    /// When that was looked at last, in microseconds.
+    pub looked_us: AtomicU32,
 }
 
 impl Turn {
@@ -112,6 +118,9 @@ impl Turn {
             lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
             ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
+            place: AtomicU16::new(0),
+            slept: AtomicU16::new(0),
+            looked_us: AtomicU32::new(0),
         }
     }
 
@@ -284,6 +293,7 @@ impl Turn {
         self.sleepers.store(0, Ordering::SeqCst);
         self.ticket.store(0, Ordering::SeqCst);
         self.successor.store(0, Ordering::SeqCst);
+        self.place.store(0, Ordering::Relaxed);
         self.holder.store(0, Ordering::SeqCst);
     }
 
