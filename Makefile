@@ -32,7 +32,7 @@ API_DIR := $(TARGET_DIR)/c-api
 SOVERSION := 0
 API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
 API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
-API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying
+API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lost
 
 .PHONY: build library test demo bench install install-built uninstall setup setup-test setup-bench clean
 

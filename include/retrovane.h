@@ -23,13 +23,16 @@
 #include <errno.h>
 #endif
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /*
  * The ABI, for languages that cannot call C: the system call RV_CALL_BASE + operation
- * with the checkpoint's id as its first argument. It answers 0 or more, or -errno.
+ * with the checkpoint's id as its first argument, and text and size of rv_check and rv_lost as
+ * its second and third. It answers 0 or more, or -errno.
  */
 #define RV_CALL_BASE 0x525600
 #define RV_OP_CHECKPOINT 0
@@ -38,6 +41,8 @@ extern "C" {
 #define RV_OP_REPLAY 3
 #define RV_OP_ROLLBACKS 4
 #define RV_OP_REPLAYING 5
+#define RV_OP_CHECK 6
+#define RV_OP_LOST 7
 
 #define RV_PRIVATE static __inline__ __attribute__((__unused__))
 #if defined(RETROVANE_INLINE)
@@ -103,10 +108,29 @@ RV_FUNCTION int rv_rollbacks(int id);
  */
 RV_FUNCTION int rv_replaying(void);
 
+/*
+ * What a rollback to a checkpoint would not restore if it were done now: a line of text for
+ * each thing, such as bytes that were sent, or a socket that was closed. Nothing is changed.
+ *
+ * Returns the length of all of it, 0 if there is nothing. As much as fits is written to text,
+ * which has room for size bytes, and ends with a zero; size may be 0.
+ *
+ * Fails with EFAULT, and as rv_rollback(id) would.
+ */
+RV_FUNCTION int rv_check(int id, char *text, size_t size);
+
+/*
+ * The same of what the last rollback to a checkpoint did not restore: to be asked when
+ * rv_checkpoint() has returned again. There is nothing before the first rollback.
+ *
+ * Fails with ENOSYS, ENOENT or EFAULT.
+ */
+RV_FUNCTION int rv_lost(int id, char *text, size_t size);
+
 #if defined(RETROVANE_INLINE) || defined(RETROVANE_IMPLEMENTATION)
 
 /* The bare call: 0 or more, or -errno. */
-RV_PRIVATE long rv_call(long operation, long id)
+RV_PRIVATE long rv_call_text(long operation, long id, char *text, size_t size)
 {
 #if defined(__x86_64__) && !defined(__ILP32__)
 	long result;
@@ -114,16 +138,20 @@ RV_PRIVATE long rv_call(long operation, long id)
 	   this call. */
 	__asm__ __volatile__("syscall"
 			     : "=a"(result)
-			     : "0"(RV_CALL_BASE + operation), "D"(id)
+			     : "0"(RV_CALL_BASE + operation), "D"(id), "S"(text), "d"(size)
 			     : "rcx", "r11", "memory");
 	return result;
 #else
 	/* Retrovane runs programs of x86-64. */
 	(void)operation;
 	(void)id;
+	(void)text;
+	(void)size;
 	return -ENOSYS;
 #endif
 }
+
+RV_PRIVATE long rv_call(long operation, long id) { return rv_call_text(operation, id, NULL, 0); }
 
 RV_PRIVATE int rv_finish(long result)
 {
@@ -143,6 +171,14 @@ RV_FUNCTION int rv_rollback(int id) { return rv_finish(rv_call(RV_OP_ROLLBACK, i
 RV_FUNCTION int rv_replay(int id) { return rv_finish(rv_call(RV_OP_REPLAY, id)); }
 RV_FUNCTION int rv_rollbacks(int id) { return rv_finish(rv_call(RV_OP_ROLLBACKS, id)); }
 RV_FUNCTION int rv_replaying(void) { return rv_finish(rv_call(RV_OP_REPLAYING, 0)); }
+RV_FUNCTION int rv_check(int id, char *text, size_t size)
+{
+	return rv_finish(rv_call_text(RV_OP_CHECK, id, text, size));
+}
+RV_FUNCTION int rv_lost(int id, char *text, size_t size)
+{
+	return rv_finish(rv_call_text(RV_OP_LOST, id, text, size));
+}
 
 #endif
 

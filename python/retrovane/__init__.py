@@ -28,7 +28,7 @@ import sys
 __all__ = ["Checkpoint", "NotLive", "checkpoint", "live", "replaying"]
 
 _CALL_BASE = 0x525600
-_CHECKPOINT, _DISCARD, _ROLLBACK, _REPLAY, _ROLLBACKS, _REPLAYING = range(6)
+_CHECKPOINT, _DISCARD, _ROLLBACK, _REPLAY, _ROLLBACKS, _REPLAYING, _CHECK, _LOST = range(8)
 
 # The lock of the interpreter is kept over the call: it is held again after a
 # rollback, because it was held at the checkpoint.
@@ -36,23 +36,23 @@ _syscall = None
 if sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32:
     _syscall = ctypes.PyDLL(None, use_errno=True).syscall
     _syscall.restype = ctypes.c_long
-    _syscall.argtypes = [ctypes.c_long, ctypes.c_long]
+    _syscall.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_size_t]
 
 
 class NotLive(OSError):
     """The program does not run under ``retrovane live``."""
 
 
-def _ask(operation, identifier=0):
+def _ask(operation, identifier=0, text=None):
     """The answer of a call: 0 or more, or -errno."""
     if _syscall is None:
         return -errno.ENOSYS
-    result = _syscall(_CALL_BASE + operation, identifier)
+    result = _syscall(_CALL_BASE + operation, identifier, text, len(text) if text else 0)
     return result if result >= 0 else -ctypes.get_errno()
 
 
-def _call(operation, identifier=0):
-    result = _ask(operation, identifier)
+def _call(operation, identifier=0, text=None):
+    result = _ask(operation, identifier, text)
     if result >= 0:
         return result
     # A sandbox may refuse what it does not know with an errno of its own. In a live
@@ -60,6 +60,13 @@ def _call(operation, identifier=0):
     if result == -errno.ENOSYS or _ask(_REPLAYING) < 0:
         raise NotLive(errno.ENOSYS, "the program does not run under retrovane live")
     raise OSError(-result, os.strerror(-result))
+
+
+def _lines(operation, identifier):
+    text = ctypes.create_string_buffer(4096)
+    while (length := _call(operation, identifier, text)) >= len(text):
+        text = ctypes.create_string_buffer(length + 1)
+    return text.value.decode(errors="replace").splitlines()
 
 
 class Checkpoint:
@@ -100,6 +107,18 @@ class Checkpoint:
         """Goes back to it, does the same again up to this very call, and returns in
         the present. Nothing goes out on the way."""
         _call(_REPLAY, self.id)
+
+
+    def check(self):
+        """What a rollback would not restore if it were done now: a list of lines.
+
+        Nothing is changed. Raises OSError if a rollback could not be done."""
+        return _lines(_CHECK, self.id)
+
+    @property
+    def lost(self):
+        """What the last rollback to it did not restore: a list of lines."""
+        return _lines(_LOST, self.id)
 
 
 def checkpoint():

@@ -17,6 +17,8 @@ class Outside(unittest.TestCase):
             checkpoint.replay,
             checkpoint.discard,
             lambda: checkpoint.rollbacks,
+            checkpoint.check,
+            lambda: checkpoint.lost,
         ]
         for call in calls:
             with self.subTest(call=call), self.assertRaises(retrovane.NotLive) as caught:

@@ -7,9 +7,11 @@
 # prints: replayed, 5 steps counted
 # prints: read again
 # prints: 1 thread
+# prints: 2 bytes stay written
 # prints: unknown: ENOENT
 import errno
 import os
+import socket
 import sys
 import threading
 
@@ -61,6 +63,19 @@ if checkpoint.rollbacks == 0:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     checkpoint.rollback()
 say(f"{threading.active_count()} thread")
+checkpoint.discard()
+
+pair = socket.socketpair()
+checkpoint = retrovane.checkpoint()
+if checkpoint.rollbacks == 0:
+    before = checkpoint.check() + checkpoint.lost
+    pair[0].send(b"xy")
+    after = checkpoint.check()
+    if before == [] and len(after) == 1:
+        checkpoint.rollback()
+    say(f"{before} {after}")
+(line,) = checkpoint.lost
+say(line[line.index("2 bytes") :].replace(" that were written to it since", ""))
 checkpoint.discard()
 
 try:

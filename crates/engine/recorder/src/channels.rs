@@ -24,6 +24,7 @@ use crate::numbers::{
     RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SOCKETPAIR, SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
 };
 use crate::undo::{Call, Calls};
+use crate::undoing::Between;
 
 const CLOSE_RANGE: u16 = 436;
 /// Calls whose result is a descriptor of something that was not open before: open, socket,
@@ -57,8 +58,8 @@ impl Member {
 pub(crate) struct Channels {
     /// Which going back that was.
     round: Option<u32>,
-    /// Descriptors of each lane whose input is in their channels again.
-    restored: BTreeMap<u32, BTreeSet<u32>>,
+    /// Descriptors of each lane at those that are as they were.
+    restored: BTreeMap<u32, Between>,
 }
 
 impl Channels {
@@ -72,15 +73,19 @@ impl Channels {
         for channel in restorable(members, history) {
             if channel.restore(members).is_some() {
                 for (member, numbers) in &channel.to.readers {
-                    self.restored.entry(members[*member].lane).or_default().extend(numbers);
+                    self.restored.entry(members[*member].lane).or_default().read.extend(numbers);
+                }
+                for (member, numbers) in &channel.from.writers {
+                    self.restored.entry(members[*member].lane).or_default().written.extend(numbers);
                 }
             }
         }
     }
 
-    /// Descriptors to which nothing has to be given back.
-    pub fn restored(&self, round: u32, lane: u32) -> Option<&BTreeSet<u32>> {
-        self.restored.get(&lane).filter(|_| self.round == Some(round))
+    /// A lane's descriptors at those.
+    pub fn restored(&self, round: u32, lane: u32) -> Between {
+        let between = self.restored.get(&lane).filter(|_| self.round == Some(round));
+        between.cloned().unwrap_or_default()
     }
 }
 

@@ -15,9 +15,10 @@ use lane_protocol::{RING_BYTES, lane_state};
 use trace_store::{LaneEnd, Pressure};
 
 use crate::Progress;
-use crate::lane_log::{LaneLog, Undoing};
+use crate::lane_log::LaneLog;
 use crate::sink::Sink;
 use crate::strangers::Strangers;
+use crate::undoing::Undoing;
 use crate::waiting::Status;
 use crate::waits::Waits;
 use crate::watchdog::Watchdog;

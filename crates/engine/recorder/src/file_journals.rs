@@ -87,14 +87,14 @@ impl FileJournals {
     }
 
     /// Puts back what a lane's process changed since a position of its log; an errno if
-    /// that cannot be done, and nothing was.
-    pub fn undo(&self, lane: u32, position: u64) -> Result<(), i32> {
+    /// that cannot be done, and nothing was. Gives lines of what is not as it was.
+    pub fn undo(&self, lane: u32, position: u64) -> Result<Vec<String>, i32> {
         let mut journals = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(journal) = journals.get_mut(&lane) else { return Ok(()) };
+        let Some(journal) = journals.get_mut(&lane) else { return Ok(Vec::new()) };
         match journal.undo_since(position) {
             Ok(notes) => {
                 notes.iter().for_each(|note| eprintln!("retrovane: {note}"));
-                Ok(())
+                Ok(notes)
             }
             Err(Refused { errno, text }) => {
                 let line = format!("files cannot be put back: {text}");

@@ -1,9 +1,6 @@
 //! One lane on its way from the ring into the trace.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
@@ -11,13 +8,11 @@ use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
 
-use crate::channels::{Channels, Member};
 use crate::crash::Crash;
 use crate::environment;
-use crate::file_journals::FileJournals;
-use crate::history::History;
+use crate::lost::Back;
 use crate::sink::Sink;
-use crate::undo::Undo;
+use crate::undoing::{Undoing, pids_of, restore_channels, undo_since};
 use crate::waits::killed_child;
 
 /// A chunk is written when it is this long,
@@ -46,18 +41,6 @@ pub(crate) struct LaneLog {
     damaged: bool,
     /// Live: the log is fed to the process again, from here on.
     feeding: Option<Feeding>,
-}
-
-/// Live: how a branch undoes what happened.
-pub(crate) struct Undoing {
-    /// Where the process finds what is given back to it.
-    pub dir: PathBuf,
-    /// Processes that were made since are killed.
-    pub kills_children: bool,
-    /// What was changed in files, if it is undone.
-    pub journals: Option<Arc<FileJournals>>,
-    /// What is between processes that go back together.
-    pub channels: Mutex<Channels>,
 }
 
 /// A part of the log on its way back into the ring.
@@ -108,10 +91,22 @@ impl LaneLog {
                 let [_, way, signal, id] = &lane.request().arguments;
                 let [way, signal, id] = [way, signal, id].map(|word| word.load(Ordering::Relaxed));
                 let crash = (way != 0).then_some(Crash { way: way as u32, signal, checkpoint: id });
-                self.branch(memory, sink, position, undoing, crash)
+                self.branch(memory, sink, [position, id], undoing, crash)
             }
             request::REACHES if self.is_kept(lane, sink, position) => 0,
             request::REACHES => libc::ERANGE,
+            request::LOST => {
+                // What it did until now counts.
+                self.drain(lane, sink);
+                self.flush(sink);
+                let id = position as u32;
+                let was = lane.request().arguments[1].load(Ordering::Relaxed) != 0;
+                let back =
+                    Back { memory, sink, journals: undoing.journals.as_deref(), segment: self.segment };
+                let lost = &undoing.lost;
+                let text = if was { lost.of(self.lane, id) } else { lost.of_next(&back, id) };
+                undoing.write(&format!("lost-{}", self.lane), text.as_bytes(), b"\0")
+            }
             request::TOGETHER => memory.call_together(self.segment),
             request::UNCHANGED => {
                 let why = environment::why_unchanged(position);
@@ -174,11 +169,11 @@ impl LaneLog {
         &mut self,
         memory: &SessionMemory,
         sink: &Sink,
-        position: u64,
+        [position, id]: [u64; 2],
         undoing: &Undoing,
         crash: Option<Crash>,
     ) -> i32 {
-        let lane = memory.lane(self.segment);
+        let (lane, id) = (memory.lane(self.segment), id as u32);
         if !self.is_kept(lane, sink, position) {
             return libc::ERANGE;
         }
@@ -188,26 +183,34 @@ impl LaneLog {
             return errno;
         }
         let mut said = Vec::new();
-        let in_channels = restore_channels(memory, sink, undoing, self);
+        let between = restore_channels(memory, sink, undoing, self.segment, self.lane);
         if let Some(mut undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
-            undo.forget_input(&in_channels);
+            undo.forget_input(&between.read);
             if let Some(crash) = crash {
                 said = crash.change(&mut undo, self.pid);
             }
-            let children = if undoing.kills_children { &undo.children[..] } else { &[] };
-            let pids = pids_of(memory, children);
-            let path = undoing.dir.join(format!("undo-{}", self.lane));
-            if std::fs::write(&path, undo.records(&pids)).is_err() {
-                return libc::ENOSPC;
+            let children = pids_of(memory, &undo.children);
+            let killed = if undoing.kills_children { &children[..] } else { &[] };
+            let name = format!("undo-{}", self.lane);
+            let answer = undoing.write(&name, &undo.records(killed), b"");
+            if answer != 0 {
+                return answer;
             }
-            if let Some(journals) = &undoing.journals
-                && let Err(errno) = journals.undo(self.lane, position)
-            {
-                // The next way back writes its own.
-                let _ = std::fs::remove_file(path);
-                return errno;
+            let back = Back { memory, sink, journals: undoing.journals.as_deref(), segment: self.segment };
+            let goes_on = children.len() - killed.len();
+            let mut lost = back.notes(id, position, &undo, goes_on, &between.written);
+            lost.extend(said.iter().skip(1).cloned());
+            match undoing.journals.as_ref().map(|journals| journals.undo(self.lane, position)) {
+                None => {}
+                Some(Ok(notes)) => lost.extend(notes),
+                Some(Err(errno)) => {
+                    // The next way back writes its own.
+                    let _ = std::fs::remove_file(undoing.dir.join(name));
+                    return errno;
+                }
             }
-            pids.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
+            undoing.lost.keep(memory, self.segment, id, &lost);
+            killed.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
         }
         said.iter().for_each(|line| eprintln!("retrovane: {line}"));
         sink.with_history(|history| history.cut(self.lane, position));
@@ -337,35 +340,6 @@ impl LaneLog {
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
     }
-}
-
-/// Puts back what was between processes that go back together, when the first of them does: all
-/// stand still, and have logged what they did. Gives the lane's descriptors whose input is there
-/// again.
-fn restore_channels(memory: &SessionMemory, sink: &Sink, undoing: &Undoing, log: &LaneLog) -> BTreeSet<u32> {
-    let Some((round, members)) = memory.going_back_together(log.segment) else { return BTreeSet::new() };
-    let members = Member::all(memory, &members);
-    let mut channels = undoing.channels.lock().unwrap_or_else(PoisonError::into_inner);
-    sink.with_history(|history| channels.restore(round, &members, history));
-    channels.restored(round, log.lane).cloned().unwrap_or_default()
-}
-
-/// The processes of these lanes.
-fn pids_of(memory: &SessionMemory, lanes: &[u32]) -> Vec<i32> {
-    let segments = memory.segments_in_use();
-    let found = segments.iter().filter(|segment| lanes.contains(&memory.lane(**segment).ids().0));
-    found.map(|segment| memory.lane(*segment).pid().load(Ordering::Acquire)).collect()
-}
-
-/// What happened in a lane since a position.
-pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Undo {
-    let mut undo = Undo::default();
-    let mut at = position;
-    while let Some(log) = history.read(lane, at) {
-        undo.add(&log);
-        at += log.len() as u64;
-    }
-    undo
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.

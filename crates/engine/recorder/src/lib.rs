@@ -31,11 +31,13 @@ mod lane_log;
 mod listing;
 pub mod live;
 mod live_options;
+mod lost;
 mod numbers;
 mod sink;
 mod strangers;
 mod thinning;
 mod undo;
+mod undoing;
 mod waiting;
 mod waits;
 mod watchdog;
@@ -63,9 +65,10 @@ use analysis::Analyst;
 use drainer::Drainer;
 use file_journals::FileJournals;
 use keeper::{KeepThread, Keeper};
-use lane_log::Undoing;
 use live::LiveOptions;
+use lost::Lost;
 use sink::Sink;
+use undoing::Undoing;
 use waiting::{Status, wait_for_main};
 
 /// How far a recording is.
@@ -150,11 +153,14 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         .as_ref()
         .filter(|live| live.snapshots_files)
         .map(|_| Arc::new(FileJournals::new(&options.trace_dir)));
-    let undoing = options.live.as_ref().map(|live| Undoing {
+    let kills_children = options.live.as_ref().is_some_and(|live| live.kills_children);
+    let lost = Arc::new(Lost::new(kills_children));
+    let undoing = options.live.as_ref().map(|_| Undoing {
         dir: options.trace_dir.clone(),
-        kills_children: live.kills_children,
+        kills_children,
         journals: journals.clone(),
         channels: std::sync::Mutex::default(),
+        lost: Arc::clone(&lost),
     });
     let setup = Setup {
         mode: Mode::Record,
@@ -238,6 +244,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
             boarded: options.running.is_some(),
             quiet: options.quiet,
             journals,
+            lost,
         };
         live::Control::start(live, session)
     });

@@ -18,12 +18,11 @@ use lane_protocol::{checkpoint_origin, command, lane_state, request};
 use trace_store::{LaneEnd, Meta};
 
 use crate::asker::Asker;
-use crate::channels::{Member, taken_back};
 use crate::debuggee::Debuggee;
 use crate::file_journals::FileJournals;
-use crate::lane_log::undo_since;
 use crate::listing::{Shown, checkpoints, explain, held_bytes, list, monotonic_ns};
 pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
+use crate::lost::{Back, Lost};
 use crate::sink::Sink;
 use crate::thinning::densest;
 use crate::waiting::Status;
@@ -46,6 +45,8 @@ pub(crate) struct Session {
     pub quiet: bool,
     /// What was changed in files, if rollbacks restore them.
     pub journals: Option<Arc<FileJournals>>,
+    /// What ways back did not restore.
+    pub lost: Arc<Lost>,
 }
 
 /// The threads that take commands and the checkpoints that are due.
@@ -257,8 +258,8 @@ impl Work {
             }
             "rollback" => {
                 let number = number()?;
-                let notes = self.notes(segment, number);
                 self.order_for(asker, segment, command::ROLLBACK, number)?;
+                let notes = self.session.lost.of(lane.ids().0, number as u32);
                 Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
             }
             "replay" => {
@@ -274,27 +275,11 @@ impl Work {
         }
     }
 
-    /// What a rollback cannot restore.
+    /// What a rollback would not restore.
     pub fn notes(&self, segment: Segment, number: u64) -> String {
-        let lane = self.session.memory.lane(segment);
-        let id = lane.ids().0;
-        let found = checkpoints(lane).into_iter().find(|at| u64::from(at.id) == number);
-        let Some(at) = found else { return String::new() };
-        let undo = self.session.sink.with_history(|history| undo_since(history, id, at.position));
-        let Some(undo) = undo else { return String::new() };
-        let members = self.session.memory.taken_together(segment, number).unwrap_or_default();
-        let members = Member::all(&self.session.memory, &members);
-        let taken_back = self.session.sink.with_history(|history| taken_back(&members, history));
-        let taken_back = |fd: u32| taken_back.as_ref().is_some_and(|numbers| numbers.contains(&fd));
-        match &self.session.journals {
-            Some(journals) => {
-                let pid = lane.pid().load(Ordering::Acquire);
-                let kept = journals.notes(id, at.position).into_iter().map(|note| note + "\n");
-                undo.notes(&|fd| taken_back(fd) || journals.restores(id, pid, at.position, fd))
-                    + &kept.collect::<String>()
-            }
-            None => undo.notes(&taken_back),
-        }
+        let journals = self.session.journals.as_deref();
+        let back = Back { memory: &self.session.memory, sink: &self.session.sink, journals, segment };
+        u32::try_from(number).map_or_else(|_| String::new(), |id| self.session.lost.of_next(&back, id))
     }
 
     fn processes(&self) -> String {

@@ -4,7 +4,6 @@
 //! Deliberately absent: regular files, whose offsets the process restores itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use events::{Kind, REFUSED, Tag};
 
@@ -242,39 +241,36 @@ impl Undo {
         records
     }
 
-    /// What cannot be restored, a line each; `is_restored`: what was written there goes.
-    pub fn notes(&self, is_restored: &dyn Fn(u32) -> bool) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
+    /// What cannot be restored, a line each; `is_restored`: what was written there goes;
+    /// `goes_on`: processes that were made since.
+    pub fn notes(&self, is_restored: &dyn Fn(u32) -> bool, goes_on: usize) -> Vec<String> {
+        let mut lines = Vec::new();
         for (fd, bytes) in self.given.iter().filter(|(fd, _)| !is_restored(**fd)) {
-            let _ = writeln!(
-                text,
+            lines.push(format!(
                 "descriptor {fd}: the {bytes} bytes that were written to it since stay written"
-            );
+            ));
         }
         for fd in &self.messages {
-            let _ = writeln!(
-                text,
+            lines.push(format!(
                 "descriptor {fd}: messages that were received from it since (recvmsg) are lost"
-            );
+            ));
         }
         for fd in &self.spliced {
-            let _ = writeln!(text, "descriptor {fd}: what went through splice from it since is lost");
+            lines.push(format!("descriptor {fd}: what went through splice from it since is lost"));
         }
         for fd in &self.locked {
-            let _ = writeln!(text, "descriptor {fd}: locks on its file stay as they are now");
+            lines.push(format!("descriptor {fd}: locks on its file stay as they are now"));
         }
         if self.lost != 0 {
-            let _ = writeln!(
-                text,
-                "{} connections or descriptors that were opened and closed since are gone",
-                self.lost
-            );
+            let lost = self.lost;
+            lines.push(format!(
+                "{lost} connections or descriptors that were opened and closed since are gone"
+            ));
         }
-        if !self.children.is_empty() {
-            let _ = writeln!(text, "{} processes that were made since go on", self.children.len());
+        if goes_on != 0 {
+            lines.push(format!("{goes_on} processes that were made since go on"));
         }
-        text
+        lines
     }
 }
 
@@ -312,7 +308,7 @@ mod tests {
         .concat();
         undo.add(&log);
         assert_eq!(undo.taken, [(5, b"abc".to_vec()), (5, b"de".to_vec())]);
-        assert!(undo.notes(&|_| false).contains("the 9 bytes"));
+        assert!(undo.notes(&|_| false, 0)[0].contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
     }
 
@@ -327,9 +323,9 @@ mod tests {
         ]
         .concat();
         undo.add(&log);
-        let notes = undo.notes(&|_| false);
-        assert_eq!(notes.lines().count(), 2);
-        assert!(notes.contains("descriptor 5: locks") && notes.contains("descriptor 7: locks"));
+        let notes = undo.notes(&|_| false, 0);
+        assert_eq!(notes.len(), 2);
+        assert!(notes[0].contains("descriptor 5: locks") && notes[1].contains("descriptor 7: locks"));
     }
 
     #[test]

@@ -42,6 +42,8 @@ enum Operation {
     Replay = 3,
     Rollbacks = 4,
     Replaying = 5,
+    Check = 6,
+    Lost = 7,
 }
 
 /// A state of this program that it can go back to.
@@ -114,6 +116,27 @@ impl Checkpoint {
     /// [`Error::NoSession`], [`Error::Unknown`].
     pub fn rollbacks(self) -> Result<u32, Error> {
         ask(Operation::Rollbacks, self.id).map(i32::unsigned_abs)
+    }
+
+    /// What a rollback to it would not restore if it were done now: a line of text for each
+    /// thing. Nothing is changed. Gives the length of all of it in bytes, 0 if there is nothing;
+    /// as much as fits is written to `text`, and ends with a zero.
+    ///
+    /// # Errors
+    ///
+    /// As [`Checkpoint::rollback`].
+    pub fn check(self, text: &mut [u8]) -> Result<usize, Error> {
+        ask_text(Operation::Check, self.id, text)
+    }
+
+    /// What the last rollback to it did not restore, as [`Checkpoint::check`] gives it; nothing
+    /// before the first one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSession`], [`Error::Unknown`].
+    pub fn lost(self, text: &mut [u8]) -> Result<usize, Error> {
+        ask_text(Operation::Lost, self.id, text)
     }
 }
 
@@ -198,31 +221,40 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+fn ask_text(operation: Operation, id: i32, text: &mut [u8]) -> Result<usize, Error> {
+    finish(call(operation, id, text)).map(|length| length.unsigned_abs() as usize)
+}
+
 fn ask(operation: Operation, id: i32) -> Result<i32, Error> {
-    let result = call(operation, id);
+    finish(call(operation, id, &mut []))
+}
+
+fn finish(result: i64) -> Result<i32, Error> {
     match i32::try_from(result) {
         Ok(result @ 0..) => Ok(result),
         // A sandbox may refuse what it does not know with an errno of its own. In a
         // live session the question whether it is replayed never fails.
-        Ok(_) | Err(_) if call(Operation::Replaying, 0) < 0 => Err(Error::NoSession),
+        Ok(_) | Err(_) if call(Operation::Replaying, 0, &mut []) < 0 => Err(Error::NoSession),
         Ok(negated) => Err(Error::of_errno(negated.wrapping_neg())),
         Err(_) => Err(Error::NoSession),
     }
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
-fn call(operation: Operation, id: i32) -> i64 {
+fn call(operation: Operation, id: i32, text: &mut [u8]) -> i64 {
     let result: i64;
     // SAFETY: outside of a live session the kernel does nothing but say that it does
     // not know the call. In one, the call keeps the registers that the ABI of system
     // calls keeps; after a rollback memory and registers of all threads are what they
     // were at the checkpoint, so that what was true of them is true again, and the
-    // compiler assumes nothing of memory over this call.
+    // compiler assumes nothing of memory over this call. What is written otherwise is in `text`.
     unsafe {
         core::arch::asm!(
             "syscall",
             inlateout("rax") CALL_BASE + operation as i64 => result,
             in("rdi") i64::from(id),
+            in("rsi") text.as_mut_ptr(),
+            in("rdx") text.len(),
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
@@ -233,7 +265,7 @@ fn call(operation: Operation, id: i32) -> i64 {
 
 /// Retrovane runs programs of x86-64 Linux.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")))]
-fn call(operation: Operation, id: i32) -> i64 {
-    let _ = (CALL_BASE, operation, id);
+fn call(operation: Operation, id: i32, text: &mut [u8]) -> i64 {
+    let _ = (CALL_BASE, operation, id, text);
     -i64::from(Error::NoSession.errno())
 }

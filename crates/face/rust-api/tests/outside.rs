@@ -11,6 +11,8 @@ fn nothing_works_and_nothing_is_harmed() {
     assert_eq!(checkpoint.replay(), Err(Error::NoSession));
     assert_eq!(checkpoint.rollbacks(), Err(Error::NoSession));
     assert_eq!(checkpoint.discard(), Err(Error::NoSession));
+    assert_eq!(checkpoint.check(&mut [0; 64]), Err(Error::NoSession));
+    assert_eq!(checkpoint.lost(&mut []), Err(Error::NoSession));
     assert!(!is_replaying());
 }
 

@@ -22,6 +22,7 @@ mod files;
 mod holding;
 mod increments;
 mod keeper;
+mod lost;
 mod mappings;
 mod protection;
 mod pushback;
@@ -80,6 +81,8 @@ const ROLLBACK: u64 = CALLS + 2;
 const REPLAY: u64 = CALLS + 3;
 const ROLLBACKS: u64 = CALLS + 4;
 const REPLAYING: u64 = CALLS + 5;
+const CHECK: u64 = CALLS + 6;
+const LOST: u64 = CALLS + 7;
 
 const STACK_BYTES: usize = 0x4_0000;
 
@@ -169,7 +172,7 @@ pub fn goes_again() -> bool {
 /// True for the calls by which a program asks for checkpoints.
 #[inline]
 pub fn is_call(number: u64) -> bool {
-    (CHECKPOINT..=REPLAYING).contains(&number)
+    (CHECKPOINT..=LOST).contains(&number)
 }
 
 /// Whether the program is being replayed; never logged.
@@ -186,6 +189,10 @@ pub fn replaying_asked(registers: &mut Registers) -> bool {
 pub fn call(registers: &mut Registers) -> Leave {
     let number = u64::from(registers.rax as u32);
     let id = registers.rdi;
+    if matches!(number, CHECK | LOST) {
+        registers.rax = lost::call(number == CHECK, &registers.args()) as u64;
+        return Leave::Call;
+    }
     let result = match number {
         CHECKPOINT => match core::mem::take(&mut area().returns_again) {
             0 => checkpoint::take(checkpoint_origin::PROGRAM),

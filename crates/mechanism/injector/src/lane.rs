@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    Birth, CHECKPOINTS_MAX, Change, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, Report,
-    Request, Ring, SEGMENTS, command, lane_state, request,
+    Birth, CHECKPOINTS_MAX, Change, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, Missing, RING_BYTES,
+    Report, Request, Ring, SEGMENTS, command, lane_state, request,
 };
 
 use crate::futex::{futex_wait, futex_wake};
@@ -346,6 +346,8 @@ words! {
     request: Request;
     /// See [`LaneHeader::change`].
     change: Change;
+    /// See [`LaneHeader::missing`].
+    missing: Missing;
     /// See [`LaneHeader::checkpoints`].
     checkpoints: [Checkpoint; CHECKPOINTS_MAX];
     /// See [`LaneHeader::goes_again`].

@@ -15,6 +15,7 @@
 mod agent;
 mod boarding;
 pub mod bytecode;
+mod file_slots;
 mod image;
 mod layout;
 mod live;
@@ -28,6 +29,7 @@ pub use agent::{
     Boundary, CALL_WORDS, Hit, NONE, WATCHES_MAX, Watch, agent_interrupt, agent_stop, agent_verb, watch_kind,
 };
 pub use boarding::*;
+pub use file_slots::{FILE_PROBES, file_slot};
 pub use image::*;
 pub use layout::*;
 pub use live::*;

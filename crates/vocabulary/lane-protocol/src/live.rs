@@ -156,6 +156,18 @@ pub struct Change {
     pub other_path: ChangePath,
 }
 
+/// Descriptors of which [`Missing`] can tell.
+pub const MISSING_MAX: usize = 8192;
+
+/// Descriptors of a checkpoint that were closed since, and that no way back opens again.
+#[repr(C)]
+pub struct Missing {
+    /// The checkpoint, plus one; 0: nobody has looked.
+    pub checkpoint: AtomicU64,
+    /// A bit for each.
+    pub words: [AtomicU64; MISSING_MAX / 64],
+}
+
 /// What the supervisor asks of a live process.
 pub mod command {
     /// Nothing, or done.

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::agent::Agent;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
-use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, RECOVER_WAYS_MAX};
+use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER_WAYS_MAX};
 use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
@@ -325,6 +325,9 @@ pub mod request {
     pub const TOGETHER: u32 = 11;
     /// Live: whether the log reaches back to the position `arguments[0]`.
     pub const REACHES: u32 = 12;
+    /// Live: what a rollback to the checkpoint `arguments[0]` would not restore, or if
+    /// `arguments[1]` is not zero what the last one did not: as text in a file of the lane's.
+    pub const LOST: u32 = 13;
 }
 
 /// One outstanding request of a lane.
@@ -473,25 +476,11 @@ pub struct LaneHeader {
     pub agent: Agent,
     /// Live: how the program changes a file.
     pub change: Change,
+    /// Live: descriptors that the last look at a way back found to be closed for good.
+    pub missing: Missing,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= crate::layout::LANE_HEADER_BYTES);
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
-
-/// Slots that a search for a kept file looks at.
-pub const FILE_PROBES: usize = 64;
-/// The first of them lie in this many slots at the start of the table, so that
-/// the files of a program are found on few pages.
-const NEAR_PROBES: usize = 16;
-const NEAR_SLOTS: usize = 1024;
-
-/// Where a search for a kept file looks at its given step.
-pub const fn file_slot(device: u64, inode: u64, step: usize) -> usize {
-    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let start = ((device.wrapping_mul(MIX) ^ inode).wrapping_mul(MIX) >> 50) as usize;
-    if step < NEAR_PROBES { (start + step) % NEAR_SLOTS } else { (start + step) % FILES_MAX }
-}
-
-const _: () = assert!(FILES_MAX == 1 << 14);

@@ -57,6 +57,7 @@ pub fn plan(slot: &Checkpoint) -> Result<(), i64> {
     if !from.fetch_list() || !tables::compare(&from) {
         return Err(checkpoint::loss(slot).unwrap_or(error(errno::EPERM)));
     }
+    tables::note_missing(slot.id.load(Ordering::Relaxed));
     if !mappings::list_now() {
         return Err(error(errno::ENOMEM));
     }

@@ -1,12 +1,14 @@
 //! The descriptors of then and of now. The shadow lists its own, and keeps those of
 //! files open, so that the process can get them back.
 
+use core::sync::atomic::Ordering;
+
 use linux_abi::general as nr;
 
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
 use super::{area, checkpoint, pushback};
-use crate::block::process;
+use crate::block::{lane, process};
 use crate::{detect, kernel, outputs, page_tracker, report};
 
 /// Descriptors that a table can hold.
@@ -104,7 +106,8 @@ impl Table {
     }
 
     pub fn find(&self, fd: u32) -> Option<&Descriptor> {
-        self.all().iter().find(|one| one.fd == fd)
+        // In ascending order, as the kernel lists them.
+        self.all().binary_search_by_key(&fd, |one| one.fd).ok().map(|index| &self.all[index])
     }
 
     /// Lists what is open, but for what is the runtime's.
@@ -290,6 +293,21 @@ pub fn compare(then: &Then) -> bool {
     let known = then.fetch_table();
     area().tables.now.fill();
     known
+}
+
+/// Notes which descriptors of then cannot be had again: closed since, and no files. To be called
+/// behind [`compare`].
+pub fn note_missing(checkpoint: u32) {
+    let tables = &area().tables;
+    let missing = &lane().missing;
+    missing.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    for then in tables.then.all() {
+        let is_there = then.is_file() || tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
+        if let (false, Some(word)) = (is_there, missing.words.get(then.fd as usize / 64)) {
+            word.fetch_or(1 << (then.fd % 64), Ordering::Relaxed);
+        }
+    }
+    missing.checkpoint.store(u64::from(checkpoint) + 1, Ordering::Release);
 }
 
 /// Branch: the descriptors are as then, as far as they can be; `keeps` says which of
