@@ -32,6 +32,7 @@ mod listing;
 pub mod live;
 mod live_options;
 mod lost;
+mod messages;
 mod numbers;
 mod sink;
 mod strangers;

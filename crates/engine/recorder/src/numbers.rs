@@ -17,7 +17,6 @@ pub(crate) const RECVMSG: u16 = 47;
 pub(crate) const SOCKETPAIR: u16 = 53;
 pub(crate) const WAIT4: u16 = 61;
 pub(crate) const FCNTL: u16 = 72;
-pub(crate) const FLOCK: u16 = 73;
 pub(crate) const WAITID: u16 = 247;
 pub(crate) const SPLICE: u16 = 275;
 pub(crate) const TEE: u16 = 276;
@@ -32,3 +31,5 @@ pub(crate) const PWRITEV2: u16 = 328;
 
 /// recvfrom(2): what was read is there to be read again.
 pub(crate) const MSG_PEEK: u64 = 2;
+/// The same, and what is no input: urgent bytes (`MSG_OOB`) and errors (`MSG_ERRQUEUE`).
+pub(crate) const MSG_NOT_TAKEN: u64 = MSG_PEEK | 1 | 0x2000;

@@ -8,19 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use events::{Kind, REFUSED, Tag};
 
 use crate::history::events_in;
+use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
-    ACCEPT, ACCEPT4, CLOSE, DUP, DUP2, DUP3, FCNTL, FLOCK, MSG_PEEK, READ, READV, RECVFROM, RECVMMSG,
-    RECVMSG, SENDFILE, SENDMSG, SENDTO, SPLICE, WRITE, WRITEV,
+    ACCEPT, ACCEPT4, CLOSE, DUP, DUP2, DUP3, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMSG,
+    SENDTO, SPLICE, WRITE, WRITEV,
 };
-
-/// Commands of fcntl(2): F_SETLK and F_SETLKW, of the process and of the open file.
-const LOCKS: [u64; 4] = [6, 7, 37, 38];
 
 /// Kinds of records for the process.
 const DATA: u32 = 1;
 const ACCEPTED: u32 = 2;
 const CHILD: u32 = 3;
 const ENDED: u32 = 4;
+const MESSAGE: u32 = 5;
 
 /// What a descriptor reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,20 +35,18 @@ pub(crate) enum Source {
 #[derive(Default)]
 pub(crate) struct Undo {
     calls: Calls,
-    /// Bytes that were read, call by call.
-    taken: Vec<(u32, Vec<u8>)>,
+    /// What was read, call by call.
+    taken: Vec<(u32, Piece)>,
     /// Connections that were accepted: descriptor and listener.
     accepted: BTreeMap<u32, u32>,
     /// Descriptors that mean something else than then.
     changed: BTreeSet<u32>,
     /// Bytes that were written, by descriptor.
     given: BTreeMap<u32, u64>,
-    /// Descriptors from which messages were received that cannot be given back.
+    /// Descriptors from which messages were received with descriptors in them.
     messages: BTreeSet<u32>,
     /// Descriptors whose input went elsewhere without being read.
     spliced: BTreeSet<u32>,
-    /// Descriptors by which files were locked or unlocked.
-    locked: BTreeSet<u32>,
     /// Connections that end behind what is given back.
     ended: BTreeSet<u32>,
     /// Connections that were accepted and closed.
@@ -150,26 +147,18 @@ impl Undo {
         }
         let known = !self.changed.contains(&fd) || self.accepted.contains_key(&fd);
         match call.number {
-            READ | READV | RECVFROM if call.result > 0 && known => {
-                if call.number == RECVFROM && call.args[3] & MSG_PEEK != 0 {
-                    return;
+            READ | READV | RECVFROM | RECVMSG | RECVMMSG if call.result > 0 && known => {
+                let pieces = pieces_of(call);
+                if pieces.iter().any(|piece| piece.had_descriptors) {
+                    self.messages.insert(fd);
                 }
-                self.taken.push((fd, call.input()));
-            }
-            RECVMSG | RECVMMSG if call.result > 0 && known => {
-                self.messages.insert(fd);
+                self.taken.extend(pieces.into_iter().map(|piece| (fd, piece)));
             }
             WRITE | WRITEV | SENDTO | SENDMSG | SENDFILE if call.result > 0 => {
                 *self.given.entry(fd).or_default() += call.result as u64;
             }
             SPLICE if call.result > 0 && known => {
                 self.spliced.insert(fd);
-            }
-            FLOCK if known => {
-                self.locked.insert(fd);
-            }
-            FCNTL if known && LOCKS.contains(&call.args[1]) => {
-                self.locked.insert(fd);
             }
             CLOSE => self.ends(fd),
             ACCEPT | ACCEPT4 => {
@@ -188,7 +177,6 @@ impl Undo {
     /// The number means something else, or nothing, from now on.
     fn ends(&mut self, fd: u32) {
         self.changed.insert(fd);
-        self.locked.remove(&fd);
         self.spliced.remove(&fd);
         // What was read there is not the input of what has the number later.
         self.taken.retain(|(other, _)| *other != fd);
@@ -205,9 +193,9 @@ impl Undo {
         let count = if all { input.len() } else { input.len().min(1) };
         let mut dropped: BTreeMap<u32, usize> = BTreeMap::new();
         for index in &input[input.len() - count..] {
-            let (fd, bytes) = &mut self.taken[*index];
-            *dropped.entry(*fd).or_default() += bytes.len();
-            bytes.clear();
+            let (fd, piece) = &mut self.taken[*index];
+            *dropped.entry(*fd).or_default() += piece.bytes.len();
+            piece.bytes.clear();
             if source(*fd) == Source::Socket {
                 self.ended.insert(*fd);
             }
@@ -232,8 +220,14 @@ impl Undo {
         for pid in killed {
             put(CHILD, 0, *pid as u64, &[]);
         }
-        for (fd, bytes) in self.taken.iter().filter(|(_, bytes)| !bytes.is_empty()) {
-            put(DATA, *fd, bytes.len() as u64, bytes);
+        for (fd, piece) in self.taken.iter().filter(|(_, piece)| !piece.bytes.is_empty()) {
+            match piece.head() {
+                None => put(DATA, *fd, piece.bytes.len() as u64, &piece.bytes),
+                Some(head) => {
+                    let bytes = [&head, &piece.bytes[..]].concat();
+                    put(MESSAGE, *fd, bytes.len() as u64, &bytes);
+                }
+            }
         }
         for fd in &self.ended {
             put(ENDED, *fd, 0, &[]);
@@ -252,14 +246,11 @@ impl Undo {
         }
         for fd in &self.messages {
             lines.push(format!(
-                "descriptor {fd}: messages that were received from it since (recvmsg) are lost"
+                "descriptor {fd}: descriptors that came in messages from it since are closed, and do not come again"
             ));
         }
         for fd in &self.spliced {
             lines.push(format!("descriptor {fd}: what went through splice from it since is lost"));
-        }
-        for fd in &self.locked {
-            lines.push(format!("descriptor {fd}: locks on its file stay as they are now"));
         }
         if self.lost != 0 {
             let lost = self.lost;
@@ -277,6 +268,7 @@ impl Undo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::MSG_PEEK;
     use events::{BLOB_HEADER_BYTES, HEADER_BYTES, header, padded};
 
     fn call(number: u16, result: i64, args: &[u64], memory: Option<(u64, &[u8])>) -> Vec<u8> {
@@ -307,25 +299,9 @@ mod tests {
         ]
         .concat();
         undo.add(&log);
-        assert_eq!(undo.taken, [(5, b"abc".to_vec()), (5, b"de".to_vec())]);
+        assert_eq!(undo.taken, [(5, Piece::of(b"abc".to_vec())), (5, Piece::of(b"de".to_vec()))]);
         assert!(undo.notes(&|_| false, 0)[0].contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
-    }
-
-    #[test]
-    fn locks_that_were_changed_are_said() {
-        let mut undo = Undo::default();
-        let log = [
-            call(FLOCK, 0, &[5, 2], None),
-            call(FCNTL, 0, &[6, 3, 0], None),
-            call(FCNTL, 0, &[7, 6, 0x1000], None),
-            call(FCNTL, -11, &[8, 6, 0x1000], None),
-        ]
-        .concat();
-        undo.add(&log);
-        let notes = undo.notes(&|_| false, 0);
-        assert_eq!(notes.len(), 2);
-        assert!(notes[0].contains("descriptor 5: locks") && notes[1].contains("descriptor 7: locks"));
     }
 
     #[test]
@@ -379,7 +355,7 @@ mod tests {
         ]
         .concat();
         undo.add(&log);
-        assert_eq!(undo.taken, [(8, b"new".to_vec())]);
+        assert_eq!(undo.taken, [(8, Piece::of(b"new".to_vec()))]);
         assert_eq!(undo.accepted.keys().copied().collect::<Vec<_>>(), [7, 8]);
     }
 }

@@ -153,7 +153,7 @@ fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
 /// The model of a call, with variants looked up.
 pub struct Meaning {
     pub args: &'static [Arg],
-    work: u8,
+    pub work: u8,
     pub act: Act,
     /// It may sleep.
     blocks: bool,

@@ -2,6 +2,7 @@
 //! it accepted. They come before what the kernel has.
 
 mod loading;
+mod messages;
 
 use core::ops::RangeInclusive;
 
@@ -19,7 +20,11 @@ use crate::{kernel, memory};
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;
 /// close_range(2): nothing is closed yet.
-const CLOSE_RANGE_CLOEXEC: u32 = 4;
+pub const CLOSE_RANGE_CLOEXEC: u32 = 4;
+/// recv(2): what is received stays there.
+const MSG_PEEK: u64 = 2;
+/// Urgent bytes, or errors (MSG_OOB, MSG_ERRQUEUE).
+const MSG_OTHER: u64 = 1 | 0x2000;
 /// Where connections wait until they are accepted again.
 const HIDDEN_FIRST: u64 = 512;
 
@@ -33,6 +38,8 @@ const ACCEPTED: u32 = 2;
 const CHILD: u32 = 3;
 /// The end of a connection, behind what is given back of it.
 const ENDED: u32 = 4;
+/// A record only: data with what came beside it.
+const MESSAGE: u32 = 5;
 
 /// What is given back on a descriptor.
 #[repr(C)]
@@ -45,6 +52,8 @@ struct Pushed {
     at: u64,
     /// DATA: how many bytes are left. ACCEPTED: the descriptor that it was.
     left: u64,
+    /// DATA: where it stands what came beside it, see `messages`; 0: nothing did.
+    head: u64,
 }
 
 #[repr(C)]
@@ -132,27 +141,26 @@ fn is_ready(fd: u64) -> bool {
 
 /// A call that something is given back to; its result, logged.
 pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
+    // What the call finds there is not what it leaves.
+    let meaning = crate::dispatch::meaning(number, args);
+    let before = match meaning.work & effects::NEEDS_BEFORE {
+        0 => Before::default(),
+        _ => effects::before(meaning.args, args),
+    };
     let result = match number as u32 {
         nr::__NR_read => take(args[0], &[(args[1], args[2])], false)?,
-        nr::__NR_recvfrom => {
-            const MSG_PEEK: u64 = 2;
+        nr::__NR_recvfrom if args[3] & MSG_OTHER == 0 => {
             let peeks = args[3] & MSG_PEEK != 0;
+            let head = messages::head_of(args[0]);
             let result = take(args[0], &[(args[1], args[2])], peeks)?;
             if args[4] != 0 && args[5] != 0 {
-                memory::write(args[5], &0u32);
+                messages::put_name(&head, args[4], args[5]);
             }
             result
         }
-        nr::__NR_readv => take_vectors(args[0], args[1], args[2])?,
-        nr::__NR_recvmsg => {
-            let [_, _, vectors, count, ..] = memory::read::<[u64; 7]>(args[1])?;
-            let result = take_vectors(args[0], vectors, count)?;
-            // No name, no control data, no flags.
-            memory::write(args[1] + 8, &0u32);
-            memory::write(args[1] + 40, &0u64);
-            memory::write(args[1] + 48, &0u32);
-            result
-        }
+        nr::__NR_readv => take_vectors(args[0], args[1], args[2], false)?,
+        nr::__NR_recvmsg if args[2] & MSG_OTHER == 0 => messages::receive(args[0], args[1], args[2])?,
+        nr::__NR_recvmmsg if args[3] & MSG_OTHER == 0 => messages::receive_many(args)?,
         nr::__NR_accept | nr::__NR_accept4 => accept(args, number as u32 == nr::__NR_accept4)?,
         nr::__NR_poll | nr::__NR_ppoll => poll(args)?,
         nr::__NR_select | nr::__NR_pselect6 => select(args)?,
@@ -189,8 +197,7 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
         }
         _ => return None,
     };
-    let meaning = crate::dispatch::meaning(number, args);
-    log_call(number, args, meaning.args, effects::work_of(meaning.args), result, &Before::default(), 0);
+    log_call(number, args, meaning.args, effects::work_of(meaning.args), result, &before, 0);
     Some(result)
 }
 
@@ -246,6 +253,7 @@ fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
     if !peeks {
         pushed.at = at;
         pushed.left = left;
+        pushed.head = 0;
         // A message that is longer than the buffers is cut (recv(2)).
         if left == 0 || !is_stream(fd) {
             pushed.kind = 0;
@@ -266,7 +274,7 @@ fn is_stream(fd: u64) -> bool {
     kind == SOCK_STREAM
 }
 
-fn take_vectors(fd: u64, vectors: u64, count: u64) -> Option<i64> {
+fn take_vectors(fd: u64, vectors: u64, count: u64, peeks: bool) -> Option<i64> {
     const VECTORS_MAX: usize = 64;
     data_of(fd)?;
     let mut buffers = [(0, 0); VECTORS_MAX];
@@ -275,7 +283,7 @@ fn take_vectors(fd: u64, vectors: u64, count: u64) -> Option<i64> {
         let [base, bytes] = memory::read::<[u64; 2]>(vectors + index as u64 * 16)?;
         *buffer = (base, bytes);
     }
-    take(fd, &buffers[..count], false)
+    take(fd, &buffers[..count], peeks)
 }
 
 fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {

@@ -3,7 +3,8 @@
 
 use linux_abi::general as nr;
 
-use super::{ACCEPTED, CHILD, DATA, ENDED, HIDDEN_NUMBERS, PUSHED_MAX, Pushed, is_stream, pushback};
+use super::messages::Head;
+use super::{ACCEPTED, CHILD, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, PUSHED_MAX, Pushed, is_stream, pushback};
 use crate::block::{process, session};
 use crate::live::{RECORDS_BYTES_MAX, area, records_place};
 use crate::{kernel, memory, report};
@@ -62,7 +63,8 @@ fn keep_left() -> u64 {
 impl Pushed {
     /// Bytes of the records that it takes.
     fn stored_bytes(&self) -> u64 {
-        if self.kind == DATA { self.left.next_multiple_of(8) } else { 0 }
+        let head_bytes = Head::at(self.head).stored_bytes();
+        if self.kind == DATA { head_bytes + self.left.next_multiple_of(8) } else { 0 }
     }
 }
 
@@ -107,9 +109,12 @@ fn map_records(fd: i64, logged_bytes: u64, left_bytes: u64) -> bool {
     let mut offset = logged_bytes.next_multiple_of(8);
     if fits {
         for pushed in pushback.all[..pushback.count].iter_mut().filter(|pushed| pushed.kind == DATA) {
-            memory::copy(mapped as u64 + offset, pushed.at, pushed.left);
-            pushed.at = records_place() + offset;
-            offset += pushed.stored_bytes();
+            let (head_bytes, bytes) = (Head::at(pushed.head).stored_bytes(), pushed.stored_bytes());
+            memory::copy(mapped as u64 + offset, pushed.head, head_bytes);
+            memory::copy(mapped as u64 + offset + head_bytes, pushed.at, pushed.left);
+            pushed.head = if head_bytes == 0 { 0 } else { records_place() + offset };
+            pushed.at = records_place() + offset + head_bytes;
+            offset += bytes;
         }
     }
     if old_bytes != 0 {
@@ -144,11 +149,16 @@ fn parse(bytes: u64) {
         let (kind, fd) = (head as u32, (head >> 32) as u32);
         offset += 16;
         let pushed = match kind {
-            DATA => Pushed { kind, fd, at: place + offset, left: number },
+            DATA => Pushed { kind, fd, at: place + offset, left: number, head: 0 },
+            MESSAGE => {
+                let head = place + offset;
+                let head_bytes = Head::at(head).stored_bytes().min(number);
+                Pushed { kind: DATA, fd, at: head + head_bytes, left: number - head_bytes, head }
+            }
             // Messages go on behind the one that is missing.
             ENDED if !is_stream(u64::from(fd)) => continue,
-            ENDED => Pushed { kind, fd, at: 0, left: 0 },
-            ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd) },
+            ENDED => Pushed { kind, fd, ..Pushed::default() },
+            ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd), head: 0 },
             CHILD => {
                 // It was killed; nobody of then knows of it.
                 const ANY_CHILD: u64 = 0x4000_0000;
@@ -157,7 +167,7 @@ fn parse(bytes: u64) {
             }
             _ => return,
         };
-        if kind == DATA {
+        if matches!(kind, DATA | MESSAGE) {
             offset += number.next_multiple_of(8);
         }
         pushback.all[pushback.count] = pushed;
