@@ -104,7 +104,7 @@ impl LaneLog {
                 let back =
                     Back { memory, sink, journals: undoing.journals.as_deref(), segment: self.segment };
                 let lost = &undoing.lost;
-                let text = if was { lost.of(self.lane, id) } else { lost.of_next(&back, id) };
+                let text = if was { lost.of(lane, id) } else { lost.of_next(&back, id) };
                 undoing.write(&format!("lost-{}", self.lane), text.as_bytes(), b"\0")
             }
             request::TOGETHER => memory.call_together(self.segment),

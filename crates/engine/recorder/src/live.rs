@@ -259,7 +259,7 @@ impl Work {
             "rollback" => {
                 let number = number()?;
                 self.order_for(asker, segment, command::ROLLBACK, number)?;
-                let notes = self.session.lost.of(lane.ids().0, number as u32);
+                let notes = self.session.lost.of(lane, number as u32);
                 Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
             }
             "replay" => {

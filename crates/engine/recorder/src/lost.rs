@@ -3,10 +3,10 @@
 //! Deliberately absent: what was done since (see `undo`), and how much of it is undone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use injector::{Segment, SessionMemory};
+use injector::{Lane, Segment, SessionMemory};
 
 use crate::channels::{Member, taken_back};
 use crate::file_journals::FileJournals;
@@ -53,13 +53,15 @@ impl Back<'_> {
         if missing.checkpoint.load(Ordering::Acquire) != u64::from(id) + 1 {
             return Vec::new();
         }
-        let words = (0..).zip(missing.words.iter().map(|word| word.load(Ordering::Relaxed)));
-        words
-            .flat_map(|(index, word)| {
-                (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit)
-            })
-            .collect()
+        numbers(&missing.words)
     }
+}
+
+/// The numbers of the bits that are set.
+fn numbers(words: &[AtomicU64]) -> Vec<u32> {
+    let words = (0..).zip(words.iter().map(|word| word.load(Ordering::Relaxed)));
+    let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 != 0);
+    words.flat_map(|(index, word)| bits(word).map(move |bit| index * 64 + bit)).collect()
 }
 
 /// What the ways back of a session's processes did not restore.
@@ -94,9 +96,16 @@ impl Lost {
     }
 
     /// What the last way back to a checkpoint did not restore.
-    pub fn of(&self, lane: u32, id: u32) -> String {
+    pub fn of(&self, lane: Lane, id: u32) -> String {
         let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        texts.get(&(lane, id)).cloned().unwrap_or_default()
+        let mut text = texts.get(&(lane.ids().0, id)).cloned().unwrap_or_default();
+        let missing = lane.missing();
+        if missing.locks_of.load(Ordering::Acquire) == u64::from(id) + 1 {
+            for fd in numbers(&missing.locks) {
+                text += &format!("descriptor {fd}: a lock on its file is somebody else's by now\n");
+            }
+        }
+        text
     }
 
     /// What a way back to a checkpoint would not restore.

@@ -22,6 +22,7 @@ mod files;
 mod holding;
 mod increments;
 mod keeper;
+mod locks;
 mod lost;
 mod mappings;
 mod protection;
@@ -124,6 +125,7 @@ pub struct Area {
     compared: [u8; copying::COMPARED_BYTES],
     lists: mappings::Lists,
     tables: tables::Tables,
+    locks: locks::Known,
     pushback: pushback::Pushback,
     files: files::Files,
     /// A rollback that comes in place of a crash: a `recover_way`, and the signal.
@@ -237,7 +239,9 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
         | nr::__NR_shutdown
         | nr::__NR_timerfd_settime => {
             checkpoint::wait_for_all();
+            locks::before_call(number, args);
         }
+        nr::__NR_flock | nr::__NR_fcntl => locks::before_call(number, args),
         _ => {}
     }
     files::is_on() && files::before(number, args)

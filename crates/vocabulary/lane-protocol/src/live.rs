@@ -166,6 +166,10 @@ pub struct Missing {
     pub checkpoint: AtomicU64,
     /// A bit for each.
     pub words: [AtomicU64; MISSING_MAX / 64],
+    /// The checkpoint of the last way back, plus one.
+    pub locks_of: AtomicU64,
+    /// Descriptors with locks that it could not give back, as somebody else has them by now.
+    pub locks: [AtomicU64; MISSING_MAX / 64],
 }
 
 /// What the supervisor asks of a live process.

@@ -6,8 +6,8 @@ use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, 
 use linux_abi::{errno, general as nr};
 
 use super::{
-    area, error, increments, keeper, mappings, obstacle, quiesce, seats, standing, tables, timers, together,
-    unforked, window,
+    area, error, increments, keeper, locks, mappings, obstacle, quiesce, seats, standing, tables, timers,
+    together, unforked, window,
 };
 use crate::block::{lane, process, space, thread, thread_status};
 use crate::{kernel, signals, stopping, turn};
@@ -136,6 +136,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
     tables::note_offsets();
+    locks::note();
     // A window's beginning holds all memory itself, and so does what others rest on.
     let taken = if is_window || group.number != 0 { increments::leave() } else { increments::take() };
     let shadow = match taken {
@@ -185,6 +186,7 @@ fn make_shadow(slot: &'static Checkpoint) -> i64 {
 /// The memory is saved: makes the process that keeps the descriptors; its id, or an errno.
 fn make_keeper(slot: &'static Checkpoint, mut taken: increments::Taken) -> i64 {
     taken.increment.offsets = area().offsets;
+    taken.increment.table.copy_locks(&area().tables.then);
     taken.increment.pending.copy(&area().pending);
     let keeper = keeper::make(slot, &mut taken);
     if kernel::failed(keeper) {

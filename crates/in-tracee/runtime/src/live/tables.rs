@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
+use super::locks::{self, LOCKS_MAX, Lock};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
 use super::{area, checkpoint, pushback};
@@ -60,6 +61,8 @@ pub struct Table {
     pub interests: [Interest; INTERESTS_MAX],
     pub timer_count: usize,
     pub timers: [DescriptorTimer; TIMERS_MAX],
+    pub lock_count: usize,
+    pub locks: [Lock; LOCKS_MAX],
 }
 
 #[repr(C)]
@@ -78,7 +81,7 @@ impl Descriptor {
         self.is_file()
     }
 
-    fn is_same(&self, other: &Descriptor) -> bool {
+    pub fn is_same(&self, other: &Descriptor) -> bool {
         (self.mode & TYPE, self.device, self.inode) == (other.mode & TYPE, other.device, other.inode)
     }
 }
@@ -91,6 +94,16 @@ impl Table {
         self.interests[..other.interest_count].copy_from_slice(&other.interests[..other.interest_count]);
         self.timer_count = other.timer_count;
         self.timers[..other.timer_count].copy_from_slice(&other.timers[..other.timer_count]);
+        self.copy_locks(other);
+    }
+
+    pub fn copy_locks(&mut self, other: &Table) {
+        self.lock_count = other.lock_count;
+        self.locks[..other.lock_count].copy_from_slice(&other.locks[..other.lock_count]);
+    }
+
+    pub fn locks(&self) -> &[Lock] {
+        &self.locks[..self.lock_count]
     }
 
     pub fn all(&self) -> &[Descriptor] {
@@ -110,8 +123,8 @@ impl Table {
         self.all().binary_search_by_key(&fd, |one| one.fd).ok().map(|index| &self.all[index])
     }
 
-    /// Lists what is open, but for what is the runtime's.
-    fn fill(&mut self) {
+    /// Lists what is open, but for what is the runtime's, and for locks.
+    pub fn fill(&mut self) {
         self.count = 0;
         self.interest_count = 0;
         self.timer_count = 0;
@@ -173,46 +186,52 @@ impl Table {
     /// What an epoll set waits for (`tfd: N events: X data: X`), and what a timer is set to, as
     /// its fdinfo tells.
     pub fn note_details(&mut self, of: u32) {
-        let mut path = [0u8; 64];
-        let mut digits = [0u8; 12];
-        let number = report::decimal(u64::from(of), &mut digits);
-        report::join(&mut path, &[b"/proc/thread-self/fdinfo/", number]);
-        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-        let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
-        if kernel::failed(fd) {
-            return;
-        }
         let mut timer = DescriptorTimer::new(of);
-        let mut text = [0u8; 4096];
-        let mut filled = 0;
-        loop {
-            let room = (text.len() - filled) as u64;
-            let target = text[filled..].as_mut_ptr() as u64;
-            let read = kernel::call(nr::__NR_read, [fd as u64, target, room, 0, 0, 0]);
-            if read <= 0 {
-                break;
+        each_line(of, &mut |line| {
+            if let Some(interest) = interest(of, line)
+                && self.interest_count < INTERESTS_MAX
+            {
+                self.interests[self.interest_count] = interest;
+                self.interest_count += 1;
             }
-            filled += read as usize;
-            let mut done = 0;
-            while let Some(length) = text[done..filled].iter().position(|&byte| byte == b'\n') {
-                let line = &text[done..done + length];
-                if let Some(interest) = interest(of, line)
-                    && self.interest_count < INTERESTS_MAX
-                {
-                    self.interests[self.interest_count] = interest;
-                    self.interest_count += 1;
-                }
-                if timer.note(line) && self.timer_count < TIMERS_MAX {
-                    self.timers[self.timer_count] = timer;
-                    self.timer_count += 1;
-                }
-                done += length + 1;
+            if timer.note(line) && self.timer_count < TIMERS_MAX {
+                self.timers[self.timer_count] = timer;
+                self.timer_count += 1;
             }
-            text.copy_within(done..filled, 0);
-            filled -= done;
-        }
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        });
     }
+}
+
+/// Each line of what the kernel tells of a descriptor (its fdinfo).
+pub fn each_line(of: u32, act: &mut dyn FnMut(&[u8])) {
+    let mut path = [0u8; 64];
+    let mut digits = [0u8; 12];
+    let number = report::decimal(u64::from(of), &mut digits);
+    report::join(&mut path, &[b"/proc/thread-self/fdinfo/", number]);
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    if kernel::failed(fd) {
+        return;
+    }
+    let mut text = [0u8; 4096];
+    let mut filled = 0;
+    loop {
+        let room = (text.len() - filled) as u64;
+        let target = text[filled..].as_mut_ptr() as u64;
+        let read = kernel::call(nr::__NR_read, [fd as u64, target, room, 0, 0, 0]);
+        if read <= 0 {
+            break;
+        }
+        filled += read as usize;
+        let mut done = 0;
+        while let Some(length) = text[done..filled].iter().position(|&byte| byte == b'\n') {
+            act(&text[done..done + length]);
+            done += length + 1;
+        }
+        text.copy_within(done..filled, 0);
+        filled -= done;
+    }
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }
 
 fn number(name: &[u8]) -> Option<u32> {
@@ -318,6 +337,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     for now in tables.now.all() {
         let same = tables.then.find(now.fd).is_some_and(|then| then.is_same(now));
         if !same && !keeps(now) {
+            locks::drop_since(now.fd);
             kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);
         }
     }
@@ -344,6 +364,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         kernel::call(nr::__NR_close, [handle as u64, 0, 0, 0, 0, 0]);
     }
     set_interests(tables);
+    locks::restore(&tables.then);
     timers::restore_descriptors(tables.then.timers(), tables.now.timers(), &pushback::has_input_of);
 }
 
