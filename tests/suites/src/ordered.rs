@@ -100,8 +100,29 @@ kill -KILL "$parent" "$child"
 wait $session || true
 "#;
 
+/// What led to a death from outside is saved: where the signal leaves a core, or was named, or is
+/// SIGKILL.
+const SAVED: &str = r#"
+build saved
+for how in save:TERM,USR1=TERM save:TERM,USR1=USR1 save=ABRT save=KILL save=TERM die=ABRT; do
+    rm -rf crashed out
+    "$rv" live --name=it --on-crash "${how%=*}" --crash-dir "$PWD/crashed" -- ./prog > out 2> err &
+    session=$!
+    until [ -s out ]; do kill -0 $session; sleep 0.05; done
+    kill -"${how#*=}" "$(cat out)"
+    code=0; wait $session || code=$?
+    if [ -d crashed ]; then
+        again=0; "$rv" replay -q crashed > replayed 2> said || again=$?
+        cmp out replayed
+        echo "$how: $code, replayed with $again"
+    else
+        echo "$how: $code, nothing saved"
+    fi
+done
+"#;
+
 impl Ordered {
-    pub const ALL: [Ordered; 4] = [
+    pub const ALL: [Ordered; 5] = [
         Ordered {
             name: "ordered::killed_in_replay",
             script: KILLED,
@@ -109,6 +130,13 @@ impl Ordered {
                      checkpoint 0\nthe parent was killed: 125 retrovane: the process ended during the replay\nended with 137\n1\n",
         },
         Ordered { name: "ordered::diverges", script: DIVERGES, prints: "ended with 137\n1\n" },
+        Ordered {
+            name: "ordered::saved",
+            script: SAVED,
+            prints: "save:TERM,USR1=TERM: 143, replayed with 143\nsave:TERM,USR1=USR1: 138, replayed with 138\n\
+                     save=ABRT: 134, replayed with 134\nsave=KILL: 137, replayed with 137\n\
+                     save=TERM: 143, nothing saved\ndie=ABRT: 134, nothing saved\n",
+        },
         Ordered {
             name: "ordered::stopped",
             script: STOPPED,

@@ -259,6 +259,9 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     futex_wake(memory.doorbell());
     let drained = drainer.wait(!options.quiet && std::io::stderr().is_terminal());
 
+    if let (Some(control), ExitReport::Killed(signal)) = (&control, exit) {
+        control.save_killed(signal);
+    }
     drop(control);
     drop(forwarded);
     drop(attach);

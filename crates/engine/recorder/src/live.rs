@@ -51,6 +51,7 @@ pub(crate) struct Session {
 
 /// The threads that take commands and the checkpoints that are due.
 pub(crate) struct Control {
+    work: Arc<Work>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     socket: PathBuf,
@@ -61,8 +62,14 @@ impl Control {
         let stop = Arc::new(AtomicBool::new(false));
         let debugger = options.debugger.take();
         let every = Mutex::new(options.checkpoint_every);
-        let work =
-            Arc::new(Work { session, options, every, obeying: Mutex::new(()), windows: Windows::default() });
+        let work = Arc::new(Work {
+            session,
+            options,
+            every,
+            obeying: Mutex::new(()),
+            windows: Windows::default(),
+            saved_main: AtomicBool::new(false),
+        });
         let mut threads = Vec::new();
         if let Some(serve) = debugger {
             let debuggee = Debuggee(Arc::clone(&work));
@@ -81,9 +88,20 @@ impl Control {
             }
         }
         let socket = work.options.socket.clone();
-        let stopped = Arc::clone(&stop);
-        threads.push(std::thread::spawn(move || work.keep_time(&stopped)));
-        Control { stop, threads, socket }
+        let (own, stopped) = (Arc::clone(&work), Arc::clone(&stop));
+        threads.push(std::thread::spawn(move || own.keep_time(&stopped)));
+        Control { work, stop, threads, socket }
+    }
+
+    /// The first process was killed, and all that it logged has arrived: saves what nobody could
+    /// save before, as the kernel asks nobody (SIGKILL).
+    pub fn save_killed(&self, signal: i32) {
+        let (work, saved) = (&self.work, &self.work.saved_main);
+        let is_wanted = work.options.on_crash == OnCrash::Save && signal == libc::SIGKILL;
+        if is_wanted && !work.session.boarded && !saved.load(Ordering::Acquire) {
+            let text = work.save_at_crash(work.session.main_pid, None);
+            eprint!("retrovane: process {} was killed by signal {signal}: {text}", work.session.main_pid);
+        }
     }
 }
 
@@ -115,6 +133,8 @@ pub(crate) struct Work {
     /// One command at a time.
     pub obeying: Mutex<()>,
     pub windows: Windows,
+    /// The first process was about to die, and was asked what led to it.
+    saved_main: AtomicBool,
 }
 
 impl Work {
@@ -449,13 +469,15 @@ impl Work {
             );
         }
         if self.options.on_crash == OnCrash::Save {
-            let killed_by = i32::try_from(signal).ok();
-            let text = match self.save(&self.options.crash_dir, Some(pid), killed_by) {
-                Ok(text) => text,
-                Err(text) => format!("could not be saved: {text}\n"),
-            };
+            let text = self.save_at_crash(pid, i32::try_from(signal).ok());
             eprint!("retrovane: process {pid} would die of signal {signal}: {text}");
         }
+    }
+
+    fn save_at_crash(&self, pid: i32, killed_by: Option<i32>) -> String {
+        self.saved_main.fetch_or(pid == self.session.main_pid, Ordering::AcqRel);
+        self.save(&self.options.crash_dir, Some(pid), killed_by)
+            .unwrap_or_else(|text| format!("could not be saved: {text}\n"))
     }
 }
 

@@ -21,6 +21,10 @@ pub enum OnCrash {
     Rollback = crash_policy::ROLLBACK,
 }
 
+/// Signals that leave a core (signal(7)) and that only somebody sends: SIGQUIT, SIGABRT, SIGXCPU,
+/// SIGXFSZ. The others come to the runtime anyway.
+const CRASHES: u64 = 1 << 2 | 1 << 5 | 1 << 23 | 1 << 24;
+
 /// How a process goes on that goes back instead of dying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recover {
@@ -92,6 +96,8 @@ pub struct LiveOptions {
     pub on_crash: OnCrash,
     /// How often a process goes back instead of dying.
     pub recoveries_max: u32,
+    /// Signals that the past is saved at besides those of a crash, a bit each.
+    pub saved_signals: u64,
     pub recover: Recover,
     /// A rollback kills the processes that were made since; else they go on.
     pub kills_children: bool,
@@ -107,6 +113,7 @@ impl LiveOptions {
         LiveSetup {
             on_crash: self.on_crash as u32,
             recoveries_max: self.recoveries_max,
+            saved_signals: if self.on_crash == OnCrash::Save { CRASHES | self.saved_signals } else { 0 },
             recover_ways: self.recover.ways(),
             checkpoint_way: self.checkpoint_way as u32,
             sharing_policy: if self.keeps_shared_memory {

@@ -69,10 +69,11 @@ pub struct LiveArguments {
     /// What is done where the program would die of a signal
     ///
     /// die: it dies. hold: it stands still, and waits for `retrovane ctl`. save: the past
-    /// is saved as a trace, then it dies. rollback:N: it goes back to its last checkpoint
-    /// and on, N times at most; `--recover` says how.
+    /// is saved as a trace, then it dies. save:TERM,INT: also where somebody sends one of these
+    /// signals. rollback:N: it goes back to its last checkpoint and on, N times at most;
+    /// `--recover` says how.
     #[arg(long, value_name = "WHAT", value_parser = on_crash, default_value = "die")]
-    on_crash: (OnCrash, u32),
+    on_crash: AtCrash,
     /// How a program goes on after `--on-crash rollback:N`
     #[arg(long, value_enum, value_name = "WAY", default_value_t)]
     recover: RecoverWay,
@@ -189,17 +190,52 @@ enum Children {
 }
 
 /// What is done at a crash, and how often the program goes back instead.
-fn on_crash(text: &str) -> Result<(OnCrash, u32), String> {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct AtCrash {
+    what: OnCrash,
+    recoveries_max: u32,
+    /// Other signals that the past is saved at, a bit each.
+    saved_signals: u64,
+}
+
+fn on_crash(text: &str) -> Result<AtCrash, String> {
+    let only = |what: OnCrash| AtCrash { what, ..AtCrash::default() };
     match text.split_once(':') {
-        None if text == "die" => Ok((OnCrash::Die, 0)),
-        None if text == "hold" => Ok((OnCrash::Hold, 0)),
-        None if text == "save" => Ok((OnCrash::Save, 0)),
+        None if text == "die" => Ok(only(OnCrash::Die)),
+        None if text == "hold" => Ok(only(OnCrash::Hold)),
+        None if text == "save" => Ok(only(OnCrash::Save)),
+        Some(("save", names)) => {
+            let saved_signals =
+                names.split(',').try_fold(0, |all, name| signal(name).map(|one| all | 1 << (one - 1)))?;
+            Ok(AtCrash { saved_signals, ..only(OnCrash::Save) })
+        }
         Some(("rollback", count)) => match count.parse() {
-            Ok(count) => Ok((OnCrash::Rollback, count)),
+            Ok(recoveries_max) => Ok(AtCrash { recoveries_max, ..only(OnCrash::Rollback) }),
             Err(_) => Err(format!("`{count}` is no number of times")),
         },
-        _ => Err("there are die, hold, save, and rollback:N".to_owned()),
+        _ => Err("there are die, hold, save, save:SIGNALS, and rollback:N".to_owned()),
     }
+}
+
+/// A signal that ends a process and can be caught, by its name.
+fn signal(name: &str) -> Result<u32, String> {
+    const NAMES: [(&str, u32); 9] = [
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("ABRT", 6),
+        ("USR1", 10),
+        ("USR2", 12),
+        ("PIPE", 13),
+        ("ALRM", 14),
+        ("TERM", 15),
+    ];
+    let short = name.strip_prefix("SIG").unwrap_or(name);
+    let found = NAMES.iter().find(|(known, _)| *known == short).map(|(_, number)| *number);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = NAMES.iter().map(|(known, _)| *known).collect();
+        format!("`{name}` is no signal that can be waited for: there are {}", known.join(", "))
+    })
 }
 
 /// A time with its unit.
@@ -256,7 +292,7 @@ impl LiveArguments {
             memory_max: None,
             checkpoints: Checkpoints::default(),
             log_max: None,
-            on_crash: (OnCrash::Die, 0),
+            on_crash: AtCrash::default(),
             recover: RecoverWay::Auto,
             files: Files::Keep,
             shared_memory: SharedMemory::Together,
@@ -349,8 +385,9 @@ pub fn run_session(
             checkpoint_way: arguments.checkpoints.into(),
             snapshots_files: matches!(arguments.files, Files::Snapshot),
             keeps_shared_memory: matches!(arguments.shared_memory, SharedMemory::Keep),
-            on_crash: arguments.on_crash.0,
-            recoveries_max: arguments.on_crash.1,
+            on_crash: arguments.on_crash.what,
+            recoveries_max: arguments.on_crash.recoveries_max,
+            saved_signals: arguments.on_crash.saved_signals,
             recover: arguments.recover.into(),
             kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
@@ -364,16 +401,17 @@ pub fn run_session(
     let _ = fs::remove_dir_all(&trace_dir);
     let _ = folder.map(fs::remove_dir_all);
     match outcome {
-        Ok(outcome) => {
-            if let ExitReport::Killed(signal) = outcome.status
-                && arguments.attach.is_none()
-            {
-                injector::die_by_signal(signal);
-            }
-            exit::of_program(outcome.status)
-        }
+        Ok(outcome) => end_as(outcome.status, arguments.attach.is_some()),
         Err(error) => exit::failure(code_of(&error), &error),
     }
+}
+
+/// Ends as the program did.
+fn end_as(status: ExitReport, attached: bool) -> ExitCode {
+    if let (ExitReport::Killed(signal), false) = (status, attached) {
+        injector::die_by_signal(signal);
+    }
+    exit::of_program(status)
 }
 
 #[cfg(test)]
@@ -388,5 +426,13 @@ mod tests {
         assert_eq!(bytes("2G"), Ok(2 << 30));
         assert_eq!(bytes("64KiB"), Ok(65536));
         assert!(bytes("many").is_err() && bytes("99999999999T").is_err());
+    }
+
+    #[test]
+    fn signals_can_be_chosen_at_which_the_past_is_saved() {
+        let saved = |text: &str| on_crash(text).map(|at| (at.what, at.saved_signals));
+        assert_eq!(saved("save"), Ok((OnCrash::Save, 0)));
+        assert_eq!(saved("save:TERM,SIGINT"), Ok((OnCrash::Save, 1 << 14 | 1 << 1)));
+        assert!(saved("save:KILL").is_err() && saved("save:").is_err() && saved("die:TERM").is_err());
     }
 }

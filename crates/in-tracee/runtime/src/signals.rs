@@ -10,7 +10,7 @@ use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, process, signal_stack, thread, thread_status};
+use crate::block::{SIGNAL_STACK_BYTES, process, session, signal_stack, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
 use crate::{
@@ -127,6 +127,21 @@ pub fn install() {
     for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
         install_real(signal, flags);
     }
+    for signal in (1..=64).filter(|&signal| is_saved(signal)) {
+        let actions = process().actions();
+        if actions.known & bit(signal) == 0 {
+            actions.learn(signal);
+        }
+        if actions.actions[signal as usize].handler == DEFAULT {
+            install_real(signal, 0);
+        }
+    }
+}
+
+/// True for a signal that comes to us although its action is the default: the past is saved
+/// before the process dies of it.
+fn is_saved(signal: u32) -> bool {
+    session().saved_signals & !OURS & bit(signal) != 0
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
@@ -152,7 +167,9 @@ pub fn follow_actions() {
     let actions = process().actions();
     for signal in 1..=64u32 {
         let action = actions.actions[signal as usize];
-        if bit(signal) & OURS == 0 && action.handler > IGNORE {
+        if bit(signal) & OURS == 0
+            && (action.handler > IGNORE || action.handler == DEFAULT && is_saved(signal))
+        {
             install_real(signal, action.flags);
         }
     }
@@ -499,10 +516,13 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
 /// An asynchronous signal: queued, and the call that may be about to begin held back.
 fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     let signals = &mut thread().signals;
+    let action = process().actions().actions[(signal as usize).min(64)];
     if process().replaying {
+        if is_saved(signal) && action.handler == DEFAULT {
+            die_of(signal);
+        }
         return;
     }
-    let action = process().actions().actions[(signal as usize).min(64)];
     let mask = if signals.masked_wait { signals.wait_mask } else { signals.mask };
     let blocked = mask & bit(signal) != 0;
     if blocked {
@@ -513,7 +533,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     } else if action.handler == IGNORE {
         return;
     } else if action.handler == DEFAULT {
-        // One of ours, sent by somebody: what the default does is the kernel's.
+        // One of ours, or that is to be saved: what the default does is the kernel's.
         crate::live::save_before_death(signal);
         die_of(signal);
         return;
@@ -569,7 +589,7 @@ pub fn crashes_itself(number: u64, args: &[u64; 6]) -> Option<u32> {
         return None;
     }
     let signal = args[if number as u32 == nr::__NR_tgkill { 2 } else { 1 }] as u32;
-    (CRASHES & bit(signal) != 0).then_some(signal)
+    (CRASHES & bit(signal) != 0 || is_saved(signal)).then_some(signal)
 }
 
 /// A signal that the call at hand causes: it comes before all others that wait. False if no
@@ -983,6 +1003,10 @@ impl Actions {
         }
         let mut action = Action::default();
         kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), 0, &raw mut action as u64, 8, 0, 0]);
+        if action.handler == on_signal as *const () as u64 {
+            // Taken for the sake of the past, see `is_saved`.
+            action = Action::default();
+        }
         self.actions[signal as usize] = action;
     }
 
@@ -1046,7 +1070,11 @@ impl Signals {
                 restorer: entry::rv_restorer as *const () as u64,
                 ..*action
             };
-            set_real(signal, &real);
+            if action.handler == DEFAULT && is_saved(signal) {
+                install_real(signal, action.flags);
+            } else {
+                set_real(signal, &real);
+            }
             self.drop_waiting(signal);
         }
     }

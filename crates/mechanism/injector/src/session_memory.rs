@@ -42,6 +42,8 @@ pub struct LiveSetup {
     pub on_crash: u32,
     /// How often they may go back instead of dying.
     pub recoveries_max: u32,
+    /// Signals from outside at which their past is saved, a bit each.
+    pub saved_signals: u64,
     /// How they then go on: each a `recover_way`.
     pub recover_ways: [u32; RECOVER_WAYS_MAX],
     /// A `checkpoint_way`.
@@ -229,6 +231,7 @@ impl SessionMemory {
         let live = setup.live.unwrap_or_default();
         session.on_crash = live.on_crash;
         session.recoveries_max = live.recoveries_max;
+        session.saved_signals = live.saved_signals;
         session.recover_ways = live.recover_ways;
         session.checkpoint_way = live.checkpoint_way;
         session.files_policy = live.files_policy;

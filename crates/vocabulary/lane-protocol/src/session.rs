@@ -77,6 +77,9 @@ pub struct Session {
     pub on_crash: u32,
     /// With `live`: how often a process may go back instead of dying.
     pub recoveries_max: u32,
+    /// With `live`: signals from outside, of which a process would die, that come to the runtime
+    /// first, so that the past is saved.
+    pub saved_signals: u64,
     /// With `live`: how it then goes on, one [`crate::recover_way`] after the other.
     pub recover_ways: [u32; RECOVER_WAYS_MAX],
     /// With `live`: how checkpoints are made, a [`crate::checkpoint_way`].
