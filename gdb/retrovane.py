@@ -309,6 +309,11 @@ class Watched:
         self.breakpoint.delete()
 
 
+def others():
+    """Who changed the watched place, where it was none of the process's own instructions."""
+    return ask("others")
+
+
 class LastWrite(Command):
     """Go back to the last write of an expression's place, and show it."""
 
@@ -323,6 +328,7 @@ class LastWrite(Command):
             new = watched.value()
             try:
                 found = watched.back()
+                writers = others()
                 old = watched.value()
             finally:
                 watched.delete()
@@ -332,6 +338,8 @@ class LastWrite(Command):
                 print(f"{argument} was not written before")
                 return
         print(f"{when()}: {argument}: {old} -> {new}")
+        if writers:
+            print(writers)
         gdb.execute("backtrace 5")
 
 
@@ -357,8 +365,9 @@ The present position stays what it is."""
                     if not watched.back():
                         break
                     old = watched.value()
+                    writers = others()
                     where = gdb.execute("backtrace 3", to_string=True).rstrip()
-                    print(f"{when()}: {old} -> {new}\n{where}")
+                    print("\n".join(filter(None, [f"{when()}: {old} -> {new}", writers, where])))
                     new = old
             finally:
                 watched.delete()

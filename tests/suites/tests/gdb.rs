@@ -8,6 +8,8 @@ mod debugging;
 mod departures;
 #[path = "gdb/families.rs"]
 mod families;
+#[path = "gdb/groups.rs"]
+mod groups;
 #[path = "gdb/keyframes.rs"]
 mod keyframes;
 #[path = "gdb/pages.rs"]
@@ -357,7 +359,14 @@ fn compare(text: &str, expected: &[&str], unexpected: &[&str]) -> TestResult {
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
-    let sessions = [SESSIONS, branches::SESSIONS, families::SESSIONS, threads::SESSIONS, views::SESSIONS];
+    let sessions = [
+        SESSIONS,
+        branches::SESSIONS,
+        families::SESSIONS,
+        groups::SESSIONS,
+        threads::SESSIONS,
+        views::SESSIONS,
+    ];
     for session in sessions.into_iter().flatten() {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
@@ -365,6 +374,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.extend(departures::trials(tool));
     trials.extend(debugging::trials(tool));
     trials.extend(families::trials(tool));
+    trials.extend(groups::trials(tool));
     trials.extend(keyframes::trials(tool));
     trials.extend(pages::trials(tool));
     let kind = match (!have_program("gdb"), tool.mode == Mode::Native) {

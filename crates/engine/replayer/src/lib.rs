@@ -55,6 +55,13 @@ pub struct ReplayOptions {
     pub progress: Option<Box<dyn Fn(Progress) + Send>>,
 }
 
+impl ReplayOptions {
+    /// The same for another replay, of which nobody is told how far it is.
+    pub fn again(&self) -> ReplayOptions {
+        ReplayOptions { trace_dir: self.trace_dir.clone(), home: self.home.clone(), progress: None, ..*self }
+    }
+}
+
 /// How a replay went.
 #[derive(Debug)]
 pub struct ReplayOutcome {

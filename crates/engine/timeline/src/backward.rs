@@ -65,7 +65,7 @@ impl Timeline {
 
     /// To the last instruction between two boundaries.
     fn go_to_last_of(&mut self, event: u64, next: u64, patience: AskPatience) -> Result<(), TimelineError> {
-        let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
+        let mut process = self.process_for(Position { event, steps: 0 }, next, patience)?;
         let mut last = 0;
         let mut ended = false;
         loop {
@@ -153,11 +153,11 @@ impl Timeline {
         stops: &Stops,
         patience: AskPatience,
     ) -> Result<Option<Found>, TimelineError> {
-        let mut process = self.process_at(begin, patience)?;
+        let until_event = bound.map_or(NONE, |bound| bound.event);
+        let mut process = self.process_for(begin, until_event, patience)?;
         let mut found = process.stands_at(stops).then_some(Found::At(begin));
         // Where it was let go: what stands there is passed, and is not counted.
         let mut from = begin;
-        let until_event = bound.map_or(NONE, |bound| bound.event);
         while process.stop.event < until_event && process.stop.kind != agent_stop::END {
             self.run_keeping(&mut process, stops, Limits { until_event, ..Limits::ALL_HITS }, patience)?;
             found = if process.stop.kind == agent_stop::IMAGE {
@@ -219,6 +219,7 @@ impl Timeline {
             }
             Found::ByEvent { event, watch } => {
                 self.go_before_event(event, give_up)?;
+                self.changed_by = Some(event);
                 Ok(Reason::Watch(watch as usize))
             }
             Found::Image { event } => {
@@ -237,7 +238,11 @@ impl Timeline {
                 }
                 let position = position_of(&process.stop);
                 drop(process);
-                let at = if watch == NONE { Found::At(position) } else { Found::After { position, watch } };
+                let at = match (watch, position) {
+                    (NONE, _) => Found::At(position),
+                    (_, Position { event, steps: 0 }) => Found::ByEvent { event, watch },
+                    _ => Found::After { position, watch },
+                };
                 self.go_to(at, stops, give_up)
             }
         }
@@ -264,7 +269,7 @@ fn of_hit(hit: &Hit, begin: Position) -> Option<Found> {
 }
 
 /// The boundaries that are remembered, the oldest first.
-fn boundaries(stop: &AgentStop) -> Vec<Boundary> {
+pub(crate) fn boundaries(stop: &AgentStop) -> Vec<Boundary> {
     let count = stop.boundary_count.min(BOUNDARIES_MAX as u64);
     let numbers = stop.boundary_count - count..stop.boundary_count;
     numbers.map(|number| stop.boundaries[number as usize % BOUNDARIES_MAX]).collect()

@@ -17,33 +17,42 @@ struct Checkpoint {
     process: Process,
 }
 
-/// Checkpoints in the order of their positions. The first is the beginning.
+/// Checkpoints in the order of their positions. The first is the beginning, unless that
+/// cannot be copied.
 #[derive(Default)]
 pub struct Checkpoints {
+    beginning: Option<Position>,
     list: Vec<Checkpoint>,
 }
 
 impl Checkpoints {
     pub fn new(position: Position, process: Process) -> Checkpoints {
-        Checkpoints { list: vec![Checkpoint { position, process }] }
+        Checkpoints { beginning: Some(position), list: vec![Checkpoint { position, process }] }
+    }
+
+    /// None yet, of a history that begins there.
+    pub fn none_since(position: Position) -> Checkpoints {
+        Checkpoints { beginning: Some(position), list: Vec::new() }
     }
 
     /// Where history begins.
     pub fn beginning(&self) -> Position {
-        self.list.first().map_or(Position { event: 0, steps: 0 }, |first| first.position)
+        self.beginning.unwrap_or(Position { event: 0, steps: 0 })
     }
 
     /// The last one at the position or before it; the beginning if there is none. `None`:
-    /// there is no past.
+    /// there is no past, or its beginning cannot be copied.
     pub fn before(&self, position: Position) -> Option<(Position, &Process)> {
         let behind = self.list.partition_point(|kept| kept.position <= position);
         let kept = self.list.get(behind.saturating_sub(1))?;
         Some((kept.position, &kept.process))
     }
 
-    /// Positions of all, in their order.
+    /// Positions of all, in their order, and of the beginning.
     pub fn positions(&self) -> Vec<Position> {
-        self.list.iter().map(|kept| kept.position).collect()
+        let kept = self.list.iter().map(|kept| kept.position);
+        let beginning = self.beginning.filter(|_| self.list.is_empty());
+        beginning.into_iter().chain(kept).collect()
     }
 
     /// True if one of these positions is kept.

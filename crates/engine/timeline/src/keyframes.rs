@@ -182,13 +182,13 @@ impl Timeline {
         if self.is_live() || self.live.is_some() {
             return Err(TimelineError::NoKeyframe("keyframes are of recordings alone".to_owned()));
         }
-        let Some(session) = &self.session else { return Ok(None) };
-        let unused = || Keyframes::find(session, Box::new(|_| ()));
+        let session = Rc::clone(self.here.session()?);
+        let unused = || Keyframes::find(&session, Box::new(|_| ()));
         let keyframes = self.keyframes.get_or_insert_with(unused);
         if self.here.stop.kind == agent_stop::END {
             return Err(TimelineError::NoKeyframe("history ends here".to_owned()));
         }
-        Ok(write(keyframes, session, &mut self.here)?.map(|(_, bytes)| bytes))
+        Ok(write(keyframes, &session, &mut self.here)?.map(|(_, bytes)| bytes))
     }
 
     /// The program has run forward, and stands: writes a keyframe if it is time.
@@ -198,9 +198,10 @@ impl Timeline {
         if !is_due || self.is_live() {
             return;
         }
-        if let (Some(keyframes), Some(session)) = (&mut self.keyframes, &self.session) {
+        let session = self.here.session().map(Rc::clone);
+        if let (Some(keyframes), Ok(session)) = (&mut self.keyframes, session) {
             let began = Instant::now();
-            let written = write(keyframes, session, &mut self.here);
+            let written = write(keyframes, &session, &mut self.here);
             tell_of(keyframes, written);
             if let Some(writing) = &mut keyframes.writing {
                 // Writing takes a small part of the time, however large the program is.

@@ -14,10 +14,13 @@
 mod backward;
 mod branch;
 mod checkpoints;
+mod command;
 mod edit;
 mod error;
+mod groups;
 mod keyframes;
 mod live;
+mod others;
 mod passage;
 mod position;
 mod process;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lane_protocol::{AgentStop, agent_stop, command};
+use lane_protocol::{AgentStop, NONE, agent_stop, command};
 use recorder::debuggee::Debuggee;
 use replayer::{ExitReport, ReplayOptions, prepare};
 
@@ -70,6 +70,8 @@ impl Timeline {
             branch: None,
             shows_branch: false,
             checkpoint_every: Some(Duration::from_millis(250)),
+            changed_by: None,
+            options: None,
             session: None,
             live: Some(Live {
                 debuggee,
@@ -115,6 +117,7 @@ impl Timeline {
 
     /// Looks at another process of the past. The live process waits meanwhile.
     pub(crate) fn put_here(&mut self, process: Process) {
+        self.changed_by = None;
         let before = std::mem::replace(&mut self.here, process);
         let legs = std::mem::take(&mut self.legs);
         if let Some(live) = &mut self.live
@@ -169,6 +172,7 @@ impl Timeline {
         let first = Process::first(&session, &patience)?;
         self.checkpoints = Checkpoints::new(position_of(&first.stop), first);
         self.session = Some(session);
+        self.options = Some(options);
         let found = self.find_present(&patience);
         if found.is_err() {
             self.forget_past();
@@ -190,7 +194,7 @@ impl Timeline {
         let process = if stop.steps_known != 0 {
             self.process_at(Position { event, steps: stop.steps }, patience)?
         } else {
-            self.counted(patience)?
+            self.counted(event, patience)?
         };
         if process.stop.threads[0].registers[..17] != registers[..17] {
             let text = format!("after event {event} the replay of it is not what was seen");
@@ -207,8 +211,7 @@ impl Timeline {
         patience: crate::process::AskPatience,
     ) -> Result<Process, TimelineError> {
         let event = self.here.stop.event;
-        let (_, kept) = self.checkpoints.before(Position { event, steps: 0 }).ok_or_else(no_past)?;
-        let mut process = kept.copy()?;
+        let (_, mut process) = self.start_before(Position { event, steps: 0 }, NONE, patience)?;
         while process.stop.kind != agent_stop::END {
             self.run_keeping(&mut process, &Stops::default(), Limits::ALL_HITS, patience)?;
         }
@@ -259,6 +262,7 @@ impl Timeline {
         self.leave_branch();
         self.checkpoints = Checkpoints::default();
         self.session = None;
+        self.options = None;
         if let Some(live) = &mut self.live {
             live.present = None;
             live.trace = None;

@@ -6,14 +6,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
-use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX, breakpoint_kind, register};
-use lane_protocol::{
-    AgentCommand, AgentStop, BREAKPOINTS_MAX, NONE, REGION_BYTES, REGION_START, WATCHES_MAX, Watch,
-    agent_stop, agent_verb,
-};
+use lane_protocol::bytecode::{PROGRAM_BYTES_MAX, breakpoint_kind, register};
+use lane_protocol::{AgentCommand, AgentStop, NONE, REGION_BYTES, REGION_START, agent_stop, agent_verb};
 use recorder::debuggee::Debuggee;
 use std::sync::atomic::Ordering;
 
+use crate::command::command_of;
 use crate::error::TimelineError;
 use crate::position::Stops;
 use crate::session::{Session, wait_standing};
@@ -100,6 +98,8 @@ pub struct Process {
     pub pid: i32,
     mem: File,
     pub stop: Box<AgentStop>,
+    /// It goes on by itself.
+    is_branch: bool,
     /// How long it took to come here from where history begins.
     pub way: Duration,
 }
@@ -126,7 +126,9 @@ impl Process {
         let pid = lane.pid().load(Ordering::Acquire);
         let mem = File::open(format!("/proc/{pid}/mem"))?;
         let home = Home::Replay(Rc::clone(session));
-        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop(), way: Duration::ZERO })
+        let stop = lane.agent_stop();
+        session.note_stand(segment, stop.event, stop.met_others != 0);
+        Ok(Process { home, segment, pid, mem, stop, is_branch: false, way: Duration::ZERO })
     }
 
     /// A live process, when it stands at its first instruction.
@@ -140,11 +142,12 @@ impl Process {
         }
         let mem = File::open(format!("/proc/{pid}/mem"))?;
         let home = Home::Live(Rc::clone(debuggee));
-        Ok(Process { home, segment, pid, mem, stop: lane.agent_stop(), way: Duration::ZERO })
+        let stop = lane.agent_stop();
+        Ok(Process { home, segment, pid, mem, stop, is_branch: false, way: Duration::ZERO })
     }
 
     /// The session of a process that is replayed.
-    fn session(&self) -> Result<&Rc<Session>, TimelineError> {
+    pub fn session(&self) -> Result<&Rc<Session>, TimelineError> {
         match &self.home {
             Home::Replay(session) => Ok(session),
             Home::Live(_) => Err(TimelineError::Copy(libc::EBUSY)),
@@ -213,7 +216,31 @@ impl Process {
         let began = Instant::now();
         let waited = self.wait(verb, patience);
         self.way += began.elapsed();
+        if let Home::Replay(session) = &self.home
+            && !self.is_branch
+        {
+            // Where it is lost it may have come to others.
+            let met_others = waited.is_err() || self.stop.met_others != 0;
+            session.note_stand(self.segment, self.stop.event, met_others);
+        }
         waited
+    }
+
+    /// True if it can go on up to this event: others that it comes to share memory with there
+    /// do not go on with another copy.
+    pub fn can_run_to(&self, until_event: u64) -> bool {
+        match &self.home {
+            Home::Replay(session) => !session.is_with_another(self.segment) || session.serves(until_event),
+            Home::Live(_) => true,
+        }
+    }
+
+    /// True if it is of this session.
+    pub fn is_of(&self, session: Option<&Rc<Session>>) -> bool {
+        match (&self.home, session) {
+            (Home::Replay(own), Some(session)) => Rc::ptr_eq(own, session),
+            _ => false,
+        }
     }
 
     /// At full speed.
@@ -320,7 +347,9 @@ impl Process {
         let stops = Stops { breakpoints: ranges, ..Stops::default() };
         let (mut command, _) = command_of(agent_verb::BRANCH, &stops, Limits::FIRST_HIT)?;
         command.pid = self.session()?.recorded_pid();
-        self.copy_by(command)
+        let mut branch = self.copy_by(command)?;
+        branch.is_branch = true;
+        Ok(branch)
     }
 
     fn copy_by(&self, mut command: AgentCommand) -> Result<Process, TimelineError> {
@@ -454,43 +483,4 @@ fn shared_mappings(pid: i32) -> Result<Vec<(u64, u64)>, TimelineError> {
         (is_shared && !REGION.contains(&start)).then_some((start, u64::from_str_radix(end, 16).ok()?))
     });
     Ok(shared.collect())
-}
-
-/// A command, and the programs of its breakpoints.
-fn command_of(verb: u32, stops: &Stops, limits: Limits) -> Result<(AgentCommand, Vec<u8>), TimelineError> {
-    let mut command = AgentCommand {
-        verb,
-        segment: 0,
-        pid: 0,
-        registers: [0; 18],
-        calls: stops.calls,
-        order: 0,
-        argument: 0,
-        until_event: limits.until_event,
-        until_thread: limits.until_thread,
-        steps_max: limits.steps_max,
-        hits_max: limits.hits_max,
-        breakpoint_count: stops.breakpoints.len() as u32,
-        watch_count: stops.watches.len() as u32,
-        stops_at_code: u32::from(limits.stops_at_code),
-        breakpoints: [0; BREAKPOINTS_MAX],
-        programs: [NO_PROGRAMS; BREAKPOINTS_MAX],
-        watches: [Watch::default(); WATCHES_MAX],
-    };
-    let room = command.breakpoints.get_mut(..stops.breakpoints.len());
-    room.ok_or(TimelineError::TooMany(BREAKPOINTS_MAX))?.copy_from_slice(&stops.breakpoints);
-    let room = command.watches.get_mut(..stops.watches.len());
-    room.ok_or(TimelineError::TooMany(WATCHES_MAX))?.copy_from_slice(&stops.watches);
-    let mut programs = Vec::new();
-    for (address, start) in stops.breakpoints.iter().zip(&mut command.programs) {
-        if let Some(block) = stops.programs.get(address) {
-            // It fits: all of them are fewer bytes than that.
-            *start = programs.len() as u16;
-            programs.extend_from_slice(block);
-        }
-        if programs.len() > PROGRAM_BYTES_MAX {
-            return Err(TimelineError::TooLong(PROGRAM_BYTES_MAX));
-        }
-    }
-    Ok((command, programs))
 }

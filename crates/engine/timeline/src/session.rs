@@ -1,5 +1,6 @@
 //! The processes of a replay under the debugger, and the thread that feeds them.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
@@ -17,18 +18,21 @@ use replayer::{Feed, FeedError, Prepared};
 use trace_store::TraceReader;
 
 use crate::error::TimelineError;
+use crate::others::Stall;
 
 const SLEEP: Duration = Duration::from_millis(20);
 
 /// What the feeding thread and others share.
-struct Shared {
+pub(crate) struct Shared {
     /// The lane that is debugged.
-    lane: u32,
-    memory: Arc<SessionMemory>,
-    trace: TraceReader,
-    feeds: Mutex<BTreeMap<Segment, Feed>>,
-    ends: Mutex<HashMap<i32, ExitReport>>,
-    failure: Mutex<Option<String>>,
+    pub lane: u32,
+    pub memory: Arc<SessionMemory>,
+    pub trace: TraceReader,
+    pub feeds: Mutex<BTreeMap<Segment, Feed>>,
+    pub ends: Mutex<HashMap<i32, ExitReport>>,
+    pub failure: Mutex<Option<String>>,
+    /// Why one of the others did not go on.
+    pub others_failure: Mutex<Option<String>>,
     closing: AtomicBool,
 }
 
@@ -41,9 +45,23 @@ pub struct Session {
     group: i32,
     threads: Vec<JoinHandle<()>>,
     objects: tempfile::TempDir,
+    /// Which process of those that are debugged took turns with others.
+    met: Cell<Met>,
+    /// Up to this event the process was seen alone.
+    alone_until: Cell<u64>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The other processes of a group are in a session once, and go on with one of the copies of
+/// the process that is debugged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Met {
+    Nobody,
+    By(Segment),
+    /// By one that is gone.
+    Gone,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -60,6 +78,7 @@ impl Session {
             feeds: Mutex::default(),
             ends: Mutex::default(),
             failure: Mutex::default(),
+            others_failure: Mutex::default(),
             closing: AtomicBool::new(false),
         });
         let feeder = Arc::clone(&shared);
@@ -67,7 +86,30 @@ impl Session {
         let reaper = Arc::clone(&shared);
         let reaping = std::thread::spawn(move || reaper.reap(group));
         let threads = vec![feeding, reaping];
-        Ok(Session { shared, lane: shown.lane, parent_lane: shown.parent, group, threads, objects })
+        let (met, alone_until) = (Cell::new(Met::Nobody), Cell::new(0));
+        let (lane, parent_lane) = (shown.lane, shown.parent);
+        Ok(Session { shared, lane, parent_lane, group, threads, objects, met, alone_until })
+    }
+
+    /// A process of the segment stands after so many events; whether it took turns with
+    /// others.
+    pub fn note_stand(&self, segment: Segment, event: u64, met_others: bool) {
+        if !met_others {
+            self.alone_until.set(self.alone_until.get().max(event));
+        } else if self.met.get() == Met::Nobody {
+            self.met.set(Met::By(segment));
+        }
+    }
+
+    /// True if the others of a group go on with another process than this one.
+    pub fn is_with_another(&self, segment: Segment) -> bool {
+        ![Met::Nobody, Met::By(segment)].contains(&self.met.get())
+    }
+
+    /// True if another copy can go on up to this event: none of a group has gone on with
+    /// another one, or nobody has to.
+    pub fn serves(&self, until_event: u64) -> bool {
+        self.met.get() == Met::Nobody || until_event <= self.alone_until.get()
     }
 
     /// Ends all processes, and waits until they and the session's threads are gone: then
@@ -97,6 +139,12 @@ impl Session {
 
     pub fn trace(&self) -> &TraceReader {
         &self.shared.trace
+    }
+
+    /// Outputs that another session showed are not shown again.
+    pub fn show_after(&self, other: &Session) {
+        let shown = other.memory().output_order().load(Ordering::Acquire);
+        self.memory().output_order().fetch_max(shown, Ordering::AcqRel);
     }
 
     /// The process id that the process had when it was recorded.
@@ -142,6 +190,10 @@ impl Session {
 
     /// Ends a process, and frees its segment.
     pub fn end(&self, segment: Segment, pid: i32) {
+        let is_with_others = self.met.get() == Met::By(segment);
+        if is_with_others {
+            self.met.set(Met::Gone);
+        }
         if pid > 0 {
             kill_process(pid, libc::SIGKILL);
             while !lock(&self.shared.ends).contains_key(&pid) && !self.shared.closing.load(Ordering::Relaxed)
@@ -149,6 +201,9 @@ impl Session {
                 std::thread::sleep(Duration::from_micros(50));
             }
             lock(&self.shared.ends).remove(&pid);
+        }
+        if is_with_others {
+            self.shared.end_others();
         }
         // The feeding thread must not find the segment between the two.
         let mut feeds = lock(&self.shared.feeds);
@@ -179,9 +234,12 @@ impl Drop for Session {
 
 impl Shared {
     fn feed(&self) {
+        let mut stall = Stall::default();
         while !self.closing.load(Ordering::Relaxed) {
             let seen = self.memory.doorbell().load(Ordering::Acquire);
-            if !self.feed_all() {
+            let moved = self.feed_all();
+            self.look_at_tickets(&mut stall);
+            if !moved {
                 futex_wait(self.memory.doorbell(), seen, SLEEP);
             }
         }
@@ -207,15 +265,7 @@ impl Shared {
                 }
             }
         }
-        // A child of vfork that has left its parent's memory was of use only there.
-        feeds.retain(|segment, feed| {
-            let state = self.memory.lane(*segment).state().load(Ordering::Acquire);
-            let is_over = feed.lane != self.lane && state == lane_state::REPORTED;
-            if is_over {
-                self.memory.free_segment(*segment);
-            }
-            !is_over
-        });
+        feeds.retain(|segment, feed| feed.lane == self.lane || !self.is_over(*segment));
         moved
     }
 

@@ -8,6 +8,7 @@ use lane_protocol::{AgentStop, agent_stop};
 use replayer::{Prepared, ReplayOptions, prepare};
 use trace_store::TraceReader;
 
+use crate::backward::boundaries;
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
 use crate::keyframes::Keyframes;
@@ -93,7 +94,12 @@ pub struct Timeline {
     pub(crate) shows_branch: bool,
     /// How long the program runs before a checkpoint is kept; `None`: none is.
     pub checkpoint_every: Option<Duration>,
-    /// `None`: the past of a live program, which has not been looked at.
+    /// The event behind the present position, where that was gone to because the event
+    /// changed a watched place.
+    pub(crate) changed_by: Option<u64>,
+    /// What is replayed. `None`: the past of a live program, which has not been looked at.
+    pub(crate) options: Option<ReplayOptions>,
+    /// The same: where copies are made.
     pub(crate) session: Option<Rc<Session>>,
     /// A live program, whose past this is.
     pub(crate) live: Option<Live>,
@@ -109,8 +115,12 @@ impl Timeline {
         let session = Rc::new(Session::start(prepared)?);
         let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
         let first = Process::first(&session, &patience)?;
-        let here = first.copy()?;
-        let checkpoints = Checkpoints::new(position_of(&first.stop), first);
+        let beginning = position_of(&first.stop);
+        let (here, checkpoints) = if first.stop.cannot_copy == 0 {
+            (first.copy()?, Checkpoints::new(beginning, first))
+        } else {
+            (first, Checkpoints::none_since(beginning))
+        };
         Ok(Timeline {
             here,
             legs: Vec::new(),
@@ -119,6 +129,8 @@ impl Timeline {
             branch: None,
             shows_branch: false,
             checkpoint_every: Some(CHECKPOINT_EVERY),
+            changed_by: None,
+            options: Some(options.again()),
             session: Some(session),
             live: None,
         })
@@ -147,6 +159,18 @@ impl Timeline {
     /// The process id that the process had when it was recorded.
     pub fn recorded_pid(&self) -> i32 {
         self.session.as_ref().map_or(1, |session| session.recorded_pid())
+    }
+
+    /// The first and the last event of those that changed a watched place here: behind the
+    /// present position, if that was gone back to, or before it.
+    pub fn changed_by(&self) -> Option<(u64, u64)> {
+        let stop = &self.here.stop;
+        if let Some(event) = self.changed_by {
+            return Some((stop.event, event.saturating_sub(1)));
+        }
+        let is_after = stop.kind == agent_stop::WATCHPOINT && stop.last_hit.steps == 0;
+        let [.., before, now] = boundaries(stop)[..] else { return None };
+        (is_after && now.event == stop.event).then_some((before.event, now.event.saturating_sub(1)))
     }
 
     /// The lane that is debugged.
@@ -272,6 +296,7 @@ impl Timeline {
         let position = position_of(&self.here.stop);
         if self.here.stop.steps_known != 0
             && !self.checkpoints.has(position)
+            && self.here.is_of(self.session.as_ref())
             && let Some(copy) = self.here.copy_if_possible()?
         {
             self.checkpoints.keep(position, copy);
@@ -287,6 +312,8 @@ impl Timeline {
         limits: Limits,
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
+        self.changed_by = None;
+        self.see_to_others(limits.until_event, patience)?;
         let before = self.here.stop.event;
         let counted = (self.here.stop.steps_known != 0).then_some(self.here.stop.steps);
         if counting {
@@ -323,15 +350,20 @@ impl Timeline {
     /// Replaces the present process by one at the same position whose instructions
     /// are counted.
     pub(crate) fn count(&mut self, patience: AskPatience) -> Result<(), TimelineError> {
-        self.here = self.counted(patience)?;
+        self.here = self.counted(self.here.stop.event, patience)?;
         self.legs.clear();
         Ok(())
     }
 
-    /// A process at the present position, whose instructions are counted.
-    pub(crate) fn counted(&mut self, patience: AskPatience) -> Result<Process, TimelineError> {
+    /// A process at the present position, whose instructions are counted, and which can go on
+    /// up to an event.
+    pub(crate) fn counted(
+        &mut self,
+        until_event: u64,
+        patience: AskPatience,
+    ) -> Result<Process, TimelineError> {
         let event = self.here.stop.event;
-        let mut process = self.process_at(Position { event, steps: 0 }, patience)?;
+        let mut process = self.process_for(Position { event, steps: 0 }, until_event, patience)?;
         for leg in self.legs.clone() {
             match leg {
                 Leg::Run { stops, hits, from_event } => {

@@ -20,8 +20,17 @@ impl Timeline {
         target: Position,
         patience: AskPatience,
     ) -> Result<Process, TimelineError> {
-        self.approach(target);
-        let (from, mut process) = self.checkpoints.copy_before(target)?;
+        self.process_for(target, target.event, patience)
+    }
+
+    /// The same for one that can go on up to an event.
+    pub(crate) fn process_for(
+        &mut self,
+        target: Position,
+        until_event: u64,
+        patience: AskPatience,
+    ) -> Result<Process, TimelineError> {
+        let (from, mut process) = self.start_before(target, until_event, patience)?;
         if from.event < target.event {
             let began = Instant::now();
             self.run_to_event(&mut process, target.event, patience)?;
@@ -101,6 +110,7 @@ impl Timeline {
     pub(crate) fn keep(&mut self, process: &Process) -> Result<(), TimelineError> {
         let position = position_of(&process.stop);
         if !self.checkpoints.has(position)
+            && process.is_of(self.session.as_ref())
             && let Some(copy) = process.copy_if_possible()?
         {
             self.checkpoints.keep(position, copy);

@@ -18,6 +18,7 @@ mod history;
 mod lldb;
 mod monitor;
 mod names;
+mod others;
 mod packet;
 mod page;
 mod queries;

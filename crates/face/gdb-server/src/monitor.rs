@@ -23,6 +23,7 @@ monitor timeline            all of it as a picture; timeline --html: as a page
 monitor autocheckpoint T    keeps a checkpoint every 500ms, 2s of running, or: off
 monitor branch              from here on, in a copy, on by itself; branch off leads back
 monitor forks               from now on the client is told of forks
+monitor others              who changed what is watched here, if other processes did
 monitor status              where history begins, what is kept for going back
 ";
 
@@ -91,6 +92,7 @@ impl Server<'_> {
                 }
             }
             "autocheckpoint" => self.autocheckpoint(argument),
+            "others" => crate::others::in_words(&self.timeline),
             "status" => self.status(),
             "call" => self.note_call(argument),
             "branch" => self.branch(argument),

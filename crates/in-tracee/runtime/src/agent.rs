@@ -349,8 +349,9 @@ pub fn hit(watch: u64) -> bool {
 pub fn hit_after(executed: u64, watch: u64) -> bool {
     let own = state();
     own.hits += 1;
-    own.interval_hits += 1;
     let steps = if own.steps_known { own.steps + executed } else { NONE };
+    // What the event itself wrote is no hit since then.
+    own.interval_hits += u64::from(watch == NONE || steps != 0);
     own.last_hit = Hit { event: process().log.events, ordinal: own.interval_hits, steps, watch };
     own.hits >= own.command.hits_max
 }

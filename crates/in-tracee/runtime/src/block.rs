@@ -19,8 +19,7 @@ use crate::sites::Sites;
 
 /// Bytes of a thread's stack inside the runtime.
 pub const STACK_BYTES: usize = 64 * 1024;
-/// Bytes of the stack for the runtime's real signal handlers: a frame with AMX
-/// state is 11 KiB.
+/// Bytes of the stack for real signals' handlers: a frame with AMX state is 11 KiB.
 pub const SIGNAL_STACK_BYTES: usize = 64 * 1024;
 /// Blocks in the runtime's image: threads, the process and children of vfork below it.
 pub const BLOCKS: usize = 8;
@@ -98,8 +97,7 @@ pub struct Thread {
     pub clear_tid: u64,
     /// The program's list of robust futexes, and the length of its head.
     pub robust_list: [u64; 2],
-    /// Of a thread that ran before the session: the program's area for restartable
-    /// sequences (address, length, signature), given back when recording ends.
+    /// Of a thread older than the session: its rseq area (address, length, signature).
     pub rseq: [u64; 3],
     /// Replay: where the program's registers are while the runtime has the thread.
     pub user_registers: u64,
@@ -140,6 +138,8 @@ pub struct Process {
     pub copied: bool,
     /// Replay: other processes were made that may have its memory.
     pub made_others: bool,
+    /// Replay: other processes take the turns of its group, or did. They are there once.
+    pub met_others: bool,
     /// It has left its log and goes on by itself; only with `debugged`. See `branch`.
     pub branched: bool,
     /// Others may run the program's code: the turn counts.

@@ -342,6 +342,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own_block();
     if beginning.flags & VM == 0 {
         own.in_parents_memory = false;
+        own.met_others = false;
         own.take_actions_over();
         forget_other_threads();
         forget_other_processes();
@@ -469,6 +470,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         let real = if flags & VM == 0 { PARENT } else { real };
         let make = || make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
         process().made_others = true;
+        process().met_others |= shares || flags & VM == 0 && may_join();
         // Nobody looks at breakpoints that the child comes to.
         let made = if flags & VM == 0 { make() } else { breakpoints::without(make) };
         if kernel::failed(made) {

@@ -26,6 +26,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.steps = own.steps;
     stop.steps_known = u32::from(own.steps_known);
     stop.cannot_copy = u32::from(copies::would_share() || !process().replaying && !process().branched);
+    stop.met_others = u64::from(process().met_others);
     stop.is_at_log_end = u64::from(crate::live::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
     stop.command_steps = own.command_steps;

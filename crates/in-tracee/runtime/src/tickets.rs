@@ -20,6 +20,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     let process = process();
     process.turn = number;
     process.in_group = true;
+    process.met_others |= !is_first;
     let turn = turn::my_turn();
     let lane = lane();
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);

@@ -225,6 +225,9 @@ pub struct AgentStop {
     pub vector_bytes: u64,
     /// Number of the system call that it stands behind, plus one; 0: it does not.
     pub call: u64,
+    /// Not zero: other processes take turns with it, or did. They are there once in a
+    /// session, so no other process of the session can come here.
+    pub met_others: u64,
     /// Not zero: a live program that stands before a system call, or at a fault, which is
     /// where a replay of its log would end.
     pub is_at_log_end: u64,

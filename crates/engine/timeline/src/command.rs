@@ -1,0 +1,51 @@
+//! What the agent in a process is told.
+
+use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
+use lane_protocol::{AgentCommand, BREAKPOINTS_MAX, WATCHES_MAX, Watch};
+
+use crate::error::TimelineError;
+use crate::position::Stops;
+use crate::process::Limits;
+
+/// A command, and the programs of its breakpoints.
+pub fn command_of(
+    verb: u32,
+    stops: &Stops,
+    limits: Limits,
+) -> Result<(AgentCommand, Vec<u8>), TimelineError> {
+    let mut command = AgentCommand {
+        verb,
+        segment: 0,
+        pid: 0,
+        registers: [0; 18],
+        calls: stops.calls,
+        order: 0,
+        argument: 0,
+        until_event: limits.until_event,
+        until_thread: limits.until_thread,
+        steps_max: limits.steps_max,
+        hits_max: limits.hits_max,
+        breakpoint_count: stops.breakpoints.len() as u32,
+        watch_count: stops.watches.len() as u32,
+        stops_at_code: u32::from(limits.stops_at_code),
+        breakpoints: [0; BREAKPOINTS_MAX],
+        programs: [NO_PROGRAMS; BREAKPOINTS_MAX],
+        watches: [Watch::default(); WATCHES_MAX],
+    };
+    let room = command.breakpoints.get_mut(..stops.breakpoints.len());
+    room.ok_or(TimelineError::TooMany(BREAKPOINTS_MAX))?.copy_from_slice(&stops.breakpoints);
+    let room = command.watches.get_mut(..stops.watches.len());
+    room.ok_or(TimelineError::TooMany(WATCHES_MAX))?.copy_from_slice(&stops.watches);
+    let mut programs = Vec::new();
+    for (address, start) in stops.breakpoints.iter().zip(&mut command.programs) {
+        if let Some(block) = stops.programs.get(address) {
+            // It fits: all of them are fewer bytes than that.
+            *start = programs.len() as u16;
+            programs.extend_from_slice(block);
+        }
+        if programs.len() > PROGRAM_BYTES_MAX {
+            return Err(TimelineError::TooLong(PROGRAM_BYTES_MAX));
+        }
+    }
+    Ok((command, programs))
+}

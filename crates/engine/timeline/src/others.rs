@@ -1,0 +1,139 @@
+//! The other processes of a session: those that lead to the one that is debugged, and those
+//! that share memory with it and take turns with it.
+//!
+//! Deliberately absent: what becomes of them where nobody waits for them.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use injector::{Segment, cpu_time, kill_process};
+use lane_protocol::{lane_state, report_kind};
+use trace_store::{LaneEnd, LaneInfo};
+
+use crate::session::{Shared, lock};
+
+/// A ticket that everybody has waited for so long counts as missing.
+const TICKET_PATIENCE: Duration = Duration::from_secs(1);
+/// Processor time after the last event of a log that does not tell the process's end, which
+/// was in its own code. The time that the recording took is enough, too.
+const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
+
+/// The process that is debugged waits for another one's turn.
+#[derive(Default)]
+pub(crate) struct Stall {
+    /// Since when all others wait as well.
+    since: Option<Instant>,
+}
+
+impl Shared {
+    /// True if one of the others has ended, and its segment is free. What it held goes on to
+    /// the next.
+    pub fn is_over(&self, segment: Segment) -> bool {
+        let lane = self.memory.lane(segment);
+        let pid = lane.pid().load(Ordering::Acquire);
+        let is_gone = lock(&self.ends).remove(&pid).is_some();
+        let mut stands = false;
+        if lane.state().load(Ordering::Acquire) == lane_state::REPORTED {
+            let report = lane.report();
+            match report.kind {
+                // They end by themselves.
+                report_kind::EXITED | report_kind::LOG_ENDED => {}
+                report_kind::FAULTED | report_kind::STOPPED => stands = true,
+                _ => {
+                    stands = true;
+                    lock(&self.others_failure).get_or_insert_with(|| replayer::in_words(&report));
+                }
+            }
+        }
+        if stands && !is_gone {
+            kill_process(pid, libc::SIGKILL);
+        }
+        if is_gone {
+            self.memory.leave_ticket(segment);
+            self.memory.free_segment(segment);
+        }
+        is_gone
+    }
+
+    /// Ends all others: the process that they took turns with is gone.
+    pub fn end_others(&self) {
+        for (segment, _) in lock(&self.feeds).iter().filter(|(_, feed)| feed.lane != self.lane) {
+            kill_process(self.memory.lane(*segment).pid().load(Ordering::Acquire), libc::SIGKILL);
+        }
+    }
+
+    /// Where a trace is cut, or a process was killed, a ticket may be missing that the process
+    /// that is debugged waits for: its log ends there.
+    pub fn look_at_tickets(&self, stall: &mut Stall) {
+        if !self.is_stalled() {
+            stall.since = None;
+            return;
+        }
+        let since = *stall.since.get_or_insert_with(Instant::now);
+        if since.elapsed() < TICKET_PATIENCE {
+            return;
+        }
+        let told = |lane: &LaneInfo| matches!(lane.end, Some(LaneEnd::Exited(_)));
+        let is_complete = self.trace.cut().is_none() && self.trace.lanes().iter().all(told);
+        let failure = lock(&self.others_failure).clone();
+        if failure.is_none() && !is_complete {
+            self.memory.stop().store(1, Ordering::Release);
+            return;
+        }
+        let why = failure.unwrap_or_else(|| "the log gives its turn to nobody".to_owned());
+        let text = format!("a process that shares memory with this one does not go on: {why}");
+        lock(&self.failure).get_or_insert(text);
+    }
+
+    /// True if the process that is debugged waits for a ticket that no other one will end.
+    fn is_stalled(&self) -> bool {
+        let feeds = lock(&self.feeds);
+        let mut waits = false;
+        for segment in self.memory.segments_in_use() {
+            let lane = self.memory.lane(segment);
+            let is_waiting = self.waits_for_another(segment);
+            let is_own = lane.ids().0 == self.lane;
+            match lane.state().load(Ordering::Acquire) {
+                lane_state::ENDED | lane_state::REPORTED => {}
+                _ if is_own && lane.stands_still() => {}
+                _ if is_waiting => waits |= is_own,
+                _ => {
+                    let feed = feeds.get(&segment);
+                    let is_fed = feed.is_some_and(|feed| feed.closed) && lane.ring().filled_bytes() == 0;
+                    if is_own || !is_fed || !self.has_run_on(segment) {
+                        return false;
+                    }
+                    // What it held goes on to the next when it is gone.
+                    kill_process(lane.pid().load(Ordering::Acquire), libc::SIGKILL);
+                    return false;
+                }
+            }
+        }
+        waits
+    }
+
+    /// True if a process waits for a ticket that is not yet its own: one that is has only to
+    /// wake up.
+    fn waits_for_another(&self, segment: Segment) -> bool {
+        let lane = self.memory.lane(segment);
+        let Some(ticket) = lane.waits_for_ticket().load(Ordering::Acquire).checked_sub(1) else {
+            return false;
+        };
+        let turn = self.memory.turn_of(lane);
+        turn.is_none_or(|turn| turn.ticket.load(Ordering::Acquire) < ticket)
+    }
+
+    /// True if a process, whose log is over, has run on for long after an end that it does not
+    /// tell.
+    fn has_run_on(&self, segment: Segment) -> bool {
+        let lane = self.memory.lane(segment);
+        let recorded = self.trace.lanes().iter().find(|info| info.lane == lane.ids().0);
+        let end = recorded.and_then(|info| info.end);
+        if matches!(end, Some(LaneEnd::Exited(_) | LaneEnd::Stopped(_))) {
+            return false;
+        }
+        let took = self.trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
+        let time_max = took.unwrap_or(TIME_AFTER_LOG).min(TIME_AFTER_LOG);
+        cpu_time(lane.pid().load(Ordering::Acquire)).is_some_and(|time| time > time_max)
+    }
+}

@@ -1,0 +1,93 @@
+//! Which processes ran while the one that is debugged waited for its turn: what it shares with
+//! them they changed then.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use events::{HEADER_BYTES, Kind, MORE, TICKET};
+use timeline::Timeline;
+use trace_store::{StoreError, TraceReader};
+
+/// That a process had a turn from this event on.
+struct Taken {
+    event: u64,
+    turn: u64,
+    ticket: u64,
+}
+
+/// Who changed the watched place, where it was an event that did; empty if none of them could.
+pub(crate) fn in_words(timeline: &Timeline) -> String {
+    let (Some((first, last)), Some(trace)) = (timeline.changed_by(), timeline.trace()) else {
+        return String::new();
+    };
+    match who_ran(trace, timeline.lane(), first..=last) {
+        Err(error) => format!("retrovane: {error}\n"),
+        Ok(pids) => match &pids[..] {
+            [] => String::new(),
+            [pid] => format!("by process {pid}: `retrovane replay --pid {pid}` leads there\n"),
+            [..] => {
+                format!("by one of the processes {pids:?}, which ran meanwhile\n").replace(['[', ']'], "")
+            }
+        },
+    }
+}
+
+/// Process ids of those that had the turn before the lane took it in these events, since the
+/// lane had it.
+fn who_ran(trace: &TraceReader, lane: u32, events: RangeInclusive<u64>) -> Result<Vec<i32>, StoreError> {
+    let mut had: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut missed: Vec<(u64, RangeInclusive<u64>)> = Vec::new();
+    for_each_turn(trace, lane, &mut |taken| {
+        let before = had.insert(taken.turn, taken.ticket);
+        if events.contains(&taken.event) {
+            missed.push((taken.turn, before.map_or(0, |before| before + 1)..=taken.ticket.saturating_sub(1)));
+        }
+        taken.event <= *events.end()
+    })?;
+    let mut pids = Vec::new();
+    for other in trace.lanes().iter().filter(|info| info.lane != lane && !missed.is_empty()) {
+        let mut ran = false;
+        for_each_turn(trace, other.lane, &mut |taken| {
+            ran |=
+                missed.iter().any(|(turn, tickets)| taken.turn == *turn && tickets.contains(&taken.ticket));
+            !ran
+        })?;
+        if ran {
+            pids.push(other.pid);
+        }
+    }
+    Ok(pids)
+}
+
+/// Calls `act` for each turn that the lane's log says came from another process, until that
+/// returns false.
+fn for_each_turn(
+    trace: &TraceReader,
+    lane: u32,
+    act: &mut dyn FnMut(&Taken) -> bool,
+) -> Result<(), StoreError> {
+    let mut reader = trace.lane(lane)?;
+    let mut chunk = Vec::new();
+    let (mut event, mut goes_on) = (0, false);
+    while reader.next_chunk(&mut chunk)?.is_some() {
+        let word = |at: usize| {
+            let bytes = chunk.get(at..at + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let mut at = 0;
+        while let Some(head) = word(at).filter(|head| (head >> 32) as usize >= HEADER_BYTES) {
+            let (kind, flags) = (Kind::from_byte(head as u8), (head >> 8) as u8);
+            if kind == Some(Kind::Turn)
+                && flags & TICKET != 0
+                && let (Some(turn), Some(ticket)) = (word(at + HEADER_BYTES), word(at + HEADER_BYTES + 8))
+                && !act(&Taken { event, turn, ticket })
+            {
+                return Ok(());
+            }
+            event += u64::from(!goes_on);
+            goes_on = flags & MORE != 0;
+            at += (head >> 32) as usize;
+        }
+    }
+    Ok(())
+}
