@@ -280,7 +280,12 @@ impl Work {
         };
         log.flush(&self.sink);
         log.waited.drain(..).for_each(|child| self.waits.add(log.lane, child));
-        self.waits.end_lane(log.lane, self.memory.lane(segment).ids().1, log.pid, end);
+        let lane = self.memory.lane(segment);
+        let waited_pid = match lane.waited_pid().load(Ordering::Relaxed) {
+            0 => log.pid,
+            pid => pid,
+        };
+        self.waits.end_lane(log.lane, lane.ids().1, waited_pid, end);
         self.sink.end_lane(log.lane, end);
         if log.pid == self.main_pid {
             self.status.set_main_log(end);

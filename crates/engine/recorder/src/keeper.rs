@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, PidFd, Segment, SessionMemory,
+    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, LifeLock, PidFd, Segment, SessionMemory,
     futex_wait, futex_wake,
 };
 use lane_protocol::{file_state, request};
@@ -179,6 +179,8 @@ impl AttachEvents for Keeper {
 pub(crate) struct KeepThread {
     memory: Arc<SessionMemory>,
     ended: Arc<AtomicBool>,
+    /// Without it, processes that cannot see us take a long wait for our end.
+    _life: Option<LifeLock>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -204,7 +206,8 @@ impl KeepThread {
                 }
             }
         });
-        KeepThread { memory, ended, thread: Some(thread) }
+        let _life = memory.lock_life().ok();
+        KeepThread { memory, ended, _life, thread: Some(thread) }
     }
 }
 
@@ -215,6 +218,10 @@ fn serve_all(memory: &SessionMemory, keeper: &Keeper, journals: Option<&FileJour
         let lane = memory.lane(segment);
         match (lane.request().state.load(Ordering::Acquire), journals) {
             (request::KEEP, _) => keeper.serve(segment),
+            (request::IDENTIFY, _) => {
+                let segment = lane.request().arguments[0].load(Ordering::Relaxed);
+                lane.answer(memory.owner_of_lock(segment).unwrap_or(0));
+            }
             (request::CHANGE, Some(journals)) => journals.serve(lane),
             _ => continue,
         }

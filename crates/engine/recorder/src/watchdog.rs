@@ -55,7 +55,7 @@ impl Watchdog {
                 texts.push(format!(
                     "thread {tid} of process {pid} has run for {} s while others of its lane wait ({})",
                     held.since.elapsed().as_secs(),
-                    place(pid, tid)
+                    place(pid, tid, turn.holder_space.load(Ordering::Relaxed))
                 ));
             }
         }
@@ -64,7 +64,10 @@ impl Watchdog {
 }
 
 /// What the kernel says of a thread: its state, and the call or address it is at.
-fn place(pid: i32, tid: i32) -> String {
+fn place(pid: i32, tid: i32, space: u32) -> String {
+    if space != 0 {
+        return format!("as numbered in the namespace of process {space}");
+    }
     let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
     let state = file("status").ok().and_then(|text| {
         text.lines().find_map(|line| line.strip_prefix("State:").map(|state| state.trim().to_owned()))

@@ -58,6 +58,9 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     process.slot = 0;
     process.lane = lane().lane.load(Ordering::Relaxed);
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    if !replaying {
+        crate::namespaces::begin_image();
+    }
     crate::turn::begin_process();
     crate::agent::begin_process();
     process.check_every = u64::from(session().check_every_events);

@@ -180,7 +180,14 @@ pub struct Process {
     /// Slot of the lane's segment in our memory.
     pub slot: u64,
     pub lane: u32,
+    /// In its own namespace of process ids.
     pub pid: i32,
+    /// As the supervisor sees it.
+    pub outer_pid: i32,
+    /// See `LaneHeader::pid_space`.
+    pub pid_space: u32,
+    /// See `LaneHeader::children_apart`.
+    pub children_apart: bool,
     pub control_fd: i32,
     /// The value that the program set for PR_SET_DUMPABLE, plus one; 0: none.
     pub dumpable: u32,

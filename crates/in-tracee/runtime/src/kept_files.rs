@@ -126,7 +126,7 @@ fn ask(fd: i32, index: usize, key: [u64; 5], executable: bool) -> Option<u32> {
     kept.mtime_ns.store(key[3], Ordering::Relaxed);
     kept.ctime_ns.store(key[4], Ordering::Relaxed);
     kept.state.store(file_state::ASKED, Ordering::Release);
-    let arguments = [fd as u64, index as u64, process().pid as u64, u64::from(executable)];
+    let arguments = [fd as u64, index as u64, process().outer_pid as u64, u64::from(executable)];
     let answer = request_answer(request::KEEP, arguments, &session.keep_doorbell);
     (answer == Some(0) && kept.state.load(Ordering::Acquire) == file_state::KEPT).then_some(index as u32)
 }

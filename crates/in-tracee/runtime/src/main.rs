@@ -51,6 +51,7 @@ mod mapped_files;
 mod maps;
 mod memory;
 mod memory_calls;
+mod namespaces;
 mod one_processor;
 mod open_calls;
 mod output_lock;

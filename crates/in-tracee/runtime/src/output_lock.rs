@@ -12,7 +12,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{process, session, thread};
 use crate::proc_files::{self, Path};
-use crate::{kernel, turn};
+use crate::{kernel, namespaces, turn};
 
 /// Looks at the lock before a thread goes to sleep: some microseconds, as long as most
 /// writes take.
@@ -25,7 +25,7 @@ const ROUNDS_ASLEEP: u32 = 50;
 #[inline]
 pub fn take() {
     let (lock, waiting) = (&session().output_writer, &session().output_waiters);
-    let own = thread().tid as u32;
+    let own = namespaces::writer(thread().tid as u32);
     for _ in 0..LOOKS {
         // Those who wait already come first.
         if waiting.load(Ordering::Relaxed) == 0
@@ -48,7 +48,7 @@ pub fn take() {
 /// The output is written, and its place in the order taken.
 #[inline]
 pub fn give() {
-    let own = thread().tid as u32;
+    let own = namespaces::writer(thread().tid as u32);
     let lock = &session().output_writer;
     // Whoever took it away has it now.
     if lock.compare_exchange(own, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -98,6 +98,9 @@ fn wait(own: u32) {
 /// looked at is said to sleep.
 fn state(tid: u32) -> Option<u8> {
     const SLEEPS: u8 = b'S';
+    if !namespaces::is_visible(tid) {
+        return Some(SLEEPS);
+    }
     let alive = kernel::call(nr::__NR_tkill, [u64::from(tid), 0, 0, 0, 0, 0]);
     if alive == -i64::from(errno::ESRCH) {
         return None;

@@ -156,7 +156,8 @@ fn press(turn: &Turn, firmly: bool) -> Waiting {
         }
         return Waiting::Behind;
     }
-    if turn.running().is_some() {
+    // Who is in another namespace cannot be signalled: it gives the turn at its next call.
+    if turn.running().is_some() && turn.holder_space.load(Ordering::Relaxed) == process().pid_space {
         let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
         signals::ask(pid, tid, if firmly { ASKED } else { ASKED_GENTLY });
     }

@@ -21,8 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, filters, gathering, kernel, memory, memory_calls, outputs, report, signals,
-    specials, threads, tracing, turn,
+    breakpoints, detach, filters, gathering, kernel, memory, memory_calls, namespaces, outputs, report,
+    signals, specials, threads, tracing, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -214,14 +214,14 @@ fn gone_word(segment: u64) -> &'static AtomicU32 {
 /// that one takes part.
 fn expect_sharer(segment: u64) {
     if segment != NO_SEGMENT {
-        session().unborn[segment as usize].store(-process().pid, Ordering::SeqCst);
+        session().unborn[segment as usize].store(-process().outer_pid, Ordering::SeqCst);
     }
 }
 
 /// It was made: if it is killed before it has a turn, the supervisor finds that out.
 fn name_sharer(segment: u64, pid: i32) {
-    if segment != NO_SEGMENT {
-        let (unborn, maker) = (&session().unborn[segment as usize], -process().pid);
+    if segment != NO_SEGMENT && process().pid_space == 0 {
+        let (unborn, maker) = (&session().unborn[segment as usize], -process().outer_pid);
         let _ = unborn.compare_exchange(maker, pid, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
@@ -363,10 +363,12 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     } else {
         map_lane(own.slot, own.segment, own.control_fd);
     }
+    let apart = beginning.flags & u64::from(nr::CLONE_NEWPID) != 0;
+    let is_known = own.segment == NO_SEGMENT || namespaces::begin_child(apart);
     let header = lane();
     header.lane.store(own.lane, Ordering::Relaxed);
     header.parent_lane.store(beginning.parent_lane, Ordering::Relaxed);
-    header.pid.store(own.pid, Ordering::Relaxed);
+    header.pid.store(own.outer_pid, Ordering::Relaxed);
     header.state.store(lane_state::LIVE, Ordering::Release);
     own.log.attach(own.slot);
     own.log.broken = broken;
@@ -403,12 +405,12 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         signals::set_real_mask(thread().signals.mask);
     }
     registers.rax = 0;
-    if own.pid == 1 && !own.replaying {
-        // The supervisor knows processes by their ids in its own namespace.
+    if !is_known || own.pid_space != 0 && crate::live::is_on() {
+        // What goes back is found by its ids in the supervisor's namespace.
         detach::detach(
             &mut registers,
             StopReason::Unsupported as u16,
-            "it begins a namespace of process ids",
+            "it has ids that are not known outside",
         );
         registers.rip = registers.rcx;
     }
@@ -574,13 +576,14 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     }
     const PR_SET_PTRACER: u64 = 0x5961_6d61;
     if session().yama != 0 {
-        let supervisor = session().supervisor_pid as u64;
+        // Where that has no id here, whoever may for other reasons is permitted.
+        let supervisor = if process().pid_space == 0 { session().supervisor_pid as u64 } else { u64::MAX };
         kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
     }
     let (pid, tid) = (process().pid as u64, thread().tid as u64);
     match request_answer(
         request::ATTACH,
-        [pid, process().control_fd as u64, tid, 0],
+        [process().outer_pid as u64, process().control_fd as u64, tid, u64::from(process().pid_space)],
         &session().attach_doorbell,
     ) {
         Some(0) => {}
@@ -745,6 +748,7 @@ pub fn leave_parents_memory() {
         report::stand(lane_protocol::report_kind::MISSING, result as i32, "a process could not be made");
     }
     process().pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
+    process().outer_pid = process().pid;
     lane().pid.store(process().pid, Ordering::Release);
     crate::birth::intercept();
 }

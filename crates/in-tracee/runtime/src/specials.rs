@@ -13,8 +13,8 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    calls, descriptors, filters, memory, memory_calls, priority_futexes, processes, report, shared_segments,
-    signals, threads, time_calls, tracing,
+    calls, descriptors, filters, memory, memory_calls, namespaces, priority_futexes, processes, report,
+    shared_segments, signals, threads, time_calls, tracing,
 };
 
 /// Performs or replays a call.
@@ -82,6 +82,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
             plain(registers, number, &args, model)
         }
         Special::FutexPi => priority_futexes::perform(registers, number, &args, model),
+        Special::Namespaces => namespaces::change(registers, number, &args, model),
         Special::Receive | Special::GetRobustList | Special::PidfdGetfd => {
             plain(registers, number, &args, model)
         }

@@ -181,6 +181,7 @@ fn current_turn() -> &'static Turn {
 pub fn note_holder(turn: &Turn) {
     turn.holder_pid.store(process().pid, Ordering::Relaxed);
     turn.holder_tid.store(thread().tid, Ordering::Relaxed);
+    turn.holder_space.store(process().pid_space, Ordering::Relaxed);
 }
 
 // --- recording ---

@@ -143,7 +143,9 @@ fn serve_request(shared: &Shared, segment: Segment) {
     let lane = shared.memory.lane(segment);
     let pid = lane.request().arguments[0].load(Ordering::Relaxed) as i32;
     let _main = (pid == shared.main_pid).then(|| lock(&shared.main_traced));
-    let tid = lane.request().arguments[2].load(Ordering::Relaxed) as i32;
+    let asked = lane.request().arguments[2].load(Ordering::Relaxed) as i32;
+    let is_apart = lane.request().arguments[3].load(Ordering::Relaxed) != 0;
+    let tid = if is_apart { thread_as_seen_here(pid, asked).unwrap_or(0) } else { asked };
     let running = match Running::seize(tid) {
         Ok(running) => running,
         Err(error) => {
@@ -159,6 +161,17 @@ fn serve_request(shared: &Shared, segment: Segment) {
             shared.events.not_recorded(pid, &error);
         }
     }
+}
+
+/// The thread of a process that has this id in a namespace of its own (proc_pid_status(5)).
+fn thread_as_seen_here(pid: i32, own_tid: i32) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let tids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
+    tids.into_iter().find(|tid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        ids.and_then(|ids| ids.split_whitespace().last()?.parse().ok()) == Some(own_tid)
+    })
 }
 
 /// Accompanies a process until it has its new image, or has none, or is gone.

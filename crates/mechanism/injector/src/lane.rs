@@ -139,6 +139,7 @@ impl<'session> Lane<'session> {
         }
         self.request().state.store(request::NONE, Ordering::Relaxed);
         self.pid().store(0, Ordering::Relaxed);
+        self.waited_pid().store(0, Ordering::Relaxed);
         // SAFETY: see `Lane::new`; the field is an atomic.
         unsafe { (*self.header).report.kind.store(0, Ordering::Relaxed) };
         self.clear_agent();
@@ -326,6 +327,8 @@ words! {
     image: AtomicU32;
     /// The process that runs the lane.
     pid: AtomicI32;
+    /// See [`LaneHeader::waited_pid`].
+    waited_pid: AtomicI32;
     /// See [`LaneHeader::waits_for_output`].
     waits_for_output: AtomicU64;
     /// See [`LaneHeader::events_done`].

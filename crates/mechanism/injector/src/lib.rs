@@ -23,6 +23,7 @@ mod futex;
 mod image;
 mod lane;
 mod limits;
+mod locks;
 mod maps;
 mod process;
 mod process_facts;
@@ -50,6 +51,7 @@ pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
 pub use limits::raise_open_files;
+pub use locks::LifeLock;
 pub use maps::{Mapping, read_maps};
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_group, kill_process, peek_main,

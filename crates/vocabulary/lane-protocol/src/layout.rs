@@ -99,6 +99,9 @@ pub const CARRIED_BYTES: u64 = 0x5_0000;
 pub const SEGMENT_BYTES: u64 = LANE_HEADER_BYTES + RING_BYTES + CARRIED_BYTES;
 /// Segments, that is, processes recorded at the same time.
 pub const SEGMENTS: usize = 4096;
+/// The byte of the session's file that the recording supervisor has locked while it lives. Those
+/// before are for processes, by the number of their segment.
+pub const LIFE_LOCK: u64 = SEGMENTS as u64;
 /// Length of the memfd in bytes; it is sparse.
 pub const FILE_BYTES: u64 = FILE_SEGMENTS + SEGMENTS as u64 * SEGMENT_BYTES;
 

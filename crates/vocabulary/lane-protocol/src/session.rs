@@ -331,6 +331,9 @@ pub mod request {
     /// Live: what a rollback to the checkpoint `arguments[0]` would not restore, or if
     /// `arguments[1]` is not zero what the last one did not: as text in a file of the lane's.
     pub const LOST: u32 = 13;
+    /// Which process it is that has locked the byte of the session's file that its segment's
+    /// number names (fcntl(2), F_SETLK): the answer is its id as the supervisor sees it.
+    pub const IDENTIFY: u32 = 14;
 }
 
 /// One outstanding request of a lane.
@@ -431,7 +434,14 @@ pub struct LaneHeader {
     pub state: AtomicU32,
     pub lane: AtomicU32,
     pub parent_lane: AtomicU32,
+    /// Recording: as the supervisor sees it.
     pub pid: AtomicI32,
+    /// Recording: as the process that made it sees it.
+    pub waited_pid: AtomicI32,
+    /// Recording: its namespace of process ids, named by a process in it; 0: the supervisor's.
+    pub pid_space: AtomicU32,
+    /// Recording: not zero where its children may be in another one (unshare(2), setns(2)).
+    pub children_apart: AtomicU32,
     /// Replay: order of the output that the process waits to show, plus one; 0: none.
     pub waits_for_output: AtomicU64,
     /// The turn that the process shares with others, plus one; 0: it is alone.

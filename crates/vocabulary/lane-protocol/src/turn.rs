@@ -85,6 +85,8 @@ pub struct Turn {
     /// The holder's process and thread ids, for those who want to stop it.
     pub holder_pid: AtomicI32,
     pub holder_tid: AtomicI32,
+    /// The namespace that these are of: see `LaneHeader::pid_space`.
+    pub holder_space: AtomicU32,
     /// Recording: times it came to another process; replay: tickets that are over.
     pub ticket: AtomicU64,
     /// Recording: lanes that have it; 0: its place is free for a turn of another number.
@@ -114,6 +116,7 @@ impl Turn {
             changes: AtomicU32::new(0),
             holder_pid: AtomicI32::new(0),
             holder_tid: AtomicI32::new(0),
+            holder_space: AtomicU32::new(0),
             ticket: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),

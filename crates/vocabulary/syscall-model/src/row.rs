@@ -98,6 +98,8 @@ pub enum Special {
     /// The futex commands with priority inheritance: the kernel sets bits of the
     /// word while the caller sleeps, and the owner that runs meanwhile sees them.
     FutexPi,
+    /// unshare and setns: children may get other ids than the supervisor sees.
+    Namespaces,
 }
 
 /// One argument.

@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = rows! {
     304 open_by_handle_at(mountdirfd: DIRFD, handle: reads(Opaque, Counted { header: 8, at: 0, each: 1 }),
         flags: of(&OPEN)), blocks;
     306 syncfs(fd: FD), blocks;
-    308 setns(fd: FD, nstype: of(&CLONE));
+    308 setns(fd: FD, nstype: of(&CLONE)) => perform(Namespaces);
     316 renameat2(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&RENAME));
     319 memfd_create(uname: TEXT, flags: of(&MEMFD));
     332 statx(dfd: DIRFD, filename: PATH, flags: of(&AT), mask: of(&STATX),

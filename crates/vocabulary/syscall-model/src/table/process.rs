@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Row] = rows! {
         options: of(&WAIT), ru: updates(Success, Rusage, Fixed(144))), blocks;
     251 ioprio_set(which: of(&IOPRIO), who: INT, ioprio: HEX);
     252 ioprio_get(which: of(&IOPRIO), who: INT);
-    272 unshare(unshare_flags: of(&CLONE));
+    272 unshare(unshare_flags: of(&CLONE)) => perform(Namespaces);
     273 set_robust_list(head: ADDRESS, len: SIZE) => perform(SetRobustList);
     274 get_robust_list(pid: PID, head_ptr: U64_OUT, len_ptr: U64_OUT) => perform(GetRobustList);
     302 prlimit64(pid: PID, resource: of(&RLIMIT), new_rlim: reads(Rlimit, Fixed(16)),
