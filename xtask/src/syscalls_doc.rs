@@ -190,6 +190,7 @@ fn length(len: Len, args: &[Arg]) -> String {
             format!("{} bytes", times(format!("`*{}`", name(at)), size))
         }
         Len::SelfSized32 => "as many bytes as the structure says".to_owned(),
+        Len::Text => "a text with its NUL".to_owned(),
         Len::Counted { header, at: _, each: 1 } => format!("{header} bytes and as many more as they say"),
         Len::Counted { header, at: _, each } => {
             format!("{header} bytes and {each} for each element that they count")

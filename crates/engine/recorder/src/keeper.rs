@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use injector::{
-    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, LifeLock, PidFd, Segment, SessionMemory,
-    futex_wait, futex_wake,
+    AttachEvents, ExitReport, FileKey, FileSlot, InjectError, KeepFile, LifeLock, PidFd, Segment,
+    SessionMemory, futex_wait, futex_wake,
 };
 use lane_protocol::{file_state, request};
 use trace_store::{FileEntry, FileStore, StoreError};

@@ -279,7 +279,7 @@ pub struct Home {
 
 /// Distance from the start of the home to the top of the first thread's stack.
 pub const FIRST_STACK_TOP: usize = offset_of!(Home, threads);
-const SIGNAL_STACKS_END: usize = offset_of!(Home, stacks);
+pub const SIGNAL_STACKS_END: usize = offset_of!(Home, stacks);
 const PAGE: u64 = 4096;
 
 // All zero at first, which is a valid value: numbers, arrays of numbers and flags.
@@ -349,10 +349,10 @@ pub fn process_at(index: usize) -> &'static mut Process {
 }
 
 /// Where the block of a thread is in its area: above both of its stacks.
-const AREA_BLOCK: usize = SIGNAL_STACK_BYTES + STACK_BYTES;
+pub const AREA_BLOCK: usize = SIGNAL_STACK_BYTES + STACK_BYTES;
 const _: () = assert!(AREA_BLOCK + size_of::<Thread>() <= THREAD_AREA_BYTES as usize);
 
-fn area(index: usize) -> u64 {
+pub fn area(index: usize) -> u64 {
     THREADS_START + (index - BLOCKS) as u64 * THREAD_AREA_BYTES
 }
 
@@ -466,7 +466,7 @@ pub fn lane() -> &'static mut LaneHeader {
 pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread {
     let block = thread_at(index);
     block.own_address = block as *mut Thread as u64;
-    block.stack_top = stack_top(index);
+    block.stack_top = crate::stacks::stack_top(index);
     block.index = index;
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
@@ -488,20 +488,4 @@ pub fn own_block() {
     block.alive.store(1, Ordering::Release);
     let word = block.alive.as_ptr() as u64;
     block.tid = crate::kernel::call(linux_abi::general::__NR_set_tid_address, [word, 0, 0, 0, 0, 0]) as i32;
-}
-
-/// Top of the stack of this index.
-pub fn stack_top(index: usize) -> u64 {
-    if index >= BLOCKS {
-        return area(index) + AREA_BLOCK as u64;
-    }
-    HOME.get() as u64 + (FIRST_STACK_TOP - index * STACK_BYTES) as u64
-}
-
-/// Start of the signal stack of this index.
-pub fn signal_stack(index: usize) -> u64 {
-    if index >= BLOCKS {
-        return area(index);
-    }
-    HOME.get() as u64 + (SIGNAL_STACKS_END - (index + 1) * SIGNAL_STACK_BYTES) as u64
 }

@@ -17,12 +17,13 @@ use lane_protocol::{
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::block::{
-    Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, session,
-    signal_stack, space, stack_top, thread, thread_at, thread_status,
+    Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, session, space,
+    thread, thread_at, thread_status,
 };
 use crate::entry::Registers;
 use crate::live::Standing;
 use crate::maps::{self, Mapping};
+use crate::stacks::{signal_stack, stack_top};
 use crate::{
     clocks, copies, frame, kernel, live, memory, memory_calls, report, signals, sites, threads, turn,
 };

@@ -90,7 +90,9 @@ fn most(len: Len, index: usize, args: &[u64; 6]) -> Option<u64> {
         Len::RetPlus(more) => next.saturating_add(u64::from(more)),
         Len::RetOrArg(arg) => args[arg as usize],
         Len::RetOrArgTimes(arg, size) => args[arg as usize].saturating_mul(u64::from(size)),
-        Len::SelfSized32 | Len::Counted { .. } | Len::AtArg32(..) | Len::AtArg64(..) => return None,
+        Len::SelfSized32 | Len::Counted { .. } | Len::Text | Len::AtArg32(..) | Len::AtArg64(..) => {
+            return None;
+        }
         other => effects::length(other, args, 0),
     })
 }
@@ -174,8 +176,11 @@ impl Bounce {
         Some(array)
     }
 
-    /// Copies what the kernel wrote to where the program wants it.
-    pub fn end(&self, model: &[Arg], args: &[u64; 6], result: i64) {
+    /// Copies what the kernel wrote to where the program wants it. False where the kernel
+    /// would have found no memory.
+    #[must_use]
+    pub fn end(&self, model: &[Arg], args: &[u64; 6], result: i64) -> bool {
+        let mut is_there = true;
         for (index, arg) in model.iter().enumerate() {
             let (address, place) = (args[index], self.args[index]);
             if address == 0 || place == address || !is_ours(place) {
@@ -183,7 +188,7 @@ impl Bounce {
             }
             match arg.ty {
                 Ty::Out(len, when) | Ty::InOut(len, when) if effects::written(when, result) => {
-                    memory::copy(address, place, effects::length(len, args, result));
+                    is_there &= memory::copy(address, place, effects::length(len, args, result));
                 }
                 Ty::IovOut(count) => copy_vectors(address, args[count as usize], place, result),
                 Ty::OutSockLen(length) if result >= 0 => {
@@ -203,6 +208,7 @@ impl Bounce {
                 _ => {}
             }
         }
+        is_there
     }
 }
 

@@ -1,13 +1,14 @@
 //! Calls on the program's behalf, with the turn or without.
 
 use events::{Kind, Tag};
-use linux_abi::general as nr;
+use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, TABLE};
 
 use crate::block::{process, thread};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    bounce, gathering, memory, outputs, patience, private_futexes, signals, tracing, turn, visible_maps,
+    bounce, gathering, memory, outputs, patience, private_futexes, signals, stopping, tracing, turn,
+    visible_maps,
 };
 
 /// The calls that may sleep, by number.
@@ -57,6 +58,7 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
         return result;
     }
+    let blocks = blocks || stopping::stops_itself(number, args);
     if !blocks || returns_at_once(number, args) || thread().keeps_turn {
         let result = kernel::call_for_program(number, real);
         note_dead_owner(number, args);
@@ -68,11 +70,13 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     };
     private_futexes::note_elsewhere(number, true);
     turn::give();
-    let result = kernel::call_for_program(number, &bounce.args);
+    let mut result = kernel::call_for_program(number, &bounce.args);
     turn::take_back();
     private_futexes::note_elsewhere(number, false);
     if result != ABORTED {
-        bounce.end(model, args, result);
+        if !bounce.end(model, args, result) {
+            result = -i64::from(errno::EFAULT);
+        }
         note_dead_owner(number, args);
     }
     result

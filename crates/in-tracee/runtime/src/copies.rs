@@ -15,9 +15,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    Thread, enter_block, known_threads, lane, own_block, process, signal_stack, stack_top, thread, thread_at,
-    thread_status,
+    Thread, enter_block, known_threads, lane, own_block, process, thread, thread_at, thread_status,
 };
+use crate::stacks::{signal_stack, stack_top};
 use crate::{clocks, displaced, frame, kernel, mapped_files, processes, signals, threads, watchpoints};
 
 /// What only the kernel and the processor have of a thread that waits for its turn.

@@ -118,7 +118,8 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
         let ends = live::is_on() && signals::crashes_itself(number as u64, &args).is_some()
             || process.in_group
-                && (signals::kills_itself(number as u64, &args)
+                && (stopping::stops_itself(number as u64, &args)
+                    || signals::kills_itself(number as u64, &args)
                     || stopping::target(number as u64, &args).is_some());
         if sleeps || yields || ends {
             return None;

@@ -166,8 +166,10 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
         }
         match arg.ty {
             Ty::Out(len, when) | Ty::InOut(len, when) => {
-                if written(when, result) {
-                    sink(address, written_length(len, address, args, result));
+                let bytes = written_length(len, address, args, result);
+                // A call that failed may not have come to write: what is not there it did not.
+                if written(when, result) && (!kernel::failed(result) || is_there(address, bytes)) {
+                    sink(address, bytes);
                 }
             }
             Ty::IovOut(count) => scatter(address, args[count as usize], result, &mut sink),
@@ -208,6 +210,11 @@ fn readable_bytes(address: u64, bytes: u64) -> u64 {
     there.min(bytes)
 }
 
+fn is_there(address: u64, bytes: u64) -> bool {
+    let last = address.checked_add(bytes.saturating_sub(1));
+    last.is_some_and(|last| memory::read::<u8>(address).is_some() && memory::read::<u8>(last).is_some())
+}
+
 pub fn written(when: When, result: i64) -> bool {
     match when {
         When::Success => !kernel::failed(result),
@@ -224,6 +231,10 @@ fn written_length(len: Len, address: u64, args: &[u64; 6], result: i64) -> u64 {
         Len::Counted { header, at, each } => {
             let count = memory::read::<u32>(address + u64::from(at)).unwrap_or(0);
             u64::from(header) + u64::from(count) * u64::from(each)
+        }
+        Len::Text => {
+            let mut text = [0u8; 256];
+            memory::read_text(address, &mut text).map_or(0, |bytes| (bytes as u64 + 1).min(256))
         }
         other => length(other, args, result),
     }
@@ -250,7 +261,7 @@ pub fn length(len: Len, args: &[u64; 6], result: i64) -> u64 {
         Len::RetPlus(more) => result + u64::from(more),
         Len::NodeMask(arg) => args[arg as usize].saturating_sub(1).min(1 << 20).div_ceil(64) * 8,
         Len::PagesOfArg(arg) => args[arg as usize].div_ceil(4096),
-        Len::SelfSized32 | Len::Counted { .. } => 0,
+        Len::SelfSized32 | Len::Counted { .. } | Len::Text => 0,
     }
 }
 

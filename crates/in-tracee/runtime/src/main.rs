@@ -83,6 +83,7 @@ mod shared_segments;
 mod signals;
 mod sites;
 mod specials;
+mod stacks;
 mod standing;
 mod stopping;
 mod threads;

@@ -10,9 +10,10 @@ use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, process, session, signal_stack, thread, thread_status};
+use crate::block::{SIGNAL_STACK_BYTES, process, session, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
+use crate::stacks::{regain_block, signal_stack};
 use crate::{
     agent, displaced, instructions, islands, kernel, memory, patience, pause, pause_point, probe, report,
     translate, turn,
@@ -262,6 +263,10 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     let rip = context.rip;
     let inside = crate::log::in_region(rip, 1);
     let code = (info[1] & 0xffff_ffff) as i32;
+    if regain_block() && inside && signal == SIGSEGV {
+        // On the way in, which needs the block: now it is there.
+        return;
+    }
     if signal == SIGSYS && (code == 1 || code == 2) && !inside {
         let clocks = &crate::block::space().clocks;
         if clocks.in_vdso {

@@ -9,7 +9,7 @@
 use events::{Kind, Tag};
 use linux_abi::general as nr;
 
-use crate::block::{process, space};
+use crate::block::{process, space, thread};
 use crate::proc_files::{self, Path};
 use crate::{kernel, memory};
 
@@ -37,6 +37,17 @@ pub fn target(number: u64, args: &[u64; 6]) -> Option<(i32, u64)> {
     let pid = args[0] as i32;
     let other = pid > 0 && pid != process().pid;
     (other && matches!(signal, SIGKILL | SIGSTOP..=SIGTTOU)).then_some((pid, signal))
+}
+
+/// True for a call by which the process stops itself: the others of its lane run meanwhile.
+pub fn stops_itself(number: u64, args: &[u64; 6]) -> bool {
+    let (own, signal) = match number as u32 {
+        nr::__NR_kill => (args[0] as u32 == 0 || args[0] as i32 == process().pid, args[1]),
+        nr::__NR_tgkill => (args[0] as i32 == process().pid, args[2]),
+        nr::__NR_tkill => (args[0] as i32 == thread().tid, args[1]),
+        _ => return false,
+    };
+    own && process().in_group && matches!(signal, SIGSTOP..=SIGTTOU)
 }
 
 /// A call was made with the turn, and is not logged yet: if it kills a process, logs what

@@ -15,10 +15,11 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::block::{Thread, known_threads, process, signal_stack, space, thread, thread_at, thread_status};
+use crate::block::{Thread, known_threads, process, space, thread, thread_at, thread_status};
 use crate::dispatch::{Done, begin_call};
 use crate::entry::Registers;
 use crate::live::Standing;
+use crate::stacks::signal_stack;
 use crate::{frame, kernel, memory, specials, turn};
 
 /// Requests of ptrace(2).

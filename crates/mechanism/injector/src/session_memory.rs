@@ -221,6 +221,9 @@ impl SessionMemory {
         session.supervisor_pid = std::process::id() as i32;
         session.control_fd.store(-1, Ordering::Relaxed);
         session.cpuid_faulting = u32::from(setup.features.cpuid_faulting);
+        const HWCAP2_FSGSBASE: libc::c_ulong = 2;
+        // SAFETY: it only reads what the kernel told this process at its start.
+        session.reads_gs_base = u32::from(unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0);
         session.yama = u32::from(setup.features.yama_scope != 0);
         session.check_every_events = setup.check_every_events;
         session.rewriting_off = u32::from(setup.rewriting_off);

@@ -58,6 +58,8 @@ pub struct Session {
     pub control_fd: AtomicI32,
     /// Not zero: cpuid faulting works here and is to be used.
     pub cpuid_faulting: u32,
+    /// Not zero: programs may read and write the gs base (rdgsbase), as the kernel says.
+    pub reads_gs_base: u32,
     /// Not zero: Yama restricts ptrace, so the supervisor has to be permitted.
     pub yama: u32,
     /// Checksum memory every so many events; 0: never.

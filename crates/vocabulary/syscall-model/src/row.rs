@@ -205,6 +205,8 @@ pub enum Len {
     AtArg64(u8, u32),
     /// A structure that begins with its own size as a 32-bit number.
     SelfSized32,
+    /// A text with its NUL, of at most 255 bytes.
+    Text,
     /// A header, followed by as many elements as the 32-bit number at an offset in
     /// the header says, read before the call.
     Counted {

@@ -14,6 +14,7 @@ mod keyctl;
 mod prctl;
 mod quotactl;
 mod sockopt;
+mod sysfs;
 
 pub use arch_prctl::ARCH_PRCTL;
 pub use fcntl::FCNTL;
@@ -24,6 +25,7 @@ pub use keyctl::KEYCTL;
 pub use prctl::PRCTL;
 pub use quotactl::{QUOTACTL, QUOTACTL_FD};
 pub use sockopt::{GETSOCKOPT, SETSOCKOPT};
+pub use sysfs::SYSFS;
 
 use crate::row::VariantTable;
 
@@ -42,4 +44,5 @@ pub static ALL: &[&VariantTable] = &[
     &SEMCTL,
     &SETSOCKOPT,
     &SHMCTL,
+    &SYSFS,
 ];

@@ -36,6 +36,7 @@ fn length_argument(len: Len) -> Option<u8> {
         | Len::RetPlus(_)
         | Len::RetTimes(_)
         | Len::SelfSized32
+        | Len::Text
         | Len::Counted { .. } => None,
     }
 }

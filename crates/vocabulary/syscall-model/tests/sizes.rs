@@ -24,6 +24,7 @@ fn size_of_argument(arg: &Arg) -> usize {
         | Len::AtArg32(..)
         | Len::AtArg64(..)
         | Len::SelfSized32
+        | Len::Text
         | Len::Counted { .. } => panic!("{} has no size of its own", arg.name),
     }
 }

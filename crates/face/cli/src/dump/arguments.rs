@@ -135,6 +135,7 @@ fn length(len: Len, call: &Call<'_>) -> Option<u64> {
         | Len::AtArg32(..)
         | Len::AtArg64(..)
         | Len::SelfSized32
+        | Len::Text
         | Len::Counted { .. } => None,
     }
 }

@@ -6,8 +6,9 @@ use core::sync::atomic::Ordering;
 use linux_abi::general as nr;
 
 use super::{debugging, holding};
-use crate::block::{Thread, process, session, signal_stack, thread};
+use crate::block::{Thread, process, session, thread};
 use crate::entry::{Leave, Registers, rv_resume};
+use crate::stacks::signal_stack;
 use crate::{changes, dispatch, frame, kernel, pause_point, signals, threads, turn};
 
 /// What a thread is about to do once it has the turn.

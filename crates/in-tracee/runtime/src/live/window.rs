@@ -19,11 +19,12 @@ use linux_abi::{errno, general as nr};
 
 use super::mappings::{List, protection};
 use super::{Standing, area, error};
-use crate::block::{Thread, known_threads, process, signal_stack, space, thread_at, thread_status};
+use crate::block::{Thread, known_threads, process, space, thread_at, thread_status};
 use crate::boarding::{VDSO, log_own_pages, words_of};
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::maps::{self, Mapping};
+use crate::stacks::signal_stack;
 use crate::{islands, kernel, memory_calls, processes, sites, withheld};
 
 /// In place of a kept file's id.

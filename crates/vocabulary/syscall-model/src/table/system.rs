@@ -4,7 +4,7 @@ use crate::flags::system::{GETRANDOM, MODULE, REBOOT, SYSLOG};
 use crate::notation::*;
 use crate::row::Act::Variant;
 use crate::row::{Len::*, Row, Shape::*, When::*};
-use crate::variants::{QUOTACTL, QUOTACTL_FD};
+use crate::variants::{QUOTACTL, QUOTACTL_FD, SYSFS};
 
 const PORTS: &str = "instructions that reach the ports of devices cannot be recorded";
 
@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Row] = rows! {
     99 sysinfo(info: writes(Opaque, Fixed(112)));
     103 syslog(type: of(&SYSLOG), buf: updates(Positive, Bytes, RetOrArg(2)), len: INT), blocks;
     134 uselib(library: PATH);
-    139 sysfs(option: INT, arg1: HEX, arg2: HEX) => DETECT;
+    139 sysfs(option: INT, arg1: HEX, arg2: HEX) => Variant(&SYSFS);
     153 vhangup();
     156 _sysctl(args: ADDRESS);
     163 acct(name: PATH);
