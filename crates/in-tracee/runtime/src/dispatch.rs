@@ -307,11 +307,13 @@ fn let_others_run() -> bool {
 }
 
 /// A new size of a mapped file is not a write that could be detected; while a thread
-/// sleeps in a call others write; and where a process is killed the kernel writes for it.
+/// sleeps in a call, or is stopped, others write; and where a process is killed the kernel
+/// writes for it.
 fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
     effects::changes_size(nr)
         || (process().shares_turn && meaning.blocks)
         || (process().in_group && stopping::target(nr, args).is_some())
+        || stopping::stops_itself(nr, args)
 }
 
 /// How a call with code of its own ended.
