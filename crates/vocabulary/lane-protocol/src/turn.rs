@@ -39,7 +39,7 @@ pub const fn lane_of_identity(identity: u64) -> u32 {
 
 /// Futex words for those who wait for tickets: two that wait at a time seldom share
 /// one.
-pub const TICKET_WAKES: usize = 16;
+pub const TICKET_WAKES: usize = 15;
 
 /// A ticket of the turn of this number, as its place counts them: those of a later
 /// turn at the same place are all higher.
@@ -87,6 +87,10 @@ pub struct Turn {
     pub holder_tid: AtomicI32,
     /// The namespace that these are of: see `LaneHeader::pid_space`.
     pub holder_space: AtomicU32,
+    /// The processor on which those who wait gather, plus one; 0: none in particular.
+    pub place: AtomicU16,
+    /// Counts how often it came to one that slept for it, or for a ticket.
+    pub slept: AtomicU16,
     /// Recording: times it came to another process; replay: tickets that are over.
     pub ticket: AtomicU64,
     /// Recording: lanes that have it; 0: its place is free for a turn of another number.
@@ -95,10 +99,6 @@ pub struct Turn {
     pub successor: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
     pub ticket_wakes: [AtomicU32; TICKET_WAKES],
-    /// The processor on which those who wait gather, plus one; 0: none in particular.
-    pub place: AtomicU16,
-    /// Counts how often it came to one that slept for it, or for a ticket.
-    pub slept: AtomicU16,
     /// When that was looked at last, in microseconds.
     pub looked_us: AtomicU32,
 }
@@ -117,12 +117,12 @@ impl Turn {
             holder_pid: AtomicI32::new(0),
             holder_tid: AtomicI32::new(0),
             holder_space: AtomicU32::new(0),
+            place: AtomicU16::new(0),
+            slept: AtomicU16::new(0),
             ticket: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
             ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
-            place: AtomicU16::new(0),
-            slept: AtomicU16::new(0),
             looked_us: AtomicU32::new(0),
         }
     }
