@@ -20,7 +20,7 @@ use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
 use crate::probe_stub::{CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::{agent, breakpoints, checksum, islands, kernel, memory, sites};
+use crate::{agent, breakpoints, checksum, islands, kernel, maps, memory, sites};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -47,6 +47,8 @@ pub struct Probe {
     last_range: u64,
     /// The program can write to its code here.
     writable: bool,
+    /// It shares the memory of its code here, if that was asked.
+    shared: Option<bool>,
     stepping_over: bool,
     /// No jump is wanted.
     wants_breakpoint: bool,
@@ -76,6 +78,7 @@ pub fn plant() {
     probe.stepping_over = false;
     probe.letting_write = false;
     probe.guard.forget();
+    probe.shared = None;
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
     probe.last_range = 0;
@@ -456,8 +459,15 @@ fn memory_is_expected() -> bool {
     };
     let mut jump = [0u8; 5];
     memory::copy(jump.as_mut_ptr() as u64, probe.address, planted);
+    let (address, original) = (probe.address, probe.original);
+    let original_in_place = |sum: &dyn Fn() -> u64| {
+        put_code(address, &original[..planted as usize]);
+        let sum = sum();
+        put_code(address, &jump[..planted as usize]);
+        sum
+    };
     let Some((first, words)) = blob(Tag::Ranges) else {
-        return checksum::sum() == expected(19);
+        return original_in_place(&checksum::sum) == expected(19);
     };
     let count = words / 2;
     let last = probe.last_range.min(count);
@@ -466,17 +476,26 @@ fn memory_is_expected() -> bool {
         // What the probe put there is not the program's.
         let pages = range.first..range.first + range.pages;
         let covers = pages.contains(&(probe.address / 4096)) || pages.contains(&((probe.address + 4) / 4096));
-        if covers {
-            put_code(probe.address, &probe.original[..planted as usize]);
-        }
-        let equal = checksum::range_sum(range.first, range.pages) == range.sum;
-        if covers {
-            put_code(probe.address, &jump[..planted as usize]);
-        }
+        let sum = || checksum::range_sum(range.first, range.pages);
+        let equal = (!covers && sum() == range.sum)
+            || ((covers || may_be_elsewhere()) && original_in_place(&sum) == range.sum);
         if !equal {
             probe.last_range = index;
         }
         equal
+    })
+}
+
+/// True if what the probe covers may be seen at other addresses, too: translators map their
+/// code a second time to write it.
+fn may_be_elsewhere() -> bool {
+    let Probe { address, shared, .. } = probe();
+    *shared.get_or_insert_with(|| {
+        let mut found = false;
+        maps::for_each(&mut |mapping| {
+            found |= !mapping.private && (mapping.start..mapping.end).contains(address);
+        });
+        found
     })
 }
 
