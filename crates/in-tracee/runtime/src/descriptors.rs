@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::specials::{plain, refuse, replayed};
-use crate::{calls, live, memory, output_lock, outputs, page_tracker, report};
+use crate::{calls, live, memory, output_lock, outputs, page_tracker, proc_dir, report};
 
 /// write and its kin: what reaches the recorded standard output is shown again
 /// by replay, in order.
@@ -105,27 +105,32 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
 
 pub fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     outputs::forget(args[0]);
-    if args[0] as u32 as i32 == process().control_fd || page_tracker::is_descriptor(args[0]) {
+    if is_ours(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
     plain(registers, number, args, model)
 }
 
+fn is_ours(fd: u64) -> bool {
+    fd as u32 as i32 == process().control_fd || page_tracker::is_descriptor(fd) || proc_dir::is_descriptor(fd)
+}
+
 pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [first, last, flags, ..] = args.map(|arg| arg & 0xffff_ffff);
-    let ours = process().control_fd as u64;
+    let mut ours = [process().control_fd as u64, proc_dir::descriptor().unwrap_or(u64::MAX)];
+    ours.sort_unstable();
     outputs::forget_range(first, last);
     page_tracker::yield_descriptor(first, last);
-    if process().replaying || !(first..=last).contains(&ours) {
+    if process().replaying || !ours.iter().any(|own| (first..=last).contains(own)) {
         return plain(registers, number, args, model);
     }
-    // Around the descriptor that is ours.
-    let mut result = 0;
-    if first < ours {
-        result = kernel::call(number as u32, [first, ours - 1, flags, 0, 0, 0]);
-    }
-    if !kernel::failed(result) && last > ours {
-        result = kernel::call(number as u32, [ours + 1, last, flags, 0, 0, 0]);
+    // Around the descriptors that are ours.
+    let (mut result, mut at) = (0, first);
+    for own in ours.into_iter().filter(|own| (first..=last).contains(own)).chain([last + 1]) {
+        if at < own && !kernel::failed(result) {
+            result = kernel::call(number as u32, [at, own - 1, flags, 0, 0, 0]);
+        }
+        at = own + 1;
     }
     log_call(number, args, model, 0, result, &Before::default(), 0);
     Done::Result(result)
@@ -134,7 +139,8 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
 pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     outputs::forget(args[1]);
     page_tracker::yield_descriptor(args[1], args[1]);
-    if args[0] as u32 as i32 == process().control_fd || page_tracker::is_descriptor(args[0]) {
+    proc_dir::yield_number(args[1]);
+    if is_ours(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
     if args[1] as u32 as i32 == process().control_fd && !process().replaying {

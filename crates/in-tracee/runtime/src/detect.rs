@@ -22,7 +22,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::maps::{self, Mapping};
 use crate::written_pages::{PageSums, WriteProtection};
-use crate::{detach, islands, live, page_tracker};
+use crate::{detach, islands, live, page_tracker, proc_dir};
 
 /// Ranges of memory: in the runtime's region, behind the lanes, mapped while needed.
 const RANGES_START: u64 = lane_protocol::SCRATCH_START;
@@ -221,8 +221,7 @@ fn for_each_range(each: &mut dyn FnMut(u64, u64)) -> bool {
 /// Opens a file of /proc/self for the runtime at a number that the program does
 /// not use next: what the call opens shall get the number that it gets natively.
 pub fn open_high(path: &core::ffi::CStr) -> Option<i32> {
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    let fd = proc_dir::open(path);
     if fd == -i64::from(errno::EACCES) {
         return open_undumpable(path);
     }
@@ -238,8 +237,7 @@ fn open_undumpable(path: &core::ffi::CStr) -> Option<i32> {
         return None;
     }
     kernel::call(nr::__NR_prctl, [PR_SET_DUMPABLE, 1, 0, 0, 0, 0]);
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    let fd = proc_dir::open(path);
     kernel::call(nr::__NR_prctl, [PR_SET_DUMPABLE, 0, 0, 0, 0, 0]);
     move_high(fd)
 }

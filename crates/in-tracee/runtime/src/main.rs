@@ -70,6 +70,7 @@ mod private_futexes;
 mod probe;
 mod probe_guard;
 mod probe_stub;
+mod proc_dir;
 mod proc_files;
 mod processes;
 mod programs;

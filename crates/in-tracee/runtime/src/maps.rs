@@ -4,8 +4,8 @@
 use linux_abi::general as nr;
 
 use crate::block::Owned;
-use crate::kernel;
 use crate::log::in_region;
+use crate::{kernel, proc_dir};
 
 const BUFFER_BYTES: usize = 16 * 1024;
 static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
@@ -63,8 +63,7 @@ pub fn for_each_of(path: &core::ffi::CStr, each: &mut dyn FnMut(&Mapping)) -> bo
 
 /// The same, with the files' names.
 pub fn for_each_named(path: &core::ffi::CStr, each: &mut dyn FnMut(&Mapping, &[u8])) -> bool {
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    let fd = proc_dir::open(path);
     if kernel::failed(fd) {
         return false;
     }

@@ -21,8 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, filters, gathering, kernel, memory, memory_calls, namespaces, outputs, report,
-    signals, specials, threads, tracing, turn,
+    breakpoints, detach, filters, gathering, kernel, memory, memory_calls, namespaces, outputs, proc_dir,
+    report, signals, specials, threads, tracing, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -133,6 +133,10 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     }
     if process().replaying {
         return replay_fork(registers, request);
+    }
+    if flags & u64::from(nr::CLONE_FS) != 0 {
+        // The child's root is ours.
+        proc_dir::keep();
     }
     let unlogged = process().passes_through;
     let shares = if flags & VM != 0 { flags & VFORK == 0 } else { memory_calls::has_shared() };

@@ -13,8 +13,8 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    calls, descriptors, filters, memory, memory_calls, namespaces, priority_futexes, processes, report,
-    shared_segments, signals, threads, time_calls, tracing,
+    calls, descriptors, filters, memory, memory_calls, namespaces, priority_futexes, proc_dir, processes,
+    report, shared_segments, signals, threads, time_calls, tracing,
 };
 
 /// Performs or replays a call.
@@ -79,6 +79,10 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::SetTidAddress => threads::set_tid_address(registers, number, &args),
         Special::SetRobustList => {
             threads::note_robust_list(&args);
+            plain(registers, number, &args, model)
+        }
+        Special::ChangeRoot => {
+            proc_dir::keep();
             plain(registers, number, &args, model)
         }
         Special::FutexPi => priority_futexes::perform(registers, number, &args, model),

@@ -80,6 +80,8 @@ pub enum Special {
     DupTo,
     /// write, writev and their kin: may reach the recorded standard output.
     Output,
+    /// chroot and pivot_root: what the runtime reads may be out of reach afterwards.
+    ChangeRoot,
     /// sendfile, splice, tee, copy_file_range: data moves inside the kernel.
     KernelCopy,
     /// recvmsg and recvmmsg: may install descriptors.

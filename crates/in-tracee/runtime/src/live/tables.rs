@@ -10,7 +10,7 @@ use super::then::Then;
 use super::timers::{self, DescriptorTimer};
 use super::{area, checkpoint, pushback};
 use crate::block::{lane, process};
-use crate::{detect, kernel, outputs, page_tracker, report};
+use crate::{detect, kernel, outputs, page_tracker, proc_dir, report};
 
 /// Descriptors that a table can hold.
 const DESCRIPTORS_MAX: usize = 8192;
@@ -148,7 +148,8 @@ impl Table {
                 let Some(fd) = number(name) else { continue };
                 let ours = fd == dir as u32
                     || fd == process().control_fd as u32
-                    || page_tracker::is_descriptor(u64::from(fd));
+                    || page_tracker::is_descriptor(u64::from(fd))
+                    || proc_dir::is_descriptor(u64::from(fd));
                 if !ours && self.count < DESCRIPTORS_MAX {
                     self.note(fd);
                 }

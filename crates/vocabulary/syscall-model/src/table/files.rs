@@ -48,8 +48,8 @@ pub(super) const ROWS: &[Row] = rows! {
     136 ustat(dev: HEX, ubuf: writes(Opaque, Fixed(32)));
     137 statfs(pathname: PATH, buf: writes(Statfs, Fixed(120)));
     138 fstatfs(fd: FD, buf: writes(Statfs, Fixed(120)));
-    155 pivot_root(new_root: PATH, put_old: PATH);
-    161 chroot(filename: PATH);
+    155 pivot_root(new_root: PATH, put_old: PATH) => perform(ChangeRoot);
+    161 chroot(filename: PATH) => perform(ChangeRoot);
     162 sync(), blocks;
     165 mount(dev_name: TEXT, dir_name: PATH, type: TEXT, flags: of(&MOUNT), data: ADDRESS), blocks;
     166 umount2(name: PATH, flags: of(&UMOUNT)), blocks;

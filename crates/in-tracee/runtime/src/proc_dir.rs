@@ -1,0 +1,59 @@
+//! Files of /proc, also where the program's root is a directory without it (chroot(2),
+//! pivot_root(2)): what is mapped, and what was written, is read there.
+//!
+//! The directory is kept open from before. Deliberately absent: programs that are executed
+//! below such a root; what is open here is closed then.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use linux_abi::{errno, general as nr};
+
+use crate::block::process;
+use crate::detect::move_high;
+use crate::kernel;
+
+/// Plus one; 0: it is not kept.
+static DIR: AtomicI32 = AtomicI32::new(0);
+
+/// The root may change from here on.
+pub fn keep() {
+    if process().replaying || DIR.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let flags = u64::from(nr::O_PATH | nr::O_DIRECTORY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [c"/proc".as_ptr() as u64, flags, 0, 0, 0, 0]);
+    DIR.store(move_high(fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
+}
+
+/// Opens a file whose path begins with `/proc/` for reading.
+pub fn open(path: &CStr) -> i64 {
+    const PREFIX: &[u8] = b"/proc/";
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    match descriptor() {
+        Some(dir) if fd == -i64::from(errno::ENOENT) && path.to_bytes().starts_with(PREFIX) => {
+            let name = path.as_ptr() as u64 + PREFIX.len() as u64;
+            kernel::call(nr::__NR_openat, [dir, name, flags, 0, 0, 0])
+        }
+        _ => fd,
+    }
+}
+
+/// The number of what is kept.
+pub fn descriptor() -> Option<u64> {
+    let dir = DIR.load(Ordering::Relaxed);
+    (dir != 0).then(|| dir as u64 - 1)
+}
+
+/// True for that number.
+pub fn is_descriptor(fd: u64) -> bool {
+    descriptor() == Some(fd & 0xffff_ffff)
+}
+
+/// The program wants this number.
+pub fn yield_number(fd: u64) {
+    if is_descriptor(fd) {
+        DIR.store(move_high(fd as i64).map_or(0, |fd| fd + 1), Ordering::Relaxed);
+    }
+}
