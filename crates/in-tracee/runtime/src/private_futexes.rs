@@ -27,10 +27,14 @@ const ANY: u32 = u32::MAX;
 /// How long the kernel's part of waking waits for the turn to be given.
 const LATER_NS: u64 = 1_000_000;
 
-/// How often a thread wakes and waits again for the same word, making no other call, until
-/// it is let in at once: one that unlocks and locks again would keep it out for ever, where
-/// it gives the turn with the lock only.
-const IN_VAIN_MAX: u32 = 16;
+/// How often a thread wakes and waits again for the same word until it is let in at once:
+/// one that unlocks and locks again would keep it out for ever, where it gives the turn
+/// with the lock only.
+const IN_VAIN_MAX: u32 = 64;
+/// So many times as often counts one with no other event in between. With others, too, it
+/// may have been in vain: a thread that another one stops by signals, to look at it, takes
+/// the signal before it looks at the lock.
+const IN_VAIN_SURELY: u32 = 4;
 
 const QUEUES: usize = 256;
 
@@ -194,8 +198,11 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
         return Some(-i64::from(errno::EAGAIN));
     }
     let own = &mut thread().waiter;
-    let is_again = own.word == word && process().log.events == own.woke_at + 1;
-    own.in_vain = if is_again { own.in_vain + 1 } else { 0 };
+    let is_next_event = process().log.events == own.woke_at + 1;
+    own.in_vain = match own.word == word {
+        true => own.in_vain + if is_next_event { IN_VAIN_SURELY } else { 1 },
+        false => 0,
+    };
     (own.word, own.bits) = (word, bits);
     own.asleep.store(LOOKS, Ordering::SeqCst);
     push(queue_of(word), thread().index);
