@@ -200,7 +200,9 @@ impl Channel {
             .flat_map(|piece| piece.chunks(piece_bytes))
             .all(|piece| put(&writer, is_socket, piece))
         {
-            eprintln!("retrovane: not all that was between two processes could be put back between them");
+            telling::tell!(
+                "retrovane: not all that was between two processes could be put back between them"
+            );
         }
         then.map(|_| ())
     }

@@ -132,7 +132,7 @@ impl Work {
             let mut texts = self.watchdog.look(&memory, &segments);
             texts.extend(self.strangers.look(&memory));
             for text in texts {
-                eprintln!("retrovane: {text}");
+                telling::tell!("retrovane: {text}");
                 self.report.notes.push(text);
             }
             if let Some(progress) = progress
@@ -192,7 +192,7 @@ impl Work {
             if let Some(undoing) = &self.undoing {
                 log.serve(&self.memory, &self.sink, undoing);
                 if let Some(text) = log.failed_replay(self.memory.lane(log.segment)) {
-                    eprintln!("retrovane: {text}");
+                    telling::tell!("retrovane: {text}");
                     self.report.notes.push(text);
                 }
             }
@@ -202,7 +202,7 @@ impl Work {
             if let Some(message) = drained.message {
                 let text =
                     format!("recording of process {} stopped: {message}; the program goes on", log.pid);
-                eprintln!("retrovane: {text}");
+                telling::tell!("retrovane: {text}");
                 self.report.notes.push(text);
             }
         }
@@ -259,7 +259,7 @@ impl Work {
                 "process {pid} was ended: process {}, which shares memory with it, died while both did again what they had done",
                 log.pid
             );
-            eprintln!("retrovane: {text}");
+            telling::tell!("retrovane: {text}");
             self.report.notes.push(text);
         }
         self.memory.free_turn(segment);
@@ -310,7 +310,7 @@ impl Work {
             self.told_waiting = true;
             let count = self.logs.len();
             let what = if count == 1 { "process that it started" } else { "processes that it started" };
-            eprintln!(
+            telling::tell!(
                 "retrovane: the program has ended; waiting for {count} {what} (Ctrl-C ends the recording, they go on)"
             );
         }

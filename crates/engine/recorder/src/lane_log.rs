@@ -110,7 +110,7 @@ impl LaneLog {
             request::TOGETHER => memory.call_together(self.segment),
             request::UNCHANGED => {
                 let why = environment::why_unchanged(position);
-                eprintln!("retrovane: the allocations of process {} are not changed: {why}", self.pid);
+                telling::tell!("retrovane: the allocations of process {} are not changed: {why}", self.pid);
                 0
             }
             request::PRESENT => {
@@ -212,7 +212,7 @@ impl LaneLog {
             undoing.lost.keep(memory, self.segment, id, &lost);
             killed.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
         }
-        said.iter().for_each(|line| eprintln!("retrovane: {line}"));
+        said.iter().for_each(|line| telling::tell!("retrovane: {line}"));
         sink.with_history(|history| history.cut(self.lane, position));
         self.raw_bytes = position;
         self.end = None;

@@ -81,7 +81,7 @@ impl Control {
                 threads.push(std::thread::spawn(move || work.serve(&listener, &stop)));
             }
             Err(error) => {
-                eprintln!(
+                telling::tell!(
                     "retrovane: no commands can be given to this session: {}: {error}",
                     work.options.socket.display()
                 );
@@ -100,7 +100,8 @@ impl Control {
         let is_wanted = work.options.on_crash == OnCrash::Save && signal == libc::SIGKILL;
         if is_wanted && !work.session.boarded && !saved.load(Ordering::Acquire) {
             let text = work.save_at_crash(work.session.main_pid, None);
-            eprint!("retrovane: process {} was killed by signal {signal}: {text}", work.session.main_pid);
+            let pid = work.session.main_pid;
+            telling::tell!("retrovane: process {pid} was killed by signal {signal}: {}", text.trim_end());
         }
     }
 }
@@ -323,9 +324,9 @@ impl Work {
                 continue;
             };
             if let Err(error) = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER)) {
-                eprintln!("retrovane: no checkpoint could be taken of process {pid}: {error}");
+                telling::tell!("retrovane: no checkpoint could be taken of process {pid}: {error}");
             } else if !self.session.quiet {
-                eprintln!("retrovane: attached to process {pid}: see `retrovane ctl {pid} list`");
+                telling::tell!("retrovane: attached to process {pid}: see `retrovane ctl {pid} list`");
             }
             return;
         }
@@ -464,13 +465,13 @@ impl Work {
     fn save_crash(&self, lane: Lane, signal: u64) {
         let pid = lane.pid().load(Ordering::Acquire);
         if self.options.on_crash == OnCrash::Hold {
-            eprintln!(
+            telling::tell!(
                 "retrovane: process {pid} would die of signal {signal}, and stands: see `retrovane ctl {pid} list`"
             );
         }
         if self.options.on_crash == OnCrash::Save {
             let text = self.save_at_crash(pid, i32::try_from(signal).ok());
-            eprint!("retrovane: process {pid} would die of signal {signal}: {text}");
+            telling::tell!("retrovane: process {pid} would die of signal {signal}: {}", text.trim_end());
         }
     }
 

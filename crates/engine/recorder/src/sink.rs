@@ -51,7 +51,7 @@ impl Sink {
             Err(error) => {
                 self.memory.stop().store(StopReason::DiskFull as u32, Ordering::Release);
                 let text = format!("recording stopped, because the trace cannot be written: {error}");
-                eprintln!(
+                telling::tell!(
                     "retrovane: {text}; the program goes on, and what was recorded so far can be replayed"
                 );
                 state.failure = Some(text);
@@ -114,7 +114,7 @@ impl Sink {
         let mut state = self.lock();
         let result = state.writer.take().map(|writer| writer.finish(summary));
         if let (Some(Err(error)), None) = (result, &state.failure) {
-            eprintln!(
+            telling::tell!(
                 "retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut"
             );
         }

@@ -87,7 +87,7 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
     };
     let tell = |progress: &str| {
         if !settings.quiet {
-            eprintln!("retrovane: {progress}");
+            telling::tell!("retrovane: {progress}");
         }
     };
     let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)), &tell)

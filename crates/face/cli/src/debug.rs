@@ -88,7 +88,7 @@ pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
                 &path,
                 || {
                     if !quiet {
-                        eprintln!(
+                        telling::tell!(
                             "retrovane: waiting for a debugger; in gdb: target remote {}",
                             path.display()
                         );

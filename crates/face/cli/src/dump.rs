@@ -136,7 +136,7 @@ pub fn run(arguments: &DumpArguments, settings: &Settings) -> Result<ExitCode, C
     if let Some(cut) = trace.cut()
         && !settings.quiet
     {
-        eprintln!("retrovane: {cut}");
+        telling::tell!("retrovane: {cut}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -177,7 +177,7 @@ fn code_of_print(error: &PrintError) -> u8 {
 
 /// Says what went wrong and gives the code that stands for it.
 pub fn failure(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("retrovane: {error}");
+    telling::tell!("retrovane: {error}");
     ExitCode::from(code)
 }
 

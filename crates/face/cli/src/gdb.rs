@@ -316,7 +316,8 @@ pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
     let parent = parent_id();
     let socket = arguments.folder.join(SOCKET);
     // It may be a long way to where gdb is to begin.
-    let nobody_comes = || parent_id() != parent;
+    let nobody_comes = move || parent_id() != parent;
+    end_when(nobody_comes, &arguments.folder);
     let beginning = Beginning {
         trace_dir: &arguments.trace,
         pid: arguments.pid,
@@ -338,11 +339,27 @@ pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
     }
 }
 
+/// Ends the server when nobody is there any more, also if what it does for them never ends.
+fn end_when(nobody_comes: impl Fn() -> bool + Send + 'static, folder: &Path) {
+    /// So long it may take to end by itself.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    let folder = folder.to_owned();
+    std::thread::spawn(move || {
+        while !nobody_comes() {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        std::thread::sleep(PATIENCE);
+        let _ = std::fs::remove_dir_all(&folder);
+        // What replays ends with this process.
+        std::process::exit(0);
+    });
+}
+
 fn serve_at(path: &Path, beginning: &Beginning, settings: &Settings) -> Result<ExitCode, CommandError> {
     let opened = open_timeline(beginning, settings, &|| false)?;
     let listener = listen(path)?;
     if !settings.quiet {
-        eprintln!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
+        telling::tell!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
     }
     let stream = accept(&listener, || false)?;
     let _ = std::fs::remove_file(path);

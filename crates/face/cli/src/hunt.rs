@@ -304,7 +304,7 @@ impl<'a> Hunt<'a> {
     /// Says something, above the bar.
     fn say(&self, text: &str) {
         if !self.settings.quiet {
-            self.bar.suspend(|| eprintln!("retrovane: {text}"));
+            self.bar.suspend(|| telling::tell!("retrovane: {text}"));
         }
     }
 
@@ -330,7 +330,7 @@ impl<'a> Hunt<'a> {
     fn tell_caught(&self, number: u64, seed: u64, failure: Failure, dir: &std::path::Path) {
         let name = if self.output.is_none() {
             if let Err(error) = traces::set_latest(&self.home, dir) {
-                eprintln!("retrovane: {error}");
+                telling::tell!("retrovane: {error}");
             }
             dir.file_name().filter(|_| self.settings.has_usual_home())
         } else {

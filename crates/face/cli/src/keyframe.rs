@@ -84,7 +84,7 @@ impl Use {
     /// Lets the timeline do so.
     pub fn begin(self, timeline: &mut Timeline) {
         if self != Use::Off {
-            timeline.use_keyframes(Box::new(|text| eprintln!("retrovane: {text}")));
+            timeline.use_keyframes(Box::new(|text| telling::tell!("retrovane: {text}")));
         }
         if let Use::Write(every) = self {
             timeline.write_keyframes(every);
@@ -98,7 +98,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
     if arguments.remove {
         let removed = keyframes::remove_all(&trace_dir)?;
         if !settings.quiet {
-            eprintln!("retrovane: {removed} keyframes removed");
+            telling::tell!("retrovane: {removed} keyframes removed");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -130,7 +130,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
         return Err(CommandError::Debugger(format!("no keyframes are written: {why}")));
     }
     if positions.is_empty() && !settings.quiet {
-        eprintln!("retrovane: no keyframe: the program ends too soon for one (see --every)");
+        telling::tell!("retrovane: no keyframe: the program ends too soon for one (see --every)");
     }
     for position in positions {
         writeln!(std::io::stdout(), "{position}")?;

@@ -45,7 +45,7 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
     packed?;
     if !settings.quiet {
         let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
-        eprintln!("retrovane: packed {} ({})", dir.display(), wording::bytes(bytes));
+        telling::tell!("retrovane: packed {} ({})", dir.display(), wording::bytes(bytes));
     }
     if arguments.output.is_none() {
         writeln!(std::io::stdout(), "{}", output.display())?;
@@ -87,7 +87,7 @@ pub fn unpack(file: &Path, settings: &Settings) -> Result<PathBuf, CommandError>
     let dir = if is_name && !wanted.exists() { wanted } else { traces::new_dir(&home, &stem)? };
     pack::unpack(file, &dir)?;
     if !settings.quiet {
-        eprintln!("retrovane: unpacked into {}", dir.display());
+        telling::tell!("retrovane: unpacked into {}", dir.display());
     }
     Ok(dir)
 }

@@ -151,11 +151,11 @@ fn show(
     let outcome = printed?;
     if !settings.quiet {
         for note in &outcome.notes {
-            eprintln!("retrovane: {note}");
+            telling::tell!("retrovane: {note}");
         }
         if outcome.rows == 0 {
             let limit = if arguments.condition.is_some() { " where the condition holds" } else { "" };
-            eprintln!("retrovane: {nothing}{limit}");
+            telling::tell!("retrovane: {nothing}{limit}");
         }
     }
     Ok(if outcome.has_diverged { ExitCode::from(exit::DIVERGED) } else { ExitCode::SUCCESS })

@@ -103,7 +103,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
     let chaos_seed = arguments.seed.or_else(|| {
         let seed = arguments.chaos.then(seeds::random)?;
         if !settings.quiet {
-            eprintln!("retrovane: chaos has the seed {seed}");
+            telling::tell!("retrovane: chaos has the seed {seed}");
         }
         Some(seed)
     });
@@ -134,7 +134,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         }
     };
     if is_named && let Err(error) = traces::set_latest(&home, &outcome.trace_dir) {
-        eprintln!("retrovane: {error}");
+        telling::tell!("retrovane: {error}");
     }
     if let ExitReport::Killed(signal) = outcome.status {
         injector::die_by_signal(signal);

@@ -82,7 +82,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     };
     if !settings.quiet {
         for note in &outcome.notes {
-            eprintln!("retrovane: {note}");
+            telling::tell!("retrovane: {note}");
         }
     }
     if let Some(divergence) = &outcome.divergence {

@@ -51,7 +51,7 @@ pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, Com
     for name in &names {
         if let Err(error) = traces::remove(&home, name) {
             if first_error.is_some() {
-                eprintln!("retrovane: {error}");
+                telling::tell!("retrovane: {error}");
             } else {
                 first_error = Some(error);
             }
@@ -59,7 +59,11 @@ pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, Com
     }
     match traces::prune(&home) {
         Ok(pruned) if pruned.files > 0 && !settings.quiet => {
-            eprintln!("retrovane: {} kept files went too ({})", pruned.files, wording::bytes(pruned.bytes));
+            telling::tell!(
+                "retrovane: {} kept files went too ({})",
+                pruned.files,
+                wording::bytes(pruned.bytes)
+            );
         }
         Ok(_) => {}
         // Somebody records: the files go with the next trace that is removed.

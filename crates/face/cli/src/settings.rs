@@ -32,7 +32,7 @@ impl Settings {
     pub fn home_to_write(&self) -> Result<PathBuf, CommandError> {
         let home = self.home()?;
         if self.home.is_none() && claim_home(&home)? && !self.quiet {
-            eprintln!(
+            telling::tell!(
                 "retrovane: there is no HOME that can be written: traces and kept files go to {} (or where RETROVANE_HOME says)",
                 home.display()
             );

@@ -218,7 +218,9 @@ fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -
             birth::put_stop(&shared.memory, lane, &error.to_string());
             if shared.memory.is_filtered() {
                 // Without the runtime it would die of the filter that it inherits.
-                eprintln!("retrovane: process {pid} is ended, as it cannot run under --seccomp: {error}");
+                telling::tell!(
+                    "retrovane: process {pid} is ended, as it cannot run under --seccomp: {error}"
+                );
                 kill_process(pid, libc::SIGKILL);
             }
             lane.state().store(lane_state::ENDED, Ordering::Release);

@@ -49,6 +49,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("without_rewriting", false, ways::without_rewriting),
     ("with_memory_checks", false, ways::with_memory_checks),
     ("without_home", false, ways::without_home),
+    ("nobody_listens", false, ways::nobody_listens),
 ];
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {

@@ -52,3 +52,25 @@ pub fn without_home(tool: &Tool) -> TestResult {
     check(told.code == 0, "the program's code", &told)?;
     says(&told, &["/var/tmp/retrovane-", "retrovane_home"])
 }
+
+/// What cannot be said does not end the work: a recording, its replay, and an error.
+pub fn nobody_listens(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "nobody-listens")?;
+    let code_of = |args: &[&str]| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let full = full.map_err(|error| format!("/dev/full: {error}"))?;
+        let mut command = bench.tool_command(User::Current, args);
+        let output = command.stderr(full).output().map_err(|error| error.to_string())?;
+        output.status.code().ok_or_else(|| "the tool was killed".to_owned())
+    };
+    let trace = path(&bench.trace);
+    let said = [
+        (code_of(&["record", "--chaos", "-o", trace, "--", "sh", "-c", "exit 5"])?, 5),
+        (code_of(&["replay", "--run", trace])?, 5),
+        (code_of(&["replay", "--run", "/nowhere/at/all"])?, 121),
+    ];
+    match said.iter().find(|(code, wanted)| code != wanted) {
+        None => Ok(()),
+        Some((code, wanted)) => Err(format!("exit code {code}, expected {wanted}")),
+    }
+}
