@@ -33,7 +33,7 @@ pub use ordered::Ordered;
 pub use outcome::{Outcome, compare, without_nondeterminism};
 pub use program::{Comparison, Program, program_trials};
 pub use recovered::RecoverGuest;
-pub use run::{Live, RUN_TIME_MAX, User, plain_environment, run};
+pub use run::{Live, RUN_TIME_MAX, User, hearing_interrupts, plain_environment, run};
 pub use scratch::Scratch;
 pub use server::Server;
 pub use service::{Listens, Service, service_trials};

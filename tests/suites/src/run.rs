@@ -61,6 +61,23 @@ pub fn plain_environment(command: &mut Command, home: &Path) {
         .env("RETROVANE_HOME", home.join("traces"));
 }
 
+/// The same command, to which SIGINT comes: what a shell starts in the background ignores it,
+/// and a shell that ignored a signal when it began cannot trap it.
+pub fn hearing_interrupts(command: &Command) -> Command {
+    let mut hearing = Command::new("env");
+    hearing.arg("--default-signal=INT").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => hearing.env(name, value),
+            None => hearing.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        hearing.current_dir(directory);
+    }
+    hearing
+}
+
 /// A run that a test watches and disturbs while it goes on.
 pub struct Live {
     child: Child,

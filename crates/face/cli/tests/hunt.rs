@@ -198,7 +198,18 @@ fn what_cannot_be_recorded_is_not_tried_again() {
 
 /// Starts a hunt, and returns when the program has written a line that is shown.
 fn start(hunt: &Hunt, options: &[&str], script: &str) -> Child {
-    let mut command = hunt.command(&[&["--show"], options].concat(), script);
+    let hunting = hunt.command(&[&["--show"], options].concat(), script);
+    // What a shell starts in the background ignores SIGINT, and a shell that ignored a signal
+    // when it began cannot trap it.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(hunting.get_program()).args(hunting.get_args());
+    for (name, value) in hunting.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(hunt.scratch.path());
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let mut line = String::new();

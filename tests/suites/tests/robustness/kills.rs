@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use suites::{Live, Outcome, RUN_TIME_MAX, TestResult, Tool, compare, plain_environment, run};
+use suites::{
+    Live, Outcome, RUN_TIME_MAX, TestResult, Tool, compare, hearing_interrupts, plain_environment, run,
+};
 
 use crate::bench::{Bench, check, check_status, no_panic, path, says};
 
@@ -69,7 +71,7 @@ pub fn interrupted_from_terminal(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "interrupted")?;
     // A shell that is about to wait for long does not hear of a signal before that.
     let script = "trap 'echo interrupted; exit 9' INT; echo ready $$; while :; do sleep 0.1; done";
-    let mut live = Live::start(bench.record_command(script))?;
+    let mut live = Live::start(hearing_interrupts(&bench.record_command(script)))?;
     live.wait_for_line("ready ")?;
     // As a terminal does it: to every process of the group.
     let sent = std::process::Command::new("sh").args(["-c", &format!("kill -INT -{}", live.pid())]).status();
