@@ -1,5 +1,6 @@
 //! Lines on standard error. Where that is full, or nobody reads it any more, the work at hand
 //! goes on without them: a recording does not end of what it could not say.
+#![forbid(unsafe_code)]
 
 /// Writes a line to standard error, as `eprintln!` does, and does without if that fails.
 #[macro_export]
