@@ -127,6 +127,17 @@ GUEST_FN int reap(const char *name, pid_t pid)
 	return status;
 }
 
+// Runs something in a child, and waits for it.
+GUEST_FN void run_in_child(const char *name, void (*run)(void))
+{
+	pid_t child = fork();
+	if (child == 0) {
+		run();
+		_exit(0);
+	}
+	reap(name, child);
+}
+
 GUEST_FN void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);

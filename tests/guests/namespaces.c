@@ -61,23 +61,13 @@ static void new_root(void)
 	}
 }
 
-static void in_child(const char *name, void (*run)(void))
-{
-	pid_t child = fork();
-	if (child == 0) {
-		run();
-		_exit(0);
-	}
-	reap(name, child);
-}
-
 int main(void)
 {
-	in_child("uts", uts);
-	in_child("mounts", mounts);
+	run_in_child("uts", uts);
+	run_in_child("mounts", mounts);
 	if (getuid() != 0)
-		in_child("refused", refused);
-	in_child("root", new_root);
+		run_in_child("refused", refused);
+	run_in_child("root", new_root);
 	outcome("unshare CLONE_FILES | CLONE_FS", unshare(CLONE_FILES | CLONE_FS));
 	return 0;
 }

@@ -157,16 +157,6 @@ static void entered(void)
 	reap("whose it is", child);
 }
 
-static void in_child(const char *name, void (*run)(void))
-{
-	pid_t child = fork();
-	if (child == 0) {
-		run();
-		_exit(0);
-	}
-	reap(name, child);
-}
-
 int main(int argc, char **argv)
 {
 	if (argc == 2) {
@@ -191,9 +181,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	reap("first", child);
-	in_child("orphans", orphans);
-	in_child("shared", shared);
-	in_child("unshared", unshared);
-	in_child("entered", entered);
+	run_in_child("orphans", orphans);
+	run_in_child("shared", shared);
+	run_in_child("unshared", unshared);
+	run_in_child("entered", entered);
 	return 0;
 }

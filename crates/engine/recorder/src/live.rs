@@ -99,8 +99,8 @@ impl Control {
         let (work, saved) = (&self.work, &self.work.saved_main);
         let is_wanted = work.options.on_crash == OnCrash::Save && signal == libc::SIGKILL;
         if is_wanted && !work.session.boarded && !saved.load(Ordering::Acquire) {
-            let text = work.save_at_crash(work.session.main_pid, None);
             let pid = work.session.main_pid;
+            let text = work.save_at_crash(pid, None);
             telling::tell!("retrovane: process {pid} was killed by signal {signal}: {}", text.trim_end());
         }
     }

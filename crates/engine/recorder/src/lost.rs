@@ -128,7 +128,7 @@ impl Lost {
 
 fn text_of(lines: &[String]) -> String {
     let mut text = String::new();
-    for line in lines.iter().take_while(|line| line.len() < TEXT_BYTES_MAX) {
+    for line in lines {
         if text.len() + line.len() >= TEXT_BYTES_MAX {
             break;
         }

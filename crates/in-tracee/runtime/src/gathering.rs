@@ -135,12 +135,12 @@ pub fn before_call(number: u64, args: &[u64; 6]) {
 
 #[cold]
 fn before_affinity(number: u64, tid: i32) {
-    let named =
-        |index: &usize| thread_at(*index).tid == tid && thread_at(*index).status == thread_status::LIVE;
-    let Some(index) = (if tid == 0 { Some(thread().index) } else { (0..known_threads()).find(named) }) else {
-        return;
+    let is_named = |other: &&mut Thread| other.tid == tid && other.status == thread_status::LIVE;
+    let named = match tid {
+        0 => Some(thread()),
+        _ => (0..known_threads()).map(thread_at).find(is_named),
     };
-    let named = thread_at(index);
+    let Some(named) = named else { return };
     leave(named);
     if number == u64::from(nr::__NR_sched_setaffinity) {
         named.processors.are_set = true;
