@@ -42,6 +42,16 @@ static void counted_by_loop(void)
 				 : "rcx", "cc");
 }
 
+// Data before the loop looks like a jump into its first instruction.
+static void behind_data_like_a_jump(void)
+{
+	while (!ticks)
+		__asm__ volatile("mov $50,%%ecx\njmp 1f\n.byte 0x74,0x02\n1: lea (%0,%0,2),%0\nxor %0,%1\nloop 1b"
+				 : "+r"(a), "+r"(b)
+				 :
+				 : "rcx", "cc");
+}
+
 static void of_single_bytes(void)
 {
 	while (!ticks)
@@ -97,9 +107,9 @@ static void entered_everywhere(void)
 
 int main(void)
 {
-	static void (*const loops[])(void) = {entered_in_the_middle, counted_by_loop, of_single_bytes,
-					      calling, branching_forward,
-					      of_indirect_jumps};
+	static void (*const loops[])(void) = {entered_in_the_middle, counted_by_loop,
+					      behind_data_like_a_jump, of_single_bytes, calling,
+					      branching_forward, of_indirect_jumps};
 	struct sigaction action = {.sa_handler = on_tick};
 	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
 	for (int round = 0; round < 3; round++)

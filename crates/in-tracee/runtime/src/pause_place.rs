@@ -102,13 +102,15 @@ fn best_of(path: &[u64]) -> Option<u64> {
         *speed = decode::run(address).map(|run| speed_of(address, &run));
     }
     let covered = |address: u64| address + 1..address + decode::JUMP_BYTES as u64;
-    let is_right = |address: u64| {
-        !jumped_to.iter().any(|target| covered(address).contains(target)) && !is_jumped_into(covered(address))
+    let is_right = |address: u64| !jumped_to.iter().any(|target| covered(address).contains(target));
+    let best = |is_right: &dyn Fn(u64) -> bool| {
+        [Speed::OneJump, Speed::FlagsAreDead, Speed::Slow].iter().find_map(|speed| {
+            let places = path.iter().zip(&speeds).rev().filter(|(_, known)| **known == Some(*speed));
+            places.map(|(&address, _)| address).find(|&address| is_right(address))
+        })
     };
-    [Speed::OneJump, Speed::FlagsAreDead, Speed::Slow].iter().find_map(|speed| {
-        let places = path.iter().zip(&speeds).rev().filter(|(_, known)| **known == Some(*speed));
-        places.map(|(&address, _)| address).find(|&address| is_right(address))
-    })
+    // What only looks like a jump may be data; a place without a run would trap at each pass.
+    best(&|address| is_right(address) && !is_jumped_into(covered(address))).or_else(|| best(&is_right))
 }
 
 /// How fast replay comes by a place.
@@ -131,7 +133,7 @@ fn speed_of(address: u64, run: &decode::Run) -> Speed {
 }
 
 /// True if bytes nearby look like a jump to one of these addresses: the steps at hand need
-/// not have come by it. Data may look like one, too; then another place serves.
+/// not have come by it. Data may look like one, too; then another place serves, if there is one.
 fn is_jumped_into(covered: Range<u64>) -> bool {
     let first = covered.start & !(PAGE_BYTES - 1);
     let start = covered.start.saturating_sub(NEARBY_BYTES).max(first);

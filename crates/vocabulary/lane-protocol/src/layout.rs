@@ -11,15 +11,15 @@ pub const REGION_BYTES: u64 = 0xc_0000_0000;
 /// The runtime's code and constants, mapped privately from the memfd.
 pub const TEXT_START: u64 = REGION_START;
 /// Most bytes of code and constants.
-pub const TEXT_BYTES_MAX: u64 = 0x10_0000;
+pub const TEXT_BYTES_MAX: u64 = 0x40_0000;
 /// The runtime's variables, private to each process.
-pub const DATA_START: u64 = REGION_START + 0x10_0000;
+pub const DATA_START: u64 = REGION_START + 0x40_0000;
 /// Most bytes of variables.
-pub const DATA_BYTES_MAX: u64 = 0x70_0000;
+pub const DATA_BYTES_MAX: u64 = 0x140_0000;
 /// The session's header, shared.
-pub const SESSION_START: u64 = REGION_START + 0x80_0000;
+pub const SESSION_START: u64 = REGION_START + 0x180_0000;
 /// Recipes for rewriting sites, shared, read-only in processes.
-pub const RECIPES_START: u64 = REGION_START + 0x100_0000;
+pub const RECIPES_START: u64 = REGION_START + 0x200_0000;
 /// Bytes of the area of recipes.
 pub const RECIPES_BYTES: u64 = 0x300_0000;
 /// Where lanes' segments are mapped: a process maps its own at a slot; a child
@@ -79,7 +79,7 @@ pub const STORE_BYTES: u64 = 0x7_0000_0000;
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
 /// Offset of the initial content of the runtime's variables in the memfd.
-pub const FILE_DATA: u64 = 0x10_0000;
+pub const FILE_DATA: u64 = 0x40_0000;
 /// Offset of the session's header in the memfd.
 pub const FILE_SESSION: u64 = 0x80_0000;
 /// Bytes of the session's header.

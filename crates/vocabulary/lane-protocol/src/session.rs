@@ -10,7 +10,7 @@ use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0006;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0007;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
