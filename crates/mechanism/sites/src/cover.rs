@@ -81,6 +81,12 @@ impl Site {
     pub fn end(&self) -> u64 {
         self.address + self.len
     }
+
+    /// Where instructions start behind this address, up to the site.
+    pub fn starts_behind(&self, address: u64) -> impl Iterator<Item = u64> {
+        let until = self.address;
+        self.chain.starts.iter().copied().filter(move |&start| address < start && start <= until)
+    }
 }
 
 /// Every way to rewrite `site`, the best first: instructions ahead, which leave
@@ -109,10 +115,8 @@ pub(crate) fn choose(image: &Image<'_>, sites: &[Site], covers: &[Vec<Cover>], w
             .filter(|cover| !watch.is_hit_between(cover.start + 1, cover.closed_end))
             .filter_map(|cover| Some((cover, recipe(image, site, Some(cover))?)))
             .collect();
-        // Whoever jumps to the site itself should find the jump, not trap.
-        if watch.is_hit_between(site.address, site.address + 1) {
-            fitting.sort_by_key(|(cover, _)| cover.start != site.address);
-        }
+        // Whoever jumps to the site, or to what leads to it, should find the jump, not trap.
+        fitting.sort_by_key(|(cover, _)| watch.is_hit_between(cover.start + 1, site.address + 1));
         match fitting.into_iter().next() {
             Some((cover, chosen)) => {
                 taken_end = cover.end;

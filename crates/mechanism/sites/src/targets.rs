@@ -29,7 +29,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the sites and what their covers close.
+    /// Watches the sites, what leads to them and what their covers close.
     pub fn new(sites: &[Site], covers: &[Vec<Cover>]) -> Watch {
         let mut addresses = Vec::new();
         let mut starts = Vec::new();
@@ -37,7 +37,7 @@ impl Watch {
             for cover in covers {
                 addresses.extend(cover.start + 1..cover.closed_end);
                 starts.extend(&cover.inner_starts);
-                starts.push(site.address);
+                starts.extend(site.starts_behind(cover.start));
             }
         }
         Watch::of(addresses, starts)

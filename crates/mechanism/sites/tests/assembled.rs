@@ -79,6 +79,31 @@ fn takes_two_short_instructions_unless_something_jumps_between() -> Result<(), I
     Ok(())
 }
 
+#[test]
+fn a_loop_finds_the_jump_in_each_round() -> Result<(), IcedError> {
+    for is_loop in [false, true] {
+        let mut a = assembler();
+        let mut again = a.create_label();
+        a.endbr64()?;
+        a.mov(edi, 0x1234_5678)?;
+        a.set_label(&mut again)?;
+        a.lfence()?;
+        a.rdtsc()?;
+        a.shl(rdx, 32)?;
+        if is_loop {
+            a.jne(again)?;
+        }
+        a.ret()?;
+        let recipe = *one(&check(&mut a, &NO_DATA, &[]));
+        if is_loop {
+            assert_eq!((recipe.before, recipe.after), (0, 4));
+        } else {
+            assert!(recipe.before > 5);
+        }
+    }
+    Ok(())
+}
+
 /// A function whose only way is forward: `syscall; cmp rax, -4096`.
 fn forward(asm: &mut CodeAssembler, behind: Option<&mut CodeLabel>) -> Result<(), IcedError> {
     asm.endbr64()?;
