@@ -254,15 +254,18 @@ pub struct Space {
     pub unforked: crate::live::UnforkedRanges,
     /// Areas of threads beyond the first blocks that are mapped.
     pub areas: usize,
+    /// Blocks behind so many were never a thread's, or a process's: they are all zero.
+    threads_used: usize,
+    processes_used: usize,
     pub futexes: crate::private_futexes::Queues,
     /// Bytes and features of the vector state in signal frames.
     pub vector_bytes: u32,
     pub vector_features: u64,
     /// Offset and length of each feature's part.
     pub vector_parts: [(u32, u32); 8],
-    pub sites: Sites,
     pub translates_code: bool,
     pub withheld: crate::withheld::Withheld,
+    pub sites: Sites,
     pub mapped: crate::mapped_files::MappedFiles,
 }
 
@@ -285,6 +288,11 @@ const PAGE: u64 = 4096;
 // All zero at first, which is a valid value: numbers, arrays of numbers and flags.
 pub static HOME: Owned<core::mem::MaybeUninit<Home>> = Owned::new(core::mem::MaybeUninit::zeroed());
 
+/// Where the sites end that every process has, in its space.
+const SITES_AT_BIRTH: usize = offset_of!(Space, sites) + Sites::FEW_BYTES;
+/// Pages of its stack that the runtime uses in each call that it records.
+const STACK_PAGES: u64 = 4;
+
 /// Makes the pages that every process writes to at its birth private to it in one go
 /// (Linux 5.14): each page fault costs several times as much as the page.
 pub fn populate(with_signal_stack: bool) {
@@ -300,8 +308,9 @@ pub fn populate(with_signal_stack: bool) {
     let first_stack_top = home + FIRST_STACK_TOP as u64;
     let space = home + offset_of!(Home, space) as u64;
     let processes = home + offset_of!(Home, processes) as u64;
-    advise(first_stack_top - PAGE, space + PAGE / 2);
-    advise(processes, processes + PAGE / 2);
+    advise(first_stack_top - STACK_PAGES * PAGE, first_stack_top + size_of::<Thread>() as u64);
+    advise(space + offset_of!(Space, areas) as u64, space + SITES_AT_BIRTH as u64);
+    advise(processes, processes + size_of::<Process>() as u64);
     if with_signal_stack {
         let end = home + SIGNAL_STACKS_END as u64;
         advise(end - 2 * PAGE, end);
@@ -378,6 +387,11 @@ pub fn known_threads() -> usize {
     BLOCKS + space().areas
 }
 
+/// Those that some thread had: the others' pages are better left alone.
+pub fn used_threads() -> usize {
+    space().threads_used
+}
+
 /// A block that no thread has; `None` if there are too many threads.
 pub fn find_free_thread() -> Option<usize> {
     let known = BLOCKS + space().areas;
@@ -401,7 +415,7 @@ pub fn find_free_process() -> Option<usize> {
 /// After fork: children of vfork stayed with the parent.
 pub fn forget_other_processes() {
     let own = process() as *const Process;
-    for index in 0..BLOCKS {
+    for index in 0..space().processes_used {
         let other = process_at(index);
         if !core::ptr::eq(other, own) {
             other.threads = 0;
@@ -412,7 +426,7 @@ pub fn forget_other_processes() {
 /// After fork: of all threads the calling one is left.
 pub fn forget_other_threads() {
     let own = thread().index;
-    for index in (0..BLOCKS + space().areas).filter(|&index| index != own) {
+    for index in (0..used_threads()).filter(|&index| index != own) {
         let other = thread_at(index);
         other.status = thread_status::FREE;
         other.alive.store(0, Ordering::Relaxed);
@@ -464,6 +478,9 @@ pub fn lane() -> &'static mut LaneHeader {
 
 /// Prepares the block of this index, which belongs to the process of that one.
 pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread {
+    let space = space();
+    space.threads_used = space.threads_used.max(index + 1);
+    space.processes_used = space.processes_used.max(process_index + 1);
     let block = thread_at(index);
     block.own_address = block as *mut Thread as u64;
     block.stack_top = crate::stacks::stack_top(index);

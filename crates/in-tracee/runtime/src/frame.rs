@@ -5,6 +5,7 @@ use linux_abi::errno;
 
 use crate::block::{Owned, space};
 use crate::entry::Registers;
+use crate::instructions::processor_words;
 use crate::memory;
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.
@@ -175,11 +176,12 @@ struct VectorState([u8; VECTOR_BYTES_MAX + 64]);
 
 static VECTORS: Owned<VectorState> = Owned::new(VectorState([0; VECTOR_BYTES_MAX + 64]));
 
-/// Finds out which vector state there is. Before cpuid faults.
+/// Finds out which vector state there is. From what the session knows of the processor: in a
+/// virtual machine cpuid leaves it each time, for some microseconds.
 pub fn measure_vectors() {
     let space = space();
-    let leaf = core::arch::x86_64::__cpuid(1);
-    if leaf.ecx & 1 << 27 == 0 {
+    let [_, _, ecx, _] = processor_words(&[1, 0]);
+    if ecx & 1 << 27 == 0 {
         // No xsave: the legacy area alone.
         space.vector_features = 0;
         space.vector_bytes = 512;
@@ -195,9 +197,9 @@ pub fn measure_vectors() {
     let mut bytes = 576;
     for feature in 2..8 {
         if features & 1 << feature != 0 {
-            let leaf = core::arch::x86_64::__cpuid_count(0xd, feature);
-            space.vector_parts[feature as usize] = (leaf.ebx, leaf.eax);
-            bytes = bytes.max(leaf.eax + leaf.ebx);
+            let [size, offset, _, _] = processor_words(&[0xd, feature as u64]);
+            space.vector_parts[feature as usize] = (offset, size);
+            bytes = bytes.max(size + offset);
         }
     }
     space.vector_features = features;

@@ -147,7 +147,7 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
 
 /// What cpuid says to the program: asked once in a session, since cpuid costs an
 /// exit of the virtual machine, and two more for letting it through.
-fn processor_words(inputs: &[u64; 2]) -> [u32; 4] {
+pub fn processor_words(inputs: &[u64; 2]) -> [u32; 4] {
     let leaf = inputs[0] as u32;
     // Leaves that do not look at ecx; others are told apart by it.
     let subleaf =

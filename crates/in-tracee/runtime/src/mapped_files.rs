@@ -32,12 +32,12 @@ struct Mapped {
 /// The mappings of an address space.
 #[repr(C)]
 pub struct MappedFiles {
-    files: [Mapped; FILES],
     count: usize,
-    copies: [Copied; COPIES],
     copy_count: usize,
     /// That there are too many.
     has_told: bool,
+    files: [Mapped; FILES],
+    copies: [Copied; COPIES],
 }
 
 /// Replay: a file's content that mappings share.

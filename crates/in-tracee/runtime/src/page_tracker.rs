@@ -62,7 +62,7 @@ struct Tracker {
     listed_with: (u32, u64),
     /// Mappings besides the stack grow without telling.
     grows: bool,
-    /// Counts looks.
+    /// Counts looks; 0: there was none, and all sets are empty.
     looks: u32,
     /// Pages that the last look found written although they were protected.
     faulted_pages: u64,
@@ -115,7 +115,7 @@ pub struct Summed {
 /// calls `each` with what was written to protected memory.
 pub fn look(each: &mut dyn FnMut(u64, u64)) {
     let tracker = tracker();
-    tracker.looks = tracker.looks.wrapping_add(1);
+    tracker.looks = tracker.looks.wrapping_add(1).max(1);
     if !tracker.is_listed() {
         tracker.list_writable();
     }
@@ -201,7 +201,7 @@ pub fn forget(start: u64, bytes: u64) {
     live::forget_advice(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
-    if tracker.protected.count != 0 {
+    if tracker.looks != 0 && tracker.protected.count != 0 {
         tracker.protected.remove(start, start.saturating_add(bytes));
     }
 }
@@ -242,8 +242,10 @@ pub fn end() {
 pub fn begin_child() {
     live::begin_child();
     let tracker = tracker();
-    tracker.protected.clear();
-    tracker.written.clear();
+    if tracker.looks != 0 {
+        tracker.protected.clear();
+        tracker.written.clear();
+    }
     tracker.listed = false;
     tracker.close();
 }

@@ -8,7 +8,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{
     Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
-    thread_at, thread_status,
+    thread_at, thread_status, used_threads,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -306,7 +306,7 @@ pub fn log_dead_owner() {
 /// at hand says, and those who live on in its memory learn that they are gone.
 pub fn let_go_of_memory() {
     let process = process();
-    for index in 0..known_threads() {
+    for index in 0..used_threads() {
         let other = thread_at(index);
         if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
             continue;

@@ -34,6 +34,11 @@ pub struct Sites {
     pub(super) maps: [CodeMap; MAPS],
 }
 
+impl Sites {
+    /// Bytes of the state with a few sites.
+    pub const FEW_BYTES: usize = core::mem::offset_of!(Sites, table) + 16 * size_of::<Site>();
+}
+
 pub fn sites() -> &'static mut Sites {
     &mut space().sites
 }
