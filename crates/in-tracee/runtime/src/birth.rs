@@ -14,7 +14,7 @@ use crate::block::{enter_block, forget_other_threads, lane, prepare_block, proce
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::{
     clocks, filters, frame, kernel, keyframes, memory, memory_calls, processes, report, seccomp, signals,
-    sites,
+    sites, vector_saves,
 };
 
 /// End of the memory that a process can map, in bytes.
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
     process.log.populate();
-    frame::measure_vectors();
+    vector_saves::measure();
     if process.replaying {
         // One supervisor, many ends: what happens to us is its own affair.
         if what == beginning::IMAGE {

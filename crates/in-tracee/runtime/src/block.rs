@@ -4,6 +4,8 @@
 //! threads have memory of their own, mapped when they are made. A child of vfork, in its
 //! parent's memory, takes a free thread and process block, and shares the address space's.
 
+mod pages;
+
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,6 +18,7 @@ use crate::log::Log;
 pub use crate::owned::Owned;
 use crate::signals::{Actions, Signals};
 use crate::sites::Sites;
+pub use pages::populate;
 
 /// Bytes of a thread's stack inside the runtime.
 pub const STACK_BYTES: usize = 64 * 1024;
@@ -283,39 +286,9 @@ pub struct Home {
 /// Distance from the start of the home to the top of the first thread's stack.
 pub const FIRST_STACK_TOP: usize = offset_of!(Home, threads);
 pub const SIGNAL_STACKS_END: usize = offset_of!(Home, stacks);
-const PAGE: u64 = 4096;
 
 // All zero at first, which is a valid value: numbers, arrays of numbers and flags.
 pub static HOME: Owned<core::mem::MaybeUninit<Home>> = Owned::new(core::mem::MaybeUninit::zeroed());
-
-/// Where the sites end that every process has, in its space.
-const SITES_AT_BIRTH: usize = offset_of!(Space, sites) + Sites::FEW_BYTES;
-/// Pages of its stack that the runtime uses in each call that it records.
-const STACK_PAGES: u64 = 4;
-
-/// Makes the pages that every process writes to at its birth private to it in one go
-/// (Linux 5.14): each page fault costs several times as much as the page.
-pub fn populate(with_signal_stack: bool) {
-    const MADV_POPULATE_WRITE: u64 = 23;
-    let home = HOME.get() as u64;
-    let advise = |start: u64, end: u64| {
-        let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
-        crate::kernel::call(
-            linux_abi::general::__NR_madvise,
-            [start, end - start, MADV_POPULATE_WRITE, 0, 0, 0],
-        );
-    };
-    let first_stack_top = home + FIRST_STACK_TOP as u64;
-    let space = home + offset_of!(Home, space) as u64;
-    let processes = home + offset_of!(Home, processes) as u64;
-    advise(first_stack_top - STACK_PAGES * PAGE, first_stack_top + size_of::<Thread>() as u64);
-    advise(space + offset_of!(Space, areas) as u64, space + SITES_AT_BIRTH as u64);
-    advise(processes, processes + size_of::<Process>() as u64);
-    if with_signal_stack {
-        let end = home + SIGNAL_STACKS_END as u64;
-        advise(end - 2 * PAGE, end);
-    }
-}
 
 /// Where the runtime's variables end.
 pub fn runtime_end() -> u64 {

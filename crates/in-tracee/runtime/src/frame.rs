@@ -5,7 +5,6 @@ use linux_abi::errno;
 
 use crate::block::{Owned, space};
 use crate::entry::Registers;
-use crate::instructions::processor_words;
 use crate::memory;
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.
@@ -158,7 +157,7 @@ impl SignalStack {
     }
 }
 
-const VECTOR_BYTES_MAX: usize = 4096;
+pub const VECTOR_BYTES_MAX: usize = 4096;
 /// Bytes of the frame below the vector state: return address, ucontext, siginfo.
 const FRAME_BYTES: u64 = 8 + 304 + 128;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
@@ -176,43 +175,12 @@ struct VectorState([u8; VECTOR_BYTES_MAX + 64]);
 
 static VECTORS: Owned<VectorState> = Owned::new(VectorState([0; VECTOR_BYTES_MAX + 64]));
 
-/// Finds out which vector state there is. From what the session knows of the processor: in a
-/// virtual machine cpuid leaves it each time, for some microseconds.
-pub fn measure_vectors() {
-    let space = space();
-    let [_, _, ecx, _] = processor_words(&[1, 0]);
-    if ecx & 1 << 27 == 0 {
-        // No xsave: the legacy area alone.
-        space.vector_features = 0;
-        space.vector_bytes = 512;
-        return;
-    }
-    let (low, high): (u32, u32);
-    // SAFETY: OSXSAVE is set, so xgetbv works.
-    unsafe {
-        core::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack));
-    }
-    // AMX tiles (17, 18) are not in a frame unless the program asked for them.
-    let features = (u64::from(high) << 32 | u64::from(low)) & 0xff;
-    let mut bytes = 576;
-    for feature in 2..8 {
-        if features & 1 << feature != 0 {
-            let [size, offset, _, _] = processor_words(&[0xd, feature as u64]);
-            space.vector_parts[feature as usize] = (offset, size);
-            bytes = bytes.max(size + offset);
-        }
-    }
-    space.vector_features = features;
-    space.vector_bytes = bytes;
-    assert!(bytes as usize <= VECTOR_BYTES_MAX);
-}
-
 /// Saves the live vector registers into the buffer, in one canonical form: all
 /// features marked as in use, so that equal state gives equal bytes.
 fn save_vectors() -> u64 {
     let space = space();
     let buffer = VECTORS.get().cast::<u8>();
-    // SAFETY: the buffer is ours, 64-aligned and large enough (measure_vectors).
+    // SAFETY: the buffer is ours, 64-aligned and large enough (`vector_saves::measure`).
     unsafe {
         core::ptr::write_bytes(buffer, 0, space.vector_bytes as usize + 4);
         save_vectors_at(buffer as u64);

@@ -62,7 +62,7 @@ struct Tracker {
     listed_with: (u32, u64),
     /// Mappings besides the stack grow without telling.
     grows: bool,
-    /// Counts looks; 0: there was none, and all sets are empty.
+    /// Counts looks; 0: all sets are empty.
     looks: u32,
     /// Pages that the last look found written although they were protected.
     faulted_pages: u64,
@@ -241,24 +241,15 @@ pub fn end() {
 /// A child of fork: its memory is not protected, the descriptor is its parent's.
 pub fn begin_child() {
     live::begin_child();
-    let tracker = tracker();
-    if tracker.looks != 0 {
-        tracker.protected.clear();
-        tracker.written.clear();
-    }
-    tracker.listed = false;
-    tracker.close();
+    tracker().forget_sets();
+    tracker().close();
 }
 
 /// Live: memory is as it was then; what the kernel protects, and what is open, was
 /// given back before.
 pub fn forget_all() {
-    let tracker = tracker();
-    tracker.uffd = 0;
-    tracker.pagemap = 0;
-    tracker.listed = false;
-    tracker.protected.clear();
-    tracker.written.clear();
+    (tracker().uffd, tracker().pagemap) = (0, 0);
+    tracker().forget_sets();
 }
 
 /// True while memory may be protected for pauses.
@@ -302,6 +293,13 @@ impl Tracker {
                 Some(uffd) => self.uffd = uffd.fd + 1,
                 None => self.refused = true,
             }
+        }
+    }
+
+    fn forget_sets(&mut self) {
+        self.listed = false;
+        if self.looks != 0 {
+            (self.protected.count, self.written.count) = (0, 0);
         }
     }
 

@@ -1,5 +1,5 @@
-//! `xsavec` in the program's code: the loader saves the vector registers on the stack where a
-//! function is called for the first time.
+//! Which vector state there is, and `xsavec` in the program's code: the loader saves the
+//! vector registers on the stack where a function is called for the first time.
 //!
 //! It leaves out the parts that the processor takes to be in their initial state, and says so in
 //! the header. A part that holds what it began with may count as in use or not: each time that
@@ -13,10 +13,42 @@ use iced_x86::{Decoder, DecoderOptions};
 
 use crate::block::space;
 use crate::frame::{self, RealFrame};
+use crate::instructions::processor_words;
 use crate::{decode, memory};
 
 const HEADER: u64 = 512;
 const PARTS_START: u64 = 576;
+
+/// Finds out which vector state there is. From what the session knows of the processor: in a
+/// virtual machine cpuid leaves it each time, for some microseconds.
+pub fn measure() {
+    let space = space();
+    let [_, _, ecx, _] = processor_words(&[1, 0]);
+    if ecx & 1 << 27 == 0 {
+        // No xsave: the legacy area alone.
+        space.vector_features = 0;
+        space.vector_bytes = 512;
+        return;
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: OSXSAVE is set, so xgetbv works.
+    unsafe {
+        core::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack));
+    }
+    // AMX tiles (17, 18) are not in a frame unless the program asked for them.
+    let features = (u64::from(high) << 32 | u64::from(low)) & 0xff;
+    let mut bytes = 576;
+    for feature in 2..8 {
+        if features & 1 << feature != 0 {
+            let [size, offset, _, _] = processor_words(&[0xd, feature as u64]);
+            space.vector_parts[feature as usize] = (offset, size);
+            bytes = bytes.max(size + offset);
+        }
+    }
+    space.vector_features = features;
+    space.vector_bytes = bytes;
+    assert!(bytes as usize <= frame::VECTOR_BYTES_MAX);
+}
 
 /// Does such an instruction of the program's. False: it would fault.
 pub fn save(code: &[u8], context: &RealFrame) -> bool {
