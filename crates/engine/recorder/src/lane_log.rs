@@ -302,7 +302,10 @@ impl LaneLog {
                     self.buffered_events += 1;
                     self.events += 1;
                     let end = Event::parse(rest).ok().and_then(|(event, _)| end_of(&event));
-                    if let Some(LaneEnd::Stopped(_)) = end {
+                    // Who is traced wanted to be: a debugger's user need not be told each time.
+                    if let Some(LaneEnd::Stopped(reason)) = end
+                        && reason != StopReason::Traced as u16
+                    {
                         message = Some(stop_text(rest));
                     }
                     self.end = end.or(self.end);
@@ -394,6 +397,7 @@ fn reason_text(code: u16) -> &'static str {
         Some(StopReason::RecorderDied) => "the recorder is gone",
         Some(StopReason::Unsupported) => "it did something that cannot be recorded",
         Some(StopReason::TooManyProcesses) => "there are too many processes at the same time",
+        Some(StopReason::Traced) => "its parent traces it (ptrace), and is recorded on",
         None => "for a reason that this version does not know",
     }
 }

@@ -253,7 +253,8 @@ impl Supervisor {
             report_kind::EXITED => process.ended_well = true,
             report_kind::FAULTED | report_kind::LOG_ENDED | report_kind::STOPPED => {
                 process.ended_well = true;
-                if report.kind == report_kind::STOPPED {
+                let is_traced = report.code == events::StopReason::Traced as i32;
+                if report.kind == report_kind::STOPPED && !is_traced {
                     let text = if report.text.is_empty() { "recording stopped there" } else { &report.text };
                     self.result.notes.push(format!("process {recorded_pid} was replayed up to where {text}"));
                 }

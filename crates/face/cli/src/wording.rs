@@ -86,6 +86,7 @@ pub fn stop_reason(code: u16) -> &'static str {
         Some(StopReason::RecorderDied) => "the recorder died",
         Some(StopReason::Unsupported) => "it did what cannot be recorded",
         Some(StopReason::TooManyProcesses) => "too many processes ran at once",
+        Some(StopReason::Traced) => "its parent traced it (ptrace)",
         None => "for a reason that this version does not know",
     }
 }

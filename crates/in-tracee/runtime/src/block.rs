@@ -162,6 +162,8 @@ pub struct Process {
     /// Which of the session's turns is the lane's.
     pub turn: u32,
     /// It runs in the memory of its parent, which waits.
+    /// A child of vfork asked to be traced: it leaves the recording where it executes a program.
+    pub is_to_be_traced: bool,
     pub in_parents_memory: bool,
     /// Replay: the ticket that the process holds.
     pub ticket: u64,
@@ -460,7 +462,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.index = index;
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
-    (block.traced, block.filters) = Default::default();
+    (block.traced, block.filters, block.has_left) = Default::default();
     block.processors.forget();
     block
 }

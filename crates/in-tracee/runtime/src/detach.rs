@@ -47,20 +47,23 @@ pub fn let_go() {
     end_recording(StopReason::RecorderDied as u16, "it was let go");
 }
 
+/// Executes a program that is not recorded, in a child of vfork. Its memory is the parent's,
+/// which is recorded on: there, nothing is taken back.
+pub fn execute(number: u64, args: &[u64; 6], reason: u16, text: &str, is_traced: bool) -> ! {
+    end_log(reason, text);
+    leave_process();
+    if is_traced {
+        const TRACEME: u64 = 0;
+        kernel::call(nr::__NR_ptrace, [TRACEME, 0, 0, 0, 0, 0]);
+    }
+    kernel::call(number as u32, *args);
+    report::tell("a program could not be executed, although it was there and could be");
+    kernel::exit_group(127)
+}
+
 /// Ends the log, and takes back from the process what can be taken back.
 fn end_recording(reason: u16, text: &str) {
-    let process = process();
-    let log = &mut process.log;
-    if log.broken == 0 {
-        log.begin(Kind::Stop, 0, reason);
-        log.blob(0, text.len() as u64, Tag::Text, text.as_ptr() as u64);
-        log.end();
-        processes::end_lane();
-        kernel::futex_wake(&session().doorbell);
-        log.broken = reason;
-    } else if reason == StopReason::RecorderDied as u16 {
-        report::tell("the recorder died; this process goes on unrecorded");
-    }
+    end_log(reason, text);
     space().shared_count = 0;
     withheld::give_back();
     crate::private_futexes::wake_everybody();
@@ -75,9 +78,29 @@ fn end_recording(reason: u16, text: &str) {
     crate::boarding::leave_vdso();
     crate::live::end_increments();
     sites::restore_all();
-    let broken = log.broken;
+    leave_process();
+}
+
+fn end_log(reason: u16, text: &str) {
+    let log = &mut process().log;
+    if log.broken == 0 {
+        log.begin(Kind::Stop, 0, reason);
+        log.blob(0, text.len() as u64, Tag::Text, text.as_ptr() as u64);
+        log.end();
+        processes::end_lane();
+        kernel::futex_wake(&session().doorbell);
+        log.broken = reason;
+    } else if reason == StopReason::RecorderDied as u16 {
+        report::tell("the recorder died; this process goes on unrecorded");
+    }
+}
+
+/// The kernel has of the process what the program gave it.
+fn leave_process() {
+    let process = process();
+    signals::block_all();
     process.actions().give_back(process.shares_turn);
-    process.given_up.store(broken.into(), Ordering::Release);
+    process.given_up.store(process.log.broken.into(), Ordering::Release);
     if process.shares_turn {
         crate::turn_end::give_for_good();
     }

@@ -91,6 +91,7 @@ mod threads;
 mod tickets;
 mod time_calls;
 mod tracing;
+mod tracing_outside;
 mod translate;
 mod turn;
 mod turn_end;

@@ -22,7 +22,7 @@ use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
     breakpoints, detach, filters, gathering, kernel, memory, memory_calls, namespaces, outputs, proc_dir,
-    report, signals, specials, threads, tracing, turn,
+    report, signals, specials, threads, tracing, tracing_outside, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -341,6 +341,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.segment = beginning.segment;
     own.lane = beginning.lane;
     own.taking.store(0, Ordering::Relaxed);
+    own.is_to_be_traced = false;
     own.near_group |= own.in_group;
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own_block();
@@ -567,13 +568,16 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     if let Some(error) = cannot_execute(dir, path, flags) {
         return log_exec(number, args, count, path, -error);
     }
+    if process().is_to_be_traced {
+        tracing_outside::execute(number, args);
+    }
     if let Some(text) = cannot_record(dir, path, flags) {
         if filtered {
             report::tell(text);
             report::tell("under --seccomp it could not run: its execution is refused");
             return log_exec(number, args, count, path, -i64::from(errno::EPERM));
         }
-        return stop(registers, StopReason::Unsupported, text);
+        return execute_unrecorded(registers, number, args, text);
     }
     if !filters::carry() {
         return log_exec(number, args, count, path, -i64::from(errno::ENOMEM));
@@ -598,11 +602,8 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
             return log_exec(number, args, count, path, -i64::from(errno::EPERM));
         }
         Some(_) => {
-            return stop(
-                registers,
-                StopReason::Unsupported,
-                "it executes a program that ptrace may not attach to",
-            );
+            let text = "it executes a program that ptrace may not attach to";
+            return execute_unrecorded(registers, number, args, text);
         }
         None => {
             process().log.broken = StopReason::RecorderDied as u16;
@@ -623,6 +624,13 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     }
     lane().carried_signals = [0; 3];
     log_exec(number, args, count, path, result)
+}
+
+fn execute_unrecorded(registers: &mut Registers, number: u64, args: &[u64; 6], text: &str) -> Done {
+    if process().in_parents_memory {
+        detach::execute(number, args, StopReason::Unsupported as u16, text, false);
+    }
+    stop(registers, StopReason::Unsupported, text)
 }
 
 fn log_exec(number: u64, args: &[u64; 6], count: usize, path: u64, result: i64) -> Done {

@@ -1,13 +1,14 @@
 //! ptrace(2) on threads of one's own memory, as leak detectors do it: a process made with
-//! CLONE_VM stops the threads of the one that made it, and reads their registers.
+//! CLONE_VM stops the threads of the one that made it, and reads their registers. Who asks to
+//! be traced by its parent leaves the recording: see `tracing_outside`.
 //!
-//! Nothing of this reaches the kernel. A thread that has not got the turn stands, with
+//! Nothing of the former reaches the kernel. A thread that has not got the turn stands, with
 //! registers that are known; a thread that is traced and *held* does not get the turn until
 //! it is let go. The calls' answers are in the log as other answers are, and replay, where
 //! the log says who runs, knows nothing of holding.
 //!
-//! Deliberately absent: tracing processes with memory of their own, which is refused; and
-//! what changes a traced thread (its registers, steps, stops at calls).
+//! Deliberately absent: attaching to recorded processes with memory of their own, which is
+//! refused; and what changes a traced thread (its registers, steps, stops at calls).
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +21,7 @@ use crate::dispatch::{Done, begin_call};
 use crate::entry::Registers;
 use crate::live::Standing;
 use crate::stacks::signal_stack;
-use crate::{frame, kernel, memory, specials, turn};
+use crate::{frame, kernel, memory, specials, tracing_outside, turn};
 
 /// Requests of ptrace(2).
 mod request {
@@ -121,13 +122,13 @@ pub fn let_all_go() {
 }
 
 /// ptrace(2).
-pub fn ptrace(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     if process().replaying {
         return specials::replayed(registers);
     }
     let [what, pid, address, data, ..] = *args;
     let Some(other) = find(pid as i32) else {
-        return specials::refuse(registers, number, args, model.len(), errno::EPERM);
+        return tracing_outside::perform(registers, number, args, model);
     };
     let mut written = [(0, 0); 2];
     let result = match what {

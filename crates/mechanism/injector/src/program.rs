@@ -45,7 +45,7 @@ pub enum ProgramError {
     )]
     Capabilities(String),
     #[error(
-        "{0}: it traces programs by ptrace, which recorded programs are refused. Record the traced program itself (retrovane record -- PROGRAM); retrovane dump then shows its calls"
+        "{0}: it attaches to programs by ptrace, which recorded programs are refused. Record the traced program itself (retrovane record -- PROGRAM); retrovane dump then shows its calls"
     )]
     Tracer(String),
     #[error("{script}: its interpreter {interpreter} {what}")]
@@ -61,8 +61,8 @@ const INTERPRETERS_MAX: usize = 5;
 /// Bytes of a `#!` line that the kernel reads (BINPRM_BUF_SIZE).
 const HEAD_BYTES: usize = 256;
 
-/// Programs that only trace others.
-const TRACERS: [&str; 3] = ["strace", "ltrace", "rr"];
+/// Programs that trace others by attaching to them.
+const TRACERS: [&str; 1] = ["rr"];
 
 /// Finds `program` as a shell does and checks that it can be recorded.
 ///
@@ -274,7 +274,7 @@ mod tests {
         file(&at("script"), b"#! /bin/sh -e\n", 0o755);
         file(&at("lost"), b"#!/no/such/interpreter\n", 0o755);
         file(&at("bare"), b"echo hello\n", 0o755);
-        file(&at("strace"), &own, 0o755);
+        file(&at("rr"), &own, 0o755);
         file(&at("binary"), b"\0\x01\x02", 0o755);
         file(&at("circle"), format!("#!{}\n", at("circle").display()).as_bytes(), 0o755);
         let check = |name: &str| resolve(at(name).as_os_str(), &[]);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(check("bare").expect("a shell runs it").path.as_bytes(), b"/bin/sh");
         assert!(matches!(check("no-x"), Err(ProgramError::NotExecutable(_))));
         assert!(matches!(check("setuid"), Err(ProgramError::SetId(_))));
-        assert!(matches!(check("strace"), Err(ProgramError::Tracer(_))));
+        assert!(matches!(check("rr"), Err(ProgramError::Tracer(_))));
         assert!(matches!(check("small"), Err(ProgramError::ThirtyTwoBit(_))));
         assert!(matches!(check("arm"), Err(ProgramError::Foreign { machine: 183, .. })));
         assert!(matches!(check("lost"), Err(ProgramError::Interpreter { .. })));

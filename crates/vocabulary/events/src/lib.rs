@@ -295,6 +295,8 @@ pub enum StopReason {
     RecorderDied = 4,
     Unsupported = 5,
     TooManyProcesses = 6,
+    /// By its parent, which it asked for that.
+    Traced = 7,
 }
 
 impl StopReason {
@@ -307,6 +309,7 @@ impl StopReason {
             4 => StopReason::RecorderDied,
             5 => StopReason::Unsupported,
             6 => StopReason::TooManyProcesses,
+            7 => StopReason::Traced,
             _ => return None,
         })
     }
