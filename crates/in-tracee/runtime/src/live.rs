@@ -13,6 +13,7 @@
 //! supervisor's).
 
 mod agent;
+mod apart;
 mod checkpoint;
 mod copying;
 mod crash;

@@ -399,7 +399,7 @@ pub fn reap_before(number: u64, args: &[u64; 6]) {
 }
 
 /// True if the shadow is gone.
-fn wait_for(pid: i32, flags: u64) -> bool {
+pub fn wait_for(pid: i32, flags: u64) -> bool {
     const ONLY_WITHOUT_SIGNAL: u64 = 0x8000_0000;
     kernel::call(nr::__NR_wait4, [pid as u64, 0, flags | ONLY_WITHOUT_SIGNAL, 0, 0, 0]) != 0
 }

@@ -38,7 +38,7 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn rv_make_keeper(flags: u64, stack: u64, run: u64, start: u64) -> i64;
+    pub fn rv_make_keeper(flags: u64, stack: u64, run: u64, start: u64) -> i64;
 }
 
 /// What a keeper begins with; lies at the low end of its stack.

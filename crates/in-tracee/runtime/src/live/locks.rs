@@ -68,6 +68,11 @@ fn known() -> impl Iterator<Item = u32> {
     area().locks.all.iter().filter(|&&fd| fd != 0).map(|fd| fd - 1)
 }
 
+/// True if files may be locked.
+pub fn is_any() -> bool {
+    known().next().is_some()
+}
+
 fn remember(fd: u32) {
     let locks = &mut area().locks;
     if !locks.all.contains(&(fd + 1)) {

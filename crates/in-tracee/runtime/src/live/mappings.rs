@@ -283,7 +283,8 @@ pub fn protection(mapping: &Mapping) -> u32 {
 }
 
 /// Opens the file that a mapping of then shows, for mapping it again; an errno if
-/// that is not there any more.
+/// that is not there any more. It is to be closed again, and so not to be opened in the program's
+/// own process: see `apart`.
 pub fn open_file(mapping: &Mapping, then: &Then) -> Result<i32, i64> {
     let path = &mut area().lists.path;
     let wanted = (mapping.device, mapping.inode);
@@ -317,6 +318,10 @@ pub fn open_file(mapping: &Mapping, then: &Then) -> Result<i32, i64> {
         }
     }
     Err(error(errno::ENODEV))
+}
+
+pub fn close_file(fd: i32) {
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }
 
 /// Finds the path of a mapped file in a shadow's list, or in ours: shared ones are the

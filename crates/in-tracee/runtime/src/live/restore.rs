@@ -13,8 +13,8 @@ use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
-    area, checkpoint, debugging, environment, error, holding, increments, obstacle, pushback, quiesce, seats,
-    standing, tables, timers, together, unforked,
+    apart, area, checkpoint, debugging, environment, error, holding, increments, obstacle, pushback, quiesce,
+    seats, standing, tables, timers, together, unforked,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
@@ -61,23 +61,30 @@ pub fn plan(slot: &Checkpoint) -> Result<(), i64> {
     if !mappings::list_now() {
         return Err(error(errno::ENOMEM));
     }
-    let mut result = Ok(());
-    mappings::for_each_piece(&mut |piece| {
-        if let (false, Some(then)) = (piece.is_same(), &piece.then)
-            && then.inode != 0
-            && (!then.private || from.increment().is_some())
-        {
-            match mappings::open_file(then, &from) {
-                Ok(fd) => {
-                    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-                }
-                Err(number) => result = Err(number),
-            }
-        }
-        result.is_ok()
-    });
-    result?;
+    find_files(&from)?;
     threads_are_there(&from).then_some(()).ok_or(error(errno::ESRCH))
+}
+
+/// Sees to it that the files are there that are to be mapped again.
+fn find_files(from: &Then) -> Result<(), i64> {
+    let is_needed = |piece: &Piece| match &piece.then {
+        Some(then) => !piece.is_same() && then.inode != 0 && (!then.private || from.increment().is_some()),
+        None => false,
+    };
+    if mappings::for_each_piece(&mut |piece| !is_needed(piece)) {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    apart::run(&mut || {
+        mappings::for_each_piece(&mut |piece| {
+            if let Some(then) = piece.then.as_ref().filter(|_| is_needed(piece)) {
+                // Whoever opens it here is gone in a moment, and the descriptor with it.
+                result = mappings::open_file(then, from).map(|fd| mappings::close_file(fd));
+            }
+            result.is_ok()
+        });
+    })?;
+    result
 }
 
 /// True if a kernel thread is there for each thread of then.
@@ -274,14 +281,21 @@ fn map_again(piece: &Piece, then: &crate::maps::Mapping, from: &Then) -> bool {
     let bytes = piece.end - piece.start;
     increments::lose_memory(piece.start, bytes);
     let fixed = nr::MAP_FIXED | nr::MAP_NORESERVE;
-    if then.inode != 0
-        && let Ok(fd) = mappings::open_file(then, from)
-    {
-        let kind = if then.private { nr::MAP_PRIVATE } else { nr::MAP_SHARED };
-        let offset = then.offset + (piece.start - then.start);
-        let mapped = kernel::mmap(piece.start, bytes, protection(then), kind | fixed, fd, offset);
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-        if !kernel::failed(mapped) {
+    if then.inode != 0 {
+        let mut is_mapped = false;
+        let mut map = || {
+            let Ok(fd) = mappings::open_file(then, from) else { return };
+            let kind = if then.private { nr::MAP_PRIVATE } else { nr::MAP_SHARED };
+            let offset = then.offset + (piece.start - then.start);
+            let mapped = kernel::mmap(piece.start, bytes, protection(then), kind | fixed, fd, offset);
+            mappings::close_file(fd);
+            is_mapped = !kernel::failed(mapped);
+        };
+        if apart::run(&mut map).is_err() {
+            // It could be made a moment ago. Memory comes before locks.
+            map();
+        }
+        if is_mapped {
             return false;
         }
     }

@@ -21,6 +21,9 @@ const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
 const DIRECTORY: u64 = 0o040000;
 
+/// Below such a number a file gets its own again at once.
+const NUMBERS_MAX: usize = 65536;
+
 /// Timers behind descriptors that a table can hold.
 const TIMERS_MAX: usize = 256;
 
@@ -371,6 +374,38 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
 
 /// Gets a file back that the shadow has kept open.
 fn take_from(handle: i64, then: &Descriptor) {
+    let mut below = [0u64; NUMBERS_MAX / 64];
+    if locks::is_any() {
+        fill_below(handle, then.fd, &mut below);
+    }
+    take_lowest(handle, then);
+    for (index, word) in below.iter().enumerate() {
+        for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
+            kernel::call(nr::__NR_close, [index as u64 * 64 + bit, 0, 0, 0, 0, 0]);
+        }
+    }
+}
+
+/// Takes all numbers below one that are free, so that it is the next one: a copy of a file under
+/// another number, closed again, would cost the process its locks on it.
+fn fill_below(handle: i64, fd: u32, below: &mut [u64; NUMBERS_MAX / 64]) {
+    loop {
+        let free = kernel::call(nr::__NR_fcntl, [handle as u64, u64::from(nr::F_DUPFD_CLOEXEC), 0, 0, 0, 0]);
+        if kernel::failed(free) {
+            return;
+        }
+        match below.get_mut(free as usize / 64) {
+            Some(word) if (free as u32) < fd => *word |= 1 << (free % 64),
+            _ => {
+                kernel::call(nr::__NR_close, [free as u64, 0, 0, 0, 0, 0]);
+                return;
+            }
+        }
+    }
+}
+
+/// The same, by way of the lowest number that is free.
+fn take_lowest(handle: i64, then: &Descriptor) {
     let copy = kernel::call(nr::__NR_pidfd_getfd, [handle as u64, u64::from(then.fd), 0, 0, 0, 0]);
     if kernel::failed(copy) {
         return;
