@@ -20,19 +20,17 @@ use injector::{
 
 use crate::history::History;
 use crate::numbers::{
-    CLOSE, DUP, DUP2, DUP3, FCNTL, MSG_PEEK, PIPE, PIPE2, PREADV2, PWRITEV2, READ, READV, RECVFROM, RECVMMSG,
-    RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SOCKETPAIR, SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
+    CLOSE, CLOSE_RANGE, CLOSE_RANGE_CLOEXEC, DUP, DUP2, DUP3, F_DUPFD, FCNTL, MSG_PEEK, PIPE, PIPE2, PREADV2,
+    PWRITEV2, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SOCKETPAIR,
+    SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
 };
 use crate::undo::{Call, Calls};
 use crate::undoing::Between;
 
-const CLOSE_RANGE: u16 = 436;
 /// Calls whose result is a descriptor of something that was not open before: open, socket,
 /// accept, creat, `epoll_create`, openat, signalfd, `timerfd_create`, eventfd, accept4, signalfd4,
 /// eventfd2, `epoll_create1`, `inotify_init1`, `memfd_create`, `pidfd_open`, openat2.
 const OPENERS: [u16; 17] = [2, 41, 43, 85, 213, 257, 282, 283, 284, 288, 289, 290, 291, 294, 319, 434, 437];
-const F_DUPFD: [u64; 2] = [0, 1030];
-const CLOSE_RANGE_CLOEXEC: u64 = 4;
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 32 * 1024;
 

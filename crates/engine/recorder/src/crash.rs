@@ -63,7 +63,7 @@ impl Crash {
 }
 
 /// What a process reads from.
-fn source_of(pid: i32, fd: u32) -> Source {
+pub(crate) fn source_of(pid: i32, fd: u32) -> Source {
     let path = Path::new("/proc").join(pid.to_string()).join("fd").join(fd.to_string());
     let is_socket = fs::read_link(&path)
         .is_ok_and(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"));

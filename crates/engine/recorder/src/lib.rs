@@ -13,6 +13,7 @@
 //! Deliberately absent: what events mean, beyond their ends.
 #![forbid(unsafe_code)]
 
+mod aliases;
 mod analysis;
 mod asker;
 mod channels;

@@ -9,10 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use injector::{Lane, Segment, SessionMemory};
 
 use crate::channels::{Member, taken_back};
+use crate::crash::source_of;
 use crate::file_journals::FileJournals;
 use crate::listing::checkpoints;
 use crate::sink::Sink;
-use crate::undo::Undo;
+use crate::undo::{Source, Undo};
 use crate::undoing::{pids_of, undo_since};
 
 /// Longest text, in bytes; one that is longer ends with its last whole line.
@@ -40,7 +41,8 @@ impl Back<'_> {
         let lane = self.memory.lane(self.segment);
         let (number, pid) = (lane.ids().0, lane.pid().load(Ordering::Acquire));
         let in_file = |fd| self.journals.is_some_and(|journals| journals.restores(number, pid, position, fd));
-        let mut notes = undo.notes(&|fd| taken_back.contains(&fd) || in_file(fd), goes_on);
+        let is_file = |fd| source_of(pid, fd) == Source::File;
+        let mut notes = undo.notes(&|fd| taken_back.contains(&fd) || in_file(fd), &is_file, goes_on);
         notes.extend(self.missing(id).into_iter().map(|fd| {
             format!("descriptor {fd}: it was closed since, and what it was cannot be opened again")
         }));

@@ -5,6 +5,7 @@ pub(crate) const WRITE: u16 = 1;
 pub(crate) const CLOSE: u16 = 3;
 pub(crate) const READV: u16 = 19;
 pub(crate) const WRITEV: u16 = 20;
+pub(crate) const PWRITE64: u16 = 18;
 pub(crate) const PIPE: u16 = 22;
 pub(crate) const DUP: u16 = 32;
 pub(crate) const DUP2: u16 = 33;
@@ -25,9 +26,17 @@ pub(crate) const ACCEPT4: u16 = 288;
 pub(crate) const DUP3: u16 = 292;
 pub(crate) const PIPE2: u16 = 293;
 pub(crate) const RECVMMSG: u16 = 299;
+pub(crate) const PWRITEV: u16 = 296;
 pub(crate) const SENDMMSG: u16 = 307;
+pub(crate) const COPY_FILE_RANGE: u16 = 326;
 pub(crate) const PREADV2: u16 = 327;
 pub(crate) const PWRITEV2: u16 = 328;
+pub(crate) const CLOSE_RANGE: u16 = 436;
+
+/// fcntl(2): copies of a descriptor (`F_DUPFD`, `F_DUPFD_CLOEXEC`).
+pub(crate) const F_DUPFD: [u64; 2] = [0, 1030];
+/// `close_range(2)`: nothing is closed yet.
+pub(crate) const CLOSE_RANGE_CLOEXEC: u64 = 4;
 
 /// recvfrom(2): what was read is there to be read again.
 pub(crate) const MSG_PEEK: u64 = 2;

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use events::{Kind, REFUSED, Tag};
 
+use crate::aliases::Aliases;
 use crate::history::events_in;
 use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
-    ACCEPT, ACCEPT4, CLOSE, DUP, DUP2, DUP3, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMSG,
-    SENDTO, SPLICE, WRITE, WRITEV,
+    ACCEPT, ACCEPT4, COPY_FILE_RANGE, PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV, RECVFROM, RECVMMSG,
+    RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
 };
 
 /// Kinds of records for the process.
@@ -35,18 +36,18 @@ pub(crate) enum Source {
 #[derive(Default)]
 pub(crate) struct Undo {
     calls: Calls,
-    /// What was read, call by call.
+    /// What was read, call by call, under the numbers of then or of accepted connections.
     taken: Vec<(u32, Piece)>,
     /// Connections that were accepted: descriptor and listener.
     accepted: BTreeMap<u32, u32>,
-    /// Descriptors that mean something else than then.
-    changed: BTreeSet<u32>,
+    /// What descriptors mean.
+    aliases: Aliases,
     /// Bytes that were written, by descriptor.
     given: BTreeMap<u32, u64>,
     /// Descriptors from which messages were received with descriptors in them.
     messages: BTreeSet<u32>,
-    /// Descriptors whose input went elsewhere without being read.
-    spliced: BTreeSet<u32>,
+    /// Descriptors whose input went elsewhere without being read: the first call that moved it.
+    spliced: BTreeMap<u32, &'static str>,
     /// Connections that end behind what is given back.
     ended: BTreeSet<u32>,
     /// Connections that were accepted and closed.
@@ -69,7 +70,7 @@ impl Call {
     pub fn input(&self) -> Vec<u8> {
         let buffer = self.args[1]..self.args[1].saturating_add(self.result as u64);
         // Of a list of buffers, all that was written; else not the address of a sender.
-        let is_input = |address: &u64| self.number == READV || buffer.contains(address);
+        let is_input = |address: &u64| matches!(self.number, READV | PREADV2) || buffer.contains(address);
         let parts = self.memory.iter().filter(|(address, _)| is_input(address));
         parts.flat_map(|(_, bytes)| bytes.clone()).collect()
     }
@@ -145,44 +146,85 @@ impl Undo {
         if call.result < 0 {
             return;
         }
-        let known = !self.changed.contains(&fd) || self.accepted.contains_key(&fd);
         match call.number {
-            READ | READV | RECVFROM | RECVMSG | RECVMMSG if call.result > 0 && known => {
-                let pieces = pieces_of(call);
-                if pieces.iter().any(|piece| piece.had_descriptors) {
-                    self.messages.insert(fd);
-                }
-                self.taken.extend(pieces.into_iter().map(|piece| (fd, piece)));
+            READ | READV | RECVFROM | RECVMSG | RECVMMSG | PREADV2 if call.result > 0 => self.read(fd, call),
+            WRITE | WRITEV | PWRITE64 | PWRITEV | PWRITEV2 | SENDTO | SENDMSG => {
+                self.gives(fd, call.result);
             }
-            WRITE | WRITEV | SENDTO | SENDMSG | SENDFILE if call.result > 0 => {
-                *self.given.entry(fd).or_default() += call.result as u64;
-            }
-            SPLICE if call.result > 0 && known => {
-                self.spliced.insert(fd);
-            }
-            CLOSE => self.ends(fd),
+            SENDMMSG => self.gives(fd, bytes_sent(call)),
+            SENDFILE => self.moves(call.args[1] as u32, fd, "sendfile", call),
+            SPLICE => self.moves(fd, call.args[2] as u32, "splice", call),
+            TEE => self.gives(call.args[1] as u32, call.result),
+            // Only files.
+            COPY_FILE_RANGE => self.gives(call.args[2] as u32, call.result),
+            VMSPLICE => self.gives(fd, call.result),
             ACCEPT | ACCEPT4 => {
                 let new = call.result as u32;
-                self.ends(new);
-                if !self.changed.contains(&fd) {
-                    self.accepted.insert(new, fd);
+                let listener = self.aliases.then(fd);
+                self.aliases.set(new, None);
+                self.ends(new, new);
+                if let Some(listener) = listener {
+                    self.accepted.insert(new, listener);
                 }
             }
-            DUP => self.ends(call.result as u32),
-            DUP2 | DUP3 if call.args[0] != call.args[1] => self.ends(call.args[1] as u32),
-            _ => {}
+            _ => {
+                if let Some((first, last)) = self.aliases.call(call) {
+                    self.ends(first, last);
+                }
+            }
         }
     }
 
-    /// The number means something else, or nothing, from now on.
-    fn ends(&mut self, fd: u32) {
-        self.changed.insert(fd);
-        self.spliced.remove(&fd);
-        // What was read there is not the input of what has the number later.
-        self.taken.retain(|(other, _)| *other != fd);
-        if self.accepted.remove(&fd).is_some() {
-            self.lost += 1;
+    /// What a descriptor is known by: its number then, or that of a connection.
+    fn source(&self, fd: u32) -> Option<u32> {
+        if self.accepted.contains_key(&fd) {
+            return Some(fd);
         }
+        // One whose number of then is a connection's by now cannot be told from that.
+        self.aliases.then(fd).filter(|then| !self.accepted.contains_key(then))
+    }
+
+    fn read(&mut self, fd: u32, call: &Call) {
+        let Some(source) = self.source(fd) else { return };
+        // With a place in the file (preadv2) it is none of a stream.
+        if call.number == PREADV2 && call.args[3] != u64::MAX {
+            return;
+        }
+        let pieces = pieces_of(call);
+        if pieces.iter().any(|piece| piece.had_descriptors) {
+            self.messages.insert(fd);
+        }
+        self.taken.extend(pieces.into_iter().map(|piece| (source, piece)));
+    }
+
+    fn gives(&mut self, fd: u32, bytes: i64) {
+        if bytes > 0 {
+            *self.given.entry(fd).or_default() += bytes as u64;
+        }
+    }
+
+    /// Input goes elsewhere inside the kernel.
+    fn moves(&mut self, from: u32, to: u32, how: &'static str, call: &Call) {
+        if call.result > 0
+            && let Some(source) = self.source(from)
+        {
+            self.spliced.entry(source).or_insert(how);
+        }
+        self.gives(to, call.result);
+    }
+
+    /// These numbers mean something else, or nothing, from now on.
+    fn ends(&mut self, first: u32, last: u32) {
+        let ended = |fd: &u32| (first..=last).contains(fd);
+        let (accepted, aliases) = (&mut self.accepted, &self.aliases);
+        let open = accepted.len();
+        accepted.retain(|fd, _| !ended(fd));
+        self.lost += open - accepted.len();
+        // What was read there is not the input of what has the number later. A copy of a
+        // descriptor of then reads on.
+        let is_gone = |fd: &u32| !accepted.contains_key(fd) && !aliases.has(*fd);
+        self.spliced.retain(|fd, _| !is_gone(fd));
+        self.taken.retain(|(fd, _)| !is_gone(fd));
     }
 
     /// Drops what was read last, or all that was read. A connection ends there, as what
@@ -236,8 +278,13 @@ impl Undo {
     }
 
     /// What cannot be restored, a line each; `is_restored`: what was written there goes;
-    /// `goes_on`: processes that were made since.
-    pub fn notes(&self, is_restored: &dyn Fn(u32) -> bool, goes_on: usize) -> Vec<String> {
+    /// `is_file`: its offset is restored; `goes_on`: processes that were made since.
+    pub fn notes(
+        &self,
+        is_restored: &dyn Fn(u32) -> bool,
+        is_file: &dyn Fn(u32) -> bool,
+        goes_on: usize,
+    ) -> Vec<String> {
         let mut lines = Vec::new();
         for (fd, bytes) in self.given.iter().filter(|(fd, _)| !is_restored(**fd)) {
             lines.push(format!(
@@ -249,8 +296,8 @@ impl Undo {
                 "descriptor {fd}: descriptors that came in messages from it since are closed, and do not come again"
             ));
         }
-        for fd in &self.spliced {
-            lines.push(format!("descriptor {fd}: what went through splice from it since is lost"));
+        for (fd, how) in self.spliced.iter().filter(|(fd, _)| !is_file(**fd)) {
+            lines.push(format!("descriptor {fd}: what went through {how} from it since is lost"));
         }
         if self.lost != 0 {
             let lost = self.lost;
@@ -265,10 +312,24 @@ impl Undo {
     }
 }
 
+/// Bytes of all messages that sendmmsg(2) sent.
+fn bytes_sent(call: &Call) -> i64 {
+    const MESSAGE_BYTES: u64 = 64;
+    const LENGTH_AT: u64 = 56;
+    let length = |index: u64| {
+        let at = call.args[1].saturating_add(index * MESSAGE_BYTES + LENGTH_AT);
+        let bytes = call.memory.iter().find_map(|(address, bytes)| {
+            bytes.get(usize::try_from(at.checked_sub(*address)?).ok()?..)?.get(..4)
+        })?;
+        Some(i64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
+    };
+    (0..call.result.unsigned_abs()).map_while(length).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numbers::MSG_PEEK;
+    use crate::numbers::{CLOSE, CLOSE_RANGE, DUP, FCNTL, MSG_PEEK};
     use events::{BLOB_HEADER_BYTES, HEADER_BYTES, header, padded};
 
     fn call(number: u16, result: i64, args: &[u64], memory: Option<(u64, &[u8])>) -> Vec<u8> {
@@ -300,7 +361,7 @@ mod tests {
         .concat();
         undo.add(&log);
         assert_eq!(undo.taken, [(5, Piece::of(b"abc".to_vec())), (5, Piece::of(b"de".to_vec()))]);
-        assert!(undo.notes(&|_| false, 0)[0].contains("the 9 bytes"));
+        assert!(undo.notes(&|_| false, &|_| false, 0)[0].contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
     }
 
@@ -341,6 +402,52 @@ mod tests {
         assert_eq!(undo.accepted.get(&5), Some(&3));
         assert_eq!(undo.taken.iter().map(|(fd, _)| *fd).collect::<Vec<_>>(), [5]);
     }
+
+    #[test]
+    fn copies_of_a_descriptor_have_its_input() {
+        let read =
+            |fd: u64, text: &[u8]| call(READ, text.len() as i64, &[fd, 0x1000, 9], Some((0x1000, text)));
+        let mut undo = Undo::default();
+        let log = [
+            read(5, b"a"),
+            call(DUP, 7, &[5], None),
+            read(7, b"b"),
+            call(CLOSE, 0, &[5], None),
+            read(7, b"c"),
+            call(FCNTL, 9, &[7, 1030, 9], None),
+            call(CLOSE_RANGE, 0, &[7, 8, 0], None),
+            read(9, b"d"),
+            // Something else by now.
+            read(7, b"x"),
+        ]
+        .concat();
+        undo.add(&log);
+        let text: Vec<u8> = undo.taken.iter().flat_map(|(_, piece)| piece.bytes.clone()).collect();
+        assert!(undo.taken.iter().all(|(fd, _)| *fd == 5));
+        assert_eq!(text, b"abcd");
+        // Nobody has it any more.
+        undo.add(&call(CLOSE, 0, &[9], None));
+        assert!(undo.taken.is_empty());
+    }
+
+    #[test]
+    fn what_moved_inside_the_kernel_is_said() {
+        let mut undo = Undo::default();
+        let log = [
+            call(SPLICE, 4, &[5, 0, 6, 0, 9, 0], None),
+            call(SENDFILE, 5, &[7, 8, 0, 9], None),
+            call(PWRITE64, 3, &[9, 0x1000, 3, 0], None),
+        ]
+        .concat();
+        undo.add(&log);
+        let notes = undo.notes(&|_| false, &|fd| fd == 8, 0).join("\n");
+        for wanted in ["descriptor 5: what went through splice", "descriptor 6: the 4", "descriptor 7: the 5"]
+        {
+            assert!(notes.contains(wanted), "{notes}");
+        }
+        assert!(notes.contains("descriptor 9: the 3") && !notes.contains("descriptor 8"), "{notes}");
+    }
+
     #[test]
     fn what_was_read_before_a_number_meant_a_connection_is_not_its_input() {
         let mut undo = Undo::default();

@@ -1,14 +1,17 @@
 //! What a branch gives back to the program: bytes that it read since, connections that
 //! it accepted. They come before what the kernel has.
 
+mod channel;
 mod loading;
 mod messages;
-
-use core::ops::RangeInclusive;
+mod passing;
 
 use linux_abi::{errno, general as nr};
 
+pub use channel::Channel;
 pub use loading::{load, open_of_lane};
+
+use passing::Passing;
 
 use super::tables::{Descriptor, Interest};
 use super::{area, error};
@@ -48,6 +51,8 @@ struct Pushed {
     /// DATA, ACCEPTED, ENDED, or 0: free.
     kind: u32,
     fd: u32,
+    /// What it is input of, or who listened.
+    channel: Channel,
     /// DATA: the next byte. ACCEPTED: the connection's descriptor now.
     at: u64,
     /// DATA: how many bytes are left. ACCEPTED: the descriptor that it was.
@@ -67,8 +72,8 @@ pub struct Pushback {
 }
 
 impl Pushed {
-    fn is_input_of(&self, fd: u64) -> bool {
-        matches!(self.kind, DATA | ENDED) && u64::from(self.fd) == fd as u32 as u64
+    fn is_input_of(&self, channel: Channel) -> bool {
+        matches!(self.kind, DATA | ENDED) && self.channel == channel
     }
 }
 
@@ -112,10 +117,8 @@ fn pieces() -> &'static mut [Pushed] {
 }
 
 fn data_of(fd: u64) -> Option<&'static mut Pushed> {
-    if is_awaited(fd) {
-        return None;
-    }
-    pieces().iter_mut().find(|pushed| pushed.is_input_of(fd))
+    let channel = Channel::of(fd & 0xffff_ffff);
+    pieces().iter_mut().find(|pushed| pushed.is_input_of(channel))
 }
 
 /// True if something that was read of it comes again.
@@ -123,16 +126,9 @@ pub fn has_input_of(fd: u32) -> bool {
     data_of(u64::from(fd)).is_some()
 }
 
-/// True if a connection that had this number is not accepted again yet: its bytes wait with
-/// it, and are none of what has the number now.
-fn is_awaited(fd: u64) -> bool {
-    pieces().iter().any(|other| other.kind == ACCEPTED && other.left == fd as u32 as u64)
-}
-
 fn accepted_of(listener: u64) -> Option<&'static mut Pushed> {
-    pieces()
-        .iter_mut()
-        .find(|pushed| pushed.kind == ACCEPTED && u64::from(pushed.fd) == listener as u32 as u64)
+    let channel = Channel::of(listener & 0xffff_ffff);
+    pieces().iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.channel == channel)
 }
 
 fn is_ready(fd: u64) -> bool {
@@ -159,6 +155,11 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
             result
         }
         nr::__NR_readv => take_vectors(args[0], args[1], args[2], false)?,
+        // Where the descriptor is.
+        nr::__NR_preadv2 if args[3] == u64::MAX => take_vectors(args[0], args[1], args[2], false)?,
+        nr::__NR_splice | nr::__NR_tee | nr::__NR_sendfile => {
+            passing::pass(number, &passing_of(number, args))?
+        }
         nr::__NR_recvmsg if args[2] & MSG_OTHER == 0 => messages::receive(args[0], args[1], args[2])?,
         nr::__NR_recvmmsg if args[3] & MSG_OTHER == 0 => messages::receive_many(args)?,
         nr::__NR_accept | nr::__NR_accept4 => accept(args, number as u32 == nr::__NR_accept4)?,
@@ -166,18 +167,15 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
         nr::__NR_select | nr::__NR_pselect6 => select(args)?,
         nr::__NR_epoll_wait | nr::__NR_epoll_pwait | nr::__NR_epoll_pwait2 => epoll(args)?,
         nr::__NR_close => {
-            forget_descriptor(args[0]);
+            channel::close(args[0]);
             return None;
         }
         nr::__NR_close_range if args[2] as u32 & CLOSE_RANGE_CLOEXEC == 0 => {
-            let closed = u64::from(args[0] as u32)..=u64::from(args[1] as u32);
-            while let Some(fd) = input_within(&closed) {
-                forget_descriptor(fd);
-            }
+            channel::close_range(args[0] as u32, args[1] as u32);
             return None;
         }
-        nr::__NR_dup2 | nr::__NR_dup3 => {
-            forget_descriptor(args[1]);
+        nr::__NR_dup2 | nr::__NR_dup3 if args[0] as u32 != args[1] as u32 => {
+            channel::close(args[1]);
             return None;
         }
         nr::__NR_ioctl => {
@@ -201,24 +199,27 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
     Some(result)
 }
 
-/// One of these descriptors that something is given back on.
-fn input_within(closed: &RangeInclusive<u64>) -> Option<u64> {
-    let is_there = |fd: &u64| closed.contains(fd) && !is_awaited(*fd);
-    let input = pieces().iter().filter(|pushed| matches!(pushed.kind, DATA | ENDED));
-    input.map(|pushed| u64::from(pushed.fd)).find(is_there)
-}
-
-/// The program closes it.
-fn forget_descriptor(fd: u64) {
-    if is_awaited(fd) {
-        return;
+/// Where a call moves what it reads.
+fn passing_of(number: u64, args: &[u64; 6]) -> Passing {
+    const SPLICE_F_NONBLOCK: u64 = 2;
+    let [source, target, bytes] = match number as u32 {
+        nr::__NR_splice => [args[0], args[2], args[4]],
+        nr::__NR_tee => args[..3].try_into().expect("three arguments"),
+        _ => [args[1], args[0], args[3]],
+    };
+    let flags = match number as u32 {
+        nr::__NR_splice => args[5],
+        nr::__NR_tee => args[3],
+        _ => 0,
+    };
+    Passing {
+        source,
+        target,
+        offset_at: if number == u64::from(nr::__NR_splice) { args[3] } else { 0 },
+        bytes,
+        waits: flags & SPLICE_F_NONBLOCK == 0,
+        peeks: number == u64::from(nr::__NR_tee),
     }
-    for pushed in pieces() {
-        if pushed.is_input_of(fd) {
-            pushed.kind = 0;
-        }
-    }
-    settle();
 }
 
 /// The count is 0 once nothing is left.
@@ -251,16 +252,20 @@ fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
         total += part;
     }
     if !peeks {
-        pushed.at = at;
-        pushed.left = left;
-        pushed.head = 0;
-        // A message that is longer than the buffers is cut (recv(2)).
-        if left == 0 || !is_stream(fd) {
-            pushed.kind = 0;
-            settle();
-        }
+        used(pushed, total, is_stream(fd));
     }
     Some(total as i64)
+}
+
+/// So much of a piece was given back. Of a message the rest is cut (recv(2)).
+fn used(pushed: &mut Pushed, bytes: u64, is_stream: bool) {
+    pushed.at += bytes;
+    pushed.left -= bytes;
+    pushed.head = 0;
+    if pushed.left == 0 || !is_stream {
+        pushed.kind = 0;
+        settle();
+    }
 }
 
 /// True unless the descriptor keeps the bounds of messages.
@@ -301,10 +306,8 @@ fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {
     set(nr::F_SETFD, u64::from(flags & u64::from(nr::O_CLOEXEC) != 0));
     kernel::call(nr::__NR_close, [hidden, 0, 0, 0, 0, 0]);
     pushed.kind = 0;
-    for other in pieces() {
-        if other.is_input_of(was) {
-            other.fd = new as u32;
-        }
+    for other in pieces().iter_mut().filter(|other| other.is_input_of(Channel::awaited(was))) {
+        (other.fd, other.channel) = (new as u32, Channel::of(new as u64));
     }
     settle();
     crate::outputs::forget(new as u64);

@@ -24,6 +24,9 @@ const DIRECTORY: u64 = 0o040000;
 /// Below such a number a file gets its own again at once.
 const NUMBERS_MAX: usize = 65536;
 
+/// Connections and pipes that were closed since, and are open under other numbers.
+const COPIES_MAX: usize = 64;
+
 /// Timers behind descriptors that a table can hold.
 const TIMERS_MAX: usize = 256;
 
@@ -82,6 +85,18 @@ impl Descriptor {
     /// Its offset is set on the way back, so that nothing has to be given back.
     pub fn is_seekable(&self) -> bool {
         self.is_file()
+    }
+
+    /// What it reads from.
+    pub fn channel(&self) -> pushback::Channel {
+        pushback::Channel::new(self.fd, self.mode, self.device, self.inode)
+    }
+
+    /// It reads from, and writes to, the same under another number.
+    fn is_copy(&self, other: &Descriptor) -> bool {
+        const ACCESS: u64 = nr::O_ACCMODE as u64;
+        let has_inode = self.mode & TYPE != 0 && !self.is_file();
+        has_inode && self.is_same(other) && self.status & ACCESS == other.status & ACCESS
     }
 
     pub fn is_same(&self, other: &Descriptor) -> bool {
@@ -325,7 +340,9 @@ pub fn note_missing(checkpoint: u32) {
     let missing = &lane().missing;
     missing.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     for then in tables.then.all() {
-        let is_there = then.is_file() || tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
+        let is_there = then.is_file()
+            || tables.now.find(then.fd).is_some_and(|now| then.is_same(now))
+            || tables.now.all().iter().any(|now| then.is_copy(now));
         if let (false, Some(word)) = (is_there, missing.words.get(then.fd as usize / 64)) {
             word.fetch_or(1 << (then.fd % 64), Ordering::Relaxed);
         }
@@ -338,12 +355,20 @@ pub fn note_missing(checkpoint: u32) {
 pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     let tables = &mut area().tables;
     forget_interests(tables);
+    let mut copies = [(0, 0); COPIES_MAX];
+    copy_others(tables, &mut copies);
     for now in tables.now.all() {
         let same = tables.then.find(now.fd).is_some_and(|then| then.is_same(now));
         if !same && !keeps(now) {
             locks::drop_since(now.fd);
             kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);
         }
+    }
+    for &(fd, copy) in copies.iter().filter(|(_, copy)| *copy != 0) {
+        let flags = tables.then.find(fd).map_or(0, |then| then.flags);
+        let cloexec = if flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
+        kernel::call(nr::__NR_dup3, [copy, u64::from(fd), cloexec, 0, 0, 0]);
+        kernel::call(nr::__NR_close, [copy, 0, 0, 0, 0, 0]);
     }
     // Out of the way of the numbers that are restored.
     let handle = detect::move_high(from.open_keeper()).map_or(-1, i64::from);
@@ -370,6 +395,22 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     set_interests(tables);
     locks::restore(&tables.then);
     timers::restore_descriptors(tables.then.timers(), tables.now.timers(), &pushback::has_input_of);
+}
+
+/// What was closed since may be open under another number: copies of that, which are out of the
+/// way, by the number that they are for.
+fn copy_others(tables: &Tables, copies: &mut [(u32, u64); COPIES_MAX]) {
+    let is_closed = |then: &&Descriptor| !tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
+    let closed = tables.then.all().iter().filter(is_closed);
+    let found =
+        closed.filter_map(|then| tables.now.all().iter().find(|now| then.is_copy(now)).zip(Some(then)));
+    for ((other, then), place) in found.zip(copies) {
+        let copy =
+            kernel::call(nr::__NR_fcntl, [u64::from(other.fd), u64::from(nr::F_DUPFD_CLOEXEC), 0, 0, 0, 0]);
+        if let Some(copy) = detect::move_high(copy) {
+            *place = (then.fd, copy as u64);
+        }
+    }
 }
 
 /// Gets a file back that the shadow has kept open.

@@ -4,7 +4,10 @@
 use linux_abi::general as nr;
 
 use super::messages::Head;
-use super::{ACCEPTED, CHILD, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, PUSHED_MAX, Pushed, is_stream, pushback};
+use super::{
+    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, PUSHED_MAX, Pushed, channel, is_stream,
+    pushback,
+};
 use crate::block::{process, session};
 use crate::live::{RECORDS_BYTES_MAX, area, records_place};
 use crate::{kernel, memory, report};
@@ -27,7 +30,7 @@ pub fn load() {
     parse(logged_bytes);
     // What was read again since comes before what was not.
     pushback.all[..pushback.count].rotate_left(left);
-    keep_known();
+    channel::keep_known();
 }
 
 /// What is left moves to the front, connections under numbers that nothing else has; how
@@ -41,8 +44,8 @@ fn keep_left() -> u64 {
         if kind == ACCEPTED {
             let hidden = HIDDEN_NUMBERS | at;
             left.iter_mut()
-                .filter(|input| input.is_input_of(number))
-                .for_each(|input| input.fd = hidden as u32);
+                .filter(|input| input.is_input_of(Channel::awaited(number)))
+                .for_each(|input| (input.fd, input.channel) = (hidden as u32, Channel::awaited(hidden)));
             left[index].left = hidden;
         }
     }
@@ -149,16 +152,20 @@ fn parse(bytes: u64) {
         let (kind, fd) = (head as u32, (head >> 32) as u32);
         offset += 16;
         let pushed = match kind {
-            DATA => Pushed { kind, fd, at: place + offset, left: number, head: 0 },
+            DATA => Pushed { kind, fd, at: place + offset, left: number, ..Pushed::default() },
             MESSAGE => {
                 let head = place + offset;
                 let head_bytes = Head::at(head).stored_bytes().min(number);
-                Pushed { kind: DATA, fd, at: head + head_bytes, left: number - head_bytes, head }
+                let (at, left) = (head + head_bytes, number - head_bytes);
+                Pushed { kind: DATA, fd, at, left, head, ..Pushed::default() }
             }
             // Messages go on behind the one that is missing.
             ENDED if !is_stream(u64::from(fd)) => continue,
             ENDED => Pushed { kind, fd, ..Pushed::default() },
-            ACCEPTED => Pushed { kind, fd: number as u32, at: u64::from(fd), left: u64::from(fd), head: 0 },
+            ACCEPTED => {
+                let (at, left) = (u64::from(fd), u64::from(fd));
+                Pushed { kind, fd: number as u32, at, left, ..Pushed::default() }
+            }
             CHILD => {
                 // It was killed; nobody of then knows of it.
                 const ANY_CHILD: u64 = 0x4000_0000;
@@ -173,31 +180,4 @@ fn parse(bytes: u64) {
         pushback.all[pushback.count] = pushed;
         pushback.count += 1;
     }
-}
-
-/// Drops the input of descriptors that were not open then, but for connections that come
-/// again.
-fn keep_known() {
-    let pushback = pushback();
-    for index in 0..pushback.count {
-        let Pushed { kind, fd, at, .. } = pushback.all[index];
-        let then = area().tables.then.find(fd);
-        let mut others = pushback.all[..pushback.count].iter();
-        let stays = match kind {
-            DATA | ENDED => {
-                then.is_some_and(|then| !then.is_seekable())
-                    || others.any(|one| one.kind == ACCEPTED && one.left == u64::from(fd))
-            }
-            ACCEPTED if then.is_none() => {
-                // Nobody listens there any more.
-                kernel::call(nr::__NR_close, [at, 0, 0, 0, 0, 0]);
-                false
-            }
-            _ => true,
-        };
-        if !stays {
-            pushback.all[index].kind = 0;
-        }
-    }
-    super::settle();
 }
