@@ -149,6 +149,17 @@ pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
     plain(registers, number, args, model)
 }
 
+/// F_SETFD of fcntl(2), FIOCLEX and FIONCLEX of ioctl(2). Programs that find our descriptors in
+/// /proc/self/fd, and let them be closed by the next execve, are told that it will be so: the new
+/// image would have nothing to map the runtime from.
+pub fn set_flags(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if !process().replaying && is_ours(args[0]) {
+        log_call(number, args, model, 0, 0, &Before::default(), 0);
+        return Done::Result(0);
+    }
+    plain(registers, number, args, model)
+}
+
 /// The program wants the number of our descriptor: take another.
 fn move_control_fd() {
     let old = process().control_fd;

@@ -64,6 +64,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Close => descriptors::close(registers, number, &args, model),
         Special::CloseRange => descriptors::close_range(registers, number, &args, model),
         Special::DupTo => descriptors::dup_to(registers, number, &args, model),
+        Special::DescriptorFlags => descriptors::set_flags(registers, number, &args, model),
         Special::Clone3 => processes::clone3(registers, &args),
         Special::Rseq | Special::Userfaultfd | Special::RemapFilePages => {
             refuse(registers, number, &args, model.len(), errno::ENOSYS)

@@ -78,6 +78,8 @@ pub enum Special {
     CloseRange,
     /// dup2 and dup3: the target may be a descriptor that the runtime protects.
     DupTo,
+    /// FD_CLOEXEC by fcntl or ioctl: a new image needs the descriptor that the runtime protects.
+    DescriptorFlags,
     /// write, writev and their kin: may reach the recorded standard output.
     Output,
     /// chroot and pivot_root: what the runtime reads may be out of reach afterwards.

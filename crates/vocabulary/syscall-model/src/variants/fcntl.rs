@@ -2,11 +2,13 @@
 
 use crate::flags::files::{DNOTIFY, FD_FLAGS, LEASE, OPEN, SEALS};
 use crate::notation::*;
-use crate::row::{Act, Arg, Len::Fixed, Shape::Opaque, VariantTable, When::Success};
+use crate::row::{
+    Act, Arg, Len::Fixed, Shape::Opaque, Special::DescriptorFlags, VariantTable, When::Success,
+};
 
 macro_rules! commands {
-    ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(, $blocks:ident)?;)*) => {
-        requests! { $($nr $name(fd: FD, cmd: INT $(, $arg: $spec)*) $(, $blocks)?;)* }
+    ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(=> $act:expr)? $(, $blocks:ident)?;)*) => {
+        requests! { $($nr $name(fd: FD, cmd: INT $(, $arg: $spec)*) $(=> $act)? $(, $blocks)?;)* }
     };
 }
 
@@ -21,7 +23,7 @@ pub static FCNTL: VariantTable = VariantTable {
     variants: commands! {
         0 F_DUPFD(min: INT);
         1 F_GETFD();
-        2 F_SETFD(flags: of(&FD_FLAGS));
+        2 F_SETFD(flags: of(&FD_FLAGS)) => perform(DescriptorFlags);
         3 F_GETFL();
         4 F_SETFL(flags: of(&OPEN));
         5 F_GETLK(lock: LOCK_ASKED), blocks;

@@ -3,7 +3,10 @@
 
 use super::{ioctl_sockets, ioctl_tty};
 use crate::notation::*;
-use crate::row::{Len::Counted, Len::Fixed, Shape::*, Variant, VariantTable, When::Always, When::Success};
+use crate::row::{
+    Len::Counted, Len::Fixed, Shape::*, Special::DescriptorFlags, Variant, VariantTable, When::Always,
+    When::Success,
+};
 
 /// Requests, without the descriptor and the request that all have.
 macro_rules! ioctls {
@@ -67,8 +70,8 @@ const fn sort() -> [Variant; count()] {
 const FILES: &[Variant] = ioctls! {
     0x1 FIBMAP(block: updates(Success, I32, Fixed(4)));
     0x2 FIGETBSZ(size: I32_OUT);
-    0x5450 FIONCLEX();
-    0x5451 FIOCLEX();
+    0x5450 FIONCLEX() => perform(DescriptorFlags);
+    0x5451 FIOCLEX() => perform(DescriptorFlags);
     0x5460 FIOQSIZE(size: U64_OUT);
     0x40049409 FICLONE(source: FD), blocks;
     0x40086602 FS_IOC_SETFLAGS(flags: I32_IN);
