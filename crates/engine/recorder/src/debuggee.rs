@@ -78,6 +78,12 @@ impl Debuggee {
         self.0.save(dir, None, None).map(|_| ())
     }
 
+    /// How often the end of what the first process logged was dropped, since it went back.
+    pub fn cuts(&self) -> u64 {
+        let lane = self.memory().lane(Segment::FIRST).ids().0;
+        self.0.session.sink.with_history(|history| history.cuts(lane)).unwrap_or_default()
+    }
+
     /// The checkpoints of the first process, as text.
     pub fn list_checkpoints(&self) -> String {
         list(self.memory().lane(Segment::FIRST))

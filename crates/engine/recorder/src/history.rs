@@ -38,6 +38,8 @@ struct LaneHistory {
     position: u64,
     /// Its oldest part fell off.
     lost: bool,
+    /// How often it was cut.
+    cuts: u64,
 }
 
 /// The logs of all lanes, and what else a trace of them needs.
@@ -64,8 +66,15 @@ impl History {
     }
 
     pub fn begin_lane(&mut self, lane: u32, parent: u32, pid: i32) {
-        let history =
-            LaneHistory { parent, pid, end: None, chunks: VecDeque::new(), position: 0, lost: false };
+        let history = LaneHistory {
+            parent,
+            pid,
+            end: None,
+            chunks: VecDeque::new(),
+            position: 0,
+            lost: false,
+            cuts: 0,
+        };
         self.lanes.insert(lane, history);
     }
 
@@ -110,10 +119,16 @@ impl History {
         self.lanes.get(&lane).map_or(0, |history| history.position)
     }
 
+    /// How often the end of a lane's log was forgotten: what followed took its place.
+    pub fn cuts(&self, lane: u32) -> u64 {
+        self.lanes.get(&lane).map_or(0, |history| history.cuts)
+    }
+
     /// Forgets a lane's log from a position on, which lies between two events.
     pub fn cut(&mut self, lane: u32, position: u64) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
         history.end = None;
+        history.cuts += 1;
         while let Some(chunk) = history.chunks.pop_back() {
             self.stored_bytes -= chunk.bytes.len() as u64;
             if chunk.start >= position {

@@ -16,14 +16,14 @@ mod error;
 mod feeder;
 mod supervise;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use injector::{Features, SessionMemory, Setup, reap_any, start_replay};
 use lane_protocol::{Interception, Mode};
-use trace_store::{FileStore, LaneEnd, LaneInfo, TraceReader};
+use trace_store::{FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
 
 pub use describe::{Divergence, Frame, ReportKind, in_words};
 pub use error::ReplayError;
@@ -208,8 +208,23 @@ fn recorded_interception(trace: &TraceReader, features: &Features) -> Intercepti
 /// Puts the trace's files into the session's table, with the recipes for those
 /// that are programs. A file that is missing stays unknown: who needs it reports.
 fn offer_files(memory: &SessionMemory, trace: &TraceReader, home: Option<&Path>) {
+    offer(memory, trace, home, trace.files().iter());
+}
+
+/// Puts those files of a trace into the session's table that came since it was `before`.
+pub fn offer_more_files(memory: &SessionMemory, trace: &TraceReader, before: &TraceReader) {
+    let known: HashSet<u32> = before.files().iter().map(|entry| entry.id).collect();
+    offer(memory, trace, None, trace.files().iter().filter(|entry| !known.contains(&entry.id)));
+}
+
+fn offer<'a>(
+    memory: &SessionMemory,
+    trace: &TraceReader,
+    home: Option<&Path>,
+    files: impl Iterator<Item = &'a TraceFile>,
+) {
     let store = home.and_then(|home| FileStore::open(home).ok());
-    for entry in trace.files() {
+    for entry in files {
         let (Some(slot), Ok(path)) = (memory.file(entry.id as usize), trace.file_path(&entry.file)) else {
             continue;
         };

@@ -60,6 +60,16 @@ impl Checkpoints {
         self.list.binary_search_by_key(&position, |kept| kept.position).is_ok()
     }
 
+    /// Forgets those that have consumed so many bytes of the log, or more.
+    pub fn forget_from(&mut self, log_bytes: u64) {
+        let before = self.list.partition_point(|kept| kept.process.stop.log_position < log_bytes);
+        self.list.truncate(before);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Keeps a process; another may be given up for it.
     pub fn keep(&mut self, position: Position, process: Process) {
         if let Err(place) = self.list.binary_search_by_key(&position, |kept| kept.position) {

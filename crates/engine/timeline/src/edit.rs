@@ -54,7 +54,7 @@ impl Timeline {
         let answer = self.here.edit(edit)?;
         // It stands behind an event now.
         self.legs.clear();
-        self.forget_past();
+        self.leave_past();
         answer.map(|_| ()).map_err(|errno| TimelineError::Order(explain(errno, edit)))
     }
 }

@@ -261,7 +261,7 @@ fn write(
     let log_position = stop.log_position;
     let standing = process.stand()?;
     let control_fd = session.memory().control_fd().load(std::sync::atomic::Ordering::Relaxed);
-    let image = capture::Image::of(process.pid, control_fd, session.objects(), session.trace())?;
+    let image = capture::Image::of(process.pid, control_fd, session.objects(), &session.trace())?;
     let identity = keyframes.identity;
     let keyframe = Keyframe { lane: session.lane, identity, event, steps, log_position, standing };
     let mut writer = KeyframeWriter::create(session.trace().dir(), keyframe).map_err(TimelineError::Store)?;

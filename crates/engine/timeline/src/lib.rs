@@ -22,6 +22,7 @@ mod keyframes;
 mod live;
 mod others;
 mod passage;
+mod past;
 mod position;
 mod process;
 mod session;

@@ -4,8 +4,8 @@
 //! still otherwise. Its past is a replay of what has been logged so far, opened when
 //! somebody looks back; forward it ends at the very instruction at which the live process
 //! stands, and there the present is again. What the live process does from there on makes
-//! that replay one of a past that is too short: it is thrown away, and opened again the
-//! next time.
+//! that replay one of a past that is too short: the next time it is made longer
+//! ([`crate::past`]).
 //!
 //! Invariant: no movement in the past goes beyond the present.
 
@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lane_protocol::{AgentStop, NONE, agent_stop, command};
+use lane_protocol::{AgentStop, agent_stop, command};
 use recorder::debuggee::Debuggee;
-use replayer::{ExitReport, ReplayOptions, prepare};
+use replayer::ExitReport;
 
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
+use crate::past::Saved;
 use crate::position::{Position, Stops};
-use crate::process::{Limits, Patience, Process};
-use crate::session::Session;
-use crate::timeline::{Going, Leg, Reason, Timeline, position_of, wait_unless};
+use crate::process::{Limits, Process};
+use crate::timeline::{Going, Leg, Reason, Timeline, wait_unless};
 
 /// A live program.
 pub(crate) struct Live {
-    debuggee: Rc<Debuggee>,
+    pub debuggee: Rc<Debuggee>,
     /// The live process, while the past is looked at.
     waiting: Option<Process>,
     /// What was not counted on the way to where the live process stands.
@@ -34,11 +34,11 @@ pub(crate) struct Live {
     /// The same for checkpoints, by their numbers.
     checkpoint_legs: BTreeMap<u64, Vec<Leg>>,
     /// Where the past ends: the present. `None`: it has not been looked for.
-    present: Option<End>,
+    pub present: Option<End>,
     /// There is a branch that began at the present.
     pub branched_at_present: bool,
-    /// What the past is replayed from.
-    trace: Option<tempfile::TempDir>,
+    /// What the past is replayed from; it may be one of an earlier present.
+    pub saved: Option<Saved>,
 }
 
 pub(crate) fn no_past() -> TimelineError {
@@ -47,7 +47,7 @@ pub(crate) fn no_past() -> TimelineError {
 
 /// Where a past ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     /// At this instruction.
     At(Position),
     /// At the log's own end, with so many events.
@@ -80,7 +80,7 @@ impl Timeline {
                 checkpoint_legs: BTreeMap::new(),
                 present: None,
                 branched_at_present: false,
-                trace: None,
+                saved: None,
             }),
         })
     }
@@ -144,83 +144,6 @@ impl Timeline {
         result
     }
 
-    /// Sees to it that there is a replay of the past, and that its end is known.
-    ///
-    /// # Errors
-    /// [`TimelineError`]
-    pub fn open_past(&mut self, give_up: &dyn Fn() -> bool) -> Result<(), TimelineError> {
-        let Some(live) = &mut self.live else { return Ok(()) };
-        if live.present.is_some() {
-            return Ok(());
-        }
-        let failed = |error: std::io::Error| TimelineError::Past(error.to_string());
-        let folder = tempfile::Builder::new().prefix("retrovane-past-").tempdir().map_err(failed)?;
-        let trace_dir = folder.path().join("trace");
-        live.debuggee.save(&trace_dir, self.here.stop.log_position).map_err(TimelineError::Past)?;
-        live.trace = Some(folder);
-        let options = ReplayOptions {
-            trace_dir,
-            home: None,
-            pid: None,
-            show_output: false,
-            interception: None,
-            rewriting_off: true,
-            progress: None,
-        };
-        let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
-        let session = Rc::new(Session::start(prepare(&options, true)?)?);
-        let first = Process::first(&session, &patience)?;
-        self.checkpoints = Checkpoints::new(position_of(&first.stop), first);
-        self.session = Some(session);
-        self.options = Some(options);
-        let found = self.find_present(&patience);
-        if found.is_err() {
-            self.forget_past();
-        }
-        if let Some(live) = &mut self.live {
-            live.present = Some(found?);
-        }
-        Ok(())
-    }
-
-    /// Where in its past the live process stands.
-    fn find_present(&mut self, patience: crate::process::AskPatience) -> Result<End, TimelineError> {
-        let stop = &self.here.stop;
-        let event = stop.event;
-        if stop.is_at_log_end != 0 {
-            return Ok(End::Log(event));
-        }
-        let registers = stop.threads[0].registers;
-        let process = if stop.steps_known != 0 {
-            self.process_at(Position { event, steps: stop.steps }, patience)?
-        } else {
-            self.counted(event, patience)?
-        };
-        if process.stop.threads[0].registers[..17] != registers[..17] {
-            let text = format!("after event {event} the replay of it is not what was seen");
-            return Err(TimelineError::Past(text));
-        }
-        let position = position_of(&process.stop);
-        // From there on it is a few steps back, more often than not.
-        self.keep(&process)?;
-        Ok(End::At(position))
-    }
-
-    fn process_at_log_end(
-        &mut self,
-        patience: crate::process::AskPatience,
-    ) -> Result<Process, TimelineError> {
-        let event = self.here.stop.event;
-        let (_, mut process) = self.start_before(Position { event, steps: 0 }, NONE, patience)?;
-        while process.stop.kind != agent_stop::END {
-            self.run_keeping(&mut process, &Stops::default(), Limits::ALL_HITS, patience)?;
-        }
-        if process.stop.event != event {
-            return Err(TimelineError::Past(format!("the replay ends after event {}", process.stop.event)));
-        }
-        Ok(process)
-    }
-
     /// The position of the present.
     pub(crate) fn present_position(&mut self, give_up: &dyn Fn() -> bool) -> Result<Position, TimelineError> {
         self.open_past(give_up)?;
@@ -254,18 +177,6 @@ impl Timeline {
         if let Some(process) = live.waiting.take() {
             self.here = process;
             self.legs = std::mem::take(&mut live.legs);
-        }
-    }
-
-    /// The replay of the past is one of another past from now on.
-    pub(crate) fn forget_past(&mut self) {
-        self.leave_branch();
-        self.checkpoints = Checkpoints::default();
-        self.session = None;
-        self.options = None;
-        if let Some(live) = &mut self.live {
-            live.present = None;
-            live.trace = None;
         }
     }
 
@@ -372,10 +283,13 @@ impl Timeline {
         stops: &Rc<Stops>,
         give_up: &dyn Fn() -> bool,
     ) -> Result<Reason, TimelineError> {
-        self.forget_past();
+        self.leave_past();
         match self.forward_by_itself(going, stops, Limits::FIRST_HIT, give_up) {
             // It went back by itself, to where other breakpoints were planted.
-            Ok(Reason::WentBack) => Ok(Reason::WentBack),
+            Ok(Reason::WentBack) => {
+                self.forget_past();
+                Ok(Reason::WentBack)
+            }
             Err(TimelineError::Ended) => Ok(self.wait_for_end()),
             // Its first instruction has been seen.
             Ok(Reason::Stepped) if self.here.stop.kind == agent_stop::BEGIN => Ok(Reason::Image),

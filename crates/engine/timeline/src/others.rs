@@ -74,7 +74,8 @@ impl Shared {
             return;
         }
         let told = |lane: &LaneInfo| matches!(lane.end, Some(LaneEnd::Exited(_)));
-        let is_complete = self.trace.cut().is_none() && self.trace.lanes().iter().all(told);
+        let trace = self.trace();
+        let is_complete = trace.cut().is_none() && trace.lanes().iter().all(told);
         let failure = lock(&self.others_failure).clone();
         if failure.is_none() && !is_complete {
             self.memory.stop().store(1, Ordering::Release);
@@ -127,12 +128,13 @@ impl Shared {
     /// tell.
     fn has_run_on(&self, segment: Segment) -> bool {
         let lane = self.memory.lane(segment);
-        let recorded = self.trace.lanes().iter().find(|info| info.lane == lane.ids().0);
+        let trace = self.trace();
+        let recorded = trace.lanes().iter().find(|info| info.lane == lane.ids().0);
         let end = recorded.and_then(|info| info.end);
         if matches!(end, Some(LaneEnd::Exited(_) | LaneEnd::Stopped(_))) {
             return false;
         }
-        let took = self.trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
+        let took = trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
         let time_max = took.unwrap_or(TIME_AFTER_LOG).min(TIME_AFTER_LOG);
         cpu_time(lane.pid().load(Ordering::Acquire)).is_some_and(|time| time > time_max)
     }

@@ -4,6 +4,7 @@
 //! Deliberately absent: going back, and checkpoints, which would be for that.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use lane_protocol::{AgentStop, RECORDS_START, agent_stop};
 use replayer::{ReplayOptions, prepare};
@@ -55,7 +56,7 @@ impl Passage {
         self.session.lane
     }
 
-    pub fn trace(&self) -> &TraceReader {
+    pub fn trace(&self) -> Arc<TraceReader> {
         self.session.trace()
     }
 

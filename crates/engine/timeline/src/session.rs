@@ -27,7 +27,8 @@ pub(crate) struct Shared {
     /// The lane that is debugged.
     pub lane: u32,
     pub memory: Arc<SessionMemory>,
-    pub trace: TraceReader,
+    /// What is replayed; of a live program more of it may come.
+    pub trace: Mutex<Arc<TraceReader>>,
     pub feeds: Mutex<BTreeMap<Segment, Feed>>,
     pub ends: Mutex<HashMap<i32, ExitReport>>,
     pub failure: Mutex<Option<String>>,
@@ -74,7 +75,7 @@ impl Session {
         let shared = Arc::new(Shared {
             lane: shown.lane,
             memory,
-            trace,
+            trace: Mutex::new(Arc::new(trace)),
             feeds: Mutex::default(),
             ends: Mutex::default(),
             failure: Mutex::default(),
@@ -137,8 +138,24 @@ impl Session {
         &self.shared.memory
     }
 
-    pub fn trace(&self) -> &TraceReader {
-        &self.shared.trace
+    pub fn trace(&self) -> Arc<TraceReader> {
+        self.shared.trace()
+    }
+
+    /// What is replayed goes on: it is this trace from now on, which begins with what it was.
+    /// Copies that are made from now on are fed from it.
+    pub fn replace_trace(&self, trace: TraceReader) {
+        replayer::offer_more_files(self.memory(), &trace, &self.trace());
+        *lock(&self.shared.trace) = Arc::new(trace);
+    }
+
+    /// True if what is replayed can go on: no other process took turns with a copy, and nothing
+    /// has failed.
+    pub fn can_go_on(&self) -> bool {
+        self.met.get() == Met::Nobody
+            && !self.is_over()
+            && lock(&self.shared.failure).is_none()
+            && lock(&self.shared.others_failure).is_none()
     }
 
     /// Outputs that another session showed are not shown again.
@@ -170,7 +187,7 @@ impl Session {
             .memory
             .take_segment_for_copy(self.lane, self.parent_lane, position_bytes)
             .ok_or(TimelineError::Copy(libc::EAGAIN))?;
-        let feed = self.shared.trace.lane(self.lane).map_err(replayer::ReplayError::from)?;
+        let feed = self.trace().lane(self.lane).map_err(replayer::ReplayError::from)?;
         let feed = Feed::from(segment, self.lane, feed, position_bytes)
             .map_err(|error| TimelineError::Feed(format!("{error:?}")))?;
         feeds.insert(segment, feed);
@@ -233,6 +250,10 @@ impl Drop for Session {
 }
 
 impl Shared {
+    pub fn trace(&self) -> Arc<TraceReader> {
+        Arc::clone(&lock(&self.trace))
+    }
+
     fn feed(&self) {
         let mut stall = Stall::default();
         while !self.closing.load(Ordering::Relaxed) {
@@ -247,13 +268,14 @@ impl Shared {
 
     fn feed_all(&self) -> bool {
         let mut feeds = lock(&self.feeds);
+        let trace = self.trace();
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             if lane.state().load(Ordering::Acquire) == lane_state::LIVE
                 && lane.pid().load(Ordering::Acquire) != 0
             {
                 let id = lane.ids().0;
-                feeds.entry(segment).or_insert_with(|| Feed::new(segment, id, self.trace.lane(id).ok()));
+                feeds.entry(segment).or_insert_with(|| Feed::new(segment, id, trace.lane(id).ok()));
             }
         }
         let mut moved = false;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lane_protocol::{AgentStop, agent_stop};
@@ -147,8 +148,9 @@ impl Timeline {
     }
 
     /// What was recorded; `None` where a live program's past has not been looked at.
-    pub fn trace(&self) -> Option<&TraceReader> {
-        self.session.as_deref().map(Session::trace)
+    pub fn trace(&self) -> Option<Arc<TraceReader>> {
+        let is_open = self.live.as_ref().is_none_or(|live| live.present.is_some());
+        self.session.as_deref().filter(|_| is_open).map(Session::trace)
     }
 
     /// Process id of the process that stands at the present position.

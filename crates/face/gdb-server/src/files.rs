@@ -54,12 +54,12 @@ impl Server<'_> {
     fn mappings_text(&self) -> String {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.timeline.pid())).unwrap_or_default();
         let mut text = String::new();
+        let trace = self.timeline.trace();
         for region in regions(&maps).filter(|region| !timeline::is_of_runtime(region.start)) {
             // A kept file is mapped under another name.
             let last = region.name.rsplit('/').next().unwrap_or_default();
-            let kept = self
-                .timeline
-                .trace()
+            let kept = trace
+                .as_ref()
                 .and_then(|trace| trace.files().iter().find(|kept| hex(&kept.file.hash) == last));
             let name = kept.map(|kept| String::from_utf8_lossy(&kept.file.path).into_owned());
             let (start, end, rights, rest) = (region.start, region.end, region.rights, region.place);

@@ -20,7 +20,7 @@ pub(crate) fn in_words(timeline: &Timeline) -> String {
     let (Some((first, last)), Some(trace)) = (timeline.changed_by(), timeline.trace()) else {
         return String::new();
     };
-    match who_ran(trace, timeline.lane(), first..=last) {
+    match who_ran(&trace, timeline.lane(), first..=last) {
         Err(error) => format!("retrovane: {error}\n"),
         Ok(pids) => match &pids[..] {
             [] => String::new(),

@@ -169,8 +169,8 @@ impl Server<'_> {
             range.is_some_and(|(start, end)| (start..end).contains(&headers))
         })?;
         let name = line.rsplit('/').next()?;
-        let files = self.timeline.trace()?.files();
-        let kept = files.iter().find(|kept| hex(&kept.file.hash) == name)?;
+        let trace = self.timeline.trace()?;
+        let kept = trace.files().iter().find(|kept| hex(&kept.file.hash) == name)?;
         Some(String::from_utf8_lossy(&kept.file.path).into_owned())
     }
 }
