@@ -222,10 +222,23 @@ impl Session {
         if is_with_others {
             self.shared.end_others();
         }
+        self.remove_objects(pid);
         // The feeding thread must not find the segment between the two.
         let mut feeds = lock(&self.shared.feeds);
         self.shared.memory.free_segment(segment);
         feeds.remove(&segment);
+    }
+
+    /// Removes the files that stand for what a copy, and those that it made, shared: they begin
+    /// with its process id.
+    fn remove_objects(&self, pid: i32) {
+        let prefix = format!("{pid:016x}");
+        for file in std::fs::read_dir(self.objects()).into_iter().flatten().flatten() {
+            if pid > 0 && file.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
+                // What is left goes with the folder.
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
     }
 
     /// How a process ended, or what made feeding it impossible.

@@ -137,7 +137,7 @@ pub struct Process {
     pub replaying: bool,
     /// The debugger's agent has it; only with `replaying`.
     pub debugged: bool,
-    /// It is a copy of another process, see `copies`; only with `debugged`.
+    /// It is a copy of another process, see `copies`, or was made by one.
     pub copied: bool,
     /// Replay: other processes were made that may have its memory.
     pub made_others: bool,
@@ -167,6 +167,8 @@ pub struct Process {
     pub in_parents_memory: bool,
     /// Replay: the ticket that the process holds.
     pub ticket: u64,
+    /// The copy that it is, or descends from: a process id, or 0.
+    pub family: u64,
     /// Replay: the thread whose events come next.
     pub running_thread: AtomicU32,
     /// Recording was given up, a `StopReason`: each thread goes on by itself.

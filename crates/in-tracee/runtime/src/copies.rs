@@ -223,6 +223,7 @@ fn become_copy(segment: u32) {
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own.segment = u64::from(segment);
     own.copied = true;
+    own.family = own.pid as u64;
     own_block();
     processes::map_lane(own.slot, own.segment, own.control_fd);
     own.log.go_on();

@@ -100,8 +100,11 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     let mapped = &mut space().mapped;
     let copies = &mapped.copies[..mapped.copy_count];
     if let Some(index) = copies.iter().position(|copy| copy.identity == identity) {
-        // Under the debugger a path may lead to the memory of another time.
-        if alive || source == Source::Shared && process().debugged {
+        // Under the debugger it has none of another time; but what others made since the
+        // process was copied is newer.
+        let own = process();
+        let brings = (own.debugged || own.copied) && !(own.copied && is_made(identity));
+        if alive || source == Source::Shared && brings {
             return Some(copies[index].fd);
         }
         // Nothing shows it any more: the file has changed since, or the inode is
@@ -111,7 +114,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     if !shared {
         return None;
     }
-    if source == Source::Shared && process().copied {
+    if source == Source::Shared && process().copied && !is_made(identity) {
         report::stand(report_kind::MISSING, 0, "memory that was shared and unmapped is mapped again");
     }
     if mapped.copy_count == COPIES {
@@ -254,21 +257,33 @@ pub fn grow(fd: i32, bytes: u64) {
     }
 }
 
-/// Replay: opens the session's file that stands for a file's memory; an empty one
-/// if `anew`.
-fn open_object(identity: [u64; 2], anew: bool) -> i64 {
+/// Replay: where the session's file is that stands for a file's memory. Copies of a process,
+/// and those that they make, have files of their own.
+fn object_path(identity: [u64; 2]) -> [u8; 256 + 60] {
     let session = session();
-    let mut path = [0u8; 256 + 40];
+    let mut path = [0u8; 256 + 60];
     let dir = (session.objects_dir_bytes as usize).min(session.objects_dir.len());
     path[..dir].copy_from_slice(&session.objects_dir[..dir]);
     path[dir] = b'/';
     let mut at = dir + 1;
-    for number in identity {
+    for number in [process().family, identity[0], identity[1]] {
         for shift in (0..16).rev() {
             path[at] = b"0123456789abcdef"[(number >> (4 * shift) & 15) as usize];
             at += 1;
         }
     }
+    path
+}
+
+/// Replay: true if the file is there.
+fn is_made(identity: [u64; 2]) -> bool {
+    let path = object_path(identity);
+    !kernel::failed(kernel::call(nr::__NR_access, [path.as_ptr() as u64, 0, 0, 0, 0, 0]))
+}
+
+/// Replay: opens it; an empty one if `anew`.
+fn open_object(identity: [u64; 2], anew: bool) -> i64 {
+    let path = object_path(identity);
     if anew {
         kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);
     }

@@ -72,6 +72,32 @@ pub const SESSIONS: &[Session] = &[
         ],
         unexpected: WRONG,
     },
+    Session {
+        name: "memory_is_shared_by_its_name_again",
+        source: "attached_again",
+        flags: &["-O0"],
+        options: &["--batch"],
+        commands: &[
+            "break printf",
+            "continue",
+            "up",
+            "print *counter",
+            // Its children may both have run before it had the turn again.
+            "watch -l *counter",
+            "reverse-continue",
+            "delete",
+            "continue",
+        ],
+        expected: &[
+            "Breakpoint 1, ",
+            "$1 = 111",
+            "Old value = 111",
+            "New value = 1",
+            "counter 111",
+            "exits with 0",
+        ],
+        unexpected: WRONG,
+    },
 ];
 
 /// Debugs a process of the trace by its id; what gdb says.
