@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use events::StopReason;
 use injector::{
-    AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, PidFd, SessionMemory,
-    futex_wake, kill_process, peek_main, poll_exited, reap_main, stop_self,
+    AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, PidFd, Segment, SessionMemory,
+    futex_wake, kill_process, peek_main, poll_exited, reap_main, stop_self, waiting_signals,
 };
 use trace_store::LaneEnd;
 
@@ -151,7 +151,8 @@ pub(crate) fn watch_signals(
     pid: i32,
 ) -> Forwarded {
     let (memory, status) = (Arc::clone(memory), Arc::clone(status));
-    signals.watch(move |signal, from_kernel| {
+    let mut interrupts = 0;
+    signals.watch(move |signal, sender| {
         let asks_to_end = ASK_TO_END.contains(&signal);
         if status.main().is_some() {
             if asks_to_end {
@@ -160,10 +161,37 @@ pub(crate) fn watch_signals(
             }
             return;
         }
-        // What the terminal sends reaches the program by itself.
+        // What the terminal sends reaches the program by itself, and so does what a process
+        // sends to the whole group.
+        let Some(sender) = sender else { return };
         let is_terminals = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP].contains(&signal);
-        if !is_terminals && !from_kernel {
+        if !is_terminals || !comes_by_itself(&memory, pid, signal, sender, &mut interrupts) {
             kill_process(pid, signal);
         }
     })
 }
+
+/// True if the main process gets a signal from the same sender, or has it pending; `known`: how
+/// many such signals of its were seen before.
+fn comes_by_itself(memory: &SessionMemory, pid: i32, signal: i32, sender: i32, known: &mut u64) -> bool {
+    let main = memory.lane(Segment::FIRST);
+    let until = Instant::now() + ARRIVES_WITHIN;
+    loop {
+        let interrupts = main.interrupts().load(Ordering::Acquire);
+        let (from, count) = ((interrupts >> 32) as i32, interrupts & 0xffff_ffff);
+        if count != *known && from == sender {
+            *known = count;
+            return true;
+        }
+        if waiting_signals(pid) & 1 << (signal - 1) != 0 {
+            return true;
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How long what was sent to a group may take from one of its processes to another.
+const ARRIVES_WITHIN: Duration = Duration::from_millis(100);

@@ -6,11 +6,13 @@
 //! needs), so blocked signals stay in the kernel, where sigpending, signalfd,
 //! sigtimedwait and execve find them.
 
+use core::sync::atomic::Ordering;
+
 use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, process, session, thread, thread_status};
+use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
 use crate::stacks::{regain_block, signal_stack};
@@ -518,6 +520,16 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
+/// The supervisor wants to know whether what it got came here by itself.
+fn note_interrupt(signal: u32, info: &Info) {
+    let by_process = info[1] as i32 <= 0;
+    if by_process && matches!(signal, nr::SIGINT | nr::SIGQUIT | nr::SIGTSTP) {
+        let interrupts = &lane().interrupts;
+        let count = (interrupts.load(Ordering::Relaxed) + 1) & 0xffff_ffff;
+        interrupts.store((info[2] & 0xffff_ffff) << 32 | count, Ordering::Release);
+    }
+}
+
 /// An asynchronous signal: queued, and the call that may be about to begin held back.
 fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     let signals = &mut thread().signals;
@@ -528,6 +540,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         }
         return;
     }
+    note_interrupt(signal, info);
     let mask = if signals.masked_wait { signals.wait_mask } else { signals.mask };
     let blocked = mask & bit(signal) != 0;
     if blocked {

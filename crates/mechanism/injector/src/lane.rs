@@ -329,6 +329,8 @@ words! {
     pid: AtomicI32;
     /// See [`LaneHeader::waited_pid`].
     waited_pid: AtomicI32;
+    /// See [`LaneHeader::interrupts`].
+    interrupts: AtomicU64;
     /// See [`LaneHeader::waits_for_output`].
     waits_for_output: AtomicU64;
     /// See [`LaneHeader::events_done`].

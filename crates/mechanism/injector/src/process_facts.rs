@@ -117,7 +117,7 @@ pub(crate) fn tracer_of(tid: i32) -> Option<i32> {
 }
 
 /// Signals that wait for a thread or its process.
-pub(crate) fn waiting_signals(tid: i32) -> u64 {
+pub fn waiting_signals(tid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let set = |name| value_of(&status, name).and_then(|text| u64::from_str_radix(text, 16).ok());
     set("SigPnd").unwrap_or(0) | set("ShdPnd").unwrap_or(0)

@@ -108,9 +108,9 @@ impl ForwardSignals {
         SignalState::for_child(self.previous)
     }
 
-    /// Begins to tell `act` each signal, and whether the kernel sent it (a
-    /// terminal) rather than a process.
-    pub fn watch(&self, act: impl Fn(i32, bool) + Send + 'static) -> Forwarded {
+    /// Begins to tell `act` each signal, and the process that sent it if the kernel (a
+    /// terminal) did not.
+    pub fn watch(&self, act: impl FnMut(i32, Option<i32>) + Send + 'static) -> Forwarded {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         let thread = std::thread::spawn(move || watch(&seen, act));
@@ -133,7 +133,7 @@ impl Drop for ForwardSignals {
     }
 }
 
-fn watch(ended: &AtomicBool, act: impl Fn(i32, bool)) {
+fn watch(ended: &AtomicBool, mut act: impl FnMut(i32, Option<i32>)) {
     let set = blocked_set();
     while !ended.load(Ordering::Acquire) {
         // SAFETY: zero is a valid siginfo; the call fills it.
@@ -142,7 +142,9 @@ fn watch(ended: &AtomicBool, act: impl Fn(i32, bool)) {
             (libc::sigwaitinfo(&raw const set, &raw mut info), info)
         };
         if TAKEN.contains(&signal) {
-            act(signal, info.si_code > 0);
+            // SAFETY: a process sent it, so the field holds which.
+            let sender = (info.si_code <= 0).then(|| unsafe { info.si_pid() });
+            act(signal, sender);
         }
     }
 }

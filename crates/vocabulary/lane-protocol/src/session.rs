@@ -477,6 +477,9 @@ pub struct LaneHeader {
     /// Live: the signal that the process is about to die of, which somebody sent, while it
     /// waits for its past to be saved; a futex word.
     pub dying: AtomicU32,
+    /// Recording: of the signals that a terminal sends and a process sent, who sent the last one
+    /// that came (upper half), and how many came.
+    pub interrupts: AtomicU64,
     /// Live: not zero while the process takes part (it has an agent).
     pub takes_part: AtomicU32,
     pub command: Command,

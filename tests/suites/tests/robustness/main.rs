@@ -26,6 +26,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("both_killed", false, kills::both_killed),
     ("ends_of_children", false, kills::ends_of_children),
     ("interrupted_from_terminal", false, kills::interrupted_from_terminal),
+    ("interrupted_alone", false, kills::interrupted_alone),
     ("disk_full", true, kills::disk_full),
     ("moved_trace", false, traces::moved_trace),
     ("replayed_repeatedly", false, traces::replayed_repeatedly),

@@ -9,7 +9,7 @@ use super::{
     pushback,
 };
 use crate::block::{process, session};
-use crate::live::{RECORDS_BYTES_MAX, area, records_place};
+use crate::live::{RECORDS_BYTES_MAX, records_place};
 use crate::{kernel, memory, report};
 
 /// A way back was gone: takes over what was read and accepted since.
