@@ -30,10 +30,8 @@ pub const BLOCKS: usize = 8;
 pub const THREAD_USER_STACK: usize = offset_of!(Thread, user_stack);
 pub const THREAD_STACK_TOP: usize = offset_of!(Thread, stack_top);
 pub const THREAD_TARGET: usize = offset_of!(Thread, target);
-pub const THREAD_PROBE_RAX: usize = offset_of!(Thread, probe_rax);
-pub const THREAD_PROBE_FLAGS: usize = offset_of!(Thread, probe_flags);
-pub const THREAD_PROBE_EXPECTED: usize = offset_of!(Thread, probe_expected);
-pub const THREAD_KEPT_R11: usize = offset_of!(Thread, kept_r11);
+pub const THREAD_LEAVING: usize = offset_of!(Thread, leaving);
+pub const THREAD_PROGRAMS_GS: usize = offset_of!(Thread, programs_gs);
 const THREAD_PROCESS: usize = offset_of!(Thread, process);
 pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
 pub const THREAD_CALL_NUMBER: usize = offset_of!(Thread, call_number);
@@ -47,8 +45,8 @@ pub struct Thread {
     pub user_stack: u64,
     pub stack_top: u64,
     pub target: u64,
-    /// The program's r11 on the way from an instruction's island.
-    pub kept_r11: u64,
+    /// The program's gs base, where gs is shared; see `gs`.
+    pub programs_gs: u64,
     /// Not zero: a signal is to be delivered before the next call is begun.
     pub pending: u32,
     /// Not zero: the call came through a trap, not through an island.
@@ -115,10 +113,10 @@ pub struct Thread {
     pub fault_registers: Registers,
     pub fault_signal: u32,
     pub fault_info: [u64; 16],
-    /// What a probe's stub keeps and compares; see `probe`.
-    pub probe_rax: u64,
-    pub probe_flags: u64,
-    pub probe_expected: [u64; crate::probe_stub::CONDITIONS],
+    /// What the processor loads where the thread leaves the runtime and gs is shared: the
+    /// general registers, and the frame that `iretq` takes.
+    below_leaving: u64,
+    leaving: [u64; 20],
 }
 
 /// State of a thread's block. Kept in [`Thread::status`].
@@ -466,6 +464,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.process = process_at(process_index) as *mut Process as u64;
     (block.traced, block.filters, block.has_left) = Default::default();
     block.processors.forget();
+    block.programs_gs = 0;
     block
 }
 

@@ -13,7 +13,7 @@
 use linux_abi::general as nr;
 
 use crate::agent;
-use crate::block::{Owned, THREAD_KEPT_R11};
+use crate::block::Owned;
 use crate::decode::{self, JUMP_BYTES, Run};
 use crate::entry::{Registers, rv_agent_stop, rv_entry_breakpoint};
 use crate::frame::RealFrame;
@@ -198,9 +198,8 @@ fn write(stub: &mut Stub) {
     };
     let mut end = 0;
     if stub.is_jump {
-        // mov gs:[kept], r11; mov r11, imm64: the breakpoint; jmp [rip + 0]
-        put(&[0x65, 0x4c, 0x89, 0x1c, 0x25]);
-        put(&(THREAD_KEPT_R11 as u32).to_le_bytes());
+        put(&crate::gs::keep_r11());
+        // mov r11, imm64: the breakpoint; jmp [rip + 0]
         put(&[0x49, 0xbb]);
         put(&stub.address.to_le_bytes());
         put(&[0xff, 0x25, 0, 0, 0, 0]);

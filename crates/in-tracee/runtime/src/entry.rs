@@ -9,7 +9,8 @@
 
 use core::arch::global_asm;
 
-use crate::block::{THREAD_KEPT_R11, THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
+use crate::block::{THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
+use crate::gs;
 
 /// The program's general registers, as the entry code lays them out on the
 /// runtime's stack.
@@ -161,6 +162,10 @@ global_asm!(
     ".balign 64",
     ".global rv_entry_site",
     "rv_entry_site:",
+    "jmp qword ptr [rip + {gs} + {way_site}]",
+    // From here on gs is the runtime's.
+    ".global rv_site",
+    "rv_site:",
     "rv_push_volatile",
     "push r11",
     "rv_push_preserved",
@@ -172,6 +177,8 @@ global_asm!(
     "mov rax, [rsp + 120]",
     "test r11d, 0x40500",
     "jnz 2f",
+    "cmp dword ptr [rip + {gs} + {is_shared}], 0",
+    "jne 2f",
     "mov gs:[{target}], rax",
     // The arithmetic flags without popf: overflow by an addition, the rest by sahf.
     "mov eax, r11d",
@@ -200,7 +207,10 @@ global_asm!(
     "jmp qword ptr gs:[{target}]",
     "2:",
     "mov [rsp + 48], r11",
+    ".global rv_leave_exactly",
     "rv_leave_exactly:",
+    "cmp dword ptr [rip + {gs} + {is_shared}], 0",
+    "jne rv_leave_sharing",
     "mov rax, [rsp + 120]",
     "mov gs:[{target}], rax",
     "push qword ptr [rsp + 128]",
@@ -228,8 +238,11 @@ global_asm!(
     ".balign 64",
     ".global rv_entry_instruction",
     "rv_entry_instruction:",
+    "jmp qword ptr [rip + {gs} + {way_instruction}]",
+    ".global rv_instruction",
+    "rv_instruction:",
     "rv_push_volatile",
-    "push qword ptr gs:[{kept_r11}]",
+    "push qword ptr [rip + {gs} + {kept_r11}]",
     "rv_push_preserved",
     "call {on_instruction}",
     "jmp rv_leave_exactly",
@@ -239,8 +252,11 @@ global_asm!(
     ".balign 64",
     ".global rv_entry_breakpoint",
     "rv_entry_breakpoint:",
+    "jmp qword ptr [rip + {gs} + {way_breakpoint}]",
+    ".global rv_breakpoint",
+    "rv_breakpoint:",
     "rv_push_volatile",
-    "push qword ptr gs:[{kept_r11}]",
+    "push qword ptr [rip + {gs} + {kept_r11}]",
     "rv_push_preserved",
     "call {on_breakpoint}",
     "jmp rv_leave_exactly",
@@ -381,7 +397,12 @@ global_asm!(
     on_call = sym crate::dispatch::on_call,
     on_instruction = sym crate::instructions::on_instruction,
     on_breakpoint = sym crate::displaced::on_breakpoint,
-    kept_r11 = const THREAD_KEPT_R11,
+    gs = sym gs::GS,
+    way_site = const gs::WAY_SITE,
+    way_instruction = const gs::WAY_INSTRUCTION,
+    way_breakpoint = const gs::WAY_BREAKPOINT,
+    is_shared = const gs::IS_SHARED,
+    kept_r11 = const gs::KEPT_R11,
     on_fault = sym crate::signals::on_fault,
     translate = sym crate::translate::run,
     start = const crate::block::THREAD_START,
@@ -395,6 +416,9 @@ global_asm!(
 
 unsafe extern "C" {
     pub fn rv_entry_site();
+    pub fn rv_site();
+    pub fn rv_instruction();
+    pub fn rv_breakpoint();
     pub fn rv_entry_instruction();
     pub fn rv_entry_breakpoint();
     pub fn rv_entry_fault();

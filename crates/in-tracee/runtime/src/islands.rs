@@ -7,10 +7,10 @@ use events::Kind;
 use lane_protocol::{Recipe, site_kind};
 use linux_abi::general as nr;
 
-use crate::block::{THREAD_KEPT_R11, process, space};
+use crate::block::{process, space};
 use crate::entry::{rv_entry_instruction, rv_entry_site};
 use crate::sites::map_of;
-use crate::{kernel, memory};
+use crate::{gs, kernel, memory};
 
 const ISLANDS: usize = 32;
 /// Bytes of an island for sites; behind them a page for a probe.
@@ -66,9 +66,8 @@ pub fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
         put(&behind.to_le_bytes());
         rv_entry_site as *const () as u64
     } else {
-        // mov gs:[kept], r11: the instruction leaves it alone.
-        put(&[0x65, 0x4c, 0x89, 0x1c, 0x25]);
-        put(&(THREAD_KEPT_R11 as u32).to_le_bytes());
+        // The instruction leaves it alone.
+        put(&gs::keep_r11());
         rv_entry_instruction as *const () as u64
     };
     // mov r11, imm64: where a call goes on; which instruction it is.

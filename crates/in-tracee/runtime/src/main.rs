@@ -38,6 +38,7 @@ mod entry;
 mod filters;
 mod frame;
 mod gathering;
+mod gs;
 mod hot_words;
 mod instructions;
 mod islands;

@@ -12,14 +12,14 @@
 
 use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
-use crate::block::{process, thread};
+use crate::block::process;
 use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Run};
 use crate::entry::Registers;
 use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
-use crate::probe_stub::{CONDITIONS, Condition, Layout, Writer, jump_to};
+use crate::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
 use crate::{agent, breakpoints, checksum, islands, kernel, maps, memory, sites};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
@@ -42,6 +42,8 @@ pub struct Probe {
     original: [u8; JUMP_BYTES],
     run: Run,
     conditions: [Condition; CONDITIONS],
+    /// What these are compared with.
+    wanted: [u64; CONDITIONS],
     next_condition: usize,
     /// The range of memory that differed last.
     last_range: u64,
@@ -301,7 +303,7 @@ fn remove() {
 /// Writes the stub with its present conditions.
 fn write_stub() {
     let probe = probe();
-    let writer = Writer::new(probe.stub, probe.address, &probe.conditions);
+    let writer = Writer::new(probe.stub, probe.address, &probe.conditions, &probe.wanted);
     probe.layout = writer.write(&probe.run, probe.flags_are_dead);
 }
 
@@ -313,8 +315,8 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     }
     let mut registers = context.registers();
     if probe.stub != 0 && context.rip == probe.layout.trap + 1 {
-        let saved = thread().probe_flags;
-        registers.rax = thread().probe_rax;
+        let [rax, saved] = probe_stub::kept(probe.stub);
+        registers.rax = rax;
         let arithmetic = match probe.flags_are_dead {
             true => expected(16) & ARITHMETIC_FLAGS,
             false => (saved >> 8) & 0xd5 | (saved & 1) << 11,
@@ -420,7 +422,7 @@ fn learn(condition: Condition, wanted: u64) {
     let probe = probe();
     let index = probe.next_condition % CONDITIONS;
     probe.conditions[index] = condition;
-    thread().probe_expected[index] = wanted;
+    probe.wanted[index] = wanted;
     probe.next_condition += 1;
 }
 

@@ -5,14 +5,23 @@
 //! one comparison, and what it computes with waits for nothing. Elsewhere the flags are kept
 //! in rax, and rax in memory, at some nanoseconds.
 
-use crate::block::{THREAD_PROBE_EXPECTED, THREAD_PROBE_FLAGS, THREAD_PROBE_RAX};
 use crate::decode::{JUMP_BYTES, Moved, Run};
 use crate::memory;
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 16;
 const STUB_BYTES: usize = 1024;
+/// What the stub reads and writes, this far behind its start: rax and the flags meanwhile,
+/// then the words to compare with. By gs it could not be reached where the program uses that;
+/// nearer the processor would take what is written there for a change of the code.
+const DATA: u64 = 2048;
+const KEPT_RAX: u64 = DATA;
+const KEPT_FLAGS: u64 = DATA + 8;
+const WANTED: u64 = DATA + 16;
 const RAX: u8 = 0;
+const STORE: u8 = 0x89;
+const LOAD: u8 = 0x8b;
+const COMPARE: u8 = 0x3b;
 
 #[derive(Clone, Copy)]
 pub enum Condition {
@@ -36,6 +45,11 @@ pub struct Layout {
     pub end: u64,
 }
 
+/// rax and the flags, as a stub that compared more than registers has kept them.
+pub fn kept(stub: u64) -> [u64; 2] {
+    [KEPT_RAX, KEPT_FLAGS].map(|place| memory::read_word(stub + place).unwrap_or(0))
+}
+
 /// True if comparing it needs no other register.
 fn is_register(condition: Condition) -> bool {
     matches!(condition, Condition::Register(_))
@@ -47,6 +61,7 @@ pub struct Writer<'a> {
     /// Of the probe.
     address: u64,
     conditions: &'a [Condition; CONDITIONS],
+    wanted: &'a [u64; CONDITIONS],
     code: [u8; STUB_BYTES],
     at: usize,
     layout: Layout,
@@ -60,9 +75,14 @@ struct Jumps {
 }
 
 impl Writer<'_> {
-    pub fn new(stub: u64, address: u64, conditions: &[Condition; CONDITIONS]) -> Writer<'_> {
+    pub fn new<'a>(
+        stub: u64,
+        address: u64,
+        conditions: &'a [Condition; CONDITIONS],
+        wanted: &'a [u64; CONDITIONS],
+    ) -> Writer<'a> {
         let layout = Layout { copies: [0; JUMP_BYTES], compares: stub, trap: 0, miss: 0, end: 0 };
-        Writer { stub, address, conditions, code: [0; STUB_BYTES], at: 0, layout }
+        Writer { stub, address, conditions, wanted, code: [0; STUB_BYTES], at: 0, layout }
     }
 
     /// Writes all of it.
@@ -74,27 +94,28 @@ impl Writer<'_> {
         }
         self.layout.end = self.here();
         memory::copy(self.stub, self.code.as_ptr() as u64, self.at as u64);
+        memory::write(self.stub + WANTED, self.wanted);
         self.layout
     }
 
     fn put_with_flags(&mut self, run: &Run) {
-        // mov gs:[rax slot], rax; lahf; seto al; mov gs:[flags slot], rax
-        self.put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
+        // mov [kept rax], rax; lahf; seto al; mov [kept flags], rax
+        self.put_on_data(STORE, RAX, KEPT_RAX);
         self.put(&[0x9f, 0x0f, 0x90, 0xc0]);
-        self.put(&on_slot(0x89, RAX, THREAD_PROBE_FLAGS));
+        self.put_on_data(STORE, RAX, KEPT_FLAGS);
         let mut misses = Jumps::default();
         for (index, &condition) in self.conditions.iter().enumerate() {
             if matches!(condition, Condition::Register(RAX)) {
-                self.put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+                self.put_on_data(LOAD, RAX, KEPT_RAX);
             }
             self.put_comparison(index, condition, &mut misses);
         }
         self.put_trap();
         self.land(&misses);
-        // mov rax, gs:[flags slot]; add al, 0x7f; sahf; mov rax, gs:[rax slot]
-        self.put(&on_slot(0x8b, RAX, THREAD_PROBE_FLAGS));
+        // mov rax, [kept flags]; add al, 0x7f; sahf; mov rax, [kept rax]
+        self.put_on_data(LOAD, RAX, KEPT_FLAGS);
         self.put(&[0x04, 0x7f, 0x9e]);
-        self.put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+        self.put_on_data(LOAD, RAX, KEPT_RAX);
         self.put_run(run);
     }
 
@@ -108,7 +129,7 @@ impl Writer<'_> {
         let mut equal = Jumps::default();
         match first {
             Some((index, number)) => {
-                self.put(&on_slot(0x3b, number, THREAD_PROBE_EXPECTED + index * 8));
+                self.put_on_data(COMPARE, number, WANTED + index as u64 * 8);
                 // je
                 self.put_jump(&[0x0f, 0x84], &mut equal);
             }
@@ -125,7 +146,7 @@ impl Writer<'_> {
             }
         }
         let mut clobbered = Jumps::default();
-        self.put(&on_slot(0x89, RAX, THREAD_PROBE_RAX));
+        self.put_on_data(STORE, RAX, KEPT_RAX);
         for (index, &condition) in conditions.iter().enumerate() {
             if !is_register(condition) {
                 self.put_comparison(index, condition, &mut clobbered);
@@ -133,7 +154,7 @@ impl Writer<'_> {
         }
         self.put_trap();
         self.land(&clobbered);
-        self.put(&on_slot(0x8b, RAX, THREAD_PROBE_RAX));
+        self.put_on_data(LOAD, RAX, KEPT_RAX);
         self.land(&misses);
         let from = self.here();
         self.put(&jump_to(goes_on, from));
@@ -141,7 +162,6 @@ impl Writer<'_> {
 
     /// Compares a word; where it differs, jumps.
     fn put_comparison(&mut self, index: usize, condition: Condition, misses: &mut Jumps) {
-        let slot = THREAD_PROBE_EXPECTED + index * 8;
         let register = match condition {
             Condition::Free => return,
             Condition::Register(number) => number,
@@ -158,9 +178,17 @@ impl Writer<'_> {
                 RAX
             }
         };
-        self.put(&on_slot(0x3b, register, slot));
+        self.put_on_data(COMPARE, register, WANTED + index as u64 * 8);
         // jne
         self.put_jump(&[0x0f, 0x85], misses);
+    }
+
+    /// An instruction on a 64-bit register and a word of the stub's data.
+    fn put_on_data(&mut self, opcode: u8, register: u8, place: u64) {
+        const BYTES: u64 = 7;
+        let behind = self.at as u64 + BYTES;
+        let [a, b, c, d] = ((place - behind) as u32).to_le_bytes();
+        self.put(&[0x48 | (register >> 3) << 2, opcode, (register & 7) << 3 | 5, a, b, c, d]);
     }
 
     fn put_trap(&mut self) {
@@ -248,11 +276,4 @@ pub fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, ne
             put(&code[..moved.bytes as usize])
         }
     }
-}
-
-/// An instruction on a 64-bit register and a word of the thread's block.
-fn on_slot(opcode: u8, register: u8, offset: usize) -> [u8; 9] {
-    let [a, b, c, d] = (offset as u32).to_le_bytes();
-    let rex = 0x48 | (register >> 3) << 2;
-    [0x65, rex, opcode, (register & 7) << 3 | 4, 0x25, a, b, c, d]
 }

@@ -285,6 +285,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.pausing = crate::pause::Pausing::default();
     child.waiter = Default::default();
     child.fs_base = thread().fs_base;
+    child.programs_gs = thread().programs_gs;
     child.time_traps = thread().time_traps;
     child.filters = thread().filters;
     let mut args = args;

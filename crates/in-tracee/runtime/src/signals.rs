@@ -15,9 +15,9 @@ use linux_abi::general as nr;
 use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
-use crate::stacks::{regain_block, signal_stack};
+use crate::stacks::signal_stack;
 use crate::{
-    agent, displaced, instructions, islands, kernel, memory, patience, pause, pause_point, probe, report,
+    agent, displaced, gs, instructions, islands, kernel, memory, patience, pause, pause_point, probe, report,
     translate, turn,
 };
 
@@ -261,14 +261,21 @@ const STEPS: [i32; 3] = [1, 2, 4];
 unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealFrame) {
     // SAFETY: the kernel passes both, on our signal stack.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
-    let signal = signal as u32;
+    let was_shared = gs::is_shared();
+    let found = gs::take(context.rip);
+    // On the way in, which needs the block: now it is there.
+    let lacked_block = gs::is_shared() && !was_shared && found.is_inside;
+    if !(lacked_block && signal as u32 == SIGSEGV) {
+        handle(signal as u32, info, context);
+    }
+    found.give_back(context.rip);
+}
+
+/// What the kernel delivers, with gs as the runtime has it.
+fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     let rip = context.rip;
     let inside = crate::log::in_region(rip, 1);
     let code = (info[1] & 0xffff_ffff) as i32;
-    if regain_block() && inside && signal == SIGSEGV {
-        // On the way in, which needs the block: now it is there.
-        return;
-    }
     if signal == SIGSYS && (code == 1 || code == 2) && !inside {
         let clocks = &crate::block::space().clocks;
         if clocks.in_vdso {
@@ -283,7 +290,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
         pause::abandon();
         context.rcx = rip;
         context.r11 = rip;
-        context.rip = entry::rv_entry_site as *const () as u64;
+        context.rip = entry::rv_site as *const () as u64;
         thread().trapped = 1;
         return;
     }

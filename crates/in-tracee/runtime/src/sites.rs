@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
-use crate::{breakpoints, clocks, kernel, live, memory, translate, withheld};
+use crate::{breakpoints, clocks, gs, kernel, live, memory, translate, withheld};
 
 mod table;
 
@@ -277,12 +277,14 @@ pub fn code_mapped(map: CodeMap) {
     if state.map_count == MAPS || space().translates_code {
         // Jumps in it would lead whoever translates it to where there is none of its memory.
         clocks::trap_time();
+        gs::share();
         return;
     }
     state.maps[state.map_count] = map;
     state.map_count += 1;
     let Some(recipes) = wait_for_recipes(map.file) else {
         clocks::trap_time();
+        gs::share();
         return;
     };
     session().files[map.file as usize].mapped.fetch_add(1, Ordering::Relaxed);
@@ -297,6 +299,10 @@ pub fn code_mapped(map: CodeMap) {
                 seen == IS_HOT && may_jump(recipe)
             }
             site_kind::UNSURE => false,
+            site_kind::SETS_GS => {
+                gs::share();
+                false
+            }
             // One that traps by itself may stay as it is.
             kind => !traps_by_itself(kind) || may_jump(recipe),
         };

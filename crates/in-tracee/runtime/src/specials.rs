@@ -13,7 +13,7 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    calls, descriptors, filters, memory, memory_calls, namespaces, priority_futexes, proc_dir, processes,
+    calls, descriptors, filters, gs, memory, memory_calls, namespaces, priority_futexes, proc_dir, processes,
     report, shared_segments, signals, threads, time_calls, tracing,
 };
 
@@ -298,7 +298,16 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const ARCH_GET_GS: u64 = 0x1004;
     match args[0] {
         // gs is the runtime's.
-        ARCH_SET_GS => refuse(registers, number, args, 2, errno::EPERM),
+        ARCH_SET_GS if !gs::can_be_shared() => refuse(registers, number, args, 2, errno::EPERM),
+        ARCH_SET_GS => {
+            const ADDRESSES_END: u64 = 0x7fff_ffff_f000;
+            let result = if args[1] < ADDRESSES_END { 0 } else { -i64::from(errno::EPERM) };
+            let done = own(registers, number, args, 2, result, &[]);
+            if matches!(done, Done::Result(0)) {
+                gs::set(args[1]);
+            }
+            done
+        }
         ARCH_SET_FS => {
             let result = kernel::call(number as u32, *args);
             if result == 0 {
@@ -311,7 +320,7 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             own(registers, number, args, 2, result, &[(args[1], 8)])
         }
         ARCH_GET_GS => {
-            let written = memory::write(args[1], &0u64);
+            let written = memory::write(args[1], &thread().programs_gs);
             let result = if written { 0 } else { -i64::from(errno::EFAULT) };
             own(registers, number, args, 2, result, &[(args[1], 8)])
         }

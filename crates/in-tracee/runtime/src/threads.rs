@@ -106,6 +106,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.filters = thread().filters;
     block.robust_list = [0; 2];
     block.user_registers = 0;
+    block.programs_gs = thread().programs_gs;
     block.fs_base = if request.flags & SETTLS != 0 { request.tls } else { thread().fs_base };
     block.clear_tid = if request.flags & CHILD_CLEARTID != 0 { request.child_tid } else { 0 };
     block.fault_registers = *registers;

@@ -10,6 +10,8 @@ pub(crate) enum Pattern {
     Time,
     /// `xsavec`.
     Save,
+    /// `wrgsbase`.
+    SetsGs,
 }
 
 /// Bytes that may be a site, or a part of another instruction, or data.
@@ -20,12 +22,16 @@ pub(crate) struct Candidate {
     pub pattern: Pattern,
 }
 
-/// Every candidate in ascending order of address.
+/// Every candidate in ascending order of address; of those that set gs the first of each region.
 pub(crate) fn find(code: &[Region<'_>]) -> Vec<Candidate> {
     let mut found = Vec::new();
     for region in code {
+        let mut sets_gs = false;
         for at in memchr::memchr_iter(0x0f, region.bytes) {
-            if let Some(pattern) = classify(&region.bytes[at..]) {
+            let pattern = classify(&region.bytes[at..])
+                .or_else(|| (!sets_gs && is_setting_gs(region.bytes, at)).then_some(Pattern::SetsGs));
+            if let Some(pattern) = pattern {
+                sets_gs |= pattern == Pattern::SetsGs;
                 found.push(Candidate { address: region.address + at as u64, pattern });
             }
         }
@@ -48,4 +54,10 @@ fn classify(bytes: &[u8]) -> Option<Pattern> {
         },
         _ => None,
     }
+}
+
+/// `wrgsbase` is 0f ae /3 on a register, behind f3 and perhaps a REX prefix.
+fn is_setting_gs(bytes: &[u8], at: usize) -> bool {
+    let is_one = bytes.get(at + 1) == Some(&0xae) && matches!(bytes.get(at + 2), Some(0xd8..=0xdf));
+    is_one && matches!(bytes[..at], [.., 0xf3] | [.., 0xf3, 0x40..=0x4f])
 }

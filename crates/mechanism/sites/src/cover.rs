@@ -43,6 +43,11 @@ pub(crate) fn unsure(image: &Image<'_>, address: u64) -> Option<Recipe> {
     uncovered(image, address, site_kind::UNSURE, 2)
 }
 
+/// The place of bytes that may be an instruction that sets the gs base.
+pub(crate) fn sets_gs(image: &Image<'_>, address: u64) -> Option<Recipe> {
+    uncovered(image, address, site_kind::SETS_GS, 2)
+}
+
 /// The recipe of a place that nothing covers.
 fn uncovered(image: &Image<'_>, address: u64, kind: u8, site_bytes: u8) -> Option<Recipe> {
     let region = image.code_at(address)?;

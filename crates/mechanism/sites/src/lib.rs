@@ -77,6 +77,8 @@ pub fn analyse(file: &[u8]) -> Analysis {
     recipes.extend(unsure.into_iter().filter_map(|address| cover::unsure(&image, address)));
     let unresolved_time_sites =
         recipes.iter().filter(|recipe| recipe.kind == site_kind::UNSURE).count() < places;
+    let sets_gs = candidates.iter().filter(|candidate| candidate.pattern == Pattern::SetsGs);
+    recipes.extend(sets_gs.filter_map(|candidate| cover::sets_gs(&image, candidate.address)));
     recipes.sort_by_key(|recipe| recipe.site_offset);
     recipes.dedup_by_key(|recipe| recipe.site_offset);
     Analysis { recipes, unresolved_time_sites }
@@ -88,7 +90,7 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
     let mut sites: Vec<Site> = Vec::new();
     let mut unsure: Vec<u64> = Vec::new();
     let has_tables = map.image.has_tables_in_code();
-    for candidate in candidates {
+    for candidate in candidates.iter().filter(|candidate| candidate.pattern != Pattern::SetsGs) {
         let chain = map
             .chain_at(candidate.address)
             // Data that looks like an instruction is not what a function's table may become.

@@ -281,6 +281,27 @@ fn lists_every_kind_with_its_length() -> Result<(), IcedError> {
 }
 
 #[test]
+fn names_the_first_that_sets_gs() -> Result<(), IcedError> {
+    let mut a = assembler();
+    a.rdgsbase(rax)?;
+    a.wrgsbase(r9)?;
+    a.wrgsbase(rdi)?;
+    a.wrfsbase(rdi)?;
+    a.ret()?;
+    let analysis = check(&mut a, &NO_DATA, &[]);
+    let recipe = one(&analysis);
+    assert_eq!((recipe.kind, recipe.before, recipe.after), (site_kind::SETS_GS, 0, 0));
+    assert_eq!(from_bytes(&to_bytes(&analysis)), Some(analysis));
+    let mut a = assembler();
+    a.rdgsbase(rax)?;
+    a.wrfsbase(rdi)?;
+    a.mov(r9, ptr(rdi))?;
+    a.ret()?;
+    assert_eq!(check(&mut a, &NO_DATA, &[]), Analysis::default());
+    Ok(())
+}
+
+#[test]
 fn tells_immediates_from_instructions() -> Result<(), IcedError> {
     let mut a = assembler();
     a.mov(ecx, 0x310f_050fu32 as i32)?;

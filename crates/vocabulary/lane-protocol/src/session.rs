@@ -250,6 +250,8 @@ pub mod site_kind {
     /// Bytes that look like one of these, or are data: the first of such in a page.
     pub const UNSURE: u8 = 7;
     pub const XSAVEC: u8 = 8;
+    /// `wrgsbase`, or bytes that look like it: the first of such in a part of the file.
+    pub const SETS_GS: u8 = 9;
 }
 
 /// How one site of a file is rewritten: found outside, by disassembly, once for
