@@ -123,6 +123,9 @@ pub fn intercept() {
 fn record_birth(user_stack: u64) -> ! {
     let birth = lane().birth;
     put_entry_back(&birth);
+    if lane().shares_root.load(Ordering::Relaxed) != 0 {
+        crate::proc_dir::keep();
+    }
     let vdso = hide_vdso(user_stack);
     let process = process();
     let carried = core::mem::take(&mut lane().carried_signals);

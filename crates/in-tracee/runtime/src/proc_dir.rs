@@ -1,13 +1,14 @@
 //! Files of /proc, also where the program's root is a directory without it (chroot(2),
 //! pivot_root(2)): what is mapped, and what was written, is read there.
 //!
-//! The directory is kept open from before. Deliberately absent: programs that are executed
-//! below such a root; what is open here is closed then.
+//! The directory is kept open from before, and opened anew by an image that a process with it
+//! executes: others may share its root, and change it later. Deliberately absent: programs
+//! that are executed below such a root.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use linux_abi::{errno, general as nr};
+use linux_abi::general as nr;
 
 use crate::block::process;
 use crate::detect::move_high;
@@ -30,13 +31,13 @@ pub fn keep() {
 pub fn open(path: &CStr) -> i64 {
     const PREFIX: &[u8] = b"/proc/";
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
     match descriptor() {
-        Some(dir) if fd == -i64::from(errno::ENOENT) && path.to_bytes().starts_with(PREFIX) => {
+        // A root may fail in ways of its own: sandboxes take the directory of a process that ended.
+        Some(dir) if path.to_bytes().starts_with(PREFIX) => {
             let name = path.as_ptr() as u64 + PREFIX.len() as u64;
             kernel::call(nr::__NR_openat, [dir, name, flags, 0, 0, 0])
         }
-        _ => fd,
+        _ => kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]),
     }
 }
 

@@ -612,6 +612,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         }
     }
     lane().carried_signals = signals::carried();
+    lane().shares_root.store(u32::from(proc_dir::descriptor().is_some()), Ordering::Relaxed);
     // Who waits for the turn may ask for it by a signal that the new image would die of.
     signals::hold_asking(true);
     let result = kernel::call(number as u32, *args);

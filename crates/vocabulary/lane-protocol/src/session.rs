@@ -446,6 +446,8 @@ pub struct LaneHeader {
     pub pid_space: AtomicU32,
     /// Recording: not zero where its children may be in another one (unshare(2), setns(2)).
     pub children_apart: AtomicU32,
+    /// Recording: not zero for a new image whose root somebody else may change.
+    pub shares_root: AtomicU32,
     /// Replay: order of the output that the process waits to show, plus one; 0: none.
     pub waits_for_output: AtomicU64,
     /// The turn that the process shares with others, plus one; 0: it is alone.
