@@ -67,8 +67,8 @@ pub fn setuid_program(tool: &Tool) -> TestResult {
 /// A program of this name only traces others.
 pub fn tracer(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "tracer")?;
-    fs::copy("/bin/true", bench.run.join("strace")).map_err(|error| error.to_string())?;
-    let args = ["record", "-o", path(&bench.trace), "--", "./strace"];
+    fs::copy("/bin/true", bench.run.join("rr")).map_err(|error| error.to_string())?;
+    let args = ["record", "-o", path(&bench.trace), "--", "./rr"];
     refused(&bench, &args, &["ptrace", "retrovane dump"])?;
     check(bench.call(&args)?.code == 122, "it cannot be recorded", &bench.call(&args)?)
 }
