@@ -160,9 +160,9 @@ pub struct Process {
     /// Which of the session's turns is the lane's.
     pub turn: u32,
     /// It runs in the memory of its parent, which waits.
+    pub in_parents_memory: bool,
     /// A child of vfork asked to be traced: it leaves the recording where it executes a program.
     pub is_to_be_traced: bool,
-    pub in_parents_memory: bool,
     /// Replay: the ticket that the process holds.
     pub ticket: u64,
     /// The copy that it is, or descends from: a process id, or 0.

@@ -17,6 +17,7 @@ use linux_abi::{errno, general as nr};
 use crate::block::{
     Thread, enter_block, known_threads, lane, own_block, process, thread, thread_at, thread_status,
 };
+use crate::entry::pop_preserved;
 use crate::stacks::{signal_stack, stack_top};
 use crate::{clocks, displaced, frame, kernel, mapped_files, processes, signals, threads, watchpoints};
 
@@ -58,12 +59,7 @@ global_asm!(
     "syscall",
     "2:",
     "mov qword ptr gs:[{stack}], 0",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbp",
-    "pop rbx",
+    pop_preserved!(),
     "ret",
     // rdi: where the stack of a thread ended that waited above. Does not return.
     ".global rv_end_waiting",

@@ -12,6 +12,22 @@ use core::arch::global_asm;
 use crate::block::{THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
 use crate::gs;
 
+/// Takes the registers that calls preserve from the stack.
+macro_rules! pop_preserved {
+    () => {
+        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx"
+    };
+}
+
+/// The rest of [`Registers`], behind r11.
+macro_rules! pop_volatile {
+    () => {
+        "pop r9\npop r8\npop r10\npop rdx\npop rsi\npop rdi\npop rcx\npop rax"
+    };
+}
+
+pub(crate) use {pop_preserved, pop_volatile};
+
 /// The program's general registers, as the entry code lays them out on the
 /// runtime's stack.
 #[repr(C)]
@@ -188,21 +204,9 @@ global_asm!(
     "mov ah, dl",
     "add al, 0x7f",
     "sahf",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbp",
-    "pop rbx",
+    pop_preserved!(),
     "lea rsp, [rsp + 8]",
-    "pop r9",
-    "pop r8",
-    "pop r10",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rcx",
-    "pop rax",
+    pop_volatile!(),
     "mov rsp, [rsp + 16]",
     "jmp qword ptr gs:[{target}]",
     "2:",
@@ -215,21 +219,9 @@ global_asm!(
     "mov gs:[{target}], rax",
     "push qword ptr [rsp + 128]",
     "popfq",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbp",
-    "pop rbx",
+    pop_preserved!(),
     "pop r11",
-    "pop r9",
-    "pop r8",
-    "pop r10",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rcx",
-    "pop rax",
+    pop_volatile!(),
     "mov rsp, [rsp + 16]",
     "jmp qword ptr gs:[{target}]",
 

@@ -16,7 +16,7 @@ use core::mem::offset_of;
 use crate::block::{
     THREAD_LEAVING, THREAD_PROGRAMS_GS, THREAD_TARGET, Thread, session, space, thread, thread_at,
 };
-use crate::entry::{rv_breakpoint, rv_instruction, rv_site};
+use crate::entry::{pop_preserved, pop_volatile, rv_breakpoint, rv_instruction, rv_site};
 use crate::log::in_region;
 use crate::owned::Owned;
 use crate::stacks::owner_of_signal_stack;
@@ -103,21 +103,9 @@ global_asm!(
     "popfq",
     "mov rax, gs:[{programs_gs}]",
     "wrgsbase rax",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbp",
-    "pop rbx",
+    pop_preserved!(),
     "pop r11",
-    "pop r9",
-    "pop r8",
-    "pop r10",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rcx",
-    "pop rax",
+    pop_volatile!(),
     "iretq",
     // A single step is seen where it arrives, as without sharing; only one thread makes them.
     "2:",
@@ -126,21 +114,9 @@ global_asm!(
     "push qword ptr [rsp + 128]",
     "wrgsbase rax",
     "popfq",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbp",
-    "pop rbx",
+    pop_preserved!(),
     "pop r11",
-    "pop r9",
-    "pop r8",
-    "pop r10",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rcx",
-    "pop rax",
+    pop_volatile!(),
     "mov rsp, [rsp + 16]",
     "jmp qword ptr [rip + {gs} + {target}]",
     gs = sym GS,

@@ -20,6 +20,7 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use crate::block::{Owned, process, thread};
+use crate::entry::pop_preserved;
 use crate::{agent, copies, displaced, kept_files, kernel, signals, translate, watchpoints};
 
 /// What a new process is told of itself, in the memory that it took up.
@@ -65,12 +66,7 @@ global_asm!(
     "3:",
     "xor eax, eax",
     "4:",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbp",
-    "pop rbx",
+    pop_preserved!(),
     "ret",
     // rdi: where the stack of the thread ended that stood above. Does not return.
     ".global rv_stand_again",
