@@ -49,10 +49,12 @@ pub fn let_go() {
 
 /// Executes a program that is not recorded, in a child of vfork. Its memory is the parent's,
 /// which is recorded on: there, nothing is taken back.
-pub fn execute(number: u64, args: &[u64; 6], reason: u16, text: &str, is_traced: bool) -> ! {
-    end_log(reason, text);
+pub fn execute(number: u64, args: &[u64; 6], reason: StopReason, text: &str) -> ! {
+    end_log(reason as u16, text);
+    // Until the thread has left: the program's handlers know nothing of our stacks.
+    signals::block_all();
     leave_process();
-    if is_traced {
+    if reason == StopReason::Traced {
         const TRACEME: u64 = 0;
         kernel::call(nr::__NR_ptrace, [TRACEME, 0, 0, 0, 0, 0]);
     }
@@ -95,10 +97,9 @@ fn end_log(reason: u16, text: &str) {
     }
 }
 
-/// The kernel has of the process what the program gave it.
+/// The kernel has of the process what the program gave it. Signals are blocked.
 fn leave_process() {
     let process = process();
-    signals::block_all();
     process.actions().give_back(process.shares_turn);
     process.given_up.store(process.log.broken.into(), Ordering::Release);
     if process.shares_turn {

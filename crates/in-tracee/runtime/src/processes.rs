@@ -630,7 +630,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
 
 fn execute_unrecorded(registers: &mut Registers, number: u64, args: &[u64; 6], text: &str) -> Done {
     if process().in_parents_memory {
-        detach::execute(number, args, StopReason::Unsupported as u16, text, false);
+        detach::execute(number, args, StopReason::Unsupported, text);
     }
     stop(registers, StopReason::Unsupported, text)
 }

@@ -84,7 +84,7 @@ fn be_traced(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'s
 
 /// A child of vfork that asked to be traced executes a program.
 pub fn execute(number: u64, args: &[u64; 6]) -> ! {
-    detach::execute(number, args, StopReason::Traced as u16, "", true)
+    detach::execute(number, args, StopReason::Traced, "")
 }
 
 /// Where a request has written that succeeded: start and length in bytes.
