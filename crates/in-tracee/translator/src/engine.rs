@@ -375,6 +375,10 @@ impl Engine {
     /// True if the source of an unstable unit is what it was.
     fn is_unchanged(&mut self, host: &mut dyn Host, code: u32) -> bool {
         let place = self.word(code - 4) as u32;
+        if place == 0 {
+            // There was nothing to read.
+            return false;
+        }
         let (source, bytes) = (self.word(place), self.word(place + 8) as usize);
         let mut now = [0u8; 512];
         if host.code(source, &mut now[..bytes]) < bytes {

@@ -5,6 +5,7 @@ mod support;
 
 use support::programs::Random;
 use support::{Bench, functions};
+use translator::Stop;
 
 const STEPS_MAX: usize = 60_000;
 
@@ -33,5 +34,18 @@ fn real_functions_reach_the_same_states() {
             assert_eq!(bench.step_of(&state), steps[limit], "{name}: after {limit} instructions");
         }
         eprintln!("{name}: {all}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said_each_time() {
+    const NOWHERE: u64 = 0x1000;
+    let mut bench = Bench::new();
+    bench.host.is_unstable = true;
+    let end = bench.code;
+    for _ in 0..3 {
+        let mut state = bench.start(NOWHERE, end);
+        let outcome = bench.run(&mut state, 10_000);
+        assert_eq!((outcome.executed, outcome.stop), (0, Stop::Unreadable), "{outcome:?}");
     }
 }
