@@ -210,6 +210,7 @@ pub struct Process {
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).
     pub actions_of: usize,
     pub probe: crate::probe::Probe,
+    pub spins: crate::spins::Spins,
 }
 
 impl Process {

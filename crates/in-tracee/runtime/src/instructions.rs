@@ -13,7 +13,8 @@ use crate::block::{process, session, thread};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::{
-    agent, clocks, live, memory, patience, pause, pause_point, report, signals, sites, turn, vector_saves,
+    agent, clocks, live, memory, patience, pause, pause_point, report, signals, sites, spins, turn,
+    vector_saves,
 };
 
 const SIGILL: u32 = 4;
@@ -28,8 +29,13 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         report::fail("an island belongs to no site");
     };
     let behind = site.behind();
-    let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
-    perform(instruction, site.instruction(), registers);
+    let yielded = if instruction == Instruction::Spin {
+        spins::pass(site.address, registers)
+    } else {
+        let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
+        perform(instruction, site.instruction(), registers);
+        yielded
+    };
     // Another thread may have rewritten what follows meanwhile.
     registers.rip = if yielded { sites::translate(behind) } else { behind };
     if process().replaying {
@@ -72,6 +78,14 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         (SIGSEGV, [0x0f, 0x01, 0xf9, ..]) => (Instruction::Rdtscp, 3),
         (SIGSEGV, [0x0f, 0xa2, ..]) => (Instruction::Cpuid, 2),
         (SIGILL, [0x0f, 0x0b, ..]) => match sites::find(context.rip) {
+            Some(site) if site.kind == site_kind::SPIN && site.is_stopped() => {
+                spins::pass_by_trap(site, context);
+                if process().replaying {
+                    pause_point::arm_if_next();
+                }
+                agent::on_emulated(context);
+                return true;
+            }
             Some(site) if site.is_stopped() => {
                 code[..site.bytes as usize].copy_from_slice(site.instruction());
                 match instruction_of(site.kind) {
@@ -105,6 +119,7 @@ fn instruction_of(kind: u8) -> Option<Instruction> {
         site_kind::RDSEED => Some(Instruction::Rdseed),
         site_kind::CPUID => Some(Instruction::Cpuid),
         site_kind::XSAVEC => Some(Instruction::Xsavec),
+        site_kind::SPIN => Some(Instruction::Spin),
         _ => None,
     }
 }
@@ -134,7 +149,7 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
             [words[0], words[1], words[2], words[3], 0].map(u64::from)
         }
         Instruction::Rdrand | Instruction::Rdseed => [random(), 0, 0, 0, 1],
-        Instruction::Xsavec => [0; 5],
+        Instruction::Xsavec | Instruction::Spin => [0; 5],
     };
     let log = &mut process().log;
     log.begin(Kind::Instruction, 0, instruction as u16);
@@ -284,7 +299,7 @@ fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], registers: &
             registers.rcx = outputs[2];
             registers.rdx = outputs[3];
         }
-        Instruction::Xsavec => {}
+        Instruction::Xsavec | Instruction::Spin => {}
         Instruction::Rdrand | Instruction::Rdseed => apply_random(code, outputs[0], registers),
     }
 }

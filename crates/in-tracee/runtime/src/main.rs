@@ -85,6 +85,7 @@ mod shared_segments;
 mod signals;
 mod sites;
 mod specials;
+mod spins;
 mod stacks;
 mod standing;
 mod stopping;

@@ -30,6 +30,9 @@ pub const ASKED: i32 = -77;
 /// The same, where only one that gets nowhere by itself is to give it.
 pub const ASKED_GENTLY: i32 = -80;
 
+/// Rounds in vain, with nobody asleep for the turn, after which others may have the processor.
+const AWAKE_AFTER: u64 = 64;
+
 /// Reads of the time with nothing in between, after which a thread is taken to wait for
 /// what another one does.
 const TIME_READS: u32 = 64;
@@ -166,10 +169,14 @@ fn press(turn: &Turn, firmly: bool) -> Waiting {
 
 /// Lets somebody else run who waits, if anybody does.
 pub fn yield_to_others() {
-    let turn = turn::my_turn();
-    if !turn.has_sleepers() {
-        return;
+    if turn::my_turn().has_sleepers() {
+        let_others_run();
     }
+}
+
+/// Gives the turn, and takes it back when somebody else took it, or nobody did for a while.
+pub fn let_others_run() {
+    let turn = turn::my_turn();
     let seen = turn.changes.load(Ordering::Relaxed);
     turn::give();
     let together = gathering::is_together();
@@ -184,6 +191,21 @@ pub fn yield_to_others() {
         }
     }
     turn::take();
+}
+
+/// What a thread does so often in vain, it does for another one that waits for the turn: true if
+/// there is one. One that is awake and has no processor comes to its sleep first.
+#[inline]
+pub fn is_awaited(in_vain: u64) -> bool {
+    let turn = turn::my_turn();
+    if turn.has_sleepers() {
+        return true;
+    }
+    if in_vain % AWAKE_AFTER != 0 || process().threads < 2 {
+        return false;
+    }
+    kernel::call(nr::__NR_sched_yield, [0; 6]);
+    turn.has_sleepers()
 }
 
 /// Recording, before a call: one that makes the same in vain, again and again, lets the
@@ -225,10 +247,10 @@ fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
 pub fn before_time_read() -> bool {
     let (vain, log) = (&mut thread().vain, &process().log);
     vain.time_reads = if vain.time_read_at + 1 == log.events { vain.time_reads + 1 } else { 0 };
-    let gives = vain.time_reads >= TIME_READS && turn::my_turn().has_sleepers();
+    let gives = vain.time_reads >= TIME_READS && is_awaited(u64::from(vain.time_reads));
     if gives {
         vain.time_reads = 0;
-        yield_to_others();
+        let_others_run();
     }
     vain.time_read_at = log.events;
     gives

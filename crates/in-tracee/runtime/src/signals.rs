@@ -663,6 +663,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if signal == 0 {
         pause_point::on_pause(registers);
     }
+    if signal == crate::spins::GIVES {
+        crate::spins::give_after_trap(registers);
+    }
     if signal == crate::live::ORDER_OF_DEBUGGER {
         crate::live::obey_debugger();
     }

@@ -51,6 +51,8 @@ pub struct Site {
     island: u64,
     hits: u32,
     state: State,
+    /// One where threads wait that nothing but a trap can replace.
+    traps_always: bool,
     pub kind: u8,
     pub bytes: u8,
     /// Bytes ahead of the site that the jump replaced.
@@ -303,6 +305,7 @@ pub fn code_mapped(map: CodeMap) {
                 gs::share();
                 false
             }
+            site_kind::SPIN => state.replaces_spins,
             // One that traps by itself may stay as it is.
             kind => !traps_by_itself(kind) || may_jump(recipe),
         };
@@ -331,10 +334,38 @@ fn may_jump(recipe: &Recipe) -> bool {
     recipe.before + recipe.after != 0 && recipe.kind != site_kind::XSAVEC && session().rewriting_off == 0
 }
 
+/// From now on the places where threads wait are replaced, too.
+pub fn replace_spins() {
+    let state = sites();
+    if core::mem::replace(&mut state.replaces_spins, true) {
+        return;
+    }
+    translate::forget();
+    for map in &state.maps[..state.map_count] {
+        let recipes = recipes_of(map.file).unwrap_or_default();
+        let end = map.file_offset + (map.end - map.start);
+        let is_due = |recipe: &&Recipe| {
+            let offset = u64::from(recipe.site_offset);
+            recipe.kind == site_kind::SPIN && (map.file_offset..end).contains(&offset)
+        };
+        let mut due = recipes.iter().filter(is_due).peekable();
+        if due.peek().is_none() {
+            continue;
+        }
+        let read_write = nr::PROT_READ | nr::PROT_WRITE;
+        if !kernel::failed(kernel::mprotect(map.start, map.end - map.start, read_write)) {
+            due.for_each(|recipe| {
+                replace(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
+            });
+            kernel::mprotect(map.start, map.end - map.start, map.protection);
+        }
+    }
+}
+
 /// Replaces the instruction at a site in memory that is writable now.
 fn replace(address: u64, recipe: &Recipe) {
     let Some((site, _)) = find_or_add(address, recipe.kind) else {
-        if recipe.kind != site_kind::SYSCALL {
+        if !matches!(recipe.kind, site_kind::SYSCALL | site_kind::SPIN) {
             clocks::trap_time();
         }
         return;
@@ -343,6 +374,8 @@ fn replace(address: u64, recipe: &Recipe) {
     site.bytes = recipe.site_bytes.clamp(2, 15);
     site.state = State::Trapping;
     site.resume = 0;
+    site.hits = 0;
+    site.traps_always = recipe.kind == site_kind::SPIN && recipe.before + recipe.after == 0;
     if !memory::copy(site.own.as_mut_ptr() as u64, address, u64::from(site.bytes)) {
         return;
     }
@@ -407,6 +440,7 @@ pub fn reset() {
     withheld::reset();
     let state = sites();
     state.map_count = 0;
+    state.replaces_spins = false;
     state.islands.forget();
     if state.site_count != 0 {
         state.places = [0; SLOTS];
@@ -418,6 +452,16 @@ pub fn reset() {
 pub fn restore_all() {
     let state = sites();
     for site in &mut state.table[..state.site_count] {
+        restore(site);
+    }
+}
+
+/// Threads come to a place where they wait by a trap: where that leads to nothing again and
+/// again, they do so no more.
+pub fn note_spin(site: &mut Site, gave: bool) {
+    const HITS_MAX: u32 = 20_000;
+    site.hits = if gave { 0 } else { site.hits + 1 };
+    if site.traps_always && site.hits >= HITS_MAX {
         restore(site);
     }
 }

@@ -15,7 +15,7 @@ use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, tracing, turn};
+use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, spins, tracing, turn};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -90,6 +90,7 @@ pub fn make_room(index: usize) -> bool {
 /// with the id `wanted`, if it is there.
 fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
     turn::begin_sharing();
+    spins::begin();
     let process = process();
     let mask = thread().signals.mask;
     let block = prepare_block(index, index_of_process(process));

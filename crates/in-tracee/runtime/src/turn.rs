@@ -40,6 +40,7 @@ pub fn begin_process() {
     process.shares_turn = false;
     process.in_group = false;
     process.has_ticket = false;
+    process.spins = Default::default();
     process.logged_thread = thread().index as u32;
     process.running_thread.store(process.logged_thread, Ordering::Relaxed);
     begin_thread();
@@ -49,6 +50,7 @@ pub fn begin_process() {
 pub fn begin_process_in_group() {
     let process = process();
     process.has_ticket = false;
+    process.spins = Default::default();
     process.logged_thread = thread().index as u32;
     process.running_thread.store(process.logged_thread, Ordering::Relaxed);
     begin_thread();

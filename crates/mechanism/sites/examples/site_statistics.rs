@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 9] =
-    ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure", "xsavec"];
+const KIND_NAMES: [&str; 11] =
+    ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure", "xsavec", "gs", "spin"];
 
 #[derive(Default)]
 struct Statistics {

@@ -1,5 +1,7 @@
 //! The fast search for bytes that may be a site.
 
+use memchr::memmem;
+
 use crate::image::Region;
 
 /// What the bytes look like.
@@ -12,12 +14,24 @@ pub(crate) enum Pattern {
     Save,
     /// `wrgsbase`.
     SetsGs,
+    /// `pause`.
+    Pause,
+    /// Nops of a byte each, as many as a jump and a `pause` take.
+    Nops,
+}
+
+impl Pattern {
+    /// True for what a thread does that waits for another one in a loop.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Pattern::Pause | Pattern::Nops)
+    }
 }
 
 /// Bytes that may be a site, or a part of another instruction, or data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// Address of the opcode's 0f; prefixes may stand ahead of it.
+    /// Address of the opcode's 0f; prefixes may stand ahead of it. Of `pause`; of the last two
+    /// of the nops.
     pub address: u64,
     pub pattern: Pattern,
 }
@@ -35,8 +49,26 @@ pub(crate) fn find(code: &[Region<'_>]) -> Vec<Candidate> {
                 found.push(Candidate { address: region.address + at as u64, pattern });
             }
         }
+        let waits = |at: usize, pattern| Candidate { address: region.address + at as u64, pattern };
+        found.extend(memmem::find_iter(region.bytes, PAUSE).map(|at| waits(at, Pattern::Pause)));
+        found.extend(runs_of_nops(region.bytes).map(|at| waits(at, Pattern::Nops)));
     }
+    found.sort_by_key(|candidate| candidate.address);
     found
+}
+
+const PAUSE: &[u8] = &[0xf3, 0x90];
+const NOP: u8 = 0x90;
+/// A jump and what stands for a `pause`.
+const NOPS: [u8; 7] = [NOP; 7];
+
+/// Where the last two nops of each long enough run are. Assemblers pad with longer ones.
+fn runs_of_nops(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    memmem::find_iter(bytes, &NOPS).filter_map(|at| {
+        let is_start = at == 0 || bytes[at - 1] != NOP && bytes[at - 1] != 0xf3;
+        let count = bytes[at..].iter().take_while(|byte| **byte == NOP).count();
+        is_start.then_some(at + count - 2)
+    })
 }
 
 /// The pattern that `bytes`, which begin with 0f, start with.

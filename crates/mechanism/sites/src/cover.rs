@@ -71,6 +71,10 @@ impl Site {
         let address = *chain.starts.last()?;
         let instruction = decode(image, address, chain.end)?;
         let kind = kind(instruction.code())?;
+        Some(Site::new(image, address, instruction.len() as u64, kind, chain))
+    }
+
+    pub fn new(image: &Image<'_>, address: u64, len: u64, kind: u8, chain: Chain) -> Site {
         let functions = &image.functions;
         let after = functions.partition_point(|function| function.start <= address);
         // A symbol and an unwind entry may describe the same function; those that
@@ -80,7 +84,7 @@ impl Site {
             .rev()
             .take(16)
             .any(|function| function.has_landing_pads && address < function.end);
-        Some(Site { address, len: instruction.len() as u64, kind, chain, has_landing_pads })
+        Site { address, len, kind, chain, has_landing_pads }
     }
 
     pub fn end(&self) -> u64 {
@@ -265,7 +269,7 @@ fn is_signal_return(image: &Image<'_>, site: &Site) -> bool {
 }
 
 /// The recipe for a cover, or for none. `None`: the covered code does not fit.
-fn recipe(image: &Image<'_>, site: &Site, cover: Option<&Cover>) -> Option<Recipe> {
+pub(crate) fn recipe(image: &Image<'_>, site: &Site, cover: Option<&Cover>) -> Option<Recipe> {
     let region = image.code_at(site.address)?;
     let mut recipe = uncovered(image, site.address, site.kind, u8::try_from(site.len).ok()?)?;
     let Some(cover) = cover else {
@@ -309,7 +313,7 @@ fn fixup(code: &[u8], address: u64) -> Option<Option<(u8, u8)>> {
 }
 
 /// The instruction at `address`, if it ends at `limit` or before.
-fn decode(image: &Image<'_>, address: u64, limit: u64) -> Option<Instruction> {
+pub(crate) fn decode(image: &Image<'_>, address: u64, limit: u64) -> Option<Instruction> {
     let region = image.code_at(address)?;
     let bytes = region.slice(address, limit.min(address + INSTRUCTION_BYTES_MAX));
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);

@@ -102,6 +102,14 @@ impl<'f> Image<'f> {
         })
     }
 
+    /// The address of code that stands there in the file.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let holds = |region: &&Region<'_>| {
+            (region.offset..region.offset + region.bytes.len() as u64).contains(&offset)
+        };
+        self.code.iter().find(holds).map(|region| region.address + (offset - region.offset))
+    }
+
     /// Reads symbols and unwind entries: only files with candidates need them.
     pub fn read_functions(&mut self) {
         let Ok(header) = Header::parse(self.file) else {

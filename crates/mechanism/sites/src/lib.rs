@@ -27,6 +27,7 @@ mod image;
 mod serial;
 mod targets;
 mod unwind;
+mod waits;
 
 use lane_protocol::{Recipe, site_kind};
 
@@ -70,9 +71,11 @@ pub fn analyse(file: &[u8]) -> Analysis {
     let mut map = CodeMap::new(&image);
     let (sites, unsure) = confirm(&mut map, &candidates);
     let covers: Vec<_> = sites.iter().map(|site| cover::options(&image, site)).collect();
-    let mut watch = Watch::new(&sites, &covers);
+    let waits = waits::find(&mut map, &candidates);
+    let mut watch = Watch::new(sites.iter().zip(&covers).chain(waits.iter().map(waits::Wait::parts)));
     targets::mark(&image, &mut map, &mut watch);
     let mut recipes = cover::choose(&image, &sites, &covers, &watch);
+    recipes.extend(waits::choose(&image, &waits, &recipes, &watch));
     let places = unsure.len();
     recipes.extend(unsure.into_iter().filter_map(|address| cover::unsure(&image, address)));
     let unresolved_time_sites =
@@ -90,7 +93,8 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
     let mut sites: Vec<Site> = Vec::new();
     let mut unsure: Vec<u64> = Vec::new();
     let has_tables = map.image.has_tables_in_code();
-    for candidate in candidates.iter().filter(|candidate| candidate.pattern != Pattern::SetsGs) {
+    let is_read = |pattern: Pattern| pattern != Pattern::SetsGs && !pattern.is_waiting();
+    for candidate in candidates.iter().filter(|candidate| is_read(candidate.pattern)) {
         let chain = map
             .chain_at(candidate.address)
             // Data that looks like an instruction is not what a function's table may become.
@@ -118,5 +122,5 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
 
 /// Whether a kind of site reads time or chance rather than entering the kernel.
 pub fn is_time_kind(kind: u8) -> bool {
-    kind != site_kind::SYSCALL
+    !matches!(kind, site_kind::SYSCALL | site_kind::SPIN)
 }

@@ -30,10 +30,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Watches the sites, what leads to them and what their covers close.
-    pub fn new(sites: &[Site], covers: &[Vec<Cover>]) -> Watch {
+    pub fn new<'s>(sites: impl Iterator<Item = (&'s Site, &'s Vec<Cover>)>) -> Watch {
         let mut addresses = Vec::new();
         let mut starts = Vec::new();
-        for (site, covers) in sites.iter().zip(covers) {
+        for (site, covers) in sites {
             for cover in covers {
                 addresses.extend(cover.start + 1..cover.closed_end);
                 starts.extend(&cover.inner_starts);

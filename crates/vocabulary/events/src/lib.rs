@@ -268,6 +268,9 @@ pub enum Instruction {
     Rdseed = 4,
     /// No result: what it leaves out of the memory that it writes is made the same.
     Xsavec = 5,
+    /// `pause`, or nops that stand for it, where the thread gave the turn. Its address, and
+    /// how often threads of the process came to such a place since the event before.
+    Spin = 6,
 }
 
 impl Instruction {
@@ -280,6 +283,7 @@ impl Instruction {
             3 => Instruction::Rdrand,
             4 => Instruction::Rdseed,
             5 => Instruction::Xsavec,
+            6 => Instruction::Spin,
             _ => return None,
         })
     }

@@ -252,6 +252,8 @@ pub mod site_kind {
     pub const XSAVEC: u8 = 8;
     /// `wrgsbase`, or bytes that look like it: the first of such in a part of the file.
     pub const SETS_GS: u8 = 9;
+    /// `pause`, or what stands for it: nops in a loop that only looks at memory.
+    pub const SPIN: u8 = 10;
 }
 
 /// How one site of a file is rewritten: found outside, by disassembly, once for

@@ -173,6 +173,7 @@ fn instruction(out: &mut String, whole: &WholeEvent) {
         Instruction::Rdrand => put(out, format_args!("rdrand() = {rax:#x}")),
         Instruction::Rdseed => put(out, format_args!("rdseed() = {rax:#x}")),
         Instruction::Xsavec => out.push_str("xsavec()"),
+        Instruction::Spin => put(out, format_args!("spin({leaf:#x}), time {subleaf}: gives the turn")),
     }
 }
 
@@ -185,6 +186,7 @@ pub fn instruction_name(instruction: Instruction) -> &'static str {
         Instruction::Rdrand => "rdrand",
         Instruction::Rdseed => "rdseed",
         Instruction::Xsavec => "xsavec",
+        Instruction::Spin => "spin",
     }
 }
 

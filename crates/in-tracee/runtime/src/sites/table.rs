@@ -26,6 +26,8 @@ const _: () = assert!(SLOTS.is_power_of_two() && SLOTS > TABLE && TABLE <= u16::
 pub struct Sites {
     pub(super) site_count: usize,
     pub(super) map_count: usize,
+    /// Passes of the places where threads wait count (see `spins`).
+    pub(super) replaces_spins: bool,
     pub islands: Islands,
     /// Hash table: place in `table` plus one; 0: free.
     pub(super) places: [u16; SLOTS],
@@ -78,6 +80,7 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
             island: 0,
             hits: 0,
             state: State::Trapping,
+            traps_always: false,
             kind: site_kind::SYSCALL,
             bytes: 2,
             before: 0,

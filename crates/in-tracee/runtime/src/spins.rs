@@ -1,0 +1,145 @@
+//! Where a thread says by itself that it waits in a loop: at `pause`, or at nops that stand
+//! for it (see the recipes of `sites`). The one that it waits for runs at once, instead of
+//! when a slice is over, and there is no pause to be found again.
+//!
+//! The log says how often the process came to such places since the event before: that
+//! is where the turn is given.
+//!
+//! Invariant: from a process's first thread on each pass counts, in replay as in recording,
+//! whichever way it leads here. Deliberately absent: live sessions, which begin threads
+//! again at calls and pauses only; processes of one thread that share memory with others;
+//! generated code.
+
+use events::{Instruction, Kind};
+
+use crate::block::{process, session, thread};
+use crate::entry::{self, Registers};
+use crate::frame::RealFrame;
+use crate::sites::{self, Site};
+use crate::{live, patience, pause, report, signals, turn};
+
+/// Passes with nothing in between, after which a thread is taken to wait for another one.
+const PASSES: u64 = 16;
+
+/// In place of a fault's signal: the turn is to be given.
+pub const GIVES: u32 = u32::MAX - 1;
+
+/// How often threads of a process came to such places.
+#[repr(C)]
+#[derive(Default)]
+pub struct Spins {
+    /// Since this many events were in the log.
+    events: u64,
+    passes: u64,
+}
+
+/// The process makes a thread: from now on passes count.
+pub fn begin() {
+    if session().live == 0 {
+        sites::replace_spins();
+    }
+}
+
+/// A thread came to the place of this address. True if it gave the turn.
+pub fn pass(address: u64, registers: &Registers) -> bool {
+    let Some(passes) = count() else { return false };
+    if process().replaying {
+        return follow(address, passes, registers);
+    }
+    core::hint::spin_loop();
+    let gives = may_give(passes);
+    if gives {
+        give([address, passes], registers);
+    }
+    gives
+}
+
+/// The same where a trap led here: it goes on behind the instruction.
+pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
+    let mut registers = context.registers();
+    let address = core::mem::replace(&mut registers.rip, site.behind());
+    let Some(passes) = count() else { return context.set_registers(&registers) };
+    let replaying = process().replaying;
+    let gives = if replaying { follow(address, passes, &registers) } else { may_give(passes) };
+    sites::note_spin(site, gives);
+    if !gives || replaying {
+        return context.set_registers(&registers);
+    }
+    // Not in a handler.
+    pause::abandon();
+    let thread = thread();
+    thread.fault_registers = registers;
+    thread.fault_registers.flags &= !pause::TRAP_FLAG;
+    thread.fault_info[..2].copy_from_slice(&[address, passes]);
+    thread.fault_signal = GIVES;
+    context.rip = entry::rv_entry_fault as *const () as u64;
+}
+
+/// A thread that was led here by a trap gives the turn.
+pub fn give_after_trap(mut registers: Registers) -> ! {
+    let [address, passes, ..] = thread().fault_info;
+    give([address, passes], &registers);
+    registers.rip = sites::translate(registers.rip);
+    if signals::has_deliverable() {
+        pause::signal_waits();
+    }
+    // SAFETY: the registers are the program's, complete.
+    unsafe { entry::rv_resume(&registers) }
+}
+
+/// How often threads came to such places since the last event; `None` where nobody counts.
+fn count() -> Option<u64> {
+    let process = process();
+    if process.log.broken != 0 || process.branched {
+        return None;
+    }
+    let spins = &mut process.spins;
+    if spins.events != process.log.events {
+        *spins = Spins { events: process.log.events, passes: 0 };
+    }
+    spins.passes += 1;
+    Some(spins.passes)
+}
+
+/// Recording: whether the thread is to give the turn.
+fn may_give(passes: u64) -> bool {
+    process().shares_turn && passes >= PASSES && is_awaited(passes)
+}
+
+/// Logs where the thread gives the turn, and gives it.
+fn give(place: [u64; 2], registers: &Registers) {
+    let log = &mut process().log;
+    log.begin(Kind::Instruction, 0, Instruction::Spin as u16);
+    for word in place.into_iter().chain([0; 5]) {
+        log.word(word);
+    }
+    log.end();
+    let thread = thread();
+    thread.standing = live::Standing::Pause;
+    thread.registers_at = &raw const *registers as u64;
+    thread.yielded = true;
+    thread.is_asked = false;
+    patience::let_others_run();
+}
+
+fn is_awaited(passes: u64) -> bool {
+    turn::is_wanted() || patience::is_awaited(passes)
+}
+
+/// Replay: gives the turn if the thread gave it here.
+fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
+    let log = &mut process().log;
+    let Some(word) = log.peek() else { return false };
+    let is_named = word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == Instruction::Spin as u16;
+    if !is_named || passes < log.body(1) {
+        return false;
+    }
+    if [log.body(0), log.body(1)] != [address, passes] {
+        report::diverge(registers, word, u64::MAX, &[Instruction::Spin as u64, address, passes]);
+    }
+    log.consume(word);
+    log.events += 1;
+    thread().user_registers = &raw const *registers as u64;
+    turn::follow_yield();
+    true
+}

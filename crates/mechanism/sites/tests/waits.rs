@@ -1,0 +1,117 @@
+//! Loops in which a thread waits for another one.
+
+mod elf;
+
+use elf::{CODE_AT, Symbol, file};
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+use lane_protocol::site_kind;
+use sites::{analyse, from_bytes, to_bytes};
+
+/// Offset, length, and what is covered ahead and behind, of the sites in the code.
+fn sites_of(asm: &mut CodeAssembler) -> Vec<(u64, u8, u8, u8)> {
+    let code = asm.assemble(CODE_AT).expect("the test's code assembles");
+    let function = Symbol::Function { start: CODE_AT, end: CODE_AT + code.len() as u64 };
+    let analysis = analyse(&file(&code, &[0; 8], &[function]));
+    assert!(analysis.recipes.iter().all(|recipe| recipe.kind == site_kind::SPIN), "{analysis:?}");
+    let found = |recipe: &lane_protocol::Recipe| {
+        (u64::from(recipe.site_offset) - CODE_AT, recipe.site_bytes, recipe.before, recipe.after)
+    };
+    let sites = analysis.recipes.iter().map(found).collect();
+    assert_eq!(from_bytes(&to_bytes(&analysis)), Some(analysis));
+    sites
+}
+
+/// What a loop does behind its jump is the end of a function.
+fn looping(
+    body: impl Fn(&mut CodeAssembler, &mut CodeLabel) -> Result<(), IcedError>,
+) -> Result<Vec<(u64, u8, u8, u8)>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    let mut again = a.create_label();
+    a.endbr64()?;
+    body(&mut a, &mut again)?;
+    a.ret()?;
+    Ok(sites_of(&mut a))
+}
+
+#[test]
+fn a_pause_is_covered_with_what_follows() -> Result<(), IcedError> {
+    let found = looping(|a, again| {
+        a.set_label(again)?;
+        a.pause()?;
+        a.mov(eax, dword_ptr(rdi))?;
+        a.test(eax, eax)?;
+        a.je(*again)
+    })?;
+    assert_eq!(found, [(4, 2, 0, 4)]);
+    Ok(())
+}
+
+#[test]
+fn a_pause_without_room_traps() -> Result<(), IcedError> {
+    // As compilers do without optimisation: the condition is jumped to.
+    let found = looping(|a, again| {
+        let mut condition = a.create_label();
+        a.jmp(condition)?;
+        a.set_label(again)?;
+        a.pause()?;
+        a.set_label(&mut condition)?;
+        a.mov(rax, qword_ptr(rbp - 0x18))?;
+        a.mov(eax, dword_ptr(rax))?;
+        a.test(eax, eax)?;
+        a.je(*again)
+    })?;
+    assert_eq!(found, [(6, 2, 0, 0)]);
+    // The pause is the last of the round.
+    let found = looping(|a, again| {
+        let mut out = a.create_label();
+        a.set_label(again)?;
+        a.inc(rcx)?;
+        a.cmp(dword_ptr(rdi), edx)?;
+        a.je(out)?;
+        a.pause()?;
+        a.jmp(*again)?;
+        a.set_label(&mut out)?;
+        a.mov(rax, rcx)
+    })?;
+    assert_eq!(found, [(11, 2, 0, 0)]);
+    Ok(())
+}
+
+#[test]
+fn nops_wait_only_in_a_loop_that_looks() -> Result<(), IcedError> {
+    for writes in [false, true] {
+        let found = looping(|a, again| {
+            a.set_label(again)?;
+            a.db(&[0x90; 8])?;
+            if writes {
+                a.inc(dword_ptr(rsi))?;
+            }
+            a.mov(rdx, qword_ptr(rdi))?;
+            a.test(rdx, rdx)?;
+            a.jne(*again)
+        })?;
+        assert_eq!(found, if writes { vec![] } else { vec![(4 + 6, 2, 5, 0)] });
+    }
+    // Nops between functions are no loop.
+    assert_eq!(looping(|a, _| a.db(&[0x90; 40]))?, []);
+    Ok(())
+}
+
+#[test]
+fn a_call_in_the_loop_comes_first() -> Result<(), IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    let mut again = a.create_label();
+    a.set_label(&mut again)?;
+    a.pause()?;
+    a.mov(eax, 24)?;
+    a.syscall()?;
+    a.jmp(again)?;
+    let code = a.assemble(CODE_AT)?;
+    let function = Symbol::Function { start: CODE_AT, end: CODE_AT + code.len() as u64 };
+    let analysis = analyse(&file(&code, &[0; 8], &[function]));
+    let kinds: Vec<u8> = analysis.recipes.iter().map(|recipe| recipe.kind).collect();
+    assert_eq!(kinds, [site_kind::SYSCALL]);
+    assert_eq!(analysis.recipes[0].before, 5);
+    Ok(())
+}
