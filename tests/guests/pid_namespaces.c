@@ -62,6 +62,31 @@ static void first(int depth)
 	}
 }
 
+// A signal that is sent to the first process does not kill it, one of a fault does.
+static void faults(void)
+{
+	pid_t child = make(CLONE_NEWPID);
+	if (child == 0) {
+		__asm__ volatile("int3");
+		_exit(7);
+	}
+	reap("trapped", child);
+	child = make(CLONE_NEWPID);
+	if (child == 0) {
+		CHECK(raise(SIGTRAP) == 0 && raise(SIGSYS) == 0);
+		CHECK(getpid() == 1);
+		__asm__ volatile("int3");
+		_exit(7);
+	}
+	reap("trapped after a signal", child);
+	child = make(CLONE_NEWPID);
+	if (child == 0) {
+		__asm__ volatile("ud2");
+		_exit(8);
+	}
+	reap("an instruction that is none", child);
+}
+
 // One that is left alone when the first of its namespace ends is killed.
 static void orphans(void)
 {
@@ -181,6 +206,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	reap("first", child);
+	run_in_child("faults", faults);
 	run_in_child("orphans", orphans);
 	run_in_child("shared", shared);
 	run_in_child("unshared", unshared);

@@ -111,7 +111,8 @@ pub fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'stati
     plain(registers, number, args, model)
 }
 
-fn is_ours(fd: u64) -> bool {
+/// True for a descriptor that the runtime has.
+pub fn is_ours(fd: u64) -> bool {
     fd as u32 as i32 == process().control_fd || page_tracker::is_descriptor(fd) || proc_dir::is_descriptor(fd)
 }
 

@@ -98,6 +98,7 @@ mod translate;
 mod turn;
 mod turn_end;
 mod vector_saves;
+mod visible_descriptors;
 mod visible_maps;
 mod watchpoints;
 mod withheld;

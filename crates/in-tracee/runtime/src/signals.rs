@@ -642,16 +642,19 @@ pub fn force(signal: u32, info: &Info) -> bool {
     true
 }
 
-/// Lets the kernel's default action of a signal happen to us.
+/// Lets the kernel's default action of a signal happen to us. It returns in the first process of
+/// a namespace, which no signal kills that is sent (pid_namespaces(7)): ours are needed on.
 pub fn die_of(signal: u32) {
-    set_real(
-        signal,
-        &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() },
-    );
+    let default =
+        Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() };
+    let mut own = Action::default();
+    let actions = [&raw const default as u64, &raw mut own as u64];
+    kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), actions[0], actions[1], 8, 0, 0]);
     let mask = bit(signal);
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_UNBLOCK), &raw const mask as u64, 0, 8, 0, 0]);
     let [pid, tid] = ids();
     kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+    set_real(signal, &own);
 }
 
 /// Goes on after a fault of the program: its handler runs, or it dies.
@@ -712,8 +715,14 @@ pub unsafe extern "C" fn on_fault() -> ! {
     );
     set_real_mask(signals.mask & !bit(signal));
     if signal == SIGTRAP {
-        // int3 is over: it does not come again by itself.
-        die_of(signal);
+        // int3 is over: it does not come again by itself. Of a signal that is sent the first
+        // process of a namespace does not die.
+        const INT3: u8 = 0xcc;
+        const SI_KERNEL: u32 = 0x80;
+        match memory::read::<u8>(registers.rip.wrapping_sub(1)) {
+            Some(INT3) if info[1] as u32 == SI_KERNEL => registers.rip -= 1,
+            _ => die_of(signal),
+        }
     }
     // SAFETY: as above.
     unsafe { entry::rv_resume(&registers) }

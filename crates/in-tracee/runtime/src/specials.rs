@@ -14,7 +14,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::{
     calls, descriptors, filters, gs, memory, memory_calls, namespaces, priority_futexes, proc_dir, processes,
-    report, shared_segments, signals, threads, time_calls, tracing,
+    report, shared_segments, signals, threads, time_calls, tracing, visible_descriptors,
 };
 
 /// Performs or replays a call.
@@ -65,6 +65,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::CloseRange => descriptors::close_range(registers, number, &args, model),
         Special::DupTo => descriptors::dup_to(registers, number, &args, model),
         Special::DescriptorFlags => descriptors::set_flags(registers, number, &args, model),
+        Special::ListDirectory => visible_descriptors::list(registers, number, &args, model),
         Special::Clone3 => processes::clone3(registers, &args),
         Special::Rseq | Special::Userfaultfd | Special::RemapFilePages => {
             refuse(registers, number, &args, model.len(), errno::ENOSYS)
@@ -78,10 +79,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Ptrace => tracing::ptrace(registers, number, &args, model),
         Special::ProcessVm => process_vm(registers, number, &args, model),
         Special::SetTidAddress => threads::set_tid_address(registers, number, &args),
-        Special::SetRobustList => {
-            threads::note_robust_list(&args);
-            plain(registers, number, &args, model)
-        }
+        Special::SetRobustList => threads::set_robust_list(registers, number, &args, model),
         Special::ChangeRoot => {
             proc_dir::keep();
             plain(registers, number, &args, model)

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
+use syscall_model::Arg;
 
 use crate::block::{
     Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
@@ -404,8 +405,9 @@ pub fn set_tid_address(registers: &Registers, number: u64, args: &[u64; 6]) -> D
 }
 
 /// set_robust_list(2).
-pub fn note_robust_list(args: &[u64; 6]) {
+pub fn set_robust_list(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     if args[1] == 24 {
         thread().robust_list = [args[0], args[1]];
     }
+    crate::specials::plain(registers, number, args, model)
 }

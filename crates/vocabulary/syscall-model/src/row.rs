@@ -80,6 +80,8 @@ pub enum Special {
     DupTo,
     /// FD_CLOEXEC by fcntl or ioctl: a new image needs the descriptor that the runtime protects.
     DescriptorFlags,
+    /// getdents64: lists of descriptors in proc(5) show those that the runtime has.
+    ListDirectory,
     /// write, writev and their kin: may reach the recorded standard output.
     Output,
     /// chroot and pivot_root: what the runtime reads may be out of reach afterwards.

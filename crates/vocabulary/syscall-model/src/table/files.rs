@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = rows! {
     198 lremovexattr(path: PATH, name: TEXT);
     199 fremovexattr(fd: FD, name: TEXT);
     212 lookup_dcookie(cookie: HEX, buf: fills(Bytes), len: SIZE);
-    217 getdents64(fd: FD, dirent: updates(Positive, Dirents, RetOrArg(2)), count: UINT);
+    217 getdents64(fd: FD, dirent: updates(Positive, Dirents, RetOrArg(2)), count: UINT) => perform(ListDirectory);
     235 utimes(filename: PATH, utimes: reads(Opaque, Fixed(32)));
     253 inotify_init();
     254 inotify_add_watch(fd: FD, pathname: PATH, mask: of(&INOTIFY));
