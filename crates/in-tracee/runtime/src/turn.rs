@@ -61,6 +61,7 @@ pub fn begin_process_in_group() {
         process.ticket = u64::MAX;
         my_turn().lanes.fetch_add(1, Ordering::AcqRel);
         lane().turn.store(process.turn + 1, Ordering::Release);
+        lane().turn_sleepers.begin(process.turn);
         crate::processes::sharer_is_there(process.segment);
         crate::live::note_sharer();
         take();
@@ -81,6 +82,7 @@ pub fn begin_sharing() {
     process.shares_turn = true;
     process.turn = new_turn();
     lane().turn.store(process.turn + 1, Ordering::Release);
+    lane().turn_sleepers.begin(process.turn);
     let turn = my_turn();
     turn.forget_all();
     let taken = turn.try_take(thread().identity);
@@ -99,13 +101,14 @@ fn new_turn() -> u32 {
     }
 }
 
-/// The lane has this turn now, and no longer the one it had.
+/// The lane has this turn now, and no longer the one it had. Several threads may find out at
+/// once that it has to.
 fn move_to(number: u32) {
-    let process = process();
     turn_of(number).lanes.fetch_add(1, Ordering::AcqRel);
-    let before = core::mem::replace(&mut process.turn, number);
-    lane().turn.store(number + 1, Ordering::Release);
-    turn_of(before).lanes.fetch_sub(1, Ordering::AcqRel);
+    let before = lane().turn.swap(number + 1, Ordering::AcqRel);
+    process().turn = number;
+    lane().turn_sleepers.begin(number);
+    turn_of(before - 1).lanes.fetch_sub(1, Ordering::AcqRel);
 }
 
 /// From now on other processes may run, too: the log says which turn it is.
@@ -250,10 +253,16 @@ pub fn take() {
             tracing::wait_while_held();
             continue;
         }
+        let number = process().turn;
         let seen = turn.prepare_sleep();
         // Counted after, and no longer before: one who is killed between the two
         // leaves a sleeper too many, never one too few.
-        lane().turn_sleepers.fetch_add(1, Ordering::SeqCst);
+        if !core::ptr::eq(turn, turn_of(number)) || !lane().turn_sleepers.add(number) {
+            // The lane has just come to another turn.
+            turn.end_sleep();
+            turn_end::end_taking();
+            continue;
+        }
         turn_end::end_taking();
         let until_ns = patience.until_ns(turn);
         let mut result = 0;
@@ -266,8 +275,9 @@ pub fn take() {
             turn_end::wait_for_end();
             continue;
         }
-        lane().turn_sleepers.fetch_sub(1, Ordering::SeqCst);
-        turn.end_sleep();
+        if lane().turn_sleepers.remove(number) {
+            turn.end_sleep();
+        }
         patience.end_sleep(turn, result);
         turn_end::end_taking();
     }

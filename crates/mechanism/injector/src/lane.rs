@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Birth, CHECKPOINTS_MAX, Change, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, Missing, RING_BYTES,
-    Report, Request, Ring, SEGMENTS, command, lane_state, request,
+    Report, Request, Ring, SEGMENTS, TurnSleepers, command, lane_state, request,
 };
 
 use crate::futex::{futex_wait, futex_wake};
@@ -127,7 +127,6 @@ impl<'session> Lane<'session> {
             &ring.hot_sleeping,
             &ring.closed,
             self.turn(),
-            self.turn_sleepers(),
             self.has_ticket(),
             self.goes_again(),
             self.dying(),
@@ -137,6 +136,7 @@ impl<'session> Lane<'session> {
         ] {
             word.store(0, Ordering::Release);
         }
+        self.turn_sleepers().clear();
         self.request().state.store(request::NONE, Ordering::Relaxed);
         self.pid().store(0, Ordering::Relaxed);
         self.waited_pid().store(0, Ordering::Relaxed);
@@ -338,7 +338,7 @@ words! {
     /// See [`LaneHeader::turn`].
     turn: AtomicU32;
     /// See [`LaneHeader::turn_sleepers`].
-    turn_sleepers: AtomicU32;
+    turn_sleepers: TurnSleepers;
     /// See [`LaneHeader::has_ticket`].
     has_ticket: AtomicU32;
     /// See [`LaneHeader::ticket`].

@@ -276,7 +276,8 @@ impl SessionMemory {
     pub fn free_turn(&self, segment: Segment) {
         let lane = self.lane(segment);
         let Some(turn) = self.turn_of(lane) else { return };
-        let sleepers = lane.turn_sleepers().swap(0, Ordering::SeqCst);
+        let number = lane.turn().load(Ordering::SeqCst) - 1;
+        let sleepers = lane.turn_sleepers().take(number);
         if turn.forget_lane(lane.ids().0, sleepers) {
             futex_wake(&turn.wake);
         }

@@ -23,6 +23,7 @@ mod ring;
 mod session;
 mod together;
 mod turn;
+mod turn_sleepers;
 
 pub use agent::{
     AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
@@ -39,3 +40,4 @@ pub use together::*;
 pub use turn::{
     Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place, ticket_of_place,
 };
+pub use turn_sleepers::TurnSleepers;

@@ -8,6 +8,7 @@ use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER
 use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
+use crate::turn_sleepers::TurnSleepers;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
 pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0007;
@@ -455,7 +456,7 @@ pub struct LaneHeader {
     /// The turn that the process shares with others, plus one; 0: it is alone.
     pub turn: AtomicU32,
     /// Threads of the process that its turn counts among its sleepers.
-    pub turn_sleepers: AtomicU32,
+    pub turn_sleepers: TurnSleepers,
     /// Replay: the process has a ticket of that turn.
     pub has_ticket: AtomicU32,
     /// Replay: the ticket.

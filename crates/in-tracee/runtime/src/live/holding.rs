@@ -11,14 +11,14 @@ pub fn seize() {
     // As it was in the shadow, with threads that are elsewhere now.
     process().taking.store(0, Ordering::SeqCst);
     turn.seize(thread().identity);
-    lane().turn_sleepers.store(0, Ordering::SeqCst);
+    lane().turn_sleepers.forget(process().turn);
     turn::note_holder(turn);
 }
 
 /// The same where processes compete.
 pub fn begin_again() {
     process().taking.store(0, Ordering::SeqCst);
-    lane().turn_sleepers.store(0, Ordering::SeqCst);
+    lane().turn_sleepers.forget(process().turn);
     turn::take();
 }
 
