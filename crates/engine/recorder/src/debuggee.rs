@@ -89,9 +89,10 @@ impl Debuggee {
         list(self.memory().lane(Segment::FIRST))
     }
 
-    /// What a rollback to a checkpoint would not restore, as text.
+    /// What the last rollback to a checkpoint did not restore, as text.
     pub fn notes_on_rollback(&self, number: u64) -> String {
-        self.0.notes(Segment::FIRST, number)
+        let lane = self.memory().lane(Segment::FIRST);
+        u32::try_from(number).map_or_else(|_| String::new(), |id| self.0.session.lost.of(lane, id))
     }
 
     /// Why an order failed: an errno as words.

@@ -4,7 +4,7 @@ use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop};
 
 use crate::error::TimelineError;
 use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits};
+use crate::process::{AskPatience, Limits, Process};
 use crate::timeline::{Reason, Timeline, position_of, wait_unless};
 use crate::way::CHECKPOINT_STEPS;
 
@@ -65,6 +65,19 @@ impl Timeline {
 
     /// To the last instruction between two boundaries.
     fn go_to_last_of(&mut self, event: u64, next: u64, patience: AskPatience) -> Result<(), TimelineError> {
+        let process = self.last_of(event, next, patience)?;
+        self.put_here(process);
+        self.legs.clear();
+        Ok(())
+    }
+
+    /// A process at the last instruction between two boundaries.
+    pub(crate) fn last_of(
+        &mut self,
+        event: u64,
+        next: u64,
+        patience: AskPatience,
+    ) -> Result<Process, TimelineError> {
         let mut process = self.process_for(Position { event, steps: 0 }, next, patience)?;
         let mut last = 0;
         let mut ended = false;
@@ -91,16 +104,13 @@ impl Timeline {
             }
         }
         drop(process);
-        let process = match self.process_at(Position { event, steps: last }, patience) {
+        match self.process_at(Position { event, steps: last }, patience) {
             // The log ended at a pause, and that is the end itself.
             Err(TimelineError::NoSuchPosition(_)) if ended && last > 0 => {
-                self.process_at(Position { event, steps: last - 1 }, patience)?
+                self.process_at(Position { event, steps: last - 1 }, patience)
             }
-            there => there?,
-        };
-        self.put_here(process);
-        self.legs.clear();
-        Ok(())
+            there => there,
+        }
     }
 
     /// Goes back to the last hit before the present position, or to the beginning.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lane_protocol::{AgentStop, agent_stop, command};
+use lane_protocol::{AgentStop, NONE, agent_stop, command};
 use recorder::debuggee::Debuggee;
 use replayer::ExitReport;
 
@@ -22,7 +22,7 @@ use crate::error::TimelineError;
 use crate::past::Saved;
 use crate::position::{Position, Stops};
 use crate::process::{Limits, Process};
-use crate::timeline::{Going, Leg, Reason, Timeline, wait_unless};
+use crate::timeline::{Going, Leg, Reason, Timeline, position_of, wait_unless};
 
 /// A live program.
 pub(crate) struct Live {
@@ -50,8 +50,26 @@ pub(crate) fn no_past() -> TimelineError {
 pub(crate) enum End {
     /// At this instruction.
     At(Position),
-    /// At the log's own end, with so many events.
-    Log(u64),
+    /// At the log's own end, with so many events; and so many instructions behind the last, if
+    /// they have been counted.
+    Log { event: u64, steps: Option<u64> },
+}
+
+impl End {
+    /// The position, if it is known without counting.
+    fn position(self) -> Option<Position> {
+        match self {
+            End::At(position) => Some(position),
+            End::Log { event, steps } => steps.map(|steps| Position { event, steps }),
+        }
+    }
+
+    /// True if it lies behind all positions with so many events.
+    fn is_behind(self, so_many: u64) -> bool {
+        match self {
+            End::At(Position { event, .. }) | End::Log { event, .. } => event > so_many,
+        }
+    }
 }
 
 impl Timeline {
@@ -108,7 +126,7 @@ impl Timeline {
         let patience = || wait_unless(give_up());
         let process = match self.live.as_ref().and_then(|live| live.present) {
             Some(End::At(position)) => self.process_at(position, &patience)?,
-            Some(End::Log(_)) => self.process_at_log_end(&patience)?,
+            Some(End::Log { .. }) => self.process_at_log_end(&patience)?,
             None => return Err(no_past()),
         };
         self.put_here(process);
@@ -147,11 +165,22 @@ impl Timeline {
     /// The position of the present.
     pub(crate) fn present_position(&mut self, give_up: &dyn Fn() -> bool) -> Result<Position, TimelineError> {
         self.open_past(give_up)?;
-        match self.live.as_ref().and_then(|live| live.present) {
-            Some(End::At(position)) => Ok(position),
-            Some(End::Log(event)) => Ok(Position { event, steps: 0 }),
-            None => Err(no_past()),
+        let event = match self.live.as_ref().and_then(|live| live.present) {
+            Some(End::At(position)) => return Ok(position),
+            Some(End::Log { event, steps: Some(steps) }) => return Ok(Position { event, steps }),
+            Some(End::Log { event, steps: None }) => event,
+            None => return Err(no_past()),
+        };
+        let position = match self.last_of(event, NONE, &|| wait_unless(give_up())) {
+            Ok(process) => position_of(&process.stop),
+            // The last event leads nowhere but to the end.
+            Err(TimelineError::NoSuchPosition(_)) => Position { event, steps: 0 },
+            Err(error) => return Err(error),
+        };
+        if let Some(live) = &mut self.live {
+            live.present = Some(End::Log { event, steps: Some(position.steps) });
         }
+        Ok(position)
     }
 
     /// The end of the past, stepped back to, is the present itself if nothing is left of
@@ -187,14 +216,14 @@ impl Timeline {
         give_up: &dyn Fn() -> bool,
     ) -> Result<bool, TimelineError> {
         self.open_past(give_up)?;
-        let end = self.live.as_ref().and_then(|live| live.present);
-        let is_present = match end {
-            Some(End::At(position)) if target > position => {
-                return Err(TimelineError::NoSuchPosition(target));
-            }
-            Some(End::At(position)) => target == position,
-            Some(End::Log(_)) | None => false,
-        };
+        if self.live.as_ref().and_then(|live| live.present).is_some_and(|end| end.is_behind(target.event)) {
+            return Ok(false);
+        }
+        let present = self.present_position(give_up)?;
+        if target > present {
+            return Err(TimelineError::NoSuchPosition(target));
+        }
+        let is_present = target == present;
         if is_present {
             self.go_to_present();
         }
@@ -218,10 +247,12 @@ impl Timeline {
         let end = self.live.as_ref().and_then(|live| live.present);
         let reason = match end {
             Some(End::At(end)) => self.forward_until(going, stops, end, give_up)?,
-            Some(End::Log(_)) | None => self.forward_by_itself(going, stops, Limits::FIRST_HIT, give_up)?,
+            Some(End::Log { .. }) | None => {
+                self.forward_by_itself(going, stops, Limits::FIRST_HIT, give_up)?
+            }
         };
-        let arrived =
-            self.is_at_end() || end.is_some_and(|end| self.known_position().map(End::At) == Some(end));
+        let present = end.and_then(End::position);
+        let arrived = self.is_at_end() || present.is_some_and(|end| self.known_position() == Some(end));
         if arrived {
             self.go_to_present();
             let is_stop = matches!(reason, Reason::Breakpoint | Reason::Watch(_) | Reason::Call(_));

@@ -175,7 +175,7 @@ impl Timeline {
         let stop = &self.here.stop;
         let event = stop.event;
         if stop.is_at_log_end != 0 {
-            return Ok(End::Log(event));
+            return Ok(End::Log { event, steps: None });
         }
         let registers = stop.threads[0].registers;
         let process = if stop.steps_known != 0 {

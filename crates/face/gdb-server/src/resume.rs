@@ -57,6 +57,10 @@ impl Server<'_> {
         if let Some(number) = self.rolls_back_to.take() {
             self.leave_branch();
             self.timeline.roll_back(number)?;
+            let lost = self.timeline.debuggee().map(|debuggee| debuggee.notes_on_rollback(number));
+            for line in lost.unwrap_or_default().lines() {
+                self.tell(&format!("[The rollback did not restore: {line}]\n"));
+            }
             return Ok(Reason::Stepped);
         }
         if core::mem::take(&mut self.apart.leaves) {

@@ -139,6 +139,7 @@ const SESSIONS: &[Debugging] = &[
             "round 4: 10 20 30",
             "tell (round=5)",
             "$1 = {15, 30, 45}",
+            "[The rollback did not restore: descriptor 1: the ",
             "$2 = {3, 6, 9}",
             "$3 = 1",
             "tell (round=2)",

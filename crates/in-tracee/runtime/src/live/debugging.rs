@@ -249,8 +249,9 @@ pub fn stand_if_first(block: &Thread) {
     if !is_debugged() || area().stands.swap(0, Ordering::SeqCst) == 0 {
         return;
     }
-    STANDS_FIRST.store(NOBODY, Ordering::SeqCst);
-    own().is_at_log_end = false;
+    // What the debugger has kept stands as it stood then, at the end of its log or before that.
+    let was_kept_by_debugger = STANDS_FIRST.swap(NOBODY, Ordering::SeqCst) != NOBODY;
+    own().is_at_log_end &= was_kept_by_debugger;
     let registers = match block.standing {
         Standing::Fault => block.fault_registers,
         // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
