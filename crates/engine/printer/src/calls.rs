@@ -48,6 +48,7 @@ pub(crate) fn frame_shape(spot: &Spot) -> Shape {
         of: Type::Other(16),
         chunks: vec![chunk(0), chunk(8)],
         texts: Vec::new(),
+        lists: Vec::new(),
         code: code.then(&[op::RECORD_VALUE]),
         needs_vectors: false,
     }

@@ -82,6 +82,14 @@ impl Code {
         self.then(&[op::RECORD_TEXT, high, low])
     }
 
+    /// Records so many elements of so many bytes each, at most a number of bytes; `self` is their
+    /// address.
+    pub fn record_elements(self, count: &Code, each: u64, bytes_max: u16) -> Code {
+        let [high, low] = bytes_max.to_be_bytes();
+        let bytes = count.clone().and(&Code::constant(each)).then(&[op::MUL]);
+        self.and(&bytes).then(&[op::RECORD_SOME, high, low])
+    }
+
     /// `self`, and if it is not 0 `yes`, else `no`.
     pub fn choose(self, yes: &Code, no: &Code) -> Code {
         let [high, low] = (yes.bytes.len() as u16 + 3).to_be_bytes();

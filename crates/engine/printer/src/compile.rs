@@ -277,12 +277,17 @@ impl Compiler<'_> {
     }
 
     fn index(&self, array: &Expression, index: &Expression) -> Result<Operand, Fail> {
-        let array = self.operand(array)?;
         let file = self.spot.file;
+        let mut array = self.operand(array)?;
+        if let Type::Struct(id) = array.of
+            && let Some(list) = crate::lists::of_structure(file, id)
+        {
+            array = Operand::new(Type::Pointer(Some(list.element)), inside(&array.place, list.pointer, 8));
+        }
         let of = match &array.of {
             Type::Array(of, counts) => types::element(file, *of, counts),
             Type::Pointer(Some(target)) => types::resolve(file, *target),
-            _ => return self.error("only arrays and pointers have elements"),
+            _ => return self.error("only arrays, lists and pointers have elements"),
         };
         let bytes = types::bytes_of(file, &of);
         if bytes == 0 {

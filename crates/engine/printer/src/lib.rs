@@ -20,6 +20,7 @@ mod float_text;
 mod floats;
 mod functions;
 mod lines;
+mod lists;
 mod location;
 mod parse;
 mod passing;
@@ -29,6 +30,7 @@ mod scope;
 mod shape;
 mod types;
 mod value;
+mod variants;
 
 pub use error::PrintError;
 pub use parse::{Expression, Named, parse, parse_list};

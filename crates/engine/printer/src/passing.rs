@@ -44,11 +44,13 @@ pub(crate) fn of_result(file: &DebugFile, function: DieId, of: &Type) -> Passing
             if is_rust(file, function) {
                 return of_rust(file, of, bytes);
             }
-            if !is_c(file, function) && file.attribute(*id, gimli::DW_AT_calling_convention).is_none() {
-                return Passing::Unknown("its language passes structures its own way");
-            }
-            let by_reference = Value::CallingConvention(dw::DW_CC_pass_by_reference);
-            let is_by_reference = file.attribute(*id, gimli::DW_AT_calling_convention) == Some(by_reference);
+            let convention = file.attribute(*id, gimli::DW_AT_calling_convention);
+            let is_by_reference = match convention {
+                Some(convention) => convention == Value::CallingConvention(dw::DW_CC_pass_by_reference),
+                None if is_c(file, function) => false,
+                None if is_cpp(file, function) => !is_trivial(file, *id, 0),
+                None => return Passing::Unknown("its language passes structures its own way"),
+            };
             if bytes > 16 || is_by_reference {
                 return Passing::Memory;
             }
@@ -158,6 +160,66 @@ fn is_c(file: &DebugFile, function: DieId) -> bool {
             dw::DW_LANG_C89 | dw::DW_LANG_C | dw::DW_LANG_C99 | dw::DW_LANG_C11 | dw::DW_LANG_C17
         ))
     )
+}
+
+fn is_cpp(file: &DebugFile, function: DieId) -> bool {
+    matches!(
+        language(file, function),
+        Some(Value::Language(
+            dw::DW_LANG_C_plus_plus
+                | dw::DW_LANG_C_plus_plus_03
+                | dw::DW_LANG_C_plus_plus_11
+                | dw::DW_LANG_C_plus_plus_14
+                | dw::DW_LANG_C_plus_plus_17
+                | dw::DW_LANG_C_plus_plus_20
+        ))
+    )
+}
+
+/// True for a class that C++ passes as C does a structure: it has, and what it consists of has,
+/// no destructor and no copying or moving constructor of its own, and nothing virtual (Itanium
+/// C++ ABI, 3.1.2.3). Where the compiler says how it is passed this is not asked.
+fn is_trivial(file: &DebugFile, id: DieId, depth: u32) -> bool {
+    const DEPTH_MAX: u32 = 16;
+    let tree = file.tree(id.unit);
+    let name = file.name(id).unwrap_or_default();
+    let own_name = name.split('<').next().unwrap_or_default();
+    let mut children = tree.children(id.index).map(|index| DieId { unit: id.unit, index });
+    let is_plain = |child: DieId| match file.tag(child) {
+        dw::DW_TAG_subprogram => {
+            let is_virtual = file.number(child, gimli::DW_AT_virtuality).is_some_and(|kind| kind != 0);
+            let called = file.name(child).unwrap_or_default();
+            let is_ours = file.attribute(child, gimli::DW_AT_artificial).is_none()
+                && file.attribute(child, gimli::DW_AT_defaulted).is_none();
+            let ends = called.starts_with('~');
+            let copies = called == own_name && takes_its_like(file, child, id);
+            !is_virtual && !(is_ours && (ends || copies))
+        }
+        dw::DW_TAG_inheritance if file.attribute(child, gimli::DW_AT_virtuality).is_some() => false,
+        // Static members have no place in it.
+        dw::DW_TAG_member if file.attribute(child, gimli::DW_AT_external).is_some() => true,
+        dw::DW_TAG_member | dw::DW_TAG_inheritance => match types::type_of(file, child) {
+            Type::Struct(inner) => depth < DEPTH_MAX && is_trivial(file, inner, depth + 1),
+            Type::Array(element, _) => match types::target(file, element) {
+                Type::Struct(inner) => depth < DEPTH_MAX && is_trivial(file, inner, depth + 1),
+                _ => true,
+            },
+            _ => true,
+        },
+        _ => true,
+    };
+    children.all(is_plain)
+}
+
+/// True for a constructor whose one argument is a reference to a value of the class.
+fn takes_its_like(file: &DebugFile, constructor: DieId, class: DieId) -> bool {
+    let tree = file.tree(constructor.unit);
+    let children = tree.children(constructor.index).map(|index| DieId { unit: constructor.unit, index });
+    let given = children
+        .filter(|child| file.tag(*child) == dw::DW_TAG_formal_parameter)
+        .filter(|child| file.attribute(*child, gimli::DW_AT_artificial).is_none());
+    let types: Vec<Type> = given.map(|parameter| types::type_of(file, parameter)).collect();
+    matches!(types[..], [Type::Reference(Some(target))] if types::resolve(file, target) == Type::Struct(class))
 }
 
 /// Finds the eight bytes that hold something else than floating-point numbers; false if

@@ -90,10 +90,13 @@ fn variables_of(file: &DebugFile, block: DieId) -> impl Iterator<Item = DieId> +
     children.filter(|id| matches!(file.tag(*id), dw::DW_TAG_variable | dw::DW_TAG_formal_parameter))
 }
 
-/// The parameters of a function, with their names.
+/// The parameters of a function, with their names. What Go lists among them for its results is
+/// none.
 pub(crate) fn parameters(file: &DebugFile, function: DieId) -> Vec<(String, DieId)> {
+    let is_result = Some(crate::debug_file::Value::Flag(true));
     variables_of(file, function)
         .filter(|id| file.tag(*id) == dw::DW_TAG_formal_parameter)
+        .filter(|id| file.attribute(*id, gimli::DW_AT_variable_parameter) != is_result)
         .enumerate()
         .map(|(number, id)| (file.name(id).unwrap_or_else(|| format!("argument {}", number + 1)), id))
         .collect()

@@ -6,9 +6,11 @@ use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
 use crate::debug_file::{DebugFile, DieId};
 use crate::error::PrintError;
+use crate::lists::{self, List};
 use crate::location::Place;
 use crate::parse::Named;
 use crate::types::{self, Type};
+use crate::variants;
 
 /// Most bytes that are recorded of one value.
 const VALUE_BYTES_MAX: u64 = 4096;
@@ -16,6 +18,9 @@ const VALUE_BYTES_MAX: u64 = 4096;
 const TEXT_BYTES_MAX: u16 = 200;
 /// Most texts of one value.
 const TEXTS_MAX: usize = 24;
+/// Most lists of one value, and most bytes of the elements of one.
+const LISTS_MAX: usize = 16;
+const ELEMENTS_BYTES_MAX: u16 = 2048;
 
 /// Some bytes of a value.
 #[derive(Debug, Clone)]
@@ -41,6 +46,8 @@ pub(crate) struct Shape {
     pub chunks: Vec<Chunk>,
     /// Offsets of pointers to text; their texts are recorded behind the chunks.
     pub texts: Vec<u64>,
+    /// Offsets of structures that are lists; their elements are recorded behind the texts.
+    pub lists: Vec<u64>,
     /// Of a bit-field: its value was calculated.
     pub code: Code,
     pub needs_vectors: bool,
@@ -54,6 +61,7 @@ impl Shape {
             of: Type::Void,
             chunks: vec![chunk],
             texts: Vec::new(),
+            lists: Vec::new(),
             code: Code::default(),
             needs_vectors: false,
         }
@@ -78,6 +86,7 @@ pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape
         of: operand.of.clone(),
         chunks: Vec::new(),
         texts: Vec::new(),
+        lists: Vec::new(),
         code: Code::default(),
         needs_vectors: false,
     };
@@ -96,18 +105,26 @@ pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape
         return Ok(Shape::gone("its size is not known"));
     }
     add_chunks(&mut shape, &operand.place, 0, bytes);
-    let mut offsets = Vec::new();
-    find_texts(file, &operand.of, 0, bytes, &mut offsets);
-    for offset in offsets {
-        let pointer = match crate::compile::inside(&operand.place, offset, 8) {
-            Place::Memory(address) => address.loaded(8),
-            Place::Number(code) => Some(code),
-            Place::Register(number) => Some(Code::register(number)),
-            _ => None,
-        };
-        if let Some(pointer) = pointer {
+    let mut found = Elsewhere::default();
+    found.look(file, &operand.of, 0, bytes);
+    let word = |offset| match crate::compile::inside(&operand.place, offset, 8) {
+        Place::Memory(address) => address.loaded(8),
+        Place::Number(code) => Some(code),
+        Place::Register(number) => Some(Code::register(number)),
+        _ => None,
+    };
+    for offset in found.texts {
+        if let Some(pointer) = word(offset) {
             shape.code = shape.code.and(&pointer.record_text(TEXT_BYTES_MAX));
             shape.texts.push(offset);
+        }
+    }
+    for (offset, list) in found.lists {
+        let each = types::bytes_of(file, &types::resolve(file, list.element));
+        let bytes_max = if list.is_text { TEXT_BYTES_MAX } else { ELEMENTS_BYTES_MAX };
+        if let (Some(pointer), Some(count)) = (word(offset + list.pointer), word(offset + list.count)) {
+            shape.code = shape.code.and(&pointer.record_elements(&count, each, bytes_max));
+            shape.lists.push(offset);
         }
     }
     Ok(shape)
@@ -147,28 +164,47 @@ fn add_chunks(shape: &mut Shape, place: &Place, offset: u64, bytes: u64) {
     shape.chunks.push(Chunk { offset, bytes, source });
 }
 
-/// Finds the pointers to text in a value.
-fn find_texts(file: &DebugFile, of: &Type, offset: u64, end: u64, found: &mut Vec<u64>) {
-    if offset + 8 > end || found.len() >= TEXTS_MAX {
-        return;
-    }
-    match of {
-        Type::Pointer(target) if is_text(file, *target) => found.push(offset),
-        Type::Struct(id) => {
-            for member in types::members(file, *id).iter().filter(|member| member.bits.is_none()) {
-                find_texts(file, &member.of, offset + member.offset, end, found);
-            }
+/// What a value has elsewhere.
+#[derive(Default)]
+struct Elsewhere {
+    /// Offsets of pointers to text.
+    texts: Vec<u64>,
+    /// Lists and their offsets.
+    lists: Vec<(u64, List)>,
+}
+
+impl Elsewhere {
+    /// Looks for it in a part of the value.
+    fn look(&mut self, file: &DebugFile, of: &Type, offset: u64, end: u64) {
+        if offset + 8 > end || self.texts.len() >= TEXTS_MAX || self.lists.len() >= LISTS_MAX {
+            return;
         }
-        Type::Array(of, counts) => {
-            let element = types::element(file, *of, counts);
-            let each = types::bytes_of(file, &element);
-            if each != 0 && !types::is_number(&element) || matches!(element, Type::Pointer(_)) {
-                for number in 0..counts.first().copied().unwrap_or(0).min(TEXTS_MAX as u64) {
-                    find_texts(file, &element, offset + number * each, end, found);
+        match of {
+            Type::Pointer(target) if is_text(file, *target) => self.texts.push(offset),
+            Type::Struct(id) => {
+                if let Some(list) = lists::of_structure(file, *id) {
+                    self.lists.push((offset, list));
+                    return;
+                }
+                let variants = variants::of_structure(file, *id).into_iter();
+                let variants = variants.flat_map(|variants| variants.all).map(|(_, member)| member);
+                for member in types::members(file, *id).into_iter().chain(variants) {
+                    if member.bits.is_none() {
+                        self.look(file, &member.of, offset + member.offset, end);
+                    }
                 }
             }
+            Type::Array(of, counts) => {
+                let element = types::element(file, *of, counts);
+                let each = types::bytes_of(file, &element);
+                if each != 0 && !types::is_number(&element) || matches!(element, Type::Pointer(_)) {
+                    for number in 0..counts.first().copied().unwrap_or(0).min(TEXTS_MAX as u64) {
+                        self.look(file, &element, offset + number * each, end);
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 

@@ -5,9 +5,11 @@ use std::fmt::{self, Write};
 use lane_protocol::bytecode::{failure, part};
 use serde_json::json;
 
-use crate::debug_file::DebugFile;
+use crate::debug_file::{DebugFile, DieId};
+use crate::lists::{self, List};
 use crate::shape::{Shape, Source};
 use crate::types::{self, Type};
+use crate::variants::{self, Variants};
 
 /// Most elements of an array that are shown.
 const ELEMENTS_MAX: u64 = 200;
@@ -28,6 +30,8 @@ pub enum Shown {
     Name(String, i64),
     List(Vec<Shown>),
     Members(Vec<(String, Shown)>),
+    /// One of several that a value may be, and what it has.
+    Variant(String, Box<Shown>),
     /// There is none, and why.
     Missing(String),
     Nothing,
@@ -84,13 +88,39 @@ struct Bytes {
     known: Vec<bool>,
     why: String,
     texts: Vec<(u64, Option<String>)>,
+    /// Elements of lists, or why there are none.
+    lists: Vec<(u64, Result<Vec<u8>, String>)>,
+}
+
+impl Bytes {
+    fn new(length: usize) -> Bytes {
+        let (data, known) = (vec![0; length], vec![false; length]);
+        Bytes { data, known, why: String::new(), texts: Vec::new(), lists: Vec::new() }
+    }
+
+    /// What is shown in place of what is not known.
+    fn missing(&self) -> Shown {
+        Shown::Missing(if self.why.is_empty() { "not recorded".to_owned() } else { self.why.clone() })
+    }
+
+    /// So many bytes from the offset on, if they are known.
+    fn get(&self, offset: u64, size: u64) -> Option<&[u8]> {
+        let range = offset as usize..offset.checked_add(size)? as usize;
+        self.data.get(range.clone()).filter(|_| self.known[range].iter().all(|known| *known))
+    }
+
+    /// A number without a sign.
+    fn number(&self, offset: u64, size: u64) -> Option<u64> {
+        Some(
+            self.get(offset, size)?.iter().take(8).rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        )
+    }
 }
 
 /// Reads a value from its program's parts.
 pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown {
     let length = shape.chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0) as usize;
-    let mut bytes =
-        Bytes { data: vec![0; length], known: vec![false; length], why: String::new(), texts: Vec::new() };
+    let mut bytes = Bytes::new(length);
     let mut is_over = false;
     for chunk in &shape.chunks {
         let mut put = |data: &[u8]| {
@@ -120,6 +150,16 @@ pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown 
             Part::End => is_over = true,
         }
     }
+    for offset in &shape.lists {
+        if is_over {
+            break;
+        }
+        match parts.next() {
+            Part::Data(elements) => bytes.lists.push((*offset, Ok(elements.to_vec()))),
+            Part::Missing(why) => bytes.lists.push((*offset, Err(why))),
+            Part::End => is_over = true,
+        }
+    }
     if !is_over && !shape.code.bytes.is_empty() {
         parts.finish();
     } else if shape.code.bytes.is_empty() {
@@ -140,15 +180,7 @@ fn show(
     if let Type::Struct(id) = of
         && depth < DEPTH_MAX
     {
-        let members = types::members(file, *id);
-        if members.is_empty() {
-            return Shown::Members(Vec::new());
-        }
-        let show_member = |member: types::Member| {
-            let value = show(file, &member.of, bytes, offset + member.offset, member.bits, depth + 1);
-            (member.name, value)
-        };
-        return Shown::Members(members.into_iter().map(show_member).collect());
+        return show_structure(file, *id, bytes, offset, depth);
     }
     if let Type::Array(element, counts) = of
         && depth < DEPTH_MAX
@@ -162,15 +194,67 @@ fn show(
         Some((first, count)) => (first + count).div_ceil(8),
         None => types::bytes_of(file, of),
     };
-    let range = offset as usize..(offset + size) as usize;
-    let Some(data) = bytes.data.get(range.clone()).filter(|_| bytes.known[range].iter().all(|known| *known))
-    else {
-        let why = if bytes.why.is_empty() { "not recorded" } else { &bytes.why };
-        return Shown::Missing(why.to_owned());
-    };
+    let Some(data) = bytes.get(offset, size) else { return bytes.missing() };
     show_scalar(file, of, data, bits, || {
         bytes.texts.iter().find(|(at, _)| *at == offset).and_then(|(_, text)| text.clone())
     })
+}
+
+fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+    if let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset)
+        && let Some(list) = lists::of_structure(file, id)
+    {
+        let Some(count) = bytes.number(offset + list.count, 8) else { return bytes.missing() };
+        return match elements {
+            Ok(elements) => show_elements(file, &list, elements, count, depth),
+            Err(why) => Shown::Missing(why.clone()),
+        };
+    }
+    if let Some(variants) = variants::of_structure(file, id) {
+        return show_variant(file, &variants, bytes, offset, depth);
+    }
+    let show_member = |member: types::Member| {
+        let value = show(file, &member.of, bytes, offset + member.offset, member.bits, depth + 1);
+        (member.name, value)
+    };
+    Shown::Members(types::members(file, id).into_iter().map(show_member).collect())
+}
+
+/// A list whose elements are elsewhere, of which these were recorded.
+fn show_elements(file: &DebugFile, list: &List, elements: &[u8], count: u64, depth: u32) -> Shown {
+    if list.is_text {
+        return Shown::Text(String::from_utf8_lossy(elements).into_owned());
+    }
+    let element = types::resolve(file, list.element);
+    let each = types::bytes_of(file, &element);
+    let mut bytes = Bytes::new(elements.len());
+    bytes.data.copy_from_slice(elements);
+    bytes.known.fill(true);
+    let recorded = (elements.len() as u64).checked_div(each).unwrap_or(0).min(count).min(ELEMENTS_MAX);
+    let shown = (0..recorded).map(|number| show(file, &element, &bytes, number * each, None, depth + 1));
+    let mut all: Vec<Shown> = shown.collect();
+    if recorded < count {
+        all.push(Shown::Missing(format!("{} more", count - recorded)));
+    }
+    Shown::List(all)
+}
+
+fn show_variant(file: &DebugFile, variants: &Variants, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+    let number = match &variants.tag {
+        Some(tag) => match bytes.number(offset + tag.offset, types::bytes_of(file, &tag.of)) {
+            Some(number) => number,
+            None => return bytes.missing(),
+        },
+        None => 0,
+    };
+    let Some(member) = variants.find(number) else {
+        return Shown::Missing(format!("no variant has the number {number}"));
+    };
+    if variants::is_empty(file, &member.of) {
+        return Shown::Name(member.name.clone(), number as i64);
+    }
+    let value = show(file, &member.of, bytes, offset + member.offset, None, depth + 1);
+    Shown::Variant(member.name.clone(), Box::new(value))
 }
 
 fn show_array(
@@ -196,11 +280,7 @@ fn show_array(
         .map(|number| show(file, element, bytes, offset + number * each, None, depth + 1));
     let mut list: Vec<Shown> = shown.collect();
     if list.is_empty() && count > 0 {
-        return Shown::Missing(if bytes.why.is_empty() {
-            "not recorded".to_owned()
-        } else {
-            bytes.why.clone()
-        });
+        return bytes.missing();
     }
     if (list.len() as u64) < count {
         list.push(Shown::Missing(format!("{} more", count - list.len() as u64)));
@@ -329,6 +409,16 @@ impl fmt::Display for Shown {
                 }
                 f.write_str("}")
             }
+            Shown::Variant(name, value) => match value.places() {
+                Some(places) => {
+                    write!(f, "{name}(")?;
+                    for (index, value) in places.enumerate() {
+                        write!(f, "{}{value}", if index == 0 { "" } else { ", " })?;
+                    }
+                    f.write_str(")")
+                }
+                None => write!(f, "{name} {value}"),
+            },
             Shown::Missing(why) => write!(f, "<{why}>"),
             Shown::Nothing => Ok(()),
         }
@@ -336,6 +426,13 @@ impl fmt::Display for Shown {
 }
 
 impl Shown {
+    /// The members of a structure whose members are numbered, as a tuple's are in Rust.
+    fn places(&self) -> Option<impl Iterator<Item = &Shown>> {
+        let Shown::Members(members) = self else { return None };
+        let is_place = |(name, _): &(String, Shown)| name.starts_with("__");
+        members.iter().all(is_place).then(|| members.iter().map(|(_, value)| value))
+    }
+
     /// As JSON: a number, a text, a list, an object. What is missing is an object with
     /// the one field `missing`.
     pub fn to_json(&self) -> serde_json::Value {
@@ -359,6 +456,15 @@ impl Shown {
                     (name, value.to_json())
                 });
                 serde_json::Value::Object(named.collect())
+            }
+            Shown::Variant(name, value) => {
+                let places = value.places().map(|places| places.map(Shown::to_json).collect::<Vec<_>>());
+                let value = match places {
+                    Some(mut places) if places.len() == 1 => places.remove(0),
+                    Some(places) => places.into(),
+                    None => value.to_json(),
+                };
+                json!({ name: value })
             }
             Shown::Missing(why) => json!({ "missing": why }),
             Shown::Nothing => serde_json::Value::Null,

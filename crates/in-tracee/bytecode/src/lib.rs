@@ -157,6 +157,11 @@ impl Machine<'_> {
                 let bytes = self.operand(2)? as u16;
                 host.record_text(self.pop()?, bytes);
             }
+            op::RECORD_SOME => {
+                let most = self.operand(2)?;
+                let bytes = self.pop()?.min(most) as u16;
+                host.record(self.pop()?, bytes);
+            }
             op::RECORD_VALUE => host.record_value(self.pop()?),
             op::RECORD_VECTOR => {
                 let (number, bytes) = (self.operand(1)?, self.operand(1)?);

@@ -60,6 +60,9 @@ pub mod op {
     /// Ours: calculates with floating-point numbers of 64 bits; how says its operand, one of
     /// [`super::float`].
     pub const FLOAT: u8 = 0xe7;
+    /// Ours: records as many bytes as the value says that is popped first, at most as many as the
+    /// 16-bit operand, at the address that is popped then.
+    pub const RECORD_SOME: u8 = 0xe8;
 }
 
 /// What [`op::FLOAT`] does with the values that it pops. A floating-point number is on the

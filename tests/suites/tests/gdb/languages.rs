@@ -151,6 +151,58 @@ fn check_rust_results(tool: &Tool) -> TestResult {
     Ok(())
 }
 
+/// Enums with values, lists and texts are shown as what they are.
+fn check_rust_values(tool: &Tool) -> TestResult {
+    const SHAPES: &str = "<!-- program: shapes.rs --edition 2021 -->\n";
+    let asked = "all, points, none, long, part, text, failed, maybe, points[2].y, part[0].x, none.len";
+    let text = printed(tool, "rust_values", SHAPES, "print", &["--at", "shapes.rs:33", asked])?;
+    let expected = [
+        "all = {Circle {radius = 1.5}, Square(2.5, 3), Named(\"hat\"), Empty}",
+        "points = {{x = 0, y = 0}, {x = 1, y = 1}, {x = 2, y = 4}}, none = {}, long = {0, 1, 2, ",
+        " more>}, part = {{x = 1, y = 1}, {x = 2, y = 4}}, text = \"g\u{e9}nial\", failed = Err(\"no\")",
+        "{__0 = Some(7), __1 = None, __2 = Some(0x",
+        "__3 = None}, points[2].y = 4, part[0].x = 1, none.len = 0",
+    ];
+    compare(&text, &expected, &["retrovane:"])?;
+    let words = ["--at", "shapes.rs:33", "--json", "all, text, failed"];
+    let text = printed(tool, "rust_values", SHAPES, "print", &words)?;
+    let row = r#""all":[{"Circle":{"radius":1.5}},{"Square":[2.5,3]},{"Named":"hat"},"Empty"],"failed":{"Err":"no"}"#;
+    compare(&text, &[row], &["retrovane:"])?;
+    let text = printed(tool, "rust_values", SHAPES, "calls", &["weigh"])?;
+    let row = "shapes = {Circle {radius = 1.5}, Square(2.5, 3), Named(";
+    compare(&text, &[row, "label = \"g\u{e9}\", bonus = Some(4), next = Some(0x", ") = 13"], &["retrovane:"])
+}
+
+/// Strings and slices of Go; what it lists as results is no argument.
+fn check_go_lists(tool: &Tool) -> TestResult {
+    const LISTS: &str = "<!-- program: lists.go -->\n";
+    let asked = "box, words, joined, box.Sizes[1], words[1]";
+    let text = printed(tool, "go_lists", LISTS, "print", &["--at", "lists.go:26", asked])?;
+    let expected = [
+        "box = {Name = \"crate\", Sizes = {4, 5, 6}}",
+        "joined = \"a-bc\", box.Sizes[1] = 5, words[1] = \"bc\"",
+    ];
+    compare(&text, &expected, &["retrovane:"])?;
+    let text = printed(tool, "go_lists", LISTS, "calls", &["main.join"])?;
+    compare(&text, &["main.join(parts = {", "between = \"-\")"], &["~r", "retrovane:"])
+}
+
+/// Results of classes: those that are passed as structures of C, and the others.
+fn check_cpp_results(tool: &Tool) -> TestResult {
+    const RESULTS: &str = "<!-- program: results.cpp -->\n";
+    for (function, rows) in [
+        ("pair_of", &["(first = 1.5) = {first = 1.5, second = 3}"][..]),
+        ("mixed_of", &["(count = 4) = {count = 4, share = 6}"]),
+        ("large_of", &["(a = 7) = {a = 7, b = 8, c = 9}"]),
+        ("base_of", &["(number = 9) = {_vptr.Base = 0x", "number = 9}"]),
+        ("around_of", &["(number = 11) = {inner = {number = 11}}"]),
+    ] {
+        let text = printed(tool, "cpp_results", RESULTS, "calls", &[function])?;
+        compare(&text, rows, &["retrovane:"])?;
+    }
+    Ok(())
+}
+
 /// What is missing for the printers of Rust.
 fn missing_printers() -> Option<String> {
     let root = said_by("rustc", &["--print", "sysroot"]).unwrap_or_default();
@@ -160,7 +212,10 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 5] = [
+    let cases: [(&str, Check, Option<String>); 8] = [
+        ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
+        ("lists_of_go_are_printed", check_go_lists, missing(GO)),
+        ("results_of_cpp_are_shown", check_cpp_results, missing(CPP)),
         ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
         ("variables_of_go_are_printed", check_go_globals, missing(GO)),
         ("results_of_rust_are_shown", check_rust_results, missing(RUST)),
