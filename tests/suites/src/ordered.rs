@@ -70,6 +70,44 @@ kill -CONT "$child"
 "$rv" ctl "$parent" list | grep -c '^ *[0-9]'
 "#;
 
+/// What several checkpoints share, and the program has written since, counts: each of these has
+/// most of its pages together with the one before it.
+const MEMORY: &str = r#"
+build rewrites
+mkfifo asked
+"$rv" live --name=it --checkpoints=fork --checkpoint-every=30ms --memory-max=100M -- ./prog < asked > out 2> err &
+session=$!
+exec 5> asked
+until [ -s out ]; do kill -0 $session; sleep 0.05; done
+pid=$(cat out)
+newest() { "$rv" ctl it list | tail -1 | awk '{ print $1 + 0 }'; }
+for round in 1 2 3 4 5; do
+    printf $round >&5
+    until [ "$(wc -l < out)" -gt $round ]; do kill -0 $session; sleep 0.05; done
+    seen=$(newest)
+    until [ "$(newest)" -ge $((seen + 4)) ]; do kill -0 $session; sleep 0.05; done
+done
+python3 - "$pid" <<'END'
+import glob, sys
+
+def memory(pid, name):
+    try:
+        lines = open(f"/proc/{pid}/smaps_rollup").read().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(name))
+
+program = sys.argv[1]
+shadows = {pid for path in glob.glob(f"/proc/{program}/task/*/children") for pid in open(path).read().split()}
+parts = sum(memory(pid, "Pss_Anon:") for pid in shadows | {program})
+held = (parts - memory(program, "Anonymous:")) >> 10
+print("held as asked" if 0 < held <= 110 else f"{held} MB are held")
+END
+exec 5>&-
+code=0; wait $session || code=$?
+echo "ended with $code"
+"#;
+
 /// What is left of a log that was fed in vain is not taken for news.
 const DIVERGES: &str = r#"
 build diverges
@@ -122,7 +160,7 @@ done
 "#;
 
 impl Ordered {
-    pub const ALL: [Ordered; 5] = [
+    pub const ALL: [Ordered; 6] = [
         Ordered {
             name: "ordered::killed_in_replay",
             script: KILLED,
@@ -130,6 +168,7 @@ impl Ordered {
                      checkpoint 0\nthe parent was killed: 125 retrovane: the process ended during the replay\nended with 137\n1\n",
         },
         Ordered { name: "ordered::diverges", script: DIVERGES, prints: "ended with 137\n1\n" },
+        Ordered { name: "ordered::memory_limit", script: MEMORY, prints: "held as asked\nended with 0\n" },
         Ordered {
             name: "ordered::saved",
             script: SAVED,

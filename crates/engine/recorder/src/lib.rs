@@ -33,6 +33,7 @@ mod listing;
 pub mod live;
 mod live_options;
 mod lost;
+mod memory_limit;
 mod messages;
 mod numbers;
 mod sink;

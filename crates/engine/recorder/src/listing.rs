@@ -6,8 +6,6 @@ use std::sync::atomic::Ordering;
 use injector::Lane;
 use lane_protocol::{checkpoint_origin, checkpoint_state};
 
-use crate::thinning::private_bytes;
-
 /// A checkpoint as it is shown.
 pub(crate) struct Shown {
     pub id: u32,
@@ -43,13 +41,6 @@ pub(crate) fn checkpoints(lane: Lane) -> Vec<Shown> {
         .collect();
     shown.sort_by_key(|at| at.id);
     shown
-}
-
-/// Memory that checkpoints hold, of which several may rest on one base.
-pub(crate) fn held_bytes(all: &[Shown]) -> u64 {
-    let bases: std::collections::BTreeSet<i32> = all.iter().map(|at| at.base).collect();
-    let saved: u64 = all.iter().map(|at| at.saved_bytes).sum();
-    bases.into_iter().map(private_bytes).sum::<u64>() + saved
 }
 
 pub(crate) fn monotonic_ns() -> u64 {

@@ -20,11 +20,10 @@ use trace_store::{LaneEnd, Meta};
 use crate::asker::Asker;
 use crate::debuggee::Debuggee;
 use crate::file_journals::FileJournals;
-use crate::listing::{Shown, checkpoints, explain, held_bytes, list, monotonic_ns};
+use crate::listing::{Shown, checkpoints, explain, list};
 pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
 use crate::lost::{Back, Lost};
 use crate::sink::Sink;
-use crate::thinning::densest;
 use crate::waiting::Status;
 use crate::window::Windows;
 
@@ -405,30 +404,18 @@ impl Work {
                 }
                 self.thin(segment);
             }
+            if let Some(bytes_max) = self.options.memory_max_bytes {
+                self.keep_memory_below(bytes_max);
+            }
         }
     }
 
     /// Discards checkpoints by time until few enough are left: dense near the present,
     /// sparse long ago.
     fn thin(&self, segment: Segment) {
-        loop {
-            let all = checkpoints(self.session.memory.lane(segment));
-            let timed: Vec<&Shown> = all.iter().filter(|at| at.origin == checkpoint_origin::TIME).collect();
-            let too_many = timed.len() > self.options.keep.max(1);
-            let too_large = self
-                .options
-                .memory_max_bytes
-                .is_some_and(|bytes_max| timed.len() > 1 && held_bytes(&all) > bytes_max);
-            if !too_many && !too_large {
-                return;
-            }
-            let now_ns = monotonic_ns();
-            let times: Vec<u64> = timed.iter().map(|at| now_ns.saturating_sub(at.taken_ns)).collect();
-            let index = densest(&times);
-            if self.order(segment, command::DISCARD, u64::from(timed[index].id)).is_err() {
-                return;
-            }
-        }
+        let is_timed = |at: &Shown| at.origin == checkpoint_origin::TIME;
+        let timed = || checkpoints(self.session.memory.lane(segment)).into_iter().filter(is_timed).count();
+        while timed() > self.options.keep.max(1) && self.discard_densest(segment) {}
     }
 
     /// Checkpoints from which the log does not reach to the present any more.

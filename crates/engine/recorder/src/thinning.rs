@@ -1,4 +1,4 @@
-//! Which checkpoints can be spared, and what they cost.
+//! Which checkpoints can be spared.
 
 /// Of ages, newest last: the one that can be spared best. Neither the oldest nor the
 /// newest.
@@ -12,17 +12,6 @@ pub(crate) fn densest(ages_ns: &[u64]) -> usize {
             gap(one).total_cmp(&gap(other))
         })
         .unwrap_or(0)
-}
-
-/// Memory that only this process has.
-pub(crate) fn private_bytes(pid: i32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let kib: u64 = text
-        .lines()
-        .filter(|line| line.starts_with("Private_"))
-        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .sum();
-    kib * 1024
 }
 
 #[cfg(test)]

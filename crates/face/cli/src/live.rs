@@ -53,7 +53,7 @@ pub struct LiveArguments {
     /// Keep at most so many of these: dense near the present, sparse long ago
     #[arg(long, value_name = "N", default_value_t = 16)]
     keep: usize,
-    /// Most memory for checkpoints, as 500M, 2G
+    /// Most memory for checkpoints of all processes, as 500M, 2G
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_max: Option<u64>,
     /// How checkpoints after the first are made
