@@ -11,6 +11,7 @@ mod guest;
 mod leftovers;
 mod live_guest;
 mod ordered;
+mod other_users;
 mod outcome;
 mod program;
 mod recovered;
@@ -30,6 +31,7 @@ pub use guest::{Guest, Variant, covered_system_calls, find_guests, find_live_gue
 pub use leftovers::Leftovers;
 pub use live_guest::LiveGuest;
 pub use ordered::Ordered;
+pub use other_users::OtherUser;
 pub use outcome::{Outcome, compare, without_nondeterminism};
 pub use program::{Comparison, Program, program_trials};
 pub use recovered::RecoverGuest;

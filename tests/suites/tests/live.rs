@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
-    AttachedGuest, LiveGuest, Mode, Ordered, REFUSED, RecoverGuest, TestResult, Tool, User, WindowGuest,
-    check_no_such_process, check_postgres, check_redis, check_redis_data, has_static_libc, have_program,
-    run_suite, tests_run_as_root, times, unless_missing,
+    AttachedGuest, LiveGuest, Mode, Ordered, OtherUser, REFUSED, RecoverGuest, TestResult, Tool, User,
+    WindowGuest, check_no_such_process, check_postgres, check_redis, check_redis_data, has_static_libc,
+    have_program, run_suite, tests_run_as_root, times, unless_missing,
 };
 
 /// How checkpoints are made.
@@ -84,7 +84,7 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
 /// Programs that ran before the session, and those whose log becomes too long.
 fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> {
     let mut trials = Vec::new();
-    let mut add = |name: String, missing: Option<String>, check: Box<dyn Fn(&Tool) -> TestResult + Send>| {
+    let mut add = |name: String, missing: Option<String>, check: Check| {
         let needs_tool = (tool.mode == Mode::Native).then(|| "needs the tool".to_owned());
         let tool = Arc::clone(tool);
         let trial =
@@ -112,7 +112,11 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
     let redis = missing(&["redis-server", "redis-cli", "python3"]);
     add("together::redis".to_owned(), redis, Box::new(check_redis_data));
     for ordered in Ordered::ALL {
-        add(ordered.name.to_owned(), None, Box::new(move |tool| ordered.check(tool)));
+        add(ordered.name.to_owned(), missing(&["python3"]), Box::new(move |tool| ordered.check(tool)));
+    }
+    for server in OtherUser::ALL {
+        let missing = if is_root { missing(server.needs) } else { Some("needs root".to_owned()) };
+        add(server.name.to_owned(), missing, Box::new(move |tool| server.check(tool)));
     }
     for guest in WindowGuest::all()? {
         if guest.name == "window::alone::O0" {
@@ -150,12 +154,19 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
             add(name, missing_static.clone(), Box::new(move |tool| guest.check(tool, user, options)));
         }
     }
+    add_refused(&mut add, is_root);
+    Ok(trials)
+}
+
+type Check = Box<dyn Fn(&Tool) -> TestResult + Send>;
+
+/// Processes that are not taken over.
+fn add_refused(add: &mut dyn FnMut(String, Option<String>, Check), is_root: bool) {
     for refused in REFUSED {
         let missing = (refused.by_nobody && !is_root).then(|| "needs root".to_owned());
         add(refused.name.to_owned(), missing, Box::new(move |tool| refused.check(tool)));
     }
     add("attach::refused::no_such_process".to_owned(), None, Box::new(check_no_such_process));
-    Ok(trials)
 }
 
 fn main() -> ExitCode {

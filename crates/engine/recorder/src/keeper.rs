@@ -20,6 +20,7 @@ use trace_store::{FileEntry, FileStore, StoreError};
 
 use crate::analysis::Job;
 use crate::file_journals::FileJournals;
+use crate::lending;
 use crate::sink::Sink;
 use crate::waiting::Status;
 
@@ -28,6 +29,7 @@ pub(crate) struct Keeper {
     memory: Arc<SessionMemory>,
     store: FileStore,
     sink: Arc<Sink>,
+    trace_dir: PathBuf,
     files_dir: PathBuf,
     status: Arc<Status>,
     jobs: Mutex<Sender<Job>>,
@@ -42,7 +44,12 @@ impl Keeper {
         jobs: Sender<Job>,
         status: Arc<Status>,
     ) -> Keeper {
-        Keeper { memory, store, sink, files_dir: trace_dir.join("files"), status, jobs: Mutex::new(jobs) }
+        let files_dir = trace_dir.join("files");
+        Keeper { memory, store, sink, trace_dir, files_dir, status, jobs: Mutex::new(jobs) }
+    }
+
+    pub fn trace_dir(&self) -> &Path {
+        &self.trace_dir
     }
 
     pub fn store(&self) -> &FileStore {
@@ -223,6 +230,8 @@ fn serve_all(memory: &SessionMemory, keeper: &Keeper, journals: Option<&FileJour
                 lane.answer(memory.owner_of_lock(segment).unwrap_or(0));
             }
             (request::CHANGE, Some(journals)) => journals.serve(lane),
+            (request::LEND, _) => lane.answer(lending::lend(memory, lane, keeper.trace_dir())),
+            (request::END_SHADOW, _) => lane.answer(lending::end_shadow(lane)),
             _ => continue,
         }
         any = true;

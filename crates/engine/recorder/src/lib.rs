@@ -29,6 +29,7 @@ mod file_undo;
 mod history;
 mod keeper;
 mod lane_log;
+mod lending;
 mod listing;
 pub mod live;
 mod live_options;
@@ -149,8 +150,6 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         );
     }
     let is_live = options.live.is_some();
-    let files_dir = is_live.then(|| options.trace_dir.join("files"));
-    let objects_dir = is_live.then(|| options.trace_dir.clone());
     let journals = options
         .live
         .as_ref()
@@ -176,8 +175,8 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         chaos_seed: options.chaos_seed,
         live: options.live.as_ref().map(LiveOptions::setup),
         running: options.running,
-        files_dir: files_dir.as_deref(),
-        objects_dir: objects_dir.as_deref(),
+        files_dir: None,
+        objects_dir: None,
         show_output: false,
         wanted_lanes: None,
         debugged_lane: options.live.as_ref().and_then(|live| live.debugger.is_some().then_some(0)),

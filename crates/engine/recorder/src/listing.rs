@@ -90,6 +90,10 @@ pub(crate) fn explain(error: i32, number: u64) -> String {
         }
         libc::EXDEV => "it shares memory with other processes, or could (MAP_SHARED)".to_owned(),
         libc::ENODEV => "shared memory or a file that was mapped then cannot be mapped again".to_owned(),
+        libc::EACCES => {
+            "the process has given up rights since, or has another user, root or namespace: a rollback cannot undo that"
+                .to_owned()
+        }
         libc::EPERM => {
             "the system does not let the process read its shadow's memory (ptrace is restricted)".to_owned()
         }

@@ -11,8 +11,9 @@ use crate::aliases::Aliases;
 use crate::history::events_in;
 use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
-    ACCEPT, ACCEPT4, COPY_FILE_RANGE, PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV, RECVFROM, RECVMMSG,
-    RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
+    ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, FCHDIR, PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV,
+    RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SPLICE, TEE, UMASK, VMSPLICE, WRITE,
+    WRITEV,
 };
 
 /// Kinds of records for the process.
@@ -52,6 +53,10 @@ pub(crate) struct Undo {
     ended: BTreeSet<u32>,
     /// Connections that were accepted and closed.
     lost: usize,
+    /// The working directory was changed.
+    moved: bool,
+    /// The mask of new files, then and now.
+    masks: Option<[i64; 2]>,
     /// Lanes of processes that were made.
     pub children: Vec<u32>,
 }
@@ -158,6 +163,11 @@ impl Undo {
             // Only files.
             COPY_FILE_RANGE => self.gives(call.args[2] as u32, call.result),
             VMSPLICE => self.gives(fd, call.result),
+            CHDIR | FCHDIR => self.moved = true,
+            UMASK => {
+                let [then, _] = self.masks.unwrap_or([call.result; 2]);
+                self.masks = Some([then, call.args[0] as i64 & 0o777]);
+            }
             ACCEPT | ACCEPT4 => {
                 let new = call.result as u32;
                 let listener = self.aliases.then(fd);
@@ -304,6 +314,12 @@ impl Undo {
             lines.push(format!(
                 "{lost} connections or descriptors that were opened and closed since are gone"
             ));
+        }
+        if self.moved {
+            lines.push("the working directory, which was changed since, stays what it is".to_owned());
+        }
+        if let Some([then, now]) = self.masks.filter(|[then, now]| then != now) {
+            lines.push(format!("the mask of new files (umask) stays {now:03o}; it was {then:03o}"));
         }
         if goes_on != 0 {
             lines.push(format!("{goes_on} processes that were made since go on"));

@@ -231,15 +231,21 @@ pub fn open_high(path: &core::ffi::CStr) -> Option<i32> {
 /// A process that changed its user ids does not own its files in /proc (proc(5),
 /// PR_SET_DUMPABLE in prctl(2)).
 fn open_undumpable(path: &core::ffi::CStr) -> Option<i32> {
+    let mut fd = None;
+    while_dumpable(&mut || fd = move_high(proc_dir::open(path)));
+    fd
+}
+
+/// Does something while the process has its files in /proc; nothing if it has them anyway.
+pub fn while_dumpable(act: &mut dyn FnMut()) {
     const PR_GET_DUMPABLE: u64 = 3;
     const PR_SET_DUMPABLE: u64 = 4;
     if kernel::call(nr::__NR_prctl, [PR_GET_DUMPABLE, 0, 0, 0, 0, 0]) == 1 {
-        return None;
+        return;
     }
     kernel::call(nr::__NR_prctl, [PR_SET_DUMPABLE, 1, 0, 0, 0, 0]);
-    let fd = proc_dir::open(path);
+    act();
     kernel::call(nr::__NR_prctl, [PR_SET_DUMPABLE, 0, 0, 0, 0, 0]);
-    move_high(fd)
 }
 
 /// Moves a descriptor to a high number.

@@ -219,7 +219,7 @@ fn record_call(registers: &mut Registers) -> Leave {
     if process().shares_turn {
         calls::announce(nr, &args);
     }
-    let mut changes_files = false;
+    let mut wants_end = false;
     if live::is_on() {
         if live::is_call(nr) {
             return live::call(registers);
@@ -228,7 +228,7 @@ fn record_call(registers: &mut Registers) -> Leave {
             live::before_crash(signal);
             live::after_crash(signal);
         }
-        changes_files = live::before_call(nr, &args);
+        wants_end = live::before_call(nr, &args);
     }
     if live::gives_back()
         && let Some(result) = live::give_back(nr, &args)
@@ -258,8 +258,8 @@ fn record_call(registers: &mut Registers) -> Leave {
         Act::Variant(_) => report::die("a variant of a variant"),
     };
     stopping::finish(nr, &args, result);
-    if changes_files {
-        live::after_change(nr, &args, result);
+    if wants_end {
+        live::after_call(nr, &args, result);
     }
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {

@@ -53,6 +53,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
             && WORK[nr] == 0
             && matches!(row.act, Act::Feed)
             && !changes_size(nr as u64)
+            && !changes_ids(nr as u64)
         {
             short[nr] = row.args.len() as u8;
         }
@@ -64,6 +65,20 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
 /// Calls that change the size of a file, which the program may have mapped.
 pub const fn changes_size(nr: u64) -> bool {
     nr == linux_abi::general::__NR_ftruncate as u64 || nr == linux_abi::general::__NR_fallocate as u64
+}
+
+/// Calls that give a process another user or group.
+pub const fn changes_ids(nr: u64) -> bool {
+    use linux_abi::general as nr_of;
+    matches!(
+        nr as u32,
+        nr_of::__NR_setuid
+            | nr_of::__NR_setgid
+            | nr_of::__NR_setreuid
+            | nr_of::__NR_setregid
+            | nr_of::__NR_setresuid
+            | nr_of::__NR_setresgid
+    )
 }
 
 /// See [`SHORT`].

@@ -3,11 +3,11 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{FILE_PROBES, file_slot, file_state, request};
+use lane_protocol::{FILE_PROBES, file_slot, file_state, lent, request};
 use linux_abi::general as nr;
 
 use crate::block::{lane, process, session};
-use crate::{kernel, report};
+use crate::{kernel, live, report};
 
 /// Looks for an answer before this process sleeps: some 20 us.
 const SPINS: u32 = 400;
@@ -171,8 +171,19 @@ pub fn request_answer(
 }
 
 /// Replay: opens the kept content of a file; stands still if it is missing.
-#[inline(never)]
 pub fn open(file: u32) -> i32 {
+    let fd = match live::is_on() {
+        true => live::open_lent(lent::KEPT, [u64::from(file), 0]),
+        false => open_in_trace(file),
+    };
+    if kernel::failed(fd) {
+        report::stand(lane_protocol::report_kind::MISSING, fd as i32, "a kept file is missing");
+    }
+    fd as i32
+}
+
+#[inline(never)]
+fn open_in_trace(file: u32) -> i64 {
     let session = session();
     let mut path = [0u8; 4096 + 80];
     let Some(kept) = session.files.get(file as usize) else {
@@ -186,9 +197,5 @@ pub fn open(file: u32) -> i32 {
         path[dir + 2 + index * 2] = b"0123456789abcdef"[(byte & 15) as usize];
     }
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
-    if kernel::failed(fd) {
-        report::stand(lane_protocol::report_kind::MISSING, fd as i32, "a kept file is missing");
-    }
-    fd as i32
+    kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0])
 }

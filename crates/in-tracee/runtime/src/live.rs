@@ -23,6 +23,7 @@ mod files;
 mod holding;
 mod increments;
 mod keeper;
+mod lent;
 mod locks;
 mod lost;
 mod mappings;
@@ -38,6 +39,7 @@ mod then;
 mod timers;
 mod together;
 mod unforked;
+mod user;
 mod window;
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -57,11 +59,12 @@ pub use debugging::{
     leave_for_order, note_going_on, note_pause, obey_debugger, release, stop_at_fault, stop_before_call,
     stop_is_wanted,
 };
-pub use files::{after as after_change, refuses_copy};
+pub use files::refuses_copy;
 pub use holding::take as take_turn;
 pub use increments::{
     begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, yield_descriptor,
 };
+pub use lent::open as open_lent;
 pub use mappings::protection;
 pub use pushback::{is_any as gives_back, serve as give_back};
 pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
@@ -117,6 +120,8 @@ pub struct Area {
     forks: u32,
     /// Signals that waited in the kernel at the last checkpoint.
     pending: signals::Pending,
+    /// Who the process is.
+    user: user::User,
     /// Not zero: a shadow may still have the program's descriptors open.
     unready: u32,
     /// Shadows that were ended and not waited for yet; 0: none.
@@ -225,7 +230,7 @@ pub fn note_fork(shares: bool) {
     }
 }
 
-/// The program is about to make a call; true if [`after_change`] wants to know its end.
+/// The program is about to make a call; true if [`after_call`] wants to know its end.
 #[inline]
 pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
     if !lane_takes_part() || process().slot != 0 {
@@ -245,7 +250,16 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
         nr::__NR_flock | nr::__NR_fcntl => locks::before_call(number, args),
         _ => {}
     }
-    files::is_on() && files::before(number, args)
+    user::is_changed_by(number, args) || files::is_on() && files::before(number, args)
+}
+
+/// A call of which [`before_call`] said so has ended.
+pub fn after_call(number: u64, args: &[u64; 6], result: i64) {
+    if user::is_changed_by(number, args) {
+        user::after_call(number, args, result);
+    } else {
+        files::after(number, args, result);
+    }
 }
 
 /// True, once, for the thread that a replay begins with, if the turn comes from another process.
@@ -287,6 +301,7 @@ pub fn begin() {
         return;
     }
     HAS_AREA.store(1, Ordering::Relaxed);
+    user::begin();
     agent::begin();
 }
 

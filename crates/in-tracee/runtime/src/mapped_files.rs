@@ -2,7 +2,7 @@
 //! call, the kernel changes its memory too, and the log has to say so.
 
 use events::Tag;
-use lane_protocol::report_kind;
+use lane_protocol::{lent, report_kind};
 use linux_abi::general as nr;
 
 use crate::block::{Owned, process, session, space};
@@ -283,6 +283,9 @@ fn is_made(identity: [u64; 2]) -> bool {
 
 /// Replay: opens it; an empty one if `anew`.
 fn open_object(identity: [u64; 2], anew: bool) -> i64 {
+    if live::is_on() {
+        return live::open_lent(if anew { lent::NEW_OBJECT } else { lent::OBJECT }, identity);
+    }
     let path = object_path(identity);
     if anew {
         kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);

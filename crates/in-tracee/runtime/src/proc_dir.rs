@@ -29,8 +29,13 @@ pub fn keep() {
 
 /// Opens a file whose path begins with `/proc/` for reading.
 pub fn open(path: &CStr) -> i64 {
+    open_as(path, 0)
+}
+
+/// The same with further flags of open(2).
+pub fn open_as(path: &CStr, flags: u32) -> i64 {
     const PREFIX: &[u8] = b"/proc/";
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
+    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC | flags);
     match descriptor() {
         // A root may fail in ways of its own: sandboxes take the directory of a process that ended.
         Some(dir) if path.to_bytes().starts_with(PREFIX) => {
@@ -45,6 +50,12 @@ pub fn open(path: &CStr) -> i64 {
 pub fn descriptor() -> Option<u64> {
     let dir = DIR.load(Ordering::Relaxed);
     (dir != 0).then(|| dir as u64 - 1)
+}
+
+/// Memory went back, and not what is open.
+pub fn stay(fd: Option<u64>) {
+    // That the variable went back, too, the compiler cannot know: this store is needed.
+    core::hint::black_box(&DIR).store(fd.map_or(0, |fd| fd as i32 + 1), Ordering::Relaxed);
 }
 
 /// True for that number.

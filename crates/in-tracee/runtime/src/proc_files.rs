@@ -1,9 +1,11 @@
 //! Files of proc(5): what they say of other threads and processes, and those that the
 //! program opens and that show, or change, what the runtime has to do with.
 
+use core::ffi::CStr;
+
 use linux_abi::{errno, general as nr};
 
-use crate::{kernel, memory, visible_maps};
+use crate::{kernel, memory, proc_dir, visible_maps};
 
 /// A call that reads a path ended with this result, which is no error: the result for the
 /// program.
@@ -56,6 +58,7 @@ pub fn state(text: &[u8]) -> Option<u8> {
 }
 
 /// A path of /proc.
+#[derive(Clone, Copy)]
 pub struct Path {
     bytes: [u8; 64],
     length: usize,
@@ -88,10 +91,18 @@ impl Path {
         self.bytes.as_ptr() as u64
     }
 
+    pub fn as_text(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+
+    /// Opens the file, for reading.
+    pub fn open(&self) -> i64 {
+        proc_dir::open(self.as_text())
+    }
+
     /// Reads the start of the file.
     pub fn read<'text>(&self, text: &'text mut [u8]) -> Option<&'text [u8]> {
-        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-        let fd = kernel::call(nr::__NR_open, [self.address(), flags, 0, 0, 0, 0]);
+        let fd = self.open();
         if kernel::failed(fd) {
             return None;
         }

@@ -149,8 +149,7 @@ pub fn masks_have(pid: i32, signal: u64, names: &[&[u8]]) -> Option<bool> {
 fn all_stand(pid: i32) -> bool {
     let mut path = Path::new();
     path.text(b"/proc/").number(pid as u64).text(b"/task");
-    let flags = u64::from(nr::O_RDONLY | nr::O_DIRECTORY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.address(), flags, 0, 0, 0, 0]);
+    let fd = path.open();
     if kernel::failed(fd) {
         return true;
     }

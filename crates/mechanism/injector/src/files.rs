@@ -106,6 +106,12 @@ impl<'session> FileSlot<'session> {
         }
     }
 
+    /// The hash under which the content is kept.
+    pub fn kept_hash(&self) -> Option<[u8; 32]> {
+        // SAFETY: see `new`. The state was announced after the hash was written.
+        (self.state() == file_state::KEPT).then(|| unsafe { (&raw const (*self.slot).hash).read() })
+    }
+
     /// The content is kept under this hash.
     pub fn set_kept(&self, hash: &[u8; 32], size_bytes: u64) {
         // SAFETY: see `new`. The hash is written before the state that announces

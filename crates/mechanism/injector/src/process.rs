@@ -1,7 +1,7 @@
 //! Processes seen from outside: their ends, stops and times.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -295,7 +295,11 @@ pub fn poll_exited(processes: &[&PidFd]) -> Vec<bool> {
 }
 
 /// Sends a descriptor over a socket, with one byte.
-pub(crate) fn send_descriptor(socket: i32, descriptor: i32) -> io::Result<()> {
+///
+/// # Errors
+/// What sendmsg(2) fails with.
+pub fn send_descriptor(socket: BorrowedFd, descriptor: BorrowedFd) -> io::Result<()> {
+    let (socket, descriptor) = (socket.as_raw_fd(), descriptor.as_raw_fd());
     let mut byte = [0u8];
     let mut control = [0u64; 4];
     // SAFETY: the message names memory that lives for the call; the control message fits

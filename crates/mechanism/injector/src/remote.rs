@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use lane_protocol::{BOARDING_START, REGION_BYTES, REGION_START};
@@ -128,7 +128,7 @@ impl Places<'_> {
         let process =
             PidFd::open(self.remote.thread.tid()).ok_or_else(|| crate::boarding::other("it has ended"))?;
         let socket = process.descriptor(end)?;
-        crate::process::send_descriptor(socket.as_raw_fd(), ours.as_raw_fd())
+        crate::process::send_descriptor(socket.as_fd(), ours.as_fd())
     }
 
     fn receive(&self, end: u64) -> io::Result<u64> {

@@ -72,7 +72,7 @@ pub struct Setup<'a> {
     pub live: Option<LiveSetup>,
     /// Live: the process that is boarded; `None`: one is started, with our descriptors.
     pub running: Option<i32>,
-    /// Replay, and live: the folder of kept files, absolute.
+    /// Replay: the folder of kept files, absolute.
     pub files_dir: Option<&'a Path>,
     /// Replay: a private folder for files that stand for shared memory.
     pub objects_dir: Option<&'a Path>,

@@ -18,6 +18,7 @@ pub mod bytecode;
 mod file_slots;
 mod image;
 mod layout;
+pub mod lent;
 mod live;
 mod ring;
 mod session;

@@ -292,6 +292,9 @@ pub struct Checkpoint {
     pub taken_ns: AtomicU64,
     /// How long the program stood for it.
     pub cost_ns: AtomicU64,
+    /// Who the process was: user and group, real, effective and saved, and how often it had changed
+    /// what else makes up its rights.
+    pub user: [AtomicU32; 7],
     /// Not zero once the shadow has made its lists.
     pub ready: AtomicU32,
     /// Who asked for it, a [`checkpoint_origin`].

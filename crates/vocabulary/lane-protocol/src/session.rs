@@ -341,6 +341,12 @@ pub mod request {
     /// Which process it is that has locked the byte of the session's file that its segment's
     /// number names (fcntl(2), F_SETLK): the answer is its id as the supervisor sees it.
     pub const IDENTIFY: u32 = 14;
+    /// Live: opens what `arguments[0]`, one of [`crate::lent`], and the two behind it name, and sends
+    /// it over the process's socket `arguments[3]`. For processes whose user or root may not open
+    /// it.
+    pub const LEND: u32 = 15;
+    /// Live: ends the process's shadow `arguments[0]`, which it may not.
+    pub const END_SHADOW: u32 = 16;
 }
 
 /// One outstanding request of a lane.

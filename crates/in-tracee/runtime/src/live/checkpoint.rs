@@ -2,14 +2,15 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, image_result};
+use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, image_result, request};
 use linux_abi::{errno, general as nr};
 
 use super::{
     area, error, increments, keeper, locks, mappings, obstacle, quiesce, seats, standing, tables, timers,
-    together, unforked, window,
+    together, unforked, user, window,
 };
-use crate::block::{lane, process, space, thread, thread_status};
+use crate::block::{lane, process, session, space, thread, thread_status};
+use crate::kept_files::request_answer;
 use crate::{kernel, signals, stopping, turn};
 
 /// A shadow looks this often whether its process is still there, in milliseconds.
@@ -123,6 +124,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     slot.shadow.store(0, Ordering::Relaxed);
     slot.base.store(0, Ordering::Relaxed);
     slot.forks.store(area().forks, Ordering::Relaxed);
+    user::note(slot);
     slot.environment.store(space().environment, Ordering::Relaxed);
     slot.origin.store(origin, Ordering::Relaxed);
     slot.together.store(group.number, Ordering::Relaxed);
@@ -356,7 +358,11 @@ fn end(slot: &Checkpoint) {
 
 /// Ends a shadow.
 pub fn end_process(pid: i32) {
-    kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
+    let killed = kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
+    if killed == error(errno::EPERM) {
+        // It has the user that the process had.
+        request_answer(request::END_SHADOW, [pid as u64, 0, 0, 0], &session().keep_doorbell);
+    }
     let ended = &mut area().ended;
     match ended.iter_mut().find(|place| **place == 0) {
         Some(place) => *place = pid,

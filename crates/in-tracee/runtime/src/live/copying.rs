@@ -6,8 +6,8 @@ use lane_protocol::{CANDIDATES_BYTES, CANDIDATES_START, Checkpoint};
 
 use super::increments::Found;
 use super::then::Then;
-use super::{area, checkpoint, increments, mappings, store};
-use crate::detect::Range;
+use super::{area, checkpoint, increments, lent, mappings, store};
+use crate::detect::{Range, open_high};
 use crate::range_set::tidied;
 use crate::{kernel, memory, report, written_pages};
 
@@ -58,17 +58,15 @@ impl Pagemaps {
     /// Of this process and of a checkpoint.
     pub fn open(slot: &Checkpoint, part: Part) -> Pagemaps {
         let from = Then::of(slot);
-        let open = |path: *const u8| {
-            let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-            kernel::call(nr::__NR_open, [path as u64, flags, 0, 0, 0, 0]) as i32
-        };
-        let mut path = [0u8; 40];
-        let mut digits = [0u8; 12];
-        report::join(&mut path, &[b"/proc/", report::decimal(from.base as u64, &mut digits), b"/pagemap"]);
-        let alone = checkpoint::is_alone_since(slot);
+        let mut then = mappings::path_of(from.base, b"/pagemap").open();
+        if kernel::failed(then) {
+            then = lent::open(lane_protocol::lent::PAGEMAP, [from.base as u64, 0]);
+        }
+        let now = open_high(c"/proc/thread-self/pagemap").unwrap_or(-1);
+        // Without both, pages have to be compared.
+        let alone = checkpoint::is_alone_since(slot) && now >= 0 && then >= 0;
         let candidates = Candidates::find(slot, part);
-        let now = open(c"/proc/thread-self/pagemap".as_ptr().cast());
-        Pagemaps { from, now, then: open(path.as_ptr()), alone, candidates }
+        Pagemaps { from, now, then: then as i32, alone, candidates }
     }
 
     /// Closes both.

@@ -13,8 +13,7 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use super::pushback::open_of_lane;
-use super::{Standing, area};
+use super::{Standing, area, lent};
 use crate::block::{Thread, known_threads, process, session, space, thread_at, thread_status};
 use crate::changes::{self, JUMP_BYTES};
 use crate::entry::Registers;
@@ -51,7 +50,7 @@ pub fn change() {
 /// Reads what the supervisor wrote, and makes the first of it so for which there is memory;
 /// else why not.
 fn make() -> Result<(), u32> {
-    let fd = open_of_lane(b"/change-");
+    let fd = lent::open(lane_protocol::lent::CHANGE, [0; 2]);
     if kernel::failed(fd) {
         return Err(unchanged::NO_MEMORY);
     }

@@ -4,8 +4,7 @@
 use lane_protocol::{command, request};
 use linux_abi::{errno, general as nr};
 
-use super::pushback::open_of_lane;
-use super::{CHECK, LOST, agent, checkpoint, error, restore};
+use super::{CHECK, LOST, agent, checkpoint, error, lent, restore};
 use crate::block::process;
 use crate::dispatch::begin_call;
 use crate::{kept_files, kernel};
@@ -35,7 +34,7 @@ pub fn call(is_before: bool, args: &[u64; 6]) -> i64 {
 /// The length of all of the text, or an errno; how many bytes of it, and of what ends it, there
 /// was room for.
 fn fill(text: u64, room: u64) -> (i64, u64) {
-    let fd = open_of_lane(b"/lost-");
+    let fd = lent::open(lane_protocol::lent::LOST, [0; 2]);
     if kernel::failed(fd) {
         return (error(errno::EIO), 0);
     }

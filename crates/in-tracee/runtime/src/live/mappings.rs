@@ -6,10 +6,11 @@ use lane_protocol::{Checkpoint, MemoryRange};
 use linux_abi::{errno, general as nr};
 
 use super::then::Then;
-use super::{area, error, together};
+use super::{area, error, lent, together};
 use crate::block::space;
 use crate::maps::{self, Mapping};
-use crate::{kernel, memory, report};
+use crate::proc_files::Path;
+use crate::{kernel, memory};
 
 /// Mappings that a list can hold.
 const MAPPINGS_MAX: usize = 16384;
@@ -206,12 +207,13 @@ pub fn fetch(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
         || fetch_closed(shadow, to, from, bytes)
 }
 
-/// The same of memory that may not be read: /proc/PID/mem does not ask.
+/// The same of memory that may not be read: /proc/PID/mem does not ask. A shadow that may not be
+/// looked into is the supervisor's to open.
 fn fetch_closed(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
-    let mut path = [0u8; 40];
-    put_path(&mut path, shadow, b"/mem");
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    let mut fd = path_of(shadow, b"/mem").open();
+    if kernel::failed(fd) {
+        fd = lent::open(lane_protocol::lent::MEMORY, [shadow as u64, 0]);
+    }
     if kernel::failed(fd) {
         return false;
     }
@@ -327,13 +329,9 @@ pub fn close_file(fd: i32) {
 /// Finds the path of a mapped file in a shadow's list, or in ours: shared ones are the
 /// shadow's own copies there.
 fn find_name(wanted: (u64, u64), shadow: i32, path: &mut [u8; PATH_BYTES]) -> bool {
-    let mut name = [0u8; 40];
     let mut found = false;
-    for pid in [shadow, 0] {
-        put_path(&mut name, pid, b"/maps");
-        // SAFETY: `put_path` ends it with a zero.
-        let list = unsafe { core::ffi::CStr::from_ptr(name.as_ptr().cast()) };
-        maps::for_each_named(list, &mut |other: &Mapping, text: &[u8]| {
+    for list in [path_of(shadow, b"/maps"), *Path::new().text(OWN.to_bytes())] {
+        maps::for_each_named(list.as_text(), &mut |other: &Mapping, text: &[u8]| {
             if !found && (other.device, other.inode) == wanted && text.len() < PATH_BYTES {
                 path[..text.len()].copy_from_slice(text);
                 path[text.len()] = 0;
@@ -354,9 +352,7 @@ fn identity(fd: i32) -> Option<(u64, u64)> {
     (!kernel::failed(result)).then_some((maps::device(stat[0]), stat[1]))
 }
 
-fn put_path(to: &mut [u8; 40], pid: i32, file: &[u8]) {
-    *to = [0; 40];
-    let mut digits = [0u8; 12];
-    let name = if pid == 0 { b"thread-self" } else { report::decimal(pid as u64, &mut digits) };
-    report::join(to, &[b"/proc/", name, file]);
+/// What /proc tells of a shadow.
+pub fn path_of(shadow: i32, file: &[u8]) -> Path {
+    *Path::new().text(b"/proc/").number(shadow as u64).text(file)
 }

@@ -9,7 +9,7 @@ mod passing;
 use linux_abi::{errno, general as nr};
 
 pub use channel::Channel;
-pub use loading::{load, open_of_lane};
+pub use loading::load;
 
 use passing::Passing;
 

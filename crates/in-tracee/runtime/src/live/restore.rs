@@ -13,12 +13,12 @@ use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
-    apart, area, checkpoint, debugging, environment, error, holding, increments, obstacle, pushback, quiesce,
-    seats, standing, tables, timers, together, unforked,
+    apart, area, checkpoint, debugging, environment, error, holding, increments, lent, obstacle, pushback,
+    quiesce, seats, standing, tables, timers, together, unforked, user,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
-use crate::{changes, kernel, outputs, page_tracker, pause, report, turn};
+use crate::{changes, kernel, outputs, page_tracker, pause, proc_dir, report, turn};
 
 /// What follows once the state is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn could_go_back(id: u64) -> i64 {
         return error;
     }
     let Some(slot) = checkpoint::find(id) else { return error(errno::ENOENT) };
-    match plan(slot) {
+    match plan(slot, Way::Branch) {
         Ok(()) if together::is_needed() => together::could_go_back(slot.together.load(Ordering::Relaxed)),
         Ok(()) => 0,
         Err(error) => error,
@@ -43,7 +43,7 @@ pub fn could_go_back(id: u64) -> i64 {
 }
 
 /// Looks at everything that the way back needs, and changes nothing of the program's.
-pub fn plan(slot: &Checkpoint) -> Result<(), i64> {
+pub fn plan(slot: &Checkpoint, way: Way) -> Result<(), i64> {
     checkpoint::wait_until_ready(slot);
     if let Some(error) = checkpoint::loss(slot) {
         // Later ones do not rest on what was killed.
@@ -57,6 +57,10 @@ pub fn plan(slot: &Checkpoint) -> Result<(), i64> {
     if !from.fetch_list() || !tables::compare(&from) {
         return Err(checkpoint::loss(slot).unwrap_or(error(errno::EPERM)));
     }
+    if way == Way::Branch {
+        user::is_as_then(slot)?;
+    }
+    lent::could_open()?;
     tables::note_missing(slot.id.load(Ordering::Relaxed));
     if !mappings::list_now() {
         return Err(error(errno::ENOMEM));
@@ -140,7 +144,7 @@ fn go_back_alone(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
         return Err(error(errno::EBUSY));
     }
     let (own_turn, in_group) = (process().turn, process().in_group);
-    let arrived = Planned::new(slot)?.go(way, &mut || {
+    let arrived = Planned::new(slot, way)?.go(way, &mut || {
         (process().turn, process().in_group) = (own_turn, in_group);
     })?;
     turn::give();
@@ -157,9 +161,9 @@ pub struct Planned {
 
 impl Planned {
     /// Looks at what the way needs, with all threads parked; an errno if it is not there.
-    pub fn new(slot: &'static Checkpoint) -> Result<Planned, i64> {
+    pub fn new(slot: &'static Checkpoint, way: Way) -> Result<Planned, i64> {
         let limit = checkpoint::raise_open_files();
-        plan(slot).inspect_err(|_| checkpoint::lower_open_files(&limit))?;
+        plan(slot, way).inspect_err(|_| checkpoint::lower_open_files(&limit))?;
         Ok(Planned { slot, limit })
     }
 
@@ -179,12 +183,13 @@ impl Planned {
             return Err(error);
         }
         // From here on there is no other way.
-        let control_fd = process().control_fd;
+        let (control_fd, proc_dir) = (process().control_fd, proc_dir::descriptor());
         quiesce::sit_down_all();
         leave_present();
         restore_mappings(self.slot);
         restore_runtime(self.slot);
         process().control_fd = control_fd;
+        proc_dir::stay(proc_dir);
         then();
         Ok(arrive(self.slot, way, &self.limit))
     }

@@ -8,9 +8,10 @@ use linux_abi::general as nr;
 use super::locks::{self, LOCKS_MAX, Lock};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
-use super::{area, checkpoint, pushback};
+use super::{area, checkpoint, lent, pushback};
 use crate::block::{lane, process};
-use crate::{detect, kernel, outputs, page_tracker, proc_dir, report};
+use crate::proc_files::Path;
+use crate::{detect, kernel, outputs, page_tracker, proc_dir};
 
 /// Descriptors that a table can hold.
 const DESCRIPTORS_MAX: usize = 8192;
@@ -146,8 +147,7 @@ impl Table {
         self.count = 0;
         self.interest_count = 0;
         self.timer_count = 0;
-        let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC | nr::O_DIRECTORY);
-        let dir = kernel::call(nr::__NR_open, [c"/proc/thread-self/fd".as_ptr() as u64, flags, 0, 0, 0, 0]);
+        let dir = proc_dir::open_as(c"/proc/thread-self/fd", nr::O_DIRECTORY);
         if kernel::failed(dir) {
             return;
         }
@@ -223,12 +223,8 @@ impl Table {
 
 /// Each line of what the kernel tells of a descriptor (its fdinfo).
 pub fn each_line(of: u32, act: &mut dyn FnMut(&[u8])) {
-    let mut path = [0u8; 64];
-    let mut digits = [0u8; 12];
-    let number = report::decimal(u64::from(of), &mut digits);
-    report::join(&mut path, &[b"/proc/thread-self/fdinfo/", number]);
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+    let mut path = Path::new();
+    let fd = path.text(b"/proc/thread-self/fdinfo/").number(u64::from(of)).open();
     if kernel::failed(fd) {
         return;
     }
@@ -315,12 +311,12 @@ pub fn keep_files(table: &mut Table, offsets: &Offsets) {
     close_range(next, u32::MAX);
 }
 
-/// Not the session's memory, which a shadow may be asked to write to.
+/// Not the session's memory, which a shadow may be asked to write to, nor /proc, in which it looks.
 fn close_range(first: u32, end: u32) {
-    let session = process().control_fd as u32;
-    if (first..end).contains(&session) {
-        close_range(first, session);
-        close_range(session + 1, end);
+    let ours = [Some(process().control_fd as u32), proc_dir::descriptor().map(|fd| fd as u32)];
+    if let Some(kept) = ours.into_iter().flatten().find(|fd| (first..end).contains(fd)) {
+        close_range(first, kept);
+        close_range(kept + 1, end);
     } else if first < end {
         kernel::call(nr::__NR_close_range, [u64::from(first), u64::from(end - 1), 0, 0, 0, 0]);
     }
@@ -375,7 +371,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     for then in tables.then.all() {
         let same = tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
         if !same && then.is_file() && !kernel::failed(handle) {
-            take_from(handle, then);
+            take_from(from.keeper, handle, then);
         }
         if then.is_file() && !outputs::is_standard_error(then.device, then.inode) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
@@ -414,12 +410,12 @@ fn copy_others(tables: &Tables, copies: &mut [(u32, u64); COPIES_MAX]) {
 }
 
 /// Gets a file back that the shadow has kept open.
-fn take_from(handle: i64, then: &Descriptor) {
+fn take_from(keeper: i32, handle: i64, then: &Descriptor) {
     let mut below = [0u64; NUMBERS_MAX / 64];
     if locks::is_any() {
         fill_below(handle, then.fd, &mut below);
     }
-    take_lowest(handle, then);
+    take_lowest(keeper, handle, then);
     for (index, word) in below.iter().enumerate() {
         for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
             kernel::call(nr::__NR_close, [index as u64 * 64 + bit, 0, 0, 0, 0, 0]);
@@ -446,8 +442,11 @@ fn fill_below(handle: i64, fd: u32, below: &mut [u64; NUMBERS_MAX / 64]) {
 }
 
 /// The same, by way of the lowest number that is free.
-fn take_lowest(handle: i64, then: &Descriptor) {
-    let copy = kernel::call(nr::__NR_pidfd_getfd, [handle as u64, u64::from(then.fd), 0, 0, 0, 0]);
+fn take_lowest(keeper: i32, handle: i64, then: &Descriptor) {
+    let mut copy = kernel::call(nr::__NR_pidfd_getfd, [handle as u64, u64::from(then.fd), 0, 0, 0, 0]);
+    if kernel::failed(copy) {
+        copy = lent::open(lane_protocol::lent::DESCRIPTOR, [keeper as u64, u64::from(then.fd)]);
+    }
     if kernel::failed(copy) {
         return;
     }

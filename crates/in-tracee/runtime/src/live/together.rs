@@ -268,7 +268,7 @@ pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     turn::give();
     let ready = gather(followers, PATIENCE_NS);
     turn::take();
-    let planned = ready.and_then(|()| plan_reachable(slot));
+    let planned = ready.and_then(|()| plan_reachable(slot, way));
     let planned = match planned {
         Ok(planned) => planned,
         Err(error) => {
@@ -300,10 +300,10 @@ pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
 }
 
 /// Nothing lies in the way, and the log reaches back.
-fn plan_reachable(slot: &'static Checkpoint) -> Result<Planned, i64> {
+fn plan_reachable(slot: &'static Checkpoint, way: Way) -> Result<Planned, i64> {
     let position = slot.position.load(Ordering::Relaxed);
     ask_supervisor(request::REACHES, [position, 0, 0, 0])?;
-    Planned::new(slot)
+    Planned::new(slot, way)
 }
 
 fn arrive(planned: Planned, way: Way) -> Arrived {
@@ -411,7 +411,7 @@ fn find(number: u32) -> Option<&'static Checkpoint> {
 }
 
 fn try_back(number: u32) -> i64 {
-    match find(number).ok_or(error(errno::ESRCH)).and_then(plan) {
+    match find(number).ok_or(error(errno::ESRCH)).and_then(|slot| plan(slot, Way::Branch)) {
         Ok(_) => 0,
         Err(error) => error,
     }
@@ -428,7 +428,7 @@ fn follow_back(round: u32, number: u32, way: Way) {
         }
     };
     let slot = parked.and_then(|()| find(number).ok_or(error(errno::ESRCH)));
-    let planned = slot.and_then(plan_reachable);
+    let planned = slot.and_then(|slot| plan_reachable(slot, way));
     say(round, planned.as_ref().err().copied().unwrap_or(0));
     let next = wait(round, step::PREPARE);
     let (step::DO, Ok(planned)) = (next, planned) else {

@@ -21,11 +21,12 @@ use super::mappings::{List, protection};
 use super::{Standing, area, error};
 use crate::block::{Thread, known_threads, process, space, thread_at, thread_status};
 use crate::boarding::{VDSO, log_own_pages, words_of};
+use crate::detect::open_high;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::maps::{self, Mapping};
 use crate::stacks::signal_stack;
-use crate::{islands, kernel, memory_calls, processes, sites, withheld};
+use crate::{islands, kernel, memory_calls, proc_dir, processes, sites, withheld};
 
 /// In place of a kept file's id.
 const NO_FILE: u64 = u32::MAX as u64;
@@ -232,9 +233,7 @@ fn log_part(part: &Mapping) {
 
 /// Logs all memory that no kept file holds.
 fn log_memory(parts: &[Mapping]) {
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let path = c"/proc/thread-self/pagemap".as_ptr() as u64;
-    let pagemap = kernel::call(nr::__NR_open, [path, flags, 0, 0, 0, 0]);
+    let pagemap = open_high(c"/proc/thread-self/pagemap").map_or(-1, i64::from);
     for part in parts {
         let bytes = part.end - part.start;
         if !part.readable {
@@ -278,8 +277,7 @@ fn log_thread(block: &Thread) {
 fn stack_start() -> u64 {
     const FIELD: usize = 28;
     let mut text = [0u8; 1024];
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [c"/proc/self/stat".as_ptr() as u64, flags, 0, 0, 0, 0]);
+    let fd = proc_dir::open(c"/proc/self/stat");
     if kernel::failed(fd) {
         return 0;
     }

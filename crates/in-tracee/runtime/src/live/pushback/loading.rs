@@ -1,6 +1,7 @@
 //! What is to be given back after a way back: what the supervisor found in the log, and
 //! behind it what was left of earlier ways back.
 
+use lane_protocol::lent as lent_protocol;
 use linux_abi::general as nr;
 
 use super::messages::Head;
@@ -8,19 +9,19 @@ use super::{
     ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, PUSHED_MAX, Pushed, channel, is_stream,
     pushback,
 };
-use crate::block::{process, session};
-use crate::live::{RECORDS_BYTES_MAX, records_place};
+use crate::live::{RECORDS_BYTES_MAX, lent, records_place};
 use crate::{kernel, memory, report};
 
 /// A way back was gone: takes over what was read and accepted since.
 pub fn load() {
     let left_bytes = keep_left();
-    let fd = open_of_lane(b"/undo-");
-    let logged_bytes = if kernel::failed(fd) { 0 } else { crate::kept_files::size_of(fd as i32) };
-    let mapped = map_records(fd, logged_bytes, left_bytes);
-    if !kernel::failed(fd) {
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    let fd = lent::open(lent_protocol::UNDO, [0; 2]);
+    if kernel::failed(fd) {
+        report::die("what the program has read since cannot be given back to it");
     }
+    let logged_bytes = crate::kept_files::size_of(fd as i32);
+    let mapped = map_records(fd, logged_bytes, left_bytes);
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
     let pushback = pushback();
     if !mapped {
         pushback.count = 0;
@@ -69,22 +70,6 @@ impl Pushed {
         let head_bytes = Head::at(self.head).stored_bytes();
         if self.kind == DATA { head_bytes + self.left.next_multiple_of(8) } else { 0 }
     }
-}
-
-/// What the supervisor wrote for the process, in a file that begins so and that is gone then;
-/// an errno if that is nothing.
-pub fn open_of_lane(name: &[u8]) -> i64 {
-    let mut path = [0u8; 256 + 32];
-    let dir = session().objects_dir_bytes.min(256) as usize;
-    let mut digits = [0u8; 12];
-    let number = report::decimal(u64::from(process().lane), &mut digits);
-    report::join(&mut path, &[&session().objects_dir[..dir], name, number]);
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let fd = kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0, 0, 0, 0]);
-    if !kernel::failed(fd) {
-        kernel::call(nr::__NR_unlink, [path.as_ptr() as u64, 0, 0, 0, 0, 0]);
-    }
-    fd
 }
 
 /// Makes new records: what was logged, and what is left of the old ones. They lie among the
