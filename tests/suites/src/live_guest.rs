@@ -111,6 +111,11 @@ impl LiveGuest {
         matches!(self.kind, Kind::C(_))
     }
 
+    /// True if no other user than root can run it.
+    pub fn needs_root(&self) -> bool {
+        self.guest.needs.iter().any(|need| need == "root")
+    }
+
     /// True for one way of each guest, where one is enough.
     pub fn is_plain(&self) -> bool {
         match self.kind {

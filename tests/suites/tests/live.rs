@@ -68,8 +68,10 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
         }
         for (way, user) in ways {
             let name = format!("{}::{}{}", guest.name, user.name(is_root), way.suffix());
+            let is_other = !is_root || user == User::Nobody;
             let missing = match tool.mode {
                 Mode::Native => Some("needs the tool".to_owned()),
+                Mode::Full if is_other && guest.needs_root() => Some("needs root".to_owned()),
                 Mode::Full => guest.missing(),
             };
             let (tool, guest) = (Arc::clone(tool), guest.clone());

@@ -49,7 +49,7 @@ fn open(memory: &SessionMemory, lane: Lane, dir: &Path, what: u64, which: [u64; 
         lent::NEW_OBJECT => {
             let path = object_path(dir, which);
             match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => open_object(&path),
             }
         }
