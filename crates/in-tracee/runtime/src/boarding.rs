@@ -97,6 +97,7 @@ pub fn begin() -> ! {
     live::begin();
     if count > 1 {
         turn::begin_sharing();
+        crate::spins::begin();
     }
     set_state(boarding_state::OPEN);
     go_on()
@@ -362,6 +363,9 @@ pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
     let is_live = |index: usize| index < known_threads() && thread_at(index).status == thread_status::LIVE;
     let others = || (0..known_threads()).filter(|&index| index != own && is_live(index));
     process.threads = u32::from(first) + others().count() as u32;
+    if process.threads > 1 {
+        crate::spins::begin();
+    }
     process.running_thread.store(process.logged_thread, Ordering::SeqCst);
     if !is_live(process.logged_thread as usize) {
         live::pass_on();

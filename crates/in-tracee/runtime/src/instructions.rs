@@ -30,6 +30,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     };
     let behind = site.behind();
     let yielded = if instruction == Instruction::Spin {
+        registers.rip = behind;
         spins::pass(site.address, registers)
     } else {
         let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);

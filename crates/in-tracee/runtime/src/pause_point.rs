@@ -10,7 +10,7 @@ use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, chaos, edits, hot_words, islands, page_tracker, probe, report, signals, sites,
+    agent, breakpoints, chaos, edits, hot_words, islands, page_tracker, probe, report, signals, sites, spins,
     tracing, turn,
 };
 
@@ -133,6 +133,7 @@ fn log_state(registers: &Registers, yields: bool, words: impl FnOnce() -> &'stat
 pub fn go_on(mut registers: Registers) -> ! {
     registers.rip = sites::translate(registers.rip);
     if process().replaying {
+        spins::follow_again();
         follow_pause(&mut registers);
         if !crate::live::is_on() {
             // The log begins here.

@@ -6,9 +6,9 @@
 //! is where the turn is given.
 //!
 //! Invariant: from a process's first thread on each pass counts, in replay as in recording,
-//! whichever way it leads here. Deliberately absent: live sessions, which begin threads
-//! again at calls and pauses only; processes of one thread that share memory with others;
-//! generated code.
+//! whichever way it leads here. A thread that gives the turn here stands as at a pause.
+//! Deliberately absent: live programs under the debugger; processes of one thread that share
+//! memory with others; generated code.
 
 use events::{Instruction, Kind};
 
@@ -16,7 +16,7 @@ use crate::block::{process, session, thread};
 use crate::entry::{self, Registers};
 use crate::frame::RealFrame;
 use crate::sites::{self, Site};
-use crate::{live, patience, pause, report, signals, turn};
+use crate::{live, patience, pause, pause_point, report, signals, turn};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
@@ -33,14 +33,15 @@ pub struct Spins {
     passes: u64,
 }
 
-/// The process makes a thread: from now on passes count.
+/// The process makes a thread, or has some when the log begins: from now on passes count.
 pub fn begin() {
-    if session().live == 0 {
+    if session().live == 0 || session().rewriting_off == 0 {
         sites::replace_spins();
     }
 }
 
-/// A thread came to the place of this address. True if it gave the turn.
+/// A thread came to the place of this address; the registers lead behind it. True if it gave
+/// the turn.
 pub fn pass(address: u64, registers: &Registers) -> bool {
     let Some(passes) = count() else { return false };
     if process().replaying {
@@ -60,9 +61,12 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let address = core::mem::replace(&mut registers.rip, site.behind());
     let Some(passes) = count() else { return context.set_registers(&registers) };
     let replaying = process().replaying;
-    let gives = if replaying { follow(address, passes, &registers) } else { may_give(passes) };
+    let gives = if replaying { is_due(passes) } else { may_give(passes) };
     sites::note_spin(site, gives);
-    if !gives || replaying {
+    if gives && replaying && !live::goes_again() {
+        follow(address, passes, &registers);
+    }
+    if !gives || replaying && !live::goes_again() {
         return context.set_registers(&registers);
     }
     // Not in a handler.
@@ -75,12 +79,17 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
-/// A thread that was led here by a trap gives the turn.
+/// A thread that was led here by a trap gives the turn, or gave it here.
 pub fn give_after_trap(mut registers: Registers) -> ! {
     let [address, passes, ..] = thread().fault_info;
-    give([address, passes], &registers);
+    if process().replaying {
+        follow(address, passes, &registers);
+        pause_point::arm_if_next();
+    } else {
+        give([address, passes], &registers);
+    }
     registers.rip = sites::translate(registers.rip);
-    if signals::has_deliverable() {
+    if !process().replaying && signals::has_deliverable() {
         pause::signal_waits();
     }
     // SAFETY: the registers are the program's, complete.
@@ -107,39 +116,76 @@ fn may_give(passes: u64) -> bool {
 }
 
 /// Logs where the thread gives the turn, and gives it.
-fn give(place: [u64; 2], registers: &Registers) {
-    let log = &mut process().log;
-    log.begin(Kind::Instruction, 0, Instruction::Spin as u16);
-    for word in place.into_iter().chain([0; 5]) {
-        log.word(word);
-    }
-    log.end();
+fn give([address, passes]: [u64; 2], registers: &Registers) {
     let thread = thread();
     thread.standing = live::Standing::Pause;
     thread.registers_at = &raw const *registers as u64;
+    log_place(address, passes);
     thread.yielded = true;
     thread.is_asked = false;
     patience::let_others_run();
+    while live::stop_asked() {
+        // Others come before what the program does from here on: once more.
+        log_place(address, AGAIN);
+        live::park_at_pause();
+    }
+}
+
+fn log_place(address: u64, passes: u64) {
+    let log = &mut process().log;
+    log.begin(Kind::Instruction, 0, Instruction::Spin as u16);
+    for word in [address, passes, 0, 0, 0, 0, 0] {
+        log.word(word);
+    }
+    log.end();
 }
 
 fn is_awaited(passes: u64) -> bool {
     turn::is_wanted() || patience::is_awaited(passes)
 }
 
+/// In place of a number of passes: the thread gave the turn, and gives it again.
+const AGAIN: u64 = 0;
+
+/// Replay: the thread has the turn back, and gives it as often as it did then.
+pub fn follow_again() {
+    while let Some(word) = process().log.peek()
+        && is_spin(word)
+        && process().log.body(1) == AGAIN
+    {
+        process().log.consume(word);
+        process().log.events += 1;
+        turn::follow_yield();
+    }
+}
+
+fn is_spin(word: u64) -> bool {
+    word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == Instruction::Spin as u16
+}
+
+/// Replay: true if the thread gave the turn at this pass, or ought to have given it before.
+fn is_due(passes: u64) -> bool {
+    let log = &mut process().log;
+    log.peek().is_some_and(is_spin) && passes >= log.body(1)
+}
+
 /// Replay: gives the turn if the thread gave it here.
 fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
-    let log = &mut process().log;
-    let Some(word) = log.peek() else { return false };
-    let is_named = word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == Instruction::Spin as u16;
-    if !is_named || passes < log.body(1) {
+    if !is_due(passes) {
         return false;
     }
+    let log = &mut process().log;
+    let word = log.peek().unwrap_or(0);
     if [log.body(0), log.body(1)] != [address, passes] {
         report::diverge(registers, word, u64::MAX, &[Instruction::Spin as u64, address, passes]);
     }
     log.consume(word);
     log.events += 1;
-    thread().user_registers = &raw const *registers as u64;
+    let thread = thread();
+    thread.user_registers = &raw const *registers as u64;
+    thread.standing = live::Standing::Pause;
+    thread.registers_at = thread.user_registers;
     turn::follow_yield();
+    follow_again();
     true
 }
