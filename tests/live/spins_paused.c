@@ -1,6 +1,8 @@
 // Two threads hand a number round, and wait for each other in loops with `pause`. The first
-// takes a checkpoint in the middle while the other one waits so, goes back to it three times,
-// and does the same again once: how often each has looked is what it was.
+// goes back to where it was alone; takes a checkpoint in the middle while the other one waits so,
+// goes back to it three times, and does the same again once: how often each has looked is what
+// it was.
+// prints: alone again
 // prints: rolled back 3 times
 // prints: the same again
 // prints: 400 steps
@@ -41,8 +43,13 @@ static void step_to(int steps)
 int main(void)
 {
 	need_session();
+	int alone = checkpoint();
+	if (!first_time(alone))
+		say("alone again");
 	pthread_t other = start(follow, NULL);
 	step_to(100);
+	if (first_time(alone))
+		back(alone);
 	int id = checkpoint();
 	long then = looks[0];
 	step_to(200);

@@ -357,6 +357,7 @@ pub fn replace_spins() {
             due.for_each(|recipe| {
                 replace(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
             });
+            live::lose_memory(map.start, map.end - map.start);
             kernel::mprotect(map.start, map.end - map.start, map.protection);
         }
     }

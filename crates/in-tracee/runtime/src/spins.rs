@@ -20,6 +20,8 @@ use crate::{live, patience, pause, pause_point, report, signals, turn};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
+/// In place of a number of passes: the thread gave the turn, and gives it again.
+const AGAIN: u64 = 0;
 
 /// In place of a fault's signal: the turn is to be given.
 pub const GIVES: u32 = u32::MAX - 1;
@@ -143,9 +145,6 @@ fn log_place(address: u64, passes: u64) {
 fn is_awaited(passes: u64) -> bool {
     turn::is_wanted() || patience::is_awaited(passes)
 }
-
-/// In place of a number of passes: the thread gave the turn, and gives it again.
-const AGAIN: u64 = 0;
 
 /// Replay: the thread has the turn back, and gives it as often as it did then.
 pub fn follow_again() {

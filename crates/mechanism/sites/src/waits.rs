@@ -13,7 +13,6 @@ use crate::targets::Watch;
 const INSTRUCTIONS: usize = 16;
 /// Two of the nops of a run stand for a `pause`.
 const NOPS_BYTES: u64 = 2;
-
 /// How near behind a `pause` another site is for the two to be in one loop.
 const NEAR_BYTES: u64 = 32;
 
