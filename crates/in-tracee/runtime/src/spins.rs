@@ -20,6 +20,8 @@ use crate::{live, patience, pause, pause_point, report, signals, turn};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
+/// What a trap counts for, which a virtual machine may make dear (10 us were seen).
+const PASSES_OF_TRAP: u64 = 64;
 /// In place of a number of passes: the thread gave the turn, and gives it again.
 const AGAIN: u64 = 0;
 
@@ -63,7 +65,7 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let address = core::mem::replace(&mut registers.rip, site.behind());
     let Some(passes) = count() else { return context.set_registers(&registers) };
     let replaying = process().replaying;
-    let gives = if replaying { is_due(passes) } else { may_give(passes) };
+    let gives = if replaying { is_due(passes) } else { may_give(passes * PASSES_OF_TRAP) };
     sites::note_spin(site, gives);
     if gives && replaying && !live::goes_again() {
         follow(address, passes, &registers);
