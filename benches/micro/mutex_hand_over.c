@@ -1,12 +1,9 @@
 // Two threads that take turns by a mutex and a condition: COUNT times each.
-#include <pthread.h>
-
-#include "micro.h"
+#include "two_threads.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int turn;
-static long count;
 
 static void *play(void *own)
 {
@@ -23,12 +20,5 @@ static void *play(void *own)
 
 int main(int argc, char **argv)
 {
-	pthread_t other;
-	count = micro_count(argc, argv);
-	int64_t start = micro_now();
-	micro_require(pthread_create(&other, NULL, play, (void *)1) == 0, "pthread_create");
-	play((void *)0);
-	pthread_join(other, NULL);
-	micro_report(start);
-	return 0;
+	return run_two_threads(argc, argv, play);
 }

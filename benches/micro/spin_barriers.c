@@ -1,16 +1,14 @@
 // Two threads that compute for some 50 microseconds and then wait for each other in a loop
 // with `pause`, as parallel loops of OpenMP do: COUNT times.
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "micro.h"
+#include "two_threads.h"
 
 #define STEPS 40000
 
 static atomic_long arrived;
 static volatile uint64_t results[2];
-static long count;
 
 static void *play(void *own)
 {
@@ -28,12 +26,5 @@ static void *play(void *own)
 
 int main(int argc, char **argv)
 {
-	pthread_t other;
-	count = micro_count(argc, argv);
-	int64_t start = micro_now();
-	micro_require(pthread_create(&other, NULL, play, (void *)1) == 0, "pthread_create");
-	play((void *)0);
-	pthread_join(other, NULL);
-	micro_report(start);
-	return 0;
+	return run_two_threads(argc, argv, play);
 }
