@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::logged_calls::Call;
 use crate::numbers::{CLOSE, CLOSE_RANGE, CLOSE_RANGE_CLOEXEC, DUP, DUP2, DUP3, F_DUPFD, FCNTL};
-use crate::undo::Call;
 
 /// Numbers whose meaning has changed.
 #[derive(Default)]

@@ -19,12 +19,12 @@ use injector::{
 };
 
 use crate::history::History;
+use crate::logged_calls::{Call, Calls};
 use crate::numbers::{
     CLOSE, CLOSE_RANGE, CLOSE_RANGE_CLOEXEC, DUP, DUP2, DUP3, F_DUPFD, FCNTL, MSG_PEEK, PIPE, PIPE2, PREADV2,
     PWRITEV2, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SOCKETPAIR,
     SPLICE, TEE, VMSPLICE, WRITE, WRITEV,
 };
-use crate::undo::{Call, Calls};
 use crate::undoing::Between;
 
 /// Calls whose result is a descriptor of something that was not open before: open, socket,

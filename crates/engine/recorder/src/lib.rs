@@ -33,6 +33,7 @@ mod lending;
 mod listing;
 pub mod live;
 mod live_options;
+mod logged_calls;
 mod lost;
 mod memory_limit;
 mod messages;

@@ -2,8 +2,8 @@
 //!
 //! The structures in memory were the program's: lengths are not to be trusted.
 
+use crate::logged_calls::Call;
 use crate::numbers::{MSG_NOT_TAKEN, RECVFROM, RECVMMSG, RECVMSG};
-use crate::undo::Call;
 
 /// struct msghdr of recvmsg(2).
 const HEADER_BYTES: u64 = 56;

@@ -5,10 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use events::{Kind, REFUSED, Tag};
-
 use crate::aliases::Aliases;
-use crate::history::events_in;
+use crate::logged_calls::{Call, Calls};
 use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
     ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, FCHDIR, PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV,
@@ -22,6 +20,8 @@ const ACCEPTED: u32 = 2;
 const CHILD: u32 = 3;
 const ENDED: u32 = 4;
 const MESSAGE: u32 = 5;
+/// Set in the numbers of connections.
+const OF_ACCEPTED: u32 = 1 << 31;
 
 /// What a descriptor reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +33,36 @@ pub(crate) enum Source {
     Other,
 }
 
+/// What something was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    /// What had this number then.
+    Then(u32),
+    /// A connection that was accepted since.
+    Accepted(u32),
+}
+
+impl Origin {
+    fn number(self) -> u32 {
+        let (Origin::Then(fd) | Origin::Accepted(fd)) = self;
+        fd
+    }
+
+    /// As records have it.
+    fn word(self) -> u32 {
+        match self {
+            Origin::Then(fd) => fd,
+            Origin::Accepted(fd) => fd | OF_ACCEPTED,
+        }
+    }
+}
+
 /// What happened since then.
 #[derive(Default)]
 pub(crate) struct Undo {
     calls: Calls,
-    /// What was read, call by call, under the numbers of then or of accepted connections.
-    taken: Vec<(u32, Piece)>,
+    /// What was read, call by call.
+    taken: Vec<(Origin, Piece)>,
     /// Connections that were accepted: descriptor and listener.
     accepted: BTreeMap<u32, u32>,
     /// What descriptors mean.
@@ -48,9 +72,9 @@ pub(crate) struct Undo {
     /// Descriptors from which messages were received with descriptors in them.
     messages: BTreeSet<u32>,
     /// Descriptors whose input went elsewhere without being read: the first call that moved it.
-    spliced: BTreeMap<u32, &'static str>,
+    spliced: BTreeMap<Origin, &'static str>,
     /// Connections that end behind what is given back.
-    ended: BTreeSet<u32>,
+    ended: BTreeSet<Origin>,
     /// Connections that were accepted and closed.
     lost: usize,
     /// The working directory was changed.
@@ -59,73 +83,6 @@ pub(crate) struct Undo {
     masks: Option<[i64; 2]>,
     /// Lanes of processes that were made.
     pub children: Vec<u32>,
-}
-
-/// A call of which all blobs are together.
-pub(crate) struct Call {
-    pub number: u16,
-    pub result: i64,
-    pub args: [u64; 6],
-    pub memory: Vec<(u64, Vec<u8>)>,
-    pub child: Option<u32>,
-}
-
-impl Call {
-    /// What a call that reads has read.
-    pub fn input(&self) -> Vec<u8> {
-        let buffer = self.args[1]..self.args[1].saturating_add(self.result as u64);
-        // Of a list of buffers, all that was written; else not the address of a sender.
-        let is_input = |address: &u64| matches!(self.number, READV | PREADV2) || buffer.contains(address);
-        let parts = self.memory.iter().filter(|(address, _)| is_input(address));
-        parts.flat_map(|(_, bytes)| bytes.clone()).collect()
-    }
-}
-
-/// Finds the calls in a log that comes in parts.
-#[derive(Default)]
-pub(crate) struct Calls {
-    /// The one that goes on in the next part.
-    open: Option<Call>,
-}
-
-impl Calls {
-    pub fn each(&mut self, log: &[u8], act: &mut dyn FnMut(&Call)) {
-        for event in events_in(log) {
-            match event.kind {
-                // A call that was not made has nothing to be undone.
-                Kind::Syscall if event.flags & REFUSED != 0 => self.open = None,
-                Kind::Syscall => {
-                    let mut args = [0; 6];
-                    for (index, arg) in args.iter_mut().enumerate().take(event.arg_count()) {
-                        *arg = event.arg(index);
-                    }
-                    let (number, result) = (event.code, event.result());
-                    self.open = Some(Call { number, result, args, memory: Vec::new(), child: None });
-                }
-                Kind::Data => {}
-                _ => self.open = None,
-            }
-            if let Some(call) = self.open.as_mut() {
-                for blob in event.blobs() {
-                    match blob.tag {
-                        Tag::Memory => call.memory.push((blob.address, blob.data.to_vec())),
-                        Tag::Child => {
-                            call.child = blob
-                                .data
-                                .get(..4)
-                                .map(|id| u32::from_le_bytes(id.try_into().expect("four bytes")));
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            if !event.has_more()
-                && let Some(call) = self.open.take()
-            {
-                act(&call);
-            }
-        }
-    }
 }
 
 impl Undo {
@@ -138,7 +95,7 @@ impl Undo {
 
     /// Nothing is given back on these descriptors.
     pub fn forget_input(&mut self, of: &BTreeSet<u32>) {
-        self.taken.retain(|(fd, _)| !of.contains(fd));
+        self.taken.retain(|(origin, _)| !of.contains(&origin.number()));
     }
 
     fn call(&mut self, call: &Call) {
@@ -185,17 +142,15 @@ impl Undo {
         }
     }
 
-    /// What a descriptor is known by: its number then, or that of a connection.
-    fn source(&self, fd: u32) -> Option<u32> {
-        if self.accepted.contains_key(&fd) {
-            return Some(fd);
+    fn origin(&self, fd: u32) -> Option<Origin> {
+        match self.accepted.contains_key(&fd) {
+            true => Some(Origin::Accepted(fd)),
+            false => self.aliases.then(fd).map(Origin::Then),
         }
-        // One whose number of then is a connection's by now cannot be told from that.
-        self.aliases.then(fd).filter(|then| !self.accepted.contains_key(then))
     }
 
     fn read(&mut self, fd: u32, call: &Call) {
-        let Some(source) = self.source(fd) else { return };
+        let Some(origin) = self.origin(fd) else { return };
         // With a place in the file (preadv2) it is none of a stream.
         if call.number == PREADV2 && call.args[3] != u64::MAX {
             return;
@@ -204,7 +159,7 @@ impl Undo {
         if pieces.iter().any(|piece| piece.had_descriptors) {
             self.messages.insert(fd);
         }
-        self.taken.extend(pieces.into_iter().map(|piece| (source, piece)));
+        self.taken.extend(pieces.into_iter().map(|piece| (origin, piece)));
     }
 
     fn gives(&mut self, fd: u32, bytes: i64) {
@@ -216,9 +171,9 @@ impl Undo {
     /// Input goes elsewhere inside the kernel.
     fn moves(&mut self, from: u32, to: u32, how: &'static str, call: &Call) {
         if call.result > 0
-            && let Some(source) = self.source(from)
+            && let Some(origin) = self.origin(from)
         {
-            self.spliced.entry(source).or_insert(how);
+            self.spliced.entry(origin).or_insert(how);
         }
         self.gives(to, call.result);
     }
@@ -226,33 +181,52 @@ impl Undo {
     /// These numbers mean something else, or nothing, from now on.
     fn ends(&mut self, first: u32, last: u32) {
         let ended = |fd: &u32| (first..=last).contains(fd);
-        let (accepted, aliases) = (&mut self.accepted, &self.aliases);
+        let accepted = &mut self.accepted;
         let open = accepted.len();
         accepted.retain(|fd, _| !ended(fd));
         self.lost += open - accepted.len();
-        // What was read there is not the input of what has the number later. A copy of a
-        // descriptor of then reads on.
-        let is_gone = |fd: &u32| !accepted.contains_key(fd) && !aliases.has(*fd);
-        self.spliced.retain(|fd, _| !is_gone(fd));
-        self.taken.retain(|(fd, _)| !is_gone(fd));
+        // A connection of then reads it again, also if it was closed: something stands for it.
+        let is_left = |origin: &Origin| match origin {
+            Origin::Accepted(fd) => accepted.contains_key(fd),
+            Origin::Then(_) => true,
+        };
+        self.spliced.retain(|origin, _| is_left(origin));
+        self.taken.retain(|(origin, _)| is_left(origin));
+    }
+
+    /// True if the process can read on there. A copy of a descriptor of then can.
+    fn is_open(&self, origin: Origin) -> bool {
+        match origin {
+            Origin::Accepted(_) => true,
+            Origin::Then(fd) => self.aliases.has(fd),
+        }
     }
 
     /// Drops what was read last, or all that was read. A connection ends there, as what
     /// follows is a part of what is missing. Gives descriptors, bytes, and whether they end.
     pub fn drop_input(&mut self, all: bool, source: &dyn Fn(u32) -> Source) -> Vec<(u32, usize, bool)> {
-        let input: Vec<usize> =
-            (0..self.taken.len()).filter(|index| source(self.taken[*index].0) != Source::File).collect();
+        let is_input = |index: &usize| {
+            let origin = self.taken[*index].0;
+            self.is_open(origin) && source(origin.number()) != Source::File
+        };
+        let input: Vec<usize> = (0..self.taken.len()).filter(is_input).collect();
         let count = if all { input.len() } else { input.len().min(1) };
-        let mut dropped: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut dropped: BTreeMap<Origin, usize> = BTreeMap::new();
         for index in &input[input.len() - count..] {
-            let (fd, piece) = &mut self.taken[*index];
-            *dropped.entry(*fd).or_default() += piece.bytes.len();
+            let (origin, piece) = &mut self.taken[*index];
+            *dropped.entry(*origin).or_default() += piece.bytes.len();
             piece.bytes.clear();
-            if source(*fd) == Source::Socket {
-                self.ended.insert(*fd);
+            if source(origin.number()) == Source::Socket {
+                self.ended.insert(*origin);
             }
         }
-        dropped.into_iter().map(|(fd, bytes)| (fd, bytes, self.ended.contains(&fd))).collect()
+        if all {
+            // Of what was closed since nothing is said.
+            let aliases = &self.aliases;
+            self.taken.retain(|(origin, _)| !matches!(origin, Origin::Then(fd) if !aliases.has(*fd)));
+        }
+        let is_ended = |origin| self.ended.contains(&origin);
+        dropped.into_iter().map(|(origin, bytes)| (origin.number(), bytes, is_ended(origin))).collect()
     }
 
     /// The records for the process: see `live/pushback.rs` of the runtime.
@@ -272,17 +246,18 @@ impl Undo {
         for pid in killed {
             put(CHILD, 0, *pid as u64, &[]);
         }
-        for (fd, piece) in self.taken.iter().filter(|(_, piece)| !piece.bytes.is_empty()) {
+
+        for (origin, piece) in self.taken.iter().filter(|(_, piece)| !piece.bytes.is_empty()) {
             match piece.head() {
-                None => put(DATA, *fd, piece.bytes.len() as u64, &piece.bytes),
+                None => put(DATA, origin.word(), piece.bytes.len() as u64, &piece.bytes),
                 Some(head) => {
                     let bytes = [&head, &piece.bytes[..]].concat();
-                    put(MESSAGE, *fd, bytes.len() as u64, &bytes);
+                    put(MESSAGE, origin.word(), bytes.len() as u64, &bytes);
                 }
             }
         }
-        for fd in &self.ended {
-            put(ENDED, *fd, 0, &[]);
+        for origin in &self.ended {
+            put(ENDED, origin.word(), 0, &[]);
         }
         records
     }
@@ -306,7 +281,8 @@ impl Undo {
                 "descriptor {fd}: descriptors that came in messages from it since are closed, and do not come again"
             ));
         }
-        for (fd, how) in self.spliced.iter().filter(|(fd, _)| !is_file(**fd)) {
+        let spliced = self.spliced.iter().map(|(origin, how)| (origin.number(), how));
+        for (fd, how) in spliced.filter(|(fd, _)| !is_file(*fd)) {
             lines.push(format!("descriptor {fd}: what went through {how} from it since is lost"));
         }
         if self.lost != 0 {
@@ -346,7 +322,7 @@ fn bytes_sent(call: &Call) -> i64 {
 mod tests {
     use super::*;
     use crate::numbers::{CLOSE, CLOSE_RANGE, DUP, FCNTL, MSG_PEEK};
-    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, header, padded};
+    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, Tag, header, padded};
 
     fn call(number: u16, result: i64, args: &[u64], memory: Option<(u64, &[u8])>) -> Vec<u8> {
         let blob = memory.map_or(0, |(_, bytes)| BLOB_HEADER_BYTES + padded(bytes.len()));
@@ -376,7 +352,8 @@ mod tests {
         ]
         .concat();
         undo.add(&log);
-        assert_eq!(undo.taken, [(5, Piece::of(b"abc".to_vec())), (5, Piece::of(b"de".to_vec()))]);
+        let piece = |text: &[u8]| (Origin::Then(5), Piece::of(text.to_vec()));
+        assert_eq!(undo.taken, [piece(b"abc"), piece(b"de")]);
         assert!(undo.notes(&|_| false, &|_| false, 0)[0].contains("the 9 bytes"));
         assert_eq!(undo.records(&[]).len(), 2 * (16 + 8));
     }
@@ -416,7 +393,7 @@ mod tests {
         .concat();
         undo.add(&log);
         assert_eq!(undo.accepted.get(&5), Some(&3));
-        assert_eq!(undo.taken.iter().map(|(fd, _)| *fd).collect::<Vec<_>>(), [5]);
+        assert_eq!(undo.taken, [(Origin::Accepted(5), Piece::of(b"x".to_vec()))]);
     }
 
     #[test]
@@ -439,11 +416,13 @@ mod tests {
         .concat();
         undo.add(&log);
         let text: Vec<u8> = undo.taken.iter().flat_map(|(_, piece)| piece.bytes.clone()).collect();
-        assert!(undo.taken.iter().all(|(fd, _)| *fd == 5));
+        assert!(undo.taken.iter().all(|(origin, _)| *origin == Origin::Then(5)));
         assert_eq!(text, b"abcd");
-        // Nobody has it any more.
+        // Nobody has it any more: who goes back reads it, and then the end; none of it can be dropped.
         undo.add(&call(CLOSE, 0, &[9], None));
-        assert!(undo.taken.is_empty());
+        assert_eq!(undo.taken.len(), 4);
+        assert!(undo.drop_input(false, &|_| Source::Socket).is_empty() && undo.taken.len() == 4);
+        assert!(undo.drop_input(true, &|_| Source::Socket).is_empty() && undo.taken.is_empty());
     }
 
     #[test]
@@ -478,7 +457,10 @@ mod tests {
         ]
         .concat();
         undo.add(&log);
-        assert_eq!(undo.taken, [(8, Piece::of(b"new".to_vec()))]);
+        let piece = |origin, text: &[u8]| (origin, Piece::of(text.to_vec()));
+        let of_number_7 = piece(Origin::Then(7), b"of");
+        let [old, new] = [piece(Origin::Then(8), b"old"), piece(Origin::Accepted(8), b"new")];
+        assert_eq!(undo.taken, [of_number_7, old, new]);
         assert_eq!(undo.accepted.keys().copied().collect::<Vec<_>>(), [7, 8]);
     }
 }

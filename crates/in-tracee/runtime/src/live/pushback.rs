@@ -8,12 +8,13 @@ mod passing;
 
 use linux_abi::{errno, general as nr};
 
-pub use channel::Channel;
+pub use channel::{Channel, goes_to};
 pub use loading::load;
 
 use passing::Passing;
 
-use super::tables::{Descriptor, Interest};
+use super::interests::Interest;
+use super::tables::Descriptor;
 use super::{area, error};
 use crate::block::process;
 use crate::dispatch::log_call;
@@ -22,6 +23,8 @@ use crate::{kernel, memory};
 
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;
+/// Connections that something stands for, of which input may be left.
+const STOOD_MAX: usize = 128;
 /// close_range(2): nothing is closed yet.
 pub const CLOSE_RANGE_CLOEXEC: u32 = 4;
 /// recv(2): what is received stays there.
@@ -43,6 +46,9 @@ const CHILD: u32 = 3;
 const ENDED: u32 = 4;
 /// A record only: data with what came beside it.
 const MESSAGE: u32 = 5;
+
+/// Set in the number that a record has: it is input of a connection that was accepted since.
+const OF_ACCEPTED: u32 = 1 << 31;
 
 /// What is given back on a descriptor.
 #[repr(C)]
@@ -69,6 +75,8 @@ pub struct Pushback {
     all: [Pushed; PUSHED_MAX],
     /// Bytes of the mapped records.
     bytes: u64,
+    /// The newest first.
+    stood: [channel::Stood; STOOD_MAX],
 }
 
 impl Pushed {

@@ -5,10 +5,11 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
+use super::interests::{self, Interest};
 use super::locks::{self, LOCKS_MAX, Lock};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
-use super::{area, checkpoint, lent, pushback};
+use super::{area, checkpoint, lent, pushback, stand_ins};
 use crate::block::{lane, process};
 use crate::proc_files::Path;
 use crate::{detect, kernel, outputs, page_tracker, proc_dir};
@@ -21,6 +22,8 @@ const INTERESTS_MAX: usize = 8192;
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
 const DIRECTORY: u64 = 0o040000;
+const SOCKET: u64 = 0o140000;
+const PIPE: u64 = 0o010000;
 
 /// Below such a number a file gets its own again at once.
 const NUMBERS_MAX: usize = 65536;
@@ -47,17 +50,9 @@ pub struct Descriptor {
     /// Of a regular file or directory.
     offset: u64,
     /// O_NONBLOCK and its like.
-    status: u64,
-}
-
-/// What an epoll set waits for.
-#[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Interest {
-    pub epoll: u32,
-    pub fd: u32,
-    pub events: u32,
-    pub data: u64,
+    pub status: u64,
+    /// Of a socket that has, or had, another side: SO_TYPE; else 0.
+    pub connection: u64,
 }
 
 #[repr(C)]
@@ -81,6 +76,24 @@ pub struct Tables {
 impl Descriptor {
     fn is_file(&self) -> bool {
         matches!(self.mode & TYPE, REGULAR | DIRECTORY)
+    }
+
+    pub fn is_pipe(&self) -> bool {
+        self.mode & TYPE == PIPE
+    }
+
+    /// A socket or a pipe.
+    pub fn is_channel(&self) -> bool {
+        self.is_pipe() || self.mode & TYPE == SOCKET
+    }
+
+    pub fn is_cloexec(&self) -> bool {
+        self.flags != 0
+    }
+
+    /// What F_SETFL sets of `status`.
+    pub fn settable(&self) -> u64 {
+        self.status & u64::from(nr::O_APPEND | nr::O_NONBLOCK)
     }
 
     /// Its offset is set on the way back, so that nothing has to be given back.
@@ -191,7 +204,11 @@ impl Table {
             inode: stat[1],
             offset: 0,
             status: ask(nr::F_GETFL).max(0) as u64,
+            connection: 0,
         };
+        if one.mode & TYPE == SOCKET {
+            one.connection = connection_of(number);
+        }
         if one.is_file() {
             one.offset = kernel::call(nr::__NR_lseek, [number, 0, 1, 0, 0, 0]).max(0) as u64;
         }
@@ -207,7 +224,7 @@ impl Table {
     pub fn note_details(&mut self, of: u32) {
         let mut timer = DescriptorTimer::new(of);
         each_line(of, &mut |line| {
-            if let Some(interest) = interest(of, line)
+            if let Some(interest) = interests::of_line(of, line)
                 && self.interest_count < INTERESTS_MAX
             {
                 self.interests[self.interest_count] = interest;
@@ -218,6 +235,25 @@ impl Table {
                 self.timer_count += 1;
             }
         });
+    }
+}
+
+/// See [`Descriptor::connection`].
+fn connection_of(socket: u64) -> u64 {
+    const SOL_SOCKET: u64 = 1;
+    const SO_TYPE: u64 = 3;
+    const SO_ACCEPTCONN: u64 = 30;
+    const SOCK_STREAM: u32 = 1;
+    const SOCK_SEQPACKET: u32 = 5;
+    let ask = |option: u64| {
+        let (mut value, bytes) = (0u32, 4u32);
+        let place = &raw mut value as u64;
+        kernel::call(nr::__NR_getsockopt, [socket, SOL_SOCKET, option, place, &raw const bytes as u64, 0]);
+        value
+    };
+    match ask(SO_TYPE) {
+        kind @ (SOCK_STREAM | SOCK_SEQPACKET) if ask(SO_ACCEPTCONN) == 0 => u64::from(kind),
+        _ => 0,
     }
 }
 
@@ -249,20 +285,9 @@ pub fn each_line(of: u32, act: &mut dyn FnMut(&[u8])) {
     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }
 
-fn number(name: &[u8]) -> Option<u32> {
+pub fn number(name: &[u8]) -> Option<u32> {
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (digits > 0).then(|| name[..digits].iter().fold(0, |sum, &digit| sum * 10 + u32::from(digit - b'0')))
-}
-
-fn interest(epoll: u32, line: &[u8]) -> Option<Interest> {
-    let fd = number(line.strip_prefix(b"tfd:")?.trim_ascii_start())?;
-    let hex = |name: &[u8]| {
-        let at = line.windows(name.len()).position(|part| part == name)? + name.len();
-        let text = line[at..].trim_ascii_start();
-        let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit());
-        Some(digits.fold(0u64, |sum, &digit| sum << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))))
-    };
-    Some(Interest { epoll, fd, events: hex(b"events:")? as u32, data: hex(b"data:")? })
 }
 
 /// Notes the offsets of files that the program uses, before it goes on; others it
@@ -338,6 +363,7 @@ pub fn note_missing(checkpoint: u32) {
     for then in tables.then.all() {
         let is_there = then.is_file()
             || tables.now.find(then.fd).is_some_and(|now| then.is_same(now))
+            || stand_ins::has_other_end(tables, then)
             || tables.now.all().iter().any(|now| then.is_copy(now));
         if let (false, Some(word)) = (is_there, missing.words.get(then.fd as usize / 64)) {
             word.fetch_or(1 << (then.fd % 64), Ordering::Relaxed);
@@ -350,7 +376,7 @@ pub fn note_missing(checkpoint: u32) {
 /// now are kept, and moves them away.
 pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     let tables = &mut area().tables;
-    forget_interests(tables);
+    interests::forget(tables);
     let mut copies = [(0, 0); COPIES_MAX];
     copy_others(tables, &mut copies);
     for now in tables.now.all() {
@@ -361,8 +387,8 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         }
     }
     for &(fd, copy) in copies.iter().filter(|(_, copy)| *copy != 0) {
-        let flags = tables.then.find(fd).map_or(0, |then| then.flags);
-        let cloexec = if flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
+        let is_cloexec = tables.then.find(fd).is_some_and(Descriptor::is_cloexec);
+        let cloexec = if is_cloexec { u64::from(nr::O_CLOEXEC) } else { 0 };
         kernel::call(nr::__NR_dup3, [copy, u64::from(fd), cloexec, 0, 0, 0]);
         kernel::call(nr::__NR_close, [copy, 0, 0, 0, 0, 0]);
     }
@@ -377,18 +403,18 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
         }
         if same {
-            const SETTABLE: u64 = (nr::O_APPEND | nr::O_NONBLOCK) as u64;
             let set = |what: u32, value: u64| {
                 kernel::call(nr::__NR_fcntl, [u64::from(then.fd), u64::from(what), value, 0, 0, 0]);
             };
-            set(nr::F_SETFL, then.status & SETTABLE);
+            set(nr::F_SETFL, then.settable());
             set(nr::F_SETFD, u64::from(then.flags));
         }
     }
     if !kernel::failed(handle) {
         kernel::call(nr::__NR_close, [handle as u64, 0, 0, 0, 0, 0]);
     }
-    set_interests(tables);
+    stand_ins::make(tables, &|fd| copies.iter().any(|&(of, copy)| of == fd && copy != 0));
+    interests::set(tables);
     locks::restore(&tables.then);
     timers::restore_descriptors(tables.then.timers(), tables.now.timers(), &pushback::has_input_of);
 }
@@ -457,33 +483,5 @@ fn take_lowest(keeper: i32, handle: i64, then: &Descriptor) {
         let flags = if then.flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
         kernel::call(nr::__NR_dup3, [copy as u64, u64::from(then.fd), flags, 0, 0, 0]);
         kernel::call(nr::__NR_close, [copy as u64, 0, 0, 0, 0, 0]);
-    }
-}
-
-fn control_interest(what: u64, interest: &Interest) {
-    let event = [interest.events, interest.data as u32, (interest.data >> 32) as u32];
-    kernel::call(
-        nr::__NR_epoll_ctl,
-        [u64::from(interest.epoll), what, u64::from(interest.fd), event.as_ptr() as u64, 0, 0],
-    );
-}
-
-const EPOLL_CTL_ADD: u64 = 1;
-const EPOLL_CTL_DEL: u64 = 2;
-
-/// Before anything is closed: what is waited for now, and was not then.
-fn forget_interests(tables: &Tables) {
-    for now in tables.now.interests() {
-        if !tables.then.interests().contains(now) {
-            control_interest(EPOLL_CTL_DEL, now);
-        }
-    }
-}
-
-fn set_interests(tables: &Tables) {
-    for then in tables.then.interests() {
-        if !tables.now.interests().contains(then) {
-            control_interest(EPOLL_CTL_ADD, then);
-        }
     }
 }

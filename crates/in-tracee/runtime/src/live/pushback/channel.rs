@@ -4,8 +4,8 @@ use linux_abi::general as nr;
 
 use super::{ACCEPTED, DATA, ENDED, Pushed, data_of, pieces, pushback, settle};
 use crate::kernel;
-use crate::live::area;
 use crate::live::tables::Descriptor;
+use crate::live::{area, stand_ins};
 
 /// Device and inode, or what stands for them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -58,24 +58,25 @@ pub fn keep_known() {
     let tables = &area().tables;
     for index in 0..pushback.count {
         let Pushed { kind, fd, at, mut channel, .. } = pushback.all[index];
-        let then = tables.then.find(fd).filter(|then| !then.is_seekable());
-        if channel.is_unknown() {
-            channel = then.map_or(channel, Descriptor::channel);
+        let known = tables.then.find(fd).filter(|then| !then.is_seekable());
+        if let (true, Some(then)) = (channel.is_unknown(), known) {
+            channel = then.channel();
+        }
+        if !is_in(&tables.then, channel, fd)
+            && let Some(stood) = pushback.stood.iter().find(|stood| stood.by == channel)
+        {
+            channel = stood.of;
         }
         let is_there = !channel.is_unknown()
             && !channel.is_awaited()
             && is_in(&tables.then, channel, fd)
-            && is_in(&tables.now, channel, fd);
+            && (is_in(&tables.now, channel, fd) || stand_ins::comes(tables, channel));
         let comes_again = || {
             pushback.all[..pushback.count].iter().any(|one| one.kind == ACCEPTED && one.left == u64::from(fd))
         };
         let stays = match kind {
-            DATA | ENDED if is_there => true,
-            DATA | ENDED if comes_again() => {
-                channel = Channel::awaited(u64::from(fd));
-                true
-            }
-            DATA | ENDED => false,
+            DATA | ENDED if channel.is_awaited() => comes_again(),
+            DATA | ENDED => is_there,
             ACCEPTED if !is_there => {
                 // Nobody listens there any more.
                 kernel::call(nr::__NR_close, [at, 0, 0, 0, 0, 0]);
@@ -87,6 +88,26 @@ pub fn keep_known() {
         (piece.kind, piece.channel) = (if stays { kind } else { 0 }, channel);
     }
     settle();
+}
+
+/// What stands for a channel of then since a way back.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Stood {
+    of: Channel,
+    by: Channel,
+}
+
+/// A descriptor stands for it now. What is left of its input goes there; the next way back must
+/// know whose it is.
+pub fn goes_to(of: Channel, fd: u64) {
+    let by = Channel::of(fd);
+    pieces().iter_mut().filter(|one| one.channel == of).for_each(|one| one.channel = by);
+    if of != by {
+        let stood = &mut pushback().stood;
+        stood.rotate_right(1);
+        stood[0] = Stood { of, by };
+    }
 }
 
 /// The program closes descriptors: what nobody reads any more is dropped.

@@ -6,8 +6,8 @@ use linux_abi::general as nr;
 
 use super::messages::Head;
 use super::{
-    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, PUSHED_MAX, Pushed, channel, is_stream,
-    pushback,
+    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed, channel,
+    is_stream, pushback,
 };
 use crate::live::{RECORDS_BYTES_MAX, lent, records_place};
 use crate::{kernel, memory, report};
@@ -134,19 +134,21 @@ fn parse(bytes: u64) {
     let mut offset = 0;
     while offset + 16 <= bytes && pushback.count < PUSHED_MAX {
         let Some([head, number]) = memory::read::<[u64; 2]>(place + offset) else { return };
-        let (kind, fd) = (head as u32, (head >> 32) as u32);
+        let (kind, word) = (head as u32, (head >> 32) as u32);
+        let fd = word & !OF_ACCEPTED;
+        let channel = if word == fd { Channel::default() } else { Channel::awaited(u64::from(fd)) };
         offset += 16;
         let pushed = match kind {
-            DATA => Pushed { kind, fd, at: place + offset, left: number, ..Pushed::default() },
+            DATA => Pushed { kind, fd, channel, at: place + offset, left: number, ..Pushed::default() },
             MESSAGE => {
                 let head = place + offset;
                 let head_bytes = Head::at(head).stored_bytes().min(number);
                 let (at, left) = (head + head_bytes, number - head_bytes);
-                Pushed { kind: DATA, fd, at, left, head, ..Pushed::default() }
+                Pushed { kind: DATA, fd, channel, at, left, head }
             }
             // Messages go on behind the one that is missing.
             ENDED if !is_stream(u64::from(fd)) => continue,
-            ENDED => Pushed { kind, fd, ..Pushed::default() },
+            ENDED => Pushed { kind, fd, channel, ..Pushed::default() },
             ACCEPTED => {
                 let (at, left) = (u64::from(fd), u64::from(fd));
                 Pushed { kind, fd: number as u32, at, left, ..Pushed::default() }

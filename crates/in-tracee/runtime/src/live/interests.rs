@@ -1,0 +1,60 @@
+//! What epoll sets wait for, then and now.
+
+use linux_abi::general as nr;
+
+use super::tables::{Tables, number};
+use crate::kernel;
+
+/// What an epoll set waits for.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interest {
+    pub epoll: u32,
+    pub fd: u32,
+    pub events: u32,
+    pub data: u64,
+}
+
+pub fn of_line(epoll: u32, line: &[u8]) -> Option<Interest> {
+    let fd = number(line.strip_prefix(b"tfd:")?.trim_ascii_start())?;
+    let hex = |name: &[u8]| {
+        let at = line.windows(name.len()).position(|part| part == name)? + name.len();
+        let text = line[at..].trim_ascii_start();
+        let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit());
+        Some(digits.fold(0u64, |sum, &digit| sum << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))))
+    };
+    Some(Interest { epoll, fd, events: hex(b"events:")? as u32, data: hex(b"data:")? })
+}
+
+fn control_interest(what: u64, interest: &Interest) {
+    let event = [interest.events, interest.data as u32, (interest.data >> 32) as u32];
+    kernel::call(
+        nr::__NR_epoll_ctl,
+        [u64::from(interest.epoll), what, u64::from(interest.fd), event.as_ptr() as u64, 0, 0],
+    );
+}
+
+const EPOLL_CTL_ADD: u64 = 1;
+const EPOLL_CTL_DEL: u64 = 2;
+
+/// A number may be another's by now, which is waited for in the same way.
+fn is_same_now(tables: &Tables, fd: u32) -> bool {
+    tables.then.find(fd).zip(tables.now.find(fd)).is_some_and(|(then, now)| then.is_same(now))
+}
+
+/// Before anything is closed: what is waited for now, and was not then.
+pub fn forget(tables: &Tables) {
+    for now in tables.now.interests() {
+        if !tables.then.interests().contains(now) || !is_same_now(tables, now.fd) {
+            control_interest(EPOLL_CTL_DEL, now);
+        }
+    }
+}
+
+pub fn set(tables: &Tables) {
+    for then in tables.then.interests() {
+        if !tables.now.interests().contains(then) || !is_same_now(tables, then.fd) {
+            control_interest(EPOLL_CTL_ADD, then);
+        }
+    }
+}
