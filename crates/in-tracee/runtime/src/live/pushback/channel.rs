@@ -71,12 +71,18 @@ pub fn keep_known() {
             && !channel.is_awaited()
             && is_in(&tables.then, channel, fd)
             && (is_in(&tables.now, channel, fd) || stand_ins::comes(tables, channel));
+        // Left of one that was accepted again.
+        let is_left = tables.now.find(fd).is_some_and(|now| now.channel() == channel);
         let comes_again = || {
             pushback.all[..pushback.count].iter().any(|one| one.kind == ACCEPTED && one.left == u64::from(fd))
         };
         let stays = match kind {
-            DATA | ENDED if channel.is_awaited() => comes_again(),
-            DATA | ENDED => is_there,
+            DATA | ENDED if is_there => true,
+            DATA | ENDED if (channel.is_awaited() || is_left) && comes_again() => {
+                channel = Channel::awaited(u64::from(fd));
+                true
+            }
+            DATA | ENDED => false,
             ACCEPTED if !is_there => {
                 // Nobody listens there any more.
                 kernel::call(nr::__NR_close, [at, 0, 0, 0, 0, 0]);
