@@ -28,6 +28,10 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     let Some((instruction, site)) = found else {
         report::fail("an island belongs to no site");
     };
+    if instruction == Instruction::Xsavec && !vector_saves::save(site.instruction(), registers) {
+        // It traps there.
+        return;
+    }
     let behind = site.behind();
     let yielded = if instruction == Instruction::Spin {
         registers.rip = behind;
@@ -98,8 +102,10 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         },
         _ => return false,
     };
-    if instruction == Instruction::Xsavec && !vector_saves::save(&code[..bytes], context) {
-        return false;
+    if instruction == Instruction::Xsavec && !vector_saves::save_of_trap(&code[..bytes], context) {
+        // It faults as what it is.
+        sites::give_back(context.rip);
+        return true;
     }
     let mut registers = context.registers();
     perform(instruction, &code[..bytes], &mut registers);

@@ -18,8 +18,10 @@ use crate::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
 use crate::{breakpoints, clocks, gs, kernel, live, memory, translate, withheld};
 
+mod addresses;
 mod table;
 
+pub use addresses::{original, translate};
 use table::{MAPS, SLOTS, find_or_add, sites};
 pub use table::{Sites, find};
 
@@ -134,51 +136,6 @@ fn use_of(recipes: &[Recipe], index: usize) -> Option<&'static AtomicU8> {
 fn index_of(recipes: &[Recipe], map: &CodeMap, address: u64) -> Option<usize> {
     let offset = (address - map.start + map.file_offset) as u32;
     recipes.binary_search_by(|recipe| recipe.site_offset.cmp(&offset)).ok()
-}
-
-/// The address to go on at for an instruction pointer that a frame or a waiting
-/// thread holds: inside of a patch, that is its copy in the island.
-pub fn translate(rip: u64) -> u64 {
-    const JUMP: u8 = 0xe9;
-    const BEFORE_MAX: u64 = 36;
-    let mut behind = [0u8; 4];
-    if !memory::copy(behind.as_mut_ptr() as u64, rip.wrapping_sub(4), 4) || !behind.contains(&JUMP) {
-        return rip;
-    }
-    let lowest = rip.wrapping_sub(4);
-    let covering = (lowest..=lowest + 4 + BEFORE_MAX).filter_map(find).find(|site| {
-        let start = site.address - u64::from(site.before);
-        site.state == State::Rewritten && (start + 1..start + 5).contains(&rip)
-    });
-    let Some(site) = covering else { return rip };
-    let start = site.address - u64::from(site.before);
-    let behind_site = site.address + u64::from(site.bytes);
-    if rip >= behind_site && site.resume != 0 {
-        site.resume + (rip - behind_site)
-    } else if rip <= site.address {
-        site.island + (rip - start)
-    } else {
-        rip
-    }
-}
-
-/// The address in the program's own code for an instruction pointer that may be in an
-/// island.
-pub fn original(rip: u64) -> u64 {
-    let state = sites();
-    let is_near = |site: &&Site| {
-        site.state == State::Rewritten && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip)
-    };
-    let Some(site) = state.table[..state.site_count].iter().find(is_near) else { return rip };
-    let before = u64::from(site.before);
-    let place = rip - site.island;
-    if place <= before {
-        site.address - before + place
-    } else if (site.island..=rip).contains(&site.resume) {
-        site.address + u64::from(site.bytes) + (rip - site.resume)
-    } else {
-        rip
-    }
 }
 
 /// The code that is mapped at the address.
@@ -330,8 +287,12 @@ pub fn code_mapped(map: CodeMap) {
 }
 
 fn may_jump(recipe: &Recipe) -> bool {
-    // The registers that xsavec saves are those of a trap's frame.
-    recipe.before + recipe.after != 0 && recipe.kind != site_kind::XSAVEC && session().rewriting_off == 0
+    // xsavec may fault: the site itself traps then, for which the jump has to leave it whole.
+    let fits = match recipe.kind {
+        site_kind::XSAVEC => recipe.before >= 5,
+        _ => recipe.before + recipe.after != 0,
+    };
+    fits && session().rewriting_off == 0
 }
 
 /// From now on the places where threads wait are replaced, too.
@@ -478,6 +439,13 @@ fn restore(site: &mut Site) {
     }
     site.state = State::Hopeless;
     site.resume = 0;
+}
+
+/// The instruction at which the program traps shall do what it does by itself: fault.
+pub fn give_back(address: u64) {
+    if let Some(site) = find(address) {
+        restore(site);
+    }
 }
 
 /// Replay: a pause was recorded at this address, where the program's own code

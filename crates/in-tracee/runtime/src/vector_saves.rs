@@ -12,6 +12,7 @@ use core::arch::asm;
 use iced_x86::{Decoder, DecoderOptions};
 
 use crate::block::space;
+use crate::entry::Registers;
 use crate::frame::{self, RealFrame};
 use crate::instructions::processor_words;
 use crate::{decode, memory};
@@ -50,16 +51,29 @@ pub fn measure() {
     assert!(bytes as usize <= frame::VECTOR_BYTES_MAX);
 }
 
-/// Does such an instruction of the program's. False: it would fault.
-pub fn save(code: &[u8], context: &RealFrame) -> bool {
-    let Some(address) = operand(code, context) else { return false };
-    let wanted = (context.rax & 0xffff_ffff | context.rdx << 32) & space().vector_features;
-    let bytes = PARTS_START + parts_of(wanted).map(|(_, length)| length).sum::<u64>();
-    if address % 64 != 0 || !can_be_written(address, address + bytes) {
-        return false;
-    }
-    save_all(address, wanted, context);
+/// Does such an instruction of the program's, at which it trapped. False: it would fault.
+pub fn save_of_trap(code: &[u8], context: &RealFrame) -> bool {
+    let registers = context.registers();
+    let Some((address, wanted)) = room_for(code, &registers) else { return false };
+    frame::load_vectors_from(context.vector_memory().0);
+    save_all(address, wanted);
     true
+}
+
+/// The same where an island led here, with the program's own vector registers, which the runtime
+/// does not use.
+pub fn save(code: &[u8], registers: &Registers) -> bool {
+    let Some((address, wanted)) = room_for(code, registers) else { return false };
+    save_all(address, wanted);
+    true
+}
+
+/// Where it writes to, and which parts. `None`: it would fault.
+fn room_for(code: &[u8], registers: &Registers) -> Option<(u64, u64)> {
+    let address = operand(code, registers)?;
+    let wanted = (registers.rax & 0xffff_ffff | registers.rdx << 32) & space().vector_features;
+    let bytes = PARTS_START + parts_of(wanted).map(|(_, length)| length).sum::<u64>();
+    (address % 64 == 0 && can_be_written(address, address + bytes)).then_some((address, wanted))
 }
 
 fn can_be_written(start: u64, end: u64) -> bool {
@@ -80,8 +94,8 @@ fn parts_of(wanted: u64) -> impl Iterator<Item = (usize, u64)> {
     (2..parts.len()).filter(move |part| wanted & 1 << part != 0).map(|part| (part, u64::from(parts[part].1)))
 }
 
-fn save_all(address: u64, wanted: u64, context: &RealFrame) {
-    frame::load_vectors_from(context.vector_memory().0);
+/// Saves what the processor has now.
+fn save_all(address: u64, wanted: u64) {
     let (low, high) = (wanted as u32, (wanted >> 32) as u32);
     // SAFETY: the area was looked at, and is the program's own.
     unsafe {
@@ -117,20 +131,19 @@ fn clear(address: u64, bytes: u64) {
 }
 
 /// Address of the instruction's operand in memory.
-fn operand(code: &[u8], context: &RealFrame) -> Option<u64> {
+fn operand(code: &[u8], registers: &Registers) -> Option<u64> {
     // As the dynamic loader has it, in every program: the decoder's tables take a tenth of a
     // millisecond and a hundred pages.
     let plain = code.strip_prefix(&[0x48]).unwrap_or(code);
     match *plain {
-        [0x0f, 0xc7, 0x64, 0x24, near] => return Some(context.rsp.wrapping_add(near as i8 as u64)),
+        [0x0f, 0xc7, 0x64, 0x24, near] => return Some(registers.rsp.wrapping_add(near as i8 as u64)),
         [0x0f, 0xc7, 0xa4, 0x24, a, b, c, d] => {
             let far = i32::from_le_bytes([a, b, c, d]);
-            return Some(context.rsp.wrapping_add(far as u64));
+            return Some(registers.rsp.wrapping_add(far as u64));
         }
         _ => {}
     }
-    let mut decoder = Decoder::with_ip(64, code, context.rip, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(64, code, registers.rip, DecoderOptions::NONE);
     let instruction = decoder.decode();
-    let registers = context.registers();
-    instruction.virtual_address(0, 0, |register, _, _| decode::value_of(register, &registers))
+    instruction.virtual_address(0, 0, |register, _, _| decode::value_of(register, registers))
 }
