@@ -12,12 +12,13 @@ use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
 use crate::debug_file::DieId;
 use crate::location::{self, Spot};
+use crate::parts::{Part, Parts};
 use crate::passing::{self, Passing};
 use crate::plan::{self, Site};
 use crate::print::Row;
 use crate::shape::{self, Chunk, Shape, Source};
 use crate::types::{self, Type};
-use crate::value::{self, Part, Parts, Shown};
+use crate::value::{self, Shown};
 
 const NOT_SEEN: &str = "no return was seen";
 /// Most bytes of a structure that is returned in memory.

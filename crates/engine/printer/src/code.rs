@@ -82,12 +82,15 @@ impl Code {
         self.then(&[op::RECORD_TEXT, high, low])
     }
 
-    /// Records so many elements of so many bytes each, at most a number of bytes; `self` is their
-    /// address.
-    pub fn record_elements(self, count: &Code, each: u64, bytes_max: u16) -> Code {
+    /// Records so many bytes, at most a number of them; `self` is their address.
+    pub fn record_some(self, bytes: &Code, bytes_max: u16) -> Code {
         let [high, low] = bytes_max.to_be_bytes();
-        let bytes = count.clone().and(&Code::constant(each)).then(&[op::MUL]);
-        self.and(&bytes).then(&[op::RECORD_SOME, high, low])
+        self.and(bytes).then(&[op::RECORD_SOME, high, low])
+    }
+
+    /// `self` times a number.
+    pub fn times(self, value: u64) -> Code {
+        if value == 1 { self } else { self.and(&Code::constant(value)).then(&[op::MUL]) }
     }
 
     /// `self`, and if it is not 0 `yes`, else `no`.

@@ -4,6 +4,7 @@ use lane_protocol::bytecode::{op, register};
 
 use crate::code::Code;
 use crate::conversions;
+use crate::cpp;
 use crate::debug_file::DieId;
 use crate::error::PrintError;
 use crate::floats;
@@ -251,16 +252,19 @@ impl Compiler<'_> {
             return self.float_unary(operator, &operand);
         }
         Ok(match operator {
-            Unary::Dereference => match &operand.of {
-                Type::Pointer(Some(target)) => {
-                    Operand::new(types::resolve(file, *target), Place::Memory(self.number(&operand)?))
-                }
-                Type::Array(of, counts) => {
-                    Operand::new(types::element(file, *of, counts), Place::Memory(self.number(&operand)?))
-                }
-                Type::Pointer(None) => return self.error("a pointer to void has to be cast first"),
-                _ => return self.error("only pointers can be dereferenced"),
-            },
+            Unary::Dereference => {
+                let owned = cpp::owned(file, &operand);
+                let is_owned = owned.is_some();
+                let at = owned.unwrap_or(operand);
+                let of = match &at.of {
+                    Type::Pointer(Some(target)) => types::resolve(file, *target),
+                    Type::Array(of, counts) => types::element(file, *of, counts),
+                    Type::Pointer(None) => return self.error("a pointer to void has to be cast first"),
+                    _ if is_owned => return Ok(at),
+                    _ => return self.error("only pointers can be dereferenced"),
+                };
+                Operand::new(of, Place::Memory(self.number(&at)?))
+            }
             Unary::AddressOf => match operand.place {
                 Place::Memory(address) => Operand::new(Type::Pointer(None), Place::Number(address)),
                 Place::Gone(why) => return Err(Fail::Gone(why)),
@@ -278,7 +282,8 @@ impl Compiler<'_> {
 
     fn index(&self, array: &Expression, index: &Expression) -> Result<Operand, Fail> {
         let file = self.spot.file;
-        let mut array = self.operand(array)?;
+        let array = self.operand(array)?;
+        let mut array = cpp::owned(file, &array).unwrap_or(array);
         if let Type::Struct(id) = array.of
             && let Some(list) = crate::lists::of_structure(file, id)
         {
@@ -312,6 +317,9 @@ impl Compiler<'_> {
             _ => return self.error(&format!("it is no structure that could have a member {name}")),
         };
         let Some(member) = conversions::find_member(file, id, name, 0) else {
+            if let Some(pointer) = cpp::owned(file, operand) {
+                return self.member(&pointer, name);
+            }
             return self.error(&format!("there is no member {name}"));
         };
         let bytes = types::bytes_of(file, &member.of);

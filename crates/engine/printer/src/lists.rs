@@ -1,20 +1,30 @@
 //! Lists and texts of languages in which a value holds the address of the elements and their
-//! number: Rust's slices, `Vec` and `String`, Go's slices and strings.
+//! number: Rust's slices, `Vec` and `String`, Go's slices and strings, and those of GNU's C++
+//! library (`string`, `string_view`, `vector`, `span`, `initializer_list`).
 //!
-//! Deliberately absent: lists in elements of lists, whose elements are not recorded.
+//! Deliberately absent: what has its elements in nodes (`map`, `list`, `deque`).
 
 use gimli::constants as dw;
 
+use crate::cpp;
 use crate::debug_file::{DebugFile, DieId, Value};
 use crate::types::{self, Member, Type};
+
+/// What says how many elements there are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Count {
+    /// Offset of their number, of 8 bytes.
+    Number(u64),
+    /// Offset of the address behind the last one.
+    Behind(u64),
+}
 
 /// Where a structure has its list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct List {
     /// Offset of the elements' address.
     pub pointer: u64,
-    /// Offset of their number, of 8 bytes.
-    pub count: u64,
+    pub count: Count,
     pub element: DieId,
     /// They are bytes in UTF-8.
     pub is_text: bool,
@@ -26,7 +36,7 @@ pub(crate) fn of_structure(file: &DebugFile, id: DieId) -> Option<List> {
     match file.attribute(unit, gimli::DW_AT_language)? {
         Value::Language(dw::DW_LANG_Rust) => of_rust(file, id),
         Value::Language(dw::DW_LANG_Go) => of_go(file, id),
-        _ => None,
+        _ => of_cpp(file, id),
     }
 }
 
@@ -35,18 +45,12 @@ fn of_rust(file: &DebugFile, id: DieId) -> Option<List> {
     let members = types::members(file, id);
     if let Some((pointer, element)) = member(&members, "data_ptr").and_then(pointer) {
         let is_text = is_byte(file, element) && (name.ends_with("str") || name.contains("<str"));
-        return Some(List { pointer, count: number(&members, "length")?, element, is_text });
+        return Some(List { pointer, count: Count::Number(number(&members, "length")?), element, is_text });
     }
     if name == "String" {
         let vec = member(&members, "vec")?;
         let Type::Struct(inner) = vec.of else { return None };
-        let List { pointer, count, element, .. } = of_rust(file, inner)?;
-        return Some(List {
-            pointer: vec.offset + pointer,
-            count: vec.offset + count,
-            element,
-            is_text: true,
-        });
+        return Some(List { is_text: true, ..of_rust(file, inner)?.moved(vec.offset) });
     }
     if !name.starts_with("Vec<") {
         return None;
@@ -54,7 +58,7 @@ fn of_rust(file: &DebugFile, id: DieId) -> Option<List> {
     let buffer = member(&members, "buf")?;
     let pointer = buffer.offset + first_pointer(file, &buffer.of, 0)?;
     let element = parameter(file, id, "T")?;
-    Some(List { pointer, count: number(&members, "len")?, element, is_text: false })
+    Some(List { pointer, count: Count::Number(number(&members, "len")?), element, is_text: false })
 }
 
 fn of_go(file: &DebugFile, id: DieId) -> Option<List> {
@@ -65,7 +69,41 @@ fn of_go(file: &DebugFile, id: DieId) -> Option<List> {
         return None;
     }
     let (pointer, element) = pointer(member(&members, if is_text { "str" } else { "array" })?)?;
-    Some(List { pointer, count: number(&members, "len")?, element, is_text })
+    Some(List { pointer, count: Count::Number(number(&members, "len")?), element, is_text })
+}
+
+fn of_cpp(file: &DebugFile, id: DieId) -> Option<List> {
+    // The names of the members are reserved for the library.
+    const NAMES: [(&str, &str, &str); 5] = [
+        ("basic_string<", "_M_p", "_M_string_length"),
+        ("basic_string_view<", "_M_str", "_M_len"),
+        ("span<", "_M_ptr", "_M_extent_value"),
+        ("initializer_list<", "_M_array", "_M_len"),
+        ("vector<", "_M_start", "_M_finish"),
+    ];
+    let name = file.name(id)?;
+    let (start, first, last) = NAMES.into_iter().find(|(start, ..)| name.starts_with(start))?;
+    let (pointer, element) = pointer(&cpp::part(file, id, first)?)?;
+    let last = cpp::part(file, id, last)?;
+    let count = match last.of {
+        Type::Pointer(_) => Count::Behind(last.offset),
+        Type::Integer { bytes: 8, .. } => Count::Number(last.offset),
+        // Of bits, with its own iterators.
+        _ => return None,
+    };
+    let is_text = start.starts_with("basic_string") && is_byte(file, element);
+    Some(List { pointer, count, element, is_text })
+}
+
+impl List {
+    /// The same, as a member at this offset.
+    fn moved(self, offset: u64) -> List {
+        let count = match self.count {
+            Count::Number(at) => Count::Number(at + offset),
+            Count::Behind(at) => Count::Behind(at + offset),
+        };
+        List { pointer: self.pointer + offset, count, ..self }
+    }
 }
 
 fn member<'a>(members: &'a [Member], name: &str) -> Option<&'a Member> {

@@ -12,8 +12,9 @@ use trace_store::TraceReader;
 use crate::calls::{self, Pending, Returns};
 use crate::error::PrintError;
 use crate::parse::Named;
+use crate::parts::Parts;
 use crate::plan::{Plan, Planner, Purpose, Site, Wanted};
-use crate::value::{self, Parts, Shown};
+use crate::value::{self, Shown};
 
 /// What to print of which recording.
 pub struct Request {

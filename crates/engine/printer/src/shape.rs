@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
 use crate::debug_file::{DebugFile, DieId};
 use crate::error::PrintError;
-use crate::lists::{self, List};
+use crate::lists::{self, Count, List};
 use crate::location::Place;
 use crate::parse::Named;
 use crate::types::{self, Type};
@@ -21,6 +21,9 @@ const TEXTS_MAX: usize = 24;
 /// Most lists of one value, and most bytes of the elements of one.
 const LISTS_MAX: usize = 16;
 const ELEMENTS_BYTES_MAX: u16 = 2048;
+/// Elements of which texts and lists are recorded, and most of these in one value.
+const DEEP_ELEMENTS: u64 = 8;
+const DEEP_MAX: usize = 64;
 
 /// Some bytes of a value.
 #[derive(Debug, Clone)]
@@ -46,11 +49,22 @@ pub(crate) struct Shape {
     pub chunks: Vec<Chunk>,
     /// Offsets of pointers to text; their texts are recorded behind the chunks.
     pub texts: Vec<u64>,
-    /// Offsets of structures that are lists; their elements are recorded behind the texts.
-    pub lists: Vec<u64>,
+    /// Structures that are lists; their elements are recorded behind the texts.
+    pub lists: Vec<Elements>,
     /// Of a bit-field: its value was calculated.
     pub code: Code,
     pub needs_vectors: bool,
+}
+
+/// What is recorded of a list's elements.
+#[derive(Debug, Clone)]
+pub(crate) struct Elements {
+    /// Offset of the structure.
+    pub offset: u64,
+    /// Offsets of pointers to text in the first elements; recorded behind the elements.
+    pub texts: Vec<u64>,
+    /// Offsets of lists in the first elements; recorded behind these.
+    pub lists: Vec<u64>,
 }
 
 impl Shape {
@@ -119,15 +133,72 @@ pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape
             shape.texts.push(offset);
         }
     }
+    let mut deep = 0;
     for (offset, list) in found.lists {
-        let each = types::bytes_of(file, &types::resolve(file, list.element));
-        let bytes_max = if list.is_text { TEXT_BYTES_MAX } else { ELEMENTS_BYTES_MAX };
-        if let (Some(pointer), Some(count)) = (word(offset + list.pointer), word(offset + list.count)) {
-            shape.code = shape.code.and(&pointer.record_elements(&count, each, bytes_max));
-            shape.lists.push(offset);
-        }
+        let Some([pointer, bytes]) = place_and_bytes(file, &list, &|at| word(offset + at)) else { continue };
+        shape.code = shape.code.and(&pointer.clone().record_some(&bytes, most_bytes(&list)));
+        let mut elements = Elements { offset, texts: Vec::new(), lists: Vec::new() };
+        deep_parts(file, &list, &mut elements, deep, |at, inner| {
+            shape.code = shape.code.clone().and(&deep_code(file, [&pointer, &bytes], at, inner));
+        });
+        deep += elements.texts.len() + elements.lists.len();
+        shape.lists.push(elements);
     }
     Ok(shape)
+}
+
+fn most_bytes(list: &List) -> u16 {
+    if list.is_text { TEXT_BYTES_MAX } else { ELEMENTS_BYTES_MAX }
+}
+
+/// Where a list has its elements, and how many bytes these are; `word` reads a word of it.
+fn place_and_bytes(file: &DebugFile, list: &List, word: &dyn Fn(u64) -> Option<Code>) -> Option<[Code; 2]> {
+    let pointer = word(list.pointer)?;
+    let bytes = match list.count {
+        Count::Number(at) => word(at)?.times(types::bytes_of(file, &types::resolve(file, list.element))),
+        Count::Behind(at) => word(at)?.and(&pointer).then(&[op::SUB]),
+    };
+    Some([pointer, bytes])
+}
+
+/// Finds the texts, and then the lists, in the first elements of a list.
+fn deep_parts(
+    file: &DebugFile,
+    list: &List,
+    elements: &mut Elements,
+    deep: usize,
+    mut act: impl FnMut(u64, Option<&List>),
+) {
+    let element = types::resolve(file, list.element);
+    let each = types::bytes_of(file, &element);
+    let mut found = Elsewhere::default();
+    if !list.is_text && each != 0 {
+        found.look(file, &element, 0, each);
+    }
+    let count = (found.texts.len() + found.lists.len()).max(1) as u64;
+    let first = DEEP_ELEMENTS.min((DEEP_MAX.saturating_sub(deep)) as u64 / count);
+    for (number, text) in (0..first).flat_map(|number| found.texts.iter().map(move |text| (number, text))) {
+        elements.texts.push(number * each + text);
+        act(number * each + text, None);
+    }
+    for (number, (at, inner)) in (0..first).flat_map(|number| found.lists.iter().map(move |at| (number, at)))
+    {
+        elements.lists.push(number * each + at);
+        act(number * each + at, Some(inner));
+    }
+}
+
+/// Records what an element has elsewhere, if there is such an element.
+fn deep_code(file: &DebugFile, [pointer, bytes]: [&Code; 2], at: u64, inner: Option<&List>) -> Code {
+    let word = |offset: u64| pointer.clone().plus(at + offset).loaded(8);
+    let record = match inner {
+        None => word(0).map(|text| text.record_text(TEXT_BYTES_MAX)),
+        Some(list) => place_and_bytes(file, list, &word)
+            .map(|[pointer, bytes]| pointer.record_some(&bytes, most_bytes(list).min(TEXT_BYTES_MAX))),
+    };
+    let nothing = Code::constant(0).then(&[op::RECORD_VALUE]);
+    let is_there = Code::constant(at).and(bytes).then(&[op::LESS_UNSIGNED]);
+    is_there.choose(record.as_ref().unwrap_or(&nothing), &nothing)
 }
 
 fn add_chunks(shape: &mut Shape, place: &Place, offset: u64, bytes: u64) {

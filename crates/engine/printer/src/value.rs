@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use lane_protocol::bytecode::{failure, part};
 use serde_json::json;
 
+use crate::cpp::{self, StandsFor};
 use crate::debug_file::{DebugFile, DieId};
-use crate::lists::{self, List};
+use crate::lists::{self, Count, List};
+use crate::parts::{Part, Parts};
 use crate::shape::{Shape, Source};
 use crate::types::{self, Type};
 use crate::variants::{self, Variants};
@@ -37,51 +38,6 @@ pub enum Shown {
     Nothing,
 }
 
-/// The parts of one program of a record.
-pub(crate) struct Parts<'a> {
-    data: &'a [u8],
-}
-
-/// A part of a record.
-pub(crate) enum Part<'a> {
-    Data(&'a [u8]),
-    Missing(String),
-    End,
-}
-
-impl<'a> Parts<'a> {
-    pub fn new(data: &'a [u8]) -> Parts<'a> {
-        Parts { data }
-    }
-
-    pub fn next(&mut self) -> Part<'a> {
-        let Some((word, rest)) = self.data.split_first_chunk::<4>() else { return Part::End };
-        let word = u32::from_le_bytes(*word);
-        let bytes = (word & part::BYTES_MASK) as usize;
-        let Some((data, behind)) = rest.split_at_checked(bytes) else { return Part::End };
-        self.data = behind;
-        let number = || data.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        match word >> part::KIND_SHIFT {
-            part::DATA => Part::Data(data),
-            part::UNREADABLE => Part::Missing(format!("cannot read memory at {:#x}", number())),
-            part::FAILED => Part::Missing(
-                match number() {
-                    failure::DIVISION_BY_ZERO => "division by zero",
-                    failure::NO_REGISTER => "its register was not recorded",
-                    _ => "cannot be evaluated",
-                }
-                .to_owned(),
-            ),
-            _ => Part::End,
-        }
-    }
-
-    /// Skips what is left of a program.
-    pub fn finish(&mut self) {
-        while !matches!(self.next(), Part::End) && !self.data.is_empty() {}
-    }
-}
-
 /// The bytes of a value, as far as they are known.
 struct Bytes {
     data: Vec<u8>,
@@ -89,13 +45,18 @@ struct Bytes {
     why: String,
     texts: Vec<(u64, Option<String>)>,
     /// Elements of lists, or why there are none.
-    lists: Vec<(u64, Result<Vec<u8>, String>)>,
+    lists: Vec<(u64, Result<Bytes, String>)>,
 }
 
 impl Bytes {
     fn new(length: usize) -> Bytes {
         let (data, known) = (vec![0; length], vec![false; length]);
         Bytes { data, known, why: String::new(), texts: Vec::new(), lists: Vec::new() }
+    }
+
+    /// All of which is known.
+    fn of(data: &[u8]) -> Bytes {
+        Bytes { data: data.to_vec(), known: vec![true; data.len()], ..Bytes::new(0) }
     }
 
     /// What is shown in place of what is not known.
@@ -140,25 +101,27 @@ pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown 
             },
         }
     }
-    for offset in &shape.texts {
-        if is_over {
-            break;
+    let mut next = || match is_over {
+        true => None,
+        false => match parts.next() {
+            Part::Data(data) => Some(Ok(data)),
+            Part::Missing(why) => Some(Err(why)),
+            Part::End => {
+                is_over = true;
+                None
+            }
+        },
+    };
+    bytes.texts = texts_at(&shape.texts, &mut next);
+    for list in &shape.lists {
+        let Some(elements) = next() else { break };
+        let mut elements = elements.map(Bytes::of);
+        let texts = texts_at(&list.texts, &mut next);
+        let inner = list.lists.iter().map_while(|at| Some((*at, next()?.map(Bytes::of)))).collect();
+        if let Ok(elements) = &mut elements {
+            (elements.texts, elements.lists) = (texts, inner);
         }
-        match parts.next() {
-            Part::Data(text) => bytes.texts.push((*offset, Some(String::from_utf8_lossy(text).into_owned()))),
-            Part::Missing(_) => bytes.texts.push((*offset, None)),
-            Part::End => is_over = true,
-        }
-    }
-    for offset in &shape.lists {
-        if is_over {
-            break;
-        }
-        match parts.next() {
-            Part::Data(elements) => bytes.lists.push((*offset, Ok(elements.to_vec()))),
-            Part::Missing(why) => bytes.lists.push((*offset, Err(why))),
-            Part::End => is_over = true,
-        }
+        bytes.lists.push((list.offset, elements));
     }
     if !is_over && !shape.code.bytes.is_empty() {
         parts.finish();
@@ -167,6 +130,14 @@ pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown 
         parts.next();
     }
     show(file, &shape.of, &bytes, 0, None, 0)
+}
+
+type Next<'a, 'b> = dyn FnMut() -> Option<Result<&'b [u8], String>> + 'a;
+
+/// The texts behind the pointers at these offsets.
+fn texts_at(offsets: &[u64], next: &mut Next<'_, '_>) -> Vec<(u64, Option<String>)> {
+    let text = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
+    offsets.iter().map_while(|at| Some((*at, next()?.ok().map(text)))).collect()
 }
 
 fn show(
@@ -201,14 +172,38 @@ fn show(
 }
 
 fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
-    if let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset)
-        && let Some(list) = lists::of_structure(file, id)
-    {
-        let Some(count) = bytes.number(offset + list.count, 8) else { return bytes.missing() };
-        return match elements {
-            Ok(elements) => show_elements(file, &list, elements, count, depth),
-            Err(why) => Shown::Missing(why.clone()),
+    if let Some(list) = lists::of_structure(file, id) {
+        let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset) else {
+            return Shown::Missing("not recorded".to_owned());
         };
+        let at = |place| bytes.number(offset + place, 8);
+        let count = match list.count {
+            Count::Number(place) => at(place),
+            Count::Behind(place) => at(place).zip(at(list.pointer)).and_then(|(behind, first)| {
+                let each = types::bytes_of(file, &types::resolve(file, list.element));
+                behind.checked_sub(first)?.checked_div(each)
+            }),
+        };
+        return match (elements, count) {
+            (_, None) => bytes.missing(),
+            (Ok(elements), Some(count)) => show_elements(file, &list, elements, count, depth),
+            (Err(why), _) => Shown::Missing(why.clone()),
+        };
+    }
+    match cpp::stands_for(file, id) {
+        Some(StandsFor::Maybe { has_value, .. }) if bytes.number(offset + has_value, 1) == Some(0) => {
+            return Shown::Name("nullopt".to_owned(), 0);
+        }
+        Some(StandsFor::Same(value) | StandsFor::Maybe { value, .. }) => {
+            return show(file, &value.of, bytes, offset + value.offset, value.bits, depth + 1);
+        }
+        Some(StandsFor::Nodes(count)) => {
+            return match bytes.number(offset + count, 8) {
+                Some(count) => Shown::Missing(format!("{count} elements, which are not recorded")),
+                None => bytes.missing(),
+            };
+        }
+        None => {}
     }
     if let Some(variants) = variants::of_structure(file, id) {
         return show_variant(file, &variants, bytes, offset, depth);
@@ -221,17 +216,14 @@ fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth
 }
 
 /// A list whose elements are elsewhere, of which these were recorded.
-fn show_elements(file: &DebugFile, list: &List, elements: &[u8], count: u64, depth: u32) -> Shown {
+fn show_elements(file: &DebugFile, list: &List, bytes: &Bytes, count: u64, depth: u32) -> Shown {
     if list.is_text {
-        return Shown::Text(String::from_utf8_lossy(elements).into_owned());
+        return Shown::Text(String::from_utf8_lossy(&bytes.data).into_owned());
     }
     let element = types::resolve(file, list.element);
     let each = types::bytes_of(file, &element);
-    let mut bytes = Bytes::new(elements.len());
-    bytes.data.copy_from_slice(elements);
-    bytes.known.fill(true);
-    let recorded = (elements.len() as u64).checked_div(each).unwrap_or(0).min(count).min(ELEMENTS_MAX);
-    let shown = (0..recorded).map(|number| show(file, &element, &bytes, number * each, None, depth + 1));
+    let recorded = (bytes.data.len() as u64).checked_div(each).unwrap_or(0).min(count).min(ELEMENTS_MAX);
+    let shown = (0..recorded).map(|number| show(file, &element, bytes, number * each, None, depth + 1));
     let mut all: Vec<Shown> = shown.collect();
     if recorded < count {
         all.push(Shown::Missing(format!("{} more", count - recorded)));

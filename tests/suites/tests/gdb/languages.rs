@@ -203,6 +203,34 @@ fn check_cpp_results(tool: &Tool) -> TestResult {
     Ok(())
 }
 
+/// Objects of C++'s library are shown as what they hold, and lead to it in expressions.
+fn check_cpp_values(tool: &Tool) -> TestResult {
+    const HOLDERS: &str = "<!-- program: holders.cpp -->\n";
+    let asked = "shelf, part, shelf.best->name, *shelf.count, *shelf.price, shelf.sides[1], shelf.rows[2][0], \
+                 shelf.items[0].tags[1], (*shelf.best).id";
+    let words = ["--at", "holders.cpp:36", asked, "--if", "shelf.best->id == 7"];
+    let text = printed(tool, "cpp_values", HOLDERS, "print", &words)?;
+    let expected = [
+        "shelf = {items = {{id = 1, name = \"one\", tags = {<not recorded>, <not recorded>}, note = \"first\"}, ",
+        "{id = 2, name = \"two\", tags = {}, note = 0x0}}, sizes = {4, 5, 6}, best = 0x",
+        "price = 2.5, none = nullopt, sides = {7, 8, 9}, uses = 11, ",
+        "places = <2 elements, which are not recorded>, rows = {{1, 2}, {}, {3}}, ",
+        "label = \"a label that is too long for the string itself\"}, part = \"view\", ",
+        "shelf.best->name = \"seven\", *shelf.count = 5, *shelf.price = 2.5, shelf.sides[1] = 8, ",
+        "shelf.rows[2][0] = 3, shelf.items[0].tags[1] = \"yy\", (*shelf.best).id = 7",
+    ];
+    compare(&text, &expected, &["retrovane:"])?;
+    let words = ["--at", "holders.cpp:36", "shelf", "--if", "shelf.best->id == 8"];
+    let text = printed(tool, "cpp_values", HOLDERS, "print", &words)?;
+    compare(&text, &["was never executed where the condition holds"], &["shelf ="])?;
+    let text = printed(tool, "cpp_values", HOLDERS, "calls", &["weigh"])?;
+    compare(
+        &text,
+        &["weigh(shelf = {items = {{id = 1, name = \"one\"", "part = \"view\") = 6"],
+        &["retrovane:"],
+    )
+}
+
 /// What is missing for the printers of Rust.
 fn missing_printers() -> Option<String> {
     let root = said_by("rustc", &["--print", "sysroot"]).unwrap_or_default();
@@ -212,9 +240,10 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 8] = [
+    let cases: [(&str, Check, Option<String>); 9] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
+        ("holders_of_cpp_are_printed", check_cpp_values, missing(CPP)),
         ("results_of_cpp_are_shown", check_cpp_results, missing(CPP)),
         ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
         ("variables_of_go_are_printed", check_go_globals, missing(GO)),
