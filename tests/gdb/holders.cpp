@@ -38,8 +38,26 @@ __attribute__((noinline)) static size_t weigh(const Shelf &shelf, std::string_vi
 	return sum;
 }
 
+namespace made {
+__attribute__((noinline)) static std::string label(int number)
+{
+	return "a label that is too long for itself: " + std::to_string(number);
+}
+
+__attribute__((noinline)) static std::vector<std::string> labels(int number)
+{
+	return {"short", label(number)};
+}
+
+template <class Number> __attribute__((noinline)) static std::string_view part(Number from)
+{
+	return std::string_view("some text").substr(from);
+}
+}
+
 int main()
 {
+	total = made::labels(8).size() + made::part<int>(5).size() + made::part<long>(0).size();
 	Shelf shelf;
 	shelf.items = {{1, "one", {"x", "yy"}, "first"}, {2, "two", {}, nullptr}};
 	shelf.sizes = {4, 5, 6};

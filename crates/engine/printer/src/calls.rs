@@ -5,13 +5,14 @@
 //! its return. Where calls return is learnt by a first passage through the recording.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use lane_protocol::bytecode::{breakpoint_kind, op, register};
 
 use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
-use crate::debug_file::DieId;
-use crate::location::{self, Spot};
+use crate::debug_file::{DebugFile, DieId};
+use crate::location::{self, Place, Spot};
 use crate::parts::{Part, Parts};
 use crate::passing::{self, Passing};
 use crate::plan::{self, Site};
@@ -20,6 +21,9 @@ use crate::shape::{self, Chunk, Shape, Source};
 use crate::types::{self, Type};
 use crate::value::{self, Shown};
 
+/// Registers of results, by gdb's numbers.
+const RAX: u16 = 0;
+const RDX: u16 = 3;
 const NOT_SEEN: &str = "no return was seen";
 /// Most bytes of a structure that is returned in memory.
 const RETURNED_BYTES_MAX: u64 = 1024;
@@ -37,6 +41,8 @@ pub(crate) struct Returns {
     has_vectors: bool,
     has_x87: bool,
     has_text: bool,
+    /// What the first result of a structure has elsewhere: lists and texts.
+    elsewhere: Option<(Arc<DebugFile>, Shape)>,
 }
 
 /// Records the frame's address and where the call returns to.
@@ -84,12 +90,20 @@ impl Returns {
         if let Type::Pointer(target) = of {
             self.has_text |= shape::is_text(&site.file, target);
         }
+        if let (Type::Struct(_), None) = (&of, &self.elsewhere) {
+            let place = place_of(&passing::of_result(&site.file, function.id, &of));
+            let mut shape = Shape { of, chunks: Vec::new(), ..Shape::gone("") };
+            if let Some(place) = place {
+                shape::add_elsewhere(&site.file, &mut shape, &place);
+            }
+            if !shape.code.bytes.is_empty() {
+                self.elsewhere = Some((Arc::clone(&site.file), shape));
+            }
+        }
     }
 
     /// Makes the programs.
     pub fn compile(&mut self) {
-        const RAX: u16 = 0;
-        const RDX: u16 = 3;
         let mut code = Code::default();
         for number in [register::RSP, RAX, RDX] {
             code = code.and(&Code::register(number)).then(&[op::RECORD_VALUE]);
@@ -106,11 +120,28 @@ impl Returns {
         if self.has_text {
             code = code.and(&Code::register(RAX).record_text(TEXT_BYTES_MAX));
         }
+        if let Some((_, shape)) = &self.elsewhere {
+            // Last, as it ends where there is no such result.
+            code = code.and(&shape.code);
+        }
         let shape = Shape { code, needs_vectors: self.has_vectors || self.has_x87, ..Shape::gone("") };
         let stack = Code::register(register::RSP).then(&[op::RECORD_VALUE]);
         let exit = Shape { code: stack, ..Shape::gone("") };
         self.exit_block = plan::block(breakpoint_kind::LEAVES, &Code::default(), std::iter::once(&exit));
         self.block = plan::block(breakpoint_kind::RETURNS, &Code::default(), std::iter::once(&shape));
+    }
+}
+
+/// Where a result is that has no vector registers.
+fn place_of(passing: &Passing) -> Option<Place> {
+    match passing {
+        Passing::Memory => Some(Place::Memory(Code::register(RAX))),
+        Passing::Registers(parts) if parts.iter().all(|part| !part.is_vector) => {
+            let registers = [RAX, RDX].map(|number| (8, Place::Register(number)));
+            let in_order = parts.iter().zip(0..).all(|(part, number)| part.offset == number * 8);
+            in_order.then(|| Place::Pieces(registers[..parts.len().min(2)].to_vec()))
+        }
+        _ => None,
     }
 }
 
@@ -123,6 +154,8 @@ struct Returned {
     x87: Option<Vec<u8>>,
     memory: Option<Vec<u8>>,
     text: Option<String>,
+    /// Of what results have elsewhere.
+    rest: Vec<u8>,
 }
 
 fn returned(returns: &Returns, parts: &mut Parts) -> Option<Returned> {
@@ -138,7 +171,8 @@ fn returned(returns: &Returns, parts: &mut Parts) -> Option<Returned> {
     let memory = if returns.memory_bytes != 0 { next() } else { None };
     let text = if returns.has_text { next() } else { None };
     let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
-    Some(Returned { stack, rax, rdx, vectors, x87, memory, text })
+    let rest = parts.rest().to_vec();
+    Some(Returned { stack, rax, rdx, vectors, x87, memory, text, rest })
 }
 
 /// A call that has not returned yet.
@@ -188,7 +222,7 @@ impl Pending {
         if let Some(call) = self.open.remove(&key)
             && let Some(row) = rows.get_mut(call.row)
         {
-            row.result = Some(result(&row.site, &returned));
+            row.result = Some(result(&row.site, returns, &returned));
         }
     }
 }
@@ -213,7 +247,7 @@ pub(crate) fn unseen() -> Shown {
     Shown::Missing(NOT_SEEN.to_owned())
 }
 
-fn result(site: &Site, returned: &Returned) -> Shown {
+fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
     let Some(function) = &site.function else { return Shown::Nothing };
     let file = &site.file;
     let of = types::type_of(file, function.id);
@@ -250,8 +284,14 @@ fn result(site: &Site, returned: &Returned) -> Shown {
     data.truncate(bytes as usize);
     let bytes = data.len() as u64;
     let chunk = Chunk { offset: 0, bytes, source: Source::Known(data) };
-    let shape = Shape { of: of.clone(), chunks: vec![chunk], ..Shape::gone("") };
-    match (value::read(file, &shape, &mut Parts::new(&[])), &returned.text) {
+    let mut shape = Shape { of: of.clone(), chunks: vec![chunk], ..Shape::gone("") };
+    if let Some((of_file, known)) = &returns.elsewhere
+        && Arc::ptr_eq(of_file, file)
+        && known.of == of
+    {
+        (shape.texts, shape.lists) = (known.texts.clone(), known.lists.clone());
+    }
+    match (value::read(file, &shape, &mut Parts::new(&returned.rest)), &returned.text) {
         (Shown::Pointer(address, None), Some(text)) if shape::is_pointer_to_text(file, &of) => {
             Shown::Pointer(address, Some(text.clone()))
         }

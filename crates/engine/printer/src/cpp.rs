@@ -2,6 +2,7 @@
 
 use crate::compile::{Operand, inside};
 use crate::debug_file::{DebugFile, DieId};
+use crate::lists::List;
 use crate::types::{self, Member, Type};
 
 /// How deep the library nests its own structures.
@@ -74,6 +75,12 @@ pub(crate) fn stands_for(file: &DebugFile, id: DieId) -> Option<StandsFor> {
         let is_it = |found: &Member| wanted(found) && (member != "_M_head_impl" || is_pointer(&found.of));
         find(file, id, &is_it, 0).map(StandsFor::Same)
     })
+}
+
+/// Where a string has a text that is short enough, and for how many bytes there is room.
+pub(crate) fn short_text(file: &DebugFile, id: DieId, list: &List) -> Option<(u64, u64)> {
+    let local = part(file, id, "_M_local_buf").filter(|_| list.is_text)?;
+    Some((local.offset, types::bytes_of(file, &local.of).saturating_sub(1)))
 }
 
 /// The pointer, or the value, that an object stands for, if it does.

@@ -177,27 +177,43 @@ pub(crate) fn full_name(file: &DebugFile, id: DieId) -> String {
 }
 
 /// True if the user's name means the full one: the whole, without its arguments, or
-/// without the names of what it is in.
+/// without the names of what it is in. Of a template without arguments all instances are meant.
 fn is_meant(full: &str, name: &str) -> bool {
     if full == name {
         return true;
     }
-    let full = without_arguments(full);
-    let name = if name.contains('(') { name } else { &without_arguments(name) };
-    full == name || full.strip_suffix(name).is_some_and(|before| before.ends_with("::"))
+    let with_templates = name.contains('<') && !name.contains('(');
+    let full = shortened(full, with_templates);
+    let name = if name.contains('(') { name } else { &shortened(name, with_templates) };
+    // What is made from a template is told with its result.
+    let is_part = |before: &str| before.ends_with("::") || before.ends_with(' ');
+    full == name || full.strip_suffix(name).is_some_and(is_part)
 }
 
 /// A name without its arguments, and without those of its templates.
 fn without_arguments(name: &str) -> String {
-    let mut depth = 0u32;
-    let mut plain = String::new();
+    shortened(name, false)
+}
+
+/// A name without its arguments and the marks of its ABI (`[abi:cxx11]`).
+fn shortened(name: &str, with_templates: bool) -> String {
+    const MARK: &str = "[abi:";
+    let (mut depth, mut plain) = (0u32, String::new());
+    if let Some((before, mark)) = name.split_once(MARK)
+        && let Some((_, behind)) = mark.split_once(']')
+    {
+        return shortened(&format!("{before}{behind}"), with_templates);
+    }
     for character in name.chars() {
         match character {
             '<' => depth += 1,
             '>' => depth = depth.saturating_sub(1),
             '(' if depth == 0 => break,
-            _ if depth == 0 => plain.push(character),
             _ => {}
+        }
+        let is_template = depth != 0 || character == '>';
+        if with_templates || !is_template {
+            plain.push(character);
         }
     }
     // `operator<` and its like have nothing else.
@@ -214,6 +230,17 @@ mod tests {
         assert!(is_meant("list::List<int>::push(int)", "List::push"));
         assert!(is_meant("my_crate::run", "run"));
         assert!(is_meant("main", "main"));
+        assert!(is_meant("lib::Box::name[abi:cxx11](int) const", "Box::name"));
+        assert!(
+            is_meant("label[abi:cxx11](int)", "label")
+                && is_meant("label[abi:cxx11](int)", "label[abi:cxx11]")
+        );
+        assert!(is_meant("int lib::twice<int>(int)", "lib::twice"));
+        assert!(
+            is_meant("Box::operator[](int)", "operator[]") && !is_meant("Box::operator()(int)", "operator[]")
+        );
+        assert!(is_meant("int lib::twice<int>(int)", "lib::twice<int>"));
+        assert!(!is_meant("int lib::twice<int>(int)", "lib::twice<double>"));
         assert!(!is_meant("list::List<int>::push(int)", "ush"));
         assert!(!is_meant("remain", "main"));
     }

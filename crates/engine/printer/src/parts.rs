@@ -41,6 +41,11 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// What was not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.data
+    }
+
     /// Skips what is left of a program.
     pub fn finish(&mut self) {
         while !matches!(self.next(), Part::End) && !self.data.is_empty() {}

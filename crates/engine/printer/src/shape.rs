@@ -1,5 +1,7 @@
 //! What is recorded of an expression, and how its value is read from that.
 
+use std::mem::take;
+
 use lane_protocol::bytecode::op;
 
 use crate::code::Code;
@@ -119,9 +121,15 @@ pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape
         return Ok(Shape::gone("its size is not known"));
     }
     add_chunks(&mut shape, &operand.place, 0, bytes);
+    add_elsewhere(file, &mut shape, &operand.place);
+    Ok(shape)
+}
+
+/// What the value has elsewhere is recorded behind it: texts and lists.
+pub(crate) fn add_elsewhere(file: &DebugFile, shape: &mut Shape, place: &Place) {
     let mut found = Elsewhere::default();
-    found.look(file, &operand.of, 0, bytes);
-    let word = |offset| match crate::compile::inside(&operand.place, offset, 8) {
+    found.look(file, &shape.of, 0, types::bytes_of(file, &shape.of).min(VALUE_BYTES_MAX));
+    let word = |offset| match crate::compile::inside(place, offset, 8) {
         Place::Memory(address) => address.loaded(8),
         Place::Number(code) => Some(code),
         Place::Register(number) => Some(Code::register(number)),
@@ -129,22 +137,21 @@ pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape
     };
     for offset in found.texts {
         if let Some(pointer) = word(offset) {
-            shape.code = shape.code.and(&pointer.record_text(TEXT_BYTES_MAX));
+            shape.code = take(&mut shape.code).and(&pointer.record_text(TEXT_BYTES_MAX));
             shape.texts.push(offset);
         }
     }
     let mut deep = 0;
     for (offset, list) in found.lists {
         let Some([pointer, bytes]) = place_and_bytes(file, &list, &|at| word(offset + at)) else { continue };
-        shape.code = shape.code.and(&pointer.clone().record_some(&bytes, most_bytes(&list)));
+        shape.code = take(&mut shape.code).and(&pointer.clone().record_some(&bytes, most_bytes(&list)));
         let mut elements = Elements { offset, texts: Vec::new(), lists: Vec::new() };
         deep_parts(file, &list, &mut elements, deep, |at, inner| {
-            shape.code = shape.code.clone().and(&deep_code(file, [&pointer, &bytes], at, inner));
+            shape.code = take(&mut shape.code).and(&deep_code(file, [&pointer, &bytes], at, inner));
         });
         deep += elements.texts.len() + elements.lists.len();
         shape.lists.push(elements);
     }
-    Ok(shape)
 }
 
 fn most_bytes(list: &List) -> u16 {
@@ -202,7 +209,7 @@ fn deep_code(file: &DebugFile, [pointer, bytes]: [&Code; 2], at: u64, inner: Opt
 }
 
 fn add_chunks(shape: &mut Shape, place: &Place, offset: u64, bytes: u64) {
-    let code = std::mem::take(&mut shape.code);
+    let code = take(&mut shape.code);
     let mut source = Source::Part;
     shape.code = match place {
         Place::Memory(address) => code.and(&address.clone().record(bytes as u16)),

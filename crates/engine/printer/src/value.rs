@@ -173,10 +173,21 @@ fn show(
 
 fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
     if let Some(list) = lists::of_structure(file, id) {
-        let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset) else {
-            return Shown::Missing("not recorded".to_owned());
-        };
         let at = |place| bytes.number(offset + place, 8);
+        let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset) else {
+            let text = cpp::short_text(file, id, &list).zip(match list.count {
+                Count::Number(place) => at(place),
+                Count::Behind(_) => None,
+            });
+            // It may be in the structure itself.
+            let found = text.and_then(|((place, room), count)| {
+                (count <= room).then(|| bytes.get(offset + place, count))?
+            });
+            return match found {
+                Some(text) => Shown::Text(String::from_utf8_lossy(text).into_owned()),
+                None => Shown::Missing("not recorded".to_owned()),
+            };
+        };
         let count = match list.count {
             Count::Number(place) => at(place),
             Count::Behind(place) => at(place).zip(at(list.pointer)).and_then(|(behind, first)| {

@@ -211,7 +211,7 @@ fn check_cpp_values(tool: &Tool) -> TestResult {
     let words = ["--at", "holders.cpp:36", asked, "--if", "shelf.best->id == 7"];
     let text = printed(tool, "cpp_values", HOLDERS, "print", &words)?;
     let expected = [
-        "shelf = {items = {{id = 1, name = \"one\", tags = {<not recorded>, <not recorded>}, note = \"first\"}, ",
+        "shelf = {items = {{id = 1, name = \"one\", tags = {\"x\", \"yy\"}, note = \"first\"}, ",
         "{id = 2, name = \"two\", tags = {}, note = 0x0}}, sizes = {4, 5, 6}, best = 0x",
         "price = 2.5, none = nullopt, sides = {7, 8, 9}, uses = 11, ",
         "places = <2 elements, which are not recorded>, rows = {{1, 2}, {}, {3}}, ",
