@@ -24,4 +24,18 @@ func main() {
 	words := []string{"a", "bc"}
 	joined := join(words, "-")
 	fmt.Println(joined, box.Name, len(box.Sizes), len(words)) // MARK
+	quotient, rest, _ := divide(17, 5)
+	first, share := boxed(int8(quotient), float64(rest))
+	fmt.Println(first.Name, share, four())
 }
+
+//go:noinline
+func divide(a, b int) (quotient int, rest int, text string) { return a / b, a % b, "fine" }
+
+//go:noinline
+func boxed(number int8, share float64) (Box, float64) {
+	return Box{"made", []int32{int32(number), 9}}, share / 4
+}
+
+//go:noinline
+func four() [4]int { return [4]int{1, 2, 3, 4} }

@@ -12,6 +12,7 @@ use lane_protocol::bytecode::{breakpoint_kind, op, register};
 use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
 use crate::debug_file::{DebugFile, DieId};
+use crate::go_results;
 use crate::location::{self, Place, Spot};
 use crate::parts::{Part, Parts};
 use crate::passing::{self, Passing};
@@ -43,6 +44,8 @@ pub(crate) struct Returns {
     has_text: bool,
     /// What the first result of a structure has elsewhere: lists and texts.
     elsewhere: Option<(Arc<DebugFile>, Shape)>,
+    /// The first function of Go, and its results.
+    go: Option<(DieId, Vec<(String, Shape)>)>,
 }
 
 /// Records the frame's address and where the call returns to.
@@ -78,6 +81,10 @@ impl Returns {
     pub fn include(&mut self, site: &Site) {
         let Some(function) = &site.function else { return };
         let of = types::type_of(&site.file, function.id);
+        if self.go.is_none() {
+            let results = go_results::of_function(&site.file, function.id);
+            self.go = (!results.is_empty()).then_some((function.id, results));
+        }
         match passing::of_result(&site.file, function.id, &of) {
             Passing::Memory => {
                 let bytes = types::bytes_of(&site.file, &of).min(RETURNED_BYTES_MAX);
@@ -124,7 +131,12 @@ impl Returns {
             // Last, as it ends where there is no such result.
             code = code.and(&shape.code);
         }
-        let shape = Shape { code, needs_vectors: self.has_vectors || self.has_x87, ..Shape::gone("") };
+        let mut needs_vectors = self.has_vectors || self.has_x87;
+        for (_, shape) in self.go.iter().flat_map(|(_, results)| results) {
+            code = code.and(&shape.code);
+            needs_vectors |= shape.needs_vectors;
+        }
+        let shape = Shape { code, needs_vectors, ..Shape::gone("") };
         let stack = Code::register(register::RSP).then(&[op::RECORD_VALUE]);
         let exit = Shape { code: stack, ..Shape::gone("") };
         self.exit_block = plan::block(breakpoint_kind::LEAVES, &Code::default(), std::iter::once(&exit));
@@ -247,9 +259,33 @@ pub(crate) fn unseen() -> Shown {
     Shown::Missing(NOT_SEEN.to_owned())
 }
 
+/// One result, or several, which may have names.
+fn of_go(file: &DebugFile, results: &[(String, Shape)], rest: &[u8]) -> Shown {
+    let (mut parts, mut is_over) = (Parts::new(rest), false);
+    let mut shown = results
+        .iter()
+        .map(|(name, shape)| (name.clone(), value::read_from(file, shape, &mut parts, &mut is_over)));
+    if results.len() == 1 {
+        return shown.next().map_or(Shown::Nothing, |(_, shown)| shown);
+    }
+    match results.iter().all(|(name, _)| name.is_empty()) {
+        true => Shown::List(shown.map(|(_, shown)| shown).collect()),
+        false => Shown::Members(shown.collect()),
+    }
+}
+
 fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
     let Some(function) = &site.function else { return Shown::Nothing };
     let file = &site.file;
+    if let Some((of, results)) = &returns.go {
+        return match *of == function.id {
+            true => of_go(file, results, &returned.rest),
+            false if go_results::of_function(file, function.id).is_empty() => Shown::Nothing,
+            false => {
+                Shown::Missing("of several functions only the first one's results are recorded".to_owned())
+            }
+        };
+    }
     let of = types::type_of(file, function.id);
     let bytes = types::bytes_of(file, &of);
     let data = match passing::of_result(file, function.id, &of) {

@@ -20,6 +20,7 @@ mod error;
 mod float_text;
 mod floats;
 mod functions;
+mod go_results;
 mod lines;
 mod lists;
 mod location;

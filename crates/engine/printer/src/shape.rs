@@ -98,14 +98,7 @@ pub(crate) fn of_expression(compiler: &Compiler, expression: &Named) -> Result<S
 pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape, Fail> {
     let file = compiler.spot.file;
     let bytes = types::bytes_of(file, &operand.of).min(VALUE_BYTES_MAX);
-    let mut shape = Shape {
-        of: operand.of.clone(),
-        chunks: Vec::new(),
-        texts: Vec::new(),
-        lists: Vec::new(),
-        code: Code::default(),
-        needs_vectors: false,
-    };
+    let mut shape = Shape { of: operand.of.clone(), chunks: Vec::new(), ..Shape::gone("") };
     if operand.bits.is_some() {
         shape.code = compiler.number(operand)?.then(&[op::RECORD_VALUE]);
         shape.chunks.push(Chunk { offset: 0, bytes, source: Source::Part });
@@ -117,12 +110,19 @@ pub(crate) fn of_operand(compiler: &Compiler, operand: &Operand) -> Result<Shape
         shape.chunks.push(Chunk { offset: 0, bytes: 8, source: Source::Part });
         return Ok(shape);
     }
+    Ok(of_place(file, shape.of, &operand.place))
+}
+
+/// What is recorded of a value that is there.
+pub(crate) fn of_place(file: &DebugFile, of: Type, place: &Place) -> Shape {
+    let bytes = types::bytes_of(file, &of).min(VALUE_BYTES_MAX);
     if bytes == 0 {
-        return Ok(Shape::gone("its size is not known"));
+        return Shape::gone("its size is not known");
     }
-    add_chunks(&mut shape, &operand.place, 0, bytes);
-    add_elsewhere(file, &mut shape, &operand.place);
-    Ok(shape)
+    let mut shape = Shape { of, chunks: Vec::new(), ..Shape::gone("") };
+    add_chunks(&mut shape, place, 0, bytes);
+    add_elsewhere(file, &mut shape, place);
+    shape
 }
 
 /// What the value has elsewhere is recorded behind it: texts and lists.

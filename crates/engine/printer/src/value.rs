@@ -78,11 +78,23 @@ impl Bytes {
     }
 }
 
-/// Reads a value from its program's parts.
+/// Reads a value from its program's parts, which are these.
 pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown {
+    let mut is_over = false;
+    let shown = read_from(file, shape, parts, &mut is_over);
+    if shape.code.bytes.is_empty() {
+        // Its program is empty: there is its end.
+        parts.next();
+    } else if !is_over {
+        parts.finish();
+    }
+    shown
+}
+
+/// Reads a value from the next parts of a program, of which it may be over.
+pub(crate) fn read_from(file: &DebugFile, shape: &Shape, parts: &mut Parts, is_over: &mut bool) -> Shown {
     let length = shape.chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0) as usize;
     let mut bytes = Bytes::new(length);
-    let mut is_over = false;
     for chunk in &shape.chunks {
         let mut put = |data: &[u8]| {
             let start = chunk.offset as usize;
@@ -93,21 +105,21 @@ pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown 
         match &chunk.source {
             Source::Known(data) => put(data),
             Source::Gone(why) => bytes.why = (*why).to_owned(),
-            Source::Part if is_over => {}
+            Source::Part if *is_over => {}
             Source::Part => match parts.next() {
                 Part::Data(data) => put(data),
                 Part::Missing(why) => bytes.why = why,
-                Part::End => is_over = true,
+                Part::End => *is_over = true,
             },
         }
     }
-    let mut next = || match is_over {
+    let mut next = || match *is_over {
         true => None,
         false => match parts.next() {
             Part::Data(data) => Some(Ok(data)),
             Part::Missing(why) => Some(Err(why)),
             Part::End => {
-                is_over = true;
+                *is_over = true;
                 None
             }
         },
@@ -122,12 +134,6 @@ pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown 
             (elements.texts, elements.lists) = (texts, inner);
         }
         bytes.lists.push((list.offset, elements));
-    }
-    if !is_over && !shape.code.bytes.is_empty() {
-        parts.finish();
-    } else if shape.code.bytes.is_empty() {
-        // Its program is empty: there is its end.
-        parts.next();
     }
     show(file, &shape.of, &bytes, 0, None, 0)
 }

@@ -183,8 +183,16 @@ fn check_go_lists(tool: &Tool) -> TestResult {
         "joined = \"a-bc\", box.Sizes[1] = 5, words[1] = \"bc\"",
     ];
     compare(&text, &expected, &["retrovane:"])?;
-    let text = printed(tool, "go_lists", LISTS, "calls", &["main.join"])?;
-    compare(&text, &["main.join(parts = {", "between = \"-\")"], &["~r", "retrovane:"])
+    for (function, row) in [
+        ("join", "main.join(parts = {\"a\", \"bc\"}, between = \"-\") = \"a-bc\""),
+        ("divide", "main.divide(a = 17, b = 5) = {quotient = 3, rest = 2, text = \"fine\"}"),
+        ("boxed", "main.boxed(number = 3, share = 2) = {{Name = \"made\", Sizes = {3, 9}}, 0.5}"),
+        ("four", "main.four() = <it is given back on the stack>"),
+    ] {
+        let text = printed(tool, "go_lists", LISTS, "calls", &[&format!("main.{function}")])?;
+        compare(&text, &[row], &["~r", "retrovane:"])?;
+    }
+    Ok(())
 }
 
 /// Results of classes: those that are passed as structures of C, and the others.
