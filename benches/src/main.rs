@@ -14,6 +14,7 @@
 mod apache;
 mod checkpoints;
 mod figures;
+mod flight;
 mod logging;
 mod measure;
 mod peers;
@@ -45,8 +46,8 @@ pub struct Options {
     /// Three rounds with smaller sizes
     #[arg(long)]
     quick: bool,
-    /// Only rows whose name contains this; tables are named checkpoints, logging, apache-paper
-    /// and printing
+    /// Only rows whose name contains this; tables are named checkpoints, logging, apache-paper,
+    /// flight-recorder and printing
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Leave out strace, gdb, rr and valgrind
@@ -100,6 +101,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
     }
     if wanted("apache-paper") {
         results.figures.extend(apache::measure(&session)?);
+    }
+    if wanted("flight-recorder") {
+        flight::measure(&session)?;
     }
     if wanted("printing") {
         printing::measure(&session.tool)?;
