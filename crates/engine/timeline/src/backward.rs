@@ -32,7 +32,9 @@ impl Timeline {
     /// # Errors
     /// [`TimelineError`]
     pub fn step_back(&mut self, thread: u32, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
-        self.look_back_for(give_up, |own| own.step_back_in_past(thread, give_up))
+        self.look_back_for(give_up, |own| {
+            own.with_others_if_needed(|own| own.step_back_in_past(thread, give_up))
+        })
     }
 
     fn step_back_in_past(
@@ -122,7 +124,9 @@ impl Timeline {
         stops: &Stops,
         give_up: &dyn Fn() -> bool,
     ) -> Result<Reason, TimelineError> {
-        self.look_back_for(give_up, |own| own.back_to_hit_in_past(stops, give_up))
+        self.look_back_for(give_up, |own| {
+            own.with_others_if_needed(|own| own.back_to_hit_in_past(stops, give_up))
+        })
     }
 
     fn back_to_hit_in_past(

@@ -11,6 +11,8 @@ const KEPT_MAX: usize = 48;
 /// and a container may have only so many.
 const THREADS_MAX: usize = 1000;
 const KEPT_MIN: usize = 3;
+/// Most bytes of shared memory of which all of them have a copy, as far as a few permit.
+const SHARED_BYTES_MAX: u64 = 512 << 20;
 
 struct Checkpoint {
     position: Position,
@@ -74,7 +76,9 @@ impl Checkpoints {
     pub fn keep(&mut self, position: Position, process: Process) {
         if let Err(place) = self.list.binary_search_by_key(&position, |kept| kept.position) {
             let threads = process.stop.thread_count.max(1) as usize;
-            let most = (THREADS_MAX / threads).clamp(KEPT_MIN, KEPT_MAX);
+            let bytes = process.stop.shared_bytes.max(1);
+            let most = (THREADS_MAX / threads).min((SHARED_BYTES_MAX / bytes) as usize);
+            let most = most.clamp(KEPT_MIN, KEPT_MAX);
             self.list.insert(place, Checkpoint { position, process });
             let mut newest = place;
             while self.list.len() > most {

@@ -33,6 +33,9 @@ pub enum TimelineError {
     NoKeyframe(String),
     #[error(transparent)]
     Store(trace_store::StoreError),
+    /// A copy goes without the others of its group, and cannot any more.
+    #[error("the process cannot go on without those that share memory with it")]
+    Alone,
     #[error("interrupted")]
     Interrupted,
     #[error("position {0} is not in the recording")]

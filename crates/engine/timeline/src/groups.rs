@@ -1,18 +1,21 @@
 //! Processes that share memory with others, and going back in them.
 //!
-//! The others of a group are in a session once: they go on with one of the copies of the
-//! process that is debugged, and take turns with that. Another copy that comes to where they
-//! are met would find what the first one left. So it begins in a session of its own, with
-//! others of its own.
+//! The others of a group are in a session once, and go with one process of the lane that is
+//! debugged, the scout, which nobody looks at. All that are looked at are copies, which go without
+//! the others and take in what those wrote to shared memory, see `lane_protocol::Imports`.
 //!
-//! Deliberately absent: copies of a whole group. The way to a position in a group begins where
-//! history does.
+//! Where that cannot be (a process that is in its parent's memory, or makes others in its own;
+//! memory for copies that is missing) the others go with one of the copies, and take turns with
+//! that. Another copy that comes to where they are met would find what the first one left. So it
+//! begins in a session of its own, with others of its own, where history does.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use lane_protocol::NONE;
-use replayer::prepare;
+use replayer::{Prepared, prepare};
 
+use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
 use crate::live::no_past;
 use crate::position::Position;
@@ -21,6 +24,29 @@ use crate::session::Session;
 use crate::timeline::{Timeline, position_of};
 
 impl Timeline {
+    /// A movement of the timeline, which begins again where copies cannot go without the others.
+    pub(crate) fn with_others_if_needed<T>(
+        &mut self,
+        mut movement: impl FnMut(&mut Timeline) -> Result<T, TimelineError>,
+    ) -> Result<T, TimelineError> {
+        match movement(self) {
+            Err(TimelineError::Alone) => {
+                self.go_with_others();
+                movement(self)
+            }
+            result => result,
+        }
+    }
+
+    /// From now on the others go with the process that is looked at.
+    pub(crate) fn go_with_others(&mut self) {
+        if let Some(session) = &self.session {
+            session.abandon();
+        }
+        self.scout = None;
+        self.checkpoints = Checkpoints::none_since(self.beginning());
+    }
+
     /// A process before the target, or there, that can go on up to an event, and where it is.
     pub(crate) fn start_before(
         &mut self,
@@ -63,4 +89,39 @@ impl Timeline {
         (self.here.stop.kind, self.here.stop.last_hit) = (stop.kind, stop.last_hit);
         Ok(())
     }
+}
+
+/// A session, and its first processes.
+pub(crate) struct Opened {
+    pub session: Rc<Session>,
+    pub here: Process,
+    pub checkpoints: Checkpoints,
+    pub scout: Option<Process>,
+}
+
+/// Starts to replay; the process that is debugged stands at its first instruction. Of a trace with
+/// several processes it may come to share memory with others: then it is the scout.
+pub(crate) fn open_session(prepared: Prepared, patience: AskPatience) -> Result<Opened, TimelineError> {
+    let has_others = prepared.trace.lanes().len() > 1;
+    prepared.memory.imports().wants.store(u32::from(has_others), Ordering::Release);
+    let session = Rc::new(Session::start(prepared)?);
+    let first = Process::first(&session, patience)?;
+    let beginning = position_of(&first.stop);
+    let Some(copy) = first.copy_if_possible()? else {
+        session.let_no_copy_go_alone();
+        return Ok(Opened {
+            session,
+            here: first,
+            checkpoints: Checkpoints::none_since(beginning),
+            scout: None,
+        });
+    };
+    if !has_others {
+        let checkpoints = Checkpoints::new(beginning, first);
+        return Ok(Opened { session, here: copy, checkpoints, scout: None });
+    }
+    first.send_out()?;
+    let here = copy.copy()?;
+    let checkpoints = Checkpoints::new(beginning, copy);
+    Ok(Opened { session, here, checkpoints, scout: Some(first) })
 }

@@ -250,7 +250,7 @@ fn write(
     if keyframes.known.iter().any(|listed| position_in(&listed.keyframe) == position) {
         return Ok(None);
     }
-    if stop.cannot_copy != 0 {
+    if stop.cannot_copy != 0 || stop.without_others != 0 {
         let why = "it shares memory with other processes".to_owned();
         return Err(TimelineError::NoKeyframe(why));
     }

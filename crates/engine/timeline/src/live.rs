@@ -91,6 +91,7 @@ impl Timeline {
             changed_by: None,
             options: None,
             session: None,
+            scout: None,
             live: Some(Live {
                 debuggee,
                 waiting: None,

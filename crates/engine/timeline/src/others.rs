@@ -6,10 +6,13 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use injector::{Segment, cpu_time, kill_process};
-use lane_protocol::{lane_state, report_kind};
+use injector::{Segment, cpu_time, futex_wake, kill_process};
+use lane_protocol::{agent_stop, agent_verb, imports_end, lane_state, report_kind};
 use trace_store::{LaneEnd, LaneInfo};
 
+use crate::command::command_of;
+use crate::position::Stops;
+use crate::process::Limits;
 use crate::session::{Shared, lock};
 
 /// A ticket that everybody has waited for so long counts as missing.
@@ -86,14 +89,43 @@ impl Shared {
         lock(&self.failure).get_or_insert(text);
     }
 
+    /// Lets the scout go on where a copy wants to know what others wrote, and notes where its log
+    /// is over.
+    pub fn look_at_scout(&self) {
+        let Some(segment) = *lock(&self.scout) else { return };
+        let (lane, imports) = (self.memory.lane(segment), self.memory.imports());
+        let has_died = lock(&self.ends).contains_key(&lane.pid().load(Ordering::Acquire));
+        let is_wanted = imports.wanted.load(Ordering::Acquire) > imports.said.load(Ordering::Acquire);
+        if !(has_died || is_wanted && lane.stands_still()) {
+            return;
+        }
+        let stop = lane.agent_stop();
+        if !has_died && stop.kind != agent_stop::END {
+            if let Ok((command, programs)) = command_of(agent_verb::RUN, &Stops::default(), Limits::ALL_HITS)
+            {
+                lane.give_command(&command, &programs);
+            }
+            return;
+        }
+        let is_lost = has_died
+            || matches!(stop.report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING);
+        let how = if is_lost { imports_end::LOST } else { imports_end::LOG_ENDED };
+        imports.over.store(how, Ordering::Release);
+        futex_wake(&imports.said);
+    }
+
     /// True if the process that is debugged waits for a ticket that no other one will end.
     fn is_stalled(&self) -> bool {
-        let feeds = lock(&self.feeds);
+        let (feeds, scout) = (lock(&self.feeds), *lock(&self.scout));
         let mut waits = false;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             let is_waiting = self.waits_for_another(segment);
             let is_own = lane.ids().0 == self.lane;
+            if is_own && scout.is_some_and(|scout| scout != segment) {
+                // It goes without the others.
+                continue;
+            }
             match lane.state().load(Ordering::Acquire) {
                 lane_state::ENDED | lane_state::REPORTED => {}
                 _ if is_own && lane.stands_still() => {}

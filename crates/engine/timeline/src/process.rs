@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
 use lane_protocol::bytecode::{PROGRAM_BYTES_MAX, breakpoint_kind, register};
-use lane_protocol::{AgentCommand, AgentStop, NONE, REGION_BYTES, REGION_START, agent_stop, agent_verb};
+use lane_protocol::{
+    AgentCommand, AgentStop, NONE, REGION_BYTES, REGION_START, agent_stop, agent_verb, report_kind,
+};
 use recorder::debuggee::Debuggee;
 use std::sync::atomic::Ordering;
 
@@ -223,6 +225,9 @@ impl Process {
             let met_others = waited.is_err() || self.stop.met_others != 0;
             session.note_stand(self.segment, self.stop.event, met_others);
         }
+        if self.stop.kind == agent_stop::END && self.stop.report == report_kind::ALONE {
+            return Err(TimelineError::Alone);
+        }
         waited
     }
 
@@ -233,6 +238,12 @@ impl Process {
             Home::Replay(session) => !session.is_with_another(self.segment) || session.serves(until_event),
             Home::Live(_) => true,
         }
+    }
+
+    /// It goes with the others of its group from now on, and copies of it go without.
+    pub fn send_out(&self) -> Result<(), TimelineError> {
+        self.session()?.send_out(self.segment);
+        Ok(())
     }
 
     /// True if it is of this session.

@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub failure: Mutex<Option<String>>,
     /// Why one of the others did not go on.
     pub others_failure: Mutex<Option<String>>,
+    /// The process that goes with the others of its group, where copies go without them.
+    pub scout: Mutex<Option<Segment>>,
     closing: AtomicBool,
 }
 
@@ -80,6 +82,7 @@ impl Session {
             ends: Mutex::default(),
             failure: Mutex::default(),
             others_failure: Mutex::default(),
+            scout: Mutex::default(),
             closing: AtomicBool::new(false),
         });
         let feeder = Arc::clone(&shared);
@@ -92,9 +95,31 @@ impl Session {
         Ok(Session { shared, lane, parent_lane, group, threads, objects, met, alone_until })
     }
 
+    /// There are no copies that go without the others of a group.
+    pub fn let_no_copy_go_alone(&self) {
+        self.memory().imports().wants.store(0, Ordering::Release);
+    }
+
+    /// None of its processes goes on: those that do are of other sessions.
+    pub fn abandon(&self) {
+        *lock(&self.shared.scout) = None;
+        self.met.set(Met::Gone);
+        self.alone_until.set(0);
+    }
+
+    /// The process of this segment goes with the others from now on, where a copy needs it.
+    pub fn send_out(&self, segment: Segment) {
+        *lock(&self.shared.scout) = Some(segment);
+        self.met.set(Met::Nobody);
+    }
+
     /// A process of the segment stands after so many events; whether it took turns with
     /// others.
     pub fn note_stand(&self, segment: Segment, event: u64, met_others: bool) {
+        if lock(&self.shared.scout).is_some() {
+            // It is the only one that can meet them.
+            return;
+        }
         if !met_others {
             self.alone_until.set(self.alone_until.get().max(event));
         } else if self.met.get() == Met::Nobody {
@@ -272,6 +297,7 @@ impl Shared {
         while !self.closing.load(Ordering::Relaxed) {
             let seen = self.memory.doorbell().load(Ordering::Acquire);
             let moved = self.feed_all();
+            self.look_at_scout();
             self.look_at_tickets(&mut stall);
             if !moved {
                 futex_wait(self.memory.doorbell(), seen, SLEEP);

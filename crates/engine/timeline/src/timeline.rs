@@ -5,13 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lane_protocol::{AgentStop, agent_stop};
+use lane_protocol::{AgentStop, agent_stop, agent_verb};
 use replayer::{Prepared, ReplayOptions, prepare};
 use trace_store::TraceReader;
 
 use crate::backward::boundaries;
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
+use crate::groups::{Opened, open_session};
 use crate::keyframes::Keyframes;
 use crate::live::Live;
 use crate::position::{Position, Stops};
@@ -102,6 +103,9 @@ pub struct Timeline {
     pub(crate) options: Option<ReplayOptions>,
     /// The same: where copies are made.
     pub(crate) session: Option<Rc<Session>>,
+    /// The process of the session that goes with the others of its group: its copies, which all
+    /// other processes here are, go without them.
+    pub(crate) scout: Option<Process>,
     /// A live program, whose past this is.
     pub(crate) live: Option<Live>,
 }
@@ -113,15 +117,8 @@ impl Timeline {
     /// [`TimelineError`] if the trace cannot be used, or the machine lacks something.
     pub fn open(options: &ReplayOptions, give_up: &dyn Fn() -> bool) -> Result<Timeline, TimelineError> {
         let prepared: Prepared = prepare(options, true)?;
-        let session = Rc::new(Session::start(prepared)?);
         let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
-        let first = Process::first(&session, &patience)?;
-        let beginning = position_of(&first.stop);
-        let (here, checkpoints) = if first.stop.cannot_copy == 0 {
-            (first.copy()?, Checkpoints::new(beginning, first))
-        } else {
-            (first, Checkpoints::none_since(beginning))
-        };
+        let Opened { session, here, checkpoints, scout } = open_session(prepared, &patience)?;
         Ok(Timeline {
             here,
             legs: Vec::new(),
@@ -133,6 +130,7 @@ impl Timeline {
             changed_by: None,
             options: Some(options.again()),
             session: Some(session),
+            scout,
             live: None,
         })
     }
@@ -218,7 +216,7 @@ impl Timeline {
         }
         if self.here.stop.steps_known == 0 && !self.is_at_end() {
             let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
-            self.count(&patience)?;
+            self.with_others_if_needed(|own| own.count(&patience))?;
         }
         Ok(position_of(&self.here.stop))
     }
@@ -315,14 +313,9 @@ impl Timeline {
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
         self.changed_by = None;
-        self.see_to_others(limits.until_event, patience)?;
         let before = self.here.stop.event;
         let counted = (self.here.stop.steps_known != 0).then_some(self.here.stop.steps);
-        if counting {
-            self.here.step(stops, limits, patience)?;
-        } else {
-            self.here.run(stops, limits, patience)?;
-        }
+        self.with_others_if_needed(|own| own.command(counting, stops, limits, patience))?;
         let stop = &self.here.stop;
         if stop.event != before || stop.steps_known != 0 {
             self.legs.clear();
@@ -343,6 +336,24 @@ impl Timeline {
             });
         }
         Ok(())
+    }
+
+    /// The present process does it, or it stands where it did.
+    fn command(
+        &mut self,
+        counting: bool,
+        stops: &Stops,
+        limits: Limits,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        self.see_to_others(limits.until_event, patience)?;
+        let verb = if counting { agent_verb::STEP } else { agent_verb::RUN };
+        let before = self.here.stop.clone();
+        let done = self.here.command(verb, stops, limits, patience);
+        if matches!(done, Err(TimelineError::Alone)) {
+            self.here.stop = before;
+        }
+        done
     }
 
     pub(crate) fn reason(&self) -> Reason {
@@ -409,7 +420,8 @@ impl Timeline {
         if self.live.is_some() && self.seek_present(target, give_up)? {
             return Ok(());
         }
-        let process = self.process_at(target, &|| wait_unless(give_up()))?;
+        let patience = || wait_unless(give_up());
+        let process = self.with_others_if_needed(|own| own.process_at(target, &patience))?;
         self.put_here(process);
         Ok(())
     }

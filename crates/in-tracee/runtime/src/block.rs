@@ -165,6 +165,8 @@ pub struct Process {
     pub is_to_be_traced: bool,
     /// Replay: the ticket that the process holds.
     pub ticket: u64,
+    /// Replay: how often it took in what others wrote, see `imports`.
+    pub imports: u32,
     /// The copy that it is, or descends from: a process id, or 0.
     pub family: u64,
     /// Replay: the thread whose events come next.

@@ -19,7 +19,9 @@ use crate::block::{
 };
 use crate::entry::pop_preserved;
 use crate::stacks::{signal_stack, stack_top};
-use crate::{clocks, displaced, frame, kernel, mapped_files, processes, signals, threads, watchpoints};
+use crate::{
+    clocks, displaced, frame, imports, kernel, mapped_files, processes, signals, threads, watchpoints,
+};
 
 /// What only the kernel and the processor have of a thread that waits for its turn.
 #[repr(C)]
@@ -123,11 +125,12 @@ pub fn note_standing() {
 }
 
 /// True if other processes have, or may have, memory in common with this one: they would
-/// have it in common with a copy. One that is alone with its shared memory has had the turn
+/// have it in common with a copy, which has its own where it goes without them. One that is alone with its shared memory has had the turn
 /// from the first ticket on.
 pub fn would_share() -> bool {
     let process = process();
-    process.in_group && (process.ticket != 0 || process.made_others)
+    let goes_without_others = process.debugged && imports::are_wanted() && !process.in_parents_memory;
+    process.in_group && (process.ticket != 0 || process.made_others) && !goes_without_others
 }
 
 /// The live threads of the running process, without the calling one.
@@ -220,6 +223,9 @@ fn become_copy(segment: u32) {
     own.segment = u64::from(segment);
     own.copied = true;
     own.family = own.pid as u64;
+    if imports::is_without_others() {
+        (own.has_ticket, own.met_others, own.made_others) = (false, false, false);
+    }
     own_block();
     processes::map_lane(own.slot, own.segment, own.control_fd);
     own.log.go_on();

@@ -7,16 +7,19 @@ use linux_abi::general as nr;
 
 use crate::block::{Owned, process, session, space};
 use crate::maps::{self, Mapping};
-use crate::{kept_files, kernel, live, outputs, report};
+use crate::{imports, kept_files, kernel, live, outputs, report, shared_writes};
 
 const FILES: usize = 4096;
 const COPIES: usize = 512;
 /// Most mappings of shared memory in a process that is copied, and most bytes of it.
 const VIEWS: usize = 256;
 const VIEWS_BYTES_MAX: u64 = 64 << 20;
+/// The same of a process of a group.
+const GROUP_BYTES_MAX: u64 = 256 << 20;
 /// Words of `struct stat`, see stat(2) on x86-64.
 const STATUS_DEVICE: usize = 0;
 const STATUS_INODE: usize = 1;
+const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
 
 /// A file's mapping.
@@ -103,7 +106,8 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
         // Under the debugger it has none of another time; but what others made since the
         // process was copied is newer.
         let own = process();
-        let brings = (own.debugged || own.copied) && !(own.copied && is_made(identity));
+        let others_are_newer = own.copied && !imports::are_wanted() && is_made(identity);
+        let brings = (own.debugged || own.copied) && !others_are_newer;
         if alive || source == Source::Shared && brings {
             return Some(copies[index].fd);
         }
@@ -114,7 +118,9 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     if !shared {
         return None;
     }
-    if source == Source::Shared && process().copied && !is_made(identity) {
+    // One that goes without the others is told what is in it.
+    let is_told = source == Source::Shared && imports::is_without_others();
+    if source == Source::Shared && process().copied && !is_told && !is_made(identity) {
         report::stand(report_kind::MISSING, 0, "memory that was shared and unmapped is mapped again");
     }
     if mapped.copy_count == COPIES {
@@ -124,7 +130,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     if mapped.copy_count == COPIES {
         report::stand(report_kind::MISSING, 0, "more shared files are mapped at once than replay can hold");
     }
-    let fd = open_object(identity, source != Source::Shared);
+    let fd = open_object(identity, source != Source::Shared || is_told);
     if kernel::failed(fd) {
         report::stand(report_kind::MISSING, fd as i32, "a file for shared memory could not be made");
     }
@@ -135,6 +141,10 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     }
     mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
     mapped.copy_count += 1;
+    shared_writes::disturb_all();
+    if source == Source::Shared {
+        imports::opened(identity);
+    }
     Some(fd as i32)
 }
 
@@ -191,25 +201,78 @@ pub struct SharedViews {
 static SHARED_VIEWS: Owned<SharedViews> =
     Owned::new(SharedViews { views: [(Mapping::NONE, 0); VIEWS], count: 0 });
 
+/// A file that stands for shared memory.
+pub struct Object {
+    pub identity: [u64; 2],
+    pub fd: i32,
+    /// As lists of mappings write it.
+    device: u64,
+    pub inode: u64,
+    pub bytes: u64,
+    allocated_bytes: u64,
+}
+
+/// Calls `each` with what stands for memory that the process shares, or has shared.
+pub fn for_each_object(each: &mut dyn FnMut(&Object)) {
+    for &Copied { identity, fd } in &space().mapped.copies[..space().mapped.copy_count] {
+        let mut status = [0u64; 18];
+        kernel::call(nr::__NR_fstat, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        each(&Object {
+            identity,
+            fd,
+            device: maps::device(status[STATUS_DEVICE]),
+            inode: status[STATUS_INODE],
+            bytes: status[STATUS_BYTES],
+            allocated_bytes: status[STATUS_BLOCKS] * 512,
+        });
+    }
+}
+
+/// How much memory all of them take, in bytes.
+pub fn object_bytes() -> u64 {
+    let mut bytes = 0;
+    for_each_object(&mut |object| bytes += object.allocated_bytes);
+    bytes
+}
+
+/// The descriptor of what stands for this file.
+pub fn object_of(identity: [u64; 2]) -> Option<i32> {
+    let copies = &space().mapped.copies[..space().mapped.copy_count];
+    copies.iter().find(|copy| copy.identity == identity).map(|copy| copy.fd)
+}
+
+/// Calls `each` with all mappings of what stands for shared memory; false if they are not known.
+pub fn for_each_view(each: &mut dyn FnMut(&Mapping)) -> bool {
+    let (mut objects, mut count) = ([[0u64; 2]; COPIES], 0);
+    for_each_object(&mut |object| {
+        objects[count] = [object.device, object.inode];
+        count += 1;
+    });
+    count == 0
+        || maps::for_each(&mut |map| {
+            if map.inode != 0 && !map.private && objects[..count].contains(&[map.device, map.inode]) {
+                each(map);
+            }
+        })
+}
+
 /// Mappings of objects that shared memory stands for, as they are now. `None`: something
 /// else is shared, or there is too much of it, and a copy would see what becomes of it.
 pub fn shared_views() -> Option<&'static SharedViews> {
-    let mapped = &space().mapped;
-    let mut objects = [[0u64; 2]; COPIES];
-    let mut bytes = 0;
-    for (object, copy) in objects.iter_mut().zip(&mapped.copies[..mapped.copy_count]) {
-        let mut status = [0u64; 18];
-        kernel::call(nr::__NR_fstat, [copy.fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
-        *object = [maps::device(status[STATUS_DEVICE]), status[STATUS_INODE]];
-        bytes += status[STATUS_BLOCKS] * 512;
-    }
+    let (mut objects, mut count, mut bytes) = ([[0u64; 2]; COPIES], 0, 0);
+    for_each_object(&mut |object| {
+        objects[count] = [object.device, object.inode];
+        (count, bytes) = (count + 1, bytes + object.allocated_bytes);
+    });
     // SAFETY: only the thread that has the turn comes here.
     let shared = unsafe { &mut *SHARED_VIEWS.get() };
     shared.count = 0;
-    let mut fits = bytes <= VIEWS_BYTES_MAX;
+    let is_of_group = process().in_group && imports::are_wanted();
+    let most = if is_of_group { GROUP_BYTES_MAX } else { VIEWS_BYTES_MAX };
+    let mut fits = bytes <= most;
     let complete = maps::for_each(&mut |map| {
         let is_same = |object: &[u64; 2]| map.inode != 0 && *object == [map.device, map.inode];
-        match objects[..mapped.copy_count].iter().position(is_same) {
+        match objects[..count].iter().position(is_same) {
             Some(index) if !map.private && shared.count < VIEWS => {
                 shared.views[shared.count] = (*map, index);
                 shared.count += 1;
@@ -253,6 +316,7 @@ pub fn grow(fd: i32, bytes: u64) {
     const SEEK_END: u64 = 2;
     let now = kernel::call(nr::__NR_lseek, [fd as u64, 0, SEEK_END, 0, 0, 0]);
     if now >= 0 && (now as u64) < bytes {
+        shared_writes::disturb_all();
         kernel::call(nr::__NR_ftruncate, [fd as u64, bytes, 0, 0, 0, 0]);
     }
 }
@@ -260,18 +324,25 @@ pub fn grow(fd: i32, bytes: u64) {
 /// Replay: where the session's file is that stands for a file's memory. Copies of a process,
 /// and those that they make, have files of their own.
 fn object_path(identity: [u64; 2]) -> [u8; 256 + 60] {
+    let mut name = [0u8; 49];
+    name[0] = b'/';
+    let mut at = 1;
+    for number in [process().family, identity[0], identity[1]] {
+        for shift in (0..16).rev() {
+            name[at] = b"0123456789abcdef"[(number >> (4 * shift) & 15) as usize];
+            at += 1;
+        }
+    }
+    path_in_objects(&name)
+}
+
+/// Replay: the path of a name, which begins with a slash, in the folder of these files.
+pub fn path_in_objects(name: &[u8]) -> [u8; 256 + 60] {
     let session = session();
     let mut path = [0u8; 256 + 60];
     let dir = (session.objects_dir_bytes as usize).min(session.objects_dir.len());
     path[..dir].copy_from_slice(&session.objects_dir[..dir]);
-    path[dir] = b'/';
-    let mut at = dir + 1;
-    for number in [process().family, identity[0], identity[1]] {
-        for shift in (0..16).rev() {
-            path[at] = b"0123456789abcdef"[(number >> (4 * shift) & 15) as usize];
-            at += 1;
-        }
-    }
+    path[dir..][..name.len()].copy_from_slice(name);
     path
 }
 
@@ -294,27 +365,35 @@ fn open_object(identity: [u64; 2], anew: bool) -> i64 {
     kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0o600, 0, 0, 0])
 }
 
+/// Calls `each` with the parts of a file that are no holes.
+pub fn for_each_extent(file: i32, bytes: u64, each: &mut dyn FnMut(u64, u64)) {
+    const SEEK_DATA: u64 = 3;
+    const SEEK_HOLE: u64 = 4;
+    let seek = |place: u64, whence: u64| kernel::call(nr::__NR_lseek, [file as u64, place, whence, 0, 0, 0]);
+    let mut place = 0;
+    while place < bytes {
+        let data = seek(place, SEEK_DATA);
+        if data < 0 {
+            return;
+        }
+        place = (seek(data as u64, SEEK_HOLE) as u64).min(bytes);
+        each(data as u64, place);
+    }
+}
+
 /// Copies a file to an empty one, leaving holes where holes are.
 fn copy_data(source: u64, target: u64) {
     const SEEK_SET: u64 = 0;
     const SEEK_END: u64 = 2;
-    const SEEK_DATA: u64 = 3;
-    const SEEK_HOLE: u64 = 4;
     let seek = |fd: u64, place: u64, whence: u64| kernel::call(nr::__NR_lseek, [fd, place, whence, 0, 0, 0]);
-    let size = seek(source, 0, SEEK_END);
-    kernel::call(nr::__NR_ftruncate, [target, size as u64, 0, 0, 0, 0]);
-    let mut place = 0;
-    while place < size {
-        let data = seek(source, place as u64, SEEK_DATA);
-        if data < 0 {
-            return;
-        }
-        place = seek(source, data as u64, SEEK_HOLE).min(size);
-        let mut at = data;
-        seek(source, data as u64, SEEK_SET);
-        seek(target, data as u64, SEEK_SET);
-        while at < place {
-            let moved = kernel::call(nr::__NR_sendfile, [target, source, 0, (place - at) as u64, 0, 0]);
+    let size = seek(source, 0, SEEK_END) as u64;
+    kernel::call(nr::__NR_ftruncate, [target, size, 0, 0, 0, 0]);
+    for_each_extent(source as i32, size, &mut |start, end| {
+        let mut at = start;
+        seek(source, start, SEEK_SET);
+        seek(target, start, SEEK_SET);
+        while at < end {
+            let moved = kernel::call(nr::__NR_sendfile, [target, source, 0, end - at, 0, 0]);
             if moved <= 0 {
                 report::stand(
                     report_kind::MISSING,
@@ -322,9 +401,9 @@ fn copy_data(source: u64, target: u64) {
                     "a kept file could not be copied for its mappings",
                 );
             }
-            at += moved;
+            at += moved as u64;
         }
-    }
+    });
 }
 
 /// True if the file is mapped.
@@ -334,6 +413,7 @@ pub fn is_mapped(identity: [u64; 2]) -> bool {
 
 /// Memory went away.
 pub fn forget(start: u64, bytes: u64) {
+    shared_writes::disturb(start, bytes);
     let end = start.saturating_add(bytes);
     let mapped = &mut space().mapped;
     let mut index = 0;
@@ -361,6 +441,7 @@ pub fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
 
 /// A new image has mappings of its own.
 pub fn reset() {
+    shared_writes::disturb(0, u64::MAX);
     let mapped = &mut space().mapped;
     mapped.count = 0;
     for copy in &mapped.copies[..mapped.copy_count] {
@@ -397,6 +478,7 @@ pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
 
 /// Replay: a mapped file has a new size, and so has the copy that its mappings show.
 pub fn resize(size: [u64; 3]) {
+    shared_writes::disturb_all();
     let mapped = &space().mapped;
     let copies = &mapped.copies[..mapped.copy_count];
     if let Some(copy) = copies.iter().find(|copy| copy.identity == [size[0], size[1]]) {

@@ -12,8 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, kernel, live, mapped_files, one_processor, page_tracker, region, report, shared_files,
-    sites, withheld,
+    clocks, displaced, imports, kernel, live, mapped_files, one_processor, page_tracker, region, report,
+    shared_files, shared_writes, sites, withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -204,7 +204,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let identity = [ANONYMOUS, process().log.events];
     if anonymous
         && is_shared
-        && process().debugged
+        && (process().debugged || imports::are_wanted())
         && mapped_files::object_of_memory(identity, pages(bytes)).is_some()
     {
         reference = Some((LOGGED_CONTENT, 0, identity));
@@ -392,6 +392,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     if !kernel::failed(recorded) {
         let mut real = *args;
         displaced::make_room(recorded as u64, new_bytes);
+        shared_writes::disturb(old, pages(old_bytes));
         if recorded as u64 != old {
             real[3] = flags | MAYMOVE | FIXED;
             real[4] = recorded as u64;
@@ -491,6 +492,7 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         // The debugger's copies have all memory.
         let follows = changes_content || changes_children && !process().debugged;
         if follows && recorded == 0 {
+            shared_writes::disturb(address, bytes);
             let result = kernel::call(nr::__NR_madvise, real);
             if result == 0 {
                 live::note_advice(address, bytes, advice);

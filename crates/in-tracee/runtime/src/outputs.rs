@@ -7,7 +7,7 @@ use lane_protocol::StandardFile;
 use linux_abi::general as nr;
 
 use crate::block::{process, session};
-use crate::{kernel, memory, visible_maps};
+use crate::{imports, kernel, memory, visible_maps};
 
 const UNKNOWN: u8 = 0;
 const SLEEPS: u8 = 1;
@@ -167,9 +167,10 @@ pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) ->
     let lane = crate::block::lane();
     if session.lane_filter != 0 {
         // One process of the tree: nobody else's output is waited for or shown.
-        // Under the debugger the same is done many times, and shown once.
-        let is_new =
-            !process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order;
+        // Under the debugger the same is done many times, and shown once; what goes ahead of all
+        // that the debugger shows does not show it.
+        let is_new = !imports::is_scout()
+            && (!process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order);
         if process().lane == session.shown_lane && is_new {
             write_pieces(class, bytes, pieces);
         }

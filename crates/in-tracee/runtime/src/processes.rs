@@ -21,8 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, filters, gathering, kernel, memory, memory_calls, namespaces, outputs, proc_dir,
-    report, signals, specials, threads, tracing, tracing_outside, turn,
+    breakpoints, detach, filters, gathering, imports, kernel, memory, memory_calls, namespaces, outputs,
+    proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -361,6 +361,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     crate::pause::forget_timer();
     if beginning.flags & VM == 0 {
         crate::page_tracker::begin_child();
+        crate::shared_writes::begin_child();
     }
     thread().pending = 0;
     let broken = own.log.broken;
@@ -455,8 +456,14 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
             place = memory::read::<[u64; 2]>(source).unwrap_or_default();
         }
     });
+    let goes_alone = imports::is_without_others() && (flags & VM == 0 || place[1] != 0);
+    if goes_alone && flags & VM != 0 && result > 0 {
+        report::stand(lane_protocol::report_kind::ALONE, 0, "it makes a process in its own memory");
+    }
     if let Some(lane) = child_lane
         && result > 0
+        // It is the scout's.
+        && !goes_alone
         // Who shares memory with one that is wanted takes its turns, or may do so later; a
         // child of vfork writes to its parent's memory.
         && (is_wanted(lane) || place[1] != 0 || flags & VM != 0 || may_join())
@@ -746,7 +753,8 @@ pub fn leave_parents_memory() {
         return;
     }
     process().in_parents_memory = false;
-    if !is_wanted(process().lane) && !may_join() {
+    let is_copys = process().copied && imports::are_wanted();
+    if is_copys || !is_wanted(process().lane) && !may_join() {
         // It was made for what it wrote to its parent's memory.
         report::leave(lane_protocol::report_kind::EXITED, 0, "");
     }

@@ -10,7 +10,7 @@ use crate::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, copies, kernel, programs};
+use crate::{branch, breakpoints, copies, imports, kernel, mapped_files, programs};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -27,6 +27,8 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.steps_known = u32::from(own.steps_known);
     stop.cannot_copy = u32::from(copies::would_share() || !process().replaying && !process().branched);
     stop.met_others = u64::from(process().met_others);
+    stop.without_others = u64::from(process().in_group && imports::is_without_others());
+    stop.shared_bytes = if stop.without_others == 0 { 0 } else { mapped_files::object_bytes() };
     stop.is_at_log_end = u64::from(crate::live::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
     stop.command_steps = own.command_steps;

@@ -9,13 +9,21 @@ use linux_abi::errno;
 
 use crate::block::{lane, process, session};
 use crate::turn::LOOKS;
-use crate::{gathering, kernel, report, turn};
+use crate::{gathering, imports, kernel, report, shared_writes, turn};
 
 /// Hands the ticket that the process holds to the lane's next process, and waits
 /// for another.
 pub fn wait_for(number: u32, ticket: u64) {
-    leave();
     let is_first = ticket == 0;
+    if imports::is_without_others() {
+        let process = process();
+        (process.turn, process.in_group, process.ticket) = (number, true, ticket);
+        if !is_first {
+            imports::turn_is_back();
+        }
+        return;
+    }
+    leave();
     let ticket = ticket_in_place(number, ticket);
     let process = process();
     process.turn = number;
@@ -52,6 +60,9 @@ pub fn wait_for(number: u32, ticket: u64) {
         gathering::note_hand_over(turn);
     }
     hold(ticket);
+    if !is_first {
+        imports::turn_is_back();
+    }
 }
 
 /// Replay: the lane's next process waits for this one.
@@ -70,6 +81,7 @@ pub fn leave() {
     if !process.has_ticket {
         return;
     }
+    shared_writes::tell();
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
     let turn = turn::my_turn();

@@ -293,6 +293,8 @@ impl SessionMemory {
         let lane = self.lane(segment);
         let Some(turn) = self.turn_of(lane) else { return };
         if lane.has_ticket().swap(0, Ordering::SeqCst) != 0 {
+            // It may not have come to say what it wrote.
+            self.imports().written.note_any();
             futex_wake(turn.end_ticket(lane.ticket().load(Ordering::SeqCst)));
         }
     }
@@ -462,6 +464,8 @@ atomics! {
     output_order: AtomicU64;
     /// See [`Session::output_wake`].
     output_wake: AtomicU32;
+    /// See [`Session::imports`].
+    imports: lane_protocol::Imports;
     /// See [`Session::control_fd`].
     control_fd: std::sync::atomic::AtomicI32;
 }

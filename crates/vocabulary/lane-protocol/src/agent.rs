@@ -228,6 +228,10 @@ pub struct AgentStop {
     /// Not zero: other processes take turns with it, or did. They are there once in a
     /// session, so no other process of the session can come here.
     pub met_others: u64,
+    /// Not zero: a copy that goes without the others with which it shares memory.
+    pub without_others: u64,
+    /// Bytes of the files that stand for its shared memory.
+    pub shared_bytes: u64,
     /// Not zero: a live program that stands before a system call, or at a fault, which is
     /// where a replay of its log would end.
     pub is_at_log_end: u64,

@@ -17,6 +17,7 @@ mod boarding;
 pub mod bytecode;
 mod file_slots;
 mod image;
+mod imports;
 mod layout;
 pub mod lent;
 mod live;
@@ -33,6 +34,7 @@ pub use agent::{
 pub use boarding::*;
 pub use file_slots::{FILE_PROBES, file_slot};
 pub use image::*;
+pub use imports::*;
 pub use layout::*;
 pub use live::*;
 pub use ring::Ring;

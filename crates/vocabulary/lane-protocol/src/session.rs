@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::agent::Agent;
+use crate::imports::Imports;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER_WAYS_MAX};
 use crate::ring::Ring;
@@ -11,7 +12,7 @@ use crate::turn::Turn;
 use crate::turn_sleepers::TurnSleepers;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0007;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0008;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +149,8 @@ pub struct Session {
     pub turns: [Turn; TURNS],
     /// Live: what processes that share memory do together.
     pub together: Together,
+    /// Replay under the debugger: what the others of a group wrote.
+    pub imports: Imports,
     /// Recording: files of which processes share the memory.
     pub shared_files: [SharedFile; SHARED_FILES_MAX],
     /// Replay: length of `objects_dir`.
@@ -416,6 +419,8 @@ pub mod report_kind {
     pub const MISSING: u32 = 6;
     /// Recording stopped here.
     pub const STOPPED: u32 = 7;
+    /// Under the debugger: a copy goes without the others of its group, and cannot any more.
+    pub const ALONE: u32 = 8;
 }
 
 /// What a replaying process reports when it stands still.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, run};
 
-use super::{Session, compare, recorded, workloads};
+use super::{Session, built, compare, recorded, workloads};
 
 const WRITES: &[&str] = &["source SCRIPTS/all_writes.py"];
 const WRONG: &[&str] = &["retrovane:", "Error", "missing", "diverge"];
@@ -144,6 +144,27 @@ fn check_children(tool: &Tool) -> TestResult {
     Ok(())
 }
 
+/// All that processes share is the same at each stop, on all ways to it, in each of them.
+fn check_states(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("states_of_a_group")?;
+    let (program, trace) = (built(&scratch, "group_pages", &["-O0"])?, scratch.join("trace"));
+    let args: [OsString; 5] =
+        ["record".into(), "-q".into(), "-o".into(), trace.clone().into(), program.into()];
+    let outcome = run(tool.command(User::Current, &scratch.fresh_directory("home")?, &args), RUN_TIME_MAX)?;
+    let children = outcome.stdout_text();
+    let mut all: Vec<Option<&str>> = children.lines().map(Some).collect();
+    if all.len() != 2 {
+        return Err(format!("other processes than two children: {children}"));
+    }
+    all.push(None);
+    let expected = ["backwards the same", "again the same", "with the others the same", "stops 20 states 20"];
+    for pid in all {
+        let text = said(tool, &scratch, &trace, pid, &["source SCRIPTS/group_states.py"])?;
+        compare(&text, &expected, WRONG)?;
+    }
+    Ok(())
+}
+
 /// What several processes of Python add to one value.
 fn check_python(tool: &Tool) -> TestResult {
     let scratch = Scratch::new("values_of_python")?;
@@ -161,12 +182,13 @@ fn check_python(tool: &Tool) -> TestResult {
 }
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let (own, other) = (Arc::clone(tool), Arc::clone(tool));
+    let (own, other, third) = (Arc::clone(tool), Arc::clone(tool), Arc::clone(tool));
     let python =
         Trial::test("values_of_python_are_gone_back_in", move || check_python(&other).map_err(Failed::from));
     let kind = if have_program("python3") { "" } else { "needs python3" };
     vec![
         Trial::test("children_of_a_group", move || check_children(&own).map_err(Failed::from)),
+        Trial::test("states_of_a_group", move || check_states(&third).map_err(Failed::from)),
         python.with_kind(kind).with_ignored_flag(!kind.is_empty()),
     ]
 }
