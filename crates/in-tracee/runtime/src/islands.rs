@@ -9,6 +9,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, space};
 use crate::entry::{rv_entry_instruction, rv_entry_site};
+use crate::gaps::{self, REACH_BYTES};
 use crate::sites::map_of;
 use crate::{gs, kernel, memory};
 
@@ -16,8 +17,6 @@ const ISLANDS: usize = 32;
 /// Bytes of an island for sites; behind them a page for a probe.
 const ISLAND_BYTES: u64 = 0x3000;
 const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
-/// A relative jump reaches this far, less the length of code around it.
-const REACH_BYTES: u64 = 0x7fff_0000;
 /// Longest island of one site, in bytes.
 pub const ISLAND_CODE_MAX: u64 = 96;
 
@@ -177,7 +176,12 @@ fn map_island(code_start: u64) -> Option<u64> {
             return Some(above);
         }
     }
-    None
+    // In the middle of what is free: neighbours may grow.
+    gaps::find(code_start, ISLAND_MAPPED_BYTES, &mut |gap| {
+        let middle = (gap.start.midpoint(gap.end) - ISLAND_MAPPED_BYTES / 2) & !0xfff;
+        let start = middle.max(gap.start);
+        map_island_at(start).then_some(start)
+    })
 }
 
 fn map_island_at(address: u64) -> bool {

@@ -37,6 +37,7 @@ mod effects;
 mod entry;
 mod filters;
 mod frame;
+mod gaps;
 mod gathering;
 mod gs;
 mod hot_words;

@@ -20,7 +20,7 @@ use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
 use crate::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::{agent, breakpoints, checksum, islands, kernel, maps, memory, sites};
+use crate::{agent, breakpoints, checksum, gaps, islands, kernel, maps, memory, sites};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -213,9 +213,11 @@ fn go_to_pause(registers: Registers, context: &mut RealFrame) {
 const STUB_MAPPED_BYTES: u64 = 0x2000;
 /// int3, and opcodes that 64-bit mode does not have: the highest byte of a
 /// displacement decides where the stub is.
-const TRAPPING: [u8; 14] =
-    [0x06, 0x07, 0x0e, 0x16, 0x1e, 0x27, 0x2f, 0x37, 0xea, 0xd6, 0xd4, 0xce, 0xcc, 0x3f];
-const ANY: [u8; 14] = [0x01, 0xfe, 0x03, 0xfc, 0x08, 0xf6, 0x10, 0xee, 0x1d, 0xe1, 0x2a, 0xd3, 0x3a, 0xc3];
+const TRAPPING: &[u8] = &[
+    0x06, 0x07, 0x0e, 0x16, 0x1e, 0x27, 0x2f, 0x37, 0xea, 0xd6, 0xd4, 0xce, 0xcc, 0x3f, 0x17, 0x1f, 0x60,
+    0x61, 0x9a, 0x82,
+];
+const ANY: &[u8] = &[0x01, 0xfe, 0x03, 0xfc, 0x08, 0xf6, 0x10, 0xee, 0x1d, 0xe1, 0x2a, 0xd3, 0x3a, 0xc3];
 
 /// Memory for a stub, so far from the address that a jump into the middle of the
 /// jump to it traps. It is there as long as the probe: nothing is mapped meanwhile.
@@ -223,21 +225,39 @@ fn map_stub(address: u64, run: &Run) -> Option<u64> {
     let starts = |offset: u8| run.instructions[..run.count].iter().any(|moved| moved.offset == offset);
     let low = [1, 2, 3].map(|offset| if starts(offset) { 0xcc } else { 0 });
     let high = if starts(4) { TRAPPING } else { ANY };
-    high.into_iter().find_map(|byte| {
-        let displacement = i32::from_le_bytes([low[0], low[1], low[2], byte]);
-        let stub = (address + JUMP_BYTES as u64).checked_add_signed(i64::from(displacement))?;
-        let start = stub & !0xfff;
-        if start < 0x1_0000 || !reaches_from(stub, address, run) {
-            return None;
-        }
-        use linux_abi::general as nr;
-        let flags = nr::MAP_SHARED | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
-        let mapped = kernel::mmap(start, STUB_MAPPED_BYTES, 7, flags, -1, 0);
-        if !kernel::failed(mapped) && mapped as u64 != start {
-            kernel::munmap(mapped as u64, STUB_MAPPED_BYTES);
-        }
-        (mapped as u64 == start).then_some(stub)
+    let behind = address + JUMP_BYTES as u64;
+    let mut map = |displacement: i32| {
+        let stub = behind.checked_add_signed(i64::from(displacement))?;
+        let is_near = stub >= 0x1_0000 && reaches_from(stub, address, run);
+        (is_near && map_stub_at(stub & !0xfff)).then_some(stub)
+    };
+    let far = |byte: u8| i32::from_le_bytes([low[0], low[1], low[2], byte]);
+    high.iter().find_map(|&byte| map(far(byte))).or_else(|| {
+        // Nothing is free there: what is free, and the bytes of which lead there.
+        gaps::find(address, STUB_MAPPED_BYTES, &mut |gap| {
+            let fits =
+                |stub: u64| stub & !0xfff >= gap.start && (stub & !0xfff) + STUB_MAPPED_BYTES <= gap.end;
+            (0..=0xff).filter(|byte| !starts(4) || TRAPPING.contains(byte)).find_map(|byte| {
+                let base = behind.checked_add_signed(i64::from(far(byte)))?;
+                // The byte below is free to choose, unless an instruction began there.
+                let steps =
+                    gap.start.next_multiple_of(0x1000).saturating_sub(base & !0xfff).div_ceil(0x1_0000);
+                let steps = if starts(3) { 0 } else { steps };
+                let is_stub = steps <= 0xff && fits(base + (steps << 16));
+                if is_stub { map(far(byte) + ((steps as i32) << 16)) } else { None }
+            })
+        })
     })
+}
+
+fn map_stub_at(start: u64) -> bool {
+    use linux_abi::general as nr;
+    let flags = nr::MAP_SHARED | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let mapped = kernel::mmap(start, STUB_MAPPED_BYTES, 7, flags, -1, 0);
+    if !kernel::failed(mapped) && mapped as u64 != start {
+        kernel::munmap(mapped as u64, STUB_MAPPED_BYTES);
+    }
+    mapped as u64 == start
 }
 
 /// True if what the run's instructions name relative to themselves can be named
