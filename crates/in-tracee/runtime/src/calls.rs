@@ -42,9 +42,6 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     if !process().shares_turn {
         return kernel::call_for_program(number, real);
     }
-    if blocks && !thread().keeps_turn {
-        patience::before_vain_call();
-    }
     let result = make_among_others(number, args, real, model, blocks);
     patience::note_result(number, args, result);
     result

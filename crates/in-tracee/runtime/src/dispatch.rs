@@ -11,8 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, outputs, proc_files,
-    report, signals, sites, specials, stopping, time_calls, turn, visible_maps,
+    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, outputs, patience,
+    proc_files, report, signals, sites, specials, stopping, time_calls, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -301,6 +301,7 @@ fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
 fn let_others_run() -> bool {
     thread().is_asked = false;
     turn::yield_if_wanted();
+    patience::before_vain_call();
     turn::yield_by_chance();
     live::park_if_wanted();
     process().given_up.load(Ordering::Acquire) != 0

@@ -201,7 +201,7 @@ pub fn is_awaited(in_vain: u64) -> bool {
     if turn.has_sleepers() {
         return true;
     }
-    if in_vain % AWAKE_AFTER != 0 || process().threads < 2 {
+    if in_vain % AWAKE_AFTER != 0 || process().threads < 2 && !process().in_group {
         return false;
     }
     kernel::call(nr::__NR_sched_yield, [0; 6]);
@@ -212,9 +212,10 @@ pub fn is_awaited(in_vain: u64) -> bool {
 /// others run.
 #[inline]
 pub fn before_vain_call() {
-    if thread().vain.calls >= VAIN_CALLS && turn::my_turn().has_sleepers() {
+    let calls = thread().vain.calls;
+    if calls >= VAIN_CALLS && is_awaited(u64::from(calls)) {
         thread().vain.calls = 0;
-        yield_to_others();
+        let_others_run();
     }
 }
 
