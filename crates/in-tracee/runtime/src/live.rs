@@ -139,6 +139,8 @@ pub struct Area {
     /// A rollback that comes in place of a crash: a `recover_way`, and the signal.
     recovering: [u64; 2],
     increments: increments::Increments,
+    /// Not zero: memory was restored, so that mappings may be divided where they were one.
+    went_back: AtomicU32,
     /// Not zero: what led to a crash was saved.
     saved: AtomicU32,
 }
@@ -171,6 +173,11 @@ fn has_area() -> bool {
 #[inline]
 pub fn is_on() -> bool {
     session().live != 0
+}
+
+/// True if memory was restored in this process, or in one that it was made by.
+pub fn went_back() -> bool {
+    has_area() && area().went_back.load(Ordering::Relaxed) != 0
 }
 
 /// True while the process does again what it did.

@@ -54,6 +54,7 @@ mod mapped_files;
 mod maps;
 mod memory;
 mod memory_calls;
+mod mremap;
 mod namespaces;
 mod one_processor;
 mod open_calls;

@@ -48,6 +48,17 @@ impl Mapping {
         is_kernels: false,
         is_kept_elsewhere: false,
     };
+
+    /// One mapping could show both: they differ in nothing but their place in one object.
+    pub fn continues(&self, other: &Mapping) -> bool {
+        let place = |mapping: &Mapping| mapping.offset.wrapping_sub(mapping.start);
+        let rights = |mapping: &Mapping| {
+            [mapping.readable, mapping.writable, mapping.executable, mapping.private, mapping.is_stack]
+        };
+        rights(self) == rights(other)
+            && (self.device, self.inode) == (other.device, other.inode)
+            && (self.inode == 0 || place(self) == place(other))
+    }
 }
 
 /// Calls `each` for every mapping that is not the runtime's; false if the list

@@ -40,7 +40,7 @@ pub fn recorded_result(registers: &Registers) -> i64 {
 }
 
 /// Replay: what was performed has to give what was recorded.
-fn same(registers: &Registers, recorded: i64, now: i64) {
+pub fn same(registers: &Registers, recorded: i64, now: i64) {
     if recorded != now {
         let word = process().log.peek().unwrap_or(0);
         report::diverge(registers, word, registers.rax, &[recorded as u64, now as u64]);
@@ -371,56 +371,6 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     Done::Result(result)
 }
 
-/// mremap(2).
-pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
-    let [old, old_bytes, new_bytes, flags, target, _] = *args;
-    const MAYMOVE: u64 = 1;
-    const FIXED: u64 = 2;
-    let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
-    withheld::give_back_if_met(old, old_bytes);
-    if !process().replaying {
-        page_tracker::release(old, pages(old_bytes));
-        let result = if bad { error(errno::EFAULT) } else { kernel::call(nr::__NR_mremap, *args) };
-        if !kernel::failed(result) {
-            moved(old, old_bytes, result as u64, new_bytes);
-        }
-        begin_call(u64::from(nr::__NR_mremap), args, 5, result, 0);
-        process().log.end();
-        return Done::Result(result);
-    }
-    let recorded = recorded_result(registers);
-    if !kernel::failed(recorded) {
-        let mut real = *args;
-        displaced::make_room(recorded as u64, new_bytes);
-        shared_writes::disturb(old, pages(old_bytes));
-        if recorded as u64 != old {
-            real[3] = flags | MAYMOVE | FIXED;
-            real[4] = recorded as u64;
-        } else {
-            real[3] = flags & !(MAYMOVE | FIXED);
-        }
-        let result = kernel::call(nr::__NR_mremap, real);
-        same(registers, recorded, result);
-        moved(old, old_bytes, result as u64, new_bytes);
-    }
-    Done::Result(consume(registers))
-}
-
-fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
-    let advices = live::advices_at(old);
-    page_tracker::forget(new, pages(new_bytes));
-    live::move_advice(old, pages(old_bytes), new, pages(new_bytes), advices);
-    mapped_files::moved(old, old_bytes, new, new_bytes);
-    if new != old {
-        sites::unmapped(old, pages(old_bytes));
-        sites::unmapped(new, pages(new_bytes));
-    }
-    if is_shared(old, old_bytes) {
-        forget_shared(old, pages(old_bytes));
-        note_shared(new, pages(new_bytes));
-    }
-}
-
 /// How far the stack may grow, in bytes: the soft limit.
 pub fn stack_limit() -> u64 {
     stack_limits()[0]
@@ -538,7 +488,7 @@ pub fn note_shared(start: u64, bytes: u64) {
     }
 }
 
-fn is_shared(start: u64, bytes: u64) -> bool {
+pub fn is_shared(start: u64, bytes: u64) -> bool {
     let space = space();
     space.shared[..space.shared_count].iter().any(|range| range.start < start + bytes && start < range.end)
 }

@@ -13,8 +13,8 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    calls, descriptors, filters, gs, memory, memory_calls, namespaces, priority_futexes, proc_dir, processes,
-    report, shared_segments, signals, threads, time_calls, tracing, visible_descriptors,
+    calls, descriptors, filters, gs, memory, memory_calls, mremap, namespaces, priority_futexes, proc_dir,
+    processes, report, shared_segments, signals, threads, time_calls, tracing, visible_descriptors,
 };
 
 /// Performs or replays a call.
@@ -25,7 +25,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Munmap => memory_calls::munmap(registers, &args),
         Special::Mprotect => memory_calls::mprotect(registers, number, &args, model),
         Special::PkeyMprotect => refuse(registers, number, &args, model.len(), errno::ENOSYS),
-        Special::Mremap => memory_calls::mremap(registers, &args),
+        Special::Mremap => mremap::mremap(registers, &args),
         Special::Brk => memory_calls::brk(registers, &args),
         Special::Madvise => memory_calls::madvise(registers, &args, model),
         Special::Fork => {

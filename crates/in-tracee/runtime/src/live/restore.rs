@@ -186,6 +186,7 @@ impl Planned {
         let (control_fd, proc_dir) = (process().control_fd, proc_dir::descriptor());
         quiesce::sit_down_all();
         leave_present();
+        area().went_back.store(1, Ordering::Relaxed);
         restore_mappings(self.slot);
         restore_runtime(self.slot);
         process().control_fd = control_fd;
