@@ -107,8 +107,11 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         return time_calls::record_short(registers);
     }
     let args = registers.args();
-    if number == nr::__NR_lseek as usize && visible_maps::are_open() {
-        return None;
+    if number == nr::__NR_lseek as usize {
+        if visible_maps::are_open() {
+            return None;
+        }
+        live::before_seek(&args);
     }
     if thread().filters.newest != 0 && !filters::let_through(number as u32, &args) {
         return None;

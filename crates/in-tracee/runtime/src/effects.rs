@@ -54,6 +54,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
             && matches!(row.act, Act::Feed)
             && !changes_size(nr as u64)
             && !changes_ids(nr as u64)
+            && !concerns_shadows(nr as u32)
         {
             short[nr] = row.args.len() as u8;
         }
@@ -65,6 +66,11 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
 /// Calls that change the size of a file, which the program may have mapped.
 pub const fn changes_size(nr: u64) -> bool {
     nr == linux_abi::general::__NR_ftruncate as u64 || nr == linux_abi::general::__NR_fallocate as u64
+}
+
+/// Calls before which a live session looks at what shadows have open, too.
+const fn concerns_shadows(nr: u32) -> bool {
+    matches!(nr, linux_abi::general::__NR_flock | linux_abi::general::__NR_shutdown)
 }
 
 /// Calls that give a process another user or group.

@@ -20,6 +20,7 @@ mod crash;
 mod debugging;
 mod environment;
 mod files;
+mod first_use;
 mod holding;
 mod increments;
 mod interests;
@@ -62,6 +63,7 @@ pub use debugging::{
     stop_is_wanted,
 };
 pub use files::refuses_copy;
+pub use first_use::wait as wait_before_first_use;
 pub use holding::take as take_turn;
 pub use increments::{
     begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, yield_descriptor,
@@ -73,7 +75,6 @@ pub use quiesce::{park_at_pause, park_if_wanted, stop_asked};
 pub use restore::{enter_present, go_live, pass_on};
 pub use seats::{adopt, sit_down_at_end};
 pub use standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
-pub use tables::wait_before_first_use;
 pub use together::note_sharer;
 pub use unforked::{
     Ranges as UnforkedRanges, forget as forget_advice, moved as move_advice, note as note_advice,
@@ -129,7 +130,7 @@ pub struct Area {
     /// Shadows that were ended and not waited for yet; 0: none.
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.
-    offsets: tables::Offsets,
+    offsets: first_use::Offsets,
     compared: [u8; copying::COMPARED_BYTES],
     lists: mappings::Lists,
     tables: tables::Tables,
@@ -239,12 +240,21 @@ pub fn note_fork(shares: bool) {
     }
 }
 
+/// The program is about to make a call of lseek(2).
+#[inline]
+pub fn before_seek(args: &[u64; 6]) {
+    if is_on() && lane_takes_part() && process().slot == 0 {
+        first_use::before_change(u64::from(nr::__NR_lseek), args);
+    }
+}
+
 /// The program is about to make a call; true if [`after_call`] wants to know its end.
 #[inline]
 pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
     if !lane_takes_part() || process().slot != 0 {
         return false;
     }
+    first_use::before_change(number, args);
     match number as u32 {
         nr::__NR_wait4 | nr::__NR_waitid => checkpoint::reap_before(number, args),
         nr::__NR_close

@@ -103,6 +103,13 @@ pub fn forget_range(first: u64, last: u64) {
     process.fd_sleeps[start..end].fill(UNKNOWN);
 }
 
+/// What the descriptor reaches is asked for again when it is used.
+pub fn forget_class(fd: u32) {
+    if let Some(class) = process().fd_classes.get_mut(fd as usize) {
+        *class = UNKNOWN;
+    }
+}
+
 /// Nothing is known of what the descriptors reach.
 pub fn forget_classes() {
     process().fd_classes.fill(UNKNOWN);

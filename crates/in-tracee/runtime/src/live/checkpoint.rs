@@ -137,7 +137,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     timers::note();
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
-    tables::note_offsets();
+    super::first_use::note_offsets();
     locks::note();
     // A window's beginning holds all memory itself, and so does what others rest on.
     let taken = if is_window || group.number != 0 { increments::leave() } else { increments::take() };

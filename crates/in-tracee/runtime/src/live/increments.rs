@@ -69,7 +69,7 @@ pub struct Saved {
 pub struct Increment {
     stack: [u8; STACK_BYTES],
     pub pending: signals::Pending,
-    pub offsets: tables::Offsets,
+    pub offsets: super::first_use::Offsets,
     pub list: List,
     pub names: mappings::Names,
     pub table: tables::Table,

@@ -46,7 +46,7 @@ unsafe extern "C" {
 struct Start {
     slot: &'static Checkpoint,
     table: *mut tables::Table,
-    offsets: *const tables::Offsets,
+    offsets: *const super::first_use::Offsets,
     parent: i32,
     image: u32,
     id: u32,

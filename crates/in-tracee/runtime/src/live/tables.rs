@@ -9,7 +9,7 @@ use super::interests::{self, Interest};
 use super::locks::{self, LOCKS_MAX, Lock};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
-use super::{area, checkpoint, lent, pushback, stand_ins};
+use super::{area, lent, pushback, stand_ins};
 use crate::block::{lane, process};
 use crate::proc_files::Path;
 use crate::{detect, kernel, outputs, page_tracker, proc_dir};
@@ -34,9 +34,6 @@ const COPIES_MAX: usize = 64;
 /// Timers behind descriptors that a table can hold.
 const TIMERS_MAX: usize = 256;
 
-/// Descriptors, each plus one, and the offsets of their files; 0: none.
-pub type Offsets = [(u32, u64); 64];
-
 /// An open descriptor.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -53,6 +50,8 @@ pub struct Descriptor {
     pub status: u64,
     /// Of a socket that has, or had, another side: SO_TYPE; else 0.
     pub connection: u64,
+    /// Of now, on the way back: it is what it was then.
+    stays: bool,
 }
 
 #[repr(C)]
@@ -108,13 +107,29 @@ impl Descriptor {
 
     /// It reads from, and writes to, the same under another number.
     fn is_copy(&self, other: &Descriptor) -> bool {
-        const ACCESS: u64 = nr::O_ACCMODE as u64;
         let has_inode = self.mode & TYPE != 0 && !self.is_file();
-        has_inode && self.is_same(other) && self.status & ACCESS == other.status & ACCESS
+        has_inode && self.is_same(other) && self.access() == other.access()
     }
 
     pub fn is_same(&self, other: &Descriptor) -> bool {
         (self.mode & TYPE, self.device, self.inode) == (other.mode & TYPE, other.device, other.inode)
+    }
+
+    fn access(&self) -> u64 {
+        self.status & u64::from(nr::O_ACCMODE | nr::O_PATH)
+    }
+
+    /// The process still has, under this number, what the keeper has: a file may have been closed,
+    /// and opened again.
+    fn is_still_open(&self, now: &Descriptor, keeper: i32) -> bool {
+        const KCMP_FILE: u64 = 0;
+        let fd = u64::from(self.fd);
+        let compare = || {
+            let (own, other) = (process().pid as u64, keeper as u64);
+            kernel::call(nr::__NR_kcmp, [own, other, KCMP_FILE, fd, fd, 0])
+        };
+        // Where it cannot be asked (an errno), what it looks like counts.
+        self.is_same(now) && (!self.is_file() || (self.access() == now.access() && compare() <= 0))
     }
 }
 
@@ -205,6 +220,7 @@ impl Table {
             offset: 0,
             status: ask(nr::F_GETFL).max(0) as u64,
             connection: 0,
+            stays: false,
         };
         if one.mode & TYPE == SOCKET {
             one.connection = connection_of(number);
@@ -290,34 +306,9 @@ pub fn number(name: &[u8]) -> Option<u32> {
     (digits > 0).then(|| name[..digits].iter().fold(0, |sum, &digit| sum * 10 + u32::from(digit - b'0')))
 }
 
-/// Notes the offsets of files that the program uses, before it goes on; others it
-/// first waits for, see [`wait_before_first_use`].
-pub fn note_offsets() {
-    let mut noted = 0;
-    let offsets = &mut area().offsets;
-    for fd in outputs::files_in_use() {
-        let offset = kernel::call(nr::__NR_lseek, [u64::from(fd), 0, 1, 0, 0, 0]);
-        if noted < offsets.len() && !kernel::failed(offset) {
-            offsets[noted] = (fd + 1, offset as u64);
-            noted += 1;
-        }
-    }
-    offsets[noted..].fill((0, 0));
-}
-
-/// The program uses a descriptor that no checkpoint noted: the shadow notes it first.
-pub fn wait_before_first_use() {
-    if !super::is_on() || process().slot != 0 || process().replaying || !super::lane_takes_part() {
-        return;
-    }
-    if let Some(last) = checkpoint::last() {
-        checkpoint::wait_until_ready(last);
-    }
-}
-
 /// The shadow lists its descriptors, and closes all but files: others would keep
 /// connections open.
-pub fn keep_files(table: &mut Table, offsets: &Offsets) {
+pub fn keep_files(table: &mut Table, offsets: &super::first_use::Offsets) {
     table.fill();
     for one in &mut table.all[..table.count] {
         if let Some((_, offset)) = offsets.iter().find(|(fd, _)| *fd == one.fd + 1) {
@@ -379,9 +370,9 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     interests::forget(tables);
     let mut copies = [(0, 0); COPIES_MAX];
     copy_others(tables, &mut copies);
-    for now in tables.now.all() {
-        let same = tables.then.find(now.fd).is_some_and(|then| then.is_same(now));
-        if !same && !keeps(now) {
+    for now in &mut tables.now.all[..tables.now.count] {
+        now.stays = tables.then.find(now.fd).is_some_and(|then| then.is_still_open(now, from.keeper));
+        if !now.stays && !keeps(now) {
             locks::drop_since(now.fd);
             kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);
         }
@@ -395,14 +386,14 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     // Out of the way of the numbers that are restored.
     let handle = detect::move_high(from.open_keeper()).map_or(-1, i64::from);
     for then in tables.then.all() {
-        let same = tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
+        let same = tables.now.find(then.fd).is_some_and(|now| now.stays);
         if !same && then.is_file() && !kernel::failed(handle) {
             take_from(from.keeper, handle, then);
         }
         if then.is_file() && !outputs::is_standard_error(then.device, then.inode) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
         }
-        if same {
+        if same || then.is_file() {
             let set = |what: u32, value: u64| {
                 kernel::call(nr::__NR_fcntl, [u64::from(then.fd), u64::from(what), value, 0, 0, 0]);
             };
