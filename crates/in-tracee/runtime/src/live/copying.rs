@@ -224,15 +224,14 @@ struct Copies {
     from: Then,
     pieces: [[u64; 2]; COPIES_MAX],
     count: usize,
+    /// A page became memory without a file.
+    replaced: bool,
 }
 
 impl Copies {
     fn add(&mut self, page: u64) {
         if let Found::Saved(copy) = self.from.find(page) {
-            if !memory::copy(page, copy, PAGE_BYTES) {
-                report::die("a page could not be written as it was");
-            }
-            return;
+            return self.put(page, copy);
         }
         if let Some(last) = self.pieces[..self.count].last_mut()
             && last[0] + last[1] == page
@@ -259,13 +258,31 @@ impl Copies {
         if kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == total {
             return;
         }
-        // A part of it may not be read there.
-        let base = self.from.base;
-        for [start, bytes] in &self.pieces[..count as usize] {
-            if !mappings::fetch(base, *start, *start, *bytes) {
-                report::die("the memory of a checkpoint could not be read");
+        // A part of it may not be read there, or not be written here.
+        for index in 0..count as usize {
+            let [start, bytes] = self.pieces[index];
+            for page in (start..start + bytes).step_by(PAGE_BYTES as usize) {
+                let buffer = area().compared.as_ptr() as u64;
+                if !mappings::fetch(self.from.base, buffer, page, PAGE_BYTES) {
+                    report::die("the memory of a checkpoint could not be read");
+                }
+                self.put(page, buffer);
             }
         }
+    }
+
+    /// Writes a page. What is behind its file's end by now has its content without the file.
+    fn put(&mut self, page: u64, content: u64) {
+        if memory::copy(page, content, PAGE_BYTES) {
+            return;
+        }
+        let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
+        let mapped = kernel::mmap(page, PAGE_BYTES, nr::PROT_READ | nr::PROT_WRITE, flags, -1, 0);
+        if kernel::failed(mapped) || !memory::copy(page, content, PAGE_BYTES) {
+            report::die("a page could not be written as it was");
+        }
+        increments::lose_memory(page, PAGE_BYTES);
+        self.replaced = true;
     }
 }
 
@@ -340,10 +357,11 @@ impl Drops {
     }
 }
 
-/// Makes a range as it was then, but for what may not be written now.
-pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) {
+/// Makes a range as it was then, but for what may not be written now. True if the protection of a
+/// part is to be set anew.
+pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) -> bool {
     let from = pagemaps.from;
-    let mut copies = Copies { from, pieces: [[0; 2]; COPIES_MAX], count: 0 };
+    let mut copies = Copies { from, pieces: [[0; 2]; COPIES_MAX], count: 0, replaced: false };
     let mut compared = Compared { from, start: 0, bytes: 0 };
     let mut drops = Drops { start: 0, bytes: 0 };
     let mut each = |page: u64, then: u64, now: u64| {
@@ -368,4 +386,5 @@ pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) {
     drops.flush();
     compared.flush();
     copies.flush();
+    copies.replaced
 }

@@ -274,10 +274,8 @@ fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
     if opened {
         kernel::mprotect(piece.start, bytes, nr::PROT_READ | nr::PROT_WRITE);
     }
-    if let Some(how) = how {
-        copy(piece.start, piece.end, pagemaps, how);
-    }
-    if opened || now != wanted {
+    let replaced = how.is_some_and(|how| copy(piece.start, piece.end, pagemaps, how));
+    if opened || replaced || now != wanted {
         kernel::mprotect(piece.start, bytes, wanted);
     }
 }
