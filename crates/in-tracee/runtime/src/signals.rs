@@ -414,6 +414,10 @@ pub struct Pending {
 }
 
 impl Pending {
+    pub fn infos(&self) -> &[Info] {
+        &self.infos[..self.count.min(PENDING_MAX)]
+    }
+
     pub fn copy(&mut self, other: &Pending) {
         self.thread = other.thread;
         self.count = other.count;
@@ -475,7 +479,7 @@ pub fn restore_pending(then: &Pending) {
         }
     }
     if then.thread == thread().index {
-        queue_again(&then.infos[..then.count.min(PENDING_MAX)]);
+        queue_again(then.infos());
     }
 }
 

@@ -5,6 +5,7 @@ mod channel;
 mod loading;
 mod messages;
 mod passing;
+mod signals;
 
 use linux_abi::{errno, general as nr};
 

@@ -7,7 +7,7 @@ use linux_abi::general as nr;
 use super::messages::Head;
 use super::{
     ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed, channel,
-    is_stream, pushback,
+    is_stream, pushback, signals,
 };
 use crate::live::{RECORDS_BYTES_MAX, lent, records_place};
 use crate::{kernel, memory, report};
@@ -32,6 +32,7 @@ pub fn load() {
     // What was read again since comes before what was not.
     pushback.all[..pushback.count].rotate_left(left);
     channel::keep_known();
+    signals::drop_waiting();
 }
 
 /// What is left moves to the front, connections under numbers that nothing else has; how
