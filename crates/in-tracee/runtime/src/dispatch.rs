@@ -53,8 +53,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     } else {
         let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
         if thread.pending != 0 && signals::has_deliverable() {
-            // It came when the call was logged already: the program may compute from
-            // here on.
+            // It came when the call was logged: the program may compute from here on.
             crate::pause::signal_waits();
         }
         leave
