@@ -51,10 +51,10 @@ pub struct LiveArguments {
     #[arg(long, value_name = "T", value_parser = duration)]
     checkpoint_every: Option<Duration>,
     /// Keep at most so many of these: dense near the present, sparse long ago
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
     keep: usize,
     /// Most memory for checkpoints of all processes, as 500M, 2G
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = limit)]
     memory_max: Option<u64>,
     /// How checkpoints after the first are made
     #[arg(long, value_enum, value_name = "WAY", default_value_t)]
@@ -64,7 +64,7 @@ pub struct LiveArguments {
     /// The log is kept from a checkpoint on, which the recorder takes by itself whenever the
     /// log has grown by half of that: a trace that is saved begins there. A process that
     /// shares memory with others cannot be saved so, which is said.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = limit)]
     log_max: Option<u64>,
     /// What is done where the program would die of a signal
     ///
@@ -210,6 +210,7 @@ fn on_crash(text: &str) -> Result<AtCrash, String> {
             Ok(AtCrash { saved_signals, ..only(OnCrash::Save) })
         }
         Some(("rollback", count)) => match count.parse() {
+            Ok(0) => Err("a program that goes back 0 times dies: say `die`".to_owned()),
             Ok(recoveries_max) => Ok(AtCrash { recoveries_max, ..only(OnCrash::Rollback) }),
             Err(_) => Err(format!("`{count}` is no number of times")),
         },
@@ -255,6 +256,21 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err("a time between 1 ms and ten days is wanted".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("one at least is kept: without `--checkpoint-every` none is taken by time".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("`{text}` is no number")),
+    }
+}
+
+/// A limit of memory in which something has room.
+fn limit(text: &str) -> Result<u64, String> {
+    const LEAST: u64 = 256 << 10;
+    let bytes = bytes(text)?;
+    if bytes < LEAST { Err(format!("{bytes} bytes are too few: 256K at least")) } else { Ok(bytes) }
 }
 
 /// A number of bytes, with a unit or without.
@@ -426,6 +442,15 @@ mod tests {
         assert_eq!(bytes("2G"), Ok(2 << 30));
         assert_eq!(bytes("64KiB"), Ok(65536));
         assert!(bytes("many").is_err() && bytes("99999999999T").is_err());
+    }
+
+    #[test]
+    fn limits_that_leave_no_room_are_refused() {
+        assert_eq!(limit("256K"), Ok(256 << 10));
+        assert!(limit("0").is_err() && limit("5").is_err() && limit("many").is_err());
+        assert_eq!(at_least_one("3"), Ok(3));
+        assert!(at_least_one("0").is_err() && at_least_one("-1").is_err());
+        assert!(on_crash("rollback:0").is_err() && on_crash("rollback:1").is_ok());
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod stand_ins;
 mod standing;
 mod store;
 mod tables;
+mod terminals;
 mod then;
 mod timers;
 mod together;

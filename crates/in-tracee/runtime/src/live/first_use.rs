@@ -4,7 +4,7 @@
 
 use linux_abi::general as nr;
 
-use super::{area, checkpoint};
+use super::{area, checkpoint, terminals};
 use crate::block::process;
 use crate::{kernel, outputs};
 
@@ -47,7 +47,9 @@ pub fn before_change(number: u64, args: &[u64; 6]) {
     match number as u32 {
         nr::__NR_epoll_ctl | nr::__NR_getdents | nr::__NR_getdents64 => checkpoint::wait_for_all(),
         nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => checkpoint::wait_for_all(),
-        nr::__NR_ioctl if args[1] as u32 == FIONBIO => checkpoint::wait_for_all(),
+        nr::__NR_ioctl if args[1] as u32 == FIONBIO || terminals::is_change(args[1] & 0xffff_ffff) => {
+            checkpoint::wait_for_all()
+        }
         nr::__NR_lseek if !outputs::is_regular(args[0]) => checkpoint::wait_for_all(),
         nr::__NR_read | nr::__NR_readv | nr::__NR_preadv2 => {
             outputs::class_of(args[0]);

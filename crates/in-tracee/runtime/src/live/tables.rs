@@ -7,6 +7,7 @@ use linux_abi::general as nr;
 
 use super::interests::{self, Interest};
 use super::locks::{self, LOCKS_MAX, Lock};
+use super::terminals::{self, TERMINALS_MAX, Terminal};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
 use super::{area, lent, pushback, stand_ins};
@@ -24,6 +25,7 @@ const REGULAR: u64 = 0o100000;
 const DIRECTORY: u64 = 0o040000;
 const SOCKET: u64 = 0o140000;
 const PIPE: u64 = 0o010000;
+const CHARACTERS: u64 = 0o020000;
 
 /// Below such a number a file gets its own again at once.
 const NUMBERS_MAX: usize = 65536;
@@ -64,6 +66,8 @@ pub struct Table {
     pub timers: [DescriptorTimer; TIMERS_MAX],
     pub lock_count: usize,
     pub locks: [Lock; LOCKS_MAX],
+    pub terminal_count: usize,
+    pub terminals: [Terminal; TERMINALS_MAX],
 }
 
 #[repr(C)]
@@ -142,6 +146,7 @@ impl Table {
         self.timer_count = other.timer_count;
         self.timers[..other.timer_count].copy_from_slice(&other.timers[..other.timer_count]);
         self.copy_locks(other);
+        (self.terminal_count, self.terminals) = (other.terminal_count, other.terminals);
     }
 
     pub fn copy_locks(&mut self, other: &Table) {
@@ -175,6 +180,7 @@ impl Table {
         self.count = 0;
         self.interest_count = 0;
         self.timer_count = 0;
+        self.terminal_count = 0;
         let dir = proc_dir::open_as(c"/proc/thread-self/fd", nr::O_DIRECTORY);
         if kernel::failed(dir) {
             return;
@@ -230,6 +236,13 @@ impl Table {
         }
         if one.mode & TYPE == 0 {
             self.note_details(fd);
+        }
+        if one.mode & TYPE == CHARACTERS
+            && let Some(place) = self.terminals.get_mut(self.terminal_count)
+            && let Some(terminal) = Terminal::of(fd)
+        {
+            *place = terminal;
+            self.terminal_count += 1;
         }
         self.all[self.count] = one;
         self.count += 1;
@@ -407,6 +420,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     stand_ins::make(tables, &|fd| copies.iter().any(|&(of, copy)| of == fd && copy != 0));
     interests::set(tables);
     locks::restore(&tables.then);
+    terminals::restore(&tables.then.terminals[..tables.then.terminal_count]);
     timers::restore_descriptors(tables.then.timers(), tables.now.timers(), &pushback::has_input_of);
 }
 

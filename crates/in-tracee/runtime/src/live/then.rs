@@ -109,6 +109,7 @@ impl Then {
                     && mappings::fetch_list(self.base, &mut then.interest_count, &mut then.interests)
                     && mappings::fetch_list(self.base, &mut then.timer_count, &mut then.timers)
                     && mappings::fetch_list(self.base, &mut then.lock_count, &mut then.locks)
+                    && mappings::fetch_list(self.base, &mut then.terminal_count, &mut then.terminals)
             }
         }
     }
