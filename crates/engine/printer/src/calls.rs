@@ -42,10 +42,16 @@ pub(crate) struct Returns {
     has_vectors: bool,
     has_x87: bool,
     has_text: bool,
-    /// What the first result of a structure has elsewhere: lists and texts.
-    elsewhere: Option<(Arc<DebugFile>, Shape)>,
-    /// The first function of Go, and its results.
-    go: Option<(DieId, Vec<(String, Shape)>)>,
+    /// What is recorded besides, of the first function that needs it.
+    more: Option<(Arc<DebugFile>, More)>,
+}
+
+/// What is recorded besides the registers and the memory of results.
+enum More {
+    /// What results of this structure have elsewhere: lists and texts.
+    Elsewhere(Shape),
+    /// The results of a function of Go.
+    Go(DieId, Vec<(String, Shape)>),
 }
 
 /// Records the frame's address and where the call returns to.
@@ -81,10 +87,6 @@ impl Returns {
     pub fn include(&mut self, site: &Site) {
         let Some(function) = &site.function else { return };
         let of = types::type_of(&site.file, function.id);
-        if self.go.is_none() {
-            let results = go_results::of_function(&site.file, function.id);
-            self.go = (!results.is_empty()).then_some((function.id, results));
-        }
         match passing::of_result(&site.file, function.id, &of) {
             Passing::Memory => {
                 let bytes = types::bytes_of(&site.file, &of).min(RETURNED_BYTES_MAX);
@@ -97,15 +99,8 @@ impl Returns {
         if let Type::Pointer(target) = of {
             self.has_text |= shape::is_text(&site.file, target);
         }
-        if let (Type::Struct(_), None) = (&of, &self.elsewhere) {
-            let place = place_of(&passing::of_result(&site.file, function.id, &of));
-            let mut shape = Shape { of, chunks: Vec::new(), ..Shape::gone("") };
-            if let Some(place) = place {
-                shape::add_elsewhere(&site.file, &mut shape, &place);
-            }
-            if !shape.code.bytes.is_empty() {
-                self.elsewhere = Some((Arc::clone(&site.file), shape));
-            }
+        if self.more.is_none() {
+            self.more = more(&site.file, function.id, of).map(|more| (Arc::clone(&site.file), more));
         }
     }
 
@@ -127,12 +122,17 @@ impl Returns {
         if self.has_text {
             code = code.and(&Code::register(RAX).record_text(TEXT_BYTES_MAX));
         }
-        if let Some((_, shape)) = &self.elsewhere {
-            // Last, as it ends where there is no such result.
-            code = code.and(&shape.code);
-        }
+        // Last, as it ends where there is no such result.
         let mut needs_vectors = self.has_vectors || self.has_x87;
-        for (_, shape) in self.go.iter().flat_map(|(_, results)| results) {
+        let results = match &self.more {
+            Some((_, More::Go(_, results))) => &results[..],
+            _ => &[],
+        };
+        let elsewhere = match &self.more {
+            Some((_, More::Elsewhere(shape))) => Some(shape),
+            _ => None,
+        };
+        for shape in results.iter().map(|(_, shape)| shape).chain(elsewhere) {
             code = code.and(&shape.code);
             needs_vectors |= shape.needs_vectors;
         }
@@ -142,6 +142,19 @@ impl Returns {
         self.exit_block = plan::block(breakpoint_kind::LEAVES, &Code::default(), std::iter::once(&exit));
         self.block = plan::block(breakpoint_kind::RETURNS, &Code::default(), std::iter::once(&shape));
     }
+}
+
+/// What is recorded besides of a function's results, which are of this type.
+fn more(file: &DebugFile, function: DieId, of: Type) -> Option<More> {
+    let results = go_results::of_function(file, function);
+    if !results.is_empty() {
+        return Some(More::Go(function, results));
+    }
+    let Type::Struct(_) = of else { return None };
+    let place = place_of(&passing::of_result(file, function, &of))?;
+    let mut shape = Shape { of, chunks: Vec::new(), ..Shape::gone("") };
+    shape::add_elsewhere(file, &mut shape, &place);
+    (!shape.code.bytes.is_empty()).then_some(More::Elsewhere(shape))
 }
 
 /// Where a result is that has no vector registers.
@@ -277,14 +290,14 @@ fn of_go(file: &DebugFile, results: &[(String, Shape)], rest: &[u8]) -> Shown {
 fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
     let Some(function) = &site.function else { return Shown::Nothing };
     let file = &site.file;
-    if let Some((of, results)) = &returns.go {
-        return match *of == function.id {
-            true => of_go(file, results, &returned.rest),
-            false if go_results::of_function(file, function.id).is_empty() => Shown::Nothing,
-            false => {
-                Shown::Missing("of several functions only the first one's results are recorded".to_owned())
-            }
-        };
+    let more = returns.more.as_ref().filter(|(of_file, _)| Arc::ptr_eq(of_file, file)).map(|(_, more)| more);
+    match more {
+        Some(More::Go(of, results)) if *of == function.id => return of_go(file, results, &returned.rest),
+        _ if !go_results::of_function(file, function.id).is_empty() => {
+            let why = "of several functions only the first one's results are recorded";
+            return Shown::Missing(why.to_owned());
+        }
+        _ => {}
     }
     let of = types::type_of(file, function.id);
     let bytes = types::bytes_of(file, &of);
@@ -321,8 +334,7 @@ fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
     let bytes = data.len() as u64;
     let chunk = Chunk { offset: 0, bytes, source: Source::Known(data) };
     let mut shape = Shape { of: of.clone(), chunks: vec![chunk], ..Shape::gone("") };
-    if let Some((of_file, known)) = &returns.elsewhere
-        && Arc::ptr_eq(of_file, file)
+    if let Some(More::Elsewhere(known)) = more
         && known.of == of
     {
         (shape.texts, shape.lists) = (known.texts.clone(), known.lists.clone());

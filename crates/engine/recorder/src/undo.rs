@@ -222,8 +222,9 @@ impl Undo {
         }
         if all {
             // Of what was closed since nothing is said.
-            let aliases = &self.aliases;
-            self.taken.retain(|(origin, _)| !matches!(origin, Origin::Then(fd) if !aliases.has(*fd)));
+            let mut taken = std::mem::take(&mut self.taken);
+            taken.retain(|(origin, _)| self.is_open(*origin));
+            self.taken = taken;
         }
         let is_ended = |origin| self.ended.contains(&origin);
         dropped.into_iter().map(|(origin, bytes)| (origin.number(), bytes, is_ended(origin))).collect()

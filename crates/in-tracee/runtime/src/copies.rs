@@ -125,8 +125,8 @@ pub fn note_standing() {
 }
 
 /// True if other processes have, or may have, memory in common with this one: they would
-/// have it in common with a copy, which has its own where it goes without them. One that is alone with its shared memory has had the turn
-/// from the first ticket on.
+/// have it in common with a copy, which has its own where it goes without them. One that is
+/// alone with its shared memory has had the turn from the first ticket on.
 pub fn would_share() -> bool {
     let process = process();
     let goes_without_others = process.debugged && imports::are_wanted() && !process.in_parents_memory;

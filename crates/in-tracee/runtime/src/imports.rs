@@ -17,6 +17,7 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use crate::block::{Owned, process, session};
+use crate::detect::close;
 use crate::mapped_files::{self, Object};
 use crate::{agent, kernel, memory, report};
 
@@ -357,8 +358,4 @@ fn open(name: &[u8]) -> i32 {
         not_kept(fd);
     }
     fd as i32
-}
-
-fn close(fd: i32) {
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }

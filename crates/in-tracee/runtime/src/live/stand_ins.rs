@@ -47,7 +47,7 @@ pub fn make(tables: &Tables, is_done: &dyn Fn(u32) -> bool) {
         let Some(opened) = opened else { continue };
         let flags = if then.is_cloexec() { u64::from(nr::O_CLOEXEC) } else { 0 };
         kernel::call(nr::__NR_dup3, [opened as u64, u64::from(then.fd), flags, 0, 0, 0]);
-        close(opened);
+        detect::close(opened);
         kernel::call(nr::__NR_fcntl, [u64::from(then.fd), u64::from(nr::F_SETFL), then.settable(), 0, 0, 0]);
         pushback::goes_to(then.channel(), u64::from(then.fd));
     }
@@ -92,17 +92,13 @@ fn alone(then: &Descriptor) -> Option<i32> {
     let [own, other] = match then.status & ACCESS {
         access if then.is_pipe() && access == both => {
             let own = reopened(ends[0] as u32, both) as i32;
-            close(ends[1]);
+            detect::close(ends[1]);
             [own, ends[0]]
         }
         access if access == u64::from(nr::O_WRONLY) => [ends[1], ends[0]],
         _ => ends,
     };
     let own = detect::move_high(i64::from(own));
-    close(other);
+    detect::close(other);
     own
-}
-
-fn close(fd: i32) {
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }
