@@ -391,7 +391,6 @@ pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -
         return false;
     }
     match code {
-        INTERRUPT => on_interrupt(context, inside),
         TRAP_PERF => on_watch(context, inside, watched),
         INT3 => {
             let running = state().mode == Mode::Running;
@@ -497,12 +496,15 @@ fn step_from_here() {
 }
 
 /// The debugger wants the program to stand still.
-fn on_interrupt(context: &mut RealFrame, inside: bool) {
+pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
+    if !is_debugging() {
+        return;
+    }
     if inside {
         live::leave_call_for_debugger(context);
         return;
     }
-    if !is_debugging() || state().mode == Mode::Stopped {
+    if state().mode == Mode::Stopped {
         return;
     }
     if mailbox().interrupt.load(Ordering::Relaxed) == 0 {

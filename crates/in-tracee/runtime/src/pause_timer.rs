@@ -28,10 +28,18 @@ impl Timer {
     /// for us (RLIMIT_SIGPENDING).
     pub fn set(&mut self, after_ns: u64, purpose: Purpose) -> bool {
         if self.id == 0 {
-            // struct sigevent: value, signal, notify, thread. SIGTRAP is always ours.
-            const SIGTRAP: u64 = 5;
+            // struct sigevent: value, signal, notify, thread. ASKING is always ours.
             const SIGEV_THREAD_ID: u64 = 4;
-            let event = [purpose as u64, SIGTRAP | SIGEV_THREAD_ID << 32, thread().tid as u64, 0, 0, 0, 0, 0];
+            let event = [
+                purpose as u64,
+                u64::from(lane_protocol::ASKING) | SIGEV_THREAD_ID << 32,
+                thread().tid as u64,
+                0,
+                0,
+                0,
+                0,
+                0,
+            ];
             let mut id = 0u32;
             let arguments = [1, event.as_ptr() as u64, &raw mut id as u64, 0, 0, 0];
             if kernel::failed(kernel::call(nr::__NR_timer_create, arguments)) {

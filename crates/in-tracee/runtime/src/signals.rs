@@ -9,7 +9,7 @@
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, Kind, STACKED};
-use lane_protocol::report_kind;
+use lane_protocol::{ASKING, report_kind};
 use linux_abi::general as nr;
 
 use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
@@ -54,9 +54,10 @@ const SIGSEGV: u32 = 11;
 const SIGSTOP: u32 = 19;
 pub const SIGSYS: u32 = 31;
 
-/// Signals whose real handler is always ours: faults of the program, and the
-/// traps that bring its calls to us.
-const OURS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+/// Faults of the program, and the traps that bring its calls to us.
+const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+/// Signals whose real handler is always ours.
+const OURS: u64 = FAULTS | bit(ASKING);
 /// Signals that are never blocked for real.
 const NEVER_BLOCKED: u64 = OURS;
 
@@ -127,7 +128,7 @@ pub fn install() {
     // Under the debugger the handlers themselves read memory that may not be there, or
     // that is watched.
     let flags = if process().debugged { SA_NODEFER } else { 0 };
-    for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
+    for signal in (1..=64).filter(|&signal| bit(signal) & OURS != 0) {
         install_real(signal, flags);
     }
     for signal in (1..=64).filter(|&signal| is_saved(signal)) {
@@ -149,6 +150,8 @@ fn is_saved(signal: u32) -> bool {
 
 fn install_real(signal: u32, flags: u64) -> i64 {
     let kept = if process().debugged { SA_NODEFER } else { 0 };
+    // A trap of our own is dealt with before somebody asks for more.
+    let asking = if signal == SIGTRAP && !process().debugged { bit(ASKING) } else { 0 };
     let action = Action {
         handler: on_signal as *const () as u64,
         flags: SA_SIGINFO
@@ -156,7 +159,7 @@ fn install_real(signal: u32, flags: u64) -> i64 {
             | SA_RESTORER
             | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT | kept)),
         restorer: entry::rv_restorer as *const () as u64,
-        mask: !NEVER_BLOCKED,
+        mask: !NEVER_BLOCKED | asking,
     };
     set_real(signal, &action)
 }
@@ -186,13 +189,13 @@ pub fn set_real_mask(mask: u64) {
 /// The program's mask, from the real one that the image before left: see
 /// [`hold_asking`].
 pub fn inherited(mask: u64) -> u64 {
-    mask & !bit(SIGTRAP)
+    without_asking(mask)
 }
 
 /// Keeps the signal that asks for the turn in the kernel, or lets it through again.
 pub fn hold_asking(hold: bool) {
     let how = if hold { nr::SIG_BLOCK } else { nr::SIG_UNBLOCK };
-    let set = bit(SIGTRAP);
+    let set = bit(ASKING);
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(how), &raw const set as u64, 0, 8, 0, 0]);
 }
 
@@ -216,6 +219,11 @@ pub fn current_mask() -> u64 {
 /// The mask to give to the kernel in place of the program's.
 pub fn real_mask(mask: u64) -> u64 {
     mask & !NEVER_BLOCKED
+}
+
+/// A set of signals that are taken out of the kernel in place of the program's.
+pub fn without_asking(set: u64) -> u64 {
+    set & !bit(ASKING)
 }
 
 /// A call that replaces the mask begins.
@@ -294,23 +302,11 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
         thread().trapped = 1;
         return;
     }
-    if process().debugged && translate::is_copy(rip) {
-        if signal == SIGTRAP && code == agent::INTERRUPT {
-            return translate::interrupt();
-        }
-        if code > 0 && translate::on_fault(context) {
-            return;
-        }
+    if signal == ASKING && on_asking(info, context, inside) {
+        return;
     }
-    const SI_TIMER: i32 = -2;
-    if signal == SIGTRAP && code == SI_TIMER {
-        return on_own_timer(context, inside, info[3]);
-    }
-    if signal == SIGTRAP && matches!(code, patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) {
-        return on_asked(context, inside, code);
-    }
-    if signal == SIGTRAP && lost_all(info) && process().shares_turn {
-        return on_asked_for_something(context, inside);
+    if process().debugged && translate::is_copy(rip) && code > 0 && translate::on_fault(context) {
+        return;
     }
     if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
         return pause::on_step(context);
@@ -333,7 +329,7 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     if process().debugged && displaced::on_fault(signal, context) {
         return;
     }
-    let synchronous = code > 0 && bit(signal) & OURS != 0;
+    let synchronous = code > 0 && bit(signal) & FAULTS != 0;
     if signal == SIGTRAP && synchronous && (inside || islands::in_island(rip)) {
         // The program single-steps itself (trap flag): our own steps are not its.
         return;
@@ -359,6 +355,20 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
         return;
     }
     arrive(signal, info, context);
+}
+
+/// The signal that never reaches a program. False: this one was sent by somebody else.
+fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
+    const SI_TIMER: i32 = -2;
+    match (info[1] & 0xffff_ffff) as i32 {
+        agent::INTERRUPT if process().debugged && translate::is_copy(context.rip) => translate::interrupt(),
+        agent::INTERRUPT => agent::on_interrupt(context, inside),
+        SI_TIMER => on_own_timer(context, inside, info[3]),
+        code @ (patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) => on_asked(context, inside, code),
+        _ if lost_all(info) && process().shares_turn => on_asked_for_something(context, inside),
+        _ => return false,
+    }
+    true
 }
 
 /// Another thread of ours asks for something.
@@ -486,9 +496,9 @@ pub fn restore_pending(then: &Pending) {
 /// Asks a thread of ours for something, by the signal that never reaches a program.
 pub fn ask(pid: i32, tid: i32, code: i32) {
     let mut info: Info = [0; 16];
-    info[0] = u64::from(SIGTRAP);
+    info[0] = u64::from(ASKING);
     info[1] = u64::from(code as u32);
-    let arguments = [pid as u64, tid as u64, u64::from(SIGTRAP), info.as_ptr() as u64, 0, 0];
+    let arguments = [pid as u64, tid as u64, u64::from(ASKING), info.as_ptr() as u64, 0, 0];
     kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
 }
 
@@ -613,7 +623,7 @@ pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
 /// The signal of a crash (signal(7): those that leave a core) that the process is about to
 /// send to itself and die of, as abort(3) does.
 pub fn crashes_itself(number: u64, args: &[u64; 6]) -> Option<u32> {
-    const CRASHES: u64 = OURS | bit(3) | bit(6) | bit(24) | bit(25);
+    const CRASHES: u64 = FAULTS | bit(3) | bit(6) | bit(24) | bit(25);
     if !kills_itself(number, args) {
         return None;
     }
@@ -1075,7 +1085,7 @@ impl Actions {
     /// threads that have not left us yet, whose calls and stops still come to us.
     pub fn give_back(&self, others: bool) {
         for signal in 1..=64u32 {
-            let is_needed = others && matches!(signal, SIGSYS | SIGTRAP);
+            let is_needed = others && matches!(signal, SIGSYS | SIGTRAP | ASKING);
             if is_needed {
                 continue;
             }

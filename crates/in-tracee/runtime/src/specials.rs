@@ -72,6 +72,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         }
         Special::Seccomp => filters::seccomp(registers, number, &args),
         Special::RtSigpending => sigpending(registers, number, &args, model),
+        Special::Signalfd => signalfd(registers, number, &args, model),
         Special::RtSigtimedwait => sigtimedwait(registers, number, &args, model),
         Special::SetRlimit => rlimit(registers, number, &args, model),
         Special::Shmat => shared_segments::shmat(registers, &args),
@@ -246,8 +247,11 @@ fn sigtimedwait(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     if process().replaying || args[3] != 8 {
         return plain(registers, number, args, model);
     }
+    let set = memory::read::<u64>(args[0]);
+    let kept = set.map(signals::without_asking);
+    let real = with_set(args, 0, kept.as_ref());
+    let set = set.unwrap_or(0);
     loop {
-        let set = memory::read::<u64>(args[0]).unwrap_or(0);
         if let Some((signal, info)) = signals::take_waiting(set) {
             let result = match args[1] == 0 || memory::write(args[1], &info) {
                 true => i64::from(signal),
@@ -256,7 +260,7 @@ fn sigtimedwait(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
             log_call(number, args, model, effects::work_of(model), result, &Before::default(), 0);
             return Done::Result(result);
         }
-        let result = calls::make(number, args, args, model, true);
+        let result = calls::make(number, args, &real, model, true);
         if result == ABORTED {
             return Done::Aborted;
         }
@@ -266,6 +270,23 @@ fn sigtimedwait(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
         log_call(number, args, model, effects::work_of(model), result, &Before::default(), 0);
         return Done::Result(result);
     }
+}
+
+/// A descriptor of signals does not take those by which threads are asked for something.
+fn signalfd(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let kept = memory::read::<u64>(args[1]).map(signals::without_asking);
+    let done = plain_as(registers, number, args, &with_set(args, 1, kept.as_ref()), model);
+    core::hint::black_box(&kept);
+    done
+}
+
+/// The call with this set of signals behind the argument `place`.
+fn with_set(args: &[u64; 6], place: usize, set: Option<&u64>) -> [u64; 6] {
+    let mut real = *args;
+    if let Some(set) = set {
+        real[place] = &raw const *set as u64;
+    }
+    real
 }
 
 /// A stack grows in replay as far as it did when recording.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
-use lane_protocol::{Agent, AgentCommand, AgentStop, agent_interrupt, lane_state};
+use lane_protocol::{ASKING, Agent, AgentCommand, AgentStop, agent_interrupt, lane_state};
 
 use crate::futex::{futex_wait, futex_wake};
 use crate::lane::{Lane, Segment};
@@ -122,11 +122,11 @@ impl Lane<'_> {
         let pid = self.pid().load(Ordering::Acquire);
         if pid > 0 && tid > 0 {
             let mut info = [0i32; 32];
-            info[0] = libc::SIGTRAP;
+            info[0] = ASKING as i32;
             info[2] = INTERRUPT;
             // SAFETY: the call reads 128 bytes of `info`, its length.
             unsafe {
-                libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, libc::SIGTRAP, info.as_ptr());
+                libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, ASKING, info.as_ptr());
             }
         }
     }

@@ -21,6 +21,10 @@ pub const CALL_WORDS: usize = 8;
 /// In place of an event, a thread, a count: there is none.
 pub const NONE: u64 = u64::MAX;
 
+/// The signal by which threads are asked for something: SIGSTKFLT, which the kernel never sends. Not
+/// one that a trap has: while such a signal waits, the kernel drops the trap's.
+pub const ASKING: u32 = 16;
+
 /// That a process is to stand still soon.
 pub mod agent_interrupt {
     /// At its next event.

@@ -28,7 +28,7 @@ mod turn;
 mod turn_sleepers;
 
 pub use agent::{
-    AGENT_THREADS_MAX, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
+    AGENT_THREADS_MAX, ASKING, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
     Boundary, CALL_WORDS, Hit, NONE, WATCHES_MAX, Watch, agent_interrupt, agent_stop, agent_verb, watch_kind,
 };
 pub use boarding::*;

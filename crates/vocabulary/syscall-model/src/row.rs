@@ -59,6 +59,8 @@ pub enum Special {
     RtSigpending,
     /// Takes from the runtime's pending set.
     RtSigtimedwait,
+    /// Does not take the signal by which threads are asked.
+    Signalfd,
     Sigaltstack,
     /// Replaces the signal mask for the time of the call: rt_sigsuspend, ppoll,
     /// pselect6, epoll_pwait, epoll_pwait2.

@@ -22,7 +22,6 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, those that wake the machine, CLOCK_TAI.
 const CLOCKS_OF_WORLD: [i32; 6] = [0, 1, 7, 8, 9, 11];
-const SIGTRAP: u64 = 5;
 
 /// What a timer is set to, in nanoseconds.
 #[repr(C)]
@@ -163,7 +162,7 @@ impl Timer {
 
     /// Of a thread of the program, but not set by it: see `pause_timer`.
     fn is_ours(&self) -> bool {
-        self.signal == SIGTRAP && self.notify == Timer::SIGEV_THREAD_ID
+        self.signal == u64::from(lane_protocol::ASKING) && self.notify == Timer::SIGEV_THREAD_ID
     }
 
     fn now(&self) -> Setting {

@@ -21,8 +21,9 @@ pub(super) const ROWS: &[Row] = rows! {
     131 sigaltstack(uss: reads(Opaque, Fixed(24)), uoss: writes(Opaque, Fixed(24))) => perform(Sigaltstack);
     200 tkill(pid: PID, sig: SIGNAL);
     234 tgkill(tgid: PID, pid: PID, sig: SIGNAL);
-    282 signalfd(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE);
-    289 signalfd4(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE, flags: of(&CLOEXEC_NONBLOCK));
+    282 signalfd(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE) => perform(Signalfd);
+    289 signalfd4(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE, flags: of(&CLOEXEC_NONBLOCK))
+        => perform(Signalfd);
     297 rt_tgsigqueueinfo(tgid: PID, pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128)));
     424 pidfd_send_signal(pidfd: FD, sig: SIGNAL, info: reads(Siginfo, Fixed(128)), flags: of(&PIDFD_SIGNAL));
 };
