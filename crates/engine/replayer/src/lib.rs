@@ -14,6 +14,7 @@ mod backtrace;
 mod describe;
 mod error;
 mod feeder;
+mod private_folder;
 mod supervise;
 
 use std::collections::{HashMap, HashSet};
@@ -29,6 +30,7 @@ pub use describe::{Divergence, Frame, ReportKind, in_words};
 pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
+pub use private_folder::PrivateFolder;
 
 use supervise::{Ends, Supervisor};
 
@@ -84,7 +86,7 @@ pub struct Prepared {
     /// Lanes to follow; `None`: all.
     pub wanted: Option<Vec<u32>>,
     /// Files that stand for shared memory are in it.
-    pub objects: tempfile::TempDir,
+    pub objects: PrivateFolder,
 }
 
 /// Opens a trace and makes the memory for replaying it. With `debugged` the agent in
@@ -100,7 +102,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
     let wanted = (options.pid.is_some() || debugged).then(|| ancestors(&lanes, shown.lane));
     let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
     let features = Features::probe();
-    let objects = objects_dir().map_err(ReplayError::Objects)?;
+    let objects = PrivateFolder::in_memory().map_err(ReplayError::Objects)?;
     let interception = options.interception.unwrap_or_else(|| recorded_interception(&trace, &features));
     let setup = Setup {
         mode: Mode::Replay,
@@ -157,21 +159,6 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let result = thread.join().map_err(|_| ReplayError::Panicked)??;
     notes.extend(result.notes);
     Ok(ReplayOutcome { status, divergence: result.divergence, notes, events: result.events })
-}
-
-/// A private folder for files that stand for shared memory: in memory, if there
-/// is such a place with room for them. Containers have 64 MB there, or less.
-fn objects_dir() -> std::io::Result<tempfile::TempDir> {
-    const MEMORY: &str = "/dev/shm";
-    const FREE_BYTES_MIN: u64 = 256 << 20;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("retrovane-");
-    let free_bytes =
-        rustix::fs::statvfs(MEMORY).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
-    if free_bytes < FREE_BYTES_MIN {
-        return builder.tempdir();
-    }
-    builder.tempdir_in(MEMORY).or_else(|_| builder.tempdir())
 }
 
 /// The lane whose end is the replay's: the wanted process's last, else the first.

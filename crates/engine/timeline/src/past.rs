@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use events::Kind;
 use lane_protocol::{NONE, agent_stop};
-use replayer::{ReplayError, ReplayOptions, prepare};
+use replayer::{PrivateFolder, ReplayError, ReplayOptions, prepare};
 use trace_store::{LaneReader, StoreError, TraceReader};
 
 use crate::checkpoints::Checkpoints;
@@ -28,7 +28,7 @@ use crate::timeline::{Timeline, position_of};
 pub(crate) struct Saved {
     /// The last trace, with all that was logged; the first's files, which the session's
     /// processes look for there.
-    folder: tempfile::TempDir,
+    folder: PrivateFolder,
     /// Of traces so far.
     count: u32,
     /// How often the live program's log had lost its end.
@@ -37,7 +37,7 @@ pub(crate) struct Saved {
 
 impl Saved {
     fn new(cuts: u64) -> std::io::Result<Saved> {
-        let folder = tempfile::Builder::new().prefix("retrovane-past-").tempdir()?;
+        let folder = PrivateFolder::on_disk()?;
         Ok(Saved { folder, count: 0, cuts })
     }
 

@@ -14,7 +14,7 @@ use injector::{
     start_from_image, start_replay_in_group,
 };
 use lane_protocol::lane_state;
-use replayer::{Feed, FeedError, Prepared};
+use replayer::{Feed, FeedError, Prepared, PrivateFolder};
 use trace_store::TraceReader;
 
 use crate::error::TimelineError;
@@ -47,7 +47,7 @@ pub struct Session {
     /// The group of its processes.
     group: i32,
     threads: Vec<JoinHandle<()>>,
-    objects: tempfile::TempDir,
+    objects: PrivateFolder,
     /// Which process of those that are debugged took turns with others.
     met: Cell<Met>,
     /// Up to this event the process was seen alone.
