@@ -332,16 +332,18 @@ impl Supervisor {
         }
     }
 
-    /// Where the trace is cut or filtered, an output may be missing that all
-    /// others wait for: goes on with the next that there is.
+    /// Where the trace is cut or filtered, or a process was killed as it wrote, an output may be
+    /// missing that all others wait for: goes on with the next that there is.
     fn look_at_outputs(&mut self) {
         let mut next: Option<u64> = None;
+        let mut patience = GAP_PATIENCE;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             match lane.state().load(Ordering::Acquire) {
                 lane_state::ENDED | lane_state::REPORTED => {}
                 // Also a child that is about to be, which counts as one that does not wait.
                 _ => match lane.waits_for_output().load(Ordering::Acquire) {
+                    0 if lane.waits_for_ticket().load(Ordering::Acquire) != 0 => patience = TICKET_PATIENCE,
                     0 => return,
                     order => next = Some(next.map_or(order - 1, |other| other.min(order - 1))),
                 },
@@ -358,7 +360,7 @@ impl Supervisor {
             _ => Instant::now(),
         };
         self.stalled = Some((next, since));
-        if since.elapsed() >= GAP_PATIENCE {
+        if since.elapsed() >= patience {
             order.store(next, Ordering::Release);
             self.memory.output_wake().fetch_add(1, Ordering::Release);
             futex_wake(self.memory.output_wake());

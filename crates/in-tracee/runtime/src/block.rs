@@ -54,6 +54,9 @@ pub struct Thread {
     pub filters: crate::filters::OfThread,
     /// Not zero: the program's next single-step trap is not its own.
     pub swallow_step: u32,
+    /// Recording: not zero while an output is written, and 2 times the signal that the process
+    /// dies of when it is logged.
+    pub output: AtomicU32,
     pub index: usize,
     /// Address of the process's block.
     pub process: u64,

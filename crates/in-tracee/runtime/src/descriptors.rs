@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
 use crate::specials::{plain, refuse, replayed};
-use crate::{calls, live, memory, output_lock, outputs, page_tracker, proc_dir, report};
+use crate::{calls, live, memory, output_lock, outputs, page_tracker, proc_dir, report, signals};
 
 /// write and its kin: what reaches the recorded standard output is shown again
 /// by replay, in order.
@@ -22,6 +22,17 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
         return replay_output(registers, number, args);
     }
     let class = outputs::class_of(args[0]);
+    if class == 0 {
+        return write(args, number, class, model);
+    }
+    signals::begin_output();
+    let done = write(args, number, class, model);
+    signals::end_output();
+    done
+}
+
+#[inline]
+fn write(args: &[u64; 6], number: u64, class: u32, model: &'static [Arg]) -> Done {
     if class != 0 {
         output_lock::take();
     }

@@ -12,7 +12,7 @@ use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
     agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, outputs, patience,
-    proc_files, report, signals, sites, specials, stopping, time_calls, turn, visible_maps,
+    proc_files, report, signals, sites, specials, starvation, stopping, time_calls, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -309,12 +309,11 @@ fn let_others_run() -> bool {
     process().given_up.load(Ordering::Acquire) != 0
 }
 
-/// A new size of a mapped file is not a write that could be detected; while a thread
-/// sleeps in a call, or is stopped, others write; and where a process is killed the kernel
-/// writes for it.
+/// A new size of a mapped file is not a write that could be detected; while a thread sleeps in a
+/// call, or is stopped, or lets others in, those write; and where a process is killed the kernel does.
 fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
     effects::changes_size(nr)
-        || (process().shares_turn && meaning.blocks)
+        || (process().shares_turn && (meaning.blocks || starvation::lets_in(nr)))
         || (process().in_group && stopping::target(nr, args).is_some())
         || stopping::stops_itself(nr, args)
 }

@@ -107,6 +107,12 @@ pub fn monotonic_ns() -> u64 {
     time[0] * 1_000_000_000 + time[1]
 }
 
+/// Sleeps for less than a second, or until a signal comes.
+pub fn sleep_ns(time_ns: u64) {
+    let time = [0, time_ns];
+    call(nr::__NR_nanosleep, [time.as_ptr() as u64, 0, 0, 0, 0, 0]);
+}
+
 /// Sleeps while the word holds `seen`, at most until that time, as one of those with
 /// these bits.
 pub fn futex_wait_until(word: &AtomicU32, seen: u32, until_ns: u64, bits: u32) -> i64 {

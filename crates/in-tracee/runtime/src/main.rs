@@ -92,6 +92,7 @@ mod specials;
 mod spins;
 mod stacks;
 mod standing;
+mod starvation;
 mod stopping;
 mod threads;
 mod tickets;

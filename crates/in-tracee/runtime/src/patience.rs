@@ -7,7 +7,7 @@ use lane_protocol::Turn;
 use linux_abi::{errno, general as nr};
 
 use crate::block::{process, thread};
-use crate::{calls, chaos, gathering, kernel, pause, pause_point, signals, turn};
+use crate::{calls, chaos, gathering, kernel, pause, pause_point, signals, starvation, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -48,6 +48,7 @@ pub struct Vain {
     calls: u32,
     number: u64,
     time_read_at: u64,
+    wakes: starvation::Wakes,
 }
 
 /// How a thread waits for the turn.
@@ -226,6 +227,7 @@ pub fn note_result(number: u64, args: &[u64; 6], result: i64) {
     let is_again = vain.calls == 0 || vain.number == number;
     vain.calls = if is_again && found_nothing(number, args, result) { vain.calls + 1 } else { 0 };
     vain.number = number;
+    vain.wakes.note(number, args, result);
 }
 
 #[inline]

@@ -19,7 +19,7 @@ use crate::kernel;
 use crate::looks::{Lookers, Looks};
 use crate::{chaos, gathering, live, memory, turn};
 
-const PRIVATE: u32 = 0x80;
+pub const PRIVATE: u32 = 0x80;
 const REALTIME: u32 = 0x100;
 const COMMAND_MASK: u32 = !(PRIVATE | REALTIME);
 const ANY: u32 = u32::MAX;
@@ -30,7 +30,7 @@ const LATER_NS: u64 = 1_000_000;
 /// How often a thread wakes and waits again for the same word until it is let in at once:
 /// one that unlocks and locks again would keep it out for ever, where it gives the turn
 /// with the lock only.
-const IN_VAIN_MAX: u32 = 64;
+pub const IN_VAIN_MAX: u32 = 64;
 /// So many times as often counts one with no other event in between. With others, too, it
 /// may have been in vain: a thread that another one stops by signals, to look at it, takes
 /// the signal before it looks at the lock.
@@ -78,7 +78,7 @@ pub struct Waiter {
 }
 
 /// True if the process's private futexes are kept here.
-fn are_ours() -> bool {
+pub fn are_ours() -> bool {
     let process = process();
     process.shares_turn
         && !live::is_on()

@@ -147,6 +147,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let Some(segment) = segment else {
         return stop(registers, StopReason::TooManyProcesses, "too many processes run at once");
     };
+    let mask = thread().signals.mask;
     let thread = if flags & VM != 0 { find_free_thread() } else { Some(thread().index) };
     let Some(thread) = thread else {
         return specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
@@ -174,6 +175,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     if shares {
         expect_sharer(segment);
     }
+    // With no signal in between: nobody would make the child again of a parent that died of one
+    // before this is logged.
+    signals::set_real_mask(!0);
     let result = make_child(registers, &beginning, real);
     if kernel::failed(result) {
         sharer_is_there(segment);
@@ -199,6 +203,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         }
     }
     log.end();
+    signals::set_real_mask(mask);
     // A signal that follows comes next in the log: then nobody waits.
     if waits && result > 0 && !log.follows {
         turn::yield_while(&mut || {
@@ -249,14 +254,9 @@ fn stop(registers: &mut Registers, reason: StopReason, text: &str) -> Done {
     Done::Elsewhere(detach::detach(registers, reason as u16, text))
 }
 
-/// Makes the child, with no signal in between; returns in the parent only.
+/// Makes the child; returns in the parent only.
 fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
-    let mask = thread().signals.mask;
-    let replaying = process().replaying;
-    if !replaying {
-        signals::set_real_mask(!0);
-    }
-    let result = if beginning.flags & VM != 0 {
+    if beginning.flags & VM != 0 {
         make_sharing_child(registers, beginning, args)
     } else {
         let result = kernel::call(nr::__NR_clone, args);
@@ -266,11 +266,7 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
         }
         populate(false);
         result
-    };
-    if !replaying {
-        signals::set_real_mask(mask);
     }
-    result
 }
 
 fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {

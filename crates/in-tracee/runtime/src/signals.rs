@@ -9,7 +9,7 @@
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, Kind, STACKED};
-use lane_protocol::{ASKING, report_kind};
+use lane_protocol::{ASKING, Mode, report_kind};
 use linux_abi::general as nr;
 
 use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
@@ -58,6 +58,9 @@ pub const SIGSYS: u32 = 31;
 const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
 /// Signals whose real handler is always ours.
 const OURS: u64 = FAULTS | bit(ASKING);
+/// Signals from outside that end a process, and leave no core: HUP, INT, USR1, USR2, ALRM, TERM,
+/// VTALRM, PROF.
+const ENDINGS: u64 = bit(1) | bit(2) | bit(10) | bit(12) | bit(14) | bit(15) | bit(26) | bit(27);
 /// Signals that are never blocked for real.
 const NEVER_BLOCKED: u64 = OURS;
 
@@ -143,9 +146,12 @@ pub fn install() {
 }
 
 /// True for a signal that comes to us although its action is the default: the past is saved
-/// before the process dies of it.
+/// before the process dies of it, or the output logged that is being written.
 fn is_saved(signal: u32) -> bool {
-    session().saved_signals & !OURS & bit(signal) != 0
+    // The first process of a namespace does not die (pid_namespaces(7)), nor is it disturbed.
+    let is_recorded = session().mode == Mode::Record as u32 && process().pid != 1;
+    let endings = if is_recorded { ENDINGS } else { 0 };
+    (session().saved_signals | endings) & !OURS & bit(signal) != 0
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
@@ -573,8 +579,14 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     } else if action.handler == DEFAULT {
         // One of ours, or that is to be saved: what the default does is the kernel's.
-        crate::live::save_before_death(signal);
-        die_of(signal);
+        let output = &thread().output;
+        if output.load(Ordering::SeqCst) == 0 {
+            crate::live::save_before_death(signal);
+            die_of(signal);
+        } else {
+            output.store(signal << 1, Ordering::SeqCst);
+            abort_call(context);
+        }
         return;
     }
     // From here on it counts as being handled: what its handler would block stays
@@ -597,9 +609,29 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
             pause::without_patience(context);
         }
     }
+    abort_call(context);
+}
+
+/// The call that is about to begin is not made.
+fn abort_call(context: &mut RealFrame) {
     let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
     if window.contains(&context.rip) {
         context.rip = entry::rv_call_aborted as *const () as u64;
+    }
+}
+
+/// Recording: what the program writes now is seen. It does not die of a signal before that is
+/// logged.
+pub fn begin_output() {
+    thread().output.store(1, Ordering::SeqCst);
+}
+
+/// The output is logged, or was not written.
+pub fn end_output() {
+    let signal = thread().output.swap(0, Ordering::SeqCst) >> 1;
+    if signal != 0 {
+        crate::live::save_before_death(signal);
+        die_of(signal);
     }
 }
 

@@ -121,8 +121,7 @@ fn wait_until(pid: i32, looks: u32) {
         if all_stand(pid) {
             return;
         }
-        let pause = [0u64, 1_000_000];
-        kernel::call(nr::__NR_nanosleep, [pause.as_ptr() as u64, 0, 0, 0, 0, 0]);
+        kernel::sleep_ns(1_000_000);
     }
 }
 

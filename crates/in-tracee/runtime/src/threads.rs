@@ -103,6 +103,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.pending = 0;
     block.trapped = 0;
     block.swallow_step = 0;
+    block.output.store(0, Ordering::Relaxed);
     block.is_asked = false;
     block.time_traps = thread().time_traps;
     block.filters = thread().filters;

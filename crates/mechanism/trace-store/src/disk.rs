@@ -151,9 +151,15 @@ pub(crate) fn lock_within(
 pub(crate) fn is_locked(file: &File, path: &Path) -> bool {
     let locked = matches!(try_lock(file, path, false), Ok(false));
     if !locked {
-        let _ = flock(file, FlockOperation::Unlock);
+        unlock(file);
     }
     locked
+}
+
+/// Nobody has the lock any more who got it, or the file, from here.
+pub(crate) fn unlock(file: &File) {
+    // One that is not there cannot be given back.
+    let _ = flock(file, FlockOperation::Unlock);
 }
 
 /// Opens a file for reading and writing, and makes it, mode 0600, where missing.

@@ -186,6 +186,8 @@ impl TraceWriter {
             ..RecordHeader::plain(RecordKind::End, 0, &[])
         };
         self.write_with_payload(&end, &[])?;
+        // A process that is just being started may have the file for a moment still.
+        disk::unlock(&self.file);
         Ok(totals)
     }
 

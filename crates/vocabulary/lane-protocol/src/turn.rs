@@ -39,7 +39,7 @@ pub const fn lane_of_identity(identity: u64) -> u32 {
 
 /// Futex words for those who wait for tickets: two that wait at a time seldom share
 /// one.
-pub const TICKET_WAKES: usize = 15;
+pub const TICKET_WAKES: usize = 14;
 
 /// A ticket of the turn of this number, as its place counts them: those of a later
 /// turn at the same place are all higher.
@@ -97,6 +97,8 @@ pub struct Turn {
     pub lanes: AtomicU32,
     /// Number of a turn that took this one's place, plus one; 0: none.
     pub successor: AtomicU32,
+    /// Recording: not zero while a thread wakes for a lock again and again and finds it taken.
+    pub starving: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
     pub ticket_wakes: [AtomicU32; TICKET_WAKES],
     /// When that was looked at last, in microseconds.
@@ -122,6 +124,7 @@ impl Turn {
             ticket: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
+            starving: AtomicU32::new(0),
             ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
             looked_us: AtomicU32::new(0),
         }
