@@ -21,8 +21,8 @@ use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
 use crate::{
-    branch, breakpoints, copies, decode, displaced, edits, keyframes, live, probe, programs, standing,
-    translate, watchpoints,
+    branch, breakpoints, clocks, copies, decode, displaced, edits, keyframes, live, probe, programs,
+    standing, translate, watchpoints,
 };
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
@@ -406,7 +406,7 @@ pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -
 
 /// A step was made.
 fn on_step(context: &mut RealFrame) -> bool {
-    if !is_stepping() || crate::log::in_region(context.rip, 1) {
+    if !is_stepping() || clocks::is_ours_at(context.rip) {
         return false;
     }
     let own = state();

@@ -9,6 +9,7 @@ use linux_abi::general as nr;
 
 use crate::block::{space, thread};
 use crate::kernel;
+use crate::log::in_region;
 
 /// Entry points of the vDSO; 0 where there is none.
 #[repr(C)]
@@ -24,6 +25,14 @@ pub struct Clocks {
     /// The vDSO runs on our behalf; where it asks the kernel after all, the call
     /// traps and is made for it.
     pub in_vdso: bool,
+    /// The vDSO's code.
+    image: [u64; 2],
+}
+
+/// True where the runtime's code runs: its own, or the vDSO's on its behalf.
+pub fn is_ours_at(rip: u64) -> bool {
+    let clocks = &space().clocks;
+    in_region(rip, 1) || clocks.in_vdso && (clocks.image[0]..clocks.image[1]).contains(&rip)
 }
 
 /// Finds the vDSO's entry points. `image` is its address or 0.
@@ -36,6 +45,7 @@ pub fn find_vdso(image: u64) {
     let Some((symbols, count, strings)) = dynamic_symbols(image) else {
         return;
     };
+    clocks.image = [image, end_of_code(image)];
     for index in 0..count {
         let symbol = symbols + index * 24;
         // SAFETY: inside the vDSO's symbol table.
@@ -60,19 +70,29 @@ fn is_text(address: u64, text: &[u8]) -> bool {
     text.iter().enumerate().all(|(index, &byte)| unsafe { *((address + index as u64) as *const u8) } == byte)
 }
 
+/// A word of the image: the kernel mapped a complete ELF file there.
+fn word(address: u64) -> u64 {
+    // SAFETY: every caller stays in the image's headers and tables.
+    unsafe { (address as *const u64).read_unaligned() }
+}
+
+/// The program headers of this type.
+fn program_headers(image: u64, wanted: u32) -> impl Iterator<Item = u64> {
+    let headers = image + word(image + 32);
+    let [size, count] = [54, 56].map(|at| word(image + at) & 0xffff);
+    (0..count).map(move |index| headers + index * size).filter(move |&at| word(at) as u32 == wanted)
+}
+
+/// Where what is mapped of the image ends.
+fn end_of_code(image: u64) -> u64 {
+    const PT_LOAD: u32 = 1;
+    program_headers(image, PT_LOAD).map(|at| image + word(at + 16) + word(at + 40)).max().unwrap_or(image)
+}
+
 /// The dynamic symbols of the image: table, count, strings.
 fn dynamic_symbols(image: u64) -> Option<(u64, u64, u64)> {
-    // SAFETY: the kernel mapped a complete ELF image there.
-    let word = |address: u64| unsafe { (address as *const u64).read_unaligned() };
-    let half = |address: u64| unsafe { (address as *const u32).read_unaligned() };
-    let short = |address: u64| unsafe { (address as *const u16).read_unaligned() };
-    let headers = image + word(image + 32);
-    let (size, count) = (u64::from(short(image + 54)), u64::from(short(image + 56)));
     const PT_DYNAMIC: u32 = 2;
-    let dynamic = (0..count)
-        .map(|index| headers + index * size)
-        .find(|&at| half(at) == PT_DYNAMIC)
-        .map(|at| image + word(at + 16))?;
+    let dynamic = program_headers(image, PT_DYNAMIC).next().map(|at| image + word(at + 16))?;
     let (mut symbols, mut strings) = (0, 0);
     let mut at = dynamic;
     while word(at) != 0 {

@@ -13,9 +13,8 @@
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
-use crate::block::{
-    THREAD_LEAVING, THREAD_PROGRAMS_GS, THREAD_TARGET, Thread, session, space, thread, thread_at,
-};
+use crate::block::{THREAD_LEAVING, THREAD_PROGRAMS_GS, THREAD_TARGET, Thread, session, thread, thread_at};
+use crate::clocks::is_ours_at;
 use crate::entry::{pop_preserved, pop_volatile, rv_breakpoint, rv_instruction, rv_site};
 use crate::log::in_region;
 use crate::owned::Owned;
@@ -215,11 +214,6 @@ impl Found {
             write_base(self.base);
         }
     }
-}
-
-/// True where the runtime's code runs: its own, or the vDSO's for it.
-fn is_ours_at(rip: u64) -> bool {
-    in_region(rip, 1) || space().clocks.in_vdso
 }
 
 fn write_base(base: u64) {

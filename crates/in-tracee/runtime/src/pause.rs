@@ -18,7 +18,9 @@ use crate::block::{process, thread};
 use crate::frame::RealFrame;
 use crate::pause_place::{Search, Stand};
 use crate::pause_timer::{Purpose, Timer, now_ns};
-use crate::{chaos, decode, hot_words, islands, log, memory, pause_point, private_futexes, signals, sites};
+use crate::{
+    chaos, clocks, decode, hot_words, islands, memory, pause_point, private_futexes, signals, sites,
+};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -112,7 +114,7 @@ pub fn signal_waits() -> bool {
 pub fn without_patience(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     let busy = pausing.stepping || pausing.passing != 0;
-    if !busy && !log::in_region(context.rip, 1) {
+    if !busy && !clocks::is_ours_at(context.rip) {
         approach(context);
     }
 }
@@ -188,7 +190,7 @@ fn on_own_timer(context: &mut RealFrame) {
     // The search goes on by itself; begun anew, it would take its breakpoint for the program's.
     let searches = pausing.stepping || pausing.passing != 0;
     if !searches && is_watched() {
-        if log::in_region(context.rip, 1) {
+        if clocks::is_ours_at(context.rip) {
             thread().pausing.watching = Watching::Nothing;
             if !is_wanted() {
                 return;
@@ -307,7 +309,7 @@ fn is_watched() -> bool {
 pub fn on_step(context: &mut RealFrame) {
     context.flags &= !TRAP_FLAG;
     thread().pausing.stepping = false;
-    if log::in_region(context.rip, 1) || !is_wanted() {
+    if clocks::is_ours_at(context.rip) || !is_wanted() {
         return;
     }
     let pausing = &mut thread().pausing;

@@ -12,13 +12,14 @@ use events::{BEFORE_CALL, FATAL, Kind, STACKED};
 use lane_protocol::{ASKING, Mode, report_kind};
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
+use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
 use crate::entry::{self, Leave, Registers};
 use crate::frame::{self, RealFrame};
+use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, displaced, gs, instructions, islands, kernel, memory, patience, pause, pause_point, probe, report,
-    translate, turn,
+    agent, clocks, displaced, gs, instructions, islands, kernel, memory, patience, pause, pause_point, probe,
+    report, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -288,11 +289,10 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
 /// What the kernel delivers, with gs as the runtime has it.
 fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     let rip = context.rip;
-    let inside = crate::log::in_region(rip, 1);
+    let inside = clocks::is_ours_at(rip);
     let code = (info[1] & 0xffff_ffff) as i32;
-    if signal == SIGSYS && (code == 1 || code == 2) && !inside {
-        let clocks = &crate::block::space().clocks;
-        if clocks.in_vdso {
+    if signal == SIGSYS && (code == 1 || code == 2) && !in_region(rip, 1) {
+        if space().clocks.in_vdso {
             let args = [context.rdi, context.rsi, context.rdx, context.r10, context.r8, context.r9];
             context.rax = kernel::call(context.rax as u32, args) as u64;
             return;
