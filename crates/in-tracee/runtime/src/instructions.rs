@@ -69,15 +69,31 @@ fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
     patience::before_time_read()
 }
 
+/// The first bytes of the instruction that trapped. None of ours is a page fault, nor SIGBUS, so
+/// that what is read here is there: a second fault of this kind, in a handler, kills the process.
+fn code_at(signal: u32, context: &RealFrame) -> Option<[u8; 16]> {
+    const PROTECTION_FAULT: u64 = 13;
+    /// Some processors fault behind a jump to no possible address.
+    const ADDRESS_BITS: u32 = 47;
+    let [_, trap, _] = context.fault_words([0; 3]);
+    let possible = signal == SIGILL || signal == SIGSEGV && trap == PROTECTION_FAULT;
+    if !possible || context.rip >> ADDRESS_BITS != 0 {
+        return None;
+    }
+    let mut code = [0u8; 16];
+    // The instruction may stand at the end of a page: not a byte more than it has.
+    for (index, before) in [&[][..], &[0x0f], &[0x0f, 0x01]].into_iter().enumerate() {
+        let place = code.as_mut_ptr() as u64 + index as u64;
+        if code.starts_with(before) && !memory::copy(place, context.rip + index as u64, 1) {
+            return None;
+        }
+    }
+    Some(code)
+}
+
 /// Emulates the instruction at which the program trapped, if it is one of ours.
 pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
-    let mut code = [0u8; 16];
-    // The instruction may stand at the end of a page.
-    let readable = memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
-    memory::copy(code.as_mut_ptr() as u64, context.rip, 3);
-    if !readable {
-        return false;
-    }
+    let Some(mut code) = code_at(signal, context) else { return false };
     let (instruction, bytes) = match (signal, code) {
         (SIGSEGV, [0x0f, 0x31, ..]) => (Instruction::Rdtsc, 2),
         (SIGSEGV, [0x0f, 0x01, 0xf9, ..]) => (Instruction::Rdtscp, 3),
