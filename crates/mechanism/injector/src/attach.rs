@@ -155,11 +155,8 @@ fn serve_request(shared: &Shared, segment: Segment) {
     };
     lane.answer(0);
     if let Err(error) = follow(shared, segment, pid, running) {
-        // The process died under our hands: its end is seen elsewhere.
-        if error.raw_os_error() != Some(libc::ESRCH) {
-            let error = InjectError::Prepare { pid, step: "following its execve", source: error };
-            shared.events.not_recorded(pid, &error);
-        }
+        let error = InjectError::Prepare { pid, step: "following its execve", source: error };
+        shared.events.not_recorded(pid, &error);
     }
 }
 
@@ -176,34 +173,44 @@ fn thread_as_seen_here(pid: i32, own_tid: i32) -> Option<i32> {
 
 /// Accompanies a process until it has its new image, or has none, or is gone.
 fn follow(shared: &Shared, segment: Segment, pid: i32, mut running: Running) -> io::Result<()> {
-    let lane = shared.memory.lane(segment);
     loop {
-        running = match running.wait()? {
-            Next::Exec(stopped) => return give_birth(shared, segment, lane, stopped),
-            Next::Signal(stopped, libc::SIGSTOP)
-                if lane.request().state.load(Ordering::Acquire) == request::RELEASE =>
-            {
-                stopped.detach()?;
-                lane.set_request_state(request::NONE);
-                return Ok(());
-            }
-            Next::Signal(stopped, signal) => stopped.resume(signal)?,
-            Next::GroupStop(stopped) => {
-                let running = stopped.listen()?;
-                if pid == shared.main_pid {
-                    // Nobody else can see this stop: do what its waiter would.
-                    stop_self();
-                    kill_process(pid, libc::SIGCONT);
-                }
-                running
-            }
-            Next::Gone(gone, status) => {
-                if gone == shared.main_pid {
-                    shared.events.main_ended(ExitReport::of(status));
-                }
-                return Ok(());
-            }
+        running = match follow_on(shared, segment, pid, running) {
+            Ok(Some(running)) => running,
+            Ok(None) => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Running::was_killed(),
+            Err(error) => return Err(error),
         };
+    }
+}
+
+/// Up to the next thing that happens to the process; `None` where it is let go, or gone.
+fn follow_on(shared: &Shared, segment: Segment, pid: i32, running: Running) -> io::Result<Option<Running>> {
+    let lane = shared.memory.lane(segment);
+    match running.wait()? {
+        Next::Exec(stopped) => give_birth(shared, segment, lane, stopped).map(|()| None),
+        Next::Signal(stopped, libc::SIGSTOP)
+            if lane.request().state.load(Ordering::Acquire) == request::RELEASE =>
+        {
+            stopped.detach()?;
+            lane.set_request_state(request::NONE);
+            Ok(None)
+        }
+        Next::Signal(stopped, signal) => stopped.resume(signal).map(Some),
+        Next::GroupStop(stopped) => {
+            let running = stopped.listen()?;
+            if pid == shared.main_pid {
+                // Nobody else can see this stop: do what its waiter would.
+                stop_self();
+                kill_process(pid, libc::SIGCONT);
+            }
+            Ok(Some(running))
+        }
+        Next::Gone(gone, status) => {
+            if gone == shared.main_pid {
+                shared.events.main_ended(ExitReport::of(status));
+            }
+            Ok(None)
+        }
     }
 }
 
@@ -213,6 +220,8 @@ fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -
     match birth::prepare(&shared.memory, segment, &stopped, &*shared.events) {
         Ok(()) => lane.request().state.store(request::NONE, Ordering::Release),
         Err(error) => {
+            // Where it was killed meanwhile, this is what failed.
+            stopped.registers()?;
             // The new image runs natively: its lane is complete.
             shared.events.not_recorded(pid, &error);
             birth::put_stop(&shared.memory, lane, &error.to_string());

@@ -37,6 +37,12 @@ impl Running {
         Ok(Running(()))
     }
 
+    /// Of a tracee that stood when something found it gone (ESRCH): it was killed, which ends
+    /// every stop. Nobody sees its end before its tracer did (ptrace(2)).
+    pub fn was_killed() -> Running {
+        Running(())
+    }
+
     /// Waits until it stands or is gone. A thread that executes a new image goes on
     /// under its process's id (ptrace(2), execve under ptrace): whatever this thread
     /// traces is waited for.
