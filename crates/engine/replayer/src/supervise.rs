@@ -375,8 +375,10 @@ impl Supervisor {
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             match lane.state().load(Ordering::Acquire) {
-                lane_state::ENDED | lane_state::REPORTED => {}
-                _ if lane.waits_for_ticket().load(Ordering::Acquire) != 0 => waits = true,
+                // One that ends with its ticket hands it on when it is reaped.
+                lane_state::ENDED | lane_state::REPORTED
+                    if lane.has_ticket().load(Ordering::Acquire) == 0 => {}
+                _ if self.memory.waits_for_another(segment) => waits = true,
                 _ => {
                     self.ticket_stalled = None;
                     return;

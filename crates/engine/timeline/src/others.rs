@@ -120,7 +120,7 @@ impl Shared {
         let mut waits = false;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
-            let is_waiting = self.waits_for_another(segment);
+            let is_waiting = self.memory.waits_for_another(segment);
             let is_own = lane.ids().0 == self.lane;
             if is_own && scout.is_some_and(|scout| scout != segment) {
                 // It goes without the others.
@@ -143,17 +143,6 @@ impl Shared {
             }
         }
         waits
-    }
-
-    /// True if a process waits for a ticket that is not yet its own: one that is has only to
-    /// wake up.
-    fn waits_for_another(&self, segment: Segment) -> bool {
-        let lane = self.memory.lane(segment);
-        let Some(ticket) = lane.waits_for_ticket().load(Ordering::Acquire).checked_sub(1) else {
-            return false;
-        };
-        let turn = self.memory.turn_of(lane);
-        turn.is_none_or(|turn| turn.ticket.load(Ordering::Acquire) < ticket)
     }
 
     /// True if a process, whose log is over, has run on for long after an end that it does not

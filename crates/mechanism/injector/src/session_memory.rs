@@ -299,6 +299,16 @@ impl SessionMemory {
         }
     }
 
+    /// Replay: true if a process waits for a ticket that is not yet its own: one that is has only
+    /// to wake up.
+    pub fn waits_for_another(&self, segment: Segment) -> bool {
+        let lane = self.lane(segment);
+        let Some(ticket) = lane.waits_for_ticket().load(Ordering::SeqCst).checked_sub(1) else {
+            return false;
+        };
+        self.turn_of(lane).is_none_or(|turn| turn.ticket.load(Ordering::SeqCst) < ticket)
+    }
+
     /// The turn that a lane shares with others.
     pub fn turn_of(&self, lane: Lane<'_>) -> Option<&Turn> {
         let number = lane.turn().load(Ordering::SeqCst).checked_sub(1)?;

@@ -106,6 +106,13 @@ fn the_offset_of_a_shared_descriptor_does_not_move() {
     assert_eq!(rest, "456789");
 }
 
+/// What this thread has read from files so far (proc_pid_io(5)).
+fn bytes_read() -> u64 {
+    let told = fs::read_to_string("/proc/thread-self/io").expect("the kernel counts it");
+    let line = told.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("it is told");
+    line.parse().expect("it is a number")
+}
+
 #[test]
 fn holes_stay_holes_and_contents_stay_equal() {
     let Fixture { outside, store, dir: _dir, .. } = fixture();
@@ -114,7 +121,10 @@ fn holes_stay_holes_and_contents_stay_equal() {
     file.set_len(64 << 20).expect("it is writable");
     file.write_all_at(b"in the middle", (5 << 20) + 4090).expect("it is writable");
     file.write_all_at(&[7; 5000], 32 << 20).expect("it is writable");
+    let before = bytes_read();
     let kept = store.keep(&file, key(&file)).expect("it is kept");
+    let read = bytes_read() - before;
+    assert!(read < 16 << 20, "{read} bytes were read, holes among them");
     let copy = store.content_path(&kept.hash);
     let found = fs::metadata(&copy).expect("it is there");
     assert_eq!(found.len(), 64 << 20);
