@@ -1,9 +1,10 @@
 //! Kills, interrupts and full disks in the middle of a recording.
 
 use std::fs;
+use std::process::Command;
 
 use suites::{
-    Live, Outcome, RUN_TIME_MAX, TestResult, Tool, compare, hearing_interrupts, plain_environment, run,
+    Live, Outcome, RUN_TIME_MAX, TestResult, Tool, User, compare, hearing_interrupts, plain_environment, run,
 };
 
 use crate::bench::{Bench, check, check_status, no_panic, path, says};
@@ -118,4 +119,37 @@ pub fn disk_full(tool: &Tool) -> TestResult {
         &outcome,
     )?;
     says(&outcome, &["space"])
+}
+
+/// Two processes in turns, which go on for long enough to be stopped on the way.
+const IN_TURNS: &str = "exec python3 -c '
+import mmap, os
+shared = mmap.mmap(-1, 4096)
+child = os.fork()
+own = child == 0
+for _ in range(60000):
+    while shared[0] % 2 != own:
+        os.sched_yield()
+    shared[0] ^= 1
+if child:
+    os.waitpid(child, 0)
+    print(shared[0])
+'";
+
+/// One that has its turn, and does not get to run, waits for nobody.
+pub fn turn_comes_while_stopped(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "turn-while-stopped")?;
+    let recorded = bench.record(IN_TURNS)?;
+    check(recorded.stdout_text() == "0\n", "the two should have taken turns", &recorded)?;
+    let live = Live::start(bench.tool_command(User::Current, &["replay", path(&bench.trace)]))?;
+    // Longer than waiting for a turn that nobody hands over is allowed to take.
+    let script = "for round in 1 2 3; do
+        for first in $(pgrep -P $0); do for pid in $first $(pgrep -P $first); do
+            kill -STOP $pid; sleep 1.6; kill -CONT $pid; sleep 0.02
+        done; done 2> /dev/null
+    done";
+    let stopping = Command::new("bash").args(["-c", script, &live.pid().to_string()]).status();
+    check_status(stopping.is_ok(), "nobody stopped the processes")?;
+    let replayed = live.end()?;
+    compare("recorded", &recorded, "replayed", &replayed)
 }

@@ -28,6 +28,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("interrupted_from_terminal", false, kills::interrupted_from_terminal),
     ("interrupted_alone", false, kills::interrupted_alone),
     ("disk_full", true, kills::disk_full),
+    ("turn_comes_while_stopped", false, kills::turn_comes_while_stopped),
     ("moved_trace", false, traces::moved_trace),
     ("replayed_repeatedly", false, traces::replayed_repeatedly),
     ("damaged_trace", false, traces::damaged_trace),
