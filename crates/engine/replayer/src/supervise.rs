@@ -343,7 +343,7 @@ impl Supervisor {
                 lane_state::ENDED | lane_state::REPORTED => {}
                 // Also a child that is about to be, which counts as one that does not wait.
                 _ => match lane.waits_for_output().load(Ordering::Acquire) {
-                    0 if lane.waits_for_ticket().load(Ordering::Acquire) != 0 => patience = TICKET_PATIENCE,
+                    0 if self.memory.waits_for_another(segment) => patience = TICKET_PATIENCE,
                     0 => return,
                     order => next = Some(next.map_or(order - 1, |other| other.min(order - 1))),
                 },
