@@ -1,7 +1,7 @@
 //! The sites of kept files, found beside the recording.
 //!
 //! One thread analyses contents, or finds that another session did, and
-//! announces the recipes. Until then sites trap, which is slow and right.
+//! announces the recipes. Who maps a content as code waits for that.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use injector::SessionMemory;
+use lane_protocol::Recipe;
 use trace_store::{FileHash, FileStore, hash_hex};
 
 use crate::keeper::Keeper;
@@ -55,6 +56,7 @@ impl Analyst {
 
     fn work(&self, job: &Job, store: &FileStore) {
         let path = self.files_dir.join(hash_hex(&job.hash));
+        let waited_for = WaitedFor { memory: &self.memory, slot: job.slot };
         let analysis = sites::analyse_cached(
             |name| store.side_read(&job.hash, name),
             // A cache that cannot be written costs time only.
@@ -62,9 +64,28 @@ impl Analyst {
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        let (recipes, complete) =
-            analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
-        self.memory.announce_recipes(job.slot, &recipes, complete);
+        if let Ok(found) = analysis {
+            waited_for.announce(&found.recipes, !found.unresolved_time_sites);
+        }
+    }
+}
+
+/// Recipes that processes wait for: announced in any case, lest they wait for ever.
+struct WaitedFor<'a> {
+    memory: &'a SessionMemory,
+    slot: u32,
+}
+
+impl WaitedFor<'_> {
+    fn announce(self, recipes: &[Recipe], complete: bool) {
+        self.memory.announce_recipes(self.slot, recipes, complete);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for WaitedFor<'_> {
+    fn drop(&mut self) {
+        self.memory.announce_recipes(self.slot, &[], false);
     }
 }
 

@@ -78,7 +78,10 @@ impl Keeper {
                 // The analyst ends after the last sender.
                 Ok((hash, true)) => {
                     place.set_kept(&hash, key.size_bytes);
-                    let _ = jobs.send(Job { slot, hash });
+                    if jobs.send(Job { slot, hash }).is_err() {
+                        // Nobody analyses any more.
+                        self.memory.announce_recipes(slot, &[], false);
+                    }
                 }
                 Ok((hash, false)) => {
                     place.set_kept(&hash, key.size_bytes);

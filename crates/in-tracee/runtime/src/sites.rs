@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
-use crate::{breakpoints, clocks, gs, kernel, live, memory, translate, withheld};
+use crate::{breakpoints, clocks, gs, kernel, live, log, memory, translate, withheld};
 
 mod addresses;
 mod table;
@@ -350,19 +350,25 @@ fn replace(address: u64, recipe: &Recipe) {
     }
 }
 
-/// Waits for the analysis of a file: the first time ever it takes some
-/// milliseconds, afterwards it is known.
+/// Waits for the analysis of a file: the first time ever it takes some milliseconds, or seconds
+/// where the file is large and the machine busy; afterwards it is known. Recording waits as long
+/// as somebody is there to analyse: an instruction that does not trap would give what nobody
+/// records, and replay, which has all recipes before it begins, knows its site.
 fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
+    const WAIT_MS: u64 = 100;
     let kept = session().files.get(file as usize)?;
-    for _ in 0..200 {
+    loop {
         match kept.recipes_ready.load(Ordering::Acquire) {
-            0 => kernel::futex_wait(&kept.recipes_ready, 0, 10),
+            0 if process().replaying || session().stop.load(Ordering::Acquire) != 0 => return None,
+            0 => kernel::futex_wait(&kept.recipes_ready, 0, WAIT_MS),
             1 => return recipes_of(file),
             // Analysed, but something in it may read time unseen.
             _ => return None,
         };
+        if kept.recipes_ready.load(Ordering::Acquire) == 0 && log::supervisor_died() {
+            return None;
+        }
     }
-    None
 }
 
 /// Memory of the program went away or was replaced: so did what we know of it.

@@ -4,6 +4,7 @@
 //! In every case the tool says what happened, ends with a code of its own, and
 //! never shows a panic.
 
+mod analysis;
 mod bench;
 mod kills;
 mod refusals;
@@ -52,6 +53,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("with_memory_checks", false, ways::with_memory_checks),
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),
+    ("analysis_takes_long", false, analysis::analysis_takes_long),
 ];
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
