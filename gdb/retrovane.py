@@ -1,6 +1,7 @@
 """Commands for gdb on a recording of retrovane. `help retrovane` lists them."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -60,7 +61,7 @@ class BreakpointsOff:
             one.enabled = False
 
     def __exit__(self, *_):
-        for one in self.were_on:
+        for one in map(thrown.present, self.were_on):
             if one.is_valid():
                 one.enabled = True
 
@@ -518,6 +519,50 @@ would not find it."""
                     return
 
 
+class Thrown:
+    """gdb 13 does not forget where `catch throw`, `catch catch` and `catch rethrow` stop when
+their library goes, as it does at the beginning of history, and dies of that. They are made
+anew then, without a place until the library comes again: with new numbers."""
+
+    def __init__(self):
+        # Old ones, and what stands for each.
+        self.replaced = []
+        if hasattr(gdb, "BP_CATCHPOINT") and hasattr(gdb.events, "free_objfile"):
+            gdb.events.free_objfile.connect(self.forget)
+
+    def present(self, breakpoint):
+        """What stands for a breakpoint now."""
+        for old, new in self.replaced:
+            if old is breakpoint:
+                breakpoint = new
+        return breakpoint
+
+    def forget(self, event):
+        """A library goes."""
+        if "c++" not in (event.objfile.filename or ""):
+            return
+        self.replaced = [pair for pair in self.replaced if pair[1].is_valid()]
+        for old in gdb.breakpoints():
+            if old.type == gdb.BP_CATCHPOINT:
+                text = gdb.execute(f"info breakpoints {old.number}", to_string=True)
+                kind = re.search(r"exception (throw|catch|rethrow)$", text, re.MULTILINE)
+                matching = re.search(r"matching: (.*)$", text, re.MULTILINE)
+                if kind:
+                    self.replaced.append((old, self.make_anew(old, kind[1], matching[1] if matching else "")))
+
+    def make_anew(self, old, kind, matching):
+        """One like this, which is deleted."""
+        command = "tcatch" if old.temporary else "catch"
+        enabled, condition, ignored, commands = old.enabled, old.condition, old.ignore_count, old.commands
+        old.delete()
+        gdb.execute(f"{command} {kind} {matching}", to_string=True)
+        new = gdb.breakpoints()[-1]
+        new.enabled, new.condition, new.ignore_count = enabled, condition, ignored
+        if commands:
+            new.commands = commands
+        return new
+
+
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
              Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun):
     kind()
@@ -526,6 +571,7 @@ languages = Languages()
 calls = Calls()
 forks = Forks()
 printers = Printers()
+thrown = Thrown()
 for setting in ("follow-fork-mode", "detach-on-fork"):
     gdb.execute(f"define set hookpost-{setting}\npython forks.stay()\nend")
 for starting in ("run", "start", "starti"):

@@ -422,7 +422,7 @@ fn on_step(context: &mut RealFrame) -> bool {
     if own.mode == Mode::Passing {
         own.mode = Mode::Running;
     }
-    if let Some(watch) = watchpoints::changed_by_step()
+    if let Some(watch) = watchpoints::take_changed()
         && hit(watch)
     {
         stop(context, agent_stop::WATCHPOINT);

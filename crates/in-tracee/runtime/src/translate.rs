@@ -234,7 +234,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
                 if one == 0 {
                     return result(executed, stop != Stop::Interrupted);
                 }
-                if let Some(watch) = watchpoints::changed_by_step()
+                if let Some(watch) = watchpoints::take_changed()
                     && agent::hit_after(executed, watch)
                 {
                     return Result { executed, needs_step: false, hit: Some(watch) };

@@ -4,7 +4,8 @@
 //! (perf_event_open(2), PERF_TYPE_BREAKPOINT, with a signal from Linux 5.13 on).
 //! While the program is stepped, values are compared after each instruction, and
 //! for reads the events are counted. A write is noticed in both ways if it changes
-//! the value.
+//! the value. The processor cannot watch for reads alone: a read is an access that
+//! leaves the value as it was.
 
 use lane_protocol::{THREADS_MAX, WATCHES_MAX, Watch, watch_kind};
 use linux_abi::general as nr;
@@ -67,10 +68,7 @@ pub fn set(list: &[Watch], stepping: bool) -> bool {
         own.generation += 1;
     }
     own.seen = 0;
-    for index in 0..own.count {
-        own.values[index] = read(&own.list[index]);
-        own.accessed[index] = false;
-    }
+    look_anew(own);
     watch_thread()
 }
 
@@ -212,10 +210,28 @@ pub fn forget() {
     own.generation += 1;
 }
 
+/// The value of a place. Where accesses count, the kernel reads it, which is none.
 fn read(watch: &Watch) -> u64 {
     let mut value = 0u64;
-    memory::copy(&raw mut value as u64, watch.address, u64::from(watch.bytes.min(8)));
+    let bytes = u64::from(watch.bytes.min(8));
+    if watch.kind == watch_kind::WRITE {
+        memory::copy(&raw mut value as u64, watch.address, bytes);
+        return value;
+    }
+    // The id in the namespace that the process is in now: of copies and children, too.
+    let own_id = kernel::call(nr::__NR_getpid, [0; 6]) as u64;
+    let (to, from) = ([&raw mut value as u64, bytes], [watch.address, bytes]);
+    let arguments = [own_id, &raw const to as u64, 1, &raw const from as u64, 1, 0];
+    kernel::call(nr::__NR_process_vm_readv, arguments);
     value
+}
+
+/// All places are looked at from now on as they are now.
+fn look_anew(own: &mut Watching) {
+    for index in 0..own.count {
+        own.values[index] = read(&own.list[index]);
+        own.accessed[index] = false;
+    }
 }
 
 /// The processor saw an access.
@@ -227,38 +243,39 @@ pub fn note_access(place: u64) {
 }
 
 fn has_changed(own: &Watching, place: usize) -> bool {
+    let is_as_before = || read(&own.list[place]) == own.values[place];
     match own.list[place].kind {
-        watch_kind::WRITE => read(&own.list[place]) != own.values[place],
+        watch_kind::WRITE => !is_as_before(),
+        watch_kind::READ => own.accessed[place] && is_as_before(),
         _ => own.accessed[place],
+    }
+}
+
+/// Takes in what the counting events have seen since the last look.
+fn count_accesses(own: &mut Watching) {
+    if own.signals {
+        return;
+    }
+    for place in (0..own.count).filter(|&place| own.list[place].kind != watch_kind::WRITE) {
+        let count = total(place);
+        own.accessed[place] |= core::mem::replace(&mut own.counts[place], count) != count;
     }
 }
 
 /// True if a watched place was accessed since the last look.
 pub fn have_changed() -> bool {
     let own = watching();
+    count_accesses(own);
     (0..own.count).any(|place| has_changed(own, place))
 }
 
 /// The first such place, which is looked at from now on as it is now.
 pub fn take_changed() -> Option<u64> {
     let own = watching();
-    let found = (0..own.count).find(|&place| has_changed(own, place))?;
-    for place in 0..own.count {
-        own.values[place] = read(&own.list[place]);
-        own.accessed[place] = false;
+    count_accesses(own);
+    let found = (0..own.count).find(|&place| has_changed(own, place));
+    if found.is_some() || own.accessed[..own.count].contains(&true) {
+        look_anew(own);
     }
-    Some(found as u64)
-}
-
-/// The same after a step.
-pub fn changed_by_step() -> Option<u64> {
-    let own = watching();
-    if own.count == 0 {
-        return None;
-    }
-    for place in (0..own.count).filter(|&place| own.list[place].kind != watch_kind::WRITE) {
-        let count = total(place);
-        own.accessed[place] |= core::mem::replace(&mut own.counts[place], count) != count;
-    }
-    take_changed()
+    found.map(|place| place as u64)
 }

@@ -116,6 +116,61 @@ fn check_cpp_printers(tool: &Tool) -> TestResult {
     compare(&text, &expected, &["_M_t", "StdVec", "Python Exception", "retrovane:"])
 }
 
+/// Exceptions are caught forwards and backwards, also from before the library was there.
+fn check_thrown(tool: &Tool) -> TestResult {
+    const THROWN: &str = "<!-- program: thrown.cpp -->\n";
+    let commands = [
+        "catch throw runtime_error",
+        "break main",
+        "continue",
+        "catch catch if caught == 11",
+        "python gdb.breakpoints()[-1].commands = 'print caught'",
+        "continue",
+        "continue",
+        "continue",
+        "up",
+        "print round",
+        "reverse-continue",
+        "reverse-continue",
+        "up",
+        "print round",
+        "reverse-continue",
+        "reverse-continue",
+        "info breakpoints",
+        "continue",
+        "continue",
+        "last-write caught",
+        "seek begin",
+        "continue",
+        "continue",
+        "up",
+        "print round + 100",
+    ];
+    let text = session(tool, "thrown", THROWN, &commands)?;
+    let expected = [
+        "(exception thrown)",
+        "(exception caught)",
+        "$1 = 11",
+        "(exception thrown)",
+        "$2 = 3",
+        "(exception caught)",
+        "$3 = 11",
+        "(exception thrown)",
+        "$4 = 1",
+        "No more reverse-execution history",
+        "exception throw",
+        "matching: runtime_error",
+        "exception catch",
+        "stop only if caught == 11",
+        "print caught",
+        "(exception thrown)",
+        "caught: 0 -> 1",
+        "(exception thrown)",
+        "= 101",
+    ];
+    compare(&text, &expected, &["Fatal signal", "internal problem", "Python Exception", "retrovane:"])
+}
+
 /// What is missing for the printers of C++.
 fn missing_cpp_printers() -> Option<String> {
     (!Path::new("/usr/share/gcc/python/libstdcxx").exists()).then(|| "gdb's printers for C++".to_owned())
@@ -248,10 +303,11 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 9] = [
+    let cases: [(&str, Check, Option<String>); 10] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
         ("holders_of_cpp_are_printed", check_cpp_values, missing(CPP)),
+        ("exceptions_of_cpp_are_caught", check_thrown, missing(CPP)),
         ("results_of_cpp_are_shown", check_cpp_results, missing(CPP)),
         ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
         ("variables_of_go_are_printed", check_go_globals, missing(GO)),
