@@ -65,6 +65,7 @@ pub(crate) fn frame_shape(spot: &Spot) -> Shape {
         chunks: vec![chunk(0), chunk(8)],
         texts: Vec::new(),
         lists: Vec::new(),
+        nodes: Vec::new(),
         code: code.then(&[op::RECORD_VALUE]),
         needs_vectors: false,
     }
@@ -338,6 +339,7 @@ fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
         && known.of == of
     {
         (shape.texts, shape.lists) = (known.texts.clone(), known.lists.clone());
+        shape.nodes = known.nodes.clone();
     }
     match (value::read(file, &shape, &mut Parts::new(&returned.rest)), &returned.text) {
         (Shown::Pointer(address, None), Some(text)) if shape::is_pointer_to_text(file, &of) => {

@@ -88,6 +88,12 @@ impl Code {
         self.and(bytes).then(&[op::RECORD_SOME, high, low])
     }
 
+    /// Records a collection's elements; on the stack are where the first is, and their number.
+    pub fn record_nodes(self, way: u8, skipped: u8, each: u16, most: u8) -> Code {
+        let [high, low] = each.to_be_bytes();
+        self.then(&[op::RECORD_NODES, way, skipped, high, low, most])
+    }
+
     /// `self` times a number.
     pub fn times(self, value: u64) -> Code {
         if value == 1 { self } else { self.and(&Code::constant(value)).then(&[op::MUL]) }

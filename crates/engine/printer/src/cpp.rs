@@ -14,8 +14,6 @@ pub(crate) enum StandsFor {
     Same(Member),
     /// This value, if the byte at the offset is not 0.
     Maybe { value: Member, has_value: u64 },
-    /// Elements in nodes, whose number is at this offset.
-    Nodes(u64),
 }
 
 /// The member of this name in a structure or in one of its parts.
@@ -23,7 +21,12 @@ pub(crate) fn part(file: &DebugFile, id: DieId, name: &str) -> Option<Member> {
     find(file, id, &|member| member.name == name, 0)
 }
 
-fn find(file: &DebugFile, id: DieId, is_it: &dyn Fn(&Member) -> bool, depth: u32) -> Option<Member> {
+pub(crate) fn find(
+    file: &DebugFile,
+    id: DieId,
+    is_it: &dyn Fn(&Member) -> bool,
+    depth: u32,
+) -> Option<Member> {
     let members = types::members(file, id);
     if let Some(found) = members.iter().find(|member| is_it(member)) {
         return Some(found.clone());
@@ -48,25 +51,11 @@ pub(crate) fn stands_for(file: &DebugFile, id: DieId) -> Option<StandsFor> {
         ("reference_wrapper<", "_M_data"),
         ("__normal_iterator<", "_M_current"),
     ];
-    const NODES: [(&str, &str); 9] = [
-        ("map<", "_M_node_count"),
-        ("multimap<", "_M_node_count"),
-        ("set<", "_M_node_count"),
-        ("multiset<", "_M_node_count"),
-        ("list<", "_M_size"),
-        ("unordered_map<", "_M_element_count"),
-        ("unordered_multimap<", "_M_element_count"),
-        ("unordered_set<", "_M_element_count"),
-        ("unordered_multiset<", "_M_element_count"),
-    ];
     let name = file.name(id)?;
     if name.starts_with("optional<") {
         let value = part(file, id, "_M_value")?;
         let has_value = part(file, id, "_M_engaged")?.offset;
         return Some(StandsFor::Maybe { value, has_value });
-    }
-    if let Some((_, count)) = NODES.into_iter().find(|(start, _)| name.starts_with(start)) {
-        return part(file, id, count).map(|count| StandsFor::Nodes(count.offset));
     }
     let mut members = NAMES.into_iter().filter(|(start, _)| name.starts_with(start));
     members.find_map(|(_, member)| {
@@ -88,7 +77,6 @@ pub(crate) fn owned(file: &DebugFile, object: &Operand) -> Option<Operand> {
     let Type::Struct(id) = object.of else { return None };
     let value = match stands_for(file, id)? {
         StandsFor::Same(value) | StandsFor::Maybe { value, .. } => value,
-        StandsFor::Nodes(_) => return None,
     };
     let place = inside(&object.place, value.offset, types::bytes_of(file, &value.of));
     Some(Operand::new(value.of, place))

@@ -2,7 +2,7 @@
 //! number: Rust's slices, `Vec` and `String`, Go's slices and strings, and those of GNU's C++
 //! library (`string`, `string_view`, `vector`, `span`, `initializer_list`).
 //!
-//! Deliberately absent: what has its elements in nodes (`map`, `list`, `deque`).
+//! Deliberately absent: what has its elements in nodes (`map`, `list`, see `nodes.rs`), `deque`.
 
 use gimli::constants as dw;
 
@@ -140,7 +140,7 @@ fn first_pointer(file: &DebugFile, of: &Type, depth: u32) -> Option<u64> {
 }
 
 /// What a type was made for: its parameter of this name.
-fn parameter(file: &DebugFile, id: DieId, name: &str) -> Option<DieId> {
+pub(crate) fn parameter(file: &DebugFile, id: DieId, name: &str) -> Option<DieId> {
     let tree = file.tree(id.unit);
     let mut children = tree.children(id.index).map(|index| DieId { unit: id.unit, index });
     let is_it = |child: &DieId| {

@@ -10,6 +10,7 @@ use crate::debug_file::{DebugFile, DieId};
 use crate::error::PrintError;
 use crate::lists::{self, Count, List};
 use crate::location::Place;
+use crate::nodes::{self, Nodes};
 use crate::parse::Named;
 use crate::types::{self, Type};
 use crate::variants;
@@ -23,6 +24,8 @@ const TEXTS_MAX: usize = 24;
 /// Most lists of one value, and most bytes of the elements of one.
 const LISTS_MAX: usize = 16;
 const ELEMENTS_BYTES_MAX: u16 = 2048;
+/// Most collections of nodes of one value.
+const NODES_MAX: usize = 8;
 /// Elements of which texts and lists are recorded, and most of these in one value.
 const DEEP_ELEMENTS: u64 = 8;
 const DEEP_MAX: usize = 64;
@@ -53,6 +56,8 @@ pub(crate) struct Shape {
     pub texts: Vec<u64>,
     /// Structures that are lists; their elements are recorded behind the texts.
     pub lists: Vec<Elements>,
+    /// Structures that have elements in nodes; these are recorded last, each as a part.
+    pub nodes: Vec<(u64, Nodes)>,
     /// Of a bit-field: its value was calculated.
     pub code: Code,
     pub needs_vectors: bool,
@@ -78,6 +83,7 @@ impl Shape {
             chunks: vec![chunk],
             texts: Vec::new(),
             lists: Vec::new(),
+            nodes: Vec::new(),
             code: Code::default(),
             needs_vectors: false,
         }
@@ -151,6 +157,12 @@ pub(crate) fn add_elsewhere(file: &DebugFile, shape: &mut Shape, place: &Place) 
         });
         deep += elements.texts.len() + elements.lists.len();
         shape.lists.push(elements);
+    }
+    for (offset, nodes) in found.nodes {
+        if let Some(record) = nodes.record(file, &|at| word(offset + at)) {
+            shape.code = take(&mut shape.code).and(&record);
+            shape.nodes.push((offset, nodes));
+        }
     }
 }
 
@@ -249,6 +261,8 @@ struct Elsewhere {
     texts: Vec<u64>,
     /// Lists and their offsets.
     lists: Vec<(u64, List)>,
+    /// Collections in nodes and their offsets.
+    nodes: Vec<(u64, Nodes)>,
 }
 
 impl Elsewhere {
@@ -262,6 +276,10 @@ impl Elsewhere {
             Type::Struct(id) => {
                 if let Some(list) = lists::of_structure(file, *id) {
                     self.lists.push((offset, list));
+                    return;
+                }
+                if let Some(nodes) = nodes::of_structure(file, *id).filter(|_| self.nodes.len() < NODES_MAX) {
+                    self.nodes.push((offset, nodes));
                     return;
                 }
                 let variants = variants::of_structure(file, *id).into_iter();

@@ -1,12 +1,11 @@
 //! Values as they are shown.
 
-use std::fmt::{self, Write};
-
 use serde_json::json;
 
 use crate::cpp::{self, StandsFor};
 use crate::debug_file::{DebugFile, DieId};
 use crate::lists::{self, Count, List};
+use crate::nodes::{self, Nodes};
 use crate::parts::{Part, Parts};
 use crate::shape::{Shape, Source};
 use crate::types::{self, Type};
@@ -30,6 +29,8 @@ pub enum Shown {
     /// An enumeration's value by its name.
     Name(String, i64),
     List(Vec<Shown>),
+    /// A key and its value.
+    Pair(Box<(Shown, Shown)>),
     Members(Vec<(String, Shown)>),
     /// One of several that a value may be, and what it has.
     Variant(String, Box<Shown>),
@@ -46,12 +47,15 @@ struct Bytes {
     texts: Vec<(u64, Option<String>)>,
     /// Elements of lists, or why there are none.
     lists: Vec<(u64, Result<Bytes, String>)>,
+    /// Elements of collections of nodes, or why there is one of them no more.
+    nodes: Vec<(u64, Vec<Result<Bytes, String>>)>,
 }
 
 impl Bytes {
     fn new(length: usize) -> Bytes {
         let (data, known) = (vec![0; length], vec![false; length]);
-        Bytes { data, known, why: String::new(), texts: Vec::new(), lists: Vec::new() }
+        let (texts, lists, nodes) = Default::default();
+        Bytes { data, known, why: String::new(), texts, lists, nodes }
     }
 
     /// All of which is known.
@@ -135,6 +139,11 @@ pub(crate) fn read_from(file: &DebugFile, shape: &Shape, parts: &mut Parts, is_o
         }
         bytes.lists.push((list.offset, elements));
     }
+    for (offset, nodes) in &shape.nodes {
+        let Some(count) = bytes.number(offset + nodes.count, 8) else { break };
+        let elements = (0..count.min(nodes.most(file))).map_while(|_| Some(next()?.map(Bytes::of)));
+        bytes.nodes.push((*offset, elements.collect()));
+    }
     show(file, &shape.of, &bytes, 0, None, 0)
 }
 
@@ -207,18 +216,15 @@ fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth
             (Err(why), _) => Shown::Missing(why.clone()),
         };
     }
+    if let Some(nodes) = nodes::of_structure(file, id) {
+        return show_nodes(file, &nodes, bytes, offset, depth);
+    }
     match cpp::stands_for(file, id) {
         Some(StandsFor::Maybe { has_value, .. }) if bytes.number(offset + has_value, 1) == Some(0) => {
             return Shown::Name("nullopt".to_owned(), 0);
         }
         Some(StandsFor::Same(value) | StandsFor::Maybe { value, .. }) => {
             return show(file, &value.of, bytes, offset + value.offset, value.bits, depth + 1);
-        }
-        Some(StandsFor::Nodes(count)) => {
-            return match bytes.number(offset + count, 8) {
-                Some(count) => Shown::Missing(format!("{count} elements, which are not recorded")),
-                None => bytes.missing(),
-            };
         }
         None => {}
     }
@@ -244,6 +250,29 @@ fn show_elements(file: &DebugFile, list: &List, bytes: &Bytes, count: u64, depth
     let mut all: Vec<Shown> = shown.collect();
     if recorded < count {
         all.push(Shown::Missing(format!("{} more", count - recorded)));
+    }
+    Shown::List(all)
+}
+
+/// A collection with elements in nodes.
+fn show_nodes(file: &DebugFile, nodes: &Nodes, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+    let Some(count) = bytes.number(offset + nodes.count, 8) else { return bytes.missing() };
+    let Some((_, recorded)) = bytes.nodes.iter().find(|(at, _)| *at == offset) else {
+        return match count {
+            0 => Shown::List(Vec::new()),
+            _ => Shown::Missing(format!("{count} elements, which are not recorded")),
+        };
+    };
+    let element = types::resolve(file, nodes.element);
+    let shown = recorded.iter().map(|one| match one {
+        Ok(of_one) if nodes.are_pairs => show(file, &element, of_one, 0, None, depth + 1).into_pair(),
+        Ok(of_one) => show(file, &element, of_one, 0, None, depth + 1),
+        Err(why) => Shown::Missing(why.clone()),
+    });
+    let mut all: Vec<Shown> = shown.collect();
+    let known = recorded.iter().filter(|element| element.is_ok()).count() as u64;
+    if known < count {
+        all.push(Shown::Missing(format!("{} more", count - known)));
     }
     Shown::List(all)
 }
@@ -356,87 +385,20 @@ fn extended(raw: u128) -> f64 {
     }
 }
 
-/// A text in quotes, with what is no plain character escaped.
-pub(crate) fn quoted(text: &str, quote: char) -> String {
-    let mut out = String::from(quote);
-    for character in text.chars() {
-        match character {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\\' => out.push_str("\\\\"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_control() => {
-                let _ = write!(out, "\\{:03o}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push(quote);
-    out
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Shown::Number(number) => write!(f, "{number}"),
-            Shown::Float(number) => write!(f, "{number}"),
-            Shown::Boolean(value) => write!(f, "{value}"),
-            Shown::Character(value) => {
-                let byte = *value as u8;
-                let escaped = if byte == 0 {
-                    "'\\000'".to_owned()
-                } else if byte.is_ascii() {
-                    quoted(&char::from(byte).to_string(), '\'')
-                } else {
-                    format!("'\\{byte:03o}'")
-                };
-                write!(f, "{value} {escaped}")
-            }
-            Shown::Text(text) => f.write_str(&quoted(text, '"')),
-            Shown::Pointer(address, None) => write!(f, "{address:#x}"),
-            Shown::Pointer(_, Some(text)) => f.write_str(&quoted(text, '"')),
-            Shown::Name(name, _) => f.write_str(name),
-            Shown::List(list) => {
-                f.write_str("{")?;
-                for (index, value) in list.iter().enumerate() {
-                    write!(f, "{}{value}", if index == 0 { "" } else { ", " })?;
-                }
-                f.write_str("}")
-            }
-            Shown::Members(members) => {
-                f.write_str("{")?;
-                for (index, (name, value)) in members.iter().enumerate() {
-                    f.write_str(if index == 0 { "" } else { ", " })?;
-                    if !name.is_empty() {
-                        write!(f, "{name} = ")?;
-                    }
-                    write!(f, "{value}")?;
-                }
-                f.write_str("}")
-            }
-            Shown::Variant(name, value) => match value.places() {
-                Some(places) => {
-                    write!(f, "{name}(")?;
-                    for (index, value) in places.enumerate() {
-                        write!(f, "{}{value}", if index == 0 { "" } else { ", " })?;
-                    }
-                    f.write_str(")")
-                }
-                None => write!(f, "{name} {value}"),
-            },
-            Shown::Missing(why) => write!(f, "<{why}>"),
-            Shown::Nothing => Ok(()),
-        }
-    }
-}
-
 impl Shown {
+    /// A structure of two as a key and its value.
+    fn into_pair(self) -> Shown {
+        let Shown::Members(mut members) = self else { return self };
+        let place = |wanted: [&str; 2]| members.iter().position(|(name, _)| wanted.contains(&name.as_str()));
+        let (Some(key), Some(value)) = (place(["first", "__0"]), place(["second", "__1"])) else {
+            return Shown::Members(members);
+        };
+        let mut take = |at: usize| std::mem::replace(&mut members[at].1, Shown::Nothing);
+        Shown::Pair(Box::new((take(key), take(value))))
+    }
+
     /// The members of a structure whose members are numbered, as a tuple's are in Rust.
-    fn places(&self) -> Option<impl Iterator<Item = &Shown>> {
+    pub(crate) fn places(&self) -> Option<impl Iterator<Item = &Shown>> {
         let Shown::Members(members) = self else { return None };
         let is_place = |(name, _): &(String, Shown)| name.starts_with("__");
         members.iter().all(is_place).then(|| members.iter().map(|(_, value)| value))
@@ -459,6 +421,7 @@ impl Shown {
             Shown::Pointer(address, None) => json!(format!("{address:#x}")),
             Shown::Name(name, _) => json!(name),
             Shown::List(list) => list.iter().map(Shown::to_json).collect(),
+            Shown::Pair(pair) => json!([pair.0.to_json(), pair.1.to_json()]),
             Shown::Members(members) => {
                 let named = members.iter().enumerate().map(|(index, (name, value))| {
                     let name = if name.is_empty() { format!("unnamed {}", index + 1) } else { name.clone() };

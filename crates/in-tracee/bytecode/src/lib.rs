@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classic;
+mod collections;
 
 use lane_protocol::bytecode::{PROGRAMS_END, float, op};
 
@@ -162,6 +163,7 @@ impl Machine<'_> {
                 let bytes = self.pop()?.min(most) as u16;
                 host.record(self.pop()?, bytes);
             }
+            op::RECORD_NODES => self.record_nodes(host)?,
             op::RECORD_VALUE => host.record_value(self.pop()?),
             op::RECORD_VECTOR => {
                 let (number, bytes) = (self.operand(1)?, self.operand(1)?);

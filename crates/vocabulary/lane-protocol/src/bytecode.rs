@@ -63,6 +63,22 @@ pub mod op {
     /// Ours: records as many bytes as the value says that is popped first, at most as many as the
     /// 16-bit operand, at the address that is popped then.
     pub const RECORD_SOME: u8 = 0xe8;
+    /// Ours: records the elements of a collection, each for itself. Operands: the way through it
+    /// (one of [`super::way`]), bytes of a node before its element, bytes of an element (16 bits),
+    /// most elements. Pops the number of elements, then where the first one is.
+    pub const RECORD_NODES: u8 = 0xe9;
+}
+
+/// From one element of a collection to the next.
+pub mod way {
+    /// A node begins with the address of the next one.
+    pub const CHAIN: u8 = 0;
+    /// A node of a binary tree: behind 8 bytes its parent, left and right node. The first one is
+    /// the leftmost.
+    pub const TREE: u8 = 1;
+    /// A table: where its bytes begin, one for each slot, of which the highest bit is set where
+    /// there is none. Before them lie the slots, the first one next to them.
+    pub const SLOTS: u8 = 2;
 }
 
 /// What [`op::FLOAT`] does with the values that it pops. A floating-point number is on the

@@ -116,6 +116,40 @@ fn check_cpp_printers(tool: &Tool) -> TestResult {
     compare(&text, &expected, &["_M_t", "StdVec", "Python Exception", "retrovane:"])
 }
 
+/// Collections in nodes are shown with their elements, also as results.
+fn check_nodes(tool: &Tool) -> TestResult {
+    const NODES: &str = "<!-- program: nodes.cpp -->\n";
+    let words = ["--at", "nodes.cpp:39", "atlas, atlas.none"];
+    let text = printed(tool, "cpp_nodes", NODES, "print", &words)?;
+    let expected = [
+        "names = {[1] = \"one\", [2] = <not recorded>, [3] = \"three\"}",
+        "places = {[\"home\"] = {x = 1, y = 2}, [\"home\"] = {x = 5, y = 6}, [\"work\"] = {x = 3, y = 4}}",
+        "numbers = {0, 1, 2, ",
+        "30, 31, <68 more>}",
+        "shares = {[\"half\"] = 0.5}, letters = {120 'x'}, route = {{x = 7, y = 8}, {x = 9, y = 10}}",
+        "none = {}, rows = {[4] = <not recorded>}}, atlas.none = {}",
+    ];
+    compare(&text, &expected, &["_M_", "retrovane:"])?;
+    let words = ["--at", "nodes.cpp:39", "--json", "atlas.shares, atlas.route"];
+    let text = printed(tool, "cpp_nodes", NODES, "print", &words)?;
+    let expected = [r#""atlas.route":[{"x":7,"y":8},{"x":9,"y":10}],"atlas.shares":[["half",0.5]]"#];
+    compare(&text, &expected, &["retrovane:"])?;
+    let text = printed(tool, "cpp_nodes", NODES, "calls", &["squares"])?;
+    let expected = [
+        "squares(count = 3) = {[0] = 0, [1] = 1, [2] = 2}",
+        "squares(count = 40) = {[0] = 0, [1] = 23, [2] = 6, ",
+        "[31] = 33, <8 more>}",
+    ];
+    compare(&text, &expected, &["retrovane:"])
+}
+
+/// Tables of Rust are shown with their elements.
+fn check_tables(tool: &Tool) -> TestResult {
+    const TABLES: &str = "<!-- program: tables.rs --edition 2021 -->\n";
+    let text = printed(tool, "rust_tables", TABLES, "print", &["--at", "tables.rs:12", "*stock"])?;
+    compare(&text, &["prices = {[4] = 2.5}, codes = {700}, none = {}"], &["ctrl", "retrovane:"])
+}
+
 /// Exceptions are caught forwards and backwards, also from before the library was there.
 fn check_thrown(tool: &Tool) -> TestResult {
     const THROWN: &str = "<!-- program: thrown.cpp -->\n";
@@ -277,7 +311,7 @@ fn check_cpp_values(tool: &Tool) -> TestResult {
         "shelf = {items = {{id = 1, name = \"one\", tags = {\"x\", \"yy\"}, note = \"first\"}, ",
         "{id = 2, name = \"two\", tags = {}, note = 0x0}}, sizes = {4, 5, 6}, best = 0x",
         "price = 2.5, none = nullopt, sides = {7, 8, 9}, uses = 11, ",
-        "places = <2 elements, which are not recorded>, rows = {{1, 2}, {}, {3}}, ",
+        "places = {[1] = 2, [3] = 4}, rows = {{1, 2}, {}, {3}}, ",
         "label = \"a label that is too long for the string itself\"}, part = \"view\", ",
         "shelf.best->name = \"seven\", *shelf.count = 5, *shelf.price = 2.5, shelf.sides[1] = 8, ",
         "shelf.rows[2][0] = 3, shelf.items[0].tags[1] = \"yy\", (*shelf.best).id = 7",
@@ -303,10 +337,12 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 10] = [
+    let cases: [(&str, Check, Option<String>); 12] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
         ("holders_of_cpp_are_printed", check_cpp_values, missing(CPP)),
+        ("collections_of_cpp_are_printed", check_nodes, missing(CPP)),
+        ("tables_of_rust_are_printed", check_tables, missing(RUST)),
         ("exceptions_of_cpp_are_caught", check_thrown, missing(CPP)),
         ("results_of_cpp_are_shown", check_cpp_results, missing(CPP)),
         ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
