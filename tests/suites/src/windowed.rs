@@ -64,15 +64,25 @@ impl WindowGuest {
         self.variant.is_static
     }
 
+    /// True if it is its session's only process, and can be saved.
+    pub fn is_alone(&self) -> bool {
+        self.refused.is_none() && matches!(self.guest.name.as_str(), "alone" | "signals" | "threads")
+    }
+
     /// Runs it until its log has lost its beginning, saves it, lets it crash, and replays
     /// what was saved.
     pub fn check(&self, tool: &Tool, user: User) -> TestResult {
-        self.check_then(tool, user, &|_, _| Ok(()))
+        self.check_then(tool, user, End::Crash(self.guest.code), &|_, _| Ok(()))
+    }
+
+    /// The same, but it is killed, and so is not asked.
+    pub fn check_killed(&self, tool: &Tool, user: User) -> TestResult {
+        self.check_then(tool, user, End::Killed, &|_, _| Ok(()))
     }
 
     /// The same, and gdb looks at the crash, goes back from there, and comes to it again.
     pub fn check_gdb(&self, tool: &Tool) -> TestResult {
-        self.check_then(tool, User::Current, &|round, trace| {
+        self.check_then(tool, User::Current, End::Crash(self.guest.code), &|round, trace| {
             let mut args: Vec<OsString> = ["replay", "--batch", "--at", "crash"].map(OsString::from).to_vec();
             for command in ["backtrace", "reverse-continue", "stepi", "continue", "backtrace"] {
                 args.extend(["-ex".into(), command.into()]);
@@ -88,6 +98,7 @@ impl WindowGuest {
         &self,
         tool: &Tool,
         user: User,
+        end: End,
         then: &dyn Fn(&Round, PathBuf) -> TestResult,
     ) -> TestResult {
         let scratch = Scratch::new("win")?;
@@ -102,24 +113,24 @@ impl WindowGuest {
             ["live", "--name=it", LOG_MAX, "--on-crash=save", "--crash-dir"].map(OsString::from).to_vec();
         args.extend([crashed.clone().into(), "--".into(), binary.into()]);
         let mut session = Live::start(round.command(&args))?;
-        let told = session.wait_for_line("pid ").and_then(|pid| self.save_and_crash(&round, &pid));
+        let told = session.wait_for_line("pid ").and_then(|pid| self.save_and_end(&round, &pid, end));
         if told.is_err() {
             // It would go on for ever.
             Live::kill(&format!("-{}", session.pid()))?;
         }
         let outcome = session.end()?;
         told.map_err(|error| format!("{error}\nthe session said: {}", outcome.stderr_text()))?;
-        if outcome.code != self.guest.code || outcome.stdout_text().contains("bad: ") {
+        if outcome.code != end.code() || outcome.stdout_text().contains("bad: ") {
             return Err(format!("it ended with {} and printed:\n{}", outcome.code, printed(&outcome)));
         }
-        let saved = self.check_saved(&round, &outcome, crashed.clone());
+        let saved = self.check_saved(&round, &outcome, crashed.clone(), end);
         let saved = saved.and_then(|()| then(&round, crashed));
         // Shadows too are gone.
         saved.and_then(|()| leftovers.are_none())
     }
 
     /// The trace of the crash, and the one that was asked for before.
-    fn check_saved(&self, round: &Round, outcome: &Outcome, crashed: PathBuf) -> TestResult {
+    fn check_saved(&self, round: &Round, outcome: &Outcome, crashed: PathBuf, end: End) -> TestResult {
         if let Some(why) = &self.refused {
             let said = outcome.stderr_text();
             let told = said.contains("has fallen off") && said.contains(why.as_str());
@@ -128,11 +139,11 @@ impl WindowGuest {
         if !outcome.stderr_text().contains(BEGINS_LATER) {
             return Err(format!("it said:\n{}", outcome.stderr_text()));
         }
-        round.replay(crashed, outcome, Some(self.guest.code))?;
+        round.replay(crashed, outcome, Some(end))?;
         round.replay(round.home.join("asked"), outcome, None)
     }
 
-    fn save_and_crash(&self, round: &Round, pid: &str) -> TestResult {
+    fn save_and_end(&self, round: &Round, pid: &str, end: End) -> TestResult {
         let asked = round.home.join("asked");
         let save: [OsString; 4] = ["ctl".into(), pid.into(), "save".into(), asked.into()];
         let start = Instant::now();
@@ -158,9 +169,34 @@ impl WindowGuest {
             thread::sleep(LOOK_INTERVAL);
         }
         let mut kill = round.user.command("kill".as_ref());
-        kill.args(["-USR1", pid]);
+        kill.args([end.signal(), pid]);
         let outcome = run(kill, TIME_MAX)?;
         if outcome.code == 0 { Ok(()) } else { Err(outcome.stderr_text()) }
+    }
+}
+
+/// How a program ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// It is told to crash, and ends with this code.
+    Crash(i32),
+    /// By SIGKILL.
+    Killed,
+}
+
+impl End {
+    fn code(self) -> i32 {
+        match self {
+            End::Crash(code) => code,
+            End::Killed => 128 + 9,
+        }
+    }
+
+    fn signal(self) -> &'static str {
+        match self {
+            End::Crash(_) => "-USR1",
+            End::Killed => "-KILL",
+        }
     }
 }
 
@@ -182,17 +218,20 @@ impl Round<'_> {
         run(self.command(args), TIME_MAX)
     }
 
-    /// What a trace prints again is a piece of what was printed; with `code` the last one, of
+    /// What a trace prints again is a piece of what was printed; with `end` the last one, of
     /// a program that ended so.
-    fn replay(&self, trace: PathBuf, recorded: &Outcome, code: Option<i32>) -> TestResult {
+    fn replay(&self, trace: PathBuf, recorded: &Outcome, end: Option<End>) -> TestResult {
         let replayed = self.run(&["replay".into(), trace.clone().into()])?;
         let (all, part) = (recorded.stdout_text(), replayed.stdout_text());
-        let is_piece = match code {
-            Some(_) => all.ends_with(&*part) && part.contains("end "),
+        let without_last = all.trim_end_matches('\n').rfind('\n').map_or("", |end| &all[..=end]);
+        let is_piece = match end {
+            Some(End::Crash(_)) => all.ends_with(&*part) && part.contains("end "),
+            // It may have said nothing since, and not have come to log what it said last.
+            Some(End::Killed) => all.ends_with(&*part) || without_last.ends_with(&*part),
             None => all.contains(&*part),
         };
         let begins_later = part.len() < all.len() && replayed.stderr_text().contains(BEGINS_LATER);
-        if replayed.code == code.unwrap_or(0) && is_piece && begins_later {
+        if replayed.code == end.map_or(0, End::code) && is_piece && begins_later {
             return Ok(());
         }
         Err(format!("{} is replayed with {}\nrecorded:\n{all}", trace.display(), printed(&replayed)))

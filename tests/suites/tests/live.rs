@@ -120,20 +120,7 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
         let missing = if is_root { missing(server.needs) } else { Some("needs root".to_owned()) };
         add(server.name.to_owned(), missing, Box::new(move |tool| server.check(tool)));
     }
-    for guest in WindowGuest::all()? {
-        if guest.name == "window::alone::O0" {
-            let guest = guest.clone();
-            add("window::gdb".to_owned(), missing(&["gdb"]), Box::new(move |tool| guest.check_gdb(tool)));
-        }
-        let users =
-            if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
-        for &user in users {
-            let guest = guest.clone();
-            let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
-            let name = format!("{}::{}", guest.name, user.name(is_root));
-            add(name, missing, Box::new(move |tool| guest.check(tool, user)));
-        }
-    }
+    add_windows(&mut add, is_root)?;
     for guest in RecoverGuest::all()? {
         let missing_static =
             (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
@@ -161,6 +148,31 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
 }
 
 type Check = Box<dyn Fn(&Tool) -> TestResult + Send>;
+
+/// Programs whose log becomes longer than it may be.
+fn add_windows(add: &mut dyn FnMut(String, Option<String>, Check), is_root: bool) -> TestResult {
+    let missing_gdb = (!have_program("gdb")).then(|| "needs gdb".to_owned());
+    for guest in WindowGuest::all()? {
+        if guest.name == "window::alone::O0" {
+            let guest = guest.clone();
+            add("window::gdb".to_owned(), missing_gdb.clone(), Box::new(move |tool| guest.check_gdb(tool)));
+        }
+        let users =
+            if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
+        for &user in users {
+            let guest = guest.clone();
+            let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+            let name = format!("{}::{}", guest.name, user.name(is_root));
+            if guest.is_alone() {
+                let guest = guest.clone();
+                let check = Box::new(move |tool: &Tool| guest.check_killed(tool, user));
+                add(format!("{name}::killed"), missing.clone(), check);
+            }
+            add(name, missing, Box::new(move |tool| guest.check(tool, user)));
+        }
+    }
+    Ok(())
+}
 
 /// Processes that are not taken over.
 fn add_refused(add: &mut dyn FnMut(String, Option<String>, Check), is_root: bool) {

@@ -268,6 +268,12 @@ impl Work {
         let end = match log.end {
             Some(end) => end,
             None if log.pid == self.main_pid => match self.status.main() {
+                Some(ExitReport::Killed(libc::SIGKILL))
+                    if self.undoing.as_ref().is_some_and(|undoing| undoing.saves_crashes)
+                        && log.is_being_saved(self.memory.lane(segment), &self.sink) =>
+                {
+                    return;
+                }
                 Some(ExitReport::Killed(signal)) => LaneEnd::Killed(signal),
                 Some(ExitReport::Exited(_)) => LaneEnd::Unknown,
                 // Its waiter will know in a moment.

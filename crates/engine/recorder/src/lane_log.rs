@@ -41,6 +41,8 @@ pub(crate) struct LaneLog {
     damaged: bool,
     /// Live: the log is fed to the process again, from here on.
     feeding: Option<Feeding>,
+    /// Live: the process was killed, and what is left of its log was given to be saved.
+    is_given: bool,
 }
 
 /// A part of the log on its way back into the ring.
@@ -76,7 +78,22 @@ impl LaneLog {
             raw_bytes: 0,
             damaged: false,
             feeding: None,
+            is_given: false,
         }
+    }
+
+    /// Live: the process was killed by SIGKILL, of which nobody is asked. Where the beginning of
+    /// its log has fallen off, what is left is saved while its shadows are there, which go with the
+    /// lane. True until that is done.
+    pub fn is_being_saved(&mut self, lane: Lane, sink: &Sink) -> bool {
+        if !self.is_given {
+            self.is_given = true;
+            self.flush(sink);
+            if sink.with_history(|history| history.is_lane_whole(self.lane)) == Some(false) {
+                lane.dying().store(libc::SIGKILL as u32, Ordering::Release);
+            }
+        }
+        lane.dying().load(Ordering::Acquire) != 0
     }
 
     /// Live: does what the process asks, if it asks for something that has to do with

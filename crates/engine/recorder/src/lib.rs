@@ -158,9 +158,10 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         .map(|_| Arc::new(FileJournals::new(&options.trace_dir)));
     let kills_children = options.live.as_ref().is_some_and(|live| live.kills_children);
     let lost = Arc::new(Lost::new(kills_children));
-    let undoing = options.live.as_ref().map(|_| Undoing {
+    let undoing = options.live.as_ref().map(|live| Undoing {
         dir: options.trace_dir.clone(),
         kills_children,
+        saves_crashes: live.on_crash == live::OnCrash::Save,
         journals: journals.clone(),
         channels: std::sync::Mutex::default(),
         lost: Arc::clone(&lost),

@@ -432,7 +432,7 @@ impl Work {
         }
     }
 
-    /// Processes that would die now.
+    /// Processes that would die now, or were killed and left what only their shadows know.
     fn look_at_crashes(&self) {
         for segment in self.lanes() {
             let lane = self.session.memory.lane(segment);
@@ -458,7 +458,8 @@ impl Work {
         }
         if self.options.on_crash == OnCrash::Save {
             let text = self.save_at_crash(pid, i32::try_from(signal).ok());
-            telling::tell!("retrovane: process {pid} would die of signal {signal}: {}", text.trim_end());
+            let dies = if signal == libc::SIGKILL as u64 { "was killed by" } else { "would die of" };
+            telling::tell!("retrovane: process {pid} {dies} signal {signal}: {}", text.trim_end());
         }
     }
 

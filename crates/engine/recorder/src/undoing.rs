@@ -19,6 +19,8 @@ pub(crate) struct Undoing {
     pub dir: PathBuf,
     /// Processes that were made since are killed.
     pub kills_children: bool,
+    /// What led to the end of a process is saved.
+    pub saves_crashes: bool,
     /// What was changed in files, if it is undone.
     pub journals: Option<Arc<FileJournals>>,
     /// What is between processes that go back together.

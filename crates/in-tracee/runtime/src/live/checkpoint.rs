@@ -2,7 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, idle_base, image_result, request};
+use lane_protocol::{
+    Checkpoint, checkpoint_origin, checkpoint_state, crash_policy, idle_base, image_result, lane_state,
+    request,
+};
 use linux_abi::{errno, general as nr};
 
 use super::{
@@ -15,6 +18,10 @@ use crate::{kernel, signals, stopping, turn};
 
 /// A shadow looks this often whether its process is still there, in milliseconds.
 pub const LOOK_EVERY_MS: u64 = 1000;
+/// A shadow whose process was killed: between two looks, and after how many it goes too, if
+/// nobody asked for anything.
+const KILLED_LOOK_MS: u64 = 20;
+const KILLED_LOOKS: u32 = 250;
 /// A base that was idle so often when it looked ends.
 const IDLE_LOOKS: u32 = 3;
 const SIGKILL: u64 = 9;
@@ -302,7 +309,27 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
             break;
         }
     }
+    serve_killed(slot, own, image);
     kernel::exit_group(0)
+}
+
+/// The process is gone. If it was killed, the supervisor may save what there is of its log, which
+/// begins at this checkpoint: it says so by the lane's word, and ends the lane when it has.
+fn serve_killed(slot: &'static Checkpoint, own: i32, image: u32) {
+    let lane = lane();
+    let may_be_saved = || {
+        session().on_crash == crash_policy::SAVE
+            && lane.image.load(Ordering::Acquire) == image
+            && lane.state.load(Ordering::Acquire) == lane_state::LIVE
+            && !crate::log::supervisor_died()
+    };
+    let mut looks = 0;
+    while looks < KILLED_LOOKS && may_be_saved() {
+        let is_saved = lane.dying.load(Ordering::Acquire) != 0;
+        looks = if is_saved { 0 } else { looks + 1 };
+        kernel::futex_wait(&lane.image, image, KILLED_LOOK_MS);
+        window::serve(slot, own);
+    }
 }
 
 /// A process of ours begins, which nobody shall meet.
