@@ -20,12 +20,14 @@ use crate::block::{
     Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, session, space,
     thread, thread_at, thread_status,
 };
+use crate::detect::{close, open_high};
 use crate::entry::Registers;
 use crate::live::Standing;
 use crate::maps::{self, Mapping};
 use crate::stacks::{signal_stack, stack_top};
 use crate::{
-    clocks, copies, frame, kernel, live, memory, memory_calls, report, signals, sites, threads, turn,
+    clocks, copies, frame, kernel, live, memory, memory_calls, proc_dir, report, signals, sites, threads,
+    turn,
 };
 
 pub const VDSO: &[u8] = b"[vdso]";
@@ -55,6 +57,9 @@ fn set_state(state: u32) {
 /// log, and goes on as the program.
 pub fn begin() -> ! {
     let count = table().count as usize;
+    if table().proc_dir != 0 {
+        proc_dir::take(table().proc_dir as i32 - 1);
+    }
     for index in 0..count {
         if !provide_thread(index) {
             report::die("memory for the threads could not be mapped");
@@ -192,26 +197,26 @@ pub fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
 
 /// Logs all memory that is the process's own.
 fn log_memory() {
-    let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC);
-    let path = c"/proc/thread-self/pagemap".as_ptr() as u64;
-    let pagemap = kernel::call(nr::__NR_open, [path, flags, 0, 0, 0, 0]);
+    // One that changed its user may not open it as it is, and loses what it has of files else.
+    let opened = open_high(c"/proc/thread-self/pagemap");
+    let pagemap = opened.map_or(-1, i64::from);
     maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
         let bytes = map.end - map.start;
         if name == VDSO {
             process().log.blob(map.start, bytes, Tag::Memory, map.start);
         } else if map.private && !map.is_kernels {
-            let opened = !map.readable;
-            if opened {
+            let is_closed = !map.readable;
+            if is_closed {
                 kernel::mprotect(map.start, bytes, live::protection(map) | nr::PROT_READ);
             }
             log_own_pages(map, pagemap);
-            if opened {
+            if is_closed {
                 kernel::mprotect(map.start, bytes, live::protection(map));
             }
         }
     });
-    if !kernel::failed(pagemap) {
-        kernel::call(nr::__NR_close, [pagemap as u64, 0, 0, 0, 0, 0]);
+    if let Some(opened) = opened {
+        close(opened);
     }
 }
 

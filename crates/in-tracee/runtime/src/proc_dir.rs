@@ -27,6 +27,13 @@ pub fn keep() {
     DIR.store(move_high(fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
 }
 
+/// It was given to us: the root has none.
+pub fn take(fd: i32) {
+    const FD_CLOEXEC: u64 = 1;
+    kernel::call(nr::__NR_fcntl, [fd as u64, u64::from(nr::F_SETFD), FD_CLOEXEC, 0, 0, 0]);
+    DIR.store(fd + 1, Ordering::Relaxed);
+}
+
 /// Opens a file whose path begins with `/proc/` for reading.
 pub fn open(path: &CStr) -> i64 {
     open_as(path, 0)

@@ -5,7 +5,9 @@
 //! where it stood. Until then nothing of the process is changed that is not put back:
 //! a process that is refused goes on as it was.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -169,7 +171,10 @@ fn prepare(
         let clear_tid = remote.ask(libc::SYS_prctl, [PR_GET_TID_ADDRESS, BOARDING_START, 0, 0, 0, 0]);
         clear_tid.map_err(|_| Refusal::NoTidAddress)?;
         let clear_tid = remote.memory().read_word(BOARDING_START).map_err(Refusal::Memory)?;
-        let control_fd = places.pass_descriptor(memory.memfd(), facts.descriptors_max)?;
+        let control_fd = places.pass_descriptor(memory.memfd().as_fd(), facts.descriptors_max)?;
+        if let Some(dir) = missing_proc(pid).map_err(Refusal::NoDescriptor)? {
+            table.proc_dir = places.pass_descriptor(dir.as_fd(), facts.descriptors_max)? as u64 + 1;
+        }
         places.map(TEXT_START, memory.text_bytes(), control_fd, FILE_TEXT)?;
         let standing: Vec<libc::user_regs_struct> = stand_of_all(remote, threads, &maps)?;
         table.add_threads(threads, &standing, clear_tid);
@@ -189,6 +194,12 @@ fn prepare(
             Err(refused(why))
         }
     }
+}
+
+/// The directory of processes, if the process's root is one without it (chroot(2)).
+fn missing_proc(pid: i32) -> io::Result<Option<File>> {
+    let is_there = std::fs::symlink_metadata(format!("/proc/{pid}/root/proc/thread-self")).is_ok();
+    if is_there { Ok(None) } else { File::open("/proc").map(Some) }
 }
 
 /// What the process maps that would not be recorded truly.
@@ -284,6 +295,7 @@ impl Ready {
 /// The table in the making.
 struct Table {
     break_start: u64,
+    proc_dir: u64,
     code: Vec<CodeMap>,
     ranges: Vec<MemoryRange>,
     advised: Vec<Advised>,
@@ -294,6 +306,7 @@ impl Table {
     fn of(image: &[ImageMap], advised: Vec<Advised>, facts: &Facts) -> Result<Table, Refusal> {
         let mut table = Table {
             break_start: facts.break_start,
+            proc_dir: 0,
             code: Vec::new(),
             ranges: Vec::new(),
             advised,
@@ -352,6 +365,7 @@ impl Table {
             range_count: self.ranges.len() as u32,
             advised_count: self.advised.len() as u32,
             break_start: self.break_start,
+            proc_dir: self.proc_dir,
             code: [CodeMap::default(); BOARDING_MAPS],
             ranges: [MemoryRange::default(); BOARDING_MAPS],
             advised: [Advised::default(); ADVISED_MAX],

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use lane_protocol::{BOARDING_START, REGION_BYTES, REGION_START};
@@ -46,7 +46,7 @@ pub(crate) struct Remote<'a> {
 pub(crate) struct Places<'a> {
     remote: &'a Remote<'a>,
     mapped: Vec<(u64, u64)>,
-    descriptor: Option<i32>,
+    descriptors: Vec<i32>,
 }
 
 /// In the reserved memory: where the message is put together.
@@ -97,14 +97,14 @@ impl<'a> Remote<'a> {
         let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         self.ask(libc::SYS_mmap, [BOARDING_START, table_bytes, writable, new, u64::MAX, 0])
             .map_err(Refusal::NoRoom)?;
-        Ok(Places { remote: self, mapped: vec![(BOARDING_START, table_bytes)], descriptor: None })
+        Ok(Places { remote: self, mapped: vec![(BOARDING_START, table_bytes)], descriptors: Vec::new() })
     }
 }
 
 impl Places<'_> {
     /// Gives the process a descriptor of ours, over a socket that is taken from it; its
     /// number there is the highest that is free below `descriptors_max`.
-    pub fn pass_descriptor(&mut self, ours: &OwnedFd, descriptors_max: u64) -> Result<i32, Refusal> {
+    pub fn pass_descriptor(&mut self, ours: BorrowedFd, descriptors_max: u64) -> Result<i32, Refusal> {
         let remote = self.remote;
         let kind = (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC) as u64;
         let pair = [libc::AF_UNIX as u64, kind, 0, BOARDING_START, 0, 0];
@@ -120,15 +120,15 @@ impl Places<'_> {
         let moved = remote.ask(libc::SYS_fcntl, [received, libc::F_DUPFD as u64, wanted, 0, 0, 0]);
         let _ = remote.ask(libc::SYS_close, [received, 0, 0, 0, 0, 0]);
         let moved = moved.map_err(Refusal::NoDescriptor)? as i32;
-        self.descriptor = Some(moved);
+        self.descriptors.push(moved);
         Ok(moved)
     }
 
-    fn send(&self, ours: &OwnedFd, end: i32) -> io::Result<()> {
+    fn send(&self, ours: BorrowedFd, end: i32) -> io::Result<()> {
         let process =
             PidFd::open(self.remote.thread.tid()).ok_or_else(|| crate::boarding::other("it has ended"))?;
         let socket = process.descriptor(end)?;
-        crate::process::send_descriptor(socket.as_fd(), ours.as_fd())
+        crate::process::send_descriptor(socket.as_fd(), ours)
     }
 
     fn receive(&self, end: u64) -> io::Result<u64> {
@@ -172,7 +172,7 @@ impl Places<'_> {
         for (start, bytes) in self.mapped {
             let _ = self.remote.ask(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]);
         }
-        if let Some(fd) = self.descriptor {
+        for fd in self.descriptors {
             let _ = self.remote.ask(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         }
     }

@@ -34,6 +34,8 @@ pub struct Boarding {
     pub advised_count: u32,
     /// Where the program's break began.
     pub break_start: u64,
+    /// Where the process's root has no /proc: a descriptor of it, plus one; else 0.
+    pub proc_dir: u64,
     /// Executable maps of kept files.
     pub code: [CodeMap; BOARDING_MAPS],
     /// Memory to log whole, because its file is not kept.
