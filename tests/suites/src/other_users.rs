@@ -36,6 +36,8 @@ begin() {
 const WEB: &str = r#"
 until curl -sf "http://127.0.0.1:$port/small" > /dev/null; do kill -0 $session; sleep 0.05; done
 parent=$(cat ./*.pid)
+# One that is made later shares memory, and is in the way of going back.
+until [ "$(pgrep -u nobody -P "$parent" | wc -l)" -ge "${workers:-1}" ]; do kill -0 $session; sleep 0.05; done
 worker=$(pgrep -u nobody -P "$parent" | head -1)
 python3 -B "$tests/workloads/kept_connections.py" "$rv" "$worker" "$port"
 "$rv" ctl "$worker" save "$PWD/saved" > /dev/null
@@ -116,7 +118,7 @@ impl OtherUser {
     pub const ALL: &[OtherUser] = &[
         OtherUser {
             name: "other_user::apache_prefork",
-            begin: apache!("prefork", "StartServers 2\\nMaxRequestWorkers 4"),
+            begin: concat!("workers=4\n", apache!("prefork", "StartServers 4\\nMaxRequestWorkers 4")),
             ..WEB_SERVER
         },
         OtherUser {
