@@ -1243,6 +1243,7 @@ impl Signals {
     pub fn reset_for_image(&mut self) {
         self.count = 0;
         self.stack = frame::SignalStack::default();
+        self.last_fault = [0; 3];
     }
 }
 
