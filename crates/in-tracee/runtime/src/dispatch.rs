@@ -353,10 +353,8 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
     if result == 0 && effects::changes_size(nr) {
         let _ = outputs::class_of(args[0]);
         if outputs::is_mapped(args[0]) {
-            // fallocate says which range; ftruncate changes no byte that is there.
-            let range =
-                if nr == u64::from(linux_abi::general::__NR_fallocate) { [args[2], args[3]] } else { [0, 0] };
-            crate::mapped_files::log_written(args[0], Some(range[0]), range[1]);
+            let [from, bytes] = effects::changed_by_size(nr, args);
+            crate::mapped_files::log_written(args[0], Some(from), bytes);
         }
     }
     process().log.end();

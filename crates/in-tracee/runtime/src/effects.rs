@@ -68,6 +68,16 @@ pub const fn changes_size(nr: u64) -> bool {
     nr == linux_abi::general::__NR_ftruncate as u64 || nr == linux_abi::general::__NR_fallocate as u64
 }
 
+/// Where such a call changes bytes of the file that stay, and how many: fallocate says which range;
+/// what is behind a new end, in its page, is zero (ftruncate(2), mmap(2)).
+pub fn changed_by_size(nr: u64, args: &[u64; 6]) -> [u64; 2] {
+    const PAGE_BYTES: u64 = 4096;
+    match nr as u32 {
+        linux_abi::general::__NR_fallocate => [args[2], args[3]],
+        _ => [args[1], args[1].wrapping_neg() % PAGE_BYTES],
+    }
+}
+
 /// Calls before which a live session looks at what shadows have open, too.
 const fn concerns_shadows(nr: u32) -> bool {
     matches!(nr, linux_abi::general::__NR_flock | linux_abi::general::__NR_shutdown)
