@@ -581,8 +581,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         // One of ours, or that is to be saved: what the default does is the kernel's.
         let output = &thread().output;
         if output.load(Ordering::SeqCst) == 0 {
-            crate::live::save_before_death(signal);
-            die_of(signal);
+            die_of_outside(signal);
         } else {
             output.store(signal << 1, Ordering::SeqCst);
             abort_call(context);
@@ -630,9 +629,17 @@ pub fn begin_output() {
 pub fn end_output() {
     let signal = thread().output.swap(0, Ordering::SeqCst) >> 1;
     if signal != 0 {
-        crate::live::save_before_death(signal);
-        die_of(signal);
+        die_of_outside(signal);
     }
+}
+
+/// The process dies of a signal that somebody sent; the past is saved before, where that is asked
+/// for.
+fn die_of_outside(signal: u32) {
+    if bit(signal) & (session().saved_signals | OURS) != 0 {
+        crate::live::save_before_death(signal);
+    }
+    die_of(signal);
 }
 
 /// True for a call by which the process sends itself a signal that it dies of.
