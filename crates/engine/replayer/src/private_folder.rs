@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 const PREFIX: &str = "retrovane-replay-";
@@ -43,11 +44,15 @@ impl PrivateFolder {
                 .prefix(PREFIX)
                 .permissions(Permissions::from_mode(0o700))
                 .tempdir_in(place)?;
-            let lock = open(folder.path())?;
-            rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-            // Who looks for what was left may have been faster.
-            if is_there(&lock)? {
-                return Ok(PrivateFolder { folder, _lock: lock });
+            // Who looks for what was left may be faster: nobody waits for that one.
+            let lock = match open(folder.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other?,
+            };
+            match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_there(&lock)? => return Ok(PrivateFolder { folder, _lock: lock }),
+                Ok(()) | Err(Errno::WOULDBLOCK) => {}
+                Err(errno) => return Err(errno.into()),
             }
         }
     }
