@@ -94,11 +94,9 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
         trials.push(unless_missing(trial, needs_tool.or(missing)));
     };
     for guest in AttachedGuest::all()? {
-        let users =
-            if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
-        for &user in users {
+        for &user in users_of(is_root && guest.is_plain()) {
             let guest = guest.clone();
-            let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+            let missing = missing_libc(guest.is_static());
             let name = format!("{}::{}", guest.name, user.name(is_root));
             add(name, missing, Box::new(move |tool| guest.check(tool, user)));
         }
@@ -122,8 +120,7 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
     }
     add_windows(&mut add, is_root)?;
     for guest in RecoverGuest::all()? {
-        let missing_static =
-            (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+        let missing_static = missing_libc(guest.is_static());
         if guest.name == "recover::pad::O0" {
             let guest = guest.clone();
             add("recover::gdb".to_owned(), missing(&["gdb"]), Box::new(move |tool| guest.check_gdb(tool)));
@@ -149,6 +146,15 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
 
 type Check = Box<dyn Fn(&Tool) -> TestResult + Send>;
 
+/// Who runs a program: we, and nobody where we may choose.
+fn users_of(is_both: bool) -> &'static [User] {
+    if is_both { &[User::Current, User::Nobody] } else { &[User::Current] }
+}
+
+fn missing_libc(is_static: bool) -> Option<String> {
+    (is_static && !has_static_libc()).then(|| "needs a static libc".to_owned())
+}
+
 /// Programs whose log becomes longer than it may be.
 fn add_windows(add: &mut dyn FnMut(String, Option<String>, Check), is_root: bool) -> TestResult {
     let missing_gdb = (!have_program("gdb")).then(|| "needs gdb".to_owned());
@@ -157,11 +163,9 @@ fn add_windows(add: &mut dyn FnMut(String, Option<String>, Check), is_root: bool
             let guest = guest.clone();
             add("window::gdb".to_owned(), missing_gdb.clone(), Box::new(move |tool| guest.check_gdb(tool)));
         }
-        let users =
-            if is_root && guest.is_plain() { &[User::Current, User::Nobody][..] } else { &[User::Current] };
-        for &user in users {
+        for &user in users_of(is_root && guest.is_plain()) {
             let guest = guest.clone();
-            let missing = (guest.is_static() && !has_static_libc()).then(|| "needs a static libc".to_owned());
+            let missing = missing_libc(guest.is_static());
             let name = format!("{}::{}", guest.name, user.name(is_root));
             if guest.is_alone() {
                 let guest = guest.clone();

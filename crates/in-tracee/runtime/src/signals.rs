@@ -516,14 +516,12 @@ pub fn ask_to_stop(tid: i32) {
 /// The call at hand is as about to begin; the thread parks at the next boundary.
 pub fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
     thread().pending = 1;
-    let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
-    let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
     if !inside {
         return;
     }
-    if window.contains(&context.rip) {
-        context.rip = entry::rv_call_aborted as *const () as u64;
-    } else if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
+    abort_call(context);
+    let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
+    if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
         context.rip = entry::rv_call_aborted as *const () as u64;
     }
 }
