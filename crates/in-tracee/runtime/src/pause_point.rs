@@ -10,7 +10,7 @@ use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, chaos, edits, hot_words, islands, page_tracker, probe, report, signals, sites, spins,
+    agent, breakpoints, edits, hot_words, islands, page_tracker, probe, report, signals, sites, spins,
     tracing, turn,
 };
 
@@ -93,8 +93,8 @@ fn log_pause(registers: &Registers, yields: bool) {
     let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
     let protection_ns = log_state(registers, yields, || match hot_words::changed_words() {
-        // Paused where it was, and nothing was watched before.
-        [] if chaos::is_on() => hot_words::words_near(registers),
+        // Nothing was watched, or the program did not get to run meanwhile.
+        [] => hot_words::words_near(registers),
         words => words,
     });
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
