@@ -46,6 +46,11 @@ impl Variant {
     const fn new(name: &'static str, optimisation: &'static str, is_static: bool) -> Variant {
         Variant { name, optimisation, is_static }
     }
+
+    /// What the compiler is told.
+    pub fn arguments(self) -> impl Iterator<Item = &'static str> {
+        [self.optimisation].into_iter().chain(self.is_static.then_some("-static"))
+    }
 }
 
 /// A path of the workspace.
@@ -162,10 +167,7 @@ impl Guest {
     /// Compiles to `output`; a warning is an error.
     pub fn build(&self, variant: Variant, output: &Path) -> Result<(), String> {
         let mut command = Command::new("gcc");
-        command.args(["-Wall", "-Werror", "-g", variant.optimisation]);
-        if variant.is_static {
-            command.arg("-static");
-        }
+        command.args(["-Wall", "-Werror", "-g"]).args(variant.arguments());
         for folder in ["include", "tests/guests", "tests/live"] {
             command.arg("-iquote").arg(in_workspace(folder));
         }

@@ -9,10 +9,11 @@ use syscall_model::{Act, Arg, Row, VariantTable, row};
 use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
+use crate::file_ends;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, outputs, patience,
-    proc_files, report, signals, sites, specials, starvation, stopping, time_calls, turn, visible_maps,
+    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, patience, proc_files,
+    report, signals, sites, specials, starvation, stopping, time_calls, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -312,7 +313,7 @@ fn let_others_run() -> bool {
 /// A new size of a mapped file is not a write that could be detected; while a thread sleeps in a
 /// call, or is stopped, or lets others in, those write; and where a process is killed the kernel does.
 fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
-    effects::changes_size(nr)
+    file_ends::moves_end(nr)
         || (process().shares_turn && (meaning.blocks || starvation::lets_in(nr)))
         || (process().in_group && stopping::target(nr, args).is_some())
         || stopping::stops_itself(nr, args)
@@ -350,13 +351,7 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
             effects::log_written(model, args, result, before);
         }
     }
-    if result == 0 && effects::changes_size(nr) {
-        let _ = outputs::class_of(args[0]);
-        if outputs::is_mapped(args[0]) {
-            let [from, bytes] = effects::changed_by_size(nr, args);
-            crate::mapped_files::log_written(args[0], Some(from), bytes);
-        }
-    }
+    file_ends::log_moved(nr, args, result);
     process().log.end();
 }
 

@@ -52,7 +52,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
         } else if let Some(row) = &TABLE[nr]
             && WORK[nr] == 0
             && matches!(row.act, Act::Feed)
-            && !changes_size(nr as u64)
+            && !crate::file_ends::moves_end(nr as u64)
             && !changes_ids(nr as u64)
             && !concerns_shadows(nr as u32)
         {
@@ -62,21 +62,6 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
     }
     short
 };
-
-/// Calls that change the size of a file, which the program may have mapped.
-pub const fn changes_size(nr: u64) -> bool {
-    nr == linux_abi::general::__NR_ftruncate as u64 || nr == linux_abi::general::__NR_fallocate as u64
-}
-
-/// Where such a call changes bytes of the file that stay, and how many: fallocate says which range;
-/// what is behind a new end, in its page, is zero (ftruncate(2), mmap(2)).
-pub fn changed_by_size(nr: u64, args: &[u64; 6]) -> [u64; 2] {
-    const PAGE_BYTES: u64 = 4096;
-    match nr as u32 {
-        linux_abi::general::__NR_fallocate => [args[2], args[3]],
-        _ => [args[1], args[1].wrapping_neg() % PAGE_BYTES],
-    }
-}
 
 /// Calls before which a live session looks at what shadows have open, too.
 const fn concerns_shadows(nr: u32) -> bool {

@@ -11,7 +11,7 @@ use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, M
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
 use crate::block::{lane, process, session};
-use crate::{cache, kernel, mapped_files, memory, report};
+use crate::{cache, file_ends, kernel, memory, report};
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
@@ -509,7 +509,7 @@ impl Log {
                         put_memory(address, cache::slot_address(reference as u16), length);
                     }
                     Some(Tag::FileSize) => {
-                        mapped_files::resize(memory::read(source).unwrap_or_default());
+                        file_ends::replay_moved(memory::read(source).unwrap_or_default());
                     }
                     Some(tag) => other(tag, address, bytes, source),
                     None => report::fail("a blob has an unknown tag"),

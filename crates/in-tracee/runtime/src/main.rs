@@ -35,6 +35,7 @@ mod displaced;
 mod edits;
 mod effects;
 mod entry;
+mod file_ends;
 mod filters;
 mod frame;
 mod gaps;

@@ -17,8 +17,9 @@ const VIEWS_BYTES_MAX: u64 = 64 << 20;
 /// The same of a process of a group.
 const GROUP_BYTES_MAX: u64 = 256 << 20;
 /// Words of `struct stat`, see stat(2) on x86-64.
+pub const STATUS_WORDS: usize = 18;
 const STATUS_DEVICE: usize = 0;
-const STATUS_INODE: usize = 1;
+pub const STATUS_INODE: usize = 1;
 const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
 
@@ -411,6 +412,20 @@ pub fn is_mapped(identity: [u64; 2]) -> bool {
     all().iter().any(|file| file.identity == identity)
 }
 
+/// Replay: hands over where the file is mapped: first and last address, place in the file.
+pub fn for_each_mapping(identity: [u64; 2], each: &mut dyn FnMut(u64, u64, u64)) {
+    for file in all().iter().filter(|file| file.identity == identity) {
+        each(file.start, file.end, file.offset);
+    }
+}
+
+/// Replay: the copy that mappings of the file show, if they share one.
+pub fn copy_of(identity: [u64; 2]) -> Option<i32> {
+    let mapped = &space().mapped;
+    let copies = &mapped.copies[..mapped.copy_count];
+    copies.iter().find(|copy| copy.identity == identity).map(|copy| copy.fd)
+}
+
 /// Memory went away.
 pub fn forget(start: u64, bytes: u64) {
     shared_writes::disturb(start, bytes);
@@ -454,17 +469,25 @@ pub fn reset() {
 /// mappings show now, as blobs of the event at hand.
 #[cold]
 pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
-    let mut stat = [0u64; 18];
-    if kernel::failed(kernel::call(nr::__NR_fstat, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0])) {
+    let mut status = [0u64; STATUS_WORDS];
+    if kernel::failed(kernel::call(nr::__NR_fstat, [fd, status.as_mut_ptr() as u64, 0, 0, 0, 0])) {
         return;
     }
-    let identity = [stat[0], stat[1]];
-    let size = [stat[0], stat[1], stat[6]];
-    process().log.blob(0, 24, Tag::FileSize, size.as_ptr() as u64);
     let from = position.unwrap_or_else(|| {
         const SEEK_CUR: u64 = 1;
         (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).wrapping_sub(bytes)
     });
+    log_shown(&status, from, bytes);
+}
+
+/// Logs the size of the file of this status, and what mappings show of these bytes.
+pub fn log_shown(status: &[u64; STATUS_WORDS], from: u64, bytes: u64) {
+    let identity = [status[STATUS_DEVICE], status[STATUS_INODE]];
+    if !is_mapped(identity) {
+        return;
+    }
+    let size = [identity[0], identity[1], status[STATUS_BYTES]];
+    process().log.blob(0, 24, Tag::FileSize, size.as_ptr() as u64);
     let to = from.saturating_add(bytes);
     for file in all().iter().filter(|file| file.identity == identity) {
         let file_end = file.offset + (file.end - file.start);
@@ -472,26 +495,6 @@ pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
         if first < last {
             let address = file.start + (first - file.offset);
             process().log.blob(address, last - first, Tag::Memory, address);
-        }
-    }
-}
-
-/// Replay: a mapped file has a new size, and so has the copy that its mappings show.
-pub fn resize(size: [u64; 3]) {
-    shared_writes::disturb_all();
-    let mapped = &space().mapped;
-    let copies = &mapped.copies[..mapped.copy_count];
-    if let Some(copy) = copies.iter().find(|copy| copy.identity == [size[0], size[1]]) {
-        kernel::call(nr::__NR_ftruncate, [copy.fd as u64, size[2], 0, 0, 0, 0]);
-        return;
-    }
-    // Private mappings of the kept file: what is behind the end is gone, also where
-    // the program had written (ftruncate(2)); should the file grow, zeros are there.
-    for file in all().iter().filter(|file| file.identity == [size[0], size[1]]) {
-        let first = size[2].next_multiple_of(4096).max(file.offset) - file.offset + file.start;
-        if first < file.end {
-            let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
-            kernel::mmap(first, file.end - first, nr::PROT_READ | nr::PROT_WRITE, flags, -1, 0);
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, edits, hot_words, islands, page_tracker, probe, report, signals, sites, spins,
-    tracing, turn,
+    agent, breakpoints, edits, file_ends, hot_words, islands, page_tracker, probe, report, signals, sites,
+    spins, tracing, turn,
 };
 
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -192,6 +192,10 @@ pub fn arm_if_next() {
             Some(Kind::Island) => islands::replay_island(word),
             Some(Kind::Pause) => {
                 probe::plant();
+                return;
+            }
+            Some(Kind::Fault) => {
+                file_ends::await_fault(word);
                 return;
             }
             _ => return,

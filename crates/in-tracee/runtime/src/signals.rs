@@ -18,8 +18,8 @@ use crate::frame::{self, RealFrame};
 use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, clocks, displaced, gs, instructions, islands, kernel, memory, patience, pause, pause_point, probe,
-    report, translate, turn,
+    agent, clocks, displaced, file_ends, gs, instructions, islands, kernel, memory, patience, pause,
+    pause_point, probe, report, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -530,6 +530,8 @@ pub fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
 fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     let thread = thread();
     let [error, _, address] = context.fault_words(thread.signals.last_fault);
+    let ends_file = signal == SIGSEGV && process().replaying && file_ends::is_awaited(address);
+    let signal = if ends_file { SIGBUS } else { signal };
     let gave_back = signal == SIGSEGV && crate::withheld::on_fault(error, address);
     if gave_back || instructions::emulate(signal, context) {
         return;
@@ -724,7 +726,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         crate::live::obey_debugger();
     }
     thread.standing = crate::live::Standing::Fault;
-    let info = thread.fault_info;
+    let mut info = thread.fault_info;
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
     let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
@@ -737,7 +739,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     }
     let flags = if handled { 0 } else { FATAL };
     if process().replaying {
-        replay_fault(&registers, signal, handled);
+        info = replay_fault(&registers, signal, handled);
     } else {
         let log = &mut process().log;
         log.begin(Kind::Fault, flags, signal as u16);
@@ -779,7 +781,8 @@ pub unsafe extern "C" fn on_fault() -> ! {
     unsafe { entry::rv_resume(&registers) }
 }
 
-pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
+/// What was recorded of the fault.
+pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
     crate::changes::follow();
     let Some(word) = process().log.peek() else {
         if crate::live::goes_again() {
@@ -800,6 +803,7 @@ pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) {
     memory::copy(&raw mut thread().signals.last_fault as u64, log.address_of(144), 24);
     log.consume(word);
     log.events += 1;
+    thread().fault_info
 }
 
 // --- giving signals to the program's handlers ---

@@ -1,0 +1,148 @@
+//! Files whose end moves while they are mapped: what was behind a new end is gone, also where the
+//! program had written to a private mapping, and to touch it is a bus error (mmap(2)).
+//!
+//! Recording, what mappings show is logged with the call that moved the end. Replaying, memory
+//! stands for the files: where the log says that a bus error comes next, its page is made to fault,
+//! whoever it was that had cut the file.
+
+use linux_abi::PAGE_BYTES;
+use linux_abi::general as nr;
+
+use crate::block::{Owned, process};
+use crate::mapped_files::{self, STATUS_INODE, STATUS_WORDS};
+use crate::maps::{self, Mapping};
+use crate::memory;
+use crate::{kernel, outputs, shared_writes};
+
+const AT_FDCWD: u64 = -100i64 as u64;
+const SIGBUS: u64 = 7;
+/// `si_code` of an access to what is behind the end.
+const BUS_ADRERR: u64 = 2;
+
+/// Calls that always change the size of a file, which the program may have mapped.
+pub const fn moves_end(nr: u64) -> bool {
+    matches!(nr as u32, nr::__NR_ftruncate | nr::__NR_truncate | nr::__NR_fallocate)
+}
+
+/// Logs what mappings show of a file whose end this call has moved, as blobs of its event.
+pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
+    let opened = match nr as u32 {
+        nr::__NR_open => args[1],
+        nr::__NR_openat => args[2],
+        nr::__NR_creat => u64::from(nr::O_TRUNC),
+        _ => 0,
+    };
+    if result == 0 && nr as u32 == nr::__NR_truncate {
+        let mut status = [0u64; STATUS_WORDS];
+        let place = status.as_mut_ptr() as u64;
+        if !kernel::failed(kernel::call(nr::__NR_newfstatat, [AT_FDCWD, args[0], place, 0, 0, 0])) {
+            let [from, bytes] = behind_end(args[1]);
+            mapped_files::log_shown(&status, from, bytes);
+        }
+    } else if result == 0 && moves_end(nr) {
+        let [from, bytes] = match nr as u32 {
+            nr::__NR_fallocate => [args[2], args[3]],
+            _ => behind_end(args[1]),
+        };
+        log_of_descriptor(args[0], from, bytes);
+    } else if result >= 0 && opened & u64::from(nr::O_TRUNC) != 0 {
+        log_of_descriptor(result as u64, 0, 0);
+    }
+}
+
+/// Where a new end changes bytes of the page that it is in, and how many: they are zero
+/// (ftruncate(2)).
+fn behind_end(end: u64) -> [u64; 2] {
+    [end, end.wrapping_neg() % PAGE_BYTES]
+}
+
+fn log_of_descriptor(fd: u64, from: u64, bytes: u64) {
+    let _ = outputs::class_of(fd);
+    if outputs::is_mapped(fd) {
+        mapped_files::log_written(fd, Some(from), bytes);
+    }
+}
+
+// --- replaying ---
+
+/// A mapped file has a new size (device, inode, bytes), and so has the copy that its mappings show.
+pub fn replay_moved([device, inode, bytes]: [u64; 3]) {
+    let identity = [device, inode];
+    shared_writes::disturb_all();
+    let mut copy = [0u64; STATUS_WORDS];
+    if let Some(fd) = mapped_files::copy_of(identity) {
+        let fd = fd as u64;
+        kernel::call(nr::__NR_ftruncate, [fd, bytes, 0, 0, 0, 0]);
+        kernel::call(nr::__NR_fstat, [fd, copy.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    }
+    mapped_files::for_each_mapping(identity, &mut |start, end, offset| {
+        let Some(shown) = mapping_at(start) else { return };
+        if !shown.private || shown.inode == copy[STATUS_INODE] {
+            return;
+        }
+        // Private mappings of the kept file: it has the size that the file had then.
+        let stop = (bytes.next_multiple_of(PAGE_BYTES).max(offset) - offset + start).min(end);
+        // What it has grown by, and what is gone: zeros, should the file grow again.
+        let mut first = stop;
+        while shown.readable && first > start && memory::read::<u8>(first - PAGE_BYTES).is_none() {
+            first -= PAGE_BYTES;
+        }
+        if first < end {
+            let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
+            kernel::mmap(first, end - first, protection_of(&shown), flags, -1, 0);
+        }
+    });
+}
+
+fn mapping_at(address: u64) -> Option<Mapping> {
+    let mut found = None;
+    maps::for_each(&mut |mapping| {
+        if (mapping.start..mapping.end).contains(&address) {
+            found = Some(*mapping);
+        }
+    });
+    found
+}
+
+/// What the program may do there.
+fn protection_of(mapping: &Mapping) -> u32 {
+    let may = [
+        (mapping.readable, nr::PROT_READ),
+        (mapping.writable, nr::PROT_WRITE),
+        (mapping.executable, nr::PROT_EXEC),
+    ];
+    may.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum()
+}
+
+/// The page that faults next, and what the program may do there; 0: none.
+static AWAITED: Owned<(u64, u32)> = Owned::new((0, 0));
+
+/// A fault comes next: if it is the error of a page whose file has ended, that page is made to fault.
+#[cold]
+pub fn await_fault(header: u64) {
+    let log = &process().log;
+    // Signal number, code and address of the fault's information: see sigaction(2).
+    let (code, address) = (log.body(2) & 0xffff_ffff, log.body(3));
+    let page = address & !(PAGE_BYTES - 1);
+    if header >> 16 & 0xffff != SIGBUS || code != BUS_ADRERR || memory::read::<u8>(page).is_none() {
+        return;
+    }
+    let Some(mapping) = mapping_at(page) else { return };
+    // SAFETY: whoever has the turn owns it.
+    let awaited = unsafe { &mut *AWAITED.get() };
+    *awaited = (page, protection_of(&mapping));
+    kernel::mprotect(page, PAGE_BYTES, nr::PROT_NONE);
+}
+
+/// True if this fault of the program's is the one that the log speaks of.
+pub fn is_awaited(address: u64) -> bool {
+    // SAFETY: as above.
+    let awaited = unsafe { &mut *AWAITED.get() };
+    let (page, protection) = *awaited;
+    if page == 0 || address & !(PAGE_BYTES - 1) != page {
+        return false;
+    }
+    *awaited = (0, 0);
+    kernel::mprotect(page, PAGE_BYTES, protection);
+    true
+}
