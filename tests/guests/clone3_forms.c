@@ -1,4 +1,5 @@
-// The bare clone3 call: a thread, a fork with a pidfd, a process that shares memory.
+// The bare clone3 call: a thread, a fork with a pidfd, a process that shares memory, a clock of
+// its own.
 // covers: clone3 waitid pidfd_send_signal
 #include "threads.h"
 #include <linux/sched.h>
@@ -111,6 +112,33 @@ static void as_fork(struct worker *worker)
 	CHECK(close(pidfd) == 0);
 }
 
+// The bit for it is where clone has the signal, so that it is clone3's alone.
+static void with_own_clock(struct worker *worker)
+{
+	struct clone_args args = {.flags = CLONE_NEWTIME, .exit_signal = SIGCHLD};
+	char name[2][64] = {{0}};
+	CHECK(readlink("/proc/self/ns/time", name[0], 63) > 0);
+	long child = syscall(SYS_clone3, &args, sizeof args);
+	if (child == 0) {
+		struct timespec now;
+		CHECK(readlink("/proc/self/ns/time", name[1], 63) > 0);
+		CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+		_exit(strcmp(name[0], name[1]) != 0 ? 3 : 4);
+	}
+	if (outcome("own clock", child < 0 ? -1 : 0) == 0)
+		reap("process with a clock of its own", child);
+	args = (struct clone_args){
+		.flags = CLONE_NEWTIME | CLONE_VM | CLONE_VFORK,
+		.exit_signal = SIGCHLD,
+		.stack = new_stack(),
+		.stack_size = STACK_BYTES,
+	};
+	child = clone3_to(&args, sizeof args, body, worker);
+	if (child > 0)
+		reap("in the same memory", child);
+	say("made %d", child > 0);
+}
+
 int main(void)
 {
 	static struct worker worker;
@@ -120,6 +148,7 @@ int main(void)
 		as_process(&worker);
 		as_fork(&worker);
 	}
+	with_own_clock(&worker);
 	CHECK_ERR(syscall(SYS_clone3, &bad, sizeof bad), EINVAL);
 	bad = (struct clone_args){.stack_size = 4096, .exit_signal = SIGCHLD};
 	CHECK_ERR(syscall(SYS_clone3, &bad, sizeof bad), EINVAL);

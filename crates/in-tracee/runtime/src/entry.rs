@@ -295,7 +295,7 @@ global_asm!(
     "ret",
 
     // clone for a child that shares our memory: it must not touch this stack.
-    // rdi: six arguments, rsi: the child's thread block.
+    // rdi: five arguments and the call's number, rsi: the child's thread block.
     ".global rv_clone_shared",
     "rv_clone_shared:",
     "push rbx",
@@ -307,7 +307,7 @@ global_asm!(
     "mov r10, [r11 + 24]",
     "mov r8, [r11 + 32]",
     "xor r9d, r9d",
-    "mov eax, 56",
+    "mov eax, [r11 + 40]",
     "syscall",
     "test rax, rax",
     "jz 3f",

@@ -31,6 +31,8 @@ const THREAD: u64 = nr::CLONE_THREAD as u64;
 const SIGHAND: u64 = nr::CLONE_SIGHAND as u64;
 /// Of clone3(2) only: handlers become the default.
 const CLEAR_SIGHAND: u64 = 1 << 32;
+/// Of clone3(2) only, as clone(2) has a signal there: a clock of its own.
+const NEW_TIME: u64 = nr::CLONE_NEWTIME as u64;
 const PARENT: u64 = nr::CLONE_PARENT as u64;
 pub const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
 pub const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
@@ -44,7 +46,7 @@ const NO_SEGMENT: u64 = u64::MAX;
 /// What clone(2) is asked for, however it was asked.
 #[derive(Clone, Copy, Default)]
 pub struct CloneRequest {
-    /// With the signal at the child's end in the lowest byte.
+    /// With the signal at the child's end in the lowest byte; none has the bit of `NEW_TIME`.
     pub flags: u64,
     /// The child's stack pointer; 0: the parent's.
     pub stack: u64,
@@ -75,6 +77,8 @@ struct Beginning {
 pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     let [flags, stack, parent_tid, child_tid, tls, _] = args;
     let count = if number == u64::from(nr::__NR_clone) { 5 } else { 0 };
+    // No such signals are sent, nor refused.
+    let flags = if flags & NEW_TIME != 0 { flags & !0xff } else { flags };
     let request = CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd: parent_tid };
     clone(registers, number, count, &request)
 }
@@ -103,7 +107,8 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
     const INTO_CGROUP: u64 = 1 << 33;
     let error = error.or_else(|| {
         let bad_stack = (stack == 0) != (stack_bytes == 0);
-        let bad = exit_signal > 64 || flags & 0xff != 0 || bad_stack;
+        let own_clock = if flags & THREAD == 0 { NEW_TIME } else { 0 };
+        let bad = exit_signal > 64 || flags & 0xff & !own_clock != 0 || bad_stack;
         let unsupported = set_tid != 0 || flags & INTO_CGROUP != 0;
         match (bad, unsupported) {
             (true, _) => Some(errno::EINVAL),
@@ -259,7 +264,10 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
     if beginning.flags & VM != 0 {
         make_sharing_child(registers, beginning, args)
     } else {
-        let result = kernel::call(nr::__NR_clone, args);
+        let mut structure = [0; 11];
+        let [args @ .., number] = real_call(&args, &mut structure);
+        let [a, b, c, d, e] = args;
+        let result = kernel::call(number as u32, [a, b, c, d, e, 0]);
         if result == 0 {
             populate(false);
             begin_child(*registers, beginning);
@@ -267,6 +275,18 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
         populate(false);
         result
     }
+}
+
+/// The call that makes a child by clone(2)'s arguments, with its number at the end: by clone3(2),
+/// with its structure, where only that one has a bit for what is asked.
+fn real_call(args: &[u64; 6], structure: &mut [u64; 11]) -> [u64; 6] {
+    let [flags, _, pidfd, child_tid, ..] = *args;
+    if flags & NEW_TIME == 0 {
+        return [flags, 0, pidfd, child_tid, 0, u64::from(nr::__NR_clone)];
+    }
+    structure[..5].copy_from_slice(&[flags & !0x7f, pidfd, child_tid, 0, flags & 0x7f]);
+    let bytes = size_of_val(structure) as u64;
+    [structure.as_ptr() as u64, bytes, 0, 0, 0, u64::from(nr::__NR_clone3)]
 }
 
 fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
@@ -290,6 +310,8 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
         args[3] = child.alive.as_ptr() as u64;
         child.alive.store(1, Ordering::Release);
     }
+    let mut structure = [0; 11];
+    let args = real_call(&args, &mut structure);
     // SAFETY: both blocks are unused, and the child's alone from here on.
     let result = unsafe {
         core::ptr::copy_nonoverlapping(process() as *const Process, process_at(own), 1);

@@ -21,6 +21,9 @@ use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, s
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
 
+/// The call that makes threads.
+const CLONE: u64 = nr::__NR_clone as u64;
+
 /// clone with CLONE_THREAD.
 pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
     if process().replaying {
@@ -137,7 +140,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let result = match live::goes_again().then(|| live::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
-        _ => unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, 0], block) },
+        _ => unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, CLONE], block) },
     };
     if result > 0 {
         // It may be looked for before it runs.
@@ -166,7 +169,7 @@ pub fn make_kernel_thread(block: &mut Thread) -> i64 {
     block.alive.store(1, Ordering::Release);
     let alive = block.alive.as_ptr() as u64;
     // SAFETY: the block and its stack are the new thread's alone.
-    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, 0], block) }
+    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, CLONE], block) }
 }
 
 /// The same for replay, which cannot do without it.
