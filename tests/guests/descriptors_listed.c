@@ -1,5 +1,6 @@
 // Lists of descriptors in /proc: a sandbox looks there for what it forgot to close.
-// covers: getdents64 chroot
+// It may also try every number, one by one.
+// covers: getdents64 chroot fstat newfstatat statx dup fcntl
 #include "guest.h"
 #include <dirent.h>
 
@@ -56,6 +57,27 @@ static void list_all_at_once(void)
 	close(fd);
 }
 
+// By each way of asking, the numbers at which something is open.
+static void try_all(void)
+{
+	int open_by[6] = {0};
+	struct stat status;
+	struct statx more;
+	for (int fd = 0; fd < 4096; fd++) {
+		open_by[0] += syscall(SYS_fstat, fd, &status) == 0;
+		open_by[1] += syscall(SYS_newfstatat, fd, "", &status, AT_EMPTY_PATH) == 0;
+		open_by[2] += statx(fd, "", AT_EMPTY_PATH, STATX_MODE, &more) == 0;
+		open_by[3] += fcntl(fd, F_GETFD) != -1;
+		open_by[4] += fcntl(fd, F_GETFL) != -1;
+		int copy = dup(fd);
+		open_by[5] += copy != -1;
+		if (copy != -1)
+			CHECK(close(copy) == 0);
+	}
+	say("tried: %d %d %d %d %d %d", open_by[0], open_by[1], open_by[2], open_by[3], open_by[4],
+	    open_by[5]);
+}
+
 // Another root: what the runtime opens to do without /proc is not shown either.
 static void list_below(void)
 {
@@ -75,6 +97,7 @@ int main(void)
 	list("a thread's", "/proc/thread-self/fd");
 	list_slowly();
 	list_all_at_once();
+	try_all();
 	pid_t child = fork();
 	if (child == 0) {
 		pause();

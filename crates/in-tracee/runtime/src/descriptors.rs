@@ -172,6 +172,23 @@ pub fn set_flags(registers: &Registers, number: u64, args: &[u64; 6], model: &'s
     plain(registers, number, args, model)
 }
 
+/// Programs try every number for what they forgot to close, or must not give to a child: ours are
+/// not open to them, as lists in proc(5) show none of them either.
+pub fn asked(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let has_no_path = |flags: u64| {
+        flags & u64::from(nr::AT_EMPTY_PATH) != 0 && (args[1] == 0 || memory::read::<u8>(args[1]) == Some(0))
+    };
+    let is_asked = match number as u32 {
+        nr::__NR_newfstatat => has_no_path(args[3]),
+        nr::__NR_statx => has_no_path(args[2]),
+        _ => true,
+    };
+    if is_asked && !process().replaying && is_ours(args[0]) {
+        return refuse(registers, number, args, model.len(), errno::EBADF);
+    }
+    plain(registers, number, args, model)
+}
+
 /// The program wants the number of our descriptor: take another.
 fn move_control_fd() {
     let old = process().control_fd;

@@ -65,6 +65,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::CloseRange => descriptors::close_range(registers, number, &args, model),
         Special::DupTo => descriptors::dup_to(registers, number, &args, model),
         Special::DescriptorFlags => descriptors::set_flags(registers, number, &args, model),
+        Special::AskDescriptor => descriptors::asked(registers, number, &args, model),
         Special::ListDirectory => visible_descriptors::list(registers, number, &args, model),
         Special::Clone3 => processes::clone3(registers, &args),
         Special::Rseq | Special::Userfaultfd | Special::RemapFilePages => {

@@ -82,6 +82,8 @@ pub enum Special {
     DupTo,
     /// FD_CLOEXEC by fcntl or ioctl: a new image needs the descriptor that the runtime protects.
     DescriptorFlags,
+    /// Calls by which programs ask whether a descriptor is open: one that the runtime has is not.
+    AskDescriptor,
     /// getdents64: lists of descriptors in proc(5) show those that the runtime has.
     ListDirectory,
     /// write, writev and their kin: may reach the recorded standard output.

@@ -12,12 +12,12 @@ pub(super) const ROWS: &[Row] = rows! {
     2 open(filename: PATH, flags: of(&OPEN), mode: MODE), blocks;
     3 close(fd: FD) => perform(Close), blocks;
     4 stat(filename: PATH, statbuf: writes(Stat, Fixed(144)));
-    5 fstat(fd: FD, statbuf: writes(Stat, Fixed(144)));
+    5 fstat(fd: FD, statbuf: writes(Stat, Fixed(144))) => perform(AskDescriptor);
     6 lstat(filename: PATH, statbuf: writes(Stat, Fixed(144)));
     16 ioctl(fd: FD, cmd: HEX, arg: ADDRESS) => Variant(&IOCTL), blocks;
     21 access(filename: PATH, mode: of(&ACCESS));
     22 pipe(fildes: writes(I32Pair, Fixed(8)));
-    32 dup(fildes: FD);
+    32 dup(fildes: FD) => perform(AskDescriptor);
     33 dup2(oldfd: FD, newfd: FD) => perform(DupTo);
     72 fcntl(fd: FD, cmd: INT, arg: HEX) => Variant(&FCNTL);
     73 flock(fd: FD, cmd: of(&FLOCK)), blocks;
@@ -76,7 +76,8 @@ pub(super) const ROWS: &[Row] = rows! {
     259 mknodat(dfd: DIRFD, filename: PATH, mode: MODE, dev: HEX);
     260 fchownat(dfd: DIRFD, filename: PATH, user: ID, group: ID, flag: of(&AT));
     261 futimesat(dfd: DIRFD, filename: PATH, utimes: reads(Opaque, Fixed(32)));
-    262 newfstatat(dfd: DIRFD, filename: PATH, statbuf: writes(Stat, Fixed(144)), flag: of(&AT));
+    262 newfstatat(dfd: DIRFD, filename: PATH, statbuf: writes(Stat, Fixed(144)), flag: of(&AT))
+        => perform(AskDescriptor);
     263 unlinkat(dfd: DIRFD, pathname: PATH, flag: of(&UNLINKAT));
     264 renameat(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH);
     265 linkat(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&AT));
@@ -101,7 +102,7 @@ pub(super) const ROWS: &[Row] = rows! {
     316 renameat2(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&RENAME));
     319 memfd_create(uname: TEXT, flags: of(&MEMFD));
     332 statx(dfd: DIRFD, filename: PATH, flags: of(&AT), mask: of(&STATX),
-        buffer: writes(Statx, Fixed(256)));
+        buffer: writes(Statx, Fixed(256))) => perform(AskDescriptor);
     428 open_tree(dfd: DIRFD, filename: PATH, flags: of(&OPEN_TREE));
     429 move_mount(from_dfd: DIRFD, from_path: PATH, to_dfd: DIRFD, to_path: PATH, flags: of(&MOVE_MOUNT));
     430 fsopen(fs_name: TEXT, flags: HEX);
