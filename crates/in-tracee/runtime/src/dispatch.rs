@@ -119,12 +119,7 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
     if process.shares_turn {
         let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
-        let ends = live::is_on() && signals::crashes_itself(number as u64, &args).is_some()
-            || process.in_group
-                && (stopping::stops_itself(number as u64, &args)
-                    || signals::kills_itself(number as u64, &args)
-                    || stopping::target(number as u64, &args).is_some());
-        if sleeps || yields || ends {
+        if sleeps || yields {
             return None;
         }
         calls::note_flags(number as u64, &args);
@@ -222,14 +217,13 @@ fn record_call(registers: &mut Registers) -> Leave {
     if process().shares_turn {
         calls::announce(nr, &args);
     }
+    if let Some(signal) = signals::crashes_itself(nr, &args) {
+        signals::die_in_call(registers, signal);
+    }
     let mut wants_end = false;
     if live::is_on() {
         if live::is_call(nr) {
             return live::call(registers);
-        }
-        if let Some(signal) = signals::crashes_itself(nr, &args) {
-            live::before_crash(signal);
-            live::after_crash(signal);
         }
         wants_end = live::before_call(nr, &args);
     }

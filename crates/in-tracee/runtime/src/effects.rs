@@ -55,6 +55,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
             && !crate::file_ends::moves_end(nr as u64)
             && !changes_ids(nr as u64)
             && !concerns_shadows(nr as u32)
+            && !may_be_last(nr as u32)
         {
             short[nr] = row.args.len() as u8;
         }
@@ -66,6 +67,12 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
 /// Calls before which a live session looks at what shadows have open, too.
 const fn concerns_shadows(nr: u32) -> bool {
     matches!(nr, linux_abi::general::__NR_flock | linux_abi::general::__NR_shutdown)
+}
+
+/// Calls by which a process may end or stop itself, or another one of its lane.
+const fn may_be_last(nr: u32) -> bool {
+    use linux_abi::general as nr_of;
+    matches!(nr, nr_of::__NR_kill | nr_of::__NR_tkill | nr_of::__NR_tgkill)
 }
 
 /// Calls that give a process another user or group.

@@ -366,6 +366,12 @@ global_asm!(
     "rv_agent_trap:",
     "ud2",
 
+    // Where the process dies of a signal that it sent to itself: the handler sends it on to
+    // where the program is.
+    ".global rv_end",
+    "rv_end:",
+    "ud2",
+
     // Under the debugger: the program goes on in copies; its registers are in the
     // thread's block.
     ".global rv_entry_translate",
@@ -424,6 +430,7 @@ unsafe extern "C" {
     pub fn rv_probe_landing();
     pub fn rv_agent_stop(registers: *const Registers) -> !;
     pub fn rv_agent_trap();
+    pub fn rv_end() -> !;
     pub fn rv_entry_translate();
     pub fn rv_restorer();
 }

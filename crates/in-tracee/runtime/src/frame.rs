@@ -51,6 +51,11 @@ impl RealFrame {
         self.mask |= mask;
     }
 
+    /// What is not in this mask is blocked.
+    pub fn let_through_only(&mut self, mask: u64) {
+        self.mask = !mask;
+    }
+
     /// Sets what the processor's instructions for time and chance can change.
     pub fn set_registers(&mut self, registers: &Registers) {
         let r = registers;

@@ -347,14 +347,8 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
         return;
     }
     if synchronous && inside {
-        let copying = entry::rv_probe_copy as *const () as u64..entry::rv_probe_landing as *const () as u64;
-        if copying.contains(&rip) {
-            context.rip = entry::rv_probe_landing as *const () as u64;
-            return;
-        }
-        report::print_number("retrovane: fault inside the runtime at ", rip);
-        report::print_number("retrovane: fault address ", info[2]);
-        report::fail("a fault inside the runtime");
+        on_own_fault(info, context);
+        return;
     }
     if synchronous {
         on_program_fault(signal, info, context);
@@ -708,6 +702,60 @@ pub fn die_of(signal: u32) {
     let [pid, tid] = ids();
     kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
     set_real(signal, &own);
+}
+
+/// The process dies of the signal that the call at hand sends to itself. A core file (core(5)) shows
+/// who dies where it is, so that is behind the program's call: the signal waits, blocked, until the
+/// kernel returns from a handler to there. It returns where nothing was done.
+#[cold]
+pub fn die_in_call(registers: &Registers, signal: u32) {
+    // The last three are the way there, or nothing that a mask holds back.
+    const ELSEWHERE: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGSYS);
+    const CORES: u64 = (FAULTS | bit(3) | bit(6) | bit(24) | bit(25)) & !ELSEWHERE;
+    if crate::live::is_on() {
+        crate::live::before_crash(signal);
+        crate::live::after_crash(signal);
+    }
+    // The first process of a namespace does not die of it.
+    if CORES & bit(signal) == 0 || process().pid == 1 {
+        return;
+    }
+    let thread = thread();
+    thread.fault_registers = *registers;
+    thread.fault_registers.rip = registers.rcx;
+    thread.fault_registers.r11 = registers.flags;
+    thread.fault_registers.rax = 0;
+    thread.fault_signal = signal;
+    let default =
+        Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() };
+    set_real(signal, &default);
+    let mask = !bit(SIGILL);
+    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const mask as u64, 0, 8, 0, 0]);
+    let [pid, tid] = ids();
+    kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+    // SAFETY: an instruction that traps, and does not go on.
+    unsafe { entry::rv_end() }
+}
+
+/// An instruction of the runtime's trapped: where it may, or by mistake.
+fn on_own_fault(info: &Info, context: &mut RealFrame) {
+    let copying = entry::rv_probe_copy as *const () as u64..entry::rv_probe_landing as *const () as u64;
+    if context.rip == entry::rv_end as *const () as u64 {
+        end_in_program(context);
+    } else if copying.contains(&context.rip) {
+        context.rip = entry::rv_probe_landing as *const () as u64;
+    } else {
+        report::print_number("retrovane: fault inside the runtime at ", context.rip);
+        report::print_number("retrovane: fault address ", info[2]);
+        report::fail("a fault inside the runtime");
+    }
+}
+
+/// The way from there to the program, which makes no further instruction.
+fn end_in_program(context: &mut RealFrame) {
+    let thread = thread();
+    context.set_registers(&thread.fault_registers);
+    context.let_through_only(bit(thread.fault_signal));
 }
 
 /// Goes on after a fault of the program: its handler runs, or it dies.
