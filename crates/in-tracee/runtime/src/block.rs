@@ -216,6 +216,7 @@ pub struct Process {
     pub actions_of: usize,
     pub probe: crate::probe::Probe,
     pub spins: crate::spins::Spins,
+    pub packet_rings: crate::packet_rings::Rings,
 }
 
 impl Process {

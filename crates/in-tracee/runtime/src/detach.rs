@@ -80,6 +80,7 @@ fn end_recording(reason: u16, text: &str) {
     crate::boarding::leave_vdso();
     crate::live::end_increments();
     sites::restore_all();
+    crate::packet_rings::leave();
     leave_process();
 }
 

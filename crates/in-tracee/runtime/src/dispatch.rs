@@ -12,8 +12,9 @@ use crate::entry::{Leave, Registers};
 use crate::file_ends;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, patience, proc_files,
-    report, signals, sites, specials, starvation, stopping, time_calls, turn, visible_maps,
+    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, packet_rings,
+    patience, proc_files, report, signals, sites, specials, starvation, stopping, time_calls, turn,
+    visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -273,6 +274,7 @@ fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
     } else {
         Before::default()
     };
+    packet_rings::give_back();
     let mut result = calls::make(nr, args, args, meaning.args, meaning.blocks);
     if result == ABORTED {
         return result;
@@ -345,6 +347,7 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
             effects::log_written(model, args, result, before);
         }
     }
+    packet_rings::log_arrived(nr, args, result);
     file_ends::log_moved(nr, args, result);
     process().log.end();
 }

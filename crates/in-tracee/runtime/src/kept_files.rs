@@ -25,6 +25,9 @@ pub enum Kept {
     Nothing,
     /// A device's own memory.
     Device,
+    /// Memory that the kernel writes whenever it likes, if it can be mapped at all: a ring of
+    /// packets behind a socket, a virtual processor.
+    Kernels,
 }
 
 /// Sees to it that the file's content is kept.
@@ -49,6 +52,9 @@ fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
     let mode = stat[3] & 0o170000;
     const REGULAR: u64 = 0o100000;
     const CHARACTER: u64 = 0o020000;
+    const SOCKET: u64 = 0o140000;
+    // What has no type is no file at all (anonymous inodes).
+    const NO_FILE: u64 = 0;
     const DEV_NULL: u64 = 0x103;
     const DEV_ZERO: u64 = 0x105;
     match mode {
@@ -56,6 +62,7 @@ fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
         CHARACTER if stat[5] == DEV_ZERO => return Kept::Anonymous,
         CHARACTER if stat[5] == DEV_NULL => return Kept::Nothing,
         CHARACTER => return Kept::Device,
+        SOCKET | NO_FILE => return Kept::Kernels,
         _ => return Kept::Nothing,
     }
     // st_size, st_mtim, st_ctim.

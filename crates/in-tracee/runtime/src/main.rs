@@ -62,6 +62,7 @@ mod open_calls;
 mod output_lock;
 mod outputs;
 mod owned;
+mod packet_rings;
 mod page_tracker;
 mod pass_through;
 mod patching;

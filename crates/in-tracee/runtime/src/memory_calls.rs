@@ -12,8 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, imports, kernel, live, mapped_files, one_processor, page_tracker, region, report,
-    shared_files, shared_writes, sites, withheld,
+    clocks, displaced, imports, kernel, live, mapped_files, one_processor, packet_rings, page_tracker,
+    region, report, shared_files, shared_writes, sites, withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -91,6 +91,19 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(result);
     }
     let start = result as u64;
+    if fixed {
+        packet_rings::unmapped(start, pages(bytes));
+    }
+    if kept == Kept::Kernels && !packet_rings::map(args, start, identity[1]) {
+        // Behind the call: most such descriptors cannot be mapped, and nothing is lost then.
+        sites::unmapped(start, pages(bytes));
+        return Done::Elsewhere(crate::detach::detach_behind(
+            registers,
+            events::StopReason::Unsupported as u16,
+            "it maps memory that the kernel writes at any time, which cannot be recorded",
+            result,
+        ));
+    }
     page_tracker::forget(start, pages(bytes));
     if flags & u64::from(nr::MAP_GROWSDOWN) != 0 {
         page_tracker::note_growing();
@@ -121,7 +134,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
             refer(LOGGED_CONTENT);
             log_content(start, bytes, offset, size, protection);
         }
-        Kept::Anonymous | Kept::Nothing | Kept::Device => {}
+        Kept::Anonymous | Kept::Nothing | Kept::Device | Kept::Kernels => {}
     }
     log.end();
     if protection & PROT_EXEC != 0 {
@@ -331,6 +344,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         mapped_files::forget(address, pages(bytes));
         sites::unmapped(address, pages(bytes));
         forget_shared(address, pages(bytes));
+        packet_rings::unmapped(address, pages(bytes));
     }
     if process().replaying {
         same(registers, recorded_result(registers), result);

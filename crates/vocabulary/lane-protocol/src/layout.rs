@@ -75,6 +75,12 @@ pub const CANDIDATES_BYTES: u64 = 0x400_0000;
 pub const STORE_START: u64 = REGION_START + 0x4_2000_0000;
 /// Most bytes of them.
 pub const STORE_BYTES: u64 = 0x7_0000_0000;
+/// Rings of packets that the program maps, where it does not see them.
+pub const PACKET_RINGS_START: u64 = STORE_START + STORE_BYTES;
+/// Most bytes of one.
+pub const PACKET_RING_BYTES: u64 = 0x1000_0000;
+/// Rings that a process can have at a time.
+pub const PACKET_RINGS_MAX: usize = 8;
 
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
@@ -138,4 +144,5 @@ const _: () = assert!(RECORDS_START + RECORDS_BYTES <= INCREMENTS_START);
 const _: () = assert!(INCREMENTS_START + INCREMENTS_MAX as u64 * INCREMENT_BYTES <= STORE_FREE_START);
 const _: () = assert!(STORE_FREE_START + STORE_BYTES / 4096 * 4 <= CANDIDATES_START);
 const _: () = assert!(CANDIDATES_START + CANDIDATES_BYTES <= STORE_START);
-const _: () = assert!(STORE_START + STORE_BYTES <= REGION_START + REGION_BYTES);
+const _: () =
+    assert!(PACKET_RINGS_START + PACKET_RINGS_MAX as u64 * PACKET_RING_BYTES <= REGION_START + REGION_BYTES);
