@@ -248,5 +248,15 @@ fn notes_of(trace: &TraceReader, shown: &LaneInfo) -> Vec<String> {
     if let (None, Some(LaneEnd::Unknown)) = (trace.cut(), shown.end) {
         notes.push(format!("how process {} ended is not known", shown.pid));
     }
+    let is_traced = |info: &&LaneInfo| info.end == Some(LaneEnd::Stopped(events::StopReason::Traced as u16));
+    match trace.lanes().iter().filter(is_traced).count() {
+        0 => {}
+        1 => notes.push(
+            "a process was traced (ptrace), and left the recording: what it wrote is missing".to_owned(),
+        ),
+        count => notes.push(format!(
+            "{count} processes were traced (ptrace), and left the recording: what they wrote is missing"
+        )),
+    }
     notes
 }

@@ -53,6 +53,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("with_memory_checks", false, ways::with_memory_checks),
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),
+    ("traced_is_told", false, ways::traced_is_told),
     ("analysis_takes_long", false, analysis::analysis_takes_long),
 ];
 

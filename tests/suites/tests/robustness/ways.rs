@@ -74,3 +74,14 @@ pub fn nobody_listens(tool: &Tool) -> TestResult {
         Some((code, wanted)) => Err(format!("exit code {code}, expected {wanted}")),
     }
 }
+
+/// What a traced process writes is not recorded, and whoever replays its tracer is told so.
+pub fn traced_is_told(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "traced-is-told")?;
+    let debugger = ["gdb", "-q", "-nx", "--batch", "-ex", "run", "--args", "/bin/echo", "from the traced"];
+    let recorded = bench.call(&[&["record", "-o", path(&bench.trace), "--"][..], &debugger].concat())?;
+    check(recorded.code == 0, "the debugger's code", &recorded)?;
+    let replayed = bench.replay()?;
+    check(replayed.code == 0, "the debugger's code", &replayed)?;
+    says(&replayed, &["traced", "is missing"])
+}
