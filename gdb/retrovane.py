@@ -302,8 +302,12 @@ class Watched:
     def back(self):
         """Back to the last write; false at the beginning of history."""
         before = self.breakpoint.hit_count
-        with Quiet():
-            gdb.execute("reverse-continue", to_string=True)
+        ask("signals ignored")
+        try:
+            with Quiet():
+                gdb.execute("reverse-continue", to_string=True)
+        finally:
+            ask("signals told")
         return self.breakpoint.hit_count > before
 
     def delete(self):

@@ -5,6 +5,8 @@ import random
 
 import gdb
 
+gdb.execute("handle SIGUSR1 nostop noprint pass", to_string=True)
+
 REGISTERS = "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r12 r13 r14 r15 rip eflags fs_base xmm0 xmm1".split()
 VALUES = ["mine", "sum", "holder", "finished", "*unshared", "*wiped", "*common", "in_file[1]",
           "signals_seen", "round", "value"]

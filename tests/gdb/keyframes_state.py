@@ -14,6 +14,7 @@ FILE = os.path.join(os.environ["HOME"], "places.json")
 
 gdb.execute("set style enabled off")
 gdb.execute("set pagination off")
+gdb.execute("handle SIGUSR1 nostop noprint pass", to_string=True)
 
 
 def said(command):

@@ -14,6 +14,8 @@ mod groups;
 mod keyframes;
 #[path = "gdb/pages.rs"]
 mod pages;
+#[path = "gdb/signals.rs"]
+mod signals;
 #[path = "gdb/threads.rs"]
 mod threads;
 #[path = "gdb/views.rs"]
@@ -364,6 +366,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         branches::SESSIONS,
         families::SESSIONS,
         groups::SESSIONS,
+        signals::SESSIONS,
         threads::SESSIONS,
         views::SESSIONS,
     ];

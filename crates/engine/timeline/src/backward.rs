@@ -225,7 +225,11 @@ impl Timeline {
                 self.seek(position, give_up)?;
                 let stop = &self.here.stop;
                 let is_breakpoint = stops.breakpoints.contains(&stop.threads[0].registers[RIP]);
-                Ok(if is_breakpoint { Reason::Breakpoint } else { Reason::Call(stop.call.saturating_sub(1)) })
+                Ok(match stop.signal {
+                    _ if is_breakpoint => Reason::Breakpoint,
+                    _ if stops.catches(stop.call) => Reason::Call(stop.call.saturating_sub(1)),
+                    signal => Reason::Handler(signal),
+                })
             }
             Found::After { position, watch } => {
                 self.seek(Position { steps: position.steps - 1, ..position }, give_up)?;

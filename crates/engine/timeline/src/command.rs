@@ -19,6 +19,7 @@ pub fn command_of(
         pid: 0,
         registers: [0; 18],
         calls: stops.calls,
+        signals: stops.signals,
         order: 0,
         argument: 0,
         until_event: limits.until_event,

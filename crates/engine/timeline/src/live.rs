@@ -256,7 +256,10 @@ impl Timeline {
         let arrived = self.is_at_end() || present.is_some_and(|end| self.known_position() == Some(end));
         if arrived {
             self.go_to_present();
-            let is_stop = matches!(reason, Reason::Breakpoint | Reason::Watch(_) | Reason::Call(_));
+            let is_stop = matches!(
+                reason,
+                Reason::Breakpoint | Reason::Watch(_) | Reason::Call(_) | Reason::Handler(_)
+            );
             let is_step = reason == Reason::Stepped && matches!(going, Going::Step(_));
             return Ok(if is_stop || is_step { reason } else { Reason::Present });
         }
@@ -291,8 +294,11 @@ impl Timeline {
             && here.steps == 0
             && self.here.stop.kind == agent_stop::REACHED
         {
-            return Ok(if stops.catches(self.here.stop.call) {
-                Reason::Call(self.here.stop.call.saturating_sub(1))
+            let stop = &self.here.stop;
+            return Ok(if stops.catches(stop.call) {
+                Reason::Call(stop.call.saturating_sub(1))
+            } else if stops.catches_signal(stop.signal) {
+                Reason::Handler(stop.signal)
             } else {
                 Reason::Breakpoint
             });

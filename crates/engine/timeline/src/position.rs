@@ -39,6 +39,8 @@ pub struct Stops {
     pub watches: Vec<Watch>,
     /// Bits of the system calls behind which to stop, by their numbers.
     pub calls: [u64; CALL_WORDS],
+    /// Bits of the signals at whose handlers' beginnings to stop, that of signal 1 being the lowest.
+    pub signals: u64,
 }
 
 impl Stops {
@@ -51,6 +53,11 @@ impl Stops {
     pub fn catches(&self, call: u64) -> bool {
         let number = call.wrapping_sub(1);
         self.calls.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
+    }
+
+    /// True if the beginning of this signal's handler is to be stopped at; 0 is none.
+    pub fn catches_signal(&self, signal: u64) -> bool {
+        (1..=64).contains(&signal) && self.signals >> (signal - 1) & 1 != 0
     }
 }
 

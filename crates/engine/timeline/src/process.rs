@@ -318,8 +318,8 @@ impl Process {
         self.wait(verb, patience)
     }
 
-    /// True if it stands at one of these breakpoints, and its condition holds, or behind one
-    /// of these calls.
+    /// True if it stands at one of these breakpoints, and its condition holds, behind one of these
+    /// calls, or where the handler of one of these signals begins.
     pub fn stands_at(&self, stops: &Stops) -> bool {
         const RIP: usize = 16;
         let at = self.stop.threads[0].registers[RIP];
@@ -329,7 +329,9 @@ impl Process {
             }
             _ => true,
         };
-        stops.catches(self.stop.call) || stops.breakpoints.contains(&at) && holds()
+        stops.catches(self.stop.call)
+            || stops.catches_signal(self.stop.signal)
+            || stops.breakpoints.contains(&at) && holds()
     }
 
     /// A copy of it, if copies can be made of it here.

@@ -50,8 +50,10 @@ pub enum Reason {
     Image,
     /// Behind the system call of this number.
     Call(u64),
-    /// A branch is about to die of this signal.
+    /// A branch, or a live program, is about to die of this signal.
     Signal(i32),
+    /// Where the handler of this signal begins.
+    Handler(u64),
     /// A branch has ended with this exit code, or its process with none.
     Left(Option<i32>),
     /// A branch waits for what cannot come.
@@ -458,6 +460,7 @@ pub(crate) fn reason_of(stop: &AgentStop) -> Reason {
         agent_stop::IMAGE => Reason::Image,
         agent_stop::CALL => Reason::Call(stop.call.saturating_sub(1)),
         agent_stop::FAULTED => Reason::Signal(stop.code),
+        agent_stop::SIGNAL => Reason::Handler(stop.signal),
         agent_stop::EXITED => Reason::Left(Some(stop.code)),
         agent_stop::STUCK => Reason::Stuck,
         agent_stop::LEAVING => Reason::Leaving(stop.code),

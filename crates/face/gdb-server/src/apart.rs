@@ -220,7 +220,8 @@ impl Server<'_> {
         let Some(bytes) = unhex(rest) else { return "E01".to_owned() };
         let mut values = Vec::new();
         let mut at = 0;
-        for (index, length) in registers::lengths().into_iter().enumerate() {
+        for (index, length) in registers::lengths(registers::has_high(&self.timeline)).into_iter().enumerate()
+        {
             let Some(value) = bytes.get(at..at + length) else { break };
             values.push((index, value));
             at += length;
@@ -229,7 +230,7 @@ impl Server<'_> {
     }
 
     fn write_registers(&mut self, values: &[(usize, &[u8])]) -> String {
-        let lengths = registers::lengths();
+        let lengths = registers::lengths(registers::has_high(&self.timeline));
         if values.iter().any(|(index, value)| lengths.get(*index) != Some(&value.len())) {
             return "E01".to_owned();
         }
@@ -334,7 +335,7 @@ impl Server<'_> {
 fn general_of(timeline: &Timeline, values: &[(usize, &[u8])]) -> [u64; 18] {
     let mut general = timeline.stop().threads[0].registers;
     for (index, value) in values {
-        if let registers::Place::General(number) = registers::place_of(*index) {
+        if let registers::Place::General(number) = registers::place_of(timeline, *index) {
             let mut word = [0; 8];
             word[..value.len()].copy_from_slice(value);
             general[number] = u64::from_le_bytes(word);

@@ -15,6 +15,10 @@ pub struct Inserted {
     /// Kind, address, length.
     watched: BTreeSet<(u8, u64, u64)>,
     calls: [u64; timeline::CALL_WORDS],
+    /// As [`Stops`] has them.
+    pub signals: u64,
+    /// They are not stopped at meanwhile.
+    pub ignores_signals: bool,
 }
 
 /// Most bytes of one watched place.
@@ -77,6 +81,7 @@ impl Inserted {
             programs: programs.collect(),
             watches: watches.collect(),
             calls: self.calls,
+            signals: if self.ignores_signals { 0 } else { self.signals },
         }
     }
 

@@ -25,6 +25,7 @@ mod queries;
 mod registers;
 mod resume;
 mod server;
+mod signals;
 mod thread_local;
 
 pub use connection::{Connection, ServeError};

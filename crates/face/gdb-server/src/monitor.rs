@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use timeline::{Position, Timeline, TimelineError, report_kind};
+use timeline::{Position, TimelineError, report_kind};
 
 use crate::server::Server;
 
@@ -23,6 +23,7 @@ monitor timeline            all of it as a picture; timeline --html: as a page
 monitor autocheckpoint T    keeps a checkpoint every 500ms, 2s of running, or: off
 monitor branch              from here on, in a copy, on by itself; branch off leads back
 monitor forks               from now on the client is told of forks
+monitor signals ignored     the client is told of no signal that is handled, until: signals told
 monitor others              who changed what is watched here, if other processes did
 monitor status              where history begins, what is kept for going back
 ";
@@ -96,12 +97,18 @@ impl Server<'_> {
             "status" => self.status(),
             "call" => self.note_call(argument),
             "branch" => self.branch(argument),
-            "forks" => {
-                self.children.tells_forks = true;
-                String::new()
-            }
+            "forks" | "signals" => self.choose_told(name, argument),
             _ => format!("no such command: {name}\n{HELP}"),
         }
+    }
+
+    /// What the client is told of from now on.
+    fn choose_told(&mut self, name: &str, argument: &str) -> String {
+        match name {
+            "forks" => self.children.tells_forks = true,
+            _ => self.inserted.ignores_signals = argument == "ignored",
+        }
+        String::new()
     }
 
     /// The present position; else why it is not known.
@@ -249,12 +256,15 @@ fn lines<K: std::fmt::Display>(named: &std::collections::BTreeMap<K, Position>) 
 }
 
 /// What the user is told where history ends.
-pub(crate) fn end_text(report: u32, code: i32, timeline: &Timeline) -> String {
-    let said = timeline.said();
+pub(crate) fn end_text(report: u32, code: i32, server: &Server) -> String {
+    let said = server.timeline.said();
     match report {
         report_kind::EXITED => format!("[The program exits with {code} here; history ends]\n"),
         report_kind::FAULTED => "[The program dies here; history ends]\n".to_owned(),
-        report_kind::LOG_ENDED => "[The recording ends here]\n".to_owned(),
+        report_kind::LOG_ENDED => match server.death() {
+            Some(signal) => format!("[Signal {signal} kills the program here; history ends]\n"),
+            None => "[The recording ends here]\n".to_owned(),
+        },
         report_kind::STOPPED => "[Recording stopped here]\n".to_owned(),
         report_kind::DIVERGENCE => format!("[The replay diverges here from the recording] {said}\n"),
         _ => format!("[The replay cannot go on: {said}]\n"),

@@ -34,9 +34,9 @@ impl Server<'_> {
                     knows("multiprocess+") && knows("fork-events+") && knows("vfork-events+");
                 b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
                   ConditionalBreakpoints+;swbreak+;hwbreak+;QCatchSyscalls+;\
-                  exec-events+;fork-events+;vfork-events+;multiprocess+;\
+                  QPassSignals+;exec-events+;fork-events+;vfork-events+;multiprocess+;\
                   qXfer:features:read+;qXfer:auxv:read+;\
-                  qXfer:exec-file:read+;qXfer:threads:read+"
+                  qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+"
                     .to_vec()
             }
             "QStartNoAckMode" => {
@@ -62,9 +62,16 @@ impl Server<'_> {
                 format!("m{}", ids.join(",")).into_bytes()
             }
             "qsThreadInfo" => b"l".to_vec(),
+            "QPassSignals" => {
+                let list = packet.strip_prefix("QPassSignals:").unwrap_or_default();
+                if self.pass_signals(list) { b"OK".to_vec() } else { b"E01".to_vec() }
+            }
             "qSymbol" => self.symbol(packet),
             "qGetTLSAddr" => self.thread_local_address(packet),
-            "qHostInfo" => self.host_info(),
+            "qHostInfo" => {
+                self.is_lldb = true;
+                self.host_info()
+            }
             "qProcessInfo" => self.process_info(),
             "qMemoryRegionInfo" => self.memory_region(packet),
             _ => Vec::new(),
@@ -77,9 +84,15 @@ impl Server<'_> {
         let [object, "read", annex, range] = parts[..] else { return Vec::new() };
         let Some((offset, length)) = pair(range) else { return b"E01".to_vec() };
         let content = match (object, annex) {
-            ("features", "target.xml") => registers::description().into_bytes(),
+            ("features", "target.xml") => {
+                registers::description(registers::has_high(&self.timeline)).into_bytes()
+            }
             ("auxv", _) => self.auxiliary_vector(),
             ("exec-file", _) => self.executable().into_bytes(),
+            ("siginfo", _) => match self.signal_info() {
+                Some(info) => info,
+                None => return b"E01".to_vec(),
+            },
             ("threads", _) => self.thread_list().into_bytes(),
             _ => return b"E00".to_vec(),
         };

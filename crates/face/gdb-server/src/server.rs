@@ -45,6 +45,8 @@ pub(crate) struct Server<'a> {
     pub names: Names,
     /// What is mapped, while the client has opened that.
     pub mappings: Option<Vec<u8>>,
+    /// It is lldb, which asks what gdb does not.
+    pub is_lldb: bool,
     /// Address of what says where a link map has its module's number; `None`: not known.
     pub module_number_at: Option<u64>,
 }
@@ -91,6 +93,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         end: None,
         names: Names::default(),
         mappings: None,
+        is_lldb: false,
         module_number_at: None,
     };
     while let Some(packet) = connection.receive()? {
@@ -204,10 +207,7 @@ impl Server<'_> {
         }
         let made = self.fork_detail();
         self.children.vfork_done_is_due = made.is_some_and(|made| made.starts_with('v'));
-        let is_death = matches!(
-            self.reason,
-            Reason::End { report: timeline::report_kind::FAULTED, .. } | Reason::Interrupted
-        );
+        let is_death = self.death().is_some() || self.reason == Reason::Interrupted;
         if planned_in.is_some_and(|thread| thread != self.timeline.stop().thread) && !is_death {
             // The thread that runs there made no step.
             return Ok(answer(self.told("00", "")));
@@ -251,13 +251,15 @@ impl Server<'_> {
     }
 
     fn all_registers(&self) -> String {
-        self.register_values().map_or("E03".to_owned(), |values| registers::encode(&values))
+        self.register_values().map_or("E03".to_owned(), |values| {
+            registers::encode(&values, registers::has_high(&self.timeline))
+        })
     }
 
     fn one_register(&self, rest: &str) -> String {
         let Some(values) = self.register_values() else { return "E03".to_owned() };
         let index = number(rest).map_or(usize::MAX, |index| index as usize);
-        match (values.get(index), registers::lengths().get(index)) {
+        match (values.get(index), registers::lengths(registers::has_high(&self.timeline)).get(index)) {
             (Some(Some(value)), _) => hex(value),
             (Some(None), Some(bytes)) => "xx".repeat(*bytes),
             _ => "E01".to_owned(),
@@ -314,7 +316,7 @@ impl Server<'_> {
     /// Says how history ended, if it has.
     fn tell_end(&self) -> Result<(), ServeError> {
         let text = match self.reason {
-            Reason::End { report, code } => crate::monitor::end_text(report, code, &self.timeline),
+            Reason::End { report, code } => crate::monitor::end_text(report, code, self),
             Reason::Present if !self.is_step => {
                 "[The present: from here on the program is live]\n".to_owned()
             }
@@ -349,8 +351,8 @@ impl Server<'_> {
         let detail = match self.reason {
             Reason::Begin if self.is_step && self.has_moved => String::new(),
             Reason::Begin => "replaylog:begin;".to_owned(),
-            Reason::End { report: timeline::report_kind::FAULTED, code } if !self.was_at_end => {
-                signal = code;
+            Reason::End { .. } if !self.was_at_end && self.death().is_some() => {
+                signal = self.signal_for_client(self.death().unwrap_or_default());
                 String::new()
             }
             Reason::End { .. } if self.is_step && !self.was_at_end => String::new(),
@@ -369,7 +371,11 @@ impl Server<'_> {
                 self.fork_detail().unwrap_or_else(|| format!("syscall_return:{number:x};"))
             }
             Reason::Signal(number) => {
-                signal = number;
+                signal = self.signal_for_client(number);
+                String::new()
+            }
+            Reason::Handler(number) => {
+                signal = self.signal_for_client(number as i32);
                 String::new()
             }
             Reason::Stuck => {
@@ -377,7 +383,9 @@ impl Server<'_> {
                 String::new()
             }
             Reason::Exited(code) => return format!("W{:02x}{}", code & 0xff, self.of_process()),
-            Reason::Killed(number) => return format!("X{:02x}{}", number & 0xff, self.of_process()),
+            Reason::Killed(number) => {
+                return format!("X{:02x}{}", self.signal_for_client(number) & 0xff, self.of_process());
+            }
             Reason::Leaving(_) => {
                 signal = 0;
                 String::new()

@@ -21,8 +21,8 @@ use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
 use crate::{
-    branch, breakpoints, clocks, copies, decode, displaced, edits, keyframes, live, probe, programs,
-    standing, translate, watchpoints,
+    branch, breakpoints, caught_signals, clocks, copies, decode, displaced, edits, keyframes, live, probe,
+    programs, standing, translate, watchpoints,
 };
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
@@ -76,6 +76,7 @@ static STATE: Owned<State> = Owned::new(State {
         pid: 0,
         registers: [0; 18],
         calls: [0; lane_protocol::CALL_WORDS],
+        signals: 0,
         until_event: NONE,
         until_thread: NONE,
         steps_max: 0,
@@ -203,6 +204,7 @@ fn catches_call() -> bool {
 pub fn note_boundary() {
     let state = state();
     state.call_here = core::mem::take(&mut state.call);
+    caught_signals::come_to_boundary();
     let boundary = Boundary { event: process().log.events, thread: thread().index as u64 };
     let last = state.last_boundaries[state.boundaries.wrapping_sub(1) as usize % BOUNDARIES_MAX];
     if state.boundaries != 0 && last == boundary {
@@ -225,6 +227,7 @@ fn stops_here() -> bool {
         || state.new_image
         || branch::wants_stop()
         || catches_call()
+        || caught_signals::stops_here()
         || (state.new_code && state.command.stops_at_code != 0)
         || process().log.events >= state.command.until_event
         || thread == state.command.until_thread
@@ -322,7 +325,8 @@ pub fn arrived(context: &mut RealFrame) {
     let at = breakpoints().iter().position(|&address| address == context.rip);
     let stops = match at {
         Some(index) => programs::stop_of(programs::decide(index, &context.registers(), vectors, 0)),
-        None => (catches_call() && hit(NONE)).then_some(agent_stop::CALL),
+        None if catches_call() => hit(NONE).then_some(agent_stop::CALL),
+        None => (caught_signals::stops_here() && hit(NONE)).then_some(agent_stop::SIGNAL),
     };
     if let Some(kind) = stops {
         return stop(context, kind);

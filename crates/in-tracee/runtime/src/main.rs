@@ -21,6 +21,7 @@ mod branch;
 mod breakpoints;
 mod cache;
 mod calls;
+mod caught_signals;
 mod changes;
 mod chaos;
 mod checksum;

@@ -18,8 +18,8 @@ use crate::frame::{self, RealFrame};
 use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, clocks, displaced, file_ends, gs, instructions, islands, kernel, memory, patience, pause,
-    pause_point, probe, report, translate, turn,
+    agent, caught_signals, clocks, displaced, file_ends, gs, instructions, islands, kernel, memory, patience,
+    pause, pause_point, probe, report, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -778,6 +778,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
     let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
+    if !handled {
+        caught_signals::note_death(&info);
+    }
     if process().branched && (!handled || agent::breakpoints().contains(&registers.rip)) {
         crate::branch::on_fault(&registers, signal);
     }
@@ -1039,6 +1042,7 @@ fn replay_signal(registers: &mut Registers, word: u64) {
 /// cannot hold it.
 fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
     let signals = &mut thread().signals;
+    caught_signals::note_delivery(signal, info);
     let action = process().actions().actions[signal as usize];
     let on_stack = action.flags & SA_ONSTACK != 0;
     let saved_mask = signals.mask;

@@ -6,11 +6,11 @@ use lane_protocol::{AGENT_THREADS_MAX, AgentStop, AgentThread, agent_stop, repor
 use linux_abi::general as nr;
 
 use crate::agent::{self, Mode, mailbox, state};
-use crate::block::{known_threads, process, thread, thread_at, thread_status};
+use crate::block::{known_threads, process, space, thread, thread_at, thread_status};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
-use crate::{branch, breakpoints, copies, imports, kernel, mapped_files, programs};
+use crate::{branch, breakpoints, caught_signals, copies, imports, kernel, mapped_files, programs};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -31,6 +31,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.shared_bytes = if stop.without_others == 0 { 0 } else { mapped_files::object_bytes() };
     stop.is_at_log_end = u64::from(crate::live::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
+    (stop.signal, stop.signal_info) = caught_signals::told();
     stop.command_steps = own.command_steps;
     stop.hits = own.hits;
     stop.last_hit = own.last_hit;
@@ -39,6 +40,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.first_stack = own.first_stack;
     stop.images = own.images;
     (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
+    stop.vector_parts = space().vector_parts.map(|(offset, _)| offset);
     stop.boundary_count = own.boundaries;
     stop.boundaries = own.last_boundaries;
     if process().replaying {

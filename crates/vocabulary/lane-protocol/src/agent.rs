@@ -18,6 +18,8 @@ pub const AGENT_THREADS_MAX: usize = 128;
 pub const BOUNDARIES_MAX: usize = 64;
 /// Words that hold a bit for each system call.
 pub const CALL_WORDS: usize = 8;
+/// Parts of the vector state that are told of.
+pub const VECTOR_PARTS: usize = 8;
 /// In place of an event, a thread, a count: there is none.
 pub const NONE: u64 = u64::MAX;
 
@@ -102,6 +104,8 @@ pub mod agent_stop {
     pub const ROLLED_BACK: u32 = 19;
     /// A live program is about to end, with the exit code `code`.
     pub const LEAVING: u32 = 20;
+    /// Where the handler of a signal begins that the command names: `signal`.
+    pub const SIGNAL: u32 = 21;
 }
 
 /// What a watched place is watched for.
@@ -131,6 +135,8 @@ pub struct AgentCommand {
     pub segment: u32,
     /// Bits of the system calls behind which to stop, by their numbers.
     pub calls: [u64; CALL_WORDS],
+    /// Bits of the signals at whose handlers' beginnings to stop, that of signal 1 being the lowest.
+    pub signals: u64,
     /// BRANCH: the process id that was recorded.
     pub pid: i32,
     /// Not zero: stop at the boundary behind each mapping of code.
@@ -227,8 +233,16 @@ pub struct AgentStop {
     /// bytes; 0: they are not known.
     pub vectors: u64,
     pub vector_bytes: u64,
+    /// Where in them each part begins, by its number as xsave's; 0: there is no such part, or it is one
+    /// of the first two, which have their fixed places.
+    pub vector_parts: [u32; VECTOR_PARTS],
     /// Number of the system call that it stands behind, plus one; 0: it does not.
     pub call: u64,
+    /// The signal whose handler begins here; 0: none.
+    pub signal: u64,
+    /// What the kernel says of that signal, or of the one that the program dies of here (siginfo_t);
+    /// the first word is 0 where nothing is known.
+    pub signal_info: [u64; 16],
     /// Not zero: other processes take turns with it, or did. They are there once in a
     /// session, so no other process of the session can come here.
     pub met_others: u64,

@@ -452,7 +452,7 @@ fn check_detach(tool: &Tool) -> TestResult {
 /// All of them.
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for session in SESSIONS.iter().chain(edits::SESSIONS) {
+    for session in SESSIONS.iter().chain(edits::SESSIONS).chain(super::signals::LIVE) {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }

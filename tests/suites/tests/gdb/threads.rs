@@ -30,6 +30,7 @@ pub const SESSIONS: &[Session] = &[
         flags: &["-O1", "-pthread"],
         options: &["--batch"],
         commands: &[
+            "handle SIGUSR1 nostop noprint pass",
             "break turn_of if me == 3 && round == 5",
             "continue",
             "print mine",
