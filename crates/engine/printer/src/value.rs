@@ -226,6 +226,12 @@ fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth
         Some(StandsFor::Same(value) | StandsFor::Maybe { value, .. }) => {
             return show(file, &value.of, bytes, offset + value.offset, value.bits, depth + 1);
         }
+        Some(StandsFor::All(values)) => {
+            let one = |value: &types::Member| {
+                show(file, &value.of, bytes, offset + value.offset, value.bits, depth + 1)
+            };
+            return Shown::List(values.iter().map(one).collect());
+        }
         None => {}
     }
     if let Some(variants) = variants::of_structure(file, id) {
@@ -288,6 +294,9 @@ fn show_variant(file: &DebugFile, variants: &Variants, bytes: &Bytes, offset: u6
     let Some(member) = variants.find(number) else {
         return Shown::Missing(format!("no variant has the number {number}"));
     };
+    if member.name.is_empty() {
+        return show(file, &member.of, bytes, offset + member.offset, None, depth + 1);
+    }
     if variants::is_empty(file, &member.of) {
         return Shown::Name(member.name.clone(), number as i64);
     }

@@ -1,4 +1,4 @@
-//! Rust's enums with values: which variant one is.
+//! Rust's enums with values, and C++'s `variant`: which of them one is.
 
 use gimli::constants as dw;
 
@@ -23,7 +23,9 @@ impl Variants {
 
 /// The variants of a structure, if it has some.
 pub(crate) fn of_structure(file: &DebugFile, id: DieId) -> Option<Variants> {
-    let part = children(file, id).find(|child| file.tag(*child) == dw::DW_TAG_variant_part)?;
+    let Some(part) = children(file, id).find(|child| file.tag(*child) == dw::DW_TAG_variant_part) else {
+        return crate::cpp::variants(file, id);
+    };
     let tag = file.reference(part, gimli::DW_AT_discr).map(|at| member_at(file, at));
     let bits = tag.as_ref().map_or(64, |tag| types::bytes_of(file, &tag.of).min(8) * 8);
     let all =

@@ -328,6 +328,20 @@ fn check_cpp_values(tool: &Tool) -> TestResult {
     )
 }
 
+/// Tuples and variants are shown as their values, a queue and a stack as what they stand before.
+fn check_joined(tool: &Tool) -> TestResult {
+    const JOINED: &str = "<!-- program: joined.cpp -->\n";
+    let words = ["--at", "joined.cpp:29", "joined, joined.whole"];
+    let text = printed(tool, "joined", JOINED, "print", &words)?;
+    let expected = [
+        "joined = {whole = {1, 2.5, \"three, which is too long for the string itself\"}, ",
+        "99 'c', {5, true}}, pair = {{}, first = 7, second = \"seven\"}, ",
+        "number = 4, text = \"text\", part = 0.5, all = {1, 2}, line = {0, 1, 2}, pile = {0, 1, 2}, ",
+        "first = {2, 0, 1}}, joined.whole = {1, 2.5, \"three",
+    ];
+    compare(&text, &expected, &["retrovane:", "_M_"])
+}
+
 /// What is missing for the printers of Rust.
 fn missing_printers() -> Option<String> {
     let root = said_by("rustc", &["--print", "sysroot"]).unwrap_or_default();
@@ -337,10 +351,11 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 12] = [
+    let cases: [(&str, Check, Option<String>); 13] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
         ("holders_of_cpp_are_printed", check_cpp_values, missing(CPP)),
+        ("joined_values_of_cpp_are_printed", check_joined, missing(CPP)),
         ("collections_of_cpp_are_printed", check_nodes, missing(CPP)),
         ("tables_of_rust_are_printed", check_tables, missing(RUST)),
         ("exceptions_of_cpp_are_caught", check_thrown, missing(CPP)),
