@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
@@ -11,7 +12,6 @@ use lane_protocol::{
     AgentCommand, AgentStop, NONE, REGION_BYTES, REGION_START, agent_stop, agent_verb, report_kind,
 };
 use recorder::debuggee::Debuggee;
-use std::sync::atomic::Ordering;
 
 use crate::command::command_of;
 use crate::error::TimelineError;
@@ -269,13 +269,14 @@ impl Process {
         self.command(agent_verb::STEP, stops, limits, patience)
     }
 
-    /// Waits until it stands still. Where patience ends it interrupts the process, and
-    /// ends well, with a stop that says so.
+    /// Waits until it stands still, and looks ever more rarely. Where patience ends it interrupts
+    /// the process, and ends well, with a stop that says so.
     fn wait(&mut self, verb: u32, patience: AskPatience) -> Result<(), TimelineError> {
-        let mut asked: Option<Instant> = None;
+        let (mut asked, mut look): (Option<Instant>, _) = (None, LOOK_EVERY / 20);
         let home = self.home.clone();
         let lane = home.memory().lane(self.segment);
-        while !lane.wait_for_stop(LOOK_EVERY) {
+        while !lane.wait_for_stop(look) {
+            look = (look * 2).min(LOOK_EVERY);
             if let Some(failure) = home.failure_of(self.pid) {
                 return Err(failure);
             }

@@ -50,6 +50,11 @@ pub fn begin(model: &[Arg], args: &[u64; 6], real: &[u64; 6]) -> Option<Bounce> 
                 bounce.args[count as usize] = fitting;
                 bounce.messages(address, fitting)?
             }
+            // The kernel notes there what it has sent of each.
+            Ty::MmsgIn(count) => {
+                let messages = (args[count as usize] & 0xffff_ffff).min(VECTORS_MAX);
+                bounce.copy_in(address, messages * 64)?
+            }
             _ => continue,
         };
         bounce.args[index] = place;
@@ -203,6 +208,11 @@ impl Bounce {
                         let received = memory::read::<u32>(from + 56).unwrap_or(0);
                         copy_message(to, from, i64::from(received));
                         memory::write(to + 56, &received);
+                    }
+                }
+                Ty::MmsgIn(_) if result > 0 => {
+                    for sent in (0..result as u64).map(|index| index * 64 + 56) {
+                        memory::copy(address + sent, place + sent, 4);
                     }
                 }
                 _ => {}

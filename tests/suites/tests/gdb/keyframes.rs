@@ -70,6 +70,7 @@ fn check_backwards(tool: &Tool) -> TestResult {
     let scratch = Scratch::new("keyframes_backwards")?;
     let trace = recorded(tool, &scratch, "threads", &["-O1", "-pthread"])?;
     let commands = [
+        "handle SIGUSR1 nostop noprint",
         "when",
         "info registers",
         "watch finished",

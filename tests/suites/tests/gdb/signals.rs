@@ -129,7 +129,7 @@ pub const LIVE: &[Debugging] = &[Debugging {
         "$1 = 41",
         "received signal SIGUSR1",
         "$2 = 0",
-        "received signal SIG35",
+        "The present: from here on the program is live",
         "received signal SIGSEGV",
         "$3 = (void *) 0x1234",
         "received signal SIGUSR1",
