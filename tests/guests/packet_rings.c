@@ -1,7 +1,9 @@
 // Rings of packets behind a socket, in all three versions: the kernel writes to them at any time.
-// More packets come than a ring has parts for; a child of fork sees what its parent saw.
+// More packets come than a ring has parts for; a child of fork sees what its parent saw. A ring is
+// known by the call that asks for it, which has to be described.
 // covers: socket setsockopt getsockopt mmap munmap poll unshare
 // needs: root
+// not-by: write-protection sums
 #include "guest.h"
 #include <arpa/inet.h>
 #include <linux/if_ether.h>

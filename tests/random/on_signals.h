@@ -109,7 +109,8 @@ OPERATION void signal_descriptor(struct self *me)
 OPERATION void signal_from_timer(struct self *me)
 {
 	long until = signals_seen + 1 + below(me, 3);
-	struct itimerval every = {{0, 300 + below(me, 900)}, {0, 200 + below(me, 900)}};
+	// Not so often that handlers are all that is done where each signal takes its time.
+	struct itimerval every = {{0, 8000 + below(me, 9000)}, {0, 200 + below(me, 900)}};
 	int which = below(me, 3) ? ITIMER_REAL : ITIMER_VIRTUAL;
 	setitimer(which, &every, NULL);
 	volatile unsigned long spins = 0;
