@@ -12,7 +12,7 @@ use crate::block::{Owned, process};
 use crate::mapped_files::{self, STATUS_INODE, STATUS_WORDS};
 use crate::maps::{self, Mapping};
 use crate::memory;
-use crate::{kernel, outputs, shared_writes};
+use crate::{kernel, live, outputs, shared_writes};
 
 const AT_FDCWD: u64 = -100i64 as u64;
 const SIGBUS: u64 = 7;
@@ -89,7 +89,7 @@ pub fn replay_moved([device, inode, bytes]: [u64; 3]) {
         }
         if first < end {
             let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
-            kernel::mmap(first, end - first, protection_of(&shown), flags, -1, 0);
+            kernel::mmap(first, end - first, live::protection(&shown), flags, -1, 0);
         }
     });
 }
@@ -102,16 +102,6 @@ fn mapping_at(address: u64) -> Option<Mapping> {
         }
     });
     found
-}
-
-/// What the program may do there.
-fn protection_of(mapping: &Mapping) -> u32 {
-    let may = [
-        (mapping.readable, nr::PROT_READ),
-        (mapping.writable, nr::PROT_WRITE),
-        (mapping.executable, nr::PROT_EXEC),
-    ];
-    may.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum()
 }
 
 /// The page that faults next, and what the program may do there; 0: none.
@@ -130,7 +120,7 @@ pub fn await_fault(header: u64) {
     let Some(mapping) = mapping_at(page) else { return };
     // SAFETY: whoever has the turn owns it.
     let awaited = unsafe { &mut *AWAITED.get() };
-    *awaited = (page, protection_of(&mapping));
+    *awaited = (page, live::protection(&mapping));
     kernel::mprotect(page, PAGE_BYTES, nr::PROT_NONE);
 }
 
