@@ -5,8 +5,24 @@
 #include "guest.h"
 #include <sys/mman.h>
 
+// A file that is all hole when it is mapped.
+static int of_a_hole(void)
+{
+	int file = memfd_create("hole", 0);
+	if (ftruncate(file, 8192) != 0)
+		return 1;
+	char *bytes = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	memset(bytes, 7, 8192);
+	if (ftruncate(file, 4096) != 0 || ftruncate(file, 8192) != 0)
+		return 1;
+	printf("%d %d\n", bytes[0], bytes[4096]);
+	return 0;
+}
+
 int main(void)
 {
+	if (of_a_hole() != 0)
+		return 1;
 	int file = memfd_create("file", 0);
 	if (ftruncate(file, 8192) != 0)
 		return 1;

@@ -69,15 +69,15 @@ fn log_of_descriptor(fd: u64, from: u64, bytes: u64) {
 pub fn replay_moved([device, inode, bytes]: [u64; 3]) {
     let identity = [device, inode];
     shared_writes::disturb_all();
-    let mut copy = [0u64; STATUS_WORDS];
-    if let Some(fd) = mapped_files::copy_of(identity) {
-        let fd = fd as u64;
+    let copy = mapped_files::copy_of(identity).map(|fd| {
+        let (fd, mut status) = (fd as u64, [0u64; STATUS_WORDS]);
         kernel::call(nr::__NR_ftruncate, [fd, bytes, 0, 0, 0, 0]);
-        kernel::call(nr::__NR_fstat, [fd, copy.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    }
+        kernel::call(nr::__NR_fstat, [fd, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        status[STATUS_INODE]
+    });
     mapped_files::for_each_mapping(identity, &mut |start, end, offset| {
         let Some(shown) = mapping_at(start) else { return };
-        if !shown.private || shown.inode == copy[STATUS_INODE] {
+        if !shown.private || Some(shown.inode) == copy {
             return;
         }
         // Private mappings of the kept file: it has the size that the file had then.

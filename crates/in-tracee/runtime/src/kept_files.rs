@@ -62,7 +62,8 @@ fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
         CHARACTER if stat[5] == DEV_ZERO => return Kept::Anonymous,
         CHARACTER if stat[5] == DEV_NULL => return Kept::Nothing,
         CHARACTER => return Kept::Device,
-        SOCKET | NO_FILE => return Kept::Kernels,
+        SOCKET if crate::packet_rings::is_packet_socket(fd as u64) => return Kept::Kernels,
+        NO_FILE => return Kept::Kernels,
         _ => return Kept::Nothing,
     }
     // st_size, st_mtim, st_ctim.

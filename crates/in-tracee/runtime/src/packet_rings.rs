@@ -140,10 +140,23 @@ fn address(slot: usize) -> u64 {
 }
 
 fn version(fd: u64) -> u32 {
-    let (mut version, mut length) = (0u32, 4u32);
-    let into = [&raw mut version as u64, &raw mut length as u64];
-    kernel::call(nr::__NR_getsockopt, [fd, SOL_PACKET, PACKET_VERSION, into[0], into[1], 0]);
-    version
+    option(fd, SOL_PACKET, PACKET_VERSION)
+}
+
+/// Other sockets can be mapped, too (TCP, to receive without copying): nothing comes there by itself.
+pub fn is_packet_socket(fd: u64) -> bool {
+    // `asm-generic/socket.h`, `linux/socket.h`.
+    const SOL_SOCKET: u64 = 1;
+    const SO_DOMAIN: u64 = 39;
+    const AF_PACKET: u32 = 17;
+    option(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET
+}
+
+fn option(fd: u64, level: u64, name: u64) -> u32 {
+    let (mut value, mut length) = (0u32, 4u32);
+    let into = [&raw mut value as u64, &raw mut length as u64];
+    kernel::call(nr::__NR_getsockopt, [fd, level, name, into[0], into[1], 0]);
+    value
 }
 
 /// The ring that was asked for, if it is all that is mapped.
