@@ -136,9 +136,12 @@ OPERATION void process_talks(struct self *me)
 	int to[2], from[2];
 	if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
 		return;
-	pid_t child = fork();
+	pid_t parent = getpid(), child = fork();
 	if (child == 0) {
-		// Other children may hold the other end: a zero ends the talk.
+		// Other children may hold the other end: a zero ends the talk, or the end of the parent.
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
 		char byte = 0;
 		ssize_t got;
 		while ((got = read(to[0], &byte, 1)) == 1 ? byte != 0 : got < 0 && errno == EINTR)

@@ -80,6 +80,13 @@ OPERATION void socket_stream(struct self *me)
 	getsockname(listens, (struct sockaddr *)&address, &length);
 	fold_value(me, ntohs(address.sin_port));
 	fold_result(me, connect(ours, (struct sockaddr *)&address, sizeof address));
+	// A signal can have come between, or another thread have closed one of them by a mistaken number.
+	struct pollfd comes = {.fd = listens, .events = POLLIN};
+	if (poll(&comes, 1, 1000) != 1) {
+		close(ours);
+		close(listens);
+		return;
+	}
 	theirs = accept4(listens, (struct sockaddr *)&address, &length, below(me, 2) ? SOCK_NONBLOCK : 0);
 	fold_value(me, theirs);
 	fold_value(me, address.sin_port);
