@@ -4,7 +4,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use lane_protocol::{Recipe, site_kind};
 
 use crate::chain::{Chain, INSTRUCTION_BYTES_MAX};
-use crate::image::Image;
+use crate::image::{Exceptions, Image};
+use crate::landing_pads;
 use crate::targets::Watch;
 
 /// Length of `jmp rel32`.
@@ -21,7 +22,8 @@ pub(crate) struct Site {
     pub len: u64,
     pub kind: u8,
     chain: Chain,
-    has_landing_pads: bool,
+    /// Where exceptions enter the functions around it; `None` where that is not known.
+    landing_pads: Option<Vec<u64>>,
 }
 
 /// One way to place the jump.
@@ -79,16 +81,26 @@ impl Site {
         let after = functions.partition_point(|function| function.start <= address);
         // A symbol and an unwind entry may describe the same function; those that
         // start earliest among the nearest are enough, for entries do not nest.
-        let has_landing_pads = functions[..after]
-            .iter()
-            .rev()
-            .take(16)
-            .any(|function| function.has_landing_pads && address < function.end);
-        Site { address, len, kind, chain, has_landing_pads }
+        let mut landing_pads = Some(Vec::new());
+        for function in functions[..after].iter().rev().take(16).filter(|function| address < function.end) {
+            let pads = match function.exceptions {
+                Exceptions::None => continue,
+                Exceptions::Table(table) => landing_pads::of_function(image, function.start, table),
+                Exceptions::Unknown => None,
+            };
+            landing_pads = landing_pads.zip(pads).map(|(known, pads)| [known, pads].concat());
+        }
+        Site { address, len, kind, chain, landing_pads }
     }
 
     pub fn end(&self) -> u64 {
         self.address + self.len
+    }
+
+    /// Whether exceptions may enter between these addresses.
+    fn may_land_between(&self, from: u64, to: u64) -> bool {
+        let is_between = |pads: &Vec<u64>| pads.iter().any(|pad| (from..to).contains(pad));
+        self.landing_pads.as_ref().is_none_or(is_between)
     }
 
     /// Where instructions start behind this address, up to the site.
@@ -154,7 +166,7 @@ fn ahead(image: &Image<'_>, site: &Site) -> Vec<Cover> {
         let inner_starts: Vec<u64> =
             starts[..index].iter().copied().filter(|inner| *inner < closed_end).collect();
         let is_one = inner_starts.is_empty();
-        if is_one || (covers.is_empty() && !site.has_landing_pads) {
+        if is_one || (covers.is_empty() && !site.may_land_between(start + 1, closed_end)) {
             covers.push(Cover { start, end: site.end(), closed_end, inner_starts });
         }
     }
@@ -164,9 +176,6 @@ fn ahead(image: &Image<'_>, site: &Site) -> Vec<Cover> {
 /// The jump at `start`, which is the site or ahead of it, with the shortest run
 /// of instructions behind the site that is long enough.
 fn behind(image: &Image<'_>, site: &Site, start: u64) -> Option<Cover> {
-    if site.has_landing_pads {
-        return None;
-    }
     let mut end = site.end();
     let mut inner_starts = Vec::new();
     while end - start < JUMP_BYTES {
@@ -179,7 +188,8 @@ fn behind(image: &Image<'_>, site: &Site, start: u64) -> Option<Cover> {
         inner_starts.push(end);
         end = instruction.next_ip();
     }
-    Some(Cover { start, end, closed_end: end, inner_starts })
+    let is_closed = !site.may_land_between(start + 1, end);
+    is_closed.then_some(Cover { start, end, closed_end: end, inner_starts })
 }
 
 /// The site with as few instructions ahead of it as will do, and some behind.

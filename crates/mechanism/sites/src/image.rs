@@ -44,8 +44,16 @@ impl<'f> Region<'f> {
 pub(crate) struct Function {
     pub start: u64,
     pub end: u64,
-    /// It has an exception table, so that code is entered at landing pads.
-    pub has_landing_pads: bool,
+    pub exceptions: Exceptions,
+}
+
+/// How exceptions enter a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exceptions {
+    None,
+    /// Where the table is loaded that says where.
+    Table(u64),
+    Unknown,
 }
 
 /// An ELF file for x86-64.
@@ -175,7 +183,7 @@ impl<'f> Image<'f> {
             self.named.push(start);
             if type_ != elf::STT_NOTYPE && size > 0 {
                 let end = start.saturating_add(size);
-                self.functions.push(Function { start, end, has_landing_pads: false });
+                self.functions.push(Function { start, end, exceptions: Exceptions::None });
             }
         }
     }

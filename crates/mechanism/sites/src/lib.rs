@@ -10,8 +10,9 @@
 //! anything known can jump to. Where that cannot be shown the site has no
 //! recipe and goes on trapping. Known are: direct branches and addresses taken
 //! relative to the instruction pointer, anywhere in the file; addresses in
-//! data, relocations and symbols; jump tables of 32-bit offsets. Functions with
-//! exception tables are never covered beyond one instruction. In what GHC made, where a
+//! data, relocations and symbols; jump tables of 32-bit offsets. Where
+//! exceptions enter a function, its exception table says; without one that can be read, no more
+//! than one instruction is covered. In what GHC made, where a
 //! table stands ahead of each function, nothing that may read time is rewritten unseen.
 //!
 //! Deliberately absent: following values through registers, rewriting code that
@@ -24,6 +25,7 @@ mod chain;
 mod cover;
 mod entries;
 mod image;
+mod landing_pads;
 mod serial;
 mod targets;
 mod unwind;

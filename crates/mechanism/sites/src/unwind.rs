@@ -1,8 +1,8 @@
 //! Bounds of functions from `.eh_frame`, which stripped files keep.
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, Pointer, UnwindSection};
 
-use crate::image::{Function, Region};
+use crate::image::{Exceptions, Function, Region};
 
 /// The functions that the unwind entries describe, up to the first entry that
 /// cannot be read.
@@ -29,7 +29,12 @@ pub(crate) fn functions(frames: &Region<'_>) -> Vec<Function> {
         let Some(end) = start.checked_add(fde.len()) else {
             continue;
         };
-        found.push(Function { start, end, has_landing_pads: fde.lsda().is_some() });
+        let exceptions = match fde.lsda() {
+            None => Exceptions::None,
+            Some(Pointer::Direct(address)) => Exceptions::Table(address),
+            Some(Pointer::Indirect(_)) => Exceptions::Unknown,
+        };
+        found.push(Function { start, end, exceptions });
     }
     found
 }

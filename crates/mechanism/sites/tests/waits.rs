@@ -115,3 +115,36 @@ fn a_call_in_the_loop_comes_first() -> Result<(), IcedError> {
     assert_eq!(analysis.recipes[0].before, 5);
     Ok(())
 }
+
+/// Compiled with tables of exceptions: an exception of `call` enters behind the loop.
+const WITH_CLEANUP: &str = "
+void call(void);
+void clean(int *);
+int wait(volatile int *flag)
+{
+	int held __attribute__((cleanup(clean))) = 1;
+	do
+		__builtin_ia32_pause();
+	while (*flag == 0);
+	call();
+	return held;
+}";
+
+#[test]
+fn a_pause_is_covered_beside_landing_pads() -> Result<(), Box<dyn std::error::Error>> {
+    let scratch = std::env::temp_dir().join(format!("retrovane-sites-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch)?;
+    let (source, library) = (scratch.join("wait.c"), scratch.join("wait.so"));
+    std::fs::write(&source, WITH_CLEANUP)?;
+    let arguments = ["-O2", "-fexceptions", "-fPIC", "-shared", "-o"];
+    let compiled = std::process::Command::new("gcc").args(arguments).args([&library, &source]).status();
+    let file = std::fs::read(&library);
+    std::fs::remove_dir_all(&scratch)?;
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("skipped: there is no gcc");
+        return Ok(());
+    }
+    let recipes = analyse(&file?).recipes;
+    assert!(matches!(&recipes[..], [wait] if wait.kind == site_kind::SPIN && wait.after > 0), "{recipes:?}");
+    Ok(())
+}
