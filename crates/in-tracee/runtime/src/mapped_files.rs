@@ -9,8 +9,9 @@ use crate::block::{Owned, process, session, space};
 use crate::maps::{self, Mapping};
 use crate::{imports, kept_files, kernel, live, outputs, report, shared_writes};
 
-const FILES: usize = 4096;
-const COPIES: usize = 512;
+/// As many mappings as a process may have (vm.max_map_count, unless somebody raised it).
+const FILES: usize = 65536;
+const COPIES: usize = 32768;
 /// Most mappings of shared memory in a process that is copied, and most bytes of it.
 const VIEWS: usize = 256;
 const VIEWS_BYTES_MAX: u64 = 64 << 20;
@@ -50,6 +51,8 @@ pub struct MappedFiles {
 struct Copied {
     identity: [u64; 2],
     fd: i32,
+    /// Device and inode of what the descriptor shows, as of the last look at it.
+    shown: [u64; 2],
 }
 
 fn all() -> &'static mut [Mapped] {
@@ -78,7 +81,7 @@ pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
         mapped.count += 1;
     } else if !is_known && !process().replaying && !core::mem::replace(&mut mapped.has_told, true) {
         report::tell(
-            "more than 4096 mappings of files: what write(2) changes in further ones is not recorded",
+            "more than 65536 mappings of files: what write(2) changes in further ones is not recorded",
         );
     }
     outputs::forget_files();
@@ -140,7 +143,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
         copy_data(kept as u64, fd as u64);
         kernel::call(nr::__NR_close, [kept as u64, 0, 0, 0, 0, 0]);
     }
-    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32 };
+    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32, shown: [0; 2] };
     mapped.copy_count += 1;
     shared_writes::disturb_all();
     if source == Source::Shared {
@@ -206,8 +209,6 @@ static SHARED_VIEWS: Owned<SharedViews> =
 pub struct Object {
     pub identity: [u64; 2],
     pub fd: i32,
-    /// As lists of mappings write it.
-    device: u64,
     pub inode: u64,
     pub bytes: u64,
     allocated_bytes: u64,
@@ -215,14 +216,15 @@ pub struct Object {
 
 /// Calls `each` with what stands for memory that the process shares, or has shared.
 pub fn for_each_object(each: &mut dyn FnMut(&Object)) {
-    for &Copied { identity, fd } in &space().mapped.copies[..space().mapped.copy_count] {
-        let mut status = [0u64; 18];
-        kernel::call(nr::__NR_fstat, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    let count = space().mapped.copy_count;
+    for copy in &mut space().mapped.copies[..count] {
+        let mut status = [0u64; STATUS_WORDS];
+        kernel::call(nr::__NR_fstat, [copy.fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        copy.shown = [maps::device(status[STATUS_DEVICE]), status[STATUS_INODE]];
         each(&Object {
-            identity,
-            fd,
-            device: maps::device(status[STATUS_DEVICE]),
-            inode: status[STATUS_INODE],
+            identity: copy.identity,
+            fd: copy.fd,
+            inode: copy.shown[1],
             bytes: status[STATUS_BYTES],
             allocated_bytes: status[STATUS_BLOCKS] * 512,
         });
@@ -244,43 +246,38 @@ pub fn object_of(identity: [u64; 2]) -> Option<i32> {
 
 /// Calls `each` with all mappings of what stands for shared memory; false if they are not known.
 pub fn for_each_view(each: &mut dyn FnMut(&Mapping)) -> bool {
-    let (mut objects, mut count) = ([[0u64; 2]; COPIES], 0);
-    for_each_object(&mut |object| {
-        objects[count] = [object.device, object.inode];
-        count += 1;
-    });
-    count == 0
+    for_each_object(&mut |_| {});
+    !has_objects()
         || maps::for_each(&mut |map| {
-            if map.inode != 0 && !map.private && objects[..count].contains(&[map.device, map.inode]) {
+            if !map.private && shown_by(map).is_some() {
                 each(map);
             }
         })
 }
 
+/// Which object a mapping shows, as of the last look at them.
+fn shown_by(map: &Mapping) -> Option<usize> {
+    let copies = &space().mapped.copies[..space().mapped.copy_count];
+    copies.iter().position(|copy| map.inode != 0 && copy.shown == [map.device, map.inode])
+}
+
 /// Mappings of objects that shared memory stands for, as they are now. `None`: something
 /// else is shared, or there is too much of it, and a copy would see what becomes of it.
 pub fn shared_views() -> Option<&'static SharedViews> {
-    let (mut objects, mut count, mut bytes) = ([[0u64; 2]; COPIES], 0, 0);
-    for_each_object(&mut |object| {
-        objects[count] = [object.device, object.inode];
-        (count, bytes) = (count + 1, bytes + object.allocated_bytes);
-    });
+    let bytes = object_bytes();
     // SAFETY: only the thread that has the turn comes here.
     let shared = unsafe { &mut *SHARED_VIEWS.get() };
     shared.count = 0;
     let is_of_group = process().in_group && imports::are_wanted();
     let most = if is_of_group { GROUP_BYTES_MAX } else { VIEWS_BYTES_MAX };
     let mut fits = bytes <= most;
-    let complete = maps::for_each(&mut |map| {
-        let is_same = |object: &[u64; 2]| map.inode != 0 && *object == [map.device, map.inode];
-        match objects[..count].iter().position(is_same) {
-            Some(index) if !map.private && shared.count < VIEWS => {
-                shared.views[shared.count] = (*map, index);
-                shared.count += 1;
-            }
-            Some(_) => fits = false,
-            None => fits &= map.private || !map.writable,
+    let complete = maps::for_each(&mut |map| match shown_by(map) {
+        Some(index) if !map.private && shared.count < VIEWS => {
+            shared.views[shared.count] = (*map, index);
+            shared.count += 1;
         }
+        Some(_) => fits = false,
+        None => fits &= map.private || !map.writable,
     });
     (complete && fits).then_some(shared)
 }

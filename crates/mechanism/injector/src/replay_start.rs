@@ -9,6 +9,7 @@ use lane_protocol::{FILE_TEXT, IMAGE_FD_BELOW, TEXT_START};
 
 use crate::error::InjectError;
 use crate::lane::Segment;
+use crate::limits;
 use crate::session_memory::SessionMemory;
 use crate::signals::SignalState;
 
@@ -122,6 +123,8 @@ fn become_replay(
     // r12 and r13. The mapping is new (MAP_FIXED_NOREPLACE).
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // Each file that it shares takes one.
+        limits::raise_open_files();
         signals.apply();
         if libc::dup2(memfd, control_fd) != control_fd {
             libc::_exit(126);
