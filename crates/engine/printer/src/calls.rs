@@ -18,9 +18,10 @@ use crate::parts::{Part, Parts};
 use crate::passing::{self, Passing};
 use crate::plan::{self, Site};
 use crate::print::Row;
+use crate::recorded::{self, Image};
 use crate::shape::{self, Chunk, Shape, Source};
+use crate::shown::Shown;
 use crate::types::{self, Type};
-use crate::value::{self, Shown};
 
 /// Registers of results, by gdb's numbers.
 const RAX: u16 = 0;
@@ -66,6 +67,7 @@ pub(crate) fn frame_shape(spot: &Spot) -> Shape {
         texts: Vec::new(),
         lists: Vec::new(),
         nodes: Vec::new(),
+        interfaces: Vec::new(),
         code: code.then(&[op::RECORD_VALUE]),
         needs_vectors: false,
     }
@@ -274,11 +276,11 @@ pub(crate) fn unseen() -> Shown {
 }
 
 /// One result, or several, which may have names.
-fn of_go(file: &DebugFile, results: &[(String, Shape)], rest: &[u8]) -> Shown {
+fn of_go(file: Image<'_>, results: &[(String, Shape)], rest: &[u8]) -> Shown {
     let (mut parts, mut is_over) = (Parts::new(rest), false);
     let mut shown = results
         .iter()
-        .map(|(name, shape)| (name.clone(), value::read_from(file, shape, &mut parts, &mut is_over)));
+        .map(|(name, shape)| (name.clone(), recorded::read_from(file, shape, &mut parts, &mut is_over)));
     if results.len() == 1 {
         return shown.next().map_or(Shown::Nothing, |(_, shown)| shown);
     }
@@ -293,7 +295,9 @@ fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
     let file = &site.file;
     let more = returns.more.as_ref().filter(|(of_file, _)| Arc::ptr_eq(of_file, file)).map(|(_, more)| more);
     match more {
-        Some(More::Go(of, results)) if *of == function.id => return of_go(file, results, &returned.rest),
+        Some(More::Go(of, results)) if *of == function.id => {
+            return of_go(site.image(), results, &returned.rest);
+        }
         _ if !go_results::of_function(file, function.id).is_empty() => {
             let why = "of several functions only the first one's results are recorded";
             return Shown::Missing(why.to_owned());
@@ -339,9 +343,9 @@ fn result(site: &Site, returns: &Returns, returned: &Returned) -> Shown {
         && known.of == of
     {
         (shape.texts, shape.lists) = (known.texts.clone(), known.lists.clone());
-        shape.nodes = known.nodes.clone();
+        (shape.nodes, shape.interfaces) = (known.nodes.clone(), known.interfaces.clone());
     }
-    match (value::read(file, &shape, &mut Parts::new(&returned.rest)), &returned.text) {
+    match (recorded::read(site.image(), &shape, &mut Parts::new(&returned.rest)), &returned.text) {
         (Shown::Pointer(address, None), Some(text)) if shape::is_pointer_to_text(file, &of) => {
             Shown::Pointer(address, Some(text.clone()))
         }

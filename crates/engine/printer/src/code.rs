@@ -88,15 +88,30 @@ impl Code {
         self.and(bytes).then(&[op::RECORD_SOME, high, low])
     }
 
-    /// Records a collection's elements; on the stack are where the first is, and their number.
-    pub fn record_nodes(self, way: u8, skipped: u8, each: u16, most: u8) -> Code {
-        let [high, low] = each.to_be_bytes();
-        self.then(&[op::RECORD_NODES, way, skipped, high, low, most])
+    /// Where the piece of an element lies, in its program.
+    pub fn piece() -> Code {
+        Code { bytes: vec![op::PIECE], needs_vectors: false }
+    }
+
+    /// Records a collection's elements, of which there are `most` at most: of each the pieces with
+    /// these bytes, and what their programs record. On the stack is what the way needs.
+    pub fn record_nodes(self, way: u8, most: u8, pieces: &[(u16, Code)]) -> Code {
+        let mut code = self.then(&[op::RECORD_NODES, way, most, pieces.len() as u8]);
+        for (bytes, program) in pieces {
+            let length = program.bytes.len() as u16;
+            code = code.then(&bytes.to_be_bytes()).then(&length.to_be_bytes()).and(program);
+        }
+        code
     }
 
     /// `self` times a number.
     pub fn times(self, value: u64) -> Code {
         if value == 1 { self } else { self.and(&Code::constant(value)).then(&[op::MUL]) }
+    }
+
+    /// `self`, a number with a sign, divided by another.
+    pub fn divided_by(self, value: u64) -> Code {
+        if value == 1 { self } else { self.and(&Code::constant(value)).then(&[op::DIV_SIGNED]) }
     }
 
     /// `self`, and if it is not 0 `yes`, else `no`.

@@ -47,7 +47,8 @@ pub(crate) fn find(
 
 /// What a structure stands for, if it is one of them.
 pub(crate) fn stands_for(file: &DebugFile, id: DieId) -> Option<StandsFor> {
-    const NAMES: [(&str, &str); 8] = [
+    const NAMES: [(&str, &str); 9] = [
+        ("complex<", "_M_value"),
         ("unique_ptr<", "_M_head_impl"),
         ("shared_ptr<", "_M_ptr"),
         ("weak_ptr<", "_M_ptr"),

@@ -72,6 +72,9 @@ pub struct DebugFile {
     code: Vec<Code>,
     /// Where functions begin whose parameters or result the compiler has changed.
     changed: HashSet<u64>,
+    /// Where a program of Go has the descriptions of its types.
+    pub(crate) go_types_start: Option<u64>,
+    go_types: OnceCell<HashMap<u64, DieId>>,
     /// `None`: it has none, or how it comes to its own is not known.
     pub(crate) thread_local: Option<ThreadLocal>,
 }
@@ -143,7 +146,9 @@ impl DebugFile {
         let frames = frames_of(&object, &debug);
         let thread_local = thread_local_of(&bytes).or_else(|| thread_local_of_library(&object));
         let changed = changed_functions(&object).chain(changed_functions(&debug)).collect();
-        Some(DebugFile { changed, dwarf, units, frames, code, thread_local })
+        let go_types_start = symbol(&object, "runtime.types");
+        let go_types = OnceCell::new();
+        Some(DebugFile { changed, dwarf, units, frames, code, thread_local, go_types_start, go_types })
     }
 
     /// What is to be added to an address in the file, if the file's content from this
@@ -239,6 +244,21 @@ impl DebugFile {
         number_of(&self.attribute(id, name)?)
     }
 
+    /// The types of a program of Go by where their descriptions begin, from the first one on.
+    pub(crate) fn go_types(&self) -> &HashMap<u64, DieId> {
+        const RUNTIME_TYPE: gimli::DwAt = gimli::DwAt(0x2904);
+        self.go_types.get_or_init(|| {
+            let all = (0..self.units.len())
+                .flat_map(|unit| (0..self.tree(unit).dies.len()).map(move |index| DieId { unit, index }));
+            let place = |id: DieId| match self.attribute(id, RUNTIME_TYPE)? {
+                Value::Addr(0) => None,
+                Value::Addr(place) => Some((place, id)),
+                other => Some((number_of(&other)?, id)),
+            };
+            all.filter_map(place).collect()
+        })
+    }
+
     /// True if the code of an entry contains the address.
     pub(crate) fn contains(&self, id: DieId, address: u64) -> bool {
         self.ranges(id).iter().any(|range| range.contains(&address))
@@ -278,6 +298,12 @@ pub(crate) fn number_of(value: &Value) -> Option<u64> {
 fn section(object: &object::File<'_>, name: &str) -> Reader {
     let data = object.section_by_name(name).and_then(|section| section.uncompressed_data().ok());
     Reader::new(Arc::from(data.as_deref().unwrap_or_default()), LittleEndian)
+}
+
+/// The address of a symbol.
+fn symbol(object: &object::File<'_>, name: &str) -> Option<u64> {
+    use object::ObjectSymbol;
+    object.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address())
 }
 
 /// Functions that gcc has split, or whose parameters it has changed, as their names say.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::value::Shown;
+use crate::shown::Shown;
 
 /// A text in quotes, with what is no plain character escaped.
 pub(crate) fn quoted(text: &str, quote: char) -> String {
@@ -32,6 +32,10 @@ impl fmt::Display for Shown {
         match self {
             Shown::Number(number) => write!(f, "{number}"),
             Shown::Float(number) => write!(f, "{number}"),
+            Shown::Complex(real, imaginary) => {
+                let sign = if imaginary.is_sign_negative() { '-' } else { '+' };
+                write!(f, "{real} {sign} {}i", imaginary.abs())
+            }
             Shown::Boolean(value) => write!(f, "{value}"),
             Shown::Character(value) => {
                 let byte = *value as u8;

@@ -2,7 +2,7 @@
 //! number: Rust's slices, `Vec` and `String`, Go's slices and strings, and those of GNU's C++
 //! library (`string`, `string_view`, `vector`, `span`, `initializer_list`).
 //!
-//! Deliberately absent: what has its elements in nodes (`map`, `list`, see `nodes.rs`), `deque`.
+//! Deliberately absent: what has its elements in nodes or in blocks (`map`, `list`, `deque`, see `nodes.rs`).
 
 use gimli::constants as dw;
 
@@ -17,13 +17,16 @@ pub(crate) enum Count {
     Number(u64),
     /// Offset of the address behind the last one.
     Behind(u64),
+    /// Each is a bit: offsets of the address of the last one's word, and of how many of that word's.
+    Bits(u64, u64),
 }
 
 /// Where a structure has its list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct List {
-    /// Offset of the elements' address.
+    /// Offset of the elements' address, and bytes that they lie behind it.
     pub pointer: u64,
+    pub skipped: u64,
     pub count: Count,
     pub element: DieId,
     /// They are bytes in UTF-8.
@@ -40,12 +43,37 @@ pub(crate) fn of_structure(file: &DebugFile, id: DieId) -> Option<List> {
     }
 }
 
+/// Elements that begin at the address.
+fn list(pointer: u64, element: DieId, is_text: bool) -> List {
+    List { pointer, skipped: 0, count: Count::Number(0), element, is_text }
+}
+
+/// A list or a text that is shared: behind the address come the numbers of who shares it.
+fn of_shared(file: &DebugFile, id: DieId, name: &str) -> Option<List> {
+    let start = cpp::part(file, id, "data_ptr")?;
+    let (pointer, inner) = pointer(&start)?;
+    let Type::Struct(inner) = types::resolve(file, inner) else { return None };
+    let children = file.tree(inner.unit).children(inner.index);
+    let is_value = |id: &DieId| file.name(*id).is_some_and(|name| matches!(&*name, "value" | "data"));
+    let value = children.map(|index| DieId { unit: inner.unit, index }).find(is_value)?;
+    let skipped = file.number(value, gimli::DW_AT_data_member_location)?;
+    let element = file.reference(value, gimli::DW_AT_type)?;
+    let count = Count::Number(cpp::part(file, id, "length")?.offset);
+    Some(List { skipped, count, ..list(pointer, element, name.contains("<str") && is_byte(file, element)) })
+}
+
 fn of_rust(file: &DebugFile, id: DieId) -> Option<List> {
     let name = file.name(id)?;
+    if name.starts_with("Rc<") || name.starts_with("Arc<") {
+        return of_shared(file, id, &name);
+    }
     let members = types::members(file, id);
     if let Some((pointer, element)) = member(&members, "data_ptr").and_then(pointer) {
         let is_text = is_byte(file, element) && (name.ends_with("str") || name.contains("<str"));
-        return Some(List { pointer, count: Count::Number(number(&members, "length")?), element, is_text });
+        return Some(List {
+            count: Count::Number(number(&members, "length")?),
+            ..list(pointer, element, is_text)
+        });
     }
     if name == "String" {
         let vec = member(&members, "vec")?;
@@ -58,7 +86,7 @@ fn of_rust(file: &DebugFile, id: DieId) -> Option<List> {
     let buffer = member(&members, "buf")?;
     let pointer = buffer.offset + first_pointer(file, &buffer.of, 0)?;
     let element = parameter(file, id, "T")?;
-    Some(List { pointer, count: Count::Number(number(&members, "len")?), element, is_text: false })
+    Some(List { count: Count::Number(number(&members, "len")?), ..list(pointer, element, false) })
 }
 
 fn of_go(file: &DebugFile, id: DieId) -> Option<List> {
@@ -69,7 +97,7 @@ fn of_go(file: &DebugFile, id: DieId) -> Option<List> {
         return None;
     }
     let (pointer, element) = pointer(member(&members, if is_text { "str" } else { "array" })?)?;
-    Some(List { pointer, count: Count::Number(number(&members, "len")?), element, is_text })
+    Some(List { count: Count::Number(number(&members, "len")?), ..list(pointer, element, is_text) })
 }
 
 fn of_cpp(file: &DebugFile, id: DieId) -> Option<List> {
@@ -82,17 +110,24 @@ fn of_cpp(file: &DebugFile, id: DieId) -> Option<List> {
         ("vector<", "_M_start", "_M_finish"),
     ];
     let name = file.name(id)?;
+    if name.starts_with("vector<bool") {
+        let iterator = cpp::part(file, id, "_M_finish")?;
+        let Type::Struct(inner) = iterator.of else { return None };
+        let [word, bit] = ["_M_p", "_M_offset"].map(|name| cpp::part(file, inner, name));
+        let (pointer, element) = pointer(&cpp::part(file, id, "_M_p")?)?;
+        let count = Count::Bits(iterator.offset + word?.offset, iterator.offset + bit?.offset);
+        return Some(List { count, ..list(pointer, element, false) });
+    }
     let (start, first, last) = NAMES.into_iter().find(|(start, ..)| name.starts_with(start))?;
     let (pointer, element) = pointer(&cpp::part(file, id, first)?)?;
     let last = cpp::part(file, id, last)?;
     let count = match last.of {
         Type::Pointer(_) => Count::Behind(last.offset),
         Type::Integer { bytes: 8, .. } => Count::Number(last.offset),
-        // Of bits, with its own iterators.
         _ => return None,
     };
     let is_text = start.starts_with("basic_string") && is_byte(file, element);
-    Some(List { pointer, count, element, is_text })
+    Some(List { count, ..list(pointer, element, is_text) })
 }
 
 impl List {
@@ -101,6 +136,7 @@ impl List {
         let count = match self.count {
             Count::Number(at) => Count::Number(at + offset),
             Count::Behind(at) => Count::Behind(at + offset),
+            Count::Bits(word, bit) => Count::Bits(word + offset, bit + offset),
         };
         List { pointer: self.pointer + offset, count, ..self }
     }

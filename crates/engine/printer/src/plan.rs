@@ -18,6 +18,7 @@ use crate::error::PrintError;
 use crate::functions::{self, Function};
 use crate::location::Spot;
 use crate::parse::Named;
+use crate::recorded::Image;
 use crate::shape::{self, Shape};
 use crate::{lines, scope};
 
@@ -38,6 +39,8 @@ pub(crate) struct Site {
     exits: Vec<u64>,
     /// In the file.
     address: u64,
+    /// What is to be added to addresses of the file.
+    pub bias: u64,
     /// Block of programs.
     block: Vec<u8>,
 }
@@ -263,6 +266,7 @@ impl Planner {
                 function: None,
                 exits: Vec::new(),
                 address: spot.address,
+                bias,
                 block,
             });
         }
@@ -289,7 +293,7 @@ impl Planner {
         let block =
             block(breakpoint_kind::CALLS | at_once, &condition, shapes.iter().map(|(_, shape)| shape));
         let function = Some(function.clone());
-        Ok(Some(Site { file: Arc::clone(file), shapes, function, exits, address: spot.address, block }))
+        Ok(Some(Site { file: Arc::clone(file), shapes, function, exits, address: spot.address, bias, block }))
     }
 
     /// The code of the condition, empty if there is none.
@@ -338,6 +342,11 @@ impl Plan {
 }
 
 impl Site {
+    /// The file where it is mapped.
+    pub fn image(&self) -> Image<'_> {
+        Image { file: &self.file, bias: self.bias }
+    }
+
     /// True if the function consists of one instruction that leaves it.
     pub fn leaves_at_once(&self) -> bool {
         self.exits.contains(&self.address)

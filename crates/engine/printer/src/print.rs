@@ -14,7 +14,8 @@ use crate::error::PrintError;
 use crate::parse::Named;
 use crate::parts::Parts;
 use crate::plan::{Plan, Planner, Purpose, Site, Wanted};
-use crate::value::{self, Shown};
+use crate::recorded;
+use crate::shown::Shown;
 
 /// What to print of which recording.
 pub struct Request {
@@ -255,7 +256,7 @@ impl Passing<'_> {
         }
         let values = shapes
             .iter()
-            .map(|(name, shape)| (name.clone(), value::read(&site.file, shape, parts)))
+            .map(|(name, shape)| (name.clone(), recorded::read(site.image(), shape, parts)))
             .collect();
         let row = Row {
             pid: self.pid,

@@ -7,6 +7,7 @@ use lane_protocol::bytecode::op;
 use crate::code::Code;
 use crate::compile::{Compiler, Fail, Operand};
 use crate::debug_file::{DebugFile, DieId};
+use crate::dynamic::{self, Interface};
 use crate::error::PrintError;
 use crate::lists::{self, Count, List};
 use crate::location::Place;
@@ -24,8 +25,10 @@ const TEXTS_MAX: usize = 24;
 /// Most lists of one value, and most bytes of the elements of one.
 const LISTS_MAX: usize = 16;
 const ELEMENTS_BYTES_MAX: u16 = 2048;
-/// Most collections of nodes of one value.
+/// Most collections of nodes, and most interfaces, of one value.
 const NODES_MAX: usize = 8;
+/// Most texts and most lists of a piece of an element in a node.
+const PIECE_PARTS_MAX: usize = 4;
 /// Elements of which texts and lists are recorded, and most of these in one value.
 const DEEP_ELEMENTS: u64 = 8;
 const DEEP_MAX: usize = 64;
@@ -56,8 +59,10 @@ pub(crate) struct Shape {
     pub texts: Vec<u64>,
     /// Structures that are lists; their elements are recorded behind the texts.
     pub lists: Vec<Elements>,
-    /// Structures that have elements in nodes; these are recorded last, each as a part.
+    /// Values that have elements in nodes; these are recorded last, behind their number.
     pub nodes: Vec<(u64, Nodes)>,
+    /// Interfaces of Go; what they have is recorded behind the nodes.
+    pub interfaces: Vec<u64>,
     /// Of a bit-field: its value was calculated.
     pub code: Code,
     pub needs_vectors: bool,
@@ -84,6 +89,7 @@ impl Shape {
             texts: Vec::new(),
             lists: Vec::new(),
             nodes: Vec::new(),
+            interfaces: Vec::new(),
             code: Code::default(),
             needs_vectors: false,
         }
@@ -159,11 +165,41 @@ pub(crate) fn add_elsewhere(file: &DebugFile, shape: &mut Shape, place: &Place) 
         shape.lists.push(elements);
     }
     for (offset, nodes) in found.nodes {
-        if let Some(record) = nodes.record(file, &|at| word(offset + at)) {
+        if let Some(record) = nodes.record(file, &|at| word(offset + at), &|piece| piece_code(file, piece)) {
             shape.code = take(&mut shape.code).and(&record);
             shape.nodes.push((offset, nodes));
         }
     }
+    for (offset, interface) in found.interfaces {
+        if let Some(record) = interface.record(&|at| word(offset + at)) {
+            shape.code = take(&mut shape.code).and(&record);
+            shape.interfaces.push(offset);
+        }
+    }
+}
+
+/// Offsets of pointers to text, and of lists, in a piece of an element.
+pub(crate) fn parts_of_piece(file: &DebugFile, piece: DieId) -> (Vec<u64>, Vec<(u64, List)>) {
+    let of = types::resolve(file, piece);
+    let mut found = Elsewhere::default();
+    found.look(file, &of, 0, types::bytes_of(file, &of));
+    found.texts.truncate(PIECE_PARTS_MAX);
+    found.lists.truncate(PIECE_PARTS_MAX);
+    (found.texts, found.lists)
+}
+
+/// Records what a piece of an element has elsewhere.
+fn piece_code(file: &DebugFile, piece: DieId) -> Code {
+    let (texts, lists) = parts_of_piece(file, piece);
+    let word = |offset: u64| Code::piece().plus(offset).loaded(8);
+    let texts = texts.into_iter().filter_map(|at| Some(word(at)?.record_text(TEXT_BYTES_MAX)));
+    let nothing = Code::constant(0).then(&[op::RECORD_VALUE]);
+    let lists = lists.iter().map(|(offset, list)| {
+        let parts = place_and_bytes(file, list, &|at| word(offset + at));
+        let most = most_bytes(list).min(TEXT_BYTES_MAX);
+        parts.map_or(nothing.clone(), |[pointer, bytes]| pointer.record_some(&bytes, most))
+    });
+    texts.chain(lists).fold(Code::default(), |code, part| code.and(&part))
 }
 
 fn most_bytes(list: &List) -> u16 {
@@ -172,8 +208,12 @@ fn most_bytes(list: &List) -> u16 {
 
 /// Where a list has its elements, and how many bytes these are; `word` reads a word of it.
 fn place_and_bytes(file: &DebugFile, list: &List, word: &dyn Fn(u64) -> Option<Code>) -> Option<[Code; 2]> {
-    let pointer = word(list.pointer)?;
+    let pointer = word(list.pointer)?.plus(list.skipped);
     let bytes = match list.count {
+        Count::Bits(last, bit) => {
+            let rest = word(bit)?.extended(32, false).choose(&Code::constant(8), &Code::constant(0));
+            word(last)?.and(&pointer).then(&[op::SUB]).and(&rest).then(&[op::ADD])
+        }
         Count::Number(at) => word(at)?.times(types::bytes_of(file, &types::resolve(file, list.element))),
         Count::Behind(at) => word(at)?.and(&pointer).then(&[op::SUB]),
     };
@@ -263,12 +303,19 @@ struct Elsewhere {
     lists: Vec<(u64, List)>,
     /// Collections in nodes and their offsets.
     nodes: Vec<(u64, Nodes)>,
+    interfaces: Vec<(u64, Interface)>,
 }
 
 impl Elsewhere {
     /// Looks for it in a part of the value.
     fn look(&mut self, file: &DebugFile, of: &Type, offset: u64, end: u64) {
         if offset + 8 > end || self.texts.len() >= TEXTS_MAX || self.lists.len() >= LISTS_MAX {
+            return;
+        }
+        if let Some(nodes) = nodes::of_value(file, of) {
+            if self.nodes.len() < NODES_MAX {
+                self.nodes.push((offset, nodes));
+            }
             return;
         }
         match of {
@@ -278,8 +325,10 @@ impl Elsewhere {
                     self.lists.push((offset, list));
                     return;
                 }
-                if let Some(nodes) = nodes::of_structure(file, *id).filter(|_| self.nodes.len() < NODES_MAX) {
-                    self.nodes.push((offset, nodes));
+                if let Some(interface) = dynamic::interface(file, *id) {
+                    if self.interfaces.len() < NODES_MAX {
+                        self.interfaces.push((offset, interface));
+                    }
                     return;
                 }
                 let variants = variants::of_structure(file, *id).into_iter();

@@ -33,6 +33,10 @@ pub(crate) enum Type {
     Float {
         bytes: u64,
     },
+    /// Two numbers with a floating point.
+    Complex {
+        bytes: u64,
+    },
     /// To a type; `None`: to nothing known.
     Pointer(Option<DieId>),
     /// A C++ reference.
@@ -100,6 +104,7 @@ fn base(file: &DebugFile, id: DieId, bytes: u64) -> Type {
     match encoding {
         dw::DW_ATE_boolean => Type::Boolean { bytes },
         dw::DW_ATE_float => Type::Float { bytes },
+        dw::DW_ATE_complex_float => Type::Complex { bytes },
         dw::DW_ATE_signed => Type::Integer { bytes, signed: true },
         dw::DW_ATE_unsigned => Type::Integer { bytes, signed: false },
         dw::DW_ATE_signed_char => Type::Character { bytes, signed: true },
@@ -187,6 +192,7 @@ pub(crate) fn bytes_of(file: &DebugFile, of: &Type) -> u64 {
         | Type::Boolean { bytes }
         | Type::Character { bytes, .. }
         | Type::Float { bytes }
+        | Type::Complex { bytes }
         | Type::Other(bytes) => *bytes,
         Type::Pointer(_) | Type::Reference(_) => 8,
         Type::Struct(id) | Type::Enum(id) => enum_or_struct_bytes(file, *id),

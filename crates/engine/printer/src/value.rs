@@ -1,13 +1,12 @@
 //! Values as they are shown.
 
-use serde_json::json;
-
 use crate::cpp::{self, StandsFor};
-use crate::debug_file::{DebugFile, DieId};
+use crate::debug_file::DieId;
+use crate::dynamic;
 use crate::lists::{self, Count, List};
-use crate::nodes::{self, Nodes};
-use crate::parts::{Part, Parts};
-use crate::shape::{Shape, Source};
+use crate::nodes::{self, Nodes, Way};
+use crate::recorded::{Bytes, Image};
+use crate::shown::Shown;
 use crate::types::{self, Type};
 use crate::variants::{self, Variants};
 
@@ -15,154 +14,19 @@ use crate::variants::{self, Variants};
 const ELEMENTS_MAX: u64 = 200;
 const DEPTH_MAX: u32 = 20;
 
-/// A value.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
-    Number(i128),
-    Float(f64),
-    Boolean(bool),
-    /// A number, and the byte as a character.
-    Character(i64),
-    Text(String),
-    /// A pointer; the text behind it, if it points to some.
-    Pointer(u64, Option<String>),
-    /// An enumeration's value by its name.
-    Name(String, i64),
-    List(Vec<Shown>),
-    /// A key and its value.
-    Pair(Box<(Shown, Shown)>),
-    Members(Vec<(String, Shown)>),
-    /// One of several that a value may be, and what it has.
-    Variant(String, Box<Shown>),
-    /// There is none, and why.
-    Missing(String),
-    Nothing,
-}
-
-/// The bytes of a value, as far as they are known.
-struct Bytes {
-    data: Vec<u8>,
-    known: Vec<bool>,
-    why: String,
-    texts: Vec<(u64, Option<String>)>,
-    /// Elements of lists, or why there are none.
-    lists: Vec<(u64, Result<Bytes, String>)>,
-    /// Elements of collections of nodes, or why there is one of them no more.
-    nodes: Vec<(u64, Vec<Result<Bytes, String>>)>,
-}
-
-impl Bytes {
-    fn new(length: usize) -> Bytes {
-        let (data, known) = (vec![0; length], vec![false; length]);
-        let (texts, lists, nodes) = Default::default();
-        Bytes { data, known, why: String::new(), texts, lists, nodes }
-    }
-
-    /// All of which is known.
-    fn of(data: &[u8]) -> Bytes {
-        Bytes { data: data.to_vec(), known: vec![true; data.len()], ..Bytes::new(0) }
-    }
-
-    /// What is shown in place of what is not known.
-    fn missing(&self) -> Shown {
-        Shown::Missing(if self.why.is_empty() { "not recorded".to_owned() } else { self.why.clone() })
-    }
-
-    /// So many bytes from the offset on, if they are known.
-    fn get(&self, offset: u64, size: u64) -> Option<&[u8]> {
-        let range = offset as usize..offset.checked_add(size)? as usize;
-        self.data.get(range.clone()).filter(|_| self.known[range].iter().all(|known| *known))
-    }
-
-    /// A number without a sign.
-    fn number(&self, offset: u64, size: u64) -> Option<u64> {
-        Some(
-            self.get(offset, size)?.iter().take(8).rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
-        )
-    }
-}
-
-/// Reads a value from its program's parts, which are these.
-pub(crate) fn read(file: &DebugFile, shape: &Shape, parts: &mut Parts) -> Shown {
-    let mut is_over = false;
-    let shown = read_from(file, shape, parts, &mut is_over);
-    if shape.code.bytes.is_empty() {
-        // Its program is empty: there is its end.
-        parts.next();
-    } else if !is_over {
-        parts.finish();
-    }
-    shown
-}
-
-/// Reads a value from the next parts of a program, of which it may be over.
-pub(crate) fn read_from(file: &DebugFile, shape: &Shape, parts: &mut Parts, is_over: &mut bool) -> Shown {
-    let length = shape.chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0) as usize;
-    let mut bytes = Bytes::new(length);
-    for chunk in &shape.chunks {
-        let mut put = |data: &[u8]| {
-            let start = chunk.offset as usize;
-            let count = data.len().min(chunk.bytes as usize);
-            bytes.data[start..start + count].copy_from_slice(&data[..count]);
-            bytes.known[start..start + count].fill(true);
-        };
-        match &chunk.source {
-            Source::Known(data) => put(data),
-            Source::Gone(why) => bytes.why = (*why).to_owned(),
-            Source::Part if *is_over => {}
-            Source::Part => match parts.next() {
-                Part::Data(data) => put(data),
-                Part::Missing(why) => bytes.why = why,
-                Part::End => *is_over = true,
-            },
-        }
-    }
-    let mut next = || match *is_over {
-        true => None,
-        false => match parts.next() {
-            Part::Data(data) => Some(Ok(data)),
-            Part::Missing(why) => Some(Err(why)),
-            Part::End => {
-                *is_over = true;
-                None
-            }
-        },
-    };
-    bytes.texts = texts_at(&shape.texts, &mut next);
-    for list in &shape.lists {
-        let Some(elements) = next() else { break };
-        let mut elements = elements.map(Bytes::of);
-        let texts = texts_at(&list.texts, &mut next);
-        let inner = list.lists.iter().map_while(|at| Some((*at, next()?.map(Bytes::of)))).collect();
-        if let Ok(elements) = &mut elements {
-            (elements.texts, elements.lists) = (texts, inner);
-        }
-        bytes.lists.push((list.offset, elements));
-    }
-    for (offset, nodes) in &shape.nodes {
-        let Some(count) = bytes.number(offset + nodes.count, 8) else { break };
-        let elements = (0..count.min(nodes.most(file))).map_while(|_| Some(next()?.map(Bytes::of)));
-        bytes.nodes.push((*offset, elements.collect()));
-    }
-    show(file, &shape.of, &bytes, 0, None, 0)
-}
-
-type Next<'a, 'b> = dyn FnMut() -> Option<Result<&'b [u8], String>> + 'a;
-
-/// The texts behind the pointers at these offsets.
-fn texts_at(offsets: &[u64], next: &mut Next<'_, '_>) -> Vec<(u64, Option<String>)> {
-    let text = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
-    offsets.iter().map_while(|at| Some((*at, next()?.ok().map(text)))).collect()
-}
-
-fn show(
-    file: &DebugFile,
+pub(crate) fn show(
+    file: Image<'_>,
     of: &Type,
     bytes: &Bytes,
     offset: u64,
     bits: Option<(u64, u64)>,
     depth: u32,
 ) -> Shown {
+    if depth < DEPTH_MAX
+        && let Some(nodes) = nodes::of_value(&file, of)
+    {
+        return show_nodes(file, &nodes, bytes, offset, depth);
+    }
     if let Type::Struct(id) = of
         && depth < DEPTH_MAX
     {
@@ -171,14 +35,14 @@ fn show(
     if let Type::Array(element, counts) = of
         && depth < DEPTH_MAX
     {
-        return show_array(file, &types::element(file, *element, counts), counts, bytes, offset, depth);
+        return show_array(file, &types::element(&file, *element, counts), counts, bytes, offset, depth);
     }
     if *of == Type::Void {
         return Shown::Missing(bytes.why.clone());
     }
     let size = match bits {
         Some((first, count)) => (first + count).div_ceil(8),
-        None => types::bytes_of(file, of),
+        None => types::bytes_of(&file, of),
     };
     let Some(data) = bytes.get(offset, size) else { return bytes.missing() };
     show_scalar(file, of, data, bits, || {
@@ -186,40 +50,29 @@ fn show(
     })
 }
 
-fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
-    if let Some(list) = lists::of_structure(file, id) {
-        let at = |place| bytes.number(offset + place, 8);
-        let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset) else {
-            let text = cpp::short_text(file, id, &list).zip(match list.count {
-                Count::Number(place) => at(place),
-                Count::Behind(_) => None,
-            });
-            // It may be in the structure itself.
-            let found = text.and_then(|((place, room), count)| {
-                (count <= room).then(|| bytes.get(offset + place, count))?
-            });
-            return match found {
-                Some(text) => Shown::Text(String::from_utf8_lossy(text).into_owned()),
-                None => Shown::Missing("not recorded".to_owned()),
-            };
-        };
-        let count = match list.count {
-            Count::Number(place) => at(place),
-            Count::Behind(place) => at(place).zip(at(list.pointer)).and_then(|(behind, first)| {
-                let each = types::bytes_of(file, &types::resolve(file, list.element));
-                behind.checked_sub(first)?.checked_div(each)
-            }),
-        };
-        return match (elements, count) {
-            (_, None) => bytes.missing(),
-            (Ok(elements), Some(count)) => show_elements(file, &list, elements, count, depth),
-            (Err(why), _) => Shown::Missing(why.clone()),
+fn show_structure(file: Image<'_>, id: DieId, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+    if let Some(list) = lists::of_structure(&file, id) {
+        return show_list(file, id, &list, bytes, offset, depth);
+    }
+    if let Some((_, interface)) = bytes.interfaces.iter().find(|(at, _)| *at == offset)
+        && dynamic::interface(&file, id).is_some()
+    {
+        return match interface {
+            Ok((of, value)) => show_interface(file, *of, value, bytes.number(offset + 8, 8), depth),
+            Err(why) => Shown::Missing(why.clone()),
         };
     }
-    if let Some(nodes) = nodes::of_structure(file, id) {
-        return show_nodes(file, &nodes, bytes, offset, depth);
+    if let Some([invoker, functor]) = dynamic::callable(&file, id) {
+        let word = |at| bytes.number(offset + at, 8);
+        let (Some(invoker), Some(functor)) = (word(invoker), word(functor)) else { return bytes.missing() };
+        let in_file = |address: u64| address.wrapping_sub(file.bias);
+        let called = || dynamic::called(&file, in_file(invoker), in_file(functor));
+        return match invoker {
+            0 => Shown::Name("nullptr".to_owned(), 0),
+            _ => called().map_or(Shown::Pointer(invoker, None), |name| Shown::Name(name, 0)),
+        };
     }
-    match cpp::stands_for(file, id) {
+    match cpp::stands_for(&file, id) {
         Some(StandsFor::Maybe { has_value, .. }) if bytes.number(offset + has_value, 1) == Some(0) => {
             return Shown::Name("nullopt".to_owned(), 0);
         }
@@ -234,26 +87,88 @@ fn show_structure(file: &DebugFile, id: DieId, bytes: &Bytes, offset: u64, depth
         }
         None => {}
     }
-    if let Some(variants) = variants::of_structure(file, id) {
+    if let Some(variants) = variants::of_structure(&file, id) {
         return show_variant(file, &variants, bytes, offset, depth);
     }
     let show_member = |member: types::Member| {
         let value = show(file, &member.of, bytes, offset + member.offset, member.bits, depth + 1);
         (member.name, value)
     };
-    Shown::Members(types::members(file, id).into_iter().map(show_member).collect())
+    // What it derives from may have nothing.
+    let has_something =
+        |member: &types::Member| !member.name.is_empty() || !variants::is_empty(&file, &member.of);
+    Shown::Members(types::members(&file, id).into_iter().filter(has_something).map(show_member).collect())
+}
+
+/// A list, or a text.
+fn show_list(file: Image<'_>, id: DieId, list: &List, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+    let at = |place| bytes.number(offset + place, 8);
+    let Some((_, elements)) = bytes.lists.iter().find(|(at, _)| *at == offset) else {
+        let text = cpp::short_text(&file, id, list).zip(match list.count {
+            Count::Number(place) => at(place),
+            Count::Behind(_) | Count::Bits(..) => None,
+        });
+        // It may be in the structure itself.
+        let found = text
+            .and_then(|((place, room), count)| (count <= room).then(|| bytes.get(offset + place, count))?);
+        return match found {
+            Some(text) => Shown::Text(String::from_utf8_lossy(text).into_owned()),
+            None => Shown::Missing("not recorded".to_owned()),
+        };
+    };
+    let count = match list.count {
+        Count::Number(place) => at(place),
+        Count::Bits(last, bit) => {
+            let words = at(last).zip(at(list.pointer)).and_then(|(last, first)| last.checked_sub(first));
+            words.zip(bytes.number(offset + bit, 4)).map(|(bytes, bits)| bytes.saturating_mul(8) + bits)
+        }
+        Count::Behind(place) => at(place).zip(at(list.pointer)).and_then(|(behind, first)| {
+            let each = types::bytes_of(&file, &types::resolve(&file, list.element));
+            behind.checked_sub(first)?.checked_div(each)
+        }),
+    };
+    match (elements, count) {
+        (_, None) => bytes.missing(),
+        (Ok(elements), Some(count)) => show_elements(file, list, elements, count, depth),
+        (Err(why), _) => Shown::Missing(why.clone()),
+    }
+}
+
+/// What an interface has: `word` is in it itself, for a value that is an address.
+fn show_interface(file: Image<'_>, of: u64, value: &Bytes, word: Option<u64>, depth: u32) -> Shown {
+    if of == 0 {
+        return Shown::Name("nil".to_owned(), 0);
+    }
+    let Some(id) = dynamic::type_at(&file, of.wrapping_sub(file.bias)) else {
+        return Shown::Missing(format!("a value of a type at {of:#x} that is not known"));
+    };
+    let (name, of) = dynamic::named(&file, id);
+    let shown = match (value.data.is_empty(), word) {
+        (true, Some(word)) if types::bytes_of(&file, &of) != 0 => {
+            show(file, &of, &Bytes::of(&word.to_le_bytes()), 0, None, depth + 1)
+        }
+        _ => show(file, &of, value, 0, None, depth + 1),
+    };
+    Shown::Variant(name, Box::new(shown))
 }
 
 /// A list whose elements are elsewhere, of which these were recorded.
-fn show_elements(file: &DebugFile, list: &List, bytes: &Bytes, count: u64, depth: u32) -> Shown {
+fn show_elements(file: Image<'_>, list: &List, bytes: &Bytes, count: u64, depth: u32) -> Shown {
     if list.is_text {
         return Shown::Text(String::from_utf8_lossy(&bytes.data).into_owned());
     }
-    let element = types::resolve(file, list.element);
-    let each = types::bytes_of(file, &element);
-    let recorded = (bytes.data.len() as u64).checked_div(each).unwrap_or(0).min(count).min(ELEMENTS_MAX);
-    let shown = (0..recorded).map(|number| show(file, &element, bytes, number * each, None, depth + 1));
-    let mut all: Vec<Shown> = shown.collect();
+    let element = types::resolve(&file, list.element);
+    let each = types::bytes_of(&file, &element);
+    let length = bytes.data.len() as u64;
+    let (mut all, recorded): (Vec<Shown>, u64) = if let Count::Bits(..) = list.count {
+        let recorded = (length * 8).min(count).min(ELEMENTS_MAX);
+        let bit = |number: u64| bytes.data[number as usize / 8] >> (number % 8) & 1 != 0;
+        ((0..recorded).map(|number| Shown::Boolean(bit(number))).collect(), recorded)
+    } else {
+        let recorded = length.checked_div(each).unwrap_or(0).min(count).min(ELEMENTS_MAX);
+        let one = |number| show(file, &element, bytes, number * each, None, depth + 1);
+        ((0..recorded).map(one).collect(), recorded)
+    };
     if recorded < count {
         all.push(Shown::Missing(format!("{} more", count - recorded)));
     }
@@ -261,31 +176,50 @@ fn show_elements(file: &DebugFile, list: &List, bytes: &Bytes, count: u64, depth
 }
 
 /// A collection with elements in nodes.
-fn show_nodes(file: &DebugFile, nodes: &Nodes, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
-    let Some(count) = bytes.number(offset + nodes.count, 8) else { return bytes.missing() };
-    let Some((_, recorded)) = bytes.nodes.iter().find(|(at, _)| *at == offset) else {
-        return match count {
-            0 => Shown::List(Vec::new()),
-            _ => Shown::Missing(format!("{count} elements, which are not recorded")),
-        };
+fn show_nodes(file: Image<'_>, nodes: &Nodes, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+    if matches!(nodes.way, Way::Map(_)) && bytes.number(offset, 8) == Some(0) {
+        return Shown::Name("nil".to_owned(), 0);
+    }
+    let recorded = bytes.nodes.iter().find(|(at, _)| *at == offset).map(|(_, recorded)| recorded);
+    let (count, recorded) = match recorded {
+        Some(Ok((count, recorded))) => (*count, recorded),
+        Some(Err(why)) => return Shown::Missing(why.clone()),
+        None => {
+            return match nodes.way.count().map(|count| bytes.number(offset + count, 8)) {
+                Some(None) => bytes.missing(),
+                Some(Some(0)) => Shown::List(Vec::new()),
+                Some(Some(count)) => Shown::Missing(format!("{count} elements, which are not recorded")),
+                None => Shown::Missing("not recorded".to_owned()),
+            };
+        }
     };
-    let element = types::resolve(file, nodes.element);
-    let shown = recorded.iter().map(|one| match one {
-        Ok(of_one) if nodes.are_pairs => show(file, &element, of_one, 0, None, depth + 1).into_pair(),
-        Ok(of_one) => show(file, &element, of_one, 0, None, depth + 1),
+    let show_piece = |(piece, of_one): (&DieId, &Result<Bytes, String>)| match of_one {
+        Ok(of_one) => show(file, &types::resolve(&file, *piece), of_one, 0, None, depth + 1),
         Err(why) => Shown::Missing(why.clone()),
-    });
-    let mut all: Vec<Shown> = shown.collect();
-    let known = recorded.iter().filter(|element| element.is_ok()).count() as u64;
+    };
+    let show_element = |pieces: &Vec<Result<Bytes, String>>| {
+        let mut shown: Vec<Shown> = nodes.pieces.iter().zip(pieces).map(show_piece).collect();
+        match (shown.pop(), shown.pop()) {
+            (Some(value), Some(key)) => Shown::Pair(Box::new((key, value))),
+            (Some(shown), None) if nodes.are_pairs => shown.into_pair(),
+            (Some(shown), None) => shown,
+            (None, _) => Shown::Nothing,
+        }
+    };
+    let mut all: Vec<Shown> = recorded.iter().map(show_element).collect();
+    if matches!(nodes.way, Way::One { .. }) {
+        return all.pop().unwrap_or_else(|| bytes.missing());
+    }
+    let known = recorded.iter().filter(|pieces| pieces.iter().all(Result::is_ok)).count() as u64;
     if known < count {
         all.push(Shown::Missing(format!("{} more", count - known)));
     }
     Shown::List(all)
 }
 
-fn show_variant(file: &DebugFile, variants: &Variants, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
+fn show_variant(file: Image<'_>, variants: &Variants, bytes: &Bytes, offset: u64, depth: u32) -> Shown {
     let number = match &variants.tag {
-        Some(tag) => match bytes.number(offset + tag.offset, types::bytes_of(file, &tag.of)) {
+        Some(tag) => match bytes.number(offset + tag.offset, types::bytes_of(&file, &tag.of)) {
             Some(number) => number,
             None => return bytes.missing(),
         },
@@ -297,7 +231,7 @@ fn show_variant(file: &DebugFile, variants: &Variants, bytes: &Bytes, offset: u6
     if member.name.is_empty() {
         return show(file, &member.of, bytes, offset + member.offset, None, depth + 1);
     }
-    if variants::is_empty(file, &member.of) {
+    if variants::is_empty(&file, &member.of) {
         return Shown::Name(member.name.clone(), number as i64);
     }
     let value = show(file, &member.of, bytes, offset + member.offset, None, depth + 1);
@@ -305,7 +239,7 @@ fn show_variant(file: &DebugFile, variants: &Variants, bytes: &Bytes, offset: u6
 }
 
 fn show_array(
-    file: &DebugFile,
+    file: Image<'_>,
     element: &Type,
     counts: &[u64],
     bytes: &Bytes,
@@ -313,7 +247,7 @@ fn show_array(
     depth: u32,
 ) -> Shown {
     let count = counts.first().copied().unwrap_or(0);
-    let each = types::bytes_of(file, element);
+    let each = types::bytes_of(&file, element);
     let start = offset as usize;
     if let Type::Character { bytes: 1, .. } = element
         && let Some(data) = bytes.data.get(start..start + count as usize)
@@ -336,7 +270,7 @@ fn show_array(
 }
 
 fn show_scalar(
-    file: &DebugFile,
+    file: Image<'_>,
     of: &Type,
     data: &[u8],
     bits: Option<(u64, u64)>,
@@ -363,21 +297,32 @@ fn show_scalar(
             16 => Shown::Float(extended(raw)),
             other => Shown::Missing(format!("a floating-point number of {other} bytes")),
         },
+        Type::Complex { bytes: 8 } => {
+            let half = |moved: u32| f64::from(f32::from_bits((raw >> moved) as u32));
+            Shown::Complex(half(0), half(32))
+        }
+        Type::Complex { bytes: 16 } => {
+            let half = |moved: u32| f64::from_bits((raw >> moved) as u64);
+            Shown::Complex(half(0), half(64))
+        }
         Type::Pointer(target) => {
-            let is_text = crate::shape::is_text(file, *target);
+            let is_text = crate::shape::is_text(&file, *target);
             Shown::Pointer(unsigned as u64, if is_text { text() } else { None })
         }
         Type::Reference(_) => Shown::Pointer(unsigned as u64, None),
         Type::Enum(id) => {
-            let value = if types::is_enum_signed(file, *id) { signed as i64 } else { unsigned as i64 };
-            match types::enumerators(file, *id).into_iter().find(|(_, known)| *known == value) {
+            let value = if types::is_enum_signed(&file, *id) { signed as i64 } else { unsigned as i64 };
+            match types::enumerators(&file, *id).into_iter().find(|(_, known)| *known == value) {
                 Some((name, _)) => Shown::Name(name, value),
                 None => Shown::Number(i128::from(value)),
             }
         }
-        Type::Void | Type::Function | Type::Struct(_) | Type::Array(..) | Type::Other(_) => {
-            Shown::Missing("a type that is not understood".to_owned())
-        }
+        Type::Void
+        | Type::Function
+        | Type::Struct(_)
+        | Type::Array(..)
+        | Type::Complex { .. }
+        | Type::Other(_) => Shown::Missing("a type that is not understood".to_owned()),
     }
 }
 
@@ -391,64 +336,5 @@ fn extended(raw: u128) -> f64 {
         0x7fff if mantissa << 1 == 0 => f64::INFINITY * sign,
         0x7fff => f64::NAN,
         exponent => sign * mantissa as f64 * 2f64.powi(i32::from(exponent) - 16383 - 63),
-    }
-}
-
-impl Shown {
-    /// A structure of two as a key and its value.
-    fn into_pair(self) -> Shown {
-        let Shown::Members(mut members) = self else { return self };
-        let place = |wanted: [&str; 2]| members.iter().position(|(name, _)| wanted.contains(&name.as_str()));
-        let (Some(key), Some(value)) = (place(["first", "__0"]), place(["second", "__1"])) else {
-            return Shown::Members(members);
-        };
-        let mut take = |at: usize| std::mem::replace(&mut members[at].1, Shown::Nothing);
-        Shown::Pair(Box::new((take(key), take(value))))
-    }
-
-    /// The members of a structure whose members are numbered, as a tuple's are in Rust.
-    pub(crate) fn places(&self) -> Option<impl Iterator<Item = &Shown>> {
-        let Shown::Members(members) = self else { return None };
-        let is_place = |(name, _): &(String, Shown)| name.starts_with("__");
-        members.iter().all(is_place).then(|| members.iter().map(|(_, value)| value))
-    }
-
-    /// As JSON: a number, a text, a list, an object. What is missing is an object with
-    /// the one field `missing`.
-    pub fn to_json(&self) -> serde_json::Value {
-        match self {
-            Shown::Number(number) => match (i64::try_from(*number), u64::try_from(*number)) {
-                (Ok(number), _) => json!(number),
-                (_, Ok(number)) => json!(number),
-                _ => json!(number.to_string()),
-            },
-            Shown::Float(number) if number.is_finite() => json!(number),
-            Shown::Float(number) => json!(number.to_string()),
-            Shown::Boolean(value) => json!(value),
-            Shown::Character(value) => json!(value),
-            Shown::Text(text) | Shown::Pointer(_, Some(text)) => json!(text),
-            Shown::Pointer(address, None) => json!(format!("{address:#x}")),
-            Shown::Name(name, _) => json!(name),
-            Shown::List(list) => list.iter().map(Shown::to_json).collect(),
-            Shown::Pair(pair) => json!([pair.0.to_json(), pair.1.to_json()]),
-            Shown::Members(members) => {
-                let named = members.iter().enumerate().map(|(index, (name, value))| {
-                    let name = if name.is_empty() { format!("unnamed {}", index + 1) } else { name.clone() };
-                    (name, value.to_json())
-                });
-                serde_json::Value::Object(named.collect())
-            }
-            Shown::Variant(name, value) => {
-                let places = value.places().map(|places| places.map(Shown::to_json).collect::<Vec<_>>());
-                let value = match places {
-                    Some(mut places) if places.len() == 1 => places.remove(0),
-                    Some(places) => places.into(),
-                    None => value.to_json(),
-                };
-                json!({ name: value })
-            }
-            Shown::Missing(why) => json!({ "missing": why }),
-            Shown::Nothing => serde_json::Value::Null,
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! What the agent in a process is told.
 
+use std::collections::HashMap;
+
 use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
 use lane_protocol::{AgentCommand, BREAKPOINTS_MAX, WATCHES_MAX, Watch};
 
@@ -37,12 +39,15 @@ pub fn command_of(
     room.ok_or(TimelineError::TooMany(BREAKPOINTS_MAX))?.copy_from_slice(&stops.breakpoints);
     let room = command.watches.get_mut(..stops.watches.len());
     room.ok_or(TimelineError::TooMany(WATCHES_MAX))?.copy_from_slice(&stops.watches);
-    let mut programs = Vec::new();
+    let (mut programs, mut places) = (Vec::new(), HashMap::new());
     for (address, start) in stops.breakpoints.iter().zip(&mut command.programs) {
         if let Some(block) = stops.programs.get(address) {
-            // It fits: all of them are fewer bytes than that.
-            *start = programs.len() as u16;
-            programs.extend_from_slice(block);
+            // Where calls return to, all have the same. It fits: all are fewer bytes than that.
+            *start = *places.entry(block).or_insert_with(|| {
+                let place = programs.len() as u16;
+                programs.extend_from_slice(block);
+                place
+            });
         }
         if programs.len() > PROGRAM_BYTES_MAX {
             return Err(TimelineError::TooLong(PROGRAM_BYTES_MAX));

@@ -48,7 +48,7 @@ pub enum Failure {
 /// # Errors
 /// [`Failure`]
 pub fn evaluate(code: &[u8], host: &mut impl Host) -> Result<u64, Failure> {
-    let mut machine = Machine { code, at: 0, stack: [0; STACK_MAX], count: 0 };
+    let mut machine = Machine { code, at: 0, stack: [0; STACK_MAX], count: 0, piece: None };
     for _ in 0..INSTRUCTIONS_MAX {
         let Some(&instruction) = code.get(machine.at) else {
             return if machine.at == code.len() { Ok(machine.top()) } else { Err(Failure::BadProgram) };
@@ -85,6 +85,8 @@ struct Machine<'a> {
     at: usize,
     stack: [u64; STACK_MAX],
     count: usize,
+    /// Where the piece of an element lies whose program runs.
+    piece: Option<u64>,
 }
 
 impl Machine<'_> {
@@ -163,7 +165,9 @@ impl Machine<'_> {
                 let bytes = self.pop()?.min(most) as u16;
                 host.record(self.pop()?, bytes);
             }
-            op::RECORD_NODES => self.record_nodes(host)?,
+            // What an element has elsewhere is not gone through itself.
+            op::RECORD_NODES if self.piece.is_none() => self.record_nodes(host)?,
+            op::PIECE => self.push(self.piece.ok_or(Failure::BadProgram)?)?,
             op::RECORD_VALUE => host.record_value(self.pop()?),
             op::RECORD_VECTOR => {
                 let (number, bytes) = (self.operand(1)?, self.operand(1)?);

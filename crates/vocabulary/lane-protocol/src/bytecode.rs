@@ -63,22 +63,45 @@ pub mod op {
     /// Ours: records as many bytes as the value says that is popped first, at most as many as the
     /// 16-bit operand, at the address that is popped then.
     pub const RECORD_SOME: u8 = 0xe8;
-    /// Ours: records the elements of a collection, each for itself. Operands: the way through it
-    /// (one of [`super::way`]), bytes of a node before its element, bytes of an element (16 bits),
-    /// most elements. Pops the number of elements, then where the first one is.
+    /// Ours: records how many elements a collection has, and then these. Operands: the way through
+    /// it (one of [`super::way`]), most elements, pieces of an element. For each piece follow its
+    /// bytes (16 bits), and with its length (16 bits) a program that runs behind its record.
+    /// Pops the number of elements, then what the way needs.
     pub const RECORD_NODES: u8 = 0xe9;
+    /// Ours: pushes where the piece of an element lies, in such a program.
+    pub const PIECE: u8 = 0xea;
 }
 
-/// From one element of a collection to the next.
+/// From one element of a collection to the next, and what is on the stack for it, the top one
+/// last.
 pub mod way {
-    /// A node begins with the address of the next one.
+    /// A node begins with the address of the next one. The first node; bytes in a node before its
+    /// element.
     pub const CHAIN: u8 = 0;
-    /// A node of a binary tree: behind 8 bytes its parent, left and right node. The first one is
-    /// the leftmost.
+    /// A node of a binary tree: behind 8 bytes its parent, left and right node. The leftmost node;
+    /// bytes before the element.
     pub const TREE: u8 = 1;
     /// A table: where its bytes begin, one for each slot, of which the highest bit is set where
     /// there is none. Before them lie the slots, the first one next to them.
     pub const SLOTS: u8 = 2;
+    /// As a chain whose last node has the address 0: the number of elements does not count.
+    pub const CHAIN_TO_END: u8 = 3;
+    /// Blocks of elements: where their addresses lie, elements of a block, and how many of the
+    /// first one are passed over.
+    pub const BLOCKS: u8 = 4;
+    /// Elements that go on at the beginning where their memory ends: its address, elements that
+    /// fit, and which is the first.
+    pub const RING: u8 = 5;
+    /// Nodes of many keys in their order: the root, how many levels lie below it, and offsets in a
+    /// node: keys, values, its number of keys (16 bits), addresses of the nodes below.
+    pub const WIDE_TREE: u8 = 6;
+    /// Groups of eight slots, each with a byte before them, of which the highest bit is set where
+    /// there is none: the directory, its length (0: it is the one group), bytes of a group, bytes
+    /// before its slots, and in a table of the directory the offsets of the address of the groups
+    /// and of their number less one.
+    pub const GROUPS: u8 = 7;
+    /// One element, at the address.
+    pub const ONE: u8 = 8;
 }
 
 /// What [`op::FLOAT`] does with the values that it pops. A floating-point number is on the

@@ -122,12 +122,12 @@ fn check_nodes(tool: &Tool) -> TestResult {
     let words = ["--at", "nodes.cpp:39", "atlas, atlas.none"];
     let text = printed(tool, "cpp_nodes", NODES, "print", &words)?;
     let expected = [
-        "names = {[1] = \"one\", [2] = <not recorded>, [3] = \"three\"}",
+        "names = {[1] = \"one\", [2] = \"a name that is too long for the string itself\", [3] = \"three\"}",
         "places = {[\"home\"] = {x = 1, y = 2}, [\"home\"] = {x = 5, y = 6}, [\"work\"] = {x = 3, y = 4}}",
         "numbers = {0, 1, 2, ",
         "30, 31, <68 more>}",
         "shares = {[\"half\"] = 0.5}, letters = {120 'x'}, route = {{x = 7, y = 8}, {x = 9, y = 10}}",
-        "none = {}, rows = {[4] = <not recorded>}}, atlas.none = {}",
+        "none = {}, rows = {[4] = {1, 2}}}, atlas.none = {}",
     ];
     compare(&text, &expected, &["_M_", "retrovane:"])?;
     let words = ["--at", "nodes.cpp:39", "--json", "atlas.shares, atlas.route"];
@@ -148,6 +148,56 @@ fn check_tables(tool: &Tool) -> TestResult {
     const TABLES: &str = "<!-- program: tables.rs --edition 2021 -->\n";
     let text = printed(tool, "rust_tables", TABLES, "print", &["--at", "tables.rs:12", "*stock"])?;
     compare(&text, &["prices = {[4] = 2.5}, codes = {700}, none = {}"], &["ctrl", "retrovane:"])
+}
+
+/// Blocks, chains, bits, and what stands for other values, of C++.
+fn check_blocks(tool: &Tool) -> TestResult {
+    const BLOCKS: &str = "<!-- program: blocks.cpp -->\n";
+    let text = printed(tool, "cpp_blocks", BLOCKS, "print", &["--at", "blocks.cpp:41", "row, rest"])?;
+    let expected = [
+        "few = {-5, 1, 2, 3}, many = {{x = 70, y = 4900}, ",
+        "{x = 101, y = 10201}, <98 more>}, names = {\"one\", \"a name that is too long for the string itself\"}",
+        "none = {}, chain = {3, 4, 5}, empty = {}}",
+        "bits = {true, false, true}, no_bits = {}, more_bits = {false, false, false, true, false, ",
+        "number = 1.5 - 2i, small = 0 + 1i, plain = 2.5 + 1i, twice = twice_of, square = Square, adds = main()::<lambda(int)>, nothing = nullptr, pair = {first = 1, second = \"first\"}",
+    ];
+    compare(&text, &expected, &["_M_", "retrovane:", "{}, first"])?;
+    let text = printed(tool, "cpp_blocks", BLOCKS, "calls", &["queued"])?;
+    compare(&text, &["queued(count = 3) = {0, 1, 2}"], &["retrovane:"])
+}
+
+/// Trees and rings of Rust are shown with their elements, and what is shared as what it is.
+fn check_trees(tool: &Tool) -> TestResult {
+    const TREES: &str = "<!-- program: trees.rs --edition 2021 -->\n";
+    let words = ["--at", "trees.rs:25", "*stock, *shared"];
+    let text = printed(tool, "rust_trees", TREES, "print", &words)?;
+    let expected = [
+        "names = {[1] = \"one\", [3] = \"three\"}, many = {[0] = 0, [1] = 143, [2] = 286, ",
+        "[31] = 433, <468 more>}, codes = {-1, 4}, none = {}, waiting = {4, 5, 100, 101, 102, 103}",
+        "words = {[\"hat\"] = 1}",
+        "pair = {__0 = 7, __1 = \"seven\"}, number = 9, text = \"abc\", list = {1, 2, 3}, maybe = {None, Some(5)}",
+    ];
+    compare(&text, &expected, &["strong", "retrovane:"])
+}
+
+/// Maps and interfaces of Go, in arguments and in results.
+fn check_maps(tool: &Tool) -> TestResult {
+    const MAPS: &str = "<!-- program: maps.go -->\n";
+    let words = ["--at", "maps.go:26", "*shop, *found"];
+    let text = printed(tool, "go_maps", MAPS, "print", &words)?;
+    let expected = [
+        "prices = {[\"hat\"] = 3}, points = {[1] = {x = 2, y = 3}}, none = nil, large = {[",
+        "<2967 more>}",
+        "values = {int 1, string \"two\", main.point {x = 3, y = 4}, *main.point {x = 5, y = 6}, float64 2.5, nil}",
+        "failed = *errors.errorString {s = \"no division by zero\"}, other = nil",
+    ];
+    compare(&text, &expected, &["_type", "retrovane:"])?;
+    let text = printed(tool, "go_maps", MAPS, "calls", &["main.divide"])?;
+    let expected = [
+        "(a = 1, b = 0) = {0, *errors.errorString {s = \"no division by zero\"}}",
+        "(a = 6, b = 3) = {2, nil}",
+    ];
+    compare(&text, &expected, &["retrovane:"])
 }
 
 /// Exceptions are caught forwards and backwards, also from before the library was there.
@@ -335,7 +385,7 @@ fn check_joined(tool: &Tool) -> TestResult {
     let text = printed(tool, "joined", JOINED, "print", &words)?;
     let expected = [
         "joined = {whole = {1, 2.5, \"three, which is too long for the string itself\"}, ",
-        "99 'c', {5, true}}, pair = {{}, first = 7, second = \"seven\"}, ",
+        "99 'c', {5, true}}, pair = {first = 7, second = \"seven\"}, ",
         "number = 4, text = \"text\", part = 0.5, all = {1, 2}, line = {0, 1, 2}, pile = {0, 1, 2}, ",
         "first = {2, 0, 1}}, joined.whole = {1, 2.5, \"three",
     ];
@@ -351,13 +401,16 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 13] = [
+    let cases: [(&str, Check, Option<String>); 16] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
         ("holders_of_cpp_are_printed", check_cpp_values, missing(CPP)),
         ("joined_values_of_cpp_are_printed", check_joined, missing(CPP)),
         ("collections_of_cpp_are_printed", check_nodes, missing(CPP)),
         ("tables_of_rust_are_printed", check_tables, missing(RUST)),
+        ("blocks_of_cpp_are_printed", check_blocks, missing(CPP)),
+        ("trees_of_rust_are_printed", check_trees, missing(RUST)),
+        ("maps_of_go_are_printed", check_maps, missing(GO)),
         ("exceptions_of_cpp_are_caught", check_thrown, missing(CPP)),
         ("results_of_cpp_are_shown", check_cpp_results, missing(CPP)),
         ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
