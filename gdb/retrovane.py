@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -567,6 +568,38 @@ anew then, without a place until the library comes again: with new numbers."""
         return new
 
 
+class Passed:
+    """Signals that gdb's table withholds from the program, which it gets all the same."""
+
+    def __init__(self):
+        self.known = self.withheld()
+
+    @staticmethod
+    def withheld():
+        """Their names."""
+        rows = (line.split() for line in gdb.execute("info signals", to_string=True).splitlines())
+        return {row[0] for row in rows if len(row) > 3 and row[0].startswith("SIG") and row[3] == "No"}
+
+    def look(self):
+        """The table was changed."""
+        before, self.known = self.known, self.withheld()
+        new = sorted(self.known - before)
+        if new:
+            names = ", ".join(new) if len(new) < 5 else "these signals"
+            print(f"`nopass` has no effect here: the program gets {names} all the same.")
+
+
+def name_death():
+    """The signal that the program dies of where gdb begins."""
+    number = ask("death")
+    if number:
+        try:
+            number = f"{signal.Signals(int(number)).name}, {signal.strsignal(int(number))},"
+        except ValueError:
+            number = f"Signal {number}"
+        print(f"[{number} kills the program here; history ends]")
+
+
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
              Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun):
     kind()
@@ -580,3 +613,7 @@ for setting in ("follow-fork-mode", "detach-on-fork"):
     gdb.execute(f"define set hookpost-{setting}\npython forks.stay()\nend")
 for starting in ("run", "start", "starti"):
     gdb.execute(f"define hook-{starting}\nretrovane-no-run\nend")
+passed = Passed()
+gdb.execute("define hookpost-handle\npython passed.look()\nend")
+if gdb.selected_inferior().pid:
+    name_death()

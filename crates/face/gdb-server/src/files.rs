@@ -1,15 +1,18 @@
-//! The one file of the program's machine that a client can read: `/proc/PID/maps`, which
-//! `info proc mappings` and `generate-core-file` want.
+//! What a client can read of the program's machine: of `/proc/PID` the mappings, the arguments and the
+//! program's file, which `info proc` and `generate-core-file` want, and the list of processes.
 //!
 //! Deliberately absent: all other files. The client finds them where it runs.
 
 use std::fmt::Write;
 
+use trace_store::LaneEnd;
+
 use crate::lldb::regions;
+use crate::names::escaped;
 use crate::packet::{hex, number, unhex};
 use crate::server::Server;
 
-/// The descriptor of it, the only one.
+/// The descriptor of the file that is open, the only one.
 const DESCRIPTOR: u64 = 3;
 const ENOENT: &str = "F-1,2";
 const EBADF: &str = "F-1,9";
@@ -26,15 +29,26 @@ impl Server<'_> {
         match operation {
             "setfs" => b"F0".to_vec(),
             "open" => {
-                let wanted = format!("/proc/{}/maps", self.process_id());
-                if unhex(first).as_deref() != Some(wanted.as_bytes()) {
-                    return ENOENT.into();
-                }
-                self.mappings = Some(self.mappings_text().into_bytes());
+                let content = match self.own_file(first).as_deref() {
+                    Some("maps") => self.mappings_text().into_bytes(),
+                    Some("cmdline") => self.command_line(),
+                    _ => return ENOENT.into(),
+                };
+                self.opened = Some(content);
                 format!("F{DESCRIPTOR:x}").into_bytes()
             }
+            "readlink" => {
+                let target = match self.own_file(first).as_deref() {
+                    Some("exe") => self.executable(),
+                    Some("cwd") => self.working_directory(),
+                    _ => return ENOENT.into(),
+                };
+                let mut answer = format!("F{:x};", target.len()).into_bytes();
+                answer.extend_from_slice(target.as_bytes());
+                answer
+            }
             "close" => {
-                if number(first) == Some(DESCRIPTOR) && self.mappings.take().is_some() {
+                if number(first) == Some(DESCRIPTOR) && self.opened.take().is_some() {
                     b"F0".to_vec()
                 } else {
                     EBADF.into()
@@ -43,11 +57,77 @@ impl Server<'_> {
             "pread" => {
                 let mut range = arguments.filter_map(number);
                 let (Some(length), Some(offset)) = (range.next(), range.next()) else { return EINVAL.into() };
-                let content = self.mappings.as_ref().filter(|_| number(first) == Some(DESCRIPTOR));
+                let content = self.opened.as_ref().filter(|_| number(first) == Some(DESCRIPTOR));
                 content.map_or(EBADF.into(), |content| part_of(content, offset, length))
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The name of a file in the program's own folder of /proc, from its path in hexadecimal.
+    fn own_file(&self, path: &str) -> Option<String> {
+        let path = String::from_utf8(unhex(path)?).ok()?;
+        let folder = format!("/proc/{}/", self.process_id());
+        path.strip_prefix(&folder).map(str::to_owned)
+    }
+
+    /// The arguments as the kernel put them on the stack, each with its end.
+    fn command_line(&self) -> Vec<u8> {
+        const ARGUMENTS_MAX: u64 = 4096;
+        const BYTES_MAX: u64 = 0x1_0000;
+        let first = self.timeline.stop().first_stack;
+        let count = self.word(first).unwrap_or(0).min(ARGUMENTS_MAX);
+        let argument = |number: u64| self.word(first + 8 * (number + 1)).unwrap_or(0);
+        // They lie one behind the other, and the environment behind the last one.
+        let (start, end) = (argument(0), argument(count + 1));
+        let mut bytes = vec![0; end.saturating_sub(start).min(BYTES_MAX) as usize];
+        let read = self.timeline.read(start, &mut bytes);
+        bytes.truncate(read);
+        bytes
+    }
+
+    /// That of a live program at its present; where one was in the past is not followed.
+    fn working_directory(&self) -> String {
+        let live = self.timeline.debuggee().map(|debuggee| format!("/proc/{}/cwd", debuggee.pid()));
+        let known = live.and_then(|link| std::fs::read_link(link).ok());
+        known.map_or("(not recorded)".to_owned(), |path| path.to_string_lossy().into_owned())
+    }
+
+    /// What `info os` lists: the processes of the recording. All else is not recorded.
+    pub(crate) fn machine_list(&self, kind: &str) -> String {
+        let item = |columns: &[(&str, String)]| {
+            let column = |(name, value): &(&str, String)| {
+                format!("<column name=\"{}\">{}</column>", escaped(name), escaped(value))
+            };
+            format!("<item>{}</item>\n", columns.iter().map(column).collect::<String>())
+        };
+        let items = match kind {
+            "" => item(&[
+                ("Type", "processes".to_owned()),
+                ("Description", "Listing of all processes of the recording".to_owned()),
+                ("Title", "Processes".to_owned()),
+            ]),
+            "processes" => {
+                let trace = self.timeline.trace();
+                let lanes = trace.as_ref().map(|trace| trace.lanes()).unwrap_or_default();
+                let end = |lane: &trace_store::LaneInfo| match lane.end {
+                    Some(LaneEnd::Exited(code)) => format!("exited with {code}"),
+                    Some(LaneEnd::Killed(signal)) => format!("killed by signal {signal}"),
+                    Some(LaneEnd::Stopped(_) | LaneEnd::Unknown) | None => "not known".to_owned(),
+                };
+                let one = |lane: &trace_store::LaneInfo| {
+                    item(&[
+                        ("pid", lane.pid.to_string()),
+                        ("events", lane.events.to_string()),
+                        ("end", end(lane)),
+                    ])
+                };
+                lanes.iter().map(one).collect()
+            }
+            _ => item(&[(kind, "not recorded".to_owned())]),
+        };
+        let title = if kind.is_empty() { "types" } else { kind };
+        format!("<?xml version=\"1.0\"?>\n<osdata type=\"{}\">\n{items}</osdata>\n", escaped(title))
     }
 
     /// What is mapped, without what is the runtime's.

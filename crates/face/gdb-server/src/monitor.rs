@@ -25,6 +25,7 @@ monitor branch              from here on, in a copy, on by itself; branch off le
 monitor forks               from now on the client is told of forks
 monitor signals ignored     the client is told of no signal that is handled, until: signals told
 monitor others              who changed what is watched here, if other processes did
+monitor death               the number of the signal that the program dies of where it stands
 monitor status              where history begins, what is kept for going back
 ";
 
@@ -94,6 +95,7 @@ impl Server<'_> {
             }
             "autocheckpoint" => self.autocheckpoint(argument),
             "others" => crate::others::in_words(&self.timeline),
+            "death" => self.death().map(|signal| format!("{signal}\n")).unwrap_or_default(),
             "status" => self.status(),
             "call" => self.note_call(argument),
             "branch" => self.branch(argument),

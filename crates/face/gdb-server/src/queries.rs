@@ -36,7 +36,8 @@ impl Server<'_> {
                   ConditionalBreakpoints+;swbreak+;hwbreak+;QCatchSyscalls+;\
                   QPassSignals+;exec-events+;fork-events+;vfork-events+;multiprocess+;\
                   qXfer:features:read+;qXfer:auxv:read+;\
-                  qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+"
+                  qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+;\
+                  qXfer:osdata:read+"
                     .to_vec()
             }
             "QStartNoAckMode" => {
@@ -94,6 +95,7 @@ impl Server<'_> {
                 None => return b"E01".to_vec(),
             },
             ("threads", _) => self.thread_list().into_bytes(),
+            ("osdata", kind) => self.machine_list(kind).into_bytes(),
             _ => return b"E00".to_vec(),
         };
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());

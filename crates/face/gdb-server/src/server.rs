@@ -44,7 +44,7 @@ pub(crate) struct Server<'a> {
     pub end: Option<Position>,
     pub names: Names,
     /// What is mapped, while the client has opened that.
-    pub mappings: Option<Vec<u8>>,
+    pub opened: Option<Vec<u8>>,
     /// It is lldb, which asks what gdb does not.
     pub is_lldb: bool,
     /// Address of what says where a link map has its module's number; `None`: not known.
@@ -92,7 +92,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         stays: false,
         end: None,
         names: Names::default(),
-        mappings: None,
+        opened: None,
         is_lldb: false,
         module_number_at: None,
     };

@@ -85,6 +85,7 @@ pub const SESSIONS: &[Session] = &[
         flags: &["-O0", "-DKILLED_BY=0"],
         options: &["--at", "crash"],
         commands: &[
+            "handle SIGUSR1 SIG35 nopass",
             "frame",
             "print $_siginfo._sifields._sigfault.si_addr == page + 5",
             "print $_siginfo.si_code",
@@ -93,6 +94,8 @@ pub const SESSIONS: &[Session] = &[
             "continue",
         ],
         expected: &[
+            "[SIGBUS, Bus error, kills the program here; history ends]",
+            "`nopass` has no effect here: the program gets SIG35, SIGUSR1 all the same.",
             "page_behind_the_end",
             "$1 = 1",
             "$2 = 2",

@@ -202,8 +202,23 @@ pub const SESSIONS: &[Session] = &[
         source: "functions",
         flags: &["-O0", "-pthread"],
         options: &["--batch"],
-        commands: &["break next", "continue", "info proc mappings", "run", "start", "continue"],
+        commands: &[
+            "break next",
+            "continue",
+            "info proc",
+            "info os processes",
+            "info os files",
+            "info proc mappings",
+            "run",
+            "start",
+            "continue",
+        ],
         expected: &[
+            "cmdline = '",
+            "cwd = '(not recorded)'",
+            "exe = '",
+            "exited with 0",
+            "not recorded",
             "Mapped address spaces",
             "r-xp",
             "/program",
@@ -212,7 +227,7 @@ pub const SESSIONS: &[Session] = &[
             "Nothing is started here",
             "exits with 0",
         ],
-        unexpected: &["retrovane:", "0x6a0000", "Starting program"],
+        unexpected: &["retrovane:", "0x6a0000", "Starting program", "unable to", "fetch data"],
     },
     Session {
         // What is planted there would be read as data, and be written over.
