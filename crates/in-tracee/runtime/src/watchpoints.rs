@@ -171,6 +171,12 @@ fn total(place: usize) -> u64 {
     sum
 }
 
+/// True for the descriptor of an event: it is none of the program's.
+pub fn is_descriptor(fd: u64) -> bool {
+    let own = watching();
+    own.fds[..own.fd_count].iter().any(|&one| one as u64 == fd)
+}
+
 fn close() {
     let own = watching();
     for &fd in &own.fds[..own.fd_count] {

@@ -100,6 +100,25 @@ const SESSIONS: &[Debugging] = &[
         unexpected: &["retrovane:"],
     },
     Debugging {
+        // Watched places have descriptors, which are none of the program's.
+        name: "live_rollback_from_a_watched_place",
+        source: "live_rounds",
+        flags: THREADS,
+        commands: &[
+            "break tell if round == 2",
+            "continue",
+            "awatch last_round",
+            "continue",
+            "checkpoint",
+            "delete",
+            "break tell if round == 5",
+            "continue",
+            "rollback 0",
+        ],
+        expected: &["tell (round=2)", "checkpoint 0", "tell (round=5)", "descriptor 1: the "],
+        unexpected: &["retrovane:", "was closed since"],
+    },
+    Debugging {
         name: "live_rollback_in_place",
         source: "live_rounds",
         flags: THREADS,

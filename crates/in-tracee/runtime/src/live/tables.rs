@@ -13,7 +13,7 @@ use super::timers::{self, DescriptorTimer};
 use super::{area, lent, pushback, stand_ins};
 use crate::block::{lane, process};
 use crate::proc_files::Path;
-use crate::{detect, kernel, outputs, page_tracker, proc_dir};
+use crate::{detect, kernel, outputs, page_tracker, proc_dir, watchpoints};
 
 /// Descriptors that a table can hold.
 const DESCRIPTORS_MAX: usize = 8192;
@@ -201,6 +201,7 @@ impl Table {
                 let ours = fd == dir as u32
                     || fd == process().control_fd as u32
                     || page_tracker::is_descriptor(u64::from(fd))
+                    || watchpoints::is_descriptor(u64::from(fd))
                     || proc_dir::is_descriptor(u64::from(fd));
                 if !ours && self.count < DESCRIPTORS_MAX {
                     self.note(fd);
