@@ -373,7 +373,9 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     if result == 0 && protection & PROT_WRITE != 0 {
         live::begin_writing(address, pages(bytes));
     }
-    if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && protection & PROT_WRITE != 0 {
+    // Code that the program generates: it may write it first, and make it executable then.
+    let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
+    if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && is_generated {
         clocks::trap_time();
     }
     if process().replaying {

@@ -88,7 +88,7 @@ fn protect(start: u64, end: u64, writable: bool) -> i64 {
     kernel::mprotect(start, end - start, protection)
 }
 
-/// True if the program can write there. Faults, and so is not for a handler of that.
+/// True if the program can write there. May fault.
 pub fn is_writable(address: u64) -> bool {
     let mut byte = 0u8;
     let byte_at = &raw mut byte as u64;

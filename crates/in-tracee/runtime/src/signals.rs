@@ -129,11 +129,8 @@ pub fn pass_on() {
 /// Installs the real handlers that the runtime always needs.
 pub fn install() {
     use_own_stack();
-    // Under the debugger the handlers themselves read memory that may not be there, or
-    // that is watched.
-    let flags = if process().debugged { SA_NODEFER } else { 0 };
     for signal in (1..=64).filter(|&signal| bit(signal) & OURS != 0) {
-        install_real(signal, flags);
+        install_real(signal, SA_NODEFER);
     }
     for signal in (1..=64).filter(|&signal| is_saved(signal)) {
         let actions = process().actions();
@@ -156,7 +153,11 @@ fn is_saved(signal: u32) -> bool {
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
-    let kept = if process().debugged { SA_NODEFER } else { 0 };
+    // Under the debugger the handlers themselves read memory that may not be there, or that
+    // is watched; in replay, one that ends with an event prepares for the next, which may be
+    // to try whether code can be written.
+    let faults = process().replaying && matches!(signal, SIGSEGV | SIGBUS);
+    let kept = if process().debugged || faults { SA_NODEFER } else { 0 };
     // A trap of our own is dealt with before somebody asks for more.
     let asking = if signal == SIGTRAP && !process().debugged { bit(ASKING) } else { 0 };
     let action = Action {
