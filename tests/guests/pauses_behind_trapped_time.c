@@ -1,7 +1,7 @@
 // Threads that compute behind reads of the time in code that was written before it was made
-// executable, which trap: who reads the
-// time looks, in replay, for the pause that comes next, in code that cannot be written.
-// covers: rdtsc
+// executable, which trap: who reads the time looks, in replay, for the pause that comes next,
+// in code that cannot be written.
+// covers: mprotect
 #include "threads.h"
 #include <sys/mman.h>
 

@@ -155,8 +155,8 @@ OPERATION void process_talks(struct self *me)
 		char byte = (char)(1 + below(me, 255));
 		fold_result(me, write(to[1], &byte, 1));
 		struct pollfd answers = {.fd = from[0], .events = POLLIN};
-		fold_result(me, poll(&answers, 1, 5000));
-		fold_result(me, read(from[0], &byte, 1));
+		if (fold_result(me, poll(&answers, 1, 5000)) == 1)
+			fold_result(me, read(from[0], &byte, 1));
 		fold_value(me, byte);
 	}
 	while (write(to[1], "", 1) == -1 && errno == EINTR)

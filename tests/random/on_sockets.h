@@ -60,7 +60,10 @@ OPERATION void socket_passes(struct self *me)
 	memset(&control, 0, sizeof control);
 	message.msg_controllen = sizeof control;
 	fold_result(me, recvmsg(ends[1], &message, below(me, 2) ? MSG_CMSG_CLOEXEC : 0));
-	memcpy(&passed, CMSG_DATA(&control.header), sizeof passed);
+	// Nothing came where a signal did: the number must be nobody else's.
+	passed = -1;
+	if (control.header.cmsg_len == CMSG_LEN(sizeof passed))
+		memcpy(&passed, CMSG_DATA(&control.header), sizeof passed);
 	fold_value(me, passed);
 	fold_result(me, read(passed, text, sizeof text));
 	fold(me, text, sizeof text);
