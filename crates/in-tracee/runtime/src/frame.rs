@@ -5,7 +5,7 @@ use linux_abi::errno;
 
 use crate::block::{Owned, space};
 use crate::entry::Registers;
-use crate::memory;
+use crate::{memory, vector_saves};
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.
 #[repr(C)]
@@ -180,8 +180,8 @@ struct VectorState([u8; VECTOR_BYTES_MAX + 64]);
 
 static VECTORS: Owned<VectorState> = Owned::new(VectorState([0; VECTOR_BYTES_MAX + 64]));
 
-/// Saves the live vector registers into the buffer, in one canonical form: all
-/// features marked as in use, so that equal state gives equal bytes.
+/// Saves the live vector registers into the buffer, in one canonical form: features are marked
+/// as in use if they hold anything, so that equal state gives equal bytes.
 fn save_vectors() -> u64 {
     let space = space();
     let buffer = VECTORS.get().cast::<u8>();
@@ -195,7 +195,7 @@ fn save_vectors() -> u64 {
                 // The initial x87 control word, which xsave leaves out.
                 buffer.cast::<u16>().write(0x37f);
             }
-            in_use.write(space.vector_features);
+            in_use.write(vector_saves::parts_in_use(buffer));
             let reserved = buffer.add(464).cast::<u32>();
             reserved.write(FP_XSTATE_MAGIC1);
             reserved.add(1).write(space.vector_bytes + 4);
