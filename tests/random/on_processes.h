@@ -142,6 +142,7 @@ OPERATION void process_talks(struct self *me)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
+		close(to[1]);
 		char byte = 0;
 		ssize_t got;
 		while ((got = read(to[0], &byte, 1)) == 1 ? byte != 0 : got < 0 && errno == EINTR)

@@ -109,7 +109,9 @@ OPERATION void socket_stream(struct self *me)
 	memset(&info, 0, sizeof info);
 	fold_result(me, getsockopt(ours, IPPROTO_TCP, TCP_INFO, &info, &length));
 	fold(me, &info, sizeof info);
-	close(below(me, 2) ? ours : theirs);
+	int *closed = below(me, 2) ? &ours : &theirs;
+	close(*closed);
+	*closed = -1;
 	receive(me, below(me, 2) ? ours : theirs, 0);
 	close(ours);
 	close(theirs);
