@@ -130,7 +130,7 @@ pub fn pass_on() {
 pub fn install() {
     use_own_stack();
     for signal in (1..=64).filter(|&signal| bit(signal) & OURS != 0) {
-        install_real(signal, SA_NODEFER);
+        install_ours(signal);
     }
     for signal in (1..=64).filter(|&signal| is_saved(signal)) {
         let actions = process().actions();
@@ -170,6 +170,13 @@ fn install_real(signal: u32, flags: u64) -> i64 {
         mask: !NEVER_BLOCKED | asking,
     };
     set_real(signal, &action)
+}
+
+/// One whose real handler is always ours: it restarts calls as the program wants.
+fn install_ours(signal: u32) {
+    let action = process().actions().actions[signal as usize];
+    let restart = if action.handler > IGNORE { action.flags & SA_RESTART } else { 0 };
+    install_real(signal, SA_NODEFER | restart);
 }
 
 fn set_real(signal: u32, action: &Action) -> i64 {
@@ -566,11 +573,19 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     let mask = if signals.masked_wait { signals.wait_mask } else { signals.mask };
     let blocked = mask & bit(signal) != 0;
     if blocked {
-        // One of ours, which the kernel cannot hold back: a second is lost, as there.
+        // One of ours, which the kernel cannot hold back: it would interrupt just the call that
+        // takes it.
+        if clocks::is_ours_at(context.rip) && thread().call_number as u32 != nr::__NR_rt_sigtimedwait {
+            hide_interruption(context);
+        }
+        // A second is lost, as there.
         if signals.is_queued(signal) {
             return;
         }
     } else if action.handler == IGNORE {
+        if clocks::is_ours_at(context.rip) {
+            hide_interruption(context);
+        }
         return;
     } else if action.handler == DEFAULT {
         // One of ours, or that is to be saved: what the default does is the kernel's.
@@ -1203,6 +1218,7 @@ impl Signals {
     fn apply(&mut self, signal: u32, action: &Action) {
         let ours = bit(signal) & OURS != 0;
         if ours {
+            install_ours(signal);
             // The default of these is to die: one that waits goes on waiting.
             if action.handler == IGNORE {
                 self.drop_waiting(signal);
