@@ -953,13 +953,29 @@ fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
         // The queue is the handler's too: keep it out while an entry is taken.
         set_real_mask(!0);
         let waiting = take(index);
-        let own = deliver_mask(waiting.signal) & !(bit(SIGKILL) | bit(SIGSTOP));
-        next = next_deliverable_with(own);
+        next = next_on_top(waiting.signal);
         let stacked = if next.is_some() { STACKED } else { 0 };
         deliver_logged(registers, &waiting, flags | stacked);
     }
     refresh_pending();
     pause::nothing_waits();
+}
+
+/// The one whose handler is to run before that of this signal.
+fn next_on_top(signal: u32) -> Option<usize> {
+    let own = deliver_mask(signal) & !(bit(SIGKILL) | bit(SIGSTOP));
+    let mask = thread().signals.mask;
+    if !thread().signals.wait_interrupted {
+        return next_deliverable_with(own);
+    }
+    // The handler begins with the mask that the call waited with. The kernel went back to the
+    // program's already: what waits in it comes now.
+    thread().signals.mask = thread().signals.wait_mask | own;
+    set_real_mask(thread().signals.mask);
+    set_real_mask(!0);
+    let next = next_deliverable();
+    thread().signals.mask = mask;
+    next
 }
 
 /// The signals that a handler's own run blocks.
