@@ -43,6 +43,9 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     };
     // Another thread may have rewritten what follows meanwhile.
     registers.rip = if yielded { sites::translate(behind) } else { behind };
+    if yielded && instruction == Instruction::Spin {
+        spins::deliver(registers);
+    }
     if process().replaying {
         pause_point::arm_if_next();
         agent::leaving(registers);

@@ -223,12 +223,7 @@ fn replay(registers: &mut Registers) {
 
 /// What the log says of a pause behind it.
 fn follow_pause(registers: &mut Registers) {
-    // One that comes before a call is that call's.
-    let signal_next = process()
-        .log
-        .peek()
-        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & events::BEFORE_CALL == 0);
-    if signal_next {
+    if signals::is_next() {
         signals::replay_at_return(registers);
     } else if edits::is_due() {
         // The place before the edit.

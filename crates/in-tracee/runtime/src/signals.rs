@@ -784,7 +784,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         pause_point::on_pause(registers);
     }
     if signal == crate::spins::GIVES {
-        crate::spins::give_after_trap(registers);
+        crate::spins::stop_after_trap(registers);
     }
     if signal == crate::live::ORDER_OF_DEBUGGER {
         crate::live::obey_debugger();
@@ -930,6 +930,15 @@ pub fn deliver_at_return(registers: &mut Registers) {
     if let Some(index) = next_deliverable() {
         deliver_all(registers, index, 0);
     }
+}
+
+/// Replay: a signal was delivered where the process is. One that comes before a call is that
+/// call's.
+pub fn is_next() -> bool {
+    process()
+        .log
+        .peek()
+        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & BEFORE_CALL == 0)
 }
 
 /// Replay: the return's event said that a signal follows.

@@ -3,7 +3,8 @@
 //! when a slice is over, and there is no pause to be found again.
 //!
 //! The log says how often the process came to such places since the event before: that
-//! is where the turn is given.
+//! is where the turn is given, and where signals that wait are delivered. No pause would find
+//! the loop: most of it is the runtime's.
 //!
 //! Invariant: from a process's first thread on each pass counts, in replay as in recording,
 //! whichever way it leads here. A thread that gives the turn here stands as at a pause.
@@ -16,7 +17,7 @@ use crate::block::{process, session, thread};
 use crate::entry::{self, Registers};
 use crate::frame::RealFrame;
 use crate::sites::{self, Site};
-use crate::{live, patience, pause, pause_point, report, signals, turn};
+use crate::{agent, live, patience, pause, pause_point, report, signals, turn};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
@@ -45,7 +46,7 @@ pub fn begin() {
 }
 
 /// A thread came to the place of this address; the registers lead behind it. True if it gave
-/// the turn.
+/// the turn, or signals are to be delivered.
 pub fn pass(address: u64, registers: &Registers) -> bool {
     let Some(passes) = count() else { return false };
     if process().replaying {
@@ -53,10 +54,21 @@ pub fn pass(address: u64, registers: &Registers) -> bool {
     }
     core::hint::spin_loop();
     let gives = may_give(passes);
-    if gives {
-        give([address, passes], registers);
+    let stops = gives || signals::has_deliverable();
+    if stops {
+        stop([address, passes], gives, registers);
     }
-    gives
+    stops
+}
+
+/// Delivers the signals that wait where `pass` said so; the registers lead to where the program
+/// goes on.
+pub fn deliver(registers: &mut Registers) {
+    if !process().replaying {
+        signals::deliver_at_return(registers);
+    } else if signals::is_next() {
+        signals::replay_at_return(registers);
+    }
 }
 
 /// The same where a trap led here: it goes on behind the instruction.
@@ -65,12 +77,14 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let address = core::mem::replace(&mut registers.rip, site.behind());
     let Some(passes) = count() else { return context.set_registers(&registers) };
     let replaying = process().replaying;
-    let gives = if replaying { is_due(passes) } else { may_give(passes * PASSES_OF_TRAP) };
-    sites::note_spin(site, gives);
-    if gives && replaying && !live::goes_again() {
+    let gives = !replaying && may_give(passes * PASSES_OF_TRAP);
+    let stops = gives || if replaying { is_due(passes) } else { signals::has_deliverable() };
+    sites::note_spin(site, stops);
+    let follows = stops && replaying && !live::goes_again();
+    if follows {
         follow(address, passes, &registers);
     }
-    if !gives || replaying && !live::goes_again() {
+    if !stops || follows && !signals::is_next() {
         return context.set_registers(&registers);
     }
     // Not in a handler.
@@ -78,22 +92,26 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let thread = thread();
     thread.fault_registers = registers;
     thread.fault_registers.flags &= !pause::TRAP_FLAG;
-    thread.fault_info[..2].copy_from_slice(&[address, passes]);
+    thread.fault_info[..3].copy_from_slice(&[address, passes, u64::from(gives || follows)]);
     thread.fault_signal = GIVES;
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
-/// A thread that was led here by a trap gives the turn, or gave it here.
-pub fn give_after_trap(mut registers: Registers) -> ! {
-    let [address, passes, ..] = thread().fault_info;
-    if process().replaying {
+/// A thread that was led here by a trap stops, or stopped here.
+pub fn stop_after_trap(mut registers: Registers) -> ! {
+    let [address, passes, gives_or_followed, ..] = thread().fault_info;
+    let replaying = process().replaying;
+    if !replaying {
+        stop([address, passes], gives_or_followed != 0, &registers);
+    } else if gives_or_followed == 0 {
         follow(address, passes, &registers);
-        pause_point::arm_if_next();
-    } else {
-        give([address, passes], &registers);
     }
     registers.rip = sites::translate(registers.rip);
-    if !process().replaying && signals::has_deliverable() {
+    deliver(&mut registers);
+    if replaying {
+        pause_point::arm_if_next();
+        agent::leaving(&registers);
+    } else if signals::has_deliverable() {
         pause::signal_waits();
     }
     // SAFETY: the registers are the program's, complete.
@@ -119,12 +137,15 @@ fn may_give(passes: u64) -> bool {
     process().shares_turn && passes >= PASSES && is_awaited(passes)
 }
 
-/// Logs where the thread gives the turn, and gives it.
-fn give([address, passes]: [u64; 2], registers: &Registers) {
+/// Logs where the thread stops, and gives the turn if it `gives` it.
+fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     let thread = thread();
     thread.standing = live::Standing::Pause;
     thread.registers_at = &raw const *registers as u64;
     log_place(address, passes);
+    if !gives {
+        return;
+    }
     thread.yielded = true;
     thread.is_asked = false;
     patience::let_others_run();
@@ -164,13 +185,13 @@ fn is_spin(word: u64) -> bool {
     word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == Instruction::Spin as u16
 }
 
-/// Replay: true if the thread gave the turn at this pass, or ought to have given it before.
+/// Replay: true if the thread stopped at this pass, or ought to have stopped before.
 fn is_due(passes: u64) -> bool {
     let log = &mut process().log;
     log.peek().is_some_and(is_spin) && passes >= log.body(1)
 }
 
-/// Replay: gives the turn if the thread gave it here.
+/// Replay: gives the turn if the thread gave it here; true if it stopped.
 fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     if !is_due(passes) {
         return false;
@@ -186,7 +207,9 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     thread.user_registers = &raw const *registers as u64;
     thread.standing = live::Standing::Pause;
     thread.registers_at = thread.user_registers;
-    turn::follow_yield();
-    follow_again();
+    if !signals::is_next() {
+        turn::follow_yield();
+        follow_again();
+    }
     true
 }

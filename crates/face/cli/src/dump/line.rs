@@ -173,7 +173,7 @@ fn instruction(out: &mut String, whole: &WholeEvent) {
         Instruction::Rdrand => put(out, format_args!("rdrand() = {rax:#x}")),
         Instruction::Rdseed => put(out, format_args!("rdseed() = {rax:#x}")),
         Instruction::Xsavec => out.push_str("xsavec()"),
-        Instruction::Spin => put(out, format_args!("spin({leaf:#x}), time {subleaf}: gives the turn")),
+        Instruction::Spin => put(out, format_args!("spin({leaf:#x}), time {subleaf}: waits")),
     }
 }
 
