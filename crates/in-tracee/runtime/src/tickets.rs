@@ -4,12 +4,15 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::ticket_in_place;
+use lane_protocol::{ticket_bit, ticket_in_place};
 use linux_abi::errno;
 
 use crate::block::{lane, process, session};
 use crate::turn::LOOKS;
 use crate::{gathering, imports, kernel, report, shared_writes, turn};
+
+/// While no ticket is handed on, those who wait say so as often.
+const STALL_NS: u64 = 100_000_000;
 
 /// Hands the ticket that the process holds to the lane's next process, and waits
 /// for another.
@@ -44,7 +47,8 @@ pub fn wait_for(number: u32, ticket: u64) {
         }
         let wake = turn.ticket_wake(ticket);
         let seen = wake.load(Ordering::SeqCst);
-        if turn.ticket.load(Ordering::SeqCst) >= ticket {
+        let at = turn.ticket.load(Ordering::SeqCst);
+        if at >= ticket {
             break;
         }
         if session().stop.load(Ordering::Relaxed) != 0 {
@@ -52,7 +56,10 @@ pub fn wait_for(number: u32, ticket: u64) {
             report::log_ended();
         }
         slept = true;
-        if kernel::futex_wait(wake, seen, 100) == -i64::from(errno::ETIMEDOUT) {
+        let until_ns = kernel::monotonic_ns() + STALL_NS;
+        let result = kernel::futex_wait_until(wake, seen, until_ns, ticket_bit(ticket));
+        // Hundreds may wait while others go on: of those none has to say so.
+        if result == -i64::from(errno::ETIMEDOUT) && turn.ticket.load(Ordering::SeqCst) == at {
             session().doorbell.fetch_add(1, Ordering::Release);
             kernel::futex_wake(&session().doorbell);
         }
@@ -87,5 +94,5 @@ pub fn leave() {
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
     let turn = turn::my_turn();
-    kernel::futex_wake(turn.end_ticket(process.ticket));
+    kernel::futex_wake_bits(turn.end_ticket(process.ticket), ticket_bit(process.ticket + 1));
 }

@@ -41,6 +41,6 @@ pub use ring::Ring;
 pub use session::*;
 pub use together::*;
 pub use turn::{
-    Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_in_place, ticket_of_place,
+    Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_bit, ticket_in_place, ticket_of_place,
 };
 pub use turn_sleepers::TurnSleepers;

@@ -47,6 +47,12 @@ pub const fn ticket_in_place(number: u32, ticket: u64) -> u64 {
     (number as u64 / crate::TURNS as u64) << 44 | ticket
 }
 
+/// Of those who sleep at one word, who waits for this ticket: many processes that wait do not
+/// all wake for each.
+pub const fn ticket_bit(ticket: u64) -> u32 {
+    1 << (ticket / TICKET_WAKES as u64 % 32)
+}
+
 /// The ticket that a turn's place counts so.
 pub const fn ticket_of_place(in_place: u64) -> u64 {
     in_place & ((1 << 44) - 1)
@@ -328,3 +334,17 @@ impl Turn {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Turn>() == 128);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_hundreds_of_tickets_that_are_waited_for_one_wakes() {
+        let place = |ticket: u64| (ticket as usize % TICKET_WAKES, ticket_bit(ticket));
+        let first = ticket_in_place(crate::TURNS as u32, 5);
+        for ticket in first + 1..first + 32 * TICKET_WAKES as u64 {
+            assert_ne!(place(first), place(ticket));
+        }
+    }
+}
