@@ -1,6 +1,7 @@
 //! What a live session remembers: the log of each lane, in memory, by position.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use events::{Event, Kind, Tag};
@@ -268,8 +269,15 @@ impl History {
             let name = trace_store::hash_hex(&file.hash);
             let target = dir.join("files").join(&name);
             let source = files_dir.join(&name);
-            if std::fs::hard_link(&source, &target).is_err() {
-                std::fs::copy(&source, &target).map_err(|error| StoreError::io("keep", &target, error))?;
+            match std::fs::hard_link(&source, &target) {
+                // Another of the files has the same content. It is this very one: a copy would
+                // begin by cutting it.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(_) => {
+                    std::fs::copy(&source, &target)
+                        .map_err(|error| StoreError::io("keep", &target, error))?;
+                }
+                Ok(()) => {}
             }
             writer.add_file(*id, file)?;
         }
