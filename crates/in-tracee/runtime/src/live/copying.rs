@@ -26,8 +26,9 @@ pub enum How {
     Differing,
     /// Those that no file has: the memory was mapped a moment ago.
     Own,
-    /// Those that are there, whatever backs them.
-    All,
+    /// All: their file is not there any more, and the shadow reads those from it that nobody has
+    /// touched yet.
+    Whole,
     /// All that the shadow has, after a comparison.
     Compare,
 }
@@ -357,6 +358,16 @@ impl Drops {
     }
 }
 
+/// Copies what can be read there. Behind its end a file has nothing.
+fn copy_whole(start: u64, end: u64, from: Then) {
+    let buffer = area().compared.as_ptr() as u64;
+    for page in (start..end).step_by(PAGE_BYTES as usize) {
+        if from.fetch(buffer, page, PAGE_BYTES) && !memory::copy(page, buffer, PAGE_BYTES) {
+            report::die("a page could not be written as it was");
+        }
+    }
+}
+
 /// Makes a range as it was then, but for what may not be written now. True if the protection of a
 /// part is to be set anew.
 pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) -> bool {
@@ -368,9 +379,8 @@ pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) -> bool {
         let judgement = match how {
             How::Differing => pagemaps.judge(then, now),
             How::Own if is_own(then) => Judgement::Copy,
-            How::All if then & PRESENT != 0 => Judgement::Copy,
             How::Compare if then & PRESENT != 0 => Judgement::Compare,
-            How::Own | How::All | How::Compare => Judgement::Same,
+            How::Own | How::Whole | How::Compare => Judgement::Same,
         };
         match judgement {
             Judgement::Same => {}
@@ -381,7 +391,8 @@ pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) -> bool {
     };
     match how {
         How::Differing => pagemaps.for_each_differing(start, end, &mut each),
-        How::Own | How::All | How::Compare => pagemaps.for_each(start, end, &mut each),
+        How::Own | How::Compare => pagemaps.for_each(start, end, &mut each),
+        How::Whole => copy_whole(start, end, from),
     }
     drops.flush();
     compared.flush();
