@@ -26,8 +26,8 @@ use crate::live::Standing;
 use crate::maps::{self, Mapping};
 use crate::stacks::{signal_stack, stack_top};
 use crate::{
-    clocks, copies, frame, kernel, live, memory, memory_calls, proc_dir, report, signals, sites, threads,
-    turn,
+    clocks, copies, frame, kernel, live, mapped_files, memory, memory_calls, proc_dir, report, signals,
+    sites, threads, turn,
 };
 
 pub const VDSO: &[u8] = b"[vdso]";
@@ -165,6 +165,7 @@ fn log_image() {
         log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
     }
     log_memory();
+    note_files();
     let (place, bytes) = process().actions().as_memory();
     log.whole_blob(0, bytes, Tag::Actions, place);
     for index in 0..table().count as usize {
@@ -218,6 +219,27 @@ fn log_memory() {
     if let Some(opened) = opened {
         close(opened);
     }
+}
+
+/// What the program writes from here on to files that it has mapped, its mappings show.
+fn note_files() {
+    const NAME_BYTES: usize = 4096;
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        let mut path = [0u8; NAME_BYTES];
+        if map.inode == 0 || map.is_kernels || name.len() >= NAME_BYTES {
+            return;
+        }
+        path[..name.len()].copy_from_slice(name);
+        let mut status = [0u64; mapped_files::STATUS_WORDS];
+        let place = [path.as_ptr() as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0];
+        // Files are known by what stat(2) says of them; one without a name any more by its device
+        // as the list has it.
+        let has_name = !kernel::failed(kernel::call(nr::__NR_stat, place))
+            && status[mapped_files::STATUS_INODE] == map.inode;
+        let device = if has_name { status[0] } else { maps::stat_device(map.device) };
+        let only_shows = !map.private && !map.writable;
+        mapped_files::note(map.start, map.end, [device, map.inode], map.offset, only_shows);
+    });
 }
 
 /// Logs pages of a private mapping that are not its file's. Without a list of pages,

@@ -19,7 +19,7 @@ use linux_abi::general as nr;
 use crate::block::{Owned, process, session};
 use crate::detect::close;
 use crate::mapped_files::{self, Object};
-use crate::{agent, kernel, memory, report};
+use crate::{agent, file_extents, kernel, memory, report};
 
 const PAGE_BYTES: u64 = 4096;
 /// Most bytes of a piece.
@@ -135,7 +135,7 @@ impl Writer {
         let Object { identity, bytes, .. } = *object;
         self.header(&ImportPiece { kind: import_kind::END, identity, offset: bytes, bytes: 0 });
         let mut before = 0;
-        mapped_files::for_each_extent(object.fd, bytes, &mut |start, end| {
+        file_extents::for_each_extent(object.fd, bytes, &mut |start, end| {
             self.zeros(identity, before, start);
             for offset in (start..end).step_by(PIECE_BYTES as usize) {
                 self.part(object, offset, end.min(offset + PIECE_BYTES));

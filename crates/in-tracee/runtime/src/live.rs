@@ -14,11 +14,13 @@
 
 mod agent;
 mod apart;
+mod aside;
 mod checkpoint;
 mod copying;
 mod crash;
 mod debugging;
 mod environment;
+mod file_pages;
 mod files;
 mod first_use;
 mod holding;
@@ -138,6 +140,8 @@ pub struct Area {
     locks: locks::Known,
     pushback: pushback::Pushback,
     files: files::Files,
+    file_pages: file_pages::FilePages,
+    aside: aside::Aside,
     /// A rollback that comes in place of a crash: a `recover_way`, and the signal.
     recovering: [u64; 2],
     increments: increments::Increments,
@@ -270,7 +274,7 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
         nr::__NR_flock | nr::__NR_fcntl => locks::before_call(number, args),
         _ => {}
     }
-    user::is_changed_by(number, args) || files::is_on() && files::before(number, args)
+    user::is_changed_by(number, args) || files::before(number, args)
 }
 
 /// A call of which [`before_call`] said so has ended.

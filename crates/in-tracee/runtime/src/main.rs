@@ -37,6 +37,7 @@ mod edits;
 mod effects;
 mod entry;
 mod file_ends;
+mod file_extents;
 mod filters;
 mod frame;
 mod gaps;

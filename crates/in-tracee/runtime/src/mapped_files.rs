@@ -7,7 +7,7 @@ use linux_abi::general as nr;
 
 use crate::block::{Owned, process, session, space};
 use crate::maps::{self, Mapping};
-use crate::{imports, kept_files, kernel, live, outputs, report, shared_writes};
+use crate::{file_extents, imports, kept_files, kernel, live, outputs, report, shared_writes};
 
 /// As many mappings as a process may have (vm.max_map_count, unless somebody raised it).
 const FILES: usize = 65536;
@@ -32,6 +32,8 @@ struct Mapped {
     end: u64,
     identity: [u64; 2],
     offset: u64,
+    /// It shows what is written to the file, and the program cannot store there.
+    only_shows: bool,
 }
 
 /// The mappings of an address space.
@@ -64,6 +66,7 @@ impl Mapped {
     /// True if the other one shows a part of this one, where this one shows it.
     fn covers(&self, other: &Mapped) -> bool {
         self.identity == other.identity
+            && self.only_shows == other.only_shows
             && self.start <= other.start
             && other.end <= self.end
             && other.start - self.start == other.offset.wrapping_sub(self.offset)
@@ -71,8 +74,8 @@ impl Mapped {
 }
 
 /// Notes a new mapping. Descriptors that were looked at before may reach it.
-pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64) {
-    let new = Mapped { start, end, identity, offset };
+pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64, only_shows: bool) {
+    let new = Mapped { start, end, identity, offset, only_shows };
     // Loaders map a library whole, and then its segments over that.
     let is_known = all().iter().any(|file| file.covers(&new));
     let mapped = &mut space().mapped;
@@ -140,7 +143,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
     }
     if let Source::File(file) = source {
         let kept = kept_files::open(file);
-        copy_data(kept as u64, fd as u64);
+        file_extents::copy_data(kept as u64, fd as u64);
         kernel::call(nr::__NR_close, [kept as u64, 0, 0, 0, 0, 0]);
     }
     mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32, shown: [0; 2] };
@@ -292,7 +295,7 @@ impl SharedViews {
             if kernel::failed(own) {
                 report::stand(report_kind::MISSING, own as i32, "memory for a copy could not be made");
             }
-            copy_data(copy.fd as u64, own as u64);
+            file_extents::copy_data(copy.fd as u64, own as u64);
             let cloexec = u64::from(nr::O_CLOEXEC);
             kernel::call(nr::__NR_dup3, [own as u64, copy.fd as u64, cloexec, 0, 0, 0]);
             kernel::call(nr::__NR_close, [own as u64, 0, 0, 0, 0, 0]);
@@ -363,50 +366,17 @@ fn open_object(identity: [u64; 2], anew: bool) -> i64 {
     kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0o600, 0, 0, 0])
 }
 
-/// Calls `each` with the parts of a file that are no holes.
-pub fn for_each_extent(file: i32, bytes: u64, each: &mut dyn FnMut(u64, u64)) {
-    const SEEK_DATA: u64 = 3;
-    const SEEK_HOLE: u64 = 4;
-    let seek = |place: u64, whence: u64| kernel::call(nr::__NR_lseek, [file as u64, place, whence, 0, 0, 0]);
-    let mut place = 0;
-    while place < bytes {
-        let data = seek(place, SEEK_DATA);
-        if data < 0 {
-            return;
-        }
-        place = (seek(data as u64, SEEK_HOLE) as u64).min(bytes);
-        each(data as u64, place);
-    }
-}
-
-/// Copies a file to an empty one, leaving holes where holes are.
-fn copy_data(source: u64, target: u64) {
-    const SEEK_SET: u64 = 0;
-    const SEEK_END: u64 = 2;
-    let seek = |fd: u64, place: u64, whence: u64| kernel::call(nr::__NR_lseek, [fd, place, whence, 0, 0, 0]);
-    let size = seek(source, 0, SEEK_END) as u64;
-    kernel::call(nr::__NR_ftruncate, [target, size, 0, 0, 0, 0]);
-    for_each_extent(source as i32, size, &mut |start, end| {
-        let mut at = start;
-        seek(source, start, SEEK_SET);
-        seek(target, start, SEEK_SET);
-        while at < end {
-            let moved = kernel::call(nr::__NR_sendfile, [target, source, 0, end - at, 0, 0]);
-            if moved <= 0 {
-                report::stand(
-                    report_kind::MISSING,
-                    moved as i32,
-                    "a kept file could not be copied for its mappings",
-                );
-            }
-            at += moved as u64;
-        }
-    });
-}
-
 /// True if the file is mapped.
 pub fn is_mapped(identity: [u64; 2]) -> bool {
     all().iter().any(|file| file.identity == identity)
+}
+
+/// Hands over the mappings through which the file is read and not written: first and last
+/// address, place in the file.
+pub fn for_each_showing(identity: [u64; 2], each: &mut dyn FnMut(u64, u64, u64)) {
+    for file in all().iter().filter(|file| file.only_shows && file.identity == identity) {
+        each(file.start, file.end, file.offset);
+    }
 }
 
 /// Replay: hands over where the file is mapped: first and last address, place in the file.

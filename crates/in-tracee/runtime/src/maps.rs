@@ -113,6 +113,12 @@ pub fn device(stat_device: u64) -> u64 {
     major << 32 | (minor & 0xffff_ffff)
 }
 
+/// A device as lists of mappings have it as stat(2) does.
+pub fn stat_device(device: u64) -> u64 {
+    let (major, minor) = (device >> 32, device & 0xffff_ffff);
+    (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32
+}
+
 /// The addresses that a line begins with, if it does.
 pub fn range_of(line: &[u8]) -> Option<(u64, u64)> {
     let (start, end, rest) = addresses(line)?;

@@ -116,7 +116,8 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         note_shared(start, pages(bytes));
     }
     if matches!(kept, Kept::File(_) | Kept::Content(_)) {
-        mapped_files::note(start, start + pages(bytes), identity, offset);
+        let only_shows = shared && protection & PROT_WRITE == 0;
+        mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
     }
     begin_call(number, args, 6, result, 0);
     let log = &mut process().log;
@@ -222,7 +223,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     {
         reference = Some((LOGGED_CONTENT, 0, identity));
         // It counts as in use from here on.
-        mapped_files::note(start, start + pages(bytes), identity, 0);
+        mapped_files::note(start, start + pages(bytes), identity, 0, false);
     }
     let kind = if is_shared && reference.is_none() { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
     let real_flags = u64::from(kind | nr::MAP_FIXED) | growing;
@@ -261,7 +262,8 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     sites::unmapped(start, pages(bytes));
     mapped_files::forget(start, pages(bytes));
     if let Some((_, offset, identity)) = reference {
-        mapped_files::note(start, start + pages(bytes), identity, offset);
+        let only_shows = is_shared && !writable;
+        mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
     }
     let result = feed_with(word, registers, &mut |_, _, _, _| {});
     if writable_first && protection != 3 {

@@ -39,7 +39,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
                 }
                 None => map_kept(recorded as u64, bytes, 3, flags, None),
             }
-            mapped_files::note(recorded as u64, recorded as u64 + bytes, identity, 0);
+            mapped_files::note(recorded as u64, recorded as u64 + bytes, identity, 0, false);
             let result = consume(registers);
             if args[2] & SHM_RDONLY != 0 {
                 kernel::mprotect(recorded as u64, bytes, nr::PROT_READ);

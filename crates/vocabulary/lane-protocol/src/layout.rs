@@ -6,7 +6,7 @@
 /// 0x2000_0000_0000 or above 0x7b00_0000_0000: nothing comes near.
 pub const REGION_START: u64 = 0x6a00_0000_0000;
 /// Length of the region in bytes.
-pub const REGION_BYTES: u64 = 0xc_0000_0000;
+pub const REGION_BYTES: u64 = 0x100_0000_0000;
 
 /// The runtime's code and constants, mapped privately from the memfd.
 pub const TEXT_START: u64 = REGION_START;
@@ -81,6 +81,18 @@ pub const PACKET_RINGS_START: u64 = STORE_START + STORE_BYTES;
 pub const PACKET_RING_BYTES: u64 = 0x1000_0000;
 /// Rings that a process can have at a time.
 pub const PACKET_RINGS_MAX: usize = 8;
+/// Pages of mapped files as they were before the program wrote to the files.
+pub const FILE_PAGES_START: u64 = PACKET_RINGS_START + PACKET_RINGS_MAX as u64 * PACKET_RING_BYTES;
+/// Most of them.
+pub const FILE_PAGES_MAX: usize = 0x4_0000;
+/// Which page each of them is, and of when.
+pub const FILE_PAGES_TABLE_START: u64 = FILE_PAGES_START + FILE_PAGES_MAX as u64 * 4096;
+/// Most bytes of that.
+pub const FILE_PAGES_TABLE_BYTES: u64 = 0x100_0000;
+/// Mappings of the present, while a process does again what it did.
+pub const ASIDE_START: u64 = REGION_START + 0xc_0000_0000;
+/// Most bytes of them.
+pub const ASIDE_BYTES: u64 = REGION_BYTES - 0xc_0000_0000;
 
 /// Offset of the runtime's image in the memfd.
 pub const FILE_TEXT: u64 = 0;
@@ -144,5 +156,4 @@ const _: () = assert!(RECORDS_START + RECORDS_BYTES <= INCREMENTS_START);
 const _: () = assert!(INCREMENTS_START + INCREMENTS_MAX as u64 * INCREMENT_BYTES <= STORE_FREE_START);
 const _: () = assert!(STORE_FREE_START + STORE_BYTES / 4096 * 4 <= CANDIDATES_START);
 const _: () = assert!(CANDIDATES_START + CANDIDATES_BYTES <= STORE_START);
-const _: () =
-    assert!(PACKET_RINGS_START + PACKET_RINGS_MAX as u64 * PACKET_RING_BYTES <= REGION_START + REGION_BYTES);
+const _: () = assert!(FILE_PAGES_TABLE_START + FILE_PAGES_TABLE_BYTES <= ASIDE_START);

@@ -56,6 +56,7 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             out.push_str(" ===");
         }
         Kind::Store => out.push_str("=== memory that a call changed before it slept ==="),
+        Kind::Change if whole.code == 0 => out.push_str("=== mapped files stay as they are ==="),
         Kind::Change => {
             put(
                 out,

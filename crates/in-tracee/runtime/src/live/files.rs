@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lane_protocol::{CHANGE_PATH_BYTES, ChangePath, change_kind, files_policy, request};
 use linux_abi::general as nr;
 
-use super::{area, checkpoint};
+use super::{area, checkpoint, file_pages};
 use crate::block::{lane, session, thread};
 use crate::kept_files::request_answer;
 use crate::{kernel, memory, outputs};
@@ -83,16 +83,10 @@ pub fn refuses_copy(number: u64, target: u64) -> bool {
 /// A call is about to be made; true if [`after`] wants to know how it ended.
 pub fn before(number: u64, args: &[u64; 6]) -> bool {
     thread().keeps_turn = false;
+    if changes_content(number as u32, args) || !is_on() {
+        return false;
+    }
     match number as u32 {
-        nr::__NR_write
-        | nr::__NR_pwrite64
-        | nr::__NR_writev
-        | nr::__NR_pwritev
-        | nr::__NR_pwritev2
-        | nr::__NR_sendfile
-        | nr::__NR_copy_file_range => before_write(number as u32, args),
-        nr::__NR_ftruncate => before_range(args[0], args[1], TO_END),
-        nr::__NR_fallocate => before_allocation(args),
         nr::__NR_ioctl => {
             const FICLONE: u32 = 0x4004_9409;
             const FICLONERANGE: u32 = 0x4020_940d;
@@ -130,6 +124,36 @@ pub fn before(number: u64, args: &[u64; 6]) -> bool {
         _ => return made_name(number, args).is_some(),
     }
     false
+}
+
+/// True for a call that changes what an opened file holds.
+fn changes_content(number: u32, args: &[u64; 6]) -> bool {
+    let fd = match number {
+        nr::__NR_write
+        | nr::__NR_pwrite64
+        | nr::__NR_writev
+        | nr::__NR_pwritev
+        | nr::__NR_pwritev2
+        | nr::__NR_sendfile
+        | nr::__NR_ftruncate
+        | nr::__NR_fallocate => args[0],
+        nr::__NR_copy_file_range => args[2],
+        _ => return false,
+    };
+    if !is_on() && !reaches_mapped(fd) {
+        return true;
+    }
+    match number {
+        nr::__NR_ftruncate => before_range(fd, args[1], TO_END),
+        nr::__NR_fallocate => before_allocation(args),
+        _ => before_write(number, args),
+    }
+    true
+}
+
+fn reaches_mapped(fd: u64) -> bool {
+    let _ = outputs::class_of(fd);
+    outputs::is_mapped(fd)
 }
 
 /// A call of which [`before`] said so has ended.
@@ -238,6 +262,12 @@ fn change(fd: u64, stat: &Stat, offset: u64, bytes: u64) {
     thread().keeps_turn = true;
     let Some(last) = checkpoint::last() else { return };
     let id = last.id.load(Ordering::Relaxed);
+    if outputs::is_mapped(fd) {
+        file_pages::keep([stat.0[0], stat.0[1]], stat.size(), (offset, bytes), id);
+    }
+    if !is_on() {
+        return;
+    }
     let files = &mut area().files;
     let own = fd as u32 + 1;
     let is_it = |known: &&mut Known| {

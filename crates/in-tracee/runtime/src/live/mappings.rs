@@ -6,7 +6,7 @@ use lane_protocol::{Checkpoint, MemoryRange};
 use linux_abi::{errno, general as nr};
 
 use super::then::Then;
-use super::{area, error, lent, together};
+use super::{apart, area, error, lent, together};
 use crate::block::space;
 use crate::maps::{self, Mapping};
 use crate::proc_files::Path;
@@ -278,6 +278,28 @@ impl Piece {
             && (then.device, then.inode) == (now.device, now.inode)
             && (then.inode == 0 || place(then) == place(now))
     }
+}
+
+/// Sees to it that the files are there that are to be mapped again.
+pub fn find_files(from: &Then) -> Result<(), i64> {
+    let is_needed = |piece: &Piece| match &piece.then {
+        Some(then) => !piece.is_same() && then.inode != 0 && (!then.private || from.increment().is_some()),
+        None => false,
+    };
+    if for_each_piece(&mut |piece| !is_needed(piece)) {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    apart::run(&mut || {
+        for_each_piece(&mut |piece| {
+            if let Some(then) = piece.then.as_ref().filter(|_| is_needed(piece)) {
+                // Whoever opens it here is gone in a moment, and the descriptor with it.
+                result = open_file(then, from).map(|fd| close_file(fd));
+            }
+            result.is_ok()
+        });
+    })?;
+    result
 }
 
 pub fn protection(mapping: &Mapping) -> u32 {

@@ -13,8 +13,8 @@ use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
-    apart, area, checkpoint, debugging, environment, error, holding, increments, lent, obstacle, pushback,
-    quiesce, seats, standing, tables, timers, together, unforked, user,
+    apart, area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent,
+    obstacle, pushback, quiesce, seats, standing, tables, timers, together, unforked, user,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
@@ -61,34 +61,16 @@ pub fn plan(slot: &Checkpoint, way: Way) -> Result<(), i64> {
         user::is_as_then(slot)?;
     }
     lent::could_open()?;
+    if way == Way::Replay {
+        file_pages::could_show(slot.id.load(Ordering::Relaxed))?;
+    }
     tables::note_missing(slot.id.load(Ordering::Relaxed));
     if !mappings::list_now() {
         return Err(error(errno::ENOMEM));
     }
-    find_files(&from)?;
-    threads_are_there(&from).then_some(()).ok_or(error(errno::ESRCH))
-}
-
-/// Sees to it that the files are there that are to be mapped again.
-fn find_files(from: &Then) -> Result<(), i64> {
-    let is_needed = |piece: &Piece| match &piece.then {
-        Some(then) => !piece.is_same() && then.inode != 0 && (!then.private || from.increment().is_some()),
-        None => false,
-    };
-    if mappings::for_each_piece(&mut |piece| !is_needed(piece)) {
-        return Ok(());
-    }
-    let mut result = Ok(());
-    apart::run(&mut || {
-        mappings::for_each_piece(&mut |piece| {
-            if let Some(then) = piece.then.as_ref().filter(|_| is_needed(piece)) {
-                // Whoever opens it here is gone in a moment, and the descriptor with it.
-                result = mappings::open_file(then, from).map(|fd| mappings::close_file(fd));
-            }
-            result.is_ok()
-        });
-    })?;
-    result
+    mappings::find_files(&from)?;
+    threads_are_there(&from).then_some(()).ok_or(error(errno::ESRCH))?;
+    if way == Way::Replay { aside::put() } else { Ok(()) }
 }
 
 /// True if a kernel thread is there for each thread of then.
@@ -183,11 +165,14 @@ impl Planned {
             return Err(error);
         }
         // From here on there is no other way.
+        if way == Way::Branch {
+            aside::leave();
+        }
         let (control_fd, proc_dir) = (process().control_fd, proc_dir::descriptor());
         quiesce::sit_down_all();
         leave_present();
         area().went_back.store(1, Ordering::Relaxed);
-        restore_mappings(self.slot);
+        restore_mappings(self.slot, way);
         restore_runtime(self.slot);
         process().control_fd = control_fd;
         proc_dir::stay(proc_dir);
@@ -235,10 +220,14 @@ fn leave_present() {
     unforked::permit(true);
 }
 
-fn restore_mappings(slot: &Checkpoint) {
+fn restore_mappings(slot: &Checkpoint, way: Way) {
     let pagemaps = Pagemaps::open(slot, Part::Program);
+    let id = slot.id.load(Ordering::Relaxed);
     mappings::for_each_piece(&mut |piece| {
         restore_piece(piece, &pagemaps);
+        if way == Way::Replay {
+            file_pages::show_again(piece, id);
+        }
         true
     });
     pagemaps.close();
@@ -263,7 +252,7 @@ fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
         (false, false, _) => None,
         (false, true, _) if then.is_kept_elsewhere || together::keeps_shared() => None,
         (false, true, _) => Some(How::Compare),
-        (true, _, true) => Some(How::All),
+        (true, _, true) => Some(How::Whole),
         (true, _, false) if same => Some(How::Differing),
         (true, _, false) => Some(How::Own),
     };
@@ -371,6 +360,7 @@ fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
     } else {
         debugging::note_way_back();
         area().files.forget();
+        file_pages::keep_present(slot.id.load(Ordering::Relaxed));
         environment::change();
         area().recovering = [0; 2];
         pushback::load();
@@ -471,6 +461,7 @@ pub fn enter_present() {
     if !together {
         holding::seize();
     }
+    aside::take_back();
     process.replaying = false;
     if together {
         together::leave_replay();
