@@ -76,22 +76,31 @@ pub fn replay_moved([device, inode, bytes]: [u64; 3]) {
         status[STATUS_INODE]
     });
     mapped_files::for_each_mapping(identity, &mut |start, end, offset| {
-        let Some(shown) = mapping_at(start) else { return };
-        if !shown.private || Some(shown.inode) == copy {
-            return;
-        }
-        // Private mappings of the kept file: it has the size that the file had then.
-        let stop = (bytes.next_multiple_of(PAGE_BYTES).max(offset) - offset + start).min(end);
-        // What it has grown by, and what is gone: zeros, should the file grow again.
-        let mut first = stop;
-        while shown.readable && first > start && memory::read::<u8>(first - PAGE_BYTES).is_none() {
-            first -= PAGE_BYTES;
-        }
-        if first < end {
-            let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
-            kernel::mmap(first, end - first, live::protection(&shown), flags, -1, 0);
+        let stop = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES).saturating_sub(offset));
+        let mut from = start;
+        while from < end {
+            // Its parts may have protections of their own.
+            let Some(shown) = mapping_at(from) else { return };
+            let to = shown.end.min(end);
+            if shown.private && Some(shown.inode) != copy {
+                replay_moved_in(&shown, from, to, stop.clamp(from, to));
+            }
+            from = to;
         }
     });
+}
+
+/// A private mapping of the kept file, which has the size that the file had then, shows zeros
+/// behind where the file stops: what it has grown by, and what is gone, should the file grow again.
+fn replay_moved_in(shown: &Mapping, from: u64, to: u64, stop: u64) {
+    let mut first = stop;
+    while shown.readable && first > from && memory::read::<u8>(first - PAGE_BYTES).is_none() {
+        first -= PAGE_BYTES;
+    }
+    if first < to {
+        let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
+        kernel::mmap(first, to - first, live::protection(shown), flags, -1, 0);
+    }
 }
 
 fn mapping_at(address: u64) -> Option<Mapping> {

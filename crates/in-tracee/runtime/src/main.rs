@@ -38,6 +38,7 @@ mod effects;
 mod entry;
 mod file_ends;
 mod file_extents;
+mod file_places;
 mod filters;
 mod frame;
 mod gaps;

@@ -6,11 +6,10 @@ use lane_protocol::{lent, report_kind};
 use linux_abi::general as nr;
 
 use crate::block::{Owned, process, session, space};
+use crate::file_places::{Place, Places};
 use crate::maps::{self, Mapping};
 use crate::{file_extents, imports, kept_files, kernel, live, outputs, report, shared_writes};
 
-/// As many mappings as a process may have (vm.max_map_count, unless somebody raised it).
-const FILES: usize = 65536;
 const COPIES: usize = 32768;
 /// Most mappings of shared memory in a process that is copied, and most bytes of it.
 const VIEWS: usize = 256;
@@ -24,26 +23,13 @@ pub const STATUS_INODE: usize = 1;
 const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
 
-/// A file's mapping.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Mapped {
-    start: u64,
-    end: u64,
-    identity: [u64; 2],
-    offset: u64,
-    /// It shows what is written to the file, and the program cannot store there.
-    only_shows: bool,
-}
-
-/// The mappings of an address space.
+/// The files that an address space shows.
 #[repr(C)]
 pub struct MappedFiles {
-    count: usize,
     copy_count: usize,
     /// That there are too many.
     has_told: bool,
-    files: [Mapped; FILES],
+    files: Places,
     copies: [Copied; COPIES],
 }
 
@@ -57,37 +43,23 @@ struct Copied {
     shown: [u64; 2],
 }
 
-fn all() -> &'static mut [Mapped] {
-    let mapped = &mut space().mapped;
-    &mut mapped.files[..mapped.count]
-}
-
-impl Mapped {
-    /// True if the other one shows a part of this one, where this one shows it.
-    fn covers(&self, other: &Mapped) -> bool {
-        self.identity == other.identity
-            && self.only_shows == other.only_shows
-            && self.start <= other.start
-            && other.end <= self.end
-            && other.start - self.start == other.offset.wrapping_sub(self.offset)
-    }
+fn all() -> &'static [Place] {
+    space().mapped.files.all()
 }
 
 /// Notes a new mapping. Descriptors that were looked at before may reach it.
 pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64, only_shows: bool) {
-    let new = Mapped { start, end, identity, offset, only_shows };
-    // Loaders map a library whole, and then its segments over that.
-    let is_known = all().iter().any(|file| file.covers(&new));
-    let mapped = &mut space().mapped;
-    if !is_known && mapped.count < FILES {
-        mapped.files[mapped.count] = new;
-        mapped.count += 1;
-    } else if !is_known && !process().replaying && !core::mem::replace(&mut mapped.has_told, true) {
+    let fits = space().mapped.files.add(Place { start, end, identity, offset, only_shows });
+    tell_unless(fits);
+    outputs::forget_files();
+}
+
+fn tell_unless(fits: bool) {
+    if !fits && !process().replaying && !core::mem::replace(&mut space().mapped.has_told, true) {
         report::tell(
             "more than 65536 mappings of files: what write(2) changes in further ones is not recorded",
         );
     }
-    outputs::forget_files();
 }
 
 /// Where the first content of a mapping's file comes from.
@@ -396,36 +368,20 @@ pub fn copy_of(identity: [u64; 2]) -> Option<i32> {
 /// Memory went away.
 pub fn forget(start: u64, bytes: u64) {
     shared_writes::disturb(start, bytes);
-    let end = start.saturating_add(bytes);
-    let mapped = &mut space().mapped;
-    let mut index = 0;
-    while index < mapped.count {
-        let file = mapped.files[index];
-        if start <= file.start && file.end <= end {
-            mapped.count -= 1;
-            mapped.files[index] = mapped.files[mapped.count];
-        } else {
-            index += 1;
-        }
-    }
+    space().mapped.files.remove(start, start.saturating_add(bytes));
 }
 
-/// Memory moved or grew.
-pub fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
-    for file in all() {
-        if file.start <= old && old < file.end {
-            file.offset += old - file.start;
-            file.start = new;
-            file.end = new + new_bytes.max(if old_bytes == 0 { new_bytes } else { 0 });
-        }
-    }
+/// Memory moved, grew or shrank; or it is there twice, if it `stays` or had no length.
+pub fn moved(old: [u64; 2], new: [u64; 2], stays: bool) {
+    let fits = space().mapped.files.move_to(old, new, stays);
+    tell_unless(fits);
 }
 
 /// A new image has mappings of its own.
 pub fn reset() {
     shared_writes::disturb(0, u64::MAX);
     let mapped = &mut space().mapped;
-    mapped.count = 0;
+    mapped.files.clear();
     for copy in &mapped.copies[..mapped.copy_count] {
         kernel::call(nr::__NR_close, [copy.fd as u64, 0, 0, 0, 0, 0]);
     }

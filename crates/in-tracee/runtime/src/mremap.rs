@@ -14,6 +14,8 @@ use crate::{displaced, kernel, live, mapped_files, page_tracker, shared_writes, 
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;
+/// What was there stays mapped.
+const DONTUNMAP: u64 = 4;
 
 fn error(number: u32) -> i64 {
     -i64::from(number)
@@ -27,7 +29,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
         page_tracker::release(old, pages(old_bytes));
         let result = if bad { error(errno::EFAULT) } else { resize(args, live::went_back()) };
         if !kernel::failed(result) {
-            moved(old, old_bytes, result as u64, new_bytes);
+            moved(old, old_bytes, result as u64, new_bytes, flags);
         }
         begin_call(u64::from(nr::__NR_mremap), args, 5, result, 0);
         process().log.end();
@@ -45,16 +47,17 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
             real[3] = flags & !(MAYMOVE | FIXED);
         }
         same(registers, recorded, resize(&real, true));
-        moved(old, old_bytes, recorded as u64, new_bytes);
+        moved(old, old_bytes, recorded as u64, new_bytes, flags);
     }
     Done::Result(consume(registers))
 }
 
-fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64) {
+fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64, flags: u64) {
     let advices = live::advices_at(old);
     page_tracker::forget(new, pages(new_bytes));
     live::move_advice(old, pages(old_bytes), new, pages(new_bytes), advices);
-    mapped_files::moved(old, old_bytes, new, new_bytes);
+    let (before, after) = ([old, pages(old_bytes)], [new, pages(new_bytes)]);
+    mapped_files::moved(before, after, flags & DONTUNMAP != 0);
     if new != old {
         sites::unmapped(old, pages(old_bytes));
         sites::unmapped(new, pages(new_bytes));
