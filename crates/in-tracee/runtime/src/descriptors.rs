@@ -26,22 +26,18 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
         return write(args, number, class, model);
     }
     signals::begin_output();
+    // Until it is logged: others write after it, and nobody of the recording kills who wrote.
+    output_lock::take();
     let done = write(args, number, class, model);
+    output_lock::give();
     signals::end_output();
     done
 }
 
 #[inline]
 fn write(args: &[u64; 6], number: u64, class: u32, model: &'static [Arg]) -> Done {
-    if class != 0 {
-        output_lock::take();
-    }
     let result = calls::make(number, args, args, model, true);
-    // Its place among all outputs, taken before another process can write.
     let order = if class != 0 && result > 0 { outputs::take_order() } else { 0 };
-    if class != 0 {
-        output_lock::give();
-    }
     if result == ABORTED {
         return Done::Aborted;
     }

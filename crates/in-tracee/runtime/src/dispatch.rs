@@ -275,7 +275,11 @@ fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
         Before::default()
     };
     packet_rings::give_back();
-    let mut result = calls::make(nr, args, args, meaning.args, meaning.blocks);
+    let mut make = || calls::make(nr, args, args, meaning.args, meaning.blocks);
+    let mut result = match sends_death(nr, args, meaning) {
+        true => stopping::kill_between_outputs(nr, args, &mut make),
+        false => make(),
+    };
     if result == ABORTED {
         return result;
     }
@@ -313,6 +317,12 @@ fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
         || (process().shares_turn && (meaning.blocks || starvation::lets_in(nr)))
         || (process().in_group && stopping::target(nr, args).is_some())
         || stopping::stops_itself(nr, args)
+        || sends_death(nr, args, meaning)
+}
+
+/// True for a call by which others may be killed in the middle of an output.
+fn sends_death(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
+    meaning.work & effects::SIGNALS != 0 && stopping::kills(nr, args)
 }
 
 /// How a call with code of its own ended.

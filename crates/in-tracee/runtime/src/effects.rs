@@ -27,6 +27,8 @@ pub const WRITES: u8 = 1;
 pub const READS_TEXT: u8 = 2;
 pub const NEEDS_BEFORE: u8 = 4;
 pub const SENDS: u8 = 8;
+/// It may end or stop a process.
+pub const SIGNALS: u8 = 16;
 
 /// The work that each row's arguments need, found at compile time.
 pub static WORK: [u8; syscall_model::NR_MAX + 1] = {
@@ -34,7 +36,7 @@ pub static WORK: [u8; syscall_model::NR_MAX + 1] = {
     let mut nr = 0;
     while nr < work.len() {
         if let Some(row) = &TABLE[nr] {
-            work[nr] = work_of(row.args);
+            work[nr] = work_of(row.args) | if sends_signals(nr as u32) { SIGNALS } else { 0 };
         }
         nr += 1;
     }
@@ -55,7 +57,6 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
             && !crate::file_ends::moves_end(nr as u64)
             && !changes_ids(nr as u64)
             && !concerns_shadows(nr as u32)
-            && !may_be_last(nr as u32)
         {
             short[nr] = row.args.len() as u8;
         }
@@ -69,10 +70,18 @@ const fn concerns_shadows(nr: u32) -> bool {
     matches!(nr, linux_abi::general::__NR_flock | linux_abi::general::__NR_shutdown)
 }
 
-/// Calls by which a process may end or stop itself, or another one of its lane.
-const fn may_be_last(nr: u32) -> bool {
+/// Calls by which a process may end or stop itself, or others.
+const fn sends_signals(nr: u32) -> bool {
     use linux_abi::general as nr_of;
-    matches!(nr, nr_of::__NR_kill | nr_of::__NR_tkill | nr_of::__NR_tgkill)
+    matches!(
+        nr,
+        nr_of::__NR_kill
+            | nr_of::__NR_tkill
+            | nr_of::__NR_tgkill
+            | nr_of::__NR_rt_sigqueueinfo
+            | nr_of::__NR_rt_tgsigqueueinfo
+            | nr_of::__NR_pidfd_send_signal
+    )
 }
 
 /// Calls that give a process another user or group.

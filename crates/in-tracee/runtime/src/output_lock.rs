@@ -1,5 +1,6 @@
 //! Recording: one thread of all processes writes to the recorded standard output or
-//! error at a time, so that the order of the writes is the order that is logged.
+//! error at a time, so that the order of the writes is the order that is logged. Who kills
+//! a process has the lock as well, or what that wrote last would not be logged.
 //!
 //! A lock that survives its holder: one that was killed, or sleeps in its write because
 //! nobody reads, loses it. One that waits for a processor keeps it, however long that
@@ -45,7 +46,7 @@ pub fn take() {
     }
 }
 
-/// The output is written, and its place in the order taken.
+/// The output is logged.
 #[inline]
 pub fn give() {
     let own = namespaces::writer(thread().tid as u32);

@@ -62,6 +62,8 @@ const OURS: u64 = FAULTS | bit(ASKING);
 /// Signals from outside that end a process, and leave no core: HUP, INT, USR1, USR2, ALRM, TERM,
 /// VTALRM, PROF.
 const ENDINGS: u64 = bit(1) | bit(2) | bit(10) | bit(12) | bit(14) | bit(15) | bit(26) | bit(27);
+/// Signals that end nobody by default: CHLD, CONT, STOP to TTOU, URG, WINCH.
+const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
 /// Signals that are never blocked for real.
 const NEVER_BLOCKED: u64 = OURS;
 
@@ -652,6 +654,11 @@ fn die_of_outside(signal: u32) {
     die_of(signal);
 }
 
+/// True for a signal of which processes die by default, without it coming to us.
+pub fn ends_untold(signal: u32) -> bool {
+    (1..=64).contains(&signal) && (HARMLESS | ENDINGS | OURS) & bit(signal) == 0
+}
+
 /// True for a call by which the process sends itself a signal that it dies of.
 pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
     let (own, signal) = match number as u32 {
@@ -660,8 +667,6 @@ pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
         nr::__NR_tgkill => (args[0] as i32 == process().pid, args[2] as u32),
         _ => return false,
     };
-    // Ignored by default, or stopping: CHLD, CONT, STOP to TTOU, URG, WINCH.
-    const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
     if !own || signal == 0 || signal > 64 || HARMLESS & bit(signal) != 0 {
         return false;
     }

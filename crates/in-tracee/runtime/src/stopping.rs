@@ -1,17 +1,20 @@
 //! Stopping or killing another process of one's lane. Until the kernel has stopped all of
 //! its threads, one of them could take the turn, be stopped with it, and hold up whoever
 //! is to continue it. So the sender keeps the turn until they stand. Of one that is killed
-//! the kernel marks the robust futexes, which the sender then logs.
+//! the kernel marks the robust futexes, which the sender then logs. And nobody is killed
+//! who has written to the recorded standard output or error, and not logged it: replay
+//! would not show what everybody saw.
 //!
 //! Deliberately absent: stops that come from outside of the lane. The turn of who is
-//! stopped so waits for who continues it.
+//! stopped so waits for who continues it. And SIGKILL from outside of the recording: of what
+//! is written just then, nothing is known.
 
 use events::{Kind, Tag};
 use linux_abi::general as nr;
 
 use crate::block::{process, space, thread};
 use crate::proc_files::{self, Path};
-use crate::{kernel, memory};
+use crate::{kernel, memory, output_lock, signals};
 
 const SIGKILL: u64 = 9;
 const SIGSTOP: u64 = 19;
@@ -21,6 +24,9 @@ const LOOKS: u32 = 2000;
 /// The same where the signal may be ignored after all: by an orphaned group of
 /// processes (setpgid(2)).
 const LOOKS_UNSURE: u32 = 100;
+/// Looks at a process that was killed, at most, a millisecond each: one that ends slowly has long
+/// been told, and writes nothing more.
+const LOOKS_AT_END: u32 = 20;
 const PAGE_BYTES: usize = 4096;
 /// Pages of shared memory that are searched for robust futexes.
 const PAGES_MAX: u32 = 1024;
@@ -37,6 +43,68 @@ pub fn target(number: u64, args: &[u64; 6]) -> Option<(i32, u64)> {
     let pid = args[0] as i32;
     let other = pid > 0 && pid != process().pid;
     (other && matches!(signal, SIGKILL | SIGSTOP..=SIGTTOU)).then_some((pid, signal))
+}
+
+/// The signal that a call sends.
+fn sent(number: u64, args: &[u64; 6]) -> u64 {
+    match number as u32 {
+        nr::__NR_tgkill | nr::__NR_rt_tgsigqueueinfo => args[2],
+        _ => args[1],
+    }
+}
+
+/// True for a call that sends to others a signal of which the kernel lets a process die, and does
+/// not tell us before.
+pub fn kills(number: u64, args: &[u64; 6]) -> bool {
+    let own = match number as u32 {
+        nr::__NR_tkill => args[0] as i32 == thread().tid,
+        nr::__NR_pidfd_send_signal => false,
+        _ => args[0] as i32 == process().pid,
+    };
+    let signal = sent(number, args) as u32;
+    signals::ends_untold(signal) && (!own || signal == signals::SIGKILL)
+}
+
+/// Makes a call that [`kills`] while nobody is between an output and its event.
+#[cold]
+pub fn kill_between_outputs(number: u64, args: &[u64; 6], make: &mut dyn FnMut() -> i64) -> i64 {
+    output_lock::take();
+    if signals::kills_itself(number, args) {
+        output_lock::give();
+        return make();
+    }
+    let result = make();
+    // One of the others may have a handler: nobody need end.
+    if result == 0 && sent(number, args) == SIGKILL {
+        wait_for_end(number, args);
+    }
+    output_lock::give();
+    result
+}
+
+/// Waits until the process is gone: until then it could begin to write.
+fn wait_for_end(number: u64, args: &[u64; 6]) {
+    const POLLIN: u64 = 1;
+    let mut pidfd = args[0] as i64;
+    if number as u32 != nr::__NR_pidfd_send_signal {
+        // Of a group, its leader.
+        let pid = u64::from((args[0] as i32).unsigned_abs());
+        pidfd = kernel::call(nr::__NR_pidfd_open, [pid, 0, 0, 0, 0, 0]);
+        if kernel::failed(pidfd) {
+            return;
+        }
+    }
+    for _ in 0..LOOKS_AT_END {
+        // struct pollfd: fd, events, revents.
+        let mut poll = u64::from(pidfd as u32) | POLLIN << 32;
+        let arguments = [&raw mut poll as u64, 1, 1, 0, 0, 0];
+        if kernel::call(nr::__NR_poll, arguments) > 0 {
+            break;
+        }
+    }
+    if number as u32 != nr::__NR_pidfd_send_signal {
+        kernel::call(nr::__NR_close, [pidfd as u64, 0, 0, 0, 0, 0]);
+    }
 }
 
 /// True for a call by which the process stops itself: the others of its lane run meanwhile.
