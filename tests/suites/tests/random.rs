@@ -1,7 +1,7 @@
 //! A program that makes random calls from random threads, by seeds: what it learned from the
 //! system is one digest, which a recording and its replay must agree on to the last bit.
 //!
-//! `RETROVANE_SEEDS=FIRST..END` tries other seeds than the usual ones, and with chaos, too.
+//! `RETROVANE_SEEDS=FIRST..END` tries other seeds than the usual ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,9 +23,6 @@ const WAYS: [(&str, &[&str]); 4] = [
     ("seccomp", &["--seccomp"]),
     ("chaos", &["--chaos", "--seed", "7"]),
 ];
-/// The first of them are tried with the usual seeds; with chaos the program was once seen to wait
-/// for itself.
-const USUAL_WAYS: usize = 3;
 
 fn seeds() -> Result<std::ops::Range<u64>, String> {
     let Ok(asked) = std::env::var("RETROVANE_SEEDS") else {
@@ -66,11 +63,10 @@ fn trials(tool: &Arc<Tool>, directory: &Path) -> Result<Vec<Trial>, String> {
         }
         binaries.push((variant, binary));
     }
-    let ways = if std::env::var_os("RETROVANE_SEEDS").is_some() { &WAYS[..] } else { &WAYS[..USUAL_WAYS] };
     for seed in seeds()? {
         let place = usize::try_from(seed).map_err(|error| error.to_string())?;
         let (variant, binary) = &binaries[place % binaries.len()];
-        for (way, options) in ways.iter().copied() {
+        for (way, options) in WAYS {
             let missing = (!binary.exists()).then_some("needs a static libc");
             let (tool, binary) = (Arc::clone(tool), binary.clone());
             let name = format!("seed_{seed}::{}::{way}", variant.name);
