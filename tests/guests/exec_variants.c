@@ -59,6 +59,12 @@ static void directory(void)
 	execl("/", "/", NULL);
 }
 
+// Nobody writes to it: who opened it to look at it would wait for ever.
+static void fifo(void)
+{
+	execl("./fifo", "./fifo", NULL);
+}
+
 static void bad_interpreter(void)
 {
 	execl("./badscript", "./badscript", NULL);
@@ -147,6 +153,8 @@ int main(int argc, char **argv)
 	in_child("text by execlp", plain_text_execlp);
 	in_child("no permission", not_executable);
 	in_child("directory", directory);
+	CHECK(mkfifo("fifo", 0755) == 0);
+	in_child("FIFO", fifo);
 	in_child("bad interpreter", bad_interpreter);
 	in_child("truncated ELF", truncated_elf);
 	in_child("long arguments", long_arguments);

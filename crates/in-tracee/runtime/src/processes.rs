@@ -681,6 +681,14 @@ fn cannot_execute(dir: u64, path: u64, flags: u64) -> Option<i64> {
 /// Why the program at the path cannot be recorded, if so.
 fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
     let empty = flags & u64::from(nr::AT_EMPTY_PATH) != 0;
+    let mut stat = [0u64; 18];
+    kernel::call(nr::__NR_newfstatat, [dir, path, stat.as_mut_ptr() as u64, flags, 0, 0]);
+    let mode = stat[3] as u32;
+    // The kernel executes regular files only. Opening another may have effects: that of a FIFO
+    // waits for who writes (fifo(7)).
+    if mode & 0o170_000 != 0o100_000 {
+        return None;
+    }
     let mut own = false;
     let fd = if empty && memory::read::<u8>(path) == Some(0) {
         dir as i64
@@ -691,14 +699,11 @@ fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
     if kernel::failed(fd) {
         return None;
     }
-    let mut stat = [0u64; 18];
     let mut head = [0u8; 64];
-    kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
     let read = kernel::call(nr::__NR_pread64, [fd as u64, head.as_mut_ptr() as u64, 64, 0, 0, 0]);
     if own {
         kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
-    let mode = stat[3] as u32;
     let is_elf = read >= 20 && head[..4] == *b"\x7fELF";
     let ordinary = kernel::call(nr::__NR_geteuid, [0; 6]) != 0;
     if is_elf && (head[4] != 2 || head[18] != 62) {
