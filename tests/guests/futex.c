@@ -30,6 +30,12 @@ int main(void)
 	CHECK(futex(&lock, FUTEX_LOCK_PI, 0, NULL, NULL, 0) == 0);
 	say("locked by me: %d", (lock & FUTEX_TID_MASK) == (uint32_t)getpid());
 	CHECK_ERR(futex(&lock, FUTEX_LOCK_PI, 0, NULL, NULL, 0), EDEADLK);
+	// Only the commands that know two clocks take the flag. Nobody else may sleep instead.
+	CHECK_ERR(futex(&lock, FUTEX_LOCK_PI | FUTEX_CLOCK_REALTIME, 0, NULL, NULL, 0), ENOSYS);
+	CHECK_ERR(futex(&lock, FUTEX_TRYLOCK_PI | FUTEX_CLOCK_REALTIME, 0, NULL, NULL, 0), ENOSYS);
+	CHECK_ERR(futex(&lock, FUTEX_UNLOCK_PI | FUTEX_CLOCK_REALTIME, 0, NULL, NULL, 0), ENOSYS);
+	CHECK_ERR(futex(&word, FUTEX_WAIT | FUTEX_CLOCK_REALTIME, 4, NULL, NULL, 0), ENOSYS);
+	CHECK_ERR(futex(&word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME, 1, NULL, NULL, 0), ENOSYS);
 	CHECK(futex(&lock, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0) == 0);
 	say("unlocked: %u", lock);
 	CHECK_ERR(futex(BAD, FUTEX_WAKE, 1, NULL, NULL, 0), EFAULT);

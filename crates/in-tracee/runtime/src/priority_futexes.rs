@@ -30,6 +30,11 @@ pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
     }
     let [word, operation, ..] = *args;
     let command = operation as u32 & COMMAND_MASK;
+    // Only these know two clocks; the kernel refuses the flag for all others.
+    let has_clock = matches!(command, nr::FUTEX_LOCK_PI2 | nr::FUTEX_WAIT_REQUEUE_PI);
+    if operation as u32 & REALTIME != 0 && !has_clock {
+        return specials::refuse(registers, number, args, model.len(), errno::ENOSYS);
+    }
     let mut changed = word;
     let result = match command {
         nr::FUTEX_LOCK_PI | nr::FUTEX_LOCK_PI2 => {
