@@ -120,11 +120,12 @@ const SS_AUTODISARM: u32 = 1 << 31;
 const STACK_BYTES_MIN: u64 = 2048;
 
 impl SignalStack {
+    fn contains(&self, address: u64) -> bool {
+        address > self.address && address - self.address <= self.bytes
+    }
+
     fn holds(&self, stack_pointer: u64) -> bool {
-        self.bytes != 0
-            && self.flags & SS_AUTODISARM == 0
-            && stack_pointer > self.address
-            && stack_pointer - self.address <= self.bytes
+        self.bytes != 0 && self.flags & SS_AUTODISARM == 0 && self.contains(stack_pointer)
     }
 
     /// What sigaltstack reports, given the stack pointer.
@@ -355,7 +356,8 @@ pub fn clear_vectors() {
 }
 
 /// Writes a frame below the program's stack (or on its alternate one) and points
-/// the registers at the handler. False if the memory is not there.
+/// the registers at the handler. False if the memory is not there, or the alternate stack
+/// is too small, which the kernel never writes beyond.
 #[allow(clippy::too_many_arguments)] // the parts of a frame are what they are
 pub fn build(
     registers: &mut Registers,
@@ -370,12 +372,18 @@ pub fn build(
 ) -> bool {
     let mut top = registers.rsp.wrapping_sub(RED_ZONE_BYTES);
     let seen = stack.as_seen_from(registers.rsp);
-    if on_stack && stack.bytes != 0 && !stack.holds(registers.rsp) {
-        top = stack.address + stack.bytes;
+    // The kernel looks for the first below the red zone, for the second at its end.
+    let enters = on_stack && stack.bytes != 0 && !stack.holds(top);
+    let bounded = enters || stack.holds(registers.rsp);
+    if enters {
+        top = stack.address.wrapping_add(stack.bytes);
     }
     let vector_bytes = u64::from(space().vector_bytes) + 4;
     let vectors = top.wrapping_sub(vector_bytes) & !63;
     let frame = (vectors.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
+    if bounded && !stack.contains(frame) {
+        return false;
+    }
     let r = &registers;
     let context = RealFrame {
         _flags: UC_SIGCONTEXT_SS
@@ -420,7 +428,8 @@ pub fn build(
     if !written {
         return false;
     }
-    if stack.flags & SS_AUTODISARM != 0 && on_stack {
+    // By each signal, also one whose handler wants no such stack.
+    if stack.flags & SS_AUTODISARM != 0 {
         *stack = SignalStack::default();
     }
     registers.rdi = u64::from(signal);

@@ -1084,17 +1084,40 @@ fn replay_signal(registers: &mut Registers, word: u64) {
     }
 }
 
-/// Builds the frame and points the registers at the handler; false if the stack
-/// cannot hold it.
+/// Builds the frame and points the registers at the handler. Where the stack cannot hold it,
+/// SIGSEGV comes instead, as from the kernel, whose handler may want another stack (sigaltstack(2)).
+/// False if none can be built. Both modes decide the same: memory and actions say it.
 fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
+    const SI_KERNEL: u64 = 0x80;
     let signals = &mut thread().signals;
-    caught_signals::note_delivery(signal, info);
-    let action = process().actions().actions[signal as usize];
-    let on_stack = action.flags & SA_ONSTACK != 0;
     let saved_mask = signals.mask;
     if signals.wait_interrupted {
         signals.wait_interrupted = false;
         signals.mask = signals.wait_mask;
+    }
+    if hand_over(registers, signal, info, saved_mask) {
+        return true;
+    }
+    let is_caught = process().actions().actions[SIGSEGV as usize].handler > IGNORE;
+    if signal == SIGSEGV || !is_caught || signals.mask & bit(SIGSEGV) != 0 {
+        return false;
+    }
+    let mut forced: Info = [0; 16];
+    forced[0] = u64::from(SIGSEGV);
+    forced[1] = SI_KERNEL;
+    hand_over(registers, SIGSEGV, &forced, saved_mask)
+}
+
+fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u64) -> bool {
+    let signals = &mut thread().signals;
+    caught_signals::note_delivery(signal, info);
+    let action = process().actions().actions[signal as usize];
+    let on_stack = action.flags & SA_ONSTACK != 0;
+    if action.flags & SA_RESETHAND != 0 {
+        process().actions().actions[signal as usize].handler = DEFAULT;
+        if !process().replaying && bit(signal) & OURS == 0 {
+            set_real(signal, &Action::default());
+        }
     }
     let fault = signals.last_fault;
     if !frame::build(
@@ -1109,12 +1132,6 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
         &mut signals.stack,
     ) {
         return false;
-    }
-    if action.flags & SA_RESETHAND != 0 {
-        process().actions().actions[signal as usize].handler = DEFAULT;
-        if !process().replaying && bit(signal) & OURS == 0 {
-            set_real(signal, &Action::default());
-        }
     }
     signals.mask |= action.mask;
     if action.flags & SA_NODEFER == 0 {
