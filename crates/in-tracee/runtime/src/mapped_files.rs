@@ -294,6 +294,14 @@ pub fn grow(fd: i32, bytes: u64) {
     }
 }
 
+/// Replay: the same of the copy that the mapping shows which ends there, if there is one.
+pub fn grow_to(end: u64) {
+    let Some(place) = all().iter().find(|place| place.end == end) else { return };
+    if let Some(fd) = copy_of(place.identity) {
+        grow(fd, place.offset + (place.end - place.start));
+    }
+}
+
 /// Replay: where the session's file is that stands for a file's memory. Copies of a process,
 /// and those that they make, have files of their own.
 fn object_path(identity: [u64; 2]) -> [u8; 256 + 60] {
@@ -341,6 +349,11 @@ fn open_object(identity: [u64; 2], anew: bool) -> i64 {
 /// True if the file is mapped.
 pub fn is_mapped(identity: [u64; 2]) -> bool {
     all().iter().any(|file| file.identity == identity)
+}
+
+/// True if a file is mapped at the address.
+pub fn is_file(address: u64) -> bool {
+    all().iter().any(|file| (file.start..file.end).contains(&address))
 }
 
 /// Hands over the mappings through which the file is read and not written: first and last

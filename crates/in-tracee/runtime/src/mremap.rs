@@ -2,7 +2,7 @@
 //! what was one: it joins two only if they came about alike, which no list of mappings tells. It
 //! refuses to resize those (EFAULT), which are then resized piece by piece.
 
-use linux_abi::{errno, general as nr};
+use linux_abi::{PAGE_BYTES, errno, general as nr};
 
 use crate::block::process;
 use crate::dispatch::{Done, begin_call};
@@ -10,7 +10,7 @@ use crate::entry::Registers;
 use crate::log::in_region;
 use crate::maps::{self, Mapping};
 use crate::memory_calls::{consume, forget_shared, is_shared, note_shared, pages, recorded_result, same};
-use crate::{displaced, kernel, live, mapped_files, page_tracker, shared_writes, sites, withheld};
+use crate::{displaced, kernel, live, mapped_files, memory, page_tracker, shared_writes, sites, withheld};
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;
@@ -32,6 +32,9 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
             moved(old, old_bytes, result as u64, new_bytes, flags);
         }
         begin_call(u64::from(nr::__NR_mremap), args, 5, result, 0);
+        if !kernel::failed(result) {
+            log_grown(result as u64, pages(old_bytes), pages(new_bytes));
+        }
         process().log.end();
         return Done::Result(result);
     }
@@ -48,8 +51,26 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
         }
         same(registers, recorded, resize(&real, true));
         moved(old, old_bytes, recorded as u64, new_bytes, flags);
+        if new_bytes > old_bytes {
+            mapped_files::grow_to(recorded as u64 + pages(new_bytes));
+        }
     }
     Done::Result(consume(registers))
+}
+
+/// What a mapping of a file shows where it has grown: the file may have changed there since it was
+/// kept, and what no mapping shows is not logged when it is written.
+fn log_grown(start: u64, old_bytes: u64, new_bytes: u64) {
+    if old_bytes >= new_bytes || !mapped_files::is_file(start + new_bytes - 1) {
+        return;
+    }
+    for page in (start + old_bytes..start + new_bytes).step_by(PAGE_BYTES as usize) {
+        // Behind the file's end there is nothing.
+        if memory::read::<u8>(page).is_none() {
+            return;
+        }
+        process().log.memory(page, PAGE_BYTES);
+    }
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64, flags: u64) {
