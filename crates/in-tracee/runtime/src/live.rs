@@ -32,6 +32,7 @@ mod locks;
 mod lost;
 mod mappings;
 mod protection;
+mod postponed;
 mod pushback;
 mod quiesce;
 mod restore;
@@ -145,6 +146,9 @@ pub struct Area {
     /// A rollback that comes in place of a crash: a `recover_way`, and the signal.
     recovering: [u64; 2],
     increments: increments::Increments,
+    calm: postponed::Calm,
+    /// The program has made timers (timer_create(2)).
+    has_timers: bool,
     /// Not zero: memory was restored, so that mappings may be divided where they were one.
     went_back: AtomicU32,
     /// Not zero: what led to a crash was saved.
@@ -262,16 +266,15 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
     first_use::before_change(number, args);
     match number as u32 {
         nr::__NR_wait4 | nr::__NR_waitid => checkpoint::reap_before(number, args),
-        nr::__NR_close
-        | nr::__NR_close_range
-        | nr::__NR_dup2
-        | nr::__NR_dup3
-        | nr::__NR_shutdown
-        | nr::__NR_timerfd_settime => {
-            checkpoint::wait_for_all();
+        nr::__NR_close | nr::__NR_close_range | nr::__NR_dup2 | nr::__NR_dup3 => {
+            if let Some((first, last)) = first_use::closed_by(number, args) {
+                checkpoint::wait_for_closing(first, last);
+            }
             locks::before_call(number, args);
         }
+        nr::__NR_shutdown | nr::__NR_listen | nr::__NR_timerfd_settime => checkpoint::wait_for_all(),
         nr::__NR_flock | nr::__NR_fcntl => locks::before_call(number, args),
+        nr::__NR_timer_create => area().has_timers = true,
         _ => {}
     }
     user::is_changed_by(number, args) || files::before(number, args)

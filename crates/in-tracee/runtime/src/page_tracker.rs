@@ -60,6 +60,8 @@ struct Tracker {
     /// limit is the same.
     listed: bool,
     listed_with: (u32, u64),
+    /// Counts the program's calls that changed mappings.
+    changes: u32,
     /// Mappings besides the stack grow without telling.
     grows: bool,
     /// Counts looks; 0: all sets are empty.
@@ -85,6 +87,7 @@ static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     overflown: false,
     listed: false,
     listed_with: (0, 0),
+    changes: 0,
     grows: false,
     looks: 0,
     faulted_pages: 0,
@@ -200,7 +203,7 @@ pub fn forget(start: u64, bytes: u64) {
     live::lose_memory(start, bytes);
     live::forget_advice(start, bytes);
     let tracker = tracker();
-    tracker.listed = false;
+    tracker.note_change();
     if tracker.looks != 0 && tracker.protected.count != 0 {
         tracker.protected.remove(start, start.saturating_add(bytes));
     }
@@ -209,7 +212,14 @@ pub fn forget(start: u64, bytes: u64) {
 /// Mappings changed, or their protection.
 #[inline]
 pub fn mappings_changed() {
-    tracker().listed = false;
+    tracker().note_change();
+}
+
+/// What is another as soon as anybody has changed a mapping of the process, but for a stack that
+/// grew; `None`: others grow as well.
+pub fn mappings_seen() -> Option<[u32; 2]> {
+    let tracker = tracker();
+    (!tracker.grows).then(|| [tracker.changes, kernel::mappings_made()])
 }
 
 /// A mapping was made that grows downwards without telling.
@@ -223,7 +233,7 @@ pub fn note_growing() {
 pub fn release(start: u64, bytes: u64) {
     live::release_memory(start, bytes);
     let tracker = tracker();
-    tracker.listed = false;
+    tracker.note_change();
     if tracker.protected.count != 0 {
         let end = start.saturating_add(bytes);
         tracker.unprotect(start, end);
@@ -310,6 +320,11 @@ impl Tracker {
                 *own = 0;
             }
         }
+    }
+
+    fn note_change(&mut self) {
+        self.listed = false;
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// The page map, which stays open as long as memory is protected.

@@ -9,8 +9,8 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use super::{
-    area, error, increments, keeper, locks, mappings, obstacle, quiesce, seats, standing, tables, timers,
-    together, unforked, user, window,
+    area, error, increments, keeper, locks, mappings, obstacle, postponed, quiesce, seats, standing, tables,
+    timers, together, unforked, user, window,
 };
 use crate::block::{lane, process, session, space, thread, thread_status};
 use crate::kept_files::request_answer;
@@ -144,12 +144,11 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     timers::note();
     slot.taken_ns.store(begin_ns, Ordering::Relaxed);
     slot.state.store(checkpoint_state::TAKEN, Ordering::Release);
-    super::first_use::note_offsets();
     locks::note();
     // A window's beginning holds all memory itself, and so does what others rest on.
     let taken = if is_window || group.number != 0 { increments::leave() } else { increments::take() };
     let shadow = match taken {
-        Some(taken) => make_keeper(slot, taken),
+        Some(taken) => keep_increment(slot, taken),
         None => make_shadow(slot),
     };
     if !is_agent {
@@ -175,6 +174,7 @@ fn make_shadow(slot: &'static Checkpoint) -> i64 {
     if !unforked::is_known() {
         return error(errno::ENOMEM);
     }
+    super::first_use::note_offsets();
     increments::prepare();
     // No signal at its end, so that the program never waits for it.
     unforked::permit(true);
@@ -192,12 +192,19 @@ fn make_shadow(slot: &'static Checkpoint) -> i64 {
     shadow
 }
 
-/// The memory is saved: makes the process that keeps the descriptors; its id, or an errno.
-fn make_keeper(slot: &'static Checkpoint, mut taken: increments::Taken) -> i64 {
-    taken.increment.offsets = area().offsets;
+/// The memory is saved: keeps the descriptors, too. The id of the process that does, 0 if it is
+/// not made yet, or an errno.
+fn keep_increment(slot: &'static Checkpoint, taken: increments::Taken) -> i64 {
     taken.increment.table.copy_locks(&area().tables.then);
     taken.increment.pending.copy(&area().pending);
-    let keeper = keeper::make(slot, &mut taken);
+    if postponed::note(taken.increment) {
+        taken.increment.offsets.fill((0, 0));
+        taken.keep(slot);
+        return 0;
+    }
+    super::first_use::note_offsets();
+    taken.increment.offsets = area().offsets;
+    let keeper = keeper::make(slot, taken.increment);
     if kernel::failed(keeper) {
         taken.drop();
     } else {
@@ -207,18 +214,63 @@ fn make_keeper(slot: &'static Checkpoint, mut taken: increments::Taken) -> i64 {
     keeper
 }
 
+/// Makes the keeper that was not made when the checkpoint was taken. Where that fails, the
+/// checkpoint is lost: see [`loss`].
+fn make_postponed(slot: &'static Checkpoint) {
+    let Some(increment) = area().increments.increment_of(slot).map(increments::of) else { return };
+    let is_agent = thread().status == thread_status::AGENT;
+    if !is_agent {
+        signals::set_real_mask(!0);
+    }
+    let keeper = keeper::make(slot, increment);
+    if !is_agent {
+        signals::set_real_mask(thread().signals.mask);
+    }
+    slot.shadow.store(if kernel::failed(keeper) { -1 } else { keeper as i32 }, Ordering::Release);
+}
+
 /// Waits for a shadow's lists, or its end.
-pub fn wait_until_ready(slot: &Checkpoint) {
+pub fn wait_until_ready(slot: &'static Checkpoint) {
+    if postponed::is(slot) {
+        make_postponed(slot);
+    }
     while slot.ready.load(Ordering::Acquire) == 0 && is_alive(slot) {
         kernel::futex_wait(&slot.ready, 0, 100);
     }
 }
 
-/// The program closes a descriptor: what a shadow still has open would not be closed,
-/// so that its peer, or an epoll set, would not know.
+/// The lists of what was there then are made.
+pub fn have_lists(slot: &'static Checkpoint) {
+    match area().increments.increment_of(slot) {
+        Some(index) if postponed::is(slot) => postponed::list(increments::of(index)),
+        _ => wait_until_ready(slot),
+    }
+}
+
+/// Waits for the lists of all shadows: the program is about to change what they list.
 pub fn wait_for_all() {
-    if core::mem::take(&mut area().unready) != 0 {
-        for slot in all().iter().filter(|slot| is_taken(slot)) {
+    wait_but_for(&|_| false);
+}
+
+/// The same, where what is about to change was noted of those whose keeper is not made yet.
+pub fn wait_for_lists() {
+    wait_but_for(&postponed::is);
+}
+
+/// The program closes these descriptors: what a shadow still has open would not be closed,
+/// so that its peer, or an epoll set, would not know; and what nobody has open would be gone.
+pub fn wait_for_closing(first: u32, last: u32) {
+    wait_but_for(&|slot| postponed::is(slot) && !postponed::has_any(slot, first, last));
+}
+
+fn wait_but_for(is_left: &dyn Fn(&Checkpoint) -> bool) {
+    if core::mem::take(&mut area().unready) == 0 {
+        return;
+    }
+    for slot in all().iter().filter(|slot| is_taken(slot)) {
+        if is_left(slot) {
+            area().unready = 1;
+        } else {
             wait_until_ready(slot);
         }
     }
@@ -237,12 +289,19 @@ pub fn loss(slot: &Checkpoint) -> Option<i64> {
     let is_killed = |pid| {
         stopping::masks_have(pid, SIGKILL, &[b"SigPnd:\t", b"ShdPnd:\t"]) == Some(true) || !is_there(pid)
     };
+    let base = slot.base.load(Ordering::Acquire);
+    if postponed::is(slot) {
+        return is_killed(base).then_some(error(errno::ESRCH));
+    }
     let shadow = slot.shadow.load(Ordering::Acquire);
+    if shadow < 0 {
+        // It could not be made when it was needed.
+        return Some(error(errno::EAGAIN));
+    }
     if end_of(shadow) == Some(CLD_EXITED) && slot.ready.load(Ordering::Acquire) == 0 {
         // It could not list what there was.
         return Some(error(errno::ENOMEM));
     }
-    let base = slot.base.load(Ordering::Acquire);
     (is_killed(shadow) || (base != shadow && is_killed(base))).then_some(error(errno::ESRCH))
 }
 
@@ -287,7 +346,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     let image = lane().image.load(Ordering::Acquire);
     hide();
     let area = area();
-    tables::keep_files(&mut area.tables.then, &area.offsets);
+    tables::keep_files(&mut area.tables.then, &area.offsets, None);
     let complete = mappings::list_then() && mappings::keep_shared(slot);
     mappings::open_then();
     if !complete {
@@ -377,14 +436,19 @@ pub fn discard_one(id: u64) -> i64 {
     0
 }
 
-fn end(slot: &Checkpoint) {
-    wait_until_ready(slot);
+fn end(slot: &'static Checkpoint) {
+    if !postponed::is(slot) {
+        wait_until_ready(slot);
+    }
     slot.state.store(checkpoint_state::FREE, Ordering::Release);
     increments::discard(slot);
 }
 
-/// Ends a shadow.
+/// Ends a shadow, if it was made.
 pub fn end_process(pid: i32) {
+    if pid <= 0 {
+        return;
+    }
     let killed = kernel::call(nr::__NR_kill, [pid as u64, SIGKILL, 0, 0, 0, 0]);
     if killed == error(errno::EPERM) {
         // It has the user that the process had.

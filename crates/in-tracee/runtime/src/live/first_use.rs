@@ -4,7 +4,7 @@
 
 use linux_abi::general as nr;
 
-use super::{area, checkpoint, terminals};
+use super::{area, checkpoint, postponed, terminals};
 use crate::block::process;
 use crate::{kernel, outputs};
 
@@ -35,8 +35,18 @@ pub fn wait() {
     if !super::is_on() || process().slot != 0 || process().replaying || !super::lane_takes_part() {
         return;
     }
-    if let Some(last) = checkpoint::last() {
+    if let Some(last) = checkpoint::last().filter(|last| !postponed::is(last)) {
         checkpoint::wait_until_ready(last);
+    }
+}
+
+/// The numbers of descriptors that a call closes, or gives another meaning.
+pub fn closed_by(number: u64, args: &[u64; 6]) -> Option<(u32, u32)> {
+    match number as u32 {
+        nr::__NR_close => Some((args[0] as u32, args[0] as u32)),
+        nr::__NR_close_range => Some((args[0] as u32, args[1] as u32)),
+        nr::__NR_dup2 | nr::__NR_dup3 => Some((args[1] as u32, args[1] as u32)),
+        _ => None,
     }
 }
 
@@ -44,13 +54,14 @@ pub fn wait() {
 /// comes first. Of files that are in use it was noted already.
 #[inline]
 pub fn before_change(number: u64, args: &[u64; 6]) {
+    postponed::before_call(number, args);
     match number as u32 {
-        nr::__NR_epoll_ctl | nr::__NR_getdents | nr::__NR_getdents64 => checkpoint::wait_for_all(),
-        nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => checkpoint::wait_for_all(),
-        nr::__NR_ioctl if args[1] as u32 == FIONBIO || terminals::is_change(args[1] & 0xffff_ffff) => {
-            checkpoint::wait_for_all()
-        }
-        nr::__NR_lseek if !outputs::is_regular(args[0]) => checkpoint::wait_for_all(),
+        nr::__NR_epoll_ctl => checkpoint::wait_for_all(),
+        nr::__NR_ioctl if terminals::is_change(args[1] & 0xffff_ffff) => checkpoint::wait_for_all(),
+        nr::__NR_getdents | nr::__NR_getdents64 => checkpoint::wait_for_lists(),
+        nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => checkpoint::wait_for_lists(),
+        nr::__NR_ioctl if args[1] as u32 == FIONBIO => checkpoint::wait_for_lists(),
+        nr::__NR_lseek if !outputs::is_regular(args[0]) => checkpoint::wait_for_lists(),
         nr::__NR_read | nr::__NR_readv | nr::__NR_preadv2 => {
             outputs::class_of(args[0]);
         }

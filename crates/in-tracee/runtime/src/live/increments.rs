@@ -25,6 +25,7 @@ use linux_abi::general as nr;
 
 use self::saving::{little_is_shared, own_pages};
 use super::mappings::{self, List};
+use super::postponed::{self, Notes};
 use super::protection::Protection;
 use super::store::Store;
 use super::{area, checkpoint, tables};
@@ -73,6 +74,8 @@ pub struct Increment {
     pub list: List,
     pub names: mappings::Names,
     pub table: tables::Table,
+    /// While it has no keeper.
+    pub notes: Notes,
     cleared: [Range; CLEARED_MAX],
     saved: [Saved; SAVED_MAX],
 }
@@ -268,12 +271,18 @@ fn contains(ranges: &[Range], page: u64) -> bool {
 
 // --- for checkpoints ---
 
-/// What keeps an increment's descriptors is made with this stack.
+/// An increment that belongs to no checkpoint yet.
 pub struct Taken {
     pub increment: &'static mut Increment,
-    pub stack_start: u64,
-    pub stack_top: u64,
     index: usize,
+}
+
+impl Increment {
+    /// Both ends of the stack on which what keeps its descriptors runs.
+    pub fn stack(&self) -> (u64, u64) {
+        let start = self.stack.as_ptr() as u64;
+        (start, start + STACK_BYTES as u64)
+    }
 }
 
 /// Saves what was written since the state before; `None` if a fork is to be made.
@@ -283,10 +292,7 @@ pub fn take() -> Option<Taken> {
         area().increments.leave();
         return None;
     };
-    let increment = of(index);
-    let stack_start = increment.stack.as_ptr() as u64;
-    let stack_top = stack_start + STACK_BYTES as u64;
-    Some(Taken { increment, stack_start, stack_top, index })
+    Some(Taken { increment: of(index), index })
 }
 
 /// Saves nothing: a fork is to be made.
@@ -379,6 +385,7 @@ pub fn begin(slot: &Checkpoint) {
     };
     all.serial += 1;
     all.bases[base] = Base { pid, serial: all.serial };
+    postponed::begin_base();
     all.base_of[number(slot)] = base as u16 + 1;
     if all.protection.is_on() {
         all.base = base as u16 + 1;

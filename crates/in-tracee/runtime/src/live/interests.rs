@@ -34,6 +34,15 @@ fn control_interest(what: u64, interest: &Interest) {
     );
 }
 
+impl Interest {
+    /// It is reported once only, and asked for anew (EPOLLONESHOT).
+    pub fn is_of_once(&self) -> bool {
+        // All but the kernel's own bits is gone where it was reported.
+        const ONESHOT: u32 = 1 << 30;
+        self.events & ONESHOT != 0
+    }
+}
+
 const EPOLL_CTL_ADD: u64 = 1;
 const EPOLL_CTL_DEL: u64 = 2;
 

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::general as nr;
 
-use super::increments::Taken;
+use super::increments::Increment;
 use super::{checkpoint, tables};
 use crate::block::{lane, process};
 use crate::kernel;
@@ -45,29 +45,28 @@ unsafe extern "C" {
 #[repr(C)]
 struct Start {
     slot: &'static Checkpoint,
-    table: *mut tables::Table,
-    offsets: *const super::first_use::Offsets,
+    increment: *mut Increment,
     parent: i32,
     image: u32,
     id: u32,
 }
 
 /// Makes the keeper of an increment: its process id, or an errno.
-pub fn make(slot: &'static Checkpoint, taken: &mut Taken) -> i64 {
+pub fn make(slot: &'static Checkpoint, increment: &mut Increment) -> i64 {
     let start = Start {
         slot,
-        table: &raw mut taken.increment.table,
-        offsets: &raw const taken.increment.offsets,
+        increment: &raw mut *increment,
         parent: process().pid,
         image: lane().image.load(Ordering::Acquire),
         id: slot.id.load(Ordering::Relaxed),
     };
-    let place = taken.stack_start as *mut Start;
+    let (bottom, top) = increment.stack();
+    let place = bottom as *mut Start;
     // SAFETY: the stack is mapped, and nobody else's.
     unsafe { place.write(start) };
     // No signal at its end, so that the program never waits for it.
     // SAFETY: the child uses its own stack, and returns from nothing.
-    unsafe { rv_make_keeper(u64::from(nr::CLONE_VM), taken.stack_top, run as *const () as u64, place as u64) }
+    unsafe { rv_make_keeper(u64::from(nr::CLONE_VM), top, run as *const () as u64, place as u64) }
 }
 
 /// The keeper. It shares all memory, and writes to its own only.
@@ -75,8 +74,10 @@ unsafe extern "C" fn run(start: *const Start) -> ! {
     // SAFETY: `make` wrote it, and leaves it to us until our end.
     let start = unsafe { &*start };
     checkpoint::hide();
-    // SAFETY: both are this keeper's alone until the checkpoint is ready, and constant then.
-    unsafe { tables::keep_files(&mut *start.table, &*start.offsets) };
+    // SAFETY: its descriptors are this keeper's alone until the checkpoint is ready, and constant
+    // then.
+    let increment = unsafe { &mut *start.increment };
+    tables::keep_files(&mut increment.table, &increment.offsets, Some(&increment.notes));
     let slot = start.slot;
     slot.ready.store(1, Ordering::Release);
     kernel::futex_wake(&slot.ready);

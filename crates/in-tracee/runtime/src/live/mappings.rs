@@ -10,11 +10,12 @@ use super::{apart, area, error, lent, together};
 use crate::block::space;
 use crate::maps::{self, Mapping};
 use crate::proc_files::Path;
-use crate::{kernel, memory};
+use crate::{kernel, memory, page_tracker};
 
 /// Mappings that a list can hold.
 const MAPPINGS_MAX: usize = 16384;
 const PATH_BYTES: usize = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 /// The mappings of a moment, sorted.
 #[repr(C)]
@@ -40,6 +41,11 @@ pub struct Names {
 }
 
 impl Names {
+    fn copy(&mut self, other: &Names) {
+        self.filled = other.filled;
+        self.text[..other.filled].copy_from_slice(&other.text[..other.filled]);
+    }
+
     /// Notes the name of the file that is mapped; false if it does not fit. Mappings come
     /// in their order, so that one file's follow each other.
     fn note(&mut self, mapping: &Mapping, name: &[u8], last: &mut (u64, u64)) -> bool {
@@ -84,6 +90,13 @@ impl Names {
 pub struct Lists {
     pub then: List,
     pub now: List,
+    /// Of the files in `now`.
+    names: Names,
+    /// All of them are there.
+    names_fit: bool,
+    /// `now` is as it is, if nobody has changed a mapping since then.
+    is_known: bool,
+    known_with: [u32; 2],
     path: [u8; PATH_BYTES],
 }
 
@@ -131,16 +144,50 @@ pub fn open_then() {
     }
 }
 
-/// The process lists what is mapped now.
+/// The process lists what is mapped now, unless nothing has changed since it did.
 pub fn list_now() -> bool {
-    list(&mut area().lists.now, &mut |_, _| true)
+    let lists = &mut area().lists;
+    let seen = page_tracker::mappings_seen();
+    if lists.is_known && seen == Some(lists.known_with) && !a_stack_has_grown(&lists.now) {
+        return true;
+    }
+    forget_now();
+    let names = &mut lists.names;
+    names.filled = 0;
+    let (mut last, mut fit) = ((0, 0), true);
+    let complete = list(&mut lists.now, &mut |mapping, name| {
+        fit = fit && names.note(mapping, name, &mut last);
+        true
+    });
+    lists.names_fit = fit;
+    if let Some(seen) = seen.filter(|_| complete) {
+        (lists.is_known, lists.known_with) = (true, seen);
+    }
+    complete
 }
 
-/// The same, with the names of all files that are mapped: the list is read once.
+/// The same, with the names of all files that are mapped.
 pub fn list_now_with(names: &mut Names) -> bool {
-    names.filled = 0;
-    let mut last = (0, 0);
-    list(&mut area().lists.now, &mut |mapping, name| names.note(mapping, name, &mut last))
+    let listed = list_now();
+    let lists = &area().lists;
+    names.copy(&lists.names);
+    listed && lists.names_fit
+}
+
+/// What was listed may be another by now, unnoticed.
+pub fn forget_now() {
+    area().lists.is_known = false;
+}
+
+/// A stack grows downwards, and nobody is told.
+fn a_stack_has_grown(list: &List) -> bool {
+    let is_mapped = |page: u64| {
+        let mut resident = 0u8;
+        let arguments = [page, PAGE_BYTES, &raw mut resident as u64, 0, 0, 0];
+        !kernel::failed(kernel::call(nr::__NR_mincore, arguments))
+    };
+    let stacks = list.all[..list.count].iter().filter(|mapping| mapping.is_stack);
+    stacks.map(|mapping| mapping.start - PAGE_BYTES).any(is_mapped)
 }
 
 /// The shadow makes copies of what it shares with the process, at the same places, but for

@@ -43,8 +43,8 @@ pub fn could_go_back(id: u64) -> i64 {
 }
 
 /// Looks at everything that the way back needs, and changes nothing of the program's.
-pub fn plan(slot: &Checkpoint, way: Way) -> Result<(), i64> {
-    checkpoint::wait_until_ready(slot);
+pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
+    checkpoint::have_lists(slot);
     if let Some(error) = checkpoint::loss(slot) {
         // Later ones do not rest on what was killed.
         increments::end_increments();
@@ -316,6 +316,8 @@ fn restore_runtime(slot: &Checkpoint) {
 /// All memory is as it was: makes the rest fit. The threads of then are there afterwards,
 /// and wait.
 fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
+    // The count of changes went back, too.
+    mappings::forget_now();
     page_tracker::forget_all();
     unforked::permit(false);
     let from = Then::of(slot);
@@ -462,6 +464,7 @@ pub fn enter_present() {
         holding::seize();
     }
     aside::take_back();
+    mappings::forget_now();
     process.replaying = false;
     if together {
         together::leave_replay();

@@ -7,6 +7,7 @@ use linux_abi::general as nr;
 
 use super::interests::{self, Interest};
 use super::locks::{self, LOCKS_MAX, Lock};
+use super::postponed::Notes;
 use super::terminals::{self, TERMINALS_MAX, Terminal};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
@@ -83,6 +84,14 @@ impl Descriptor {
 
     pub fn is_pipe(&self) -> bool {
         self.mode & TYPE == PIPE
+    }
+
+    /// What was noted of it earlier: FD_CLOEXEC, O_NONBLOCK and its like, and the offset.
+    pub fn set(&mut self, flags: u32, status: u64, offset: Option<u64>) {
+        (self.flags, self.status) = (flags, status);
+        if self.is_file() {
+            self.offset = offset.unwrap_or(self.offset);
+        }
     }
 
     /// A socket or a pipe.
@@ -181,34 +190,34 @@ impl Table {
         self.interest_count = 0;
         self.timer_count = 0;
         self.terminal_count = 0;
-        let dir = proc_dir::open_as(c"/proc/thread-self/fd", nr::O_DIRECTORY);
-        if kernel::failed(dir) {
-            return;
-        }
-        let mut entries = [0u8; 4096];
-        loop {
-            let bytes =
-                kernel::call(nr::__NR_getdents64, [dir as u64, entries.as_mut_ptr() as u64, 4096, 0, 0, 0]);
-            if bytes <= 0 {
-                break;
+        each_open(&mut |fd| {
+            if self.count < DESCRIPTORS_MAX {
+                self.note(fd);
             }
-            let mut at = 0;
-            while at < bytes as usize {
-                let length = usize::from(u16::from_le_bytes([entries[at + 16], entries[at + 17]]));
-                let name = &entries[at + 19..at + length];
-                at += length;
-                let Some(fd) = number(name) else { continue };
-                let ours = fd == dir as u32
-                    || fd == process().control_fd as u32
-                    || page_tracker::is_descriptor(u64::from(fd))
-                    || watchpoints::is_descriptor(u64::from(fd))
-                    || proc_dir::is_descriptor(u64::from(fd));
-                if !ours && self.count < DESCRIPTORS_MAX {
-                    self.note(fd);
-                }
+        });
+    }
+
+    /// Forgets descriptors, and what is told of them; `is_kept` may change those that stay.
+    pub fn keep_only(&mut self, is_kept: &mut dyn FnMut(&mut Descriptor) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            let mut one = self.all[index];
+            if is_kept(&mut one) {
+                self.all[kept] = one;
+                kept += 1;
             }
         }
-        kernel::call(nr::__NR_close, [dir as u64, 0, 0, 0, 0, 0]);
+        self.count = kept;
+        let known = &self.all[..kept];
+        let has = |fd: u32| known.binary_search_by_key(&fd, |one| one.fd).is_ok();
+        self.interest_count = keep(&mut self.interests[..self.interest_count], |one| has(one.epoll));
+        self.timer_count = keep(&mut self.timers[..self.timer_count], |one| has(one.fd()));
+        self.terminal_count = keep(&mut self.terminals[..self.terminal_count], |one| has(one.fd()));
+    }
+
+    /// True if the kernel changes what is told of a descriptor, or another process may.
+    pub fn changes_by_itself(&self) -> bool {
+        self.timer_count != 0 || self.terminal_count != 0 || self.interests().iter().any(Interest::is_of_once)
     }
 
     fn note(&mut self, fd: u32) {
@@ -268,6 +277,52 @@ impl Table {
     }
 }
 
+/// Moves those that are kept to the beginning; how many they are.
+fn keep<T: Copy>(all: &mut [T], is_kept: impl Fn(&T) -> bool) -> usize {
+    let mut kept = 0;
+    for index in 0..all.len() {
+        if is_kept(&all[index]) {
+            all[kept] = all[index];
+            kept += 1;
+        }
+    }
+    kept
+}
+
+/// Calls `each` with the number of every open descriptor but the runtime's, in ascending order;
+/// false where they cannot be listed.
+pub fn each_open(each: &mut dyn FnMut(u32)) -> bool {
+    let dir = proc_dir::open_as(c"/proc/thread-self/fd", nr::O_DIRECTORY);
+    if kernel::failed(dir) {
+        return false;
+    }
+    let mut entries = [0u8; 4096];
+    let complete = loop {
+        let bytes =
+            kernel::call(nr::__NR_getdents64, [dir as u64, entries.as_mut_ptr() as u64, 4096, 0, 0, 0]);
+        if bytes <= 0 {
+            break bytes == 0;
+        }
+        let mut at = 0;
+        while at < bytes as usize {
+            let length = usize::from(u16::from_le_bytes([entries[at + 16], entries[at + 17]]));
+            let name = &entries[at + 19..at + length];
+            at += length;
+            let Some(fd) = number(name) else { continue };
+            let ours = fd == dir as u32
+                || fd == process().control_fd as u32
+                || page_tracker::is_descriptor(u64::from(fd))
+                || watchpoints::is_descriptor(u64::from(fd))
+                || proc_dir::is_descriptor(u64::from(fd));
+            if !ours {
+                each(fd);
+            }
+        }
+    };
+    kernel::call(nr::__NR_close, [dir as u64, 0, 0, 0, 0, 0]);
+    complete
+}
+
 /// See [`Descriptor::connection`].
 fn connection_of(socket: u64) -> u64 {
     const SOL_SOCKET: u64 = 1;
@@ -322,8 +377,11 @@ pub fn number(name: &[u8]) -> Option<u32> {
 
 /// The shadow lists its descriptors, and closes all but files: others would keep
 /// connections open.
-pub fn keep_files(table: &mut Table, offsets: &super::first_use::Offsets) {
+pub fn keep_files(table: &mut Table, offsets: &super::first_use::Offsets, notes: Option<&Notes>) {
     table.fill();
+    if let Some(notes) = notes {
+        notes.apply(table);
+    }
     for one in &mut table.all[..table.count] {
         if let Some((_, offset)) = offsets.iter().find(|(fd, _)| *fd == one.fd + 1) {
             one.offset = *offset;

@@ -20,6 +20,10 @@ pub struct Terminal {
 }
 
 impl Terminal {
+    pub fn fd(&self) -> u32 {
+        self.fd
+    }
+
     /// `None`: it is no terminal.
     pub fn of(fd: u32) -> Option<Terminal> {
         let mut modes = [0; 11];

@@ -7,6 +7,7 @@ use linux_abi::general as nr;
 
 use super::increments::{Found, Increment};
 use super::{area, mappings};
+use crate::block::process;
 use crate::{kernel, memory, signals};
 
 const PAGE_BYTES: u64 = 4096;
@@ -23,8 +24,13 @@ pub struct Then {
 
 impl Then {
     pub fn of(slot: &Checkpoint) -> Then {
+        let keeper = match slot.shadow.load(Ordering::Acquire) {
+            // It is not made yet: see `postponed`.
+            0 => process().pid,
+            keeper => keeper,
+        };
         Then {
-            keeper: slot.shadow.load(Ordering::Acquire),
+            keeper,
             base: slot.base.load(Ordering::Acquire),
             increment: area().increments.increment_of(slot),
         }

@@ -9,6 +9,8 @@
 
 use linux_abi::general as nr;
 
+use super::area;
+use crate::block::space;
 use crate::kernel;
 use crate::owned::Owned;
 use crate::proc_files::Path;
@@ -136,9 +138,12 @@ impl Timers {
             kernel::call(nr::__NR_getitimer, [which as u64, words.as_mut_ptr() as u64, 0, 0, 0, 0]);
             *setting = Setting::from_words(words, 1000);
         }
+        self.count = 0;
+        if !space().boarded && !area().has_timers {
+            return;
+        }
         let mut text = [0u8; TEXT_BYTES];
         let text = Path::new().text(b"/proc/self/timers").read(&mut text).unwrap_or_default();
-        self.count = 0;
         for timer in listed(text) {
             if self.count < TIMERS_MAX && !timer.is_ours() {
                 self.all[self.count] = Timer { setting: timer.now(), ..timer };
@@ -280,6 +285,10 @@ pub struct DescriptorTimer {
 }
 
 impl DescriptorTimer {
+    pub fn fd(&self) -> u32 {
+        self.fd
+    }
+
     pub fn new(fd: u32) -> DescriptorTimer {
         DescriptorTimer { fd, noted_ns: kernel::monotonic_ns(), ..DescriptorTimer::default() }
     }
