@@ -174,6 +174,9 @@ const POPULATED_PRIVATE_FEW: Wanted = Wanted { pages_max: 512, ..POPULATED_PRIVA
 const POPULATED_SHARED: Wanted =
     Wanted { pages_max: 0, flags: 0, inverted: 0, all: 0, any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED };
 
+/// So many that were written one after the other are the program's own.
+const FEW_PAGES: u64 = 8;
+
 /// Protects what is populated in a range that is registered; false if that fails.
 pub fn protect(pagemap: i32, start: u64, end: u64) -> bool {
     scan(pagemap, start, end, &WRITTEN_PROTECTING, &mut []).is_some()
@@ -197,6 +200,11 @@ pub fn scan_written_private(
     // for both at a time costs five times as much, written or not.
     let wanted = if again { &WRITTEN_PROTECTING } else { &WRITTEN };
     scan_while(pagemap, range.start, range.end, wanted, &mut |start, end| {
+        // Where nothing is, all counts as written, and that is mostly much at a time. Few pages
+        // are dearer to ask for than to take, if one of them is nobody's.
+        if end - start <= FEW_PAGES * PAGE_BYTES {
+            return each(start, end);
+        }
         scan_while(pagemap, start, end, &POPULATED_PRIVATE_FEW, each)
     })
 }

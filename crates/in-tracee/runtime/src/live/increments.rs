@@ -238,7 +238,7 @@ impl Increments {
         if base == 0 || base != self.base || !self.protection.is_on() {
             return false;
         }
-        let known = self.protection.scan(runtimes, false, &mut |start, end| {
+        let known = self.protection.scan(runtimes, &mut |start, end| {
             each(start, end);
             true
         });

@@ -221,14 +221,27 @@ impl Protection {
         self.lost.clear();
     }
 
-    /// Calls `each` with the protected memory that was written since, but for pages that
-    /// a file has; `again` protects it again. `each` says whether it wants more. False if
-    /// it does not, or protection was lost unnoticed.
-    pub fn scan(&self, runtimes: bool, again: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
-        let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
+    /// Calls `each` with the protected memory of the runtime's, or of the program's, that was written
+    /// since, but for most of what a file has. `each` says whether it wants more. False if it does
+    /// not, or protection was lost unnoticed.
+    pub fn scan(&self, runtimes: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
         let is_runtimes = |range: &Range| crate::log::in_region(range.start, range.end - range.start);
-        let wanted = |range: &&Range| is_runtimes(range) == runtimes;
-        let mut ranges = self.protected.all().iter().filter(wanted);
+        self.scan_some(&|range| is_runtimes(range) == runtimes, false, each)
+    }
+
+    /// The same of all memory, which is protected again.
+    pub fn scan_again(&self, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+        self.scan_some(&|_| true, true, each)
+    }
+
+    fn scan_some(
+        &self,
+        is_wanted: &dyn Fn(&Range) -> bool,
+        again: bool,
+        each: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> bool {
+        let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
+        let mut ranges = self.protected.all().iter().filter(|range| is_wanted(range));
         let known = ranges.all(|range| kernel_view::scan_written_private(pagemap, range, again, &mut *each));
         close(pagemap);
         known

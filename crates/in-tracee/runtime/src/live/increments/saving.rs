@@ -100,8 +100,7 @@ impl Increments {
             }
             fits
         };
-        let known =
-            self.protection.scan(false, true, &mut each) && self.protection.scan(true, true, &mut each);
+        let known = self.protection.scan_again(&mut each);
         self.known[index].saved = count;
         if !known {
             return false;
