@@ -27,6 +27,16 @@ impl Chunk {
         bytes.shrink_to_fit();
         Chunk { start, raw_bytes: raw.len(), compressed, bytes }
     }
+
+    fn raw(start: u64, mut bytes: Vec<u8>) -> Chunk {
+        bytes.shrink_to_fit();
+        Chunk { start, raw_bytes: bytes.len(), compressed: false, bytes }
+    }
+
+    /// Position behind its last byte.
+    fn end(&self) -> u64 {
+        self.start + self.raw_bytes as u64
+    }
 }
 
 /// The log of a lane.
@@ -101,7 +111,7 @@ impl History {
     /// or where the log does not reach back so far.
     pub fn read(&mut self, lane: u32, position: u64) -> Option<Vec<u8>> {
         let history = self.lanes.get(&lane)?;
-        let index = history.chunks.partition_point(|chunk| chunk.start + chunk.raw_bytes as u64 <= position);
+        let index = history.chunks.partition_point(|chunk| chunk.end() <= position);
         let chunk = history.chunks.get(index).filter(|chunk| chunk.start <= position)?;
         let raw = restore(&mut self.decompressor, chunk)?;
         Some(raw[(position - chunk.start) as usize..].to_vec())
@@ -130,19 +140,20 @@ impl History {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
         history.end = None;
         history.cuts += 1;
-        while let Some(chunk) = history.chunks.pop_back() {
+        while history.chunks.back().is_some_and(|chunk| chunk.end() > position)
+            && let Some(chunk) = history.chunks.pop_back()
+        {
             self.stored_bytes -= chunk.bytes.len() as u64;
             if chunk.start >= position {
                 continue;
             }
-            let kept_bytes = ((position - chunk.start) as usize).min(chunk.raw_bytes);
             if let Some(mut raw) = restore(&mut self.decompressor, &chunk) {
-                raw.truncate(kept_bytes);
-                let rest = Chunk::new(&mut self.compressor, chunk.start, &raw);
+                raw.truncate((position - chunk.start) as usize);
+                // The program waits: what is left is not compressed again.
+                let rest = Chunk::raw(chunk.start, raw);
                 self.stored_bytes += rest.bytes.len() as u64;
                 history.chunks.push_back(rest);
             }
-            break;
         }
         history.position = position;
     }
@@ -151,7 +162,7 @@ impl History {
     pub fn drop_before(&mut self, lane: u32, position: u64) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
         while let Some(chunk) = history.chunks.front()
-            && chunk.start + chunk.raw_bytes as u64 <= position
+            && chunk.end() <= position
         {
             self.stored_bytes -= chunk.bytes.len() as u64;
             history.chunks.pop_front();
@@ -162,7 +173,7 @@ impl History {
     /// Forgets a lane's oldest chunk.
     pub fn drop_oldest(&mut self, lane: u32) {
         let first = self.lanes.get(&lane).and_then(|history| history.chunks.front());
-        if let Some(end) = first.map(|chunk| chunk.start + chunk.raw_bytes as u64) {
+        if let Some(end) = first.map(Chunk::end) {
             self.drop_before(lane, end);
         }
     }

@@ -104,8 +104,10 @@ pub struct Area {
     /// The agent's stack.
     stack: [u8; STACK_BYTES],
     seats: [seats::Seat; seats::SEATS],
-    /// Not zero: all threads are to park.
+    /// Not zero: all threads are to park. A futex word.
     parking: AtomicU32,
+    /// The thread that waits for what it asked of the agent, plus one; 0: none.
+    asker: u32,
     /// Counts threads that parked; a futex word.
     parked: AtomicU32,
     /// Counts threads of a branch that have left the dropped future's signals behind, or

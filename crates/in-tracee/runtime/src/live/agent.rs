@@ -137,33 +137,37 @@ pub fn ask(kind: u32, argument: u64) -> i64 {
         return super::error(errno::ENOENT);
     }
     let command = &lane().command;
-    while command
-        .kind
-        .compare_exchange(command::NONE, command::CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
-        .is_err()
-    {
+    while let Err(now) = command.kind.compare_exchange(
+        command::NONE,
+        command::CLAIMED,
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    ) {
+        turn::give();
+        kernel::futex_wait(&command.kind, now, 1);
+        turn::take();
         quiesce::park_if_wanted();
-        turn::yield_now();
-        kernel::futex_wait(&command.kind, 0, 1);
     }
     if kind == command::REPLAY {
         area().replays_for = thread().index as u64 + 1;
     }
     command.argument.store(argument, Ordering::Relaxed);
+    quiesce::note_asker(true);
     command.kind.store(kind, Ordering::Release);
+    turn::give();
     kernel::futex_wake(&command.kind);
     // The agent parks us with the others; who comes back from there was not sent back.
     loop {
-        turn::give();
-        let now = command.kind.load(Ordering::Acquire);
-        if now != command::NONE {
-            kernel::futex_wait(&command.kind, now, 2);
+        if command.kind.load(Ordering::Acquire) != command::NONE {
+            quiesce::wait_until_asked(2);
         }
         turn::take();
         if command.kind.load(Ordering::Acquire) == command::NONE {
+            quiesce::note_asker(false);
             area().replays_for = 0;
             return i64::from(command.answer.load(Ordering::Relaxed));
         }
         quiesce::park_if_wanted();
+        turn::give();
     }
 }

@@ -41,6 +41,17 @@ fn others() -> impl Iterator<Item = usize> {
     })
 }
 
+/// The calling thread has asked for what comes, and parks by itself as soon as that is wanted; or
+/// it waits for it no more.
+pub fn note_asker(waits: bool) {
+    area().asker = if waits { thread().index as u32 + 1 } else { 0 };
+}
+
+/// Sleeps until threads are to park, or for so long.
+pub fn wait_until_asked(timeout_ms: u64) {
+    kernel::futex_wait(&area().parking, 0, timeout_ms);
+}
+
 /// How many those are.
 pub fn threads() -> usize {
     others().count()
@@ -114,6 +125,7 @@ pub fn park_all() -> Result<(), i64> {
         thread_at(index).parked = false;
     }
     area.parking.store(1, Ordering::SeqCst);
+    kernel::futex_wake(&area.parking);
     let command = &lane().command;
     let before = command.phase.swap(command_phase::PARKING, Ordering::AcqRel);
     let parked = wait_for_parked();
@@ -134,7 +146,9 @@ fn wait_for_parked() -> Result<(), i64> {
             return Ok(());
         }
         command.missing.store(missing().count() as u32, Ordering::Relaxed);
-        for index in missing() {
+        // Who asked for it comes by itself.
+        let asker = if waited_ns == 0 { area.asker } else { 0 };
+        for index in missing().filter(|&index| index as u32 + 1 != asker) {
             signals::ask_to_stop(thread_at(index).tid);
         }
         turn::give();

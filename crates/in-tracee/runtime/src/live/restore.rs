@@ -352,6 +352,7 @@ fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
             _ => {}
         }
     }
+    area().asker = 0;
     if way == Way::Replay {
         lane().goes_again.store(1, Ordering::SeqCst);
         area().first_waits = 0;
