@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use linux_abi::general as nr;
 
 use crate::entry::rv_call;
+use crate::map_changes;
 
 /// Result of a call on the program's behalf that was not begun, or that the
 /// kernel wants to begin again, because a signal waits to be delivered first.
@@ -56,25 +57,28 @@ pub fn mappings_made() -> u32 {
     MAPPINGS_MADE.load(Ordering::Relaxed)
 }
 
-fn note_mapping() {
+fn note_mapping(start: u64, bytes: u64) {
     MAPPINGS_MADE.fetch_add(1, Ordering::Relaxed);
+    map_changes::note(start, bytes);
 }
 
 /// Maps memory; see mmap(2).
 pub fn mmap(address: u64, bytes: u64, protection: u32, flags: u32, fd: i32, offset: u64) -> i64 {
-    note_mapping();
-    call(nr::__NR_mmap, [address, bytes, u64::from(protection), u64::from(flags), fd as i64 as u64, offset])
+    let arguments = [address, bytes, u64::from(protection), u64::from(flags), fd as i64 as u64, offset];
+    let mapped = call(nr::__NR_mmap, arguments);
+    note_mapping(if failed(mapped) { address } else { mapped as u64 }, bytes);
+    mapped
 }
 
 /// Unmaps memory; see munmap(2).
 pub fn munmap(address: u64, bytes: u64) -> i64 {
-    note_mapping();
+    note_mapping(address, bytes);
     call(nr::__NR_munmap, [address, bytes, 0, 0, 0, 0])
 }
 
 /// Changes protection; see mprotect(2).
 pub fn mprotect(address: u64, bytes: u64, protection: u32) -> i64 {
-    note_mapping();
+    note_mapping(address, bytes);
     call(nr::__NR_mprotect, [address, bytes, u64::from(protection), 0, 0, 0])
 }
 

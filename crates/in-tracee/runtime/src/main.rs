@@ -54,6 +54,7 @@ mod keyframes;
 mod live;
 mod log;
 mod looks;
+mod map_changes;
 mod mapped_files;
 mod maps;
 mod memory;

@@ -12,8 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, imports, kernel, live, mapped_files, one_processor, packet_rings, page_tracker,
-    region, report, shared_files, shared_writes, sites, withheld,
+    clocks, displaced, imports, kernel, live, map_changes, mapped_files, one_processor, packet_rings,
+    page_tracker, region, report, shared_files, shared_writes, sites, withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -85,6 +85,10 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let known = shared
         && matches!(kept, Kept::File(_) | Kept::Content(_))
         && shared_files::enter(identity, is_writable(fd, protection));
+    if fixed {
+        // It may fail behind having unmapped what was there.
+        map_changes::note(address, bytes);
+    }
     let result = kernel::call(nr::__NR_mmap, *args);
     if kernel::failed(result) {
         log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
@@ -372,6 +376,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
         kernel::call(number as u32, [start, bytes, args[2], args[3], args[4], args[5]])
     });
     page_tracker::mappings_changed();
+    map_changes::note(address, bytes);
     if result == 0 && protection & PROT_WRITE != 0 {
         live::begin_writing(address, pages(bytes));
     }

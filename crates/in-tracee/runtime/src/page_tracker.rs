@@ -27,7 +27,7 @@ use crate::maps::{self, Mapping};
 use crate::protected_parts::{Parts, WHOLE_BYTES_MAX};
 use crate::range_set::{RANGES_MAX, RangeSet};
 use crate::written_pages::{self as kernel_view, Uffd};
-use crate::{checksum, displaced, islands, kernel, live, memory_calls};
+use crate::{checksum, displaced, islands, kernel, live, map_changes, memory_calls};
 
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
@@ -60,8 +60,6 @@ struct Tracker {
     /// limit is the same.
     listed: bool,
     listed_with: (u32, u64),
-    /// Counts the program's calls that changed mappings.
-    changes: u32,
     /// Mappings besides the stack grow without telling.
     grows: bool,
     /// Counts looks; 0: all sets are empty.
@@ -87,7 +85,6 @@ static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     overflown: false,
     listed: false,
     listed_with: (0, 0),
-    changes: 0,
     grows: false,
     looks: 0,
     faulted_pages: 0,
@@ -202,8 +199,9 @@ pub fn is_written(address: u64) -> bool {
 pub fn forget(start: u64, bytes: u64) {
     live::lose_memory(start, bytes);
     live::forget_advice(start, bytes);
+    map_changes::note(start, bytes);
     let tracker = tracker();
-    tracker.note_change();
+    tracker.listed = false;
     if tracker.looks != 0 && tracker.protected.count != 0 {
         tracker.protected.remove(start, start.saturating_add(bytes));
     }
@@ -212,14 +210,12 @@ pub fn forget(start: u64, bytes: u64) {
 /// Mappings changed, or their protection.
 #[inline]
 pub fn mappings_changed() {
-    tracker().note_change();
+    tracker().listed = false;
 }
 
-/// What is another as soon as anybody has changed a mapping of the process, but for a stack that
-/// grew; `None`: others grow as well.
-pub fn mappings_seen() -> Option<[u32; 2]> {
-    let tracker = tracker();
-    (!tracker.grows).then(|| [tracker.changes, kernel::mappings_made()])
+/// True if mappings besides the stack grow without telling.
+pub fn mappings_grow() -> bool {
+    tracker().grows
 }
 
 /// A mapping was made that grows downwards without telling.
@@ -232,8 +228,9 @@ pub fn note_growing() {
 #[inline]
 pub fn release(start: u64, bytes: u64) {
     live::release_memory(start, bytes);
+    map_changes::note(start, bytes);
     let tracker = tracker();
-    tracker.note_change();
+    tracker.listed = false;
     if tracker.protected.count != 0 {
         let end = start.saturating_add(bytes);
         tracker.unprotect(start, end);
@@ -320,11 +317,6 @@ impl Tracker {
                 *own = 0;
             }
         }
-    }
-
-    fn note_change(&mut self) {
-        self.listed = false;
-        self.changes = self.changes.wrapping_add(1);
     }
 
     /// The page map, which stays open as long as memory is protected.

@@ -9,7 +9,7 @@ use crate::entry::Registers;
 use crate::log::in_region;
 use crate::mapped_files::Source;
 use crate::memory_calls::{consume, forget_shared, map_at, map_kept, note_shared, pages, recorded_result};
-use crate::{kernel, mapped_files, page_tracker, report, shared_files};
+use crate::{kernel, map_changes, mapped_files, page_tracker, report, shared_files};
 
 /// In place of the device of a file, in identities.
 const SEGMENT: u64 = u64::from_be_bytes(*b"\0SysVshm");
@@ -52,6 +52,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let known = segment.is_some() && shared_files::enter(identity, true);
     let result = kernel::call(nr::__NR_shmat, *args);
     page_tracker::mappings_changed();
+    map_changes::note_everything();
     begin_call(number, args, 3, result, 0);
     let log = &mut process().log;
     if let Some((bytes, _)) = segment
@@ -96,6 +97,7 @@ pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
     }
     let result = kernel::call(nr::__NR_shmdt, *args);
     page_tracker::mappings_changed();
+    map_changes::note_everything();
     if result == 0
         && let Some(range) = range
     {

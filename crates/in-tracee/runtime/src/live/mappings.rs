@@ -1,5 +1,7 @@
 //! The mappings of now and of then, and making the ones like the others.
 
+mod refresh;
+
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{Checkpoint, MemoryRange};
@@ -10,7 +12,7 @@ use super::{apart, area, error, lent, together};
 use crate::block::space;
 use crate::maps::{self, Mapping};
 use crate::proc_files::Path;
-use crate::{kernel, memory, page_tracker};
+use crate::{kernel, map_changes, memory, page_tracker};
 
 /// Mappings that a list can hold.
 const MAPPINGS_MAX: usize = 16384;
@@ -94,9 +96,8 @@ pub struct Lists {
     names: Names,
     /// All of them are there.
     names_fit: bool,
-    /// `now` is as it is, if nobody has changed a mapping since then.
+    /// `now` is as it is, but for what has changed since then.
     is_known: bool,
-    known_with: [u32; 2],
     path: [u8; PATH_BYTES],
 }
 
@@ -144,14 +145,19 @@ pub fn open_then() {
     }
 }
 
-/// The process lists what is mapped now, unless nothing has changed since it did.
+/// The process lists what is mapped now: all of it, or what has changed since it did.
 pub fn list_now() -> bool {
+    let changes = map_changes::take();
     let lists = &mut area().lists;
-    let seen = page_tracker::mappings_seen();
-    if lists.is_known && seen == Some(lists.known_with) && !a_stack_has_grown(&lists.now) {
+    let is_known = core::mem::take(&mut lists.is_known) && !page_tracker::mappings_grow();
+    if is_known
+        && let Some(parts) = changes.parts()
+        && !a_stack_has_grown(&lists.now)
+        && refresh::list(&mut lists.now, &mut lists.names, parts)
+    {
+        lists.is_known = true;
         return true;
     }
-    forget_now();
     let names = &mut lists.names;
     names.filled = 0;
     let (mut last, mut fit) = ((0, 0), true);
@@ -160,9 +166,7 @@ pub fn list_now() -> bool {
         true
     });
     lists.names_fit = fit;
-    if let Some(seen) = seen.filter(|_| complete) {
-        (lists.is_known, lists.known_with) = (true, seen);
-    }
+    lists.is_known = complete && fit;
     complete
 }
 

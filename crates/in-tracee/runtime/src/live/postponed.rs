@@ -74,7 +74,8 @@ impl Notes {
     }
 
     fn has_any(&self, first: u32, last: u32) -> bool {
-        self.all().iter().any(|one| (first..=last).contains(&one.fd))
+        let next = self.all().partition_point(|one| one.fd < first);
+        self.all().get(next).is_some_and(|one| one.fd <= last)
     }
 
     /// Leaves of a table what was open at the checkpoint, as it was.
