@@ -148,7 +148,8 @@ for how in save:TERM,USR1=TERM save:TERM,USR1=USR1 save=ABRT save=KILL save=TERM
     rm -rf crashed out
     "$rv" live --name=it --on-crash "${how%=*}" --crash-dir "$PWD/crashed" -- ./prog > out 2> err &
     session=$!
-    until [ -s out ]; do kill -0 $session; sleep 0.05; done
+    # Until it sleeps behind its output, which is logged then.
+    until [ -s out ] && grep -q '^State:.S' "/proc/$(cat out)/status"; do kill -0 $session; sleep 0.05; done
     kill -"${how#*=}" "$(cat out)"
     code=0; wait $session || code=$?
     if [ -d crashed ]; then
