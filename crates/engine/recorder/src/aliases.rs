@@ -27,6 +27,11 @@ impl Aliases {
         self.then(then) == Some(then) || self.changed.values().any(|meaning| *meaning == Some(then))
     }
 
+    /// True if no call since then had to do with what a number means.
+    pub fn is_untouched(&self, fd: u32) -> bool {
+        !self.changed.contains_key(&fd) && self.then(fd).is_some()
+    }
+
     /// A number means something from now on.
     pub fn set(&mut self, fd: u32, then: Option<u32>) {
         self.changed.insert(fd, then);

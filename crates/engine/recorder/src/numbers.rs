@@ -2,6 +2,7 @@
 
 pub(crate) const READ: u16 = 0;
 pub(crate) const WRITE: u16 = 1;
+pub(crate) const OPEN: u16 = 2;
 pub(crate) const CLOSE: u16 = 3;
 pub(crate) const READV: u16 = 19;
 pub(crate) const WRITEV: u16 = 20;
@@ -20,8 +21,10 @@ pub(crate) const WAIT4: u16 = 61;
 pub(crate) const FCNTL: u16 = 72;
 pub(crate) const CHDIR: u16 = 80;
 pub(crate) const FCHDIR: u16 = 81;
+pub(crate) const CREAT: u16 = 85;
 pub(crate) const UMASK: u16 = 95;
 pub(crate) const WAITID: u16 = 247;
+pub(crate) const OPENAT: u16 = 257;
 pub(crate) const SPLICE: u16 = 275;
 pub(crate) const TEE: u16 = 276;
 pub(crate) const VMSPLICE: u16 = 278;
@@ -30,11 +33,13 @@ pub(crate) const DUP3: u16 = 292;
 pub(crate) const PIPE2: u16 = 293;
 pub(crate) const RECVMMSG: u16 = 299;
 pub(crate) const PWRITEV: u16 = 296;
+pub(crate) const OPEN_BY_HANDLE_AT: u16 = 304;
 pub(crate) const SENDMMSG: u16 = 307;
 pub(crate) const COPY_FILE_RANGE: u16 = 326;
 pub(crate) const PREADV2: u16 = 327;
 pub(crate) const PWRITEV2: u16 = 328;
 pub(crate) const CLOSE_RANGE: u16 = 436;
+pub(crate) const OPENAT2: u16 = 437;
 
 /// fcntl(2): copies of a descriptor (`F_DUPFD`, `F_DUPFD_CLOEXEC`).
 pub(crate) const F_DUPFD: [u64; 2] = [0, 1030];

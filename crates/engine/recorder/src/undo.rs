@@ -9,9 +9,9 @@ use crate::aliases::Aliases;
 use crate::logged_calls::{Call, Calls};
 use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
-    ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, FCHDIR, PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV,
-    RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SPLICE, TEE, UMASK, VMSPLICE, WRITE,
-    WRITEV,
+    ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, CREAT, FCHDIR, OPEN, OPEN_BY_HANDLE_AT, OPENAT, OPENAT2,
+    PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG,
+    SENDMSG, SENDTO, SPLICE, TEE, UMASK, VMSPLICE, WRITE, WRITEV,
 };
 
 /// Kinds of records for the process.
@@ -20,6 +20,7 @@ const ACCEPTED: u32 = 2;
 const CHILD: u32 = 3;
 const ENDED: u32 = 4;
 const MESSAGE: u32 = 5;
+const MADE: u32 = 6;
 /// Set in the numbers of connections.
 const OF_ACCEPTED: u32 = 1 << 31;
 
@@ -67,6 +68,9 @@ pub(crate) struct Undo {
     accepted: BTreeMap<u32, u32>,
     /// What descriptors mean.
     aliases: Aliases,
+    /// Descriptors that a call made before any other had to do with their numbers. That call may
+    /// have been under way then, and the descriptor there already.
+    made: BTreeSet<u32>,
     /// Bytes that were written, by descriptor.
     given: BTreeMap<u32, u64>,
     /// Descriptors from which messages were received with descriptors in them.
@@ -128,18 +132,27 @@ impl Undo {
             ACCEPT | ACCEPT4 => {
                 let new = call.result as u32;
                 let listener = self.aliases.then(fd);
-                self.aliases.set(new, None);
+                self.makes(new);
                 self.ends(new, new);
                 if let Some(listener) = listener {
                     self.accepted.insert(new, listener);
                 }
             }
+            OPEN | CREAT | OPENAT | OPENAT2 | OPEN_BY_HANDLE_AT => self.makes(call.result as u32),
             _ => {
                 if let Some((first, last)) = self.aliases.call(call) {
                     self.ends(first, last);
                 }
             }
         }
+    }
+
+    /// A call that may wait has made a descriptor.
+    fn makes(&mut self, new: u32) {
+        if self.aliases.is_untouched(new) {
+            self.made.insert(new);
+        }
+        self.aliases.set(new, None);
     }
 
     fn origin(&self, fd: u32) -> Option<Origin> {
@@ -241,6 +254,9 @@ impl Undo {
             records.extend(bytes);
             records.resize(records.len().next_multiple_of(8), 0);
         };
+        for fd in &self.made {
+            put(MADE, *fd, 0, &[]);
+        }
         for (fd, listener) in &self.accepted {
             put(ACCEPTED, *fd, u64::from(*listener), &[]);
         }

@@ -47,6 +47,8 @@ const CHILD: u32 = 3;
 const ENDED: u32 = 4;
 /// A record only: data with what came beside it.
 const MESSAGE: u32 = 5;
+/// A record only: a descriptor that was made since, by a call that may have been under way then.
+const MADE: u32 = 6;
 
 /// Set in the number that a record has: it is input of a connection that was accepted since.
 const OF_ACCEPTED: u32 = 1 << 31;

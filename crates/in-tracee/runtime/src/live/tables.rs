@@ -11,7 +11,7 @@ use super::postponed::Notes;
 use super::terminals::{self, TERMINALS_MAX, Terminal};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
-use super::{area, lent, pushback, stand_ins};
+use super::{area, checkpoint, lent, pushback, stand_ins};
 use crate::block::{lane, process};
 use crate::proc_files::Path;
 use crate::{detect, kernel, outputs, page_tracker, proc_dir, watchpoints};
@@ -444,6 +444,10 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     copy_others(tables, &mut copies);
     for now in &mut tables.now.all[..tables.now.count] {
         now.stays = tables.then.find(now.fd).is_some_and(|then| then.is_still_open(now, from.keeper));
+        if !now.stays {
+            // An earlier checkpoint may need it, too.
+            checkpoint::wait_for_closing(now.fd, now.fd);
+        }
         if !now.stays && !keeps(now) {
             locks::drop_since(now.fd);
             kernel::call(nr::__NR_close, [u64::from(now.fd), 0, 0, 0, 0, 0]);

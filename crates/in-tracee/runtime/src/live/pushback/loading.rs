@@ -6,10 +6,10 @@ use linux_abi::general as nr;
 
 use super::messages::Head;
 use super::{
-    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed, channel,
+    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed, channel,
     is_stream, pushback, signals,
 };
-use crate::live::{RECORDS_BYTES_MAX, lent, records_place};
+use crate::live::{RECORDS_BYTES_MAX, area, lent, records_place};
 use crate::{kernel, memory, report};
 
 /// A way back was gone: takes over what was read and accepted since.
@@ -153,6 +153,11 @@ fn parse(bytes: u64) {
             ACCEPTED => {
                 let (at, left) = (u64::from(fd), u64::from(fd));
                 Pushed { kind, fd: number as u32, at, left, ..Pushed::default() }
+            }
+            MADE => {
+                // That call is made again.
+                area().tables.then.keep_only(&mut |one| one.fd != fd);
+                continue;
             }
             CHILD => {
                 // It was killed; nobody of then knows of it.
