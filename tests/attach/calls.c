@@ -98,9 +98,18 @@ int main(int argc, char **argv)
 	void *(*all[])(void *) = {reads, polls, polls_events, sleeps, waits, waits_for_signals, pauses};
 	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
 		start(all[i], 0);
-	// Memory that others could write to: such a process is not taken over.
-	if (argc > 1 && strcmp(argv[1], "shared") == 0)
+	// Memory that another process can write to: such a one is not taken over.
+	if (argc > 1 && strcmp(argv[1], "shared") == 0) {
 		CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+		pid_t parent = getpid(), child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			while (getppid() == parent)
+				pause();
+			_exit(0);
+		}
+	}
 	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
 	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
 	sigemptyset(&set);

@@ -310,7 +310,7 @@ pub const REFUSED: [RefusedAttach; 5] = [
         before: "",
         after: "",
         code: 122,
-        says: "it shares memory that can be written",
+        says: "shares memory with it that both can write",
         by_nobody: false,
     },
     RefusedAttach {

@@ -147,6 +147,7 @@ impl WholeEvent {
                 | Tag::Actions
                 | Tag::ThreadState
                 | Tag::Standing
+                | Tag::SharedMap
                 | Tag::Ranges
                 | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };

@@ -10,9 +10,9 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BOARDED_THREAD_WORDS, Kind, STANDING_WORDS, Tag, standing};
+use events::{BOARDED_THREAD_WORDS, Kind, SHARED_MAP_WORDS, STANDING_WORDS, Tag, standing};
 use lane_protocol::{
-    BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, boarder_address, boarding_state,
+    BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, SharedMapping, boarder_address, boarding_state,
 };
 use linux_abi::{PAGE_BYTES, general as nr};
 
@@ -26,8 +26,8 @@ use crate::live::Standing;
 use crate::maps::{self, Mapping};
 use crate::stacks::{signal_stack, stack_top};
 use crate::{
-    clocks, copies, frame, kernel, live, mapped_files, memory, memory_calls, proc_dir, report, signals,
-    sites, threads, turn,
+    boarded_sharing, clocks, copies, frame, kernel, live, mapped_files, memory, memory_calls, proc_dir, report,
+    shared_segments, signals, sites, threads, turn,
 };
 
 pub const VDSO: &[u8] = b"[vdso]";
@@ -44,6 +44,10 @@ fn boarder(index: usize) -> &'static mut Boarder {
 
 fn code_maps() -> &'static [CodeMap] {
     &table().code[..table().code_count as usize]
+}
+
+fn shared_mappings() -> &'static [SharedMapping] {
+    &table().shared[..table().shared_count as usize]
 }
 
 fn set_state(state: u32) {
@@ -104,6 +108,7 @@ pub fn begin() -> ! {
         turn::begin_sharing();
         crate::spins::begin();
     }
+    boarded_sharing::begin(shared_mappings());
     set_state(boarding_state::OPEN);
     go_on()
 }
@@ -164,6 +169,7 @@ fn log_image() {
     for range in &table().ranges[..table().range_count as usize] {
         log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
     }
+    boarded_sharing::log(shared_mappings());
     log_memory();
     note_files();
     let (place, bytes) = process().actions().as_memory();
@@ -223,23 +229,32 @@ fn log_memory() {
 
 /// What the program writes from here on to files that it has mapped, its mappings show.
 fn note_files() {
-    const NAME_BYTES: usize = 4096;
     maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
-        let mut path = [0u8; NAME_BYTES];
-        if map.inode == 0 || map.is_kernels || name.len() >= NAME_BYTES {
+        if map.inode == 0 || map.is_kernels {
             return;
         }
-        path[..name.len()].copy_from_slice(name);
-        let mut status = [0u64; mapped_files::STATUS_WORDS];
-        let place = [path.as_ptr() as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0];
-        // Files are known by what stat(2) says of them; one without a name any more by its device
-        // as the list has it.
-        let has_name = !kernel::failed(kernel::call(nr::__NR_stat, place))
-            && status[mapped_files::STATUS_INODE] == map.inode;
-        let device = if has_name { status[0] } else { maps::stat_device(map.device) };
         let only_shows = !map.private && !map.writable;
-        mapped_files::note(map.start, map.end, [device, map.inode], map.offset, only_shows);
+        mapped_files::note(map.start, map.end, identity_of(map, name), map.offset, only_shows);
     });
+}
+
+/// Files are known by what stat(2) says of them; one without a name any more by its device
+/// as the list has it.
+pub fn identity_of(map: &Mapping, name: &[u8]) -> [u64; 2] {
+    const NAME_BYTES: usize = 4096;
+    const SEGMENT_NAME: &[u8] = b"/SYSV";
+    if name.starts_with(SEGMENT_NAME) {
+        return shared_segments::identity_of(map.inode);
+    }
+    let mut path = [0u8; NAME_BYTES];
+    let mut status = [0u64; mapped_files::STATUS_WORDS];
+    let place = [path.as_ptr() as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0];
+    let is_found = name.len() < NAME_BYTES && {
+        path[..name.len()].copy_from_slice(name);
+        !kernel::failed(kernel::call(nr::__NR_stat, place))
+    };
+    let has_name = is_found && status[mapped_files::STATUS_INODE] == map.inode;
+    [if has_name { status[0] } else { maps::stat_device(map.device) }, map.inode]
 }
 
 /// Logs pages of a private mapping that are not its file's. Without a list of pages,
@@ -362,6 +377,10 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
             if words[1] != 0 {
                 process().logged_thread = index as u32;
             }
+        }
+        Tag::SharedMap if bytes == 8 * SHARED_MAP_WORDS as u64 => {
+            // SAFETY: the log holds as many words.
+            boarded_sharing::replay(address, unsafe { &*(source as *const [u64; SHARED_MAP_WORDS]) });
         }
         Tag::Vectors if provide(index) => frame::keep_vectors(signal_stack(index), source, bytes),
         _ => {}

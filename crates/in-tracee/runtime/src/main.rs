@@ -15,6 +15,7 @@ mod agent;
 mod arena;
 mod birth;
 mod block;
+mod boarded_sharing;
 mod boarding;
 mod bounce;
 mod branch;

@@ -14,12 +14,17 @@ use crate::{kernel, map_changes, mapped_files, page_tracker, report, shared_file
 /// In place of the device of a file, in identities.
 const SEGMENT: u64 = u64::from_be_bytes(*b"\0SysVshm");
 
+/// A segment's, by its id.
+pub fn identity_of(id: u64) -> [u64; 2] {
+    [SEGMENT, id & 0xffff_ffff]
+}
+
 /// shmat(2): the segment's content is logged as it is found; who attaches what
 /// another process has attached joins its lane.
 pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let number = u64::from(nr::__NR_shmat);
     const SHM_RDONLY: u64 = 0o10000;
-    let identity = [SEGMENT, args[0] & 0xffff_ffff];
+    let identity = identity_of(args[0]);
     if process().replaying {
         let recorded = recorded_result(registers);
         if !kernel::failed(recorded) {

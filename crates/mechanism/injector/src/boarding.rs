@@ -5,6 +5,7 @@
 //! where it stood. Until then nothing of the process is changed that is not put back:
 //! a process that is refused goes on as it was.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -14,7 +15,8 @@ use std::sync::atomic::Ordering;
 
 use lane_protocol::{
     ADVISED_MAX, Advised, BOARD_FIRST, BOARD_OTHER, BOARDING_MAPS, BOARDING_START, Boarder, Boarding,
-    CodeMap, FILE_TEXT, MemoryRange, REGION_BYTES, REGION_START, TEXT_START, boarder_address, boarding_bytes,
+    CodeMap, FILE_TEXT, MemoryRange, REGION_BYTES, REGION_START, SharedMapping, TEXT_START, boarder_address,
+    boarding_bytes,
 };
 
 use crate::birth::{self, ImageMap};
@@ -25,6 +27,7 @@ use crate::maps::{Mapping, read_maps};
 use crate::process_facts::{Facts, why_not_permitted};
 use crate::remote::{ProcessMemory, Remote};
 use crate::session_memory::SessionMemory;
+use crate::shared_mappings::SharedMemory;
 use crate::threads::{interrupted_call, leave_restartable, let_go_as_found, stop_all};
 use crate::tracee::Held;
 use crate::vdso;
@@ -76,7 +79,9 @@ struct Ready {
 }
 
 /// Keeps the files of the mappings; what cannot be kept is `None`.
+/// So is memory that can be written by others: its content is logged.
 fn keep_files(pid: i32, maps: &[Mapping], facts: &Facts, keeper: &dyn KeepFile) -> Vec<ImageMap> {
+    let shared = SharedMemory::of(maps);
     let mut known: Vec<((u64, u64), Option<u32>)> = Vec::new();
     let mut image = Vec::with_capacity(maps.len());
     for map in maps {
@@ -86,7 +91,7 @@ fn keep_files(pid: i32, maps: &[Mapping], facts: &Facts, keeper: &dyn KeepFile) 
         }
         let identity = (map.device, map.inode);
         let file = match known.iter().find(|(other, _)| *other == identity) {
-            _ if !map.has_file() => None,
+            _ if !map.has_file() || shared.is_shown_by(map) => None,
             Some((_, file)) => *file,
             None => {
                 let kept = path_of(pid, map, facts).and_then(|path| keeper.keep(&path, &map.name).ok());
@@ -100,7 +105,7 @@ fn keep_files(pid: i32, maps: &[Mapping], facts: &Facts, keeper: &dyn KeepFile) 
 }
 
 /// A path that surely names the file of a map.
-fn path_of(pid: i32, map: &Mapping, facts: &Facts) -> Option<PathBuf> {
+pub(crate) fn path_of(pid: i32, map: &Mapping, facts: &Facts) -> Option<PathBuf> {
     if map.name == facts.exe {
         return Some(PathBuf::from(format!("/proc/{pid}/exe")));
     }
@@ -152,9 +157,11 @@ fn prepare(
     let refused = |why| InjectError::Boarding { pid, why };
     let maps = read_maps(pid).map_err(InjectError::prepare(pid, "reading its mappings"))?;
     look_at_maps(&maps).map_err(refused)?;
+    let shared = SharedMemory::of(&maps);
+    shared.look_at(facts, &maps, memory.keeps_shared_memory()).map_err(refused)?;
     let image = keep_files(pid, &maps, facts, keeper);
     let advised = advised_memory(pid).map_err(refused)?;
-    let mut table = Table::of(&image, advised, facts).map_err(refused)?;
+    let mut table = Table::of(&image, advised, shared.table(facts, &maps), facts).map_err(refused)?;
     let start = birth::Start {
         entry: threads[0].found.rip,
         stack_pointer: facts.stack_start,
@@ -205,13 +212,9 @@ fn missing_proc(pid: i32) -> io::Result<Option<File>> {
 /// What the process maps that would not be recorded truly.
 fn look_at_maps(maps: &[Mapping]) -> Result<(), Refusal> {
     let end = REGION_START + REGION_BYTES;
-    if maps.iter().any(|map| map.start < end && map.end > REGION_START) {
-        return Err(Refusal::RegionTaken);
-    }
-    let shared = maps.iter().find(|map| map.shared && map.protection & libc::PROT_WRITE as u32 != 0);
-    match shared {
-        Some(map) => Err(Refusal::SharedMemory(String::from_utf8_lossy(&map.name).into_owned())),
-        None => Ok(()),
+    match maps.iter().any(|map| map.start < end && map.end > REGION_START) {
+        true => Err(Refusal::RegionTaken),
+        false => Ok(()),
     }
 }
 
@@ -299,17 +302,26 @@ struct Table {
     code: Vec<CodeMap>,
     ranges: Vec<MemoryRange>,
     advised: Vec<Advised>,
+    shared: Vec<SharedMapping>,
     threads: Vec<Boarder>,
 }
 
 impl Table {
-    fn of(image: &[ImageMap], advised: Vec<Advised>, facts: &Facts) -> Result<Table, Refusal> {
+    fn of(
+        image: &[ImageMap],
+        advised: Vec<Advised>,
+        shared: Vec<SharedMapping>,
+        facts: &Facts,
+    ) -> Result<Table, Refusal> {
+        let shared_starts: HashSet<u64> = shared.iter().map(|shown| shown.start).collect();
+        let is_shared = |map: &Mapping| shared_starts.contains(&map.start);
         let mut table = Table {
             break_start: facts.break_start,
             proc_dir: 0,
             code: Vec::new(),
             ranges: Vec::new(),
             advised,
+            shared,
             threads: Vec::new(),
         };
         for part in image {
@@ -320,14 +332,14 @@ impl Table {
                     let (file_offset, protection) = (map.file_offset, map.protection);
                     table.code.push(CodeMap { start, end, file_offset, file, protection });
                 }
-                None if map.has_file() && map.protection != 0 => {
+                None if map.has_file() && map.protection != 0 && !is_shared(map) => {
                     table.ranges.push(MemoryRange { start, end })
                 }
                 _ => {}
             }
         }
-        let too_many = table.code.len() > BOARDING_MAPS || table.ranges.len() > BOARDING_MAPS;
-        if too_many || table.advised.len() > ADVISED_MAX {
+        let lengths = [table.code.len(), table.ranges.len(), table.shared.len()];
+        if lengths.into_iter().any(|length| length > BOARDING_MAPS) || table.advised.len() > ADVISED_MAX {
             return Err(Refusal::TooManyMaps);
         }
         Ok(table)
@@ -364,15 +376,19 @@ impl Table {
             code_count: self.code.len() as u32,
             range_count: self.ranges.len() as u32,
             advised_count: self.advised.len() as u32,
+            shared_count: self.shared.len() as u32,
+            _reserved: 0,
             break_start: self.break_start,
             proc_dir: self.proc_dir,
             code: [CodeMap::default(); BOARDING_MAPS],
             ranges: [MemoryRange::default(); BOARDING_MAPS],
             advised: [Advised::default(); ADVISED_MAX],
+            shared: [SharedMapping::default(); BOARDING_MAPS],
         };
         head.code[..self.code.len()].copy_from_slice(&self.code);
         head.ranges[..self.ranges.len()].copy_from_slice(&self.ranges);
         head.advised[..self.advised.len()].copy_from_slice(&self.advised);
+        head.shared[..self.shared.len()].copy_from_slice(&self.shared);
         let mut bytes = bytes_of(std::slice::from_ref(&head)).to_vec();
         bytes.extend_from_slice(bytes_of(&self.threads));
         bytes

@@ -95,8 +95,12 @@ pub enum Refusal {
         "memory at 0x6a0000000000 is in use in it: it is in a session already, or was in one that let it go"
     )]
     RegionTaken,
-    #[error("it shares memory that can be written ({0}): who else writes there would not be recorded")]
-    SharedMemory(String),
+    #[error(
+        "process {pid} shares memory with it that both can write ({name}): what that one writes would not be recorded, and would be undone by a rollback; start the program by `retrovane live -- PROGRAM`, or say `--shared-memory keep`, with which rollbacks leave that memory as it is"
+    )]
+    SharedMemory { name: String, pid: i32 },
+    #[error("it maps memory that a device or the kernel writes at any time ({0}), which cannot be recorded")]
+    DeviceMemory(String),
     #[error("it handles page faults by itself (userfaultfd), which cannot be recorded")]
     Userfaultfd,
     #[error("it has too many mappings")]

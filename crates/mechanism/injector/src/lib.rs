@@ -31,6 +31,7 @@ mod program;
 mod remote;
 mod replay_start;
 mod session_memory;
+mod shared_mappings;
 mod signals;
 mod spawn;
 mod standard_files;

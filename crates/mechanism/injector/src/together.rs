@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use lane_protocol::{
     Checkpoint, Command, TURNS, Together, Turn, checkpoint_state, command, lane_state, shared_state,
-    together_step, together_task,
+    sharing_policy, together_step, together_task,
 };
 
 use crate::futex::futex_wake;
@@ -105,6 +105,12 @@ impl SessionMemory {
             }
         }
         Some(number)
+    }
+
+    /// True if rollbacks leave memory as it is that processes share.
+    pub(crate) fn keeps_shared_memory(&self) -> bool {
+        // SAFETY: the header is mapped as long as `self`; the field was set when it was made.
+        unsafe { (*self.session()).sharing_policy == sharing_policy::KEEP }
     }
 
     /// Recording: the files that processes share memory through, device and inode.

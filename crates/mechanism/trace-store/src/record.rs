@@ -11,7 +11,7 @@ use crate::FileHash;
 use crate::contents::{ChunkPlace, Entry, FileEntry, LaneEnd, TraceFile};
 
 /// Version of the format that is written, and the latest that is read.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 /// Most bytes of events in one chunk, and most bytes of any record's payload.
 pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 /// Longest path of a kept file, in bytes (PATH_MAX).

@@ -116,6 +116,17 @@ pub mod standing {
 /// bytes), registers (as in a pause).
 pub const BOARDED_THREAD_WORDS: usize = 8 + 18;
 
+/// Words of a [`Tag::SharedMap`]: end, protection, a [`shared_map`]'s flags, place in the file,
+/// device, inode, bytes of the file's that are there behind that place.
+pub const SHARED_MAP_WORDS: usize = 7;
+/// Flags of a shared mapping at a birth.
+pub mod shared_map {
+    /// It has its own copies of pages that it wrote.
+    pub const PRIVATE: u64 = 1;
+    /// Its content stands ahead of this: from here on it is protected as it was.
+    pub const FILLED: u64 = 2;
+}
+
 /// Flags of a system call: how many arguments are logged.
 pub const ARG_COUNT_MASK: u8 = 0b111;
 /// Data events follow that belong to this event (Syscall, Birth, Data).
@@ -195,6 +206,10 @@ pub enum Tag {
     /// At a birth that is a checkpoint: how a thread goes on, as [`STANDING_WORDS`] words;
     /// the blob's address is its number.
     Standing = 15,
+    /// At the birth of a process that ran already: a mapping of memory that it shares, as
+    /// [`SHARED_MAP_WORDS`] words; the blob's address is its beginning. Its content follows, then
+    /// the same blob again.
+    SharedMap = 16,
 }
 
 impl Tag {
@@ -217,6 +232,7 @@ impl Tag {
             13 => Tag::Actions,
             14 => Tag::ThreadState,
             15 => Tag::Standing,
+            16 => Tag::SharedMap,
             _ => return None,
         })
     }

@@ -32,6 +32,8 @@ pub struct Boarding {
     pub code_count: u32,
     pub range_count: u32,
     pub advised_count: u32,
+    pub shared_count: u32,
+    pub _reserved: u32,
     /// Where the program's break began.
     pub break_start: u64,
     /// Where the process's root has no /proc: a descriptor of it, plus one; else 0.
@@ -42,6 +44,21 @@ pub struct Boarding {
     pub ranges: [MemoryRange; BOARDING_MAPS],
     /// Memory that children do not get.
     pub advised: [Advised; ADVISED_MAX],
+    /// Mappings of memory that the process shares, or could share.
+    pub shared: [SharedMapping; BOARDING_MAPS],
+}
+
+/// A mapping of a file, or of memory without one, of which the process has a shared mapping that
+/// can be written. It is private itself, or cannot be written, where another one can.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedMapping {
+    pub start: u64,
+    pub end: u64,
+    /// Bytes that the file has behind where the mapping begins in it.
+    pub there: u64,
+    /// 1: other processes can find this memory, and share it then; 0: only children can.
+    pub can_be_found: u64,
 }
 
 /// Ranges of memory with such advice that are followed.
