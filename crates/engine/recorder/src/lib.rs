@@ -38,6 +38,7 @@ mod lost;
 mod memory_limit;
 mod messages;
 mod numbers;
+mod partners;
 mod sink;
 mod strangers;
 mod thinning;

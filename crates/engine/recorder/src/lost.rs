@@ -12,6 +12,7 @@ use crate::channels::{Member, taken_back};
 use crate::crash::source_of;
 use crate::file_journals::FileJournals;
 use crate::listing::checkpoints;
+use crate::partners;
 use crate::sink::Sink;
 use crate::undo::{Source, Undo};
 use crate::undoing::{pids_of, undo_since};
@@ -43,10 +44,18 @@ impl Back<'_> {
         let in_file = |fd| self.journals.is_some_and(|journals| journals.restores(number, pid, position, fd));
         let is_file = |fd| source_of(pid, fd) == Source::File;
         let mut notes = undo.notes(&|fd| taken_back.contains(&fd) || in_file(fd), &is_file, goes_on);
+        notes.extend(self.partners(id, undo));
         notes.extend(self.missing(id).into_iter().map(|fd| {
             format!("descriptor {fd}: it was closed since, and what it was cannot be opened again")
         }));
         notes
+    }
+
+    /// What went to processes of the session that stay as they are, and came from them.
+    fn partners(&self, id: u32, undo: &Undo) -> Vec<String> {
+        let members = self.memory.taken_together(self.segment, u64::from(id)).unwrap_or_default();
+        let together: Vec<Segment> = members.into_iter().map(|(segment, _)| segment).collect();
+        partners::notes(self.memory, self.segment, &together, &undo.traffic())
     }
 
     /// Descriptors that the process has found to be closed for good.

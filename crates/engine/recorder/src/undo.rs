@@ -13,6 +13,7 @@ use crate::numbers::{
     PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG,
     SENDMSG, SENDTO, SPLICE, TEE, UMASK, VMSPLICE, WRITE, WRITEV,
 };
+use crate::partners::Traffic;
 
 /// Kinds of records for the process.
 const DATA: u32 = 1;
@@ -277,6 +278,20 @@ impl Undo {
             put(ENDED, origin.word(), 0, &[]);
         }
         records
+    }
+
+    /// Bytes that went through what had these numbers then.
+    pub fn traffic(&self) -> BTreeMap<u32, Traffic> {
+        let mut traffic: BTreeMap<u32, Traffic> = BTreeMap::new();
+        for (fd, bytes) in &self.given {
+            traffic.entry(*fd).or_default().given += bytes;
+        }
+        for (origin, piece) in &self.taken {
+            if let Origin::Then(fd) = origin {
+                traffic.entry(*fd).or_default().taken += piece.bytes.len() as u64;
+            }
+        }
+        traffic
     }
 
     /// What cannot be restored, a line each; `is_restored`: what was written there goes;
