@@ -47,7 +47,7 @@ pub use tool::{
     times,
 };
 pub use triple::{Case, check_case};
-pub use windowed::{WindowGuest, check_redis};
+pub use windowed::{WindowGuest, check_killed, check_redis};
 
 /// What a test says when it fails: whole sentences with the evidence.
 pub type TestResult = Result<(), String>;

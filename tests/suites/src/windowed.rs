@@ -69,6 +69,11 @@ impl WindowGuest {
         self.refused.is_none() && matches!(self.guest.name.as_str(), "alone" | "signals" | "threads")
     }
 
+    /// True if the process that it is about may be killed, and what is saved is of that one.
+    pub fn can_be_killed(&self) -> bool {
+        self.is_alone() || self.guest.name == "child"
+    }
+
     /// Runs it until its log has lost its beginning, saves it, lets it crash, and replays
     /// what was saved.
     pub fn check(&self, tool: &Tool, user: User) -> TestResult {
@@ -268,6 +273,58 @@ echo "replayed with $code"
 pub fn check_redis(tool: &Tool) -> TestResult {
     check_script(tool, User::Current, REDIS, &|text| {
         ["ended with 139", "replayed with 139", BEGINS_LATER].iter().all(|said| text.contains(said))
+    })
+}
+
+/// A process that is attached to, with a log that loses its beginning, and one whose log is whole;
+/// both are killed from outside. A child that its own parent kills is no crash.
+const KILLED: &str = r#"
+RETROVANE_HOME=$PWD/home; export RETROVANE_HOME
+cat > reads.c <<'END'
+#include "attach.h"
+#include <fcntl.h>
+#include <sys/wait.h>
+int main(int argc, char **argv)
+{
+	permit();
+	unsigned char bytes[4096];
+	int fd = open("/dev/urandom", O_RDONLY);
+	pid_t child = argc > 1 ? fork() : 1;
+	for (long step = 1; argc < 2 || child == 0 || step < 20; step++) {
+		CHECK(read(fd, bytes, sizeof bytes) == sizeof bytes);
+		printf("step %ld\n", step);
+		nap(2);
+	}
+	CHECK(argv[1] && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+}
+END
+cc -O1 -I "$tests/attach" -o reads reads.c -pthread
+trap 'kill -KILL $program $session 2> /dev/null || true' EXIT
+try() {
+    ./reads > out & program=$!
+    until grep -q step out; do sleep 0.05; done
+    "$rv" live --attach $program --on-crash save --crash-dir "$PWD/$1" $2 > said 2>&1 & session=$!
+    newest() { "$rv" ctl $program list 2> /dev/null | awk -v by="$1" 'index($0, by) { last = $1 + 1 } END { print last + 0 }'; }
+    until [ "$(newest "$3")" -gt $4 ]; do kill -0 $session; sleep 0.05; done
+    kill -KILL $program
+    code=0; wait $session || code=$?
+    cat said
+    echo "$1 ended with $code"
+    code=0; "$rv" replay -q "$1" || code=$?
+    echo "$1 replayed with $code"
+}
+try later --log-max=600K "the log's limit" 4
+try whole "" command 0
+code=0; "$rv" live --on-crash save --crash-dir "$PWD/none" -- ./reads own > out || code=$?
+[ -e none ] || echo "own child: $code"
+"#;
+
+/// SIGKILL from outside for a process that is attached to.
+pub fn check_killed(tool: &Tool) -> TestResult {
+    check_script(tool, User::Current, KILLED, &|text| {
+        let wanted = ["later ended with 137", "later replayed with 137", "whole ended with 137"];
+        let others = ["whole replayed with 137", "own child: 0", BEGINS_LATER];
+        wanted.iter().chain(&others).all(|said| text.contains(said))
     })
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 use suites::{
     AttachedGuest, LiveGuest, Mode, Ordered, OtherUser, REFUSED, RecoverGuest, TestResult, Tool, User,
-    WindowGuest, check_no_such_process, check_postgres, check_redis, check_redis_data, has_static_libc,
-    have_program, run_suite, tests_run_as_root, times, unless_missing,
+    WindowGuest, check_killed, check_no_such_process, check_postgres, check_redis, check_redis_data,
+    has_static_libc, have_program, run_suite, tests_run_as_root, times, unless_missing,
 };
 
 /// How checkpoints are made.
@@ -107,6 +107,7 @@ fn attach_trials(tool: &Arc<Tool>, is_root: bool) -> Result<Vec<Trial>, String> 
     };
     let redis = missing(&["redis-server", "redis-benchmark", "gdb"]);
     add("window::redis".to_owned(), redis, Box::new(check_redis));
+    add("window::killed".to_owned(), None, Box::new(check_killed));
     let postgres = missing(&["postgres", "initdb", "psql"]);
     add("together::postgresql".to_owned(), postgres, Box::new(check_postgres));
     let redis = missing(&["redis-server", "redis-cli", "python3"]);
@@ -167,7 +168,7 @@ fn add_windows(add: &mut dyn FnMut(String, Option<String>, Check), is_root: bool
             let guest = guest.clone();
             let missing = missing_libc(guest.is_static());
             let name = format!("{}::{}", guest.name, user.name(is_root));
-            if guest.is_alone() {
+            if guest.can_be_killed() {
                 let guest = guest.clone();
                 let check = Box::new(move |tool: &Tool| guest.check_killed(tool, user));
                 add(format!("{name}::killed"), missing.clone(), check);

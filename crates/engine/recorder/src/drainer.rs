@@ -252,8 +252,10 @@ impl Work {
     }
 
     fn end_lane(&mut self, segment: Segment) {
+        let main_ran_already = self.undoing.as_ref().is_some_and(|undoing| undoing.main_ran_already);
         let Some(log) = self.logs.get_mut(&segment) else { return };
         for pid in self.memory.leave_together(segment) {
+            self.memory.note_killed(pid);
             kill_process(pid, libc::SIGKILL);
             let text = format!(
                 "process {pid} was ended: process {}, which shares memory with it, died while both did again what they had done",
@@ -267,10 +269,10 @@ impl Work {
         log.drain(self.memory.lane(segment), &self.sink);
         let end = match log.end {
             Some(end) => end,
-            None if log.pid == self.main_pid => match self.status.main() {
+            None if log.pid == self.main_pid && !main_ran_already => match self.status.main() {
                 Some(ExitReport::Killed(libc::SIGKILL))
                     if self.undoing.as_ref().is_some_and(|undoing| undoing.saves_crashes)
-                        && log.is_being_saved(self.memory.lane(segment), &self.sink) =>
+                        && log.is_being_saved(self.memory.lane(segment), &self.sink, false) =>
                 {
                     return;
                 }
@@ -280,8 +282,18 @@ impl Work {
                 None => return,
             },
             None => {
-                let signal = log.process.as_ref().and_then(|process| process.killed_by(log.pid));
-                signal.map_or(LaneEnd::Unknown, LaneEnd::Killed)
+                // Its log says nothing: it was killed, or nobody knows.
+                let how = log.process.as_ref().and_then(|process| process.end(log.pid));
+                let is_crash = matches!(how, None | Some(ExitReport::Killed(libc::SIGKILL)))
+                    && self.undoing.as_ref().is_some_and(|undoing| undoing.saves_crashes)
+                    && !self.memory.was_killed_inside(log.pid);
+                if is_crash && log.is_being_saved(self.memory.lane(segment), &self.sink, true) {
+                    return;
+                }
+                match how {
+                    Some(ExitReport::Killed(signal)) => LaneEnd::Killed(signal),
+                    Some(ExitReport::Exited(_)) | None => LaneEnd::Unknown,
+                }
             }
         };
         log.flush(&self.sink);

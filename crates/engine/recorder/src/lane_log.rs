@@ -84,12 +84,12 @@ impl LaneLog {
 
     /// Live: the process was killed by SIGKILL, of which nobody is asked. Where the beginning of
     /// its log has fallen off, what is left is saved while its shadows are there, which go with the
-    /// lane. True until that is done.
-    pub fn is_being_saved(&mut self, lane: Lane, sink: &Sink) -> bool {
+    /// lane; `now`: also if it has not. True until that is done.
+    pub fn is_being_saved(&mut self, lane: Lane, sink: &Sink, now: bool) -> bool {
         if !self.is_given {
             self.is_given = true;
             self.flush(sink);
-            if sink.with_history(|history| history.is_lane_whole(self.lane)) == Some(false) {
+            if now || sink.with_history(|history| history.is_lane_whole(self.lane)) == Some(false) {
                 lane.dying().store(libc::SIGKILL as u32, Ordering::Release);
             }
         }
@@ -227,7 +227,10 @@ impl LaneLog {
                 }
             }
             undoing.lost.keep(memory, self.segment, id, &lost);
-            killed.iter().for_each(|pid| injector::kill_process(*pid, libc::SIGKILL));
+            for pid in killed {
+                memory.note_killed(*pid);
+                injector::kill_process(*pid, libc::SIGKILL);
+            }
         }
         said.iter().for_each(|line| telling::tell!("retrovane: {line}"));
         sink.with_history(|history| history.cut(self.lane, position));

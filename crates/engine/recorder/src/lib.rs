@@ -163,6 +163,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         dir: options.trace_dir.clone(),
         kills_children,
         saves_crashes: live.on_crash == live::OnCrash::Save,
+        main_ran_already: options.running.is_some(),
         journals: journals.clone(),
         channels: std::sync::Mutex::default(),
         lost: Arc::clone(&lost),

@@ -97,7 +97,7 @@ impl Control {
     pub fn save_killed(&self, signal: i32) {
         let (work, saved) = (&self.work, &self.work.saved_main);
         let is_wanted = work.options.on_crash == OnCrash::Save && signal == libc::SIGKILL;
-        if is_wanted && !work.session.boarded && !saved.load(Ordering::Acquire) {
+        if is_wanted && !saved.load(Ordering::Acquire) {
             let pid = work.session.main_pid;
             let text = work.save_at_crash(pid, None);
             telling::tell!("retrovane: process {pid} was killed by signal {signal}: {}", text.trim_end());

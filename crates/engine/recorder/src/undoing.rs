@@ -21,6 +21,8 @@ pub(crate) struct Undoing {
     pub kills_children: bool,
     /// What led to the end of a process is saved.
     pub saves_crashes: bool,
+    /// The session's first process ran already, and is no child of ours.
+    pub main_ran_already: bool,
     /// What was changed in files, if it is undone.
     pub journals: Option<Arc<FileJournals>>,
     /// What is between processes that go back together.

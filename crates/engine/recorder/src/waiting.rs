@@ -109,7 +109,8 @@ pub(crate) fn wait_for_boarded(memory: &SessionMemory, status: &Status, pid: i32
         let lets_go = memory.stop().load(Ordering::Acquire) != 0;
         if exited || lets_go {
             let since = *over_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > LAST_EVENTS {
+            let is_saved = memory.lane(Segment::FIRST).dying().load(Ordering::Acquire) != 0;
+            if since.elapsed() > LAST_EVENTS && !is_saved {
                 // One that sleeps goes on by itself once it wakes up.
                 status.interrupted.store(lets_go, Ordering::Release);
                 return ExitReport::Exited(0);

@@ -57,6 +57,50 @@ pub fn state(text: &[u8]) -> Option<u8> {
     text.get(behind_name + 2).copied()
 }
 
+/// Each line of what the kernel tells of a descriptor (its fdinfo).
+pub fn each_line(of: u32, act: &mut dyn FnMut(&[u8])) {
+    let mut path = Path::new();
+    let fd = path.text(b"/proc/thread-self/fdinfo/").number(u64::from(of)).open();
+    if kernel::failed(fd) {
+        return;
+    }
+    let mut text = [0u8; 4096];
+    let mut filled = 0;
+    loop {
+        let room = (text.len() - filled) as u64;
+        let target = text[filled..].as_mut_ptr() as u64;
+        let read = kernel::call(nr::__NR_read, [fd as u64, target, room, 0, 0, 0]);
+        if read <= 0 {
+            break;
+        }
+        filled += read as usize;
+        let mut done = 0;
+        while let Some(length) = text[done..filled].iter().position(|&byte| byte == b'\n') {
+            act(&text[done..done + length]);
+            done += length + 1;
+        }
+        text.copy_within(done..filled, 0);
+        filled -= done;
+    }
+    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+}
+
+pub fn number(name: &[u8]) -> Option<u32> {
+    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits > 0).then(|| name[..digits].iter().fold(0, |sum, &digit| sum * 10 + u32::from(digit - b'0')))
+}
+
+/// The process that a pidfd is of, as its fdinfo tells; `None` if that has ended, or it is none.
+pub fn process_of(pidfd: u64) -> Option<i32> {
+    let mut found = None;
+    each_line(pidfd as u32, &mut |line| {
+        if let Some(value) = line.strip_prefix(b"Pid:\t") {
+            found = number(value);
+        }
+    });
+    found.and_then(|pid| i32::try_from(pid).ok())
+}
+
 /// A path of /proc.
 #[derive(Clone, Copy)]
 pub struct Path {

@@ -9,10 +9,13 @@
 //! stopped so waits for who continues it. And SIGKILL from outside of the recording: of what
 //! is written just then, nothing is known.
 
+use core::sync::atomic::Ordering;
+
 use events::{Kind, Tag};
+use lane_protocol::KILLED_ANYONE;
 use linux_abi::general as nr;
 
-use crate::block::{process, space, thread};
+use crate::block::{process, session, space, thread};
 use crate::proc_files::{self, Path};
 use crate::{kernel, memory, output_lock, signals};
 
@@ -73,6 +76,9 @@ pub fn kill_between_outputs(number: u64, args: &[u64; 6], make: &mut dyn FnMut()
         output_lock::give();
         return make();
     }
+    if sent(number, args) == SIGKILL {
+        note_killed(number, args);
+    }
     let result = make();
     // One of the others may have a handler: nobody need end.
     if result == 0 && sent(number, args) == SIGKILL {
@@ -80,6 +86,22 @@ pub fn kill_between_outputs(number: u64, args: &[u64; 6], make: &mut dyn FnMut()
     }
     output_lock::give();
     result
+}
+
+/// Who dies of it was killed on purpose, as far as the recording goes: the supervisor takes that
+/// for no crash.
+fn note_killed(number: u64, args: &[u64; 6]) {
+    let named = args[0] as i32;
+    let whom = match number as u32 {
+        _ if process().pid_space != 0 => KILLED_ANYONE,
+        nr::__NR_pidfd_send_signal => proc_files::process_of(args[0]).unwrap_or(KILLED_ANYONE),
+        nr::__NR_kill if named == 0 => -(kernel::call(nr::__NR_getpgrp, [0; 6]) as i32),
+        nr::__NR_kill if named == -1 => KILLED_ANYONE,
+        _ => named,
+    };
+    let session = session();
+    let place = session.next_killed.fetch_add(1, Ordering::AcqRel) as usize % session.killed.len();
+    session.killed[place].store(whom, Ordering::Release);
 }
 
 /// Waits until the process is gone: until then it could begin to write.

@@ -245,10 +245,15 @@ impl PidFd {
     /// nobody can tell any more: it is no child of ours, so its parent's wait may have been
     /// first, and only Linux 6.15 and later tell it after that.
     pub fn killed_by(&self, pid: i32) -> Option<i32> {
-        match ExitReport::of(self.status_of_zombie(pid).or_else(|| self.status_after_wait())?) {
+        match self.end(pid)? {
             ExitReport::Killed(signal) => Some(signal),
             ExitReport::Exited(_) => None,
         }
+    }
+
+    /// How it ended; `None` as above.
+    pub fn end(&self, pid: i32) -> Option<ExitReport> {
+        self.status_of_zombie(pid).or_else(|| self.status_after_wait()).map(ExitReport::of)
     }
 
     /// The last word of proc(5)'s stat, as long as nobody has waited for the process.

@@ -111,6 +111,13 @@ fn shares_memory(pid: i32, parent: i32) -> bool {
     parent > 0 && unsafe { libc::syscall(libc::SYS_kcmp, pid, parent, KCMP_VM, 0, 0) } == 0
 }
 
+/// The group of a process that is there, or has not been waited for.
+pub(crate) fn group_of(pid: i32) -> Option<i32> {
+    const GROUP: usize = 5;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    field_of(&stat, GROUP).and_then(|group| i32::try_from(group).ok())
+}
+
 /// The process that traces a thread; 0: none.
 pub(crate) fn tracer_of(tid: i32) -> Option<i32> {
     value_of(&fs::read_to_string(format!("/proc/{tid}/status")).ok()?, "TracerPid")?.parse().ok()

@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, Command, TURNS, Together, Turn, checkpoint_state, command, lane_state, shared_state,
-    sharing_policy, together_step, together_task,
+    Checkpoint, Command, KILLED_ANYONE, TURNS, Together, Turn, checkpoint_state, command, lane_state,
+    shared_state, sharing_policy, together_step, together_task,
 };
 
 use crate::futex::futex_wake;
 use crate::lane::{Lane, Segment};
 use crate::process::{PidFd, poll_exited};
+use crate::process_facts::group_of;
 use crate::session_memory::SessionMemory;
 
 impl SessionMemory {
@@ -119,6 +120,28 @@ impl SessionMemory {
         let files = unsafe { &(*self.session()).shared_files };
         let known = files.iter().take_while(|file| file.state.load(Ordering::Acquire) == shared_state::READY);
         known.map(|file| (file.device.load(Ordering::Relaxed), file.inode.load(Ordering::Relaxed))).collect()
+    }
+
+    /// Recording: somebody of ours, or this one, is about to kill a process by SIGKILL.
+    pub fn note_killed(&self, pid: i32) {
+        // SAFETY: the header is mapped as long as `self`; both fields are atomics.
+        let (killed, next) = unsafe { (&(*self.session()).killed, &(*self.session()).next_killed) };
+        let place = next.fetch_add(1, Ordering::AcqRel) as usize % killed.len();
+        killed[place].store(pid, Ordering::Release);
+    }
+
+    /// Recording: true if it may have been one of the recording, or this one, who killed the process.
+    pub fn was_killed_inside(&self, pid: i32) -> bool {
+        // SAFETY: as above.
+        let killed = unsafe { &(*self.session()).killed };
+        let is_it = |by: i32| match by {
+            0 => false,
+            KILLED_ANYONE => true,
+            // Where the group of one that has ended is not known any more, it may be that.
+            by if by < 0 => group_of(pid).is_none_or(|group| group == -by),
+            by => by == pid,
+        };
+        killed.iter().any(|by| is_it(by.load(Ordering::Acquire)))
     }
 
     fn turn(&self, number: u32) -> &Turn {

@@ -46,6 +46,11 @@ pub enum Detection {
     Sums = 2,
 }
 
+/// How many who were killed are known.
+pub const KILLED_MAX: usize = 64;
+/// Whoever it was: a group of all processes, or one that has another number for the supervisor.
+pub const KILLED_ANYONE: i32 = i32::MIN;
+
 /// Shared by all processes of a session; zeroed before the supervisor fills it.
 #[repr(C, align(4096))]
 pub struct Session {
@@ -145,6 +150,11 @@ pub struct Session {
     /// Recording: who is to have a segment, will share memory, and has no turn yet: the
     /// process, or the one that makes it, negated; 0: nobody.
     pub unborn: [AtomicI32; SEGMENTS],
+    /// Recording: whom processes of the recording killed by SIGKILL, the latest of them: a process;
+    /// a group, negated; [`KILLED_ANYONE`]; 0: nobody.
+    pub killed: [AtomicI32; KILLED_MAX],
+    /// The next place there, modulo their number.
+    pub next_killed: AtomicU32,
     /// The turns of lanes; a lane's own is at its number modulo this many.
     pub turns: [Turn; TURNS],
     /// Live: what processes that share memory do together.

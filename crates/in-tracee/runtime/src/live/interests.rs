@@ -2,8 +2,9 @@
 
 use linux_abi::general as nr;
 
-use super::tables::{Tables, number};
+use super::tables::Tables;
 use crate::kernel;
+use crate::proc_files::number;
 
 /// What an epoll set waits for.
 #[repr(C)]

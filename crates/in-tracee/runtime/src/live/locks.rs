@@ -12,7 +12,8 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::{errno, general as nr};
 
-use super::tables::{Table, each_line};
+use super::tables::Table;
+use crate::proc_files::each_line;
 use super::{area, checkpoint};
 use crate::block::{lane, process, space};
 use crate::kernel;

@@ -13,7 +13,7 @@ use super::then::Then;
 use super::timers::{self, DescriptorTimer};
 use super::{area, checkpoint, lent, pushback, stand_ins};
 use crate::block::{lane, process};
-use crate::proc_files::Path;
+use crate::proc_files::{each_line, number};
 use crate::{detect, kernel, outputs, page_tracker, proc_dir, watchpoints};
 
 /// Descriptors that a table can hold.
@@ -340,39 +340,6 @@ fn connection_of(socket: u64) -> u64 {
         kind @ (SOCK_STREAM | SOCK_SEQPACKET) if ask(SO_ACCEPTCONN) == 0 => u64::from(kind),
         _ => 0,
     }
-}
-
-/// Each line of what the kernel tells of a descriptor (its fdinfo).
-pub fn each_line(of: u32, act: &mut dyn FnMut(&[u8])) {
-    let mut path = Path::new();
-    let fd = path.text(b"/proc/thread-self/fdinfo/").number(u64::from(of)).open();
-    if kernel::failed(fd) {
-        return;
-    }
-    let mut text = [0u8; 4096];
-    let mut filled = 0;
-    loop {
-        let room = (text.len() - filled) as u64;
-        let target = text[filled..].as_mut_ptr() as u64;
-        let read = kernel::call(nr::__NR_read, [fd as u64, target, room, 0, 0, 0]);
-        if read <= 0 {
-            break;
-        }
-        filled += read as usize;
-        let mut done = 0;
-        while let Some(length) = text[done..filled].iter().position(|&byte| byte == b'\n') {
-            act(&text[done..done + length]);
-            done += length + 1;
-        }
-        text.copy_within(done..filled, 0);
-        filled -= done;
-    }
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-}
-
-pub fn number(name: &[u8]) -> Option<u32> {
-    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    (digits > 0).then(|| name[..digits].iter().fold(0, |sum, &digit| sum * 10 + u32::from(digit - b'0')))
 }
 
 /// The shadow lists its descriptors, and closes all but files: others would keep

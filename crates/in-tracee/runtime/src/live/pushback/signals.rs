@@ -2,8 +2,9 @@
 //! the kernel, and would come twice if they were given back, too.
 
 use super::{DATA, Pushed, pushback};
-use crate::live::{area, tables};
+use crate::live::area;
 use crate::memory;
+use crate::proc_files::each_line;
 
 /// struct `signalfd_siginfo`.
 const SIGINFO_BYTES: u64 = 128;
@@ -22,7 +23,7 @@ pub fn drop_waiting() {
 
 fn is_signalfd(fd: u32) -> bool {
     let mut is_it = false;
-    tables::each_line(fd, &mut |line| is_it |= line.starts_with(b"sigmask:"));
+    each_line(fd, &mut |line| is_it |= line.starts_with(b"sigmask:"));
     is_it
 }
 
