@@ -143,11 +143,7 @@ fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
     let args = registers.args();
     let model = row(nr).map_or(&[][..], |row| row.args);
     log_call(nr, &args, model, 0, result, &Before::default(), 0);
-    registers.rax = result as u64;
-    if thread().pending != 0 && signals::deliver_after(registers) {
-        return Leave::Exactly;
-    }
-    Leave::Call
+    leave_logged(registers, result)
 }
 
 /// The model of a call, with variants looked up.
@@ -224,15 +220,15 @@ fn record_call(registers: &mut Registers) -> Leave {
     let mut wants_end = false;
     if live::is_on() {
         if live::is_call(nr) {
-            return live::call(registers);
+            let result = live::call(registers);
+            return leave_logged(registers, result);
         }
         wants_end = live::before_call(nr, &args);
     }
     if live::gives_back()
         && let Some(result) = live::give_back(nr, &args)
     {
-        registers.rax = result as u64;
-        return Leave::Call;
+        return leave_logged(registers, result);
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
@@ -259,6 +255,11 @@ fn record_call(registers: &mut Registers) -> Leave {
     if wants_end {
         live::after_call(nr, &args, result);
     }
+    leave_logged(registers, result)
+}
+
+/// A call is logged: the signal is delivered of which its event said that it follows.
+fn leave_logged(registers: &mut Registers, result: i64) -> Leave {
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {
         return Leave::Exactly;

@@ -214,13 +214,12 @@ pub fn replaying_asked(registers: &mut Registers) -> bool {
     false
 }
 
-/// One of the calls, in the present.
-pub fn call(registers: &mut Registers) -> Leave {
+/// One of the calls, in the present: its result.
+pub fn call(registers: &Registers) -> i64 {
     let number = u64::from(registers.rax as u32);
     let id = registers.rdi;
     if matches!(number, CHECK | LOST) {
-        registers.rax = lost::call(number == CHECK, &registers.args()) as u64;
-        return Leave::Call;
+        return lost::call(number == CHECK, &registers.args());
     }
     let result = match number {
         CHECKPOINT => match core::mem::take(&mut area().returns_again) {
@@ -240,8 +239,7 @@ pub fn call(registers: &mut Registers) -> Leave {
     let count = usize::from(number != CHECKPOINT);
     begin_call(number, &registers.args(), count, result, 0);
     process().log.end();
-    registers.rax = result as u64;
-    Leave::Call
+    result
 }
 
 /// The program makes a process that shares its pages until either writes to them.
