@@ -56,7 +56,8 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{BLOCKS, lane, process, process_at, session, thread};
 use crate::dispatch::begin_call;
-use crate::entry::{Leave, Registers};
+use crate::entry::Registers;
+use crate::range_set::RangeSet;
 use crate::{kernel, signals};
 
 pub use checkpoint::end_all as end_checkpoints;
@@ -137,6 +138,8 @@ pub struct Area {
     ended: [i32; 64],
     /// Offsets of files at the last checkpoint, known before the program went on.
     offsets: first_use::Offsets,
+    /// Where memory came to from another place since the last shadow was made by fork.
+    moved: RangeSet,
     compared: [u8; copying::COMPARED_BYTES],
     lists: mappings::Lists,
     tables: tables::Tables,
@@ -240,6 +243,14 @@ pub fn call(registers: &Registers) -> i64 {
     begin_call(number, &registers.args(), count, result, 0);
     process().log.end();
     result
+}
+
+/// Memory was moved to these addresses by mremap(2): pages that the process and a shadow share are
+/// at another place there.
+pub fn note_moved(start: u64, bytes: u64) {
+    if has_area() {
+        area().moved.add(start, start.saturating_add(bytes));
+    }
 }
 
 /// The program makes a process that shares its pages until either writes to them.

@@ -80,6 +80,7 @@ fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64, flags: u64) {
     let (before, after) = ([old, pages(old_bytes)], [new, pages(new_bytes)]);
     mapped_files::moved(before, after, flags & DONTUNMAP != 0);
     if new != old {
+        live::note_moved(new, pages(new_bytes));
         sites::unmapped(old, pages(old_bytes));
         sites::unmapped(new, pages(new_bytes));
     }

@@ -187,6 +187,7 @@ fn make_shadow(slot: &'static Checkpoint) -> i64 {
         increments::give_up();
     } else {
         slot.shadow.store(shadow as i32, Ordering::Release);
+        area().moved.clear();
         increments::begin(slot);
     }
     shadow

@@ -46,7 +46,8 @@ pub struct Pagemaps {
     pub from: Then,
     now: i32,
     then: i32,
-    /// Nobody else shares pages with us, so that a page that both have is the same.
+    /// Nobody else shares pages with us, so that a page that both have is the same, unless one came
+    /// there from another place since.
     alone: bool,
     candidates: Candidates,
 }
@@ -67,6 +68,7 @@ impl Pagemaps {
         // Without both, pages have to be compared.
         let alone = checkpoint::is_alone_since(slot) && now >= 0 && then >= 0;
         let candidates = Candidates::find(slot, part);
+        area().moved.tidy();
         Pagemaps { from, now, then: then as i32, alone, candidates }
     }
 
@@ -132,14 +134,17 @@ impl Pagemaps {
         }
     }
 
-    /// What has to be done with a page.
-    fn judge(&self, then: u64, now: u64) -> Judgement {
+    /// What has to be done with the page at this address.
+    fn judge(&self, page: u64, then: u64, now: u64) -> Judgement {
         match (is_own(then), is_own(now)) {
             (false, false) => Judgement::Same,
             (false, true) => Judgement::Drop,
             (true, false) => Judgement::Copy,
             _ if self.candidates.all().is_some() => Judgement::Copy,
-            _ if self.alone && (then | now) & EXCLUSIVE == 0 => Judgement::Same,
+            _ if self.alone && (then | now) & EXCLUSIVE == 0 => match area().moved.has(page) {
+                true => Judgement::Compare,
+                false => Judgement::Same,
+            },
             _ if self.alone => Judgement::Copy,
             _ => Judgement::Compare,
         }
@@ -148,8 +153,8 @@ impl Pagemaps {
     /// True if any page of the range may differ.
     pub fn differ(&self, start: u64, end: u64) -> bool {
         let mut differs = false;
-        self.for_each_differing(start, end, &mut |_, then, now| {
-            differs |= self.judge(then, now) != Judgement::Same;
+        self.for_each_differing(start, end, &mut |page, then, now| {
+            differs |= self.judge(page, then, now) != Judgement::Same;
         });
         differs
     }
@@ -377,7 +382,7 @@ pub fn copy(start: u64, end: u64, pagemaps: &Pagemaps, how: How) -> bool {
     let mut drops = Drops { start: 0, bytes: 0 };
     let mut each = |page: u64, then: u64, now: u64| {
         let judgement = match how {
-            How::Differing => pagemaps.judge(then, now),
+            How::Differing => pagemaps.judge(page, then, now),
             How::Own if is_own(then) => Judgement::Copy,
             How::Compare if then & PRESENT != 0 => Judgement::Compare,
             How::Own | How::Whole | How::Compare => Judgement::Same,
