@@ -89,6 +89,7 @@ mod protected_parts;
 mod range_set;
 mod region;
 mod report;
+mod rounds;
 mod seccomp;
 mod shared_files;
 mod shared_segments;

@@ -178,18 +178,18 @@ pub fn sum() -> Summed {
 
 /// The pages that count as written so far.
 pub fn each_written_page(each: &mut dyn FnMut(u64)) {
-    let tracker = tracker();
-    tracker.written.tidy();
-    for range in tracker.written.all() {
-        for page in (range.start..range.end).step_by(PAGE_BYTES as usize) {
-            each(page);
-        }
-    }
+    tracker().written.tidy();
+    tracker().written.for_each_page(each);
 }
 
 /// True if the page of this address counts as written so far.
 pub fn is_written(address: u64) -> bool {
     tracker().written.all().iter().any(|range| (range.start..range.end).contains(&address))
+}
+
+/// True if the page of this address was writable when mappings were looked at last.
+pub fn is_writable(address: u64) -> bool {
+    tracker().writable.holds(address)
 }
 
 // --- what else happens to memory ---

@@ -19,7 +19,7 @@ use crate::frame::RealFrame;
 use crate::pause_place::{Search, Stand};
 use crate::pause_timer::{Purpose, Timer, now_ns};
 use crate::{
-    chaos, clocks, decode, hot_words, islands, memory, pause_point, private_futexes, signals, sites,
+    chaos, clocks, decode, hot_words, islands, memory, pause_point, private_futexes, rounds, signals, sites,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -214,6 +214,7 @@ pub fn on_asked_gently(context: &mut RealFrame) {
     pausing.watching = Watching::Spin;
     pausing.watched_at = Stand::of(context);
     pausing.watched_from_ns = now_ns();
+    rounds::begin(context);
     set_timer(SPIN_NS);
 }
 
@@ -232,8 +233,14 @@ fn approach(context: &mut RealFrame) {
             // Others had the processor.
             return run_on(context, SPIN_NS);
         }
+        let stand = Stand::of(context);
+        let spins = thread().pausing.watched_at.is_still(&stand) || rounds::is_again(context);
+        if !spins && rounds::looks_on() && set_timer(SPIN_NS) {
+            thread().pausing.watched_at = stand;
+            thread().pausing.watched_from_ns = now_ns();
+            return;
+        }
         thread().pausing.watching = Watching::Nothing;
-        let spins = thread().pausing.watched_at.is_still(&Stand::of(context));
         SPUN.store(u32::from(spins), Ordering::Relaxed);
         // One that spins may count its rounds in memory: what changes there is looked for.
         thread().is_asked |= spins;

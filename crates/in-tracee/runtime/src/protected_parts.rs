@@ -2,9 +2,9 @@
 
 use crate::detect::Range;
 
-/// Longest range that is protected whole, in bytes: a thousandth of that, twice, are the
-/// kernel's marks.
-pub const WHOLE_BYTES_MAX: u64 = 4 << 30;
+/// Longest range that is protected whole, in bytes. Each look goes through the kernel's marks
+/// for all of it, populated or not: six nanoseconds a page.
+pub const WHOLE_BYTES_MAX: u64 = 256 << 20;
 /// What is protected around a populated page of a longer one.
 const PART_BYTES: u64 = 16 << 20;
 /// Such parts, at most, that come under protection at a look.

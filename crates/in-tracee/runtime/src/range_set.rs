@@ -45,6 +45,19 @@ impl RangeSet {
         &self.ranges[..self.count]
     }
 
+    /// True if the address is in one of the ranges, which are in their order; the lowest bit of
+    /// an end does not count.
+    pub fn holds(&self, address: u64) -> bool {
+        let behind = self.all().partition_point(|range| range.start <= address);
+        behind != 0 && address < self.ranges[behind - 1].end & !1
+    }
+
+    pub fn for_each_page(&self, each: &mut dyn FnMut(u64)) {
+        for range in self.all() {
+            (range.start..range.end).step_by(PAGE_BYTES as usize).for_each(&mut *each);
+        }
+    }
+
     pub fn pages(&self) -> u64 {
         self.all().iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum()
     }
