@@ -210,6 +210,9 @@ pub struct Process {
     pub fd_classes: [u8; 1024],
     /// Whether calls on a descriptor may sleep; see `outputs`.
     pub fd_sleeps: [u8; 1024],
+    /// Marks of regular files that descriptors reach, where that is known; see `outputs`.
+    pub fd_marks: [u16; 1024],
+    pub foreign_writes: crate::foreign_writes::Known,
     pub lists_of_maps: crate::visible_maps::Descriptors,
     own_actions: Actions,
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).

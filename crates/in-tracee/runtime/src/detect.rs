@@ -22,7 +22,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::maps::{self, Mapping};
 use crate::written_pages::{PageSums, WriteProtection};
-use crate::{detach, islands, live, page_tracker, proc_dir};
+use crate::{detach, islands, live, page_tracker, proc_dir, foreign_writes};
 
 /// Ranges of memory: in the runtime's region, behind the lanes, mapped while needed.
 const RANGES_START: u64 = lane_protocol::SCRATCH_START;
@@ -94,6 +94,7 @@ pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[
         Some(false) => Some(OTHER_LIST),
         None => Some(LOST_LIST),
     };
+    foreign_writes::log_new();
     process().log.end();
     end(method, &ranges);
     ranges.forget();

@@ -12,7 +12,7 @@ use crate::entry::{Leave, Registers};
 use crate::file_ends;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, filters, islands, live, one_processor, packet_rings,
+    agent, branch, calls, changes, chaos, edits, filters, foreign_writes, islands, live, one_processor, packet_rings,
     patience, proc_files, report, signals, sites, specials, starvation, stopping, time_calls, turn,
     visible_maps,
 };
@@ -130,7 +130,7 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         return None;
     }
     let args = &args[..usize::from(count).min(6)];
-    if thread().pending != 0 || !process.log.short_call(number as u16, args, result) {
+    if thread().pending != 0 || foreign_writes::are_new() || !process.log.short_call(number as u16, args, result) {
         return Some(finish_long(registers, number as u64, result));
     }
     registers.rax = result as u64;
@@ -360,6 +360,7 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
     }
     packet_rings::log_arrived(nr, args, result);
     file_ends::log_moved(nr, args, result);
+    foreign_writes::log_new();
     process().log.end();
 }
 

@@ -41,6 +41,7 @@ mod file_ends;
 mod file_extents;
 mod file_places;
 mod filters;
+mod foreign_writes;
 mod frame;
 mod gaps;
 mod gathering;

@@ -3,12 +3,14 @@
 
 use events::Tag;
 use lane_protocol::{lent, report_kind};
-use linux_abi::general as nr;
+use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::block::{Owned, process, session, space};
 use crate::file_places::{Place, Places};
 use crate::maps::{self, Mapping};
-use crate::{file_extents, imports, kept_files, kernel, live, outputs, report, shared_writes};
+use crate::{
+    file_extents, foreign_writes, imports, kept_files, kernel, live, memory, outputs, report, shared_writes,
+};
 
 const COPIES: usize = 32768;
 /// Most mappings of shared memory in a process that is copied, and most bytes of it.
@@ -51,6 +53,7 @@ fn all() -> &'static [Place] {
 pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64, only_shows: bool) {
     let fits = space().mapped.files.add(Place { start, end, identity, offset, only_shows });
     tell_unless(fits);
+    foreign_writes::note_mapped(identity);
     outputs::forget_files();
 }
 
@@ -416,13 +419,20 @@ pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
     log_shown(&status, from, bytes);
 }
 
-/// Logs the size of the file of this status, and what mappings show of these bytes.
+/// Tells others that these bytes of the file of this status were written, and logs its size and
+/// what mappings show of them.
 pub fn log_shown(status: &[u64; STATUS_WORDS], from: u64, bytes: u64) {
     let identity = [status[STATUS_DEVICE], status[STATUS_INODE]];
+    foreign_writes::tell(identity, status[STATUS_BYTES], from, bytes);
+    log_part(identity, status[STATUS_BYTES], from, bytes);
+}
+
+/// Logs a file's size, and what mappings show of these bytes.
+pub fn log_part(identity: [u64; 2], size: u64, from: u64, bytes: u64) {
     if !is_mapped(identity) {
         return;
     }
-    let size = [identity[0], identity[1], status[STATUS_BYTES]];
+    let size = [identity[0], identity[1], size];
     process().log.blob(0, 24, Tag::FileSize, size.as_ptr() as u64);
     let to = from.saturating_add(bytes);
     for file in all().iter().filter(|file| file.identity == identity) {
@@ -431,6 +441,24 @@ pub fn log_shown(status: &[u64; STATUS_WORDS], from: u64, bytes: u64) {
         if first < last {
             let address = file.start + (first - file.offset);
             process().log.blob(address, last - first, Tag::Memory, address);
+        }
+    }
+}
+
+/// Logs all that mappings show of files of which `wanted` is true.
+pub fn log_all(wanted: impl Fn([u64; 2]) -> bool) {
+    for file in all().iter().filter(|file| wanted(file.identity)) {
+        let mut from = file.start;
+        while from < file.end {
+            let mut to = from;
+            // Behind the file's end there is nothing.
+            while to < file.end && memory::read::<u8>(to).is_some() {
+                to += PAGE_BYTES;
+            }
+            if from < to {
+                process().log.blob(from, to - from, Tag::Memory, from);
+            }
+            from = to + PAGE_BYTES;
         }
     }
 }

@@ -40,10 +40,15 @@ pub fn class_of(fd: u64) -> u32 {
 }
 
 /// True if the descriptor, of which the class was asked for, reaches a file that
-/// the program has mapped.
+/// somebody has mapped: the program, or, as far as marks tell, another one.
 #[inline]
 pub fn is_mapped(fd: u64) -> bool {
-    process().fd_classes.get(fd as u32 as usize).is_some_and(|&class| class == MAPPED)
+    let (process, index) = (process(), fd as u32 as usize);
+    match process.fd_classes.get(index) {
+        Some(&MAPPED) => true,
+        Some(&REGULAR) => session().written_files.is_marked(process.fd_marks[index]),
+        _ => false,
+    }
 }
 
 /// True if the descriptor reaches a regular file.
@@ -155,7 +160,12 @@ fn find_class(fd: i32) -> u8 {
         (false, true) => events::OUTPUT_STDERR as u8,
         (false, false) if crate::mapped_files::is_mapped([stat[0], stat[1]]) => MAPPED,
         (false, false) => match file.mode & 0o170000 {
-            0o100000 => REGULAR,
+            0o100000 => {
+                if let Some(mark) = process().fd_marks.get_mut(fd as usize) {
+                    *mark = lane_protocol::mark_of([stat[0], stat[1]]);
+                }
+                REGULAR
+            }
             0o140000 | 0o010000 => STREAM,
             _ => OTHER,
         },

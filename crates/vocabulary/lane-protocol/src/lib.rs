@@ -26,6 +26,7 @@ mod session;
 mod together;
 mod turn;
 mod turn_sleepers;
+mod written_files;
 
 pub use agent::{
     AGENT_THREADS_MAX, ASKING, Agent, AgentCommand, AgentStop, AgentThread, BOUNDARIES_MAX, BREAKPOINTS_MAX,
@@ -44,3 +45,4 @@ pub use turn::{
     Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_bit, ticket_in_place, ticket_of_place,
 };
 pub use turn_sleepers::TurnSleepers;
+pub use written_files::{Written, WrittenFiles, WrittenPart, mark_of};

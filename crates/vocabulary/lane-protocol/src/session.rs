@@ -10,6 +10,7 @@ use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
 use crate::turn_sleepers::TurnSleepers;
+use crate::written_files::WrittenFiles;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
 pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0008;
@@ -161,6 +162,8 @@ pub struct Session {
     pub together: Together,
     /// Replay under the debugger: what the others of a group wrote.
     pub imports: Imports,
+    /// Recording: what was written to files that somebody has mapped.
+    pub written_files: WrittenFiles,
     /// Recording: files of which processes share the memory.
     pub shared_files: [SharedFile; SHARED_FILES_MAX],
     /// Replay: length of `objects_dir`.

@@ -1,0 +1,149 @@
+//! Recording: which files somebody has mapped, and what was written to such files by calls: who
+//! has one mapped sees it in memory, and its log has to say so (mmap(2)).
+//!
+//! Invariant: a part is read whole or not at all: its number is stored last, and is taken away
+//! before others take its place. Deliberately absent: locks. Who writes may be killed.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Parts that are kept.
+const PARTS: usize = 1024;
+/// Marks that files share, as a multiple of 32.
+const MARKS: usize = 1 << 16;
+
+/// See the module. Zeros are a valid beginning.
+#[repr(C, align(64))]
+pub struct WrittenFiles {
+    /// How many parts were written so far.
+    count: AtomicU64,
+    parts: [Part; PARTS],
+    marks: [AtomicU32; MARKS / 32],
+    /// The same of files that were written since.
+    written: [AtomicU32; MARKS / 32],
+}
+
+#[repr(C)]
+struct Part {
+    /// Plus one; 0: it is being written.
+    number: AtomicU64,
+    words: [AtomicU64; 6],
+}
+
+/// What a call wrote to a file, or where it moved its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrittenPart {
+    /// Of who wrote it.
+    pub lane: u32,
+    /// Device and inode.
+    pub identity: [u64; 2],
+    /// Bytes of the file since then.
+    pub size: u64,
+    pub from: u64,
+    pub bytes: u64,
+}
+
+/// What there is of a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    Part(WrittenPart),
+    /// Whoever writes it is not done.
+    NotYet,
+    /// Too many came behind it.
+    Gone,
+}
+
+/// The mark of a file, which others may have, too.
+pub fn mark_of(identity: [u64; 2]) -> u16 {
+    let mixed = (identity[0].rotate_left(32) ^ identity[1]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 48) as u16
+}
+
+fn set(marks: &[AtomicU32], mark: u16) {
+    let (word, bit) = (&marks[usize::from(mark) / 32], 1 << (mark % 32));
+    // Most are set already.
+    if word.load(Ordering::Relaxed) & bit == 0 {
+        word.fetch_or(bit, Ordering::Release);
+    }
+}
+
+#[inline]
+fn is_set(marks: &[AtomicU32], mark: u16) -> bool {
+    marks[usize::from(mark) / 32].load(Ordering::Acquire) & 1 << (mark % 32) != 0
+}
+
+impl Default for WrittenFiles {
+    fn default() -> WrittenFiles {
+        WrittenFiles::new()
+    }
+}
+
+impl WrittenFiles {
+    pub fn new() -> WrittenFiles {
+        WrittenFiles {
+            count: AtomicU64::new(0),
+            parts: [const { Part { number: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 6] } };
+                PARTS],
+            marks: [const { AtomicU32::new(0) }; MARKS / 32],
+            written: [const { AtomicU32::new(0) }; MARKS / 32],
+        }
+    }
+
+    /// Somebody has mapped the file.
+    pub fn mark(&self, identity: [u64; 2]) {
+        set(&self.marks, mark_of(identity));
+    }
+
+    /// True if somebody has, or had, mapped a file of this mark.
+    #[inline]
+    pub fn is_marked(&self, mark: u16) -> bool {
+        is_set(&self.marks, mark)
+    }
+
+    /// True if a part was added of a file of this mark.
+    pub fn is_written(&self, mark: u16) -> bool {
+        is_set(&self.written, mark)
+    }
+
+    /// How many parts were written.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Adds a part.
+    pub fn add(&self, part: &WrittenPart) {
+        set(&self.written, mark_of(part.identity));
+        let number = self.count.fetch_add(1, Ordering::AcqRel);
+        let place = &self.parts[number as usize % PARTS];
+        place.number.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let words =
+            [u64::from(part.lane), part.identity[0], part.identity[1], part.size, part.from, part.bytes];
+        for (place, word) in place.words.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        place.number.store(number + 1, Ordering::Release);
+    }
+
+    /// The part of a number below `count`.
+    pub fn part(&self, number: u64) -> Written {
+        if self.count().saturating_sub(number) > PARTS as u64 {
+            return Written::Gone;
+        }
+        let place = &self.parts[number as usize % PARTS];
+        if place.number.load(Ordering::Acquire) != number + 1 {
+            return if self.count().saturating_sub(number) > PARTS as u64 {
+                Written::Gone
+            } else {
+                Written::NotYet
+            };
+        }
+        let [lane, device, inode, size, from, bytes] =
+            core::array::from_fn(|index| place.words[index].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if place.number.load(Ordering::Relaxed) != number + 1 {
+            return Written::Gone;
+        }
+        Written::Part(WrittenPart { lane: lane as u32, identity: [device, inode], size, from, bytes })
+    }
+}
