@@ -50,7 +50,7 @@ pub struct State {
     pub steps_known: bool,
     pub command_steps: u64,
     pub hits: u64,
-    /// Hits since the last boundary.
+    /// Hits since the last boundary, or since the command began, if that was later.
     pub interval_hits: u64,
     pub last_hit: Hit,
     /// The pause at hand was found by a step: its boundary is no instruction's.
@@ -574,6 +574,7 @@ fn begin_command(context: &mut RealFrame) {
     programs::begin_command();
     own.command_steps = 0;
     own.hits = 0;
+    own.interval_hits = 0;
     own.last_hit = Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE };
     let watches = &own.command.watches[..own.command.watch_count as usize];
     let asked = own.command.verb == agent_verb::STEP;

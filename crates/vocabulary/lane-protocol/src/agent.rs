@@ -188,7 +188,8 @@ pub struct Boundary {
 pub struct Hit {
     /// Events consumed before it; [`NONE`]: there was no hit.
     pub event: u64,
-    /// Hits between that event and this one, itself included.
+    /// Hits between that event and this one, itself included; since the command began, if that
+    /// was after the event.
     pub ordinal: u64,
     /// Instructions since the event; [`NONE`]: not known.
     pub steps: u64,
