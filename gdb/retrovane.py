@@ -68,8 +68,9 @@ class BreakpointsOff:
 
 
 # Where a thread stands at one gdb would step over it, and some versions give up where that
-# ends in another thread.
-STEPPED_OVER = (gdb.BP_BREAKPOINT, getattr(gdb, "BP_HARDWARE_BREAKPOINT", gdb.BP_BREAKPOINT))
+# ends in another thread. `catch throw` and its like are places in code, too.
+STEPPED_OVER = (gdb.BP_BREAKPOINT, getattr(gdb, "BP_HARDWARE_BREAKPOINT", gdb.BP_BREAKPOINT),
+                getattr(gdb, "BP_CATCHPOINT", gdb.BP_BREAKPOINT))
 
 
 def move():
@@ -229,8 +230,11 @@ timeline --html [FILE] writes it as a page, to timeline.html if no file is named
             super().run(argument)
             return
         path = words[1] if len(words) > 1 else "timeline.html"
+        text = ask("timeline --html")
+        if not text.startswith("<"):
+            raise gdb.GdbError(text)
         with open(path, "w", encoding="utf-8") as page:
-            page.write(ask("timeline --html") + "\n")
+            page.write(text + "\n")
         print(f"written to {path}")
 
 

@@ -255,6 +255,35 @@ fn check_thrown(tool: &Tool) -> TestResult {
     compare(&text, &expected, &["Fatal signal", "internal problem", "Python Exception", "retrovane:"])
 }
 
+/// gdb is led from a thread that stands at a catchpoint to one that does, too.
+fn check_thrown_in_threads(tool: &Tool) -> TestResult {
+    const THROWN: &str = "<!-- program: thrown_threads.cpp -->\n";
+    let commands = [
+        "catch throw",
+        "continue",
+        "mark first",
+        "continue",
+        "up",
+        "print own",
+        "seek first",
+        "up",
+        "print own",
+        "info breakpoints",
+        "continue",
+    ];
+    let text = session(tool, "thrown-threads", THROWN, &commands)?;
+    let expected = [
+        "(exception thrown)",
+        "first is ",
+        "(exception thrown)",
+        "$1 = 1",
+        "$2 = 0",
+        "catchpoint     keep y",
+        "(exception thrown)",
+    ];
+    compare(&text, &expected, &["Fatal signal", "internal problem", "Python Exception", "retrovane:"])
+}
+
 /// What is missing for the printers of C++.
 fn missing_cpp_printers() -> Option<String> {
     (!Path::new("/usr/share/gcc/python/libstdcxx").exists()).then(|| "gdb's printers for C++".to_owned())
@@ -401,7 +430,7 @@ fn missing_printers() -> Option<String> {
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     type Check = fn(&Tool) -> TestResult;
-    let cases: [(&str, Check, Option<String>); 16] = [
+    let cases: [(&str, Check, Option<String>); 17] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
         ("holders_of_cpp_are_printed", check_cpp_values, missing(CPP)),
@@ -412,6 +441,7 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("trees_of_rust_are_printed", check_trees, missing(RUST)),
         ("maps_of_go_are_printed", check_maps, missing(GO)),
         ("exceptions_of_cpp_are_caught", check_thrown, missing(CPP)),
+        ("exceptions_in_threads_are_gone_to", check_thrown_in_threads, missing(CPP)),
         ("results_of_cpp_are_shown", check_cpp_results, missing(CPP)),
         ("values_of_cpp_are_shown", check_cpp_printers, missing(CPP).or_else(missing_cpp_printers)),
         ("variables_of_go_are_printed", check_go_globals, missing(GO)),
