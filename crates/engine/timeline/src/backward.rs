@@ -2,6 +2,7 @@
 
 use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop};
 
+use crate::crowds::Hits;
 use crate::error::TimelineError;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Process};
@@ -12,7 +13,7 @@ use crate::way::CHECKPOINT_STEPS;
 const RIP: usize = 16;
 
 /// The last hit of a part of the timeline.
-enum Found {
+pub(crate) enum Found {
     /// At this very position, before the instruction.
     At(Position),
     /// The hit of this number from there on; of a watched place, or [`NONE`].
@@ -138,6 +139,7 @@ impl Timeline {
         let patience = || wait_unless(give_up());
         let mut at_end = self.is_at_end();
         let mut bound = end;
+        let end_event = end.event;
         let mut windows = self.checkpoints();
         windows.extend(self.keyframes());
         windows.sort_unstable();
@@ -148,7 +150,8 @@ impl Timeline {
             }
             // Where no stop is wanted there may be a way back into another image.
             if (!stops.is_empty() || self.here.stop.images > 1)
-                && let Some(found) = self.last_hit(begin, (!at_end).then_some(bound), stops, &patience)?
+                && let Some(found) =
+                    self.last_of_many(begin, (!at_end).then_some(bound), end_event, stops, &patience)?
             {
                 return self.go_to(found, stops, give_up);
             }
@@ -159,21 +162,27 @@ impl Timeline {
         Ok(Reason::Begin)
     }
 
-    /// The last hit from `begin` on, before `bound`; `None`: to the end of history.
-    fn last_hit(
+    /// The last hit from `begin` on, before `bound`; `None`: to the end of history. `hits_max` of
+    /// them are too many.
+    pub(crate) fn last_hit(
         &mut self,
         begin: Position,
         bound: Option<Position>,
         stops: &Stops,
+        hits_max: u64,
         patience: AskPatience,
-    ) -> Result<Option<Found>, TimelineError> {
+    ) -> Result<Hits, TimelineError> {
         let until_event = bound.map_or(NONE, |bound| bound.event);
         let mut process = self.process_for(begin, until_event, patience)?;
         let mut found = process.stands_at(stops).then_some(Found::At(begin));
         // Where it was let go: what stands there is passed, and is not counted.
         let mut from = begin;
         while process.stop.event < until_event && process.stop.kind != agent_stop::END {
-            self.run_keeping(&mut process, stops, Limits { until_event, ..Limits::ALL_HITS }, patience)?;
+            let limits = Limits { until_event, hits_max, ..Limits::ALL_HITS };
+            self.run_keeping(&mut process, stops, limits, patience)?;
+            if process.stop.hits >= hits_max {
+                return Ok(Hits::Crowd { event: process.stop.event });
+            }
             found = if process.stop.kind == agent_stop::IMAGE {
                 // What was before is of another image: there its own breakpoints are wanted.
                 Some(Found::Image { event: process.stop.event })
@@ -187,19 +196,22 @@ impl Timeline {
                 }
             }
         }
-        let Some(bound) = bound else { return Ok(found) };
+        let Some(bound) = bound else { return Ok(Hits::Last(found)) };
         if bound.steps > process.stop.steps {
             if process.stands_at(stops) {
                 found = Some(Found::At(position_of(&process.stop)));
             }
             let steps_max = bound.steps - process.stop.steps;
-            process.step(stops, Limits { steps_max, ..Limits::ALL_HITS }, patience)?;
+            process.step(stops, Limits { steps_max, hits_max, ..Limits::ALL_HITS }, patience)?;
             if process.stop.kind == agent_stop::INTERRUPTED {
                 return Err(TimelineError::Interrupted);
             }
+            if process.stop.hits >= hits_max {
+                return Ok(Hits::Crowd { event: process.stop.event });
+            }
             found = of_hit(&process.stop.last_hit, from).or(found);
         }
-        Ok(found)
+        Ok(Hits::Last(found))
     }
 
     /// To the last instruction before the boundary of an event.

@@ -15,6 +15,7 @@ mod backward;
 mod branch;
 mod checkpoints;
 mod command;
+mod crowds;
 mod edit;
 mod error;
 mod groups;

@@ -4,6 +4,8 @@
 mod clients;
 #[path = "edits.rs"]
 mod edits;
+#[path = "pasts.rs"]
+mod pasts;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -72,36 +74,6 @@ const SESSIONS: &[Debugging] = &[
             "exited with code 07",
         ],
         unexpected: &["[The recording"],
-    },
-    Debugging {
-        // A copy is kept where the program stood, at the twentieth hit since the event before.
-        name: "live_last_write_after_a_look_back",
-        source: "live_total",
-        flags: &["-O0"],
-        commands: &[
-            "break add",
-            "ignore 1 19",
-            "continue",
-            "reverse-stepi",
-            "live",
-            "delete",
-            "break live_total.c:17",
-            "continue",
-            "last-write total",
-            "live",
-            "next",
-            "last-write total",
-        ],
-        expected: &[
-            "add (value=20)",
-            "total 1275",
-            "main ()",
-            "total: 1225 -> 1275",
-            "add (value=50)",
-            "total: 1275 -> 1276",
-            "add (value=1)",
-        ],
-        unexpected: &["retrovane:"],
     },
     Debugging {
         name: "live_crash_and_its_cause",
@@ -257,81 +229,6 @@ const SESSIONS: &[Debugging] = &[
         commands: &["break main", "continue", "next", "print next()", "print counter", "delete", "kill"],
         expected: &["main ()", "$1 = ", "$2 = ", "killed"],
         unexpected: &["retrovane:"],
-    },
-    Debugging {
-        // What was replayed of the past stays when the program has gone on.
-        name: "live_past_is_made_longer",
-        source: "live_long",
-        flags: &["-O0"],
-        commands: &[
-            "python kept = lambda: {word for word in gdb.execute('monitor status', False, True).split() if '+' in word}",
-            "break fflush",
-            "continue",
-            "when",
-            "python first = kept()",
-            "continue",
-            "when",
-            "python second = kept()",
-            "python print('longer', len(first) > 1, first < second)",
-            "reverse-continue",
-            "live",
-            "continue",
-            "reverse-stepi",
-            "python print('longer', second < kept())",
-            "reverse-continue",
-            "reverse-continue",
-            "reverse-continue",
-            "continue",
-            "live",
-            "up",
-            "print round",
-            "delete",
-            "continue",
-            "continue",
-        ],
-        expected: &[
-            "longer True True",
-            "Breakpoint 1, ",
-            "longer True",
-            "Breakpoint 1, ",
-            "Breakpoint 1, ",
-            "No more reverse-execution history",
-            "Breakpoint 1, ",
-            "$1 = 2",
-            "exited normally",
-        ],
-        unexpected: &["retrovane:", "Error"],
-    },
-    Debugging {
-        // The way to the present is long: what was passed on it is kept.
-        name: "live_past_has_checkpoints",
-        source: "live_long",
-        flags: &["-O0"],
-        commands: &[
-            "break finished",
-            "continue",
-            "print twice(21)",
-            "monitor status",
-            "break puts if 0",
-            "reverse-continue",
-            "live",
-            "delete",
-            "continue",
-            "continue",
-            "when",
-            "run",
-        ],
-        expected: &[
-            "Breakpoint 1, finished",
-            "$1 = 42",
-            "processes stand at earlier positions",
-            "No more reverse-execution history",
-            "finished",
-            "exited normally",
-            "The program has ended",
-            "Nothing is started here",
-        ],
-        unexpected: &["retrovane:", "\n1 processes stand", "\n2 processes stand"],
     },
 ];
 
@@ -501,7 +398,7 @@ fn check_detach(tool: &Tool) -> TestResult {
 /// All of them.
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for session in SESSIONS.iter().chain(edits::SESSIONS).chain(super::signals::LIVE) {
+    for session in SESSIONS.iter().chain(pasts::SESSIONS).chain(edits::SESSIONS).chain(super::signals::LIVE) {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }
