@@ -7,7 +7,7 @@ use crate::error::TimelineError;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Process};
 use crate::timeline::{Reason, Timeline, position_of, wait_unless};
-use crate::way::CHECKPOINT_STEPS;
+use crate::way::part_behind;
 
 /// Index of the instruction pointer.
 const RIP: usize = 16;
@@ -85,7 +85,7 @@ impl Timeline {
         let mut last = 0;
         let mut ended = false;
         loop {
-            let limits = Limits { steps_max: CHECKPOINT_STEPS, until_event: next, ..Limits::ALL_HITS };
+            let limits = Limits { steps_max: part_behind(last), until_event: next, ..Limits::ALL_HITS };
             process.step(&Stops::default(), limits, patience)?;
             match process.stop.kind {
                 agent_stop::STEPPED if process.stop.event == event => {
@@ -260,12 +260,7 @@ impl Timeline {
                 let mut process = self.process_at(from, &patience)?;
                 let counted = counts_first && process.stands_at(stops);
                 let rest = ordinal - u64::from(counted);
-                if rest > 0 {
-                    process.step(stops, Limits { hits_max: rest, ..Limits::FIRST_HIT }, &patience)?;
-                    if process.stop.kind == agent_stop::INTERRUPTED {
-                        return Err(TimelineError::Interrupted);
-                    }
-                }
+                self.step_to_hit(&mut process, stops, rest, &patience)?;
                 let position = position_of(&process.stop);
                 drop(process);
                 let at = match (watch, position) {

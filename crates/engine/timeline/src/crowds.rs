@@ -16,7 +16,7 @@ use crate::error::TimelineError;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits};
 use crate::timeline::{Timeline, position_of};
-use crate::way::CHECKPOINT_STEPS;
+use crate::way::part_behind;
 
 /// Hits in a part of the timeline that are too many: some milliseconds of them.
 pub(crate) const CROWD: u64 = 20_000;
@@ -59,7 +59,7 @@ impl Timeline {
             bound = Some(half);
         }
         let interval = begin.max(Position { event, steps: 0 });
-        if let Some(found) = self.last_in_interval(interval, bound, CHECKPOINT_STEPS, stops, patience)? {
+        if let Some(found) = self.last_in_interval(interval, bound, None, stops, patience)? {
             return Ok(Some(found));
         }
         self.all_hits(begin, Some(interval), stops, patience)
@@ -105,21 +105,24 @@ impl Timeline {
     }
 
     /// The last hit between two boundaries, where there is a crowd: copies are kept after each
-    /// `part` of so many instructions.
+    /// `part` of so many instructions; `None`: it is not known how many there are.
     fn last_in_interval(
         &mut self,
         begin: Position,
         bound: Option<Position>,
-        part: u64,
+        part: Option<u64>,
         stops: &Stops,
         patience: AskPatience,
     ) -> Result<Option<Found>, TimelineError> {
         let until_event = bound.map_or(NONE, |bound| bound.event);
         let mut process = self.process_for(begin, until_event, patience)?;
+        let mut steps = begin.steps;
         loop {
-            let limits = Limits { steps_max: part, until_event: begin.event + 1, ..Limits::ALL_HITS };
+            let steps_max = part.unwrap_or_else(|| part_behind(steps));
+            let limits = Limits { steps_max, until_event: begin.event + 1, ..Limits::ALL_HITS };
             process.step(&Stops::default(), limits, patience)?;
             let there = position_of(&process.stop);
+            steps += process.stop.command_steps;
             match process.stop.kind {
                 agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
                 agent_stop::STEPPED if there.event == begin.event => {}
@@ -135,15 +138,17 @@ impl Timeline {
         starts.retain(|&start| start > begin && bound.is_none_or(|bound| start < bound));
         let mut bound = bound;
         while let Some(start) = starts.pop() {
-            let most = if part > PART_STEPS_MIN { CROWD } else { NONE };
+            let part = Some(steps.saturating_sub(start.steps) / 32);
+            let most = if part > Some(PART_STEPS_MIN / 32) { CROWD } else { NONE };
             let found = match self.last_hit(start, bound, stops, most, patience)? {
                 Hits::Last(found) => found,
-                Hits::Crowd { .. } => self.last_in_interval(start, bound, part / 32, stops, patience)?,
+                Hits::Crowd { .. } => self.last_in_interval(start, bound, part, stops, patience)?,
             };
             if found.is_some() {
                 return Ok(found);
             }
             bound = Some(start);
+            steps = start.steps;
         }
         self.all_hits(begin, bound, stops, patience)
     }

@@ -10,8 +10,15 @@ use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Patience, Process};
 use crate::timeline::{Timeline, position_of};
 
-/// How many instructions are counted before a checkpoint is kept.
+/// How many instructions are counted before a checkpoint is kept, at least: about as long as
+/// a copy takes.
 pub(crate) const CHECKPOINT_STEPS: u64 = 2_000_000;
+
+/// Where it is not known how far the way is: how many instructions are counted before the next
+/// checkpoint is kept, behind so many.
+pub(crate) fn part_behind(steps: u64) -> u64 {
+    (steps / 16).max(CHECKPOINT_STEPS)
+}
 
 impl Timeline {
     /// A process at the position.
@@ -106,6 +113,33 @@ impl Timeline {
         if process.stop.steps_known != 0 { self.keep(process) } else { Ok(()) }
     }
 
+    /// Counts instructions up to the hit of this number from here on; what stands here is none.
+    /// Copies are kept on the way.
+    pub(crate) fn step_to_hit(
+        &mut self,
+        process: &mut Process,
+        stops: &Stops,
+        hits: u64,
+        patience: AskPatience,
+    ) -> Result<(), TimelineError> {
+        let Stops { breakpoints, programs, .. } = stops.clone();
+        let in_code = Stops { breakpoints, programs, ..Stops::default() };
+        let mut left = hits;
+        while left > 0 {
+            let steps_max = part_behind(process.stop.steps);
+            process.step(stops, Limits { hits_max: left, steps_max, ..Limits::FIRST_HIT }, patience)?;
+            match process.stop.kind {
+                agent_stop::INTERRUPTED => return Err(TimelineError::Interrupted),
+                agent_stop::STEPPED => {}
+                _ => break,
+            }
+            self.keep(process)?;
+            // What stands there is passed by the next command, and not counted.
+            left -= process.stop.hits + u64::from(process.stands_at(&in_code));
+        }
+        Ok(())
+    }
+
     /// Keeps a copy of a process whose position is known.
     pub(crate) fn keep(&mut self, process: &Process) -> Result<(), TimelineError> {
         let position = position_of(&process.stop);
@@ -123,6 +157,7 @@ impl Timeline {
 /// nearer the target, the denser they are, for the next steps back from there.
 fn next_part(left: u64) -> u64 {
     const DISTANCES: [u64; 6] = [32, 128, 512, 2048, 16_384, 262_144];
+    let most = (left / 8).max(CHECKPOINT_STEPS);
     let beyond = DISTANCES.into_iter().rev().find(|distance| left > *distance);
-    beyond.map_or(left, |distance| (left - distance).min(CHECKPOINT_STEPS))
+    beyond.map_or(left, |distance| (left - distance).min(most))
 }
