@@ -9,10 +9,9 @@ use syscall_model::{Act, Arg, Row, VariantTable, row};
 use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
-use crate::file_ends;
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, filters, foreign_writes, islands, live, one_processor, packet_rings,
+    agent, branch, calls, changes, chaos, edits, file_ends, filters, foreign_writes, islands, live, one_processor, packet_rings,
     patience, proc_files, report, signals, sites, specials, starvation, stopping, time_calls, turn,
     visible_maps,
 };

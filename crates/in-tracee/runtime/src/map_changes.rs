@@ -1,8 +1,8 @@
 //! Which parts of the address space have other mappings than when somebody listed them.
 //!
 //! Invariant: every call that maps, unmaps, moves or protects memory, of the program's or of the
-//! runtime's own, notes where, but for the runtime's region. Deliberately absent: stacks that grow
-//! by themselves.
+//! runtime's own, notes where, but for the runtime's region. Deliberately absent: where the stack has
+//! grown by itself.
 
 use crate::block::Owned;
 use crate::detect::Range;
@@ -31,6 +31,8 @@ impl Changes {
 }
 
 static CHANGES: Owned<Changes> = Owned::new(Changes::NONE);
+/// There are mappings besides the stack that grow without telling.
+static GROW: Owned<bool> = Owned::new(false);
 
 fn changes() -> &'static mut Changes {
     // SAFETY: one thread runs in an address space, and its handlers do not nest.
@@ -69,9 +71,17 @@ pub fn note_everything() {
     changes().everything = true;
 }
 
+/// A mapping was made that grows without telling.
+pub fn note_growing() {
+    // SAFETY: as above.
+    unsafe { *GROW.get() = true };
+}
+
 /// What has changed since the last call of this.
 pub fn take() -> Changes {
     let mut taken = core::mem::replace(changes(), Changes::NONE);
+    // SAFETY: as above.
+    taken.everything |= unsafe { *GROW.get() };
     taken.count = tidied(&mut taken.all[..taken.count]);
     taken
 }

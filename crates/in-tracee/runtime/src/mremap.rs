@@ -10,7 +10,7 @@ use crate::entry::Registers;
 use crate::log::in_region;
 use crate::maps::{self, Mapping};
 use crate::memory_calls::{consume, forget_shared, is_shared, note_shared, pages, recorded_result, same};
-use crate::{displaced, kernel, live, mapped_files, memory, page_tracker, shared_writes, sites, withheld};
+use crate::{displaced, kernel, live, map_changes, mapped_files, memory, page_tracker, shared_writes, sites, withheld};
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;
@@ -27,6 +27,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     withheld::give_back_if_met(old, old_bytes);
     if !process().replaying {
         page_tracker::release(old, pages(old_bytes));
+        map_changes::note(old, old_bytes);
         let result = if bad { error(errno::EFAULT) } else { resize(args, live::went_back()) };
         if !kernel::failed(result) {
             moved(old, old_bytes, result as u64, new_bytes, flags);

@@ -43,9 +43,6 @@ const PROTECTED_PAGE_NS: u64 = 1300;
 /// Nanoseconds that summing a page costs.
 const SUMMED_PAGE_NS: u64 = 350;
 
-/// Behind all others.
-const NO_RANGE: Range = Range { start: u64::MAX, end: u64::MAX };
-
 #[repr(C)]
 struct Tracker {
     /// Plus one; 0: none.
@@ -213,13 +210,9 @@ pub fn mappings_changed() {
     tracker().listed = false;
 }
 
-/// True if mappings besides the stack grow without telling.
-pub fn mappings_grow() -> bool {
-    tracker().grows
-}
-
 /// A mapping was made that grows downwards without telling.
 pub fn note_growing() {
+    map_changes::note_growing();
     tracker().grows = true;
 }
 
@@ -228,7 +221,6 @@ pub fn note_growing() {
 #[inline]
 pub fn release(start: u64, bytes: u64) {
     live::release_memory(start, bytes);
-    map_changes::note(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
     if tracker.protected.count != 0 {
@@ -415,7 +407,7 @@ impl Tracker {
                     next += 1;
                 }
                 let ranges = &self.protected.ranges[..protected_before];
-                let protected = ranges.get(next).copied().unwrap_or(NO_RANGE);
+                let protected = ranges.get(next).copied().unwrap_or(Range { start: u64::MAX, end: u64::MAX });
                 let from = at;
                 if protected.start <= at {
                     at = protected.end.min(end);

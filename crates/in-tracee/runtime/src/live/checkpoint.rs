@@ -9,7 +9,7 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use super::{
-    area, error, increments, keeper, locks, mappings, obstacle, postponed, quiesce, seats, standing, tables,
+    area, error, increments, keeper, lists, locks, mappings, obstacle, postponed, quiesce, seats, standing, tables,
     timers, together, unforked, user, window,
 };
 use crate::block::{lane, process, session, space, thread, thread_status};
@@ -28,11 +28,11 @@ const SIGKILL: u64 = 9;
 /// What waitid(2) says of a process that ended by itself.
 const CLD_EXITED: i32 = 1;
 
-fn all() -> &'static [Checkpoint] {
+pub fn all() -> &'static [Checkpoint] {
     &lane().checkpoints
 }
 
-fn is_taken(at: &Checkpoint) -> bool {
+pub fn is_taken(at: &Checkpoint) -> bool {
     at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
 }
 
@@ -163,7 +163,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     let is_copy = slot.base.load(Ordering::Relaxed) == shadow as i32;
     if is_copy && space().shared_count != 0 && !together::keeps_shared() {
         // It copies what we could change.
-        wait_until_ready(slot);
+        lists::wait_until_ready(slot);
     }
     slot.cost_ns.store(kernel::monotonic_ns() - begin_ns, Ordering::Relaxed);
     i64::from(id)
@@ -215,70 +215,8 @@ fn keep_increment(slot: &'static Checkpoint, taken: increments::Taken) -> i64 {
     keeper
 }
 
-/// Makes the keeper that was not made when the checkpoint was taken. Where that fails, the
-/// checkpoint is lost: see [`loss`].
-fn make_postponed(slot: &'static Checkpoint) {
-    let Some(increment) = area().increments.increment_of(slot).map(increments::of) else { return };
-    let is_agent = thread().status == thread_status::AGENT;
-    if !is_agent {
-        signals::set_real_mask(!0);
-    }
-    let keeper = keeper::make(slot, increment);
-    if !is_agent {
-        signals::set_real_mask(thread().signals.mask);
-    }
-    slot.shadow.store(if kernel::failed(keeper) { -1 } else { keeper as i32 }, Ordering::Release);
-}
-
-/// Waits for a shadow's lists, or its end.
-pub fn wait_until_ready(slot: &'static Checkpoint) {
-    if postponed::is(slot) {
-        make_postponed(slot);
-    }
-    while slot.ready.load(Ordering::Acquire) == 0 && is_alive(slot) {
-        kernel::futex_wait(&slot.ready, 0, 100);
-    }
-}
-
-/// The lists of what was there then are made.
-pub fn have_lists(slot: &'static Checkpoint) {
-    match area().increments.increment_of(slot) {
-        Some(index) if postponed::is(slot) => postponed::list(increments::of(index)),
-        _ => wait_until_ready(slot),
-    }
-}
-
-/// Waits for the lists of all shadows: the program is about to change what they list.
-pub fn wait_for_all() {
-    wait_but_for(&|_| false);
-}
-
-/// The same, where what is about to change was noted of those whose keeper is not made yet.
-pub fn wait_for_lists() {
-    wait_but_for(&postponed::is);
-}
-
-/// The program closes these descriptors: what a shadow still has open would not be closed,
-/// so that its peer, or an epoll set, would not know; and what nobody has open would be gone.
-pub fn wait_for_closing(first: u32, last: u32) {
-    wait_but_for(&|slot| postponed::is(slot) && !postponed::has_any(slot, first, last));
-}
-
-fn wait_but_for(is_left: &dyn Fn(&Checkpoint) -> bool) {
-    if core::mem::take(&mut area().unready) == 0 {
-        return;
-    }
-    for slot in all().iter().filter(|slot| is_taken(slot)) {
-        if is_left(slot) {
-            area().unready = 1;
-        } else {
-            wait_until_ready(slot);
-        }
-    }
-}
-
 /// True if the checkpoint's shadow, and the base that it rests on, were not killed.
-fn is_alive(slot: &Checkpoint) -> bool {
+pub fn is_alive(slot: &Checkpoint) -> bool {
     let shadow = slot.shadow.load(Ordering::Acquire);
     let base = slot.base.load(Ordering::Acquire);
     is_there(shadow) && (base == shadow || is_there(base))
@@ -439,7 +377,7 @@ pub fn discard_one(id: u64) -> i64 {
 
 fn end(slot: &'static Checkpoint) {
     if !postponed::is(slot) {
-        wait_until_ready(slot);
+        lists::wait_until_ready(slot);
     }
     slot.state.store(checkpoint_state::FREE, Ordering::Release);
     increments::discard(slot);

@@ -4,7 +4,7 @@
 
 use linux_abi::general as nr;
 
-use super::{area, checkpoint, postponed, terminals};
+use super::{area, checkpoint, lists, postponed, terminals};
 use crate::block::process;
 use crate::{kernel, outputs};
 
@@ -36,7 +36,7 @@ pub fn wait() {
         return;
     }
     if let Some(last) = checkpoint::last().filter(|last| !postponed::is(last)) {
-        checkpoint::wait_until_ready(last);
+        lists::wait_until_ready(last);
     }
 }
 
@@ -56,12 +56,12 @@ pub fn closed_by(number: u64, args: &[u64; 6]) -> Option<(u32, u32)> {
 pub fn before_change(number: u64, args: &[u64; 6]) {
     postponed::before_call(number, args);
     match number as u32 {
-        nr::__NR_epoll_ctl => checkpoint::wait_for_all(),
-        nr::__NR_ioctl if terminals::is_change(args[1] & 0xffff_ffff) => checkpoint::wait_for_all(),
-        nr::__NR_getdents | nr::__NR_getdents64 => checkpoint::wait_for_lists(),
-        nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => checkpoint::wait_for_lists(),
-        nr::__NR_ioctl if args[1] as u32 == FIONBIO => checkpoint::wait_for_lists(),
-        nr::__NR_lseek if !outputs::is_regular(args[0]) => checkpoint::wait_for_lists(),
+        nr::__NR_epoll_ctl => lists::wait_for_all(),
+        nr::__NR_ioctl if terminals::is_change(args[1] & 0xffff_ffff) => lists::wait_for_all(),
+        nr::__NR_getdents | nr::__NR_getdents64 => lists::wait_for_lists(),
+        nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => lists::wait_for_lists(),
+        nr::__NR_ioctl if args[1] as u32 == FIONBIO => lists::wait_for_lists(),
+        nr::__NR_lseek if !outputs::is_regular(args[0]) => lists::wait_for_lists(),
         nr::__NR_read | nr::__NR_readv | nr::__NR_preadv2 => {
             outputs::class_of(args[0]);
         }

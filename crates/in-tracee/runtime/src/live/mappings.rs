@@ -12,7 +12,7 @@ use super::{apart, area, error, lent, together};
 use crate::block::space;
 use crate::maps::{self, Mapping};
 use crate::proc_files::Path;
-use crate::{kernel, map_changes, memory, page_tracker};
+use crate::{kernel, map_changes, memory};
 
 /// Mappings that a list can hold.
 const MAPPINGS_MAX: usize = 16384;
@@ -149,8 +149,7 @@ pub fn open_then() {
 pub fn list_now() -> bool {
     let changes = map_changes::take();
     let lists = &mut area().lists;
-    let is_known = core::mem::take(&mut lists.is_known) && !page_tracker::mappings_grow();
-    if is_known
+    if core::mem::take(&mut lists.is_known)
         && let Some(parts) = changes.parts()
         && !a_stack_has_grown(&lists.now)
         && refresh::list(&mut lists.now, &mut lists.names, parts)

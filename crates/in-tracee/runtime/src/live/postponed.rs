@@ -3,8 +3,8 @@
 //! checkpoint, and the process that keeps the descriptors is made when something is about to go.
 //!
 //! Invariant: whatever a keeper would list otherwise than at the checkpoint, and is not noted, is
-//! preceded by [`checkpoint::wait_for_all`], or for what is closed by
-//! [`checkpoint::wait_for_closing`].
+//! preceded by [`lists::wait_for_all`], or for what is closed by
+//! [`lists::wait_for_closing`].
 //!
 //! Deliberately absent: a process with timers behind descriptors, terminals, or what epoll reports
 //! once only: those change by themselves, and the keeper is made at once.

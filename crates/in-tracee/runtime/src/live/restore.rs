@@ -13,7 +13,7 @@ use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
-    apart, area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent,
+    apart, area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent, lists,
     obstacle, pushback, quiesce, seats, standing, tables, timers, together, unforked, user,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
@@ -44,7 +44,7 @@ pub fn could_go_back(id: u64) -> i64 {
 
 /// Looks at everything that the way back needs, and changes nothing of the program's.
 pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
-    checkpoint::have_lists(slot);
+    lists::have_lists(slot);
     if let Some(error) = checkpoint::loss(slot) {
         // Later ones do not rest on what was killed.
         increments::end_increments();

@@ -1,6 +1,8 @@
 //! The descriptors of then and of now. The shadow lists its own, and keeps those of
 //! files open, so that the process can get them back.
 
+mod taking;
+
 use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
@@ -11,7 +13,7 @@ use super::postponed::Notes;
 use super::terminals::{self, TERMINALS_MAX, Terminal};
 use super::then::Then;
 use super::timers::{self, DescriptorTimer};
-use super::{area, checkpoint, lent, pushback, stand_ins};
+use super::{area, lists, pushback, stand_ins};
 use crate::block::{lane, process};
 use crate::proc_files::{each_line, number};
 use crate::{detect, kernel, outputs, page_tracker, proc_dir, watchpoints};
@@ -413,7 +415,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         now.stays = tables.then.find(now.fd).is_some_and(|then| then.is_still_open(now, from.keeper));
         if !now.stays {
             // An earlier checkpoint may need it, too.
-            checkpoint::wait_for_closing(now.fd, now.fd);
+            lists::wait_for_closing(now.fd, now.fd);
         }
         if !now.stays && !keeps(now) {
             locks::drop_since(now.fd);
@@ -431,7 +433,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     for then in tables.then.all() {
         let same = tables.now.find(then.fd).is_some_and(|now| now.stays);
         if !same && then.is_file() && !kernel::failed(handle) {
-            take_from(from.keeper, handle, then);
+            taking::take_from(from.keeper, handle, then);
         }
         if then.is_file() && !outputs::is_standard_error(then.device, then.inode) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
@@ -467,56 +469,5 @@ fn copy_others(tables: &Tables, copies: &mut [(u32, u64); COPIES_MAX]) {
         if let Some(copy) = detect::move_high(copy) {
             *place = (then.fd, copy as u64);
         }
-    }
-}
-
-/// Gets a file back that the shadow has kept open.
-fn take_from(keeper: i32, handle: i64, then: &Descriptor) {
-    let mut below = [0u64; NUMBERS_MAX / 64];
-    if locks::is_any() {
-        fill_below(handle, then.fd, &mut below);
-    }
-    take_lowest(keeper, handle, then);
-    for (index, word) in below.iter().enumerate() {
-        for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
-            kernel::call(nr::__NR_close, [index as u64 * 64 + bit, 0, 0, 0, 0, 0]);
-        }
-    }
-}
-
-/// Takes all numbers below one that are free, so that it is the next one: a copy of a file under
-/// another number, closed again, would cost the process its locks on it.
-fn fill_below(handle: i64, fd: u32, below: &mut [u64; NUMBERS_MAX / 64]) {
-    loop {
-        let free = kernel::call(nr::__NR_fcntl, [handle as u64, u64::from(nr::F_DUPFD_CLOEXEC), 0, 0, 0, 0]);
-        if kernel::failed(free) {
-            return;
-        }
-        match below.get_mut(free as usize / 64) {
-            Some(word) if (free as u32) < fd => *word |= 1 << (free % 64),
-            _ => {
-                kernel::call(nr::__NR_close, [free as u64, 0, 0, 0, 0, 0]);
-                return;
-            }
-        }
-    }
-}
-
-/// The same, by way of the lowest number that is free.
-fn take_lowest(keeper: i32, handle: i64, then: &Descriptor) {
-    let mut copy = kernel::call(nr::__NR_pidfd_getfd, [handle as u64, u64::from(then.fd), 0, 0, 0, 0]);
-    if kernel::failed(copy) {
-        copy = lent::open(lane_protocol::lent::DESCRIPTOR, [keeper as u64, u64::from(then.fd)]);
-    }
-    if kernel::failed(copy) {
-        return;
-    }
-    if copy as u32 == then.fd {
-        let what = u64::from(nr::F_SETFD);
-        kernel::call(nr::__NR_fcntl, [u64::from(then.fd), what, u64::from(then.flags), 0, 0, 0]);
-    } else {
-        let flags = if then.flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
-        kernel::call(nr::__NR_dup3, [copy as u64, u64::from(then.fd), flags, 0, 0, 0]);
-        kernel::call(nr::__NR_close, [copy as u64, 0, 0, 0, 0, 0]);
     }
 }

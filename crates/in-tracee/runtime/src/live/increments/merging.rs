@@ -6,7 +6,7 @@ use lane_protocol::idle_base;
 
 use super::{Increments, Known, contains, of};
 use crate::block::lane;
-use crate::live::checkpoint;
+use crate::live::{checkpoint, lists};
 use crate::range_set::tidied;
 
 impl Increments {
@@ -105,7 +105,7 @@ impl Increments {
     pub fn reset(&mut self) {
         if self.protection.is_on() {
             // Keepers look which descriptor is ours.
-            checkpoint::wait_for_all();
+            lists::wait_for_all();
         }
         self.protection.end();
         self.leave();
