@@ -1,7 +1,7 @@
 //! How long a thread sleeps for the turn, and what it does then: it asks to be the
 //! next, and stops the one that computes when its slice is over.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use lane_protocol::Turn;
 use linux_abi::{errno, general as nr};
@@ -191,6 +191,34 @@ pub fn let_others_run() {
             core::hint::spin_loop();
         }
     }
+    turn::take();
+}
+
+/// Threads of the process when one last came here; see `is_newborn_awaited`.
+static THREADS_KNOWN: AtomicU32 = AtomicU32::new(1);
+
+/// With chaos: true if a thread was made since the last call, and is to begin before others go on.
+/// Where processors are busy it would come when the one that made it has ended.
+pub fn is_newborn_awaited() -> bool {
+    let now = process().threads;
+    THREADS_KNOWN.swap(now, Ordering::Relaxed) < now && chaos::below(2) == 0
+}
+
+/// Gives the turn to a thread that may have no processor yet. It is waited for, but not for long.
+pub fn let_newborn_run() {
+    const NAPS: u32 = 100;
+    const NAP_NS: u64 = 50_000;
+    let turn = turn::my_turn();
+    let naps_while = |waits: &dyn Fn() -> bool| {
+        (0..NAPS).take_while(|_| waits()).for_each(|_| {
+            let time = [0, NAP_NS];
+            kernel::call(nr::__NR_nanosleep, [time.as_ptr() as u64, 0, 0, 0, 0, 0]);
+        });
+    };
+    naps_while(&|| !turn.has_sleepers());
+    let seen = turn.changes.load(Ordering::Relaxed);
+    turn::give();
+    naps_while(&|| turn.changes.load(Ordering::Relaxed) == seen);
     turn::take();
 }
 

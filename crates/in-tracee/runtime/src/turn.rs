@@ -16,7 +16,7 @@ use events::{Kind, TICKET};
 use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
 use crate::block::{lane, process, session, space, thread, thread_at, thread_status};
-use crate::patience::Patience;
+use crate::patience::{self, Patience};
 use crate::{
     changes, chaos, clocks, copies, gathering, kernel, private_futexes, report, threads, tickets, tracing,
     turn_end,
@@ -285,8 +285,13 @@ pub fn take() {
 
 /// With chaos: at some boundaries others go first.
 pub fn yield_by_chance() {
-    if chaos::is_on() && chaos::below(4) == 0 {
-        crate::patience::yield_to_others();
+    if !chaos::is_on() {
+        return;
+    }
+    if patience::is_newborn_awaited() {
+        patience::let_newborn_run();
+    } else if chaos::below(4) == 0 {
+        patience::yield_to_others();
     }
 }
 
