@@ -1,8 +1,9 @@
-// covers: mmap write pwrite64 truncate ftruncate openat
+// covers: mmap write pwrite64 truncate ftruncate openat sendfile copy_file_range
 // A private mapping shows what others write to its file where the program has not stored itself
 // (mmap(2)): processes that share no memory write by calls, among them other programs.
 #include "guest.h"
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 
 #define BYTES 8192
 #define PARTS 3000
@@ -53,6 +54,18 @@ static void by_program(int fd)
 	execlp("sh", "sh", "-c", "printf 'by another program' > \"$0\"", name, (char *)NULL);
 }
 
+static void by_copies(int fd)
+{
+	int copy = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	CHECK(copy >= 0);
+	CHECK(write(copy, "copied by the kernel", 20) == 20);
+	off_t source = 0, place = 4096;
+	CHECK(lseek(fd, 0, SEEK_SET) == 0);
+	CHECK(sendfile(fd, copy, &source, 2) == 2);
+	source = 0;
+	CHECK(copy_file_range(copy, &source, fd, &place, 10, 0) == 10);
+}
+
 static void cut_and_grown(int fd)
 {
 	CHECK(ftruncate(fd, 100) == 0 && ftruncate(fd, BYTES) == 0);
@@ -81,6 +94,8 @@ int main(void)
 	show("by write", seen, stored);
 	by_child(in_many_parts);
 	show("in many parts", seen, stored);
+	by_child(by_copies);
+	show("by copies", seen, stored);
 	by_child(cut_and_grown);
 	show("cut and grown", seen, stored);
 	by_child(by_program);

@@ -104,9 +104,7 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
         nr::__NR_tee => args[1],
         _ => args[2],
     };
-    // What mappings show of a file is logged where it is written.
-    let is_shown = || number as u32 != nr::__NR_vmsplice && outputs::is_mapped(target);
-    if outputs::class_of(target) != 0 || live::refuses_copy(number, target) || is_shown() {
+    if outputs::class_of(target) != 0 || live::refuses_copy(number, target) {
         return refuse(registers, number, args, model.len(), errno::EINVAL);
     }
     plain(registers, number, args, model)

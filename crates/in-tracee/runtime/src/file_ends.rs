@@ -24,7 +24,8 @@ pub const fn moves_end(nr: u64) -> bool {
     matches!(nr as u32, nr::__NR_ftruncate | nr::__NR_truncate | nr::__NR_fallocate)
 }
 
-/// Logs what mappings show of a file whose end this call has moved, as blobs of its event.
+/// Logs what mappings show of a file whose end this call has moved, or to which it has copied, as
+/// blobs of its event.
 pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
     let opened = match nr as u32 {
         nr::__NR_open => args[1],
@@ -47,6 +48,23 @@ pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
         log_of_descriptor(args[0], from, bytes);
     } else if result >= 0 && opened & u64::from(nr::O_TRUNC) != 0 {
         log_of_descriptor(result as u64, 0, 0);
+    } else if result > 0 {
+        log_copied(nr, args, result as u64);
+    }
+}
+
+/// The same of what the kernel copied to a file.
+fn log_copied(nr: u64, args: &[u64; 6], bytes: u64) {
+    let [fd, place] = match nr as u32 {
+        nr::__NR_sendfile => [args[0], 0],
+        nr::__NR_copy_file_range | nr::__NR_splice => [args[2], args[3]],
+        _ => return,
+    };
+    let _ = outputs::class_of(fd);
+    if outputs::is_mapped(fd) {
+        // Where the place in the file is the caller's, it is behind what was copied now.
+        let position = memory::read_word(place).map(|end| end.wrapping_sub(bytes));
+        mapped_files::log_written(fd, position, bytes);
     }
 }
 
