@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -112,12 +113,10 @@ fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, Com
     };
     let open = |path: PathBuf| File::open(&path).map_err(|source| CommandError::Read { path, source });
     let input = path.map(open).transpose()?;
-    let gdb = Gdb {
-        batch: arguments.batch,
-        ex: &arguments.ex,
-        root: Some("/".into()),
-        outputs: [appending(1), appending(2)],
-    };
+    // A rollback takes the program's offsets back, and gdb and others write to the same file.
+    injector::append_from_now_on(std::io::stdout().as_fd());
+    injector::append_from_now_on(std::io::stderr().as_fd());
+    let gdb = Gdb { batch: arguments.batch, ex: &arguments.ex, root: Some("/".into()) };
     gdb.open(&|folder| {
         let mut command = Command::new(&own);
         command.arg("serve-live").arg("--folder").arg(folder);
@@ -136,14 +135,6 @@ fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, Com
         });
         Ok(command)
     })
-}
-
-/// Our standard output or error, if it is a file, opened so that all is written at its end:
-/// a rollback takes the program's offsets back, and gdb writes to the same file.
-fn appending(descriptor: u32) -> Option<File> {
-    let path = format!("/proc/self/fd/{descriptor}");
-    let is_file = std::fs::metadata(&path).is_ok_and(|about| about.is_file());
-    is_file.then(|| File::options().append(true).open(path).ok()).flatten()
 }
 
 /// `serve-live`.

@@ -117,7 +117,7 @@ fn open(
     settings: &Settings,
 ) -> Result<ExitCode, CommandError> {
     let trace = TraceReader::open(trace_dir)?;
-    let gdb = Gdb { batch: arguments.batch, ex: &arguments.ex, root: None, outputs: [None, None] };
+    let gdb = Gdb { batch: arguments.batch, ex: &arguments.ex, root: None };
     gdb.open(&|folder| {
         prepare_folder(folder, &trace)?;
         server_command(arguments, trace_dir, pid, folder, settings)
@@ -130,8 +130,6 @@ pub struct Gdb<'a> {
     pub ex: &'a [String],
     /// Where the program's files are; `None`: in the folder.
     pub root: Option<PathBuf>,
-    /// What gdb and its server write to in place of our standard output and error.
-    pub outputs: [Option<std::fs::File>; 2],
 }
 
 impl Gdb<'_> {
@@ -150,7 +148,6 @@ impl Gdb<'_> {
             .map_err(doing("fill the private folder"))
             .and_then(|()| command_for(&folder))
             .and_then(|mut command| {
-                self.direct(&mut command)?;
                 // The terminal's interrupt key is gdb's.
                 command.process_group(0).spawn().map_err(doing("start the server"))
             });
@@ -170,24 +167,10 @@ impl Gdb<'_> {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let mut gdb = self.command(&folder);
-        self.direct(&mut gdb)?;
-        let error = gdb.exec();
+        let error = self.command(&folder).exec();
         let _ = server.kill();
         let _ = std::fs::remove_dir_all(&folder);
         Err(doing("start gdb")(error))
-    }
-
-    fn direct(&self, command: &mut Command) -> Result<(), CommandError> {
-        let [output, error] = &self.outputs;
-        let failed = doing("pass the output on");
-        if let Some(file) = output {
-            command.stdout(file.try_clone().map_err(&failed)?);
-        }
-        if let Some(file) = error {
-            command.stderr(file.try_clone().map_err(&failed)?);
-        }
-        Ok(())
     }
 
     fn command(&self, folder: &Path) -> Command {

@@ -64,3 +64,4 @@ pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, spawn};
+pub use standard_files::append_from_now_on;

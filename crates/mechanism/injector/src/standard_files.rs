@@ -1,5 +1,6 @@
 //! What a session's standard input, output and error reach when it begins.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use lane_protocol::StandardFile;
@@ -31,5 +32,22 @@ pub fn standard_file(process: Option<i32>, fd: i32) -> StandardFile {
         inode: stat.st_ino,
         raw_device: stat.st_rdev,
         mode: u64::from(stat.st_mode),
+    }
+}
+
+/// If the descriptor is of a regular file, all who have it write at its end from now on, wherever
+/// its offset is: those who have it after us, too.
+pub fn append_from_now_on(file: BorrowedFd) {
+    const KIND: u64 = libc::S_IFMT as u64;
+    let fd = file.as_raw_fd();
+    if standard_file(None, fd).mode & KIND != u64::from(libc::S_IFREG) {
+        return;
+    }
+    // SAFETY: asks for flags and sets them; no memory is involved.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        if flags >= 0 {
+            libc::fcntl(fd, libc::F_SETFL, flags | libc::O_APPEND);
+        }
     }
 }

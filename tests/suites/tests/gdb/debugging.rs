@@ -402,12 +402,13 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let own = Arc::clone(tool);
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }
-    for (name, check) in
-        [("live_interrupts", check_interrupts as fn(&Tool) -> TestResult), ("live_detach", check_detach)]
-    {
+    let trial = |name, check: fn(&Tool) -> TestResult| {
         let own = Arc::clone(tool);
-        trials.push(Trial::test(name, move || check(&own).map_err(Failed::from)));
-    }
+        Trial::test(name, move || check(&own).map_err(Failed::from))
+    };
+    trials.push(trial("live_interrupts", check_interrupts));
+    trials.push(trial("live_detach", check_detach));
+    trials.push(trial("live_outputs_in_a_file", pasts::check_outputs_in_a_file));
     trials.extend(clients::trials(tool));
     trials.extend(edits::trials(tool));
     trials

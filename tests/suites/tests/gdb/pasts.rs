@@ -1,5 +1,10 @@
 //! The past of a live program, which becomes longer as the program goes on.
 
+use std::process::Command;
+
+use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, run};
+
+use super::super::{built, compare};
 use super::Debugging;
 
 pub const SESSIONS: &[Debugging] = &[
@@ -109,3 +114,24 @@ pub const SESSIONS: &[Debugging] = &[
         unexpected: &["retrovane:"],
     },
 ];
+
+/// What else is written to the file that gdb and the program write to, before them and after
+/// them, stays, wherever a rollback takes the program's offset.
+pub fn check_outputs_in_a_file(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("live_file")?;
+    let program = built(&scratch, "live_total", &["-O0"])?;
+    let file = scratch.join("output");
+    let mut command = Command::new("sh");
+    command.args(["-c", "{ echo before; shift; \"$@\"; echo after; } > \"$0\" 2>&1"]).arg(&file).arg("sh");
+    command.arg(&tool.binary).args(["debug", "--batch"]);
+    for asked in
+        ["break main", "continue", "checkpoint", "break 16", "continue", "next", "rollback 0", "print total"]
+    {
+        command.args(["-ex", asked]);
+    }
+    command.arg("--").arg(program);
+    suites::plain_environment(&mut command, &scratch.fresh_directory("home")?);
+    run(command, RUN_TIME_MAX)?;
+    let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    compare(&text, &["before\n", "Breakpoint 1, main", "total 1275", "$1 = 0", "\nafter\n"], &[])
+}
