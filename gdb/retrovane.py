@@ -479,7 +479,8 @@ class Forks:
             gdb.execute("set detach-on-fork on", to_string=True)
             gdb.execute("set follow-fork-mode parent", to_string=True)
             print("Children are not followed here, and this stays off: "
-                  "`catch fork` tells their ids, and `retrovane replay --pid ID` opens them.")
+                  "`catch fork` tells their ids, and `retrovane replay --pid ID` opens them; those of a "
+                  "live program behind `retrovane ctl NAME save DIRECTORY`.")
 
 
 class Printers:

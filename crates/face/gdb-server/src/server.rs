@@ -147,6 +147,10 @@ impl Server<'_> {
             'k' => After::End,
             'v' if packet.starts_with("vCont;") => self.resume(packet)?,
             'v' if packet == "vCont?" => answer("vCont;c;C;s;S;r;t"),
+            // It is not debugged, and stays what it was.
+            'v' if packet.strip_prefix("vKill;").is_some_and(|pid| self.names_child(&format!("p{pid}"))) => {
+                answer("OK")
+            }
             'v' if packet.starts_with("vKill") => {
                 self.connection.send(b"OK")?;
                 After::End

@@ -409,6 +409,7 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(trial("live_interrupts", check_interrupts));
     trials.push(trial("live_detach", check_detach));
     trials.push(trial("live_outputs_in_a_file", pasts::check_outputs_in_a_file));
+    trials.push(trial("live_children", pasts::check_children));
     trials.extend(clients::trials(tool));
     trials.extend(edits::trials(tool));
     trials

@@ -135,3 +135,44 @@ pub fn check_outputs_in_a_file(tool: &Tool) -> TestResult {
     let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
     compare(&text, &["before\n", "Breakpoint 1, main", "total 1275", "$1 = 0", "\nafter\n"], &[])
 }
+
+/// What a child of a live program has done is looked at beside it, and who kills the program
+/// where a child was told of ends well.
+pub fn check_children(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("live_children")?;
+    let program = built(&scratch, "family", &["-O0"])?;
+    let saved = scratch.join("saved");
+    let commands = [
+        "catch fork",
+        "continue",
+        "tbreak add",
+        "continue",
+        "up",
+        "python print('child', child := int(gdb.parse_and_eval('child')))",
+        "shell \"$RETROVANE\" ctl \"$(\"$RETROVANE\" ctl | head -1)\" save \"$SAVED\"",
+        "python os.system(f'\"$RETROVANE\" replay --pid {child} --batch -ex \"break add\" -ex continue -ex \"print n\" -ex \"print sum\" \"$SAVED\"')",
+        "delete",
+        "catch vfork",
+        "continue",
+        "kill",
+    ];
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(["debug", "--batch"]);
+    for asked in commands {
+        command.args(["-ex", asked]);
+    }
+    command.arg("--").arg(program);
+    suites::plain_environment(&mut command, &scratch.fresh_directory("home")?);
+    command.env("RETROVANE", &tool.binary).env("SAVED", &saved);
+    let text = run(command, RUN_TIME_MAX)?.stdout_text();
+    let expected = [
+        "forked process",
+        "child ",
+        "Breakpoint 1, add (n=100)",
+        "$1 = 100",
+        "$2 = 1",
+        "vforked process",
+        "killed]",
+    ];
+    compare(&text, &expected, &["Remote communication error", "Traceback", "retrovane: "])
+}
