@@ -40,6 +40,7 @@ mod messages;
 mod numbers;
 mod partners;
 mod sink;
+pub mod sockets;
 mod strangers;
 mod thinning;
 mod undo;

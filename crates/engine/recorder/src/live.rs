@@ -24,6 +24,7 @@ use crate::listing::{Shown, checkpoints, explain, list};
 pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
 use crate::lost::{Back, Lost};
 use crate::sink::Sink;
+use crate::sockets;
 use crate::waiting::Status;
 use crate::window::Windows;
 
@@ -119,7 +120,7 @@ impl Drop for Control {
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     // One of a session that was killed.
     let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path)?;
+    let listener = sockets::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     Ok(listener)

@@ -1,7 +1,6 @@
 //! `retrovane ctl`.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -169,7 +168,7 @@ fn choose<'all>(
 /// Sends a line; gives the answer, and the error in it. Until it comes, `tell` is told how far
 /// it is.
 fn ask(path: &Path, line: &str, tell: &dyn Fn(&str)) -> std::io::Result<(String, Option<String>)> {
-    let mut stream = UnixStream::connect(path)?;
+    let mut stream = recorder::sockets::connect(path)?;
     stream.write_all(line.as_bytes())?;
     let mut text = String::new();
     let mut error = Some("the session ended before it answered".to_owned());

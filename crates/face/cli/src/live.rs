@@ -340,8 +340,8 @@ fn places(home: &Path, name: &str) -> Result<(PathBuf, PathBuf), String> {
         return Err(format!("cannot make {}: {error}", sessions.display()));
     }
     let socket = sessions.join(format!("{name}.sock"));
-    if socket.as_os_str().len() > 100 {
-        return Err(format!("{} is too long for a socket: use a shorter --home or --name", socket.display()));
+    if name.len() > 75 {
+        return Err(format!("{name} is too long for the name of a session: give a shorter one (--name)"));
     }
     Ok((sessions.join(name), socket))
 }

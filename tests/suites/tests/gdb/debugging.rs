@@ -410,6 +410,7 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(trial("live_detach", check_detach));
     trials.push(trial("live_outputs_in_a_file", pasts::check_outputs_in_a_file));
     trials.push(trial("live_children", pasts::check_children));
+    trials.push(trial("live_long_home", pasts::check_long_home));
     trials.extend(clients::trials(tool));
     trials.extend(edits::trials(tool));
     trials

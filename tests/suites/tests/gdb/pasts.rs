@@ -176,3 +176,25 @@ pub fn check_children(tool: &Tool) -> TestResult {
     ];
     compare(&text, &expected, &["Remote communication error", "Traceback", "retrovane: "])
 }
+
+/// The socket of the session is found where its home has a very long name.
+pub fn check_long_home(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("live_long_home")?;
+    let program = built(&scratch, "live_total", &["-O0"])?;
+    let home = scratch.fresh_directory(&"home".repeat(40))?;
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(["debug", "--batch"]);
+    for asked in [
+        "break add",
+        "continue",
+        "checkpoint",
+        "shell \"$RETROVANE\" ctl \"$(\"$RETROVANE\" ctl | head -1)\"",
+    ] {
+        command.args(["-ex", asked]);
+    }
+    command.arg("--").arg(program);
+    suites::plain_environment(&mut command, &home);
+    command.env("RETROVANE", &tool.binary);
+    let text = run(command, RUN_TIME_MAX)?.stdout_text();
+    compare(&text, &["add (value=1)", "taken by", "command"], &["retrovane: "])
+}
