@@ -32,6 +32,7 @@ mod lists;
 mod locks;
 mod lost;
 mod mappings;
+mod objects;
 mod protection;
 mod postponed;
 mod pushback;

@@ -131,6 +131,13 @@ impl Path {
         self.text(&[b'0' + (number % 10) as u8])
     }
 
+    /// What the link names, as far as it fits; nothing if it is none.
+    pub fn target<'a>(&self, room: &'a mut [u8; 64]) -> &'a [u8] {
+        let place = [self.address(), room.as_mut_ptr() as u64, room.len() as u64, 0, 0, 0];
+        let bytes = kernel::call(nr::__NR_readlink, place);
+        room.get(..bytes.max(0) as usize).unwrap_or_default()
+    }
+
     pub fn address(&self) -> u64 {
         self.bytes.as_ptr() as u64
     }

@@ -62,8 +62,11 @@ pub fn forget(tables: &Tables) {
 }
 
 pub fn set(tables: &Tables) {
+    // A set that was closed since is a new one; what was closed since is not in any.
+    let stays = |fd: u32| tables.now.find(fd).is_some_and(|now| now.stays);
     for then in tables.then.interests() {
-        if !tables.now.interests().contains(then) || !is_same_now(tables, then.fd) {
+        let is_known = tables.now.interests().contains(then);
+        if !is_known || !stays(then.epoll) || !stays(then.fd) {
             control_interest(EPOLL_CTL_ADD, then);
         }
     }

@@ -19,9 +19,10 @@ fn is_needed(tables: &Tables, then: &Descriptor) -> bool {
     then.is_channel() && !is_open(tables, then)
 }
 
-/// True if something will stand for what this is.
+/// True if something will stand for what this is, or it is open again itself.
 pub fn comes(tables: &Tables, channel: Channel) -> bool {
-    tables.then.all().iter().any(|one| one.is_channel() && one.channel() == channel)
+    let comes = |one: &Descriptor| one.is_channel() || one.is_object();
+    tables.then.all().iter().any(|one| comes(one) && one.channel() == channel)
 }
 
 /// True if a pipe of then has another end now, under a number of then.

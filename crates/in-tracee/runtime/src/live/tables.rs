@@ -9,6 +9,7 @@ use linux_abi::general as nr;
 
 use super::interests::{self, Interest};
 use super::locks::{self, LOCKS_MAX, Lock};
+use super::objects::{self, Object};
 use super::postponed::Notes;
 use super::terminals::{self, TERMINALS_MAX, Terminal};
 use super::then::Then;
@@ -55,8 +56,10 @@ pub struct Descriptor {
     pub status: u64,
     /// Of a socket that has, or had, another side: SO_TYPE; else 0.
     pub connection: u64,
+    /// An object of the kernel's that nobody has the other side of: its kind.
+    object: Object,
     /// Of now, on the way back: it is what it was then.
-    stays: bool,
+    pub stays: bool,
 }
 
 #[repr(C)]
@@ -82,6 +85,16 @@ pub struct Tables {
 impl Descriptor {
     fn is_file(&self) -> bool {
         matches!(self.mode & TYPE, REGULAR | DIRECTORY)
+    }
+
+    /// An object without another side, which is open again after a way back.
+    pub fn is_object(&self) -> bool {
+        self.object != Object::None
+    }
+
+    /// A shadow keeps it open.
+    fn is_kept(&self) -> bool {
+        self.is_file() || self.is_object()
     }
 
     pub fn is_pipe(&self) -> bool {
@@ -134,8 +147,8 @@ impl Descriptor {
         self.status & u64::from(nr::O_ACCMODE | nr::O_PATH)
     }
 
-    /// The process still has, under this number, what the keeper has: a file may have been closed,
-    /// and opened again.
+    /// The process still has, under this number, what the keeper has: a file, or another object, may
+    /// have been closed, and opened again.
     fn is_still_open(&self, now: &Descriptor, keeper: i32) -> bool {
         const KCMP_FILE: u64 = 0;
         let fd = u64::from(self.fd);
@@ -144,7 +157,9 @@ impl Descriptor {
             kernel::call(nr::__NR_kcmp, [own, other, KCMP_FILE, fd, fd, 0])
         };
         // Where it cannot be asked (an errno), what it looks like counts.
-        self.is_same(now) && (!self.is_file() || (self.access() == now.access() && compare() <= 0))
+        self.is_same(now)
+            && self.object == now.object
+            && (!self.is_kept() || (self.access() == now.access() && compare() <= 0))
     }
 }
 
@@ -238,6 +253,7 @@ impl Table {
             offset: 0,
             status: ask(nr::F_GETFL).max(0) as u64,
             connection: 0,
+            object: Object::None,
             stays: false,
         };
         if one.mode & TYPE == SOCKET {
@@ -247,6 +263,7 @@ impl Table {
             one.offset = kernel::call(nr::__NR_lseek, [number, 0, 1, 0, 0, 0]).max(0) as u64;
         }
         if one.mode & TYPE == 0 {
+            one.object = Object::of(fd);
             self.note_details(fd);
         }
         if one.mode & TYPE == CHARACTERS
@@ -258,6 +275,13 @@ impl Table {
         }
         self.all[self.count] = one;
         self.count += 1;
+    }
+
+    /// The number means something else now.
+    fn forget_details(&mut self, of: u32) {
+        for timer in &mut self.timers[..self.timer_count] {
+            timer.forget(of);
+        }
     }
 
     /// What an epoll set waits for (`tfd: N events: X data: X`), and what a timer is set to, as
@@ -344,8 +368,8 @@ fn connection_of(socket: u64) -> u64 {
     }
 }
 
-/// The shadow lists its descriptors, and closes all but files: others would keep
-/// connections open.
+/// The shadow lists its descriptors, and closes all but files and objects without another side:
+/// others would keep connections open.
 pub fn keep_files(table: &mut Table, offsets: &super::first_use::Offsets, notes: Option<&Notes>) {
     table.fill();
     if let Some(notes) = notes {
@@ -360,7 +384,7 @@ pub fn keep_files(table: &mut Table, offsets: &super::first_use::Offsets, notes:
     for index in 0..table.count {
         let one = table.all[index];
         // In ascending order, as the kernel lists them.
-        if one.is_file() {
+        if one.is_kept() {
             close_range(next, one.fd);
             next = one.fd + 1;
         }
@@ -393,7 +417,7 @@ pub fn note_missing(checkpoint: u32) {
     let missing = &lane().missing;
     missing.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     for then in tables.then.all() {
-        let is_there = then.is_file()
+        let is_there = then.is_kept()
             || tables.now.find(then.fd).is_some_and(|now| then.is_same(now))
             || stand_ins::has_other_end(tables, then)
             || tables.now.all().iter().any(|now| then.is_copy(now));
@@ -432,13 +456,19 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     let handle = detect::move_high(from.open_keeper()).map_or(-1, i64::from);
     for then in tables.then.all() {
         let same = tables.now.find(then.fd).is_some_and(|now| now.stays);
-        if !same && then.is_file() && !kernel::failed(handle) {
+        if !same && then.object == Object::Epoll {
+            objects::make_epoll(then.fd);
+        } else if !same && then.is_kept() && !kernel::failed(handle) {
             taking::take_from(from.keeper, handle, then);
+            if then.is_object() {
+                tables.now.forget_details(then.fd);
+                tables.now.note_details(then.fd);
+            }
         }
         if then.is_file() && !outputs::is_standard_error(then.device, then.inode) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
         }
-        if same || then.is_file() {
+        if same || then.is_kept() {
             let set = |what: u32, value: u64| {
                 kernel::call(nr::__NR_fcntl, [u64::from(then.fd), u64::from(what), value, 0, 0, 0]);
             };

@@ -293,6 +293,13 @@ impl DescriptorTimer {
         DescriptorTimer { fd, noted_ns: kernel::monotonic_ns(), ..DescriptorTimer::default() }
     }
 
+    /// The number is that of something else now.
+    pub fn forget(&mut self, fd: u32) {
+        if self.fd == fd {
+            self.fd = u32::MAX;
+        }
+    }
+
     /// Takes a line of its fdinfo; true where that is the last one of a timer
     /// (proc_pid_fdinfo(5)).
     pub fn note(&mut self, line: &[u8]) -> bool {
