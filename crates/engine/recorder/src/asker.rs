@@ -108,6 +108,9 @@ fn phase_text(lane: Lane, pid: i32) -> String {
         (command_phase::PARKING, count) => {
             format!("{count} threads of process {pid} have not come to a stand yet")
         }
+        (command_phase::LEADING, _) => {
+            format!("process {pid} waits for others that share memory with it")
+        }
         (command_phase::WORK, _) => format!("process {pid} is at it"),
         _ if is_stopped(pid) => format!("process {pid} is stopped"),
         _ => format!("process {pid} has not begun"),

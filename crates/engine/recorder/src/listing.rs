@@ -76,7 +76,7 @@ pub(crate) fn list(lane: Lane) -> String {
 pub(crate) fn explain(error: i32, number: u64) -> String {
     match error {
         libc::ENOENT => format!("there is no checkpoint {number} (`list` shows those there are)"),
-        libc::EBUSY => {
+        libc::EBUSY | libc::EDEADLK => {
             "not now: it is being replayed, or processes that share its memory do something else together, or some share it since that were not there at the checkpoint, or `--shared-memory keep` leaves such memory as it is, so that nothing can be done again"
                 .to_owned()
         }

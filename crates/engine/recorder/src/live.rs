@@ -192,7 +192,13 @@ impl Work {
         let pid = lane.pid().load(Ordering::Acquire);
         // One that is dying stands with the turn until we have seen to that.
         let gone = || !is_process(lane, pid) || is_dying(lane);
-        match lane.command(kind, argument, &mut || waits() && !gone()) {
+        let mut answer = lane.command(kind, argument, &mut || waits() && !gone());
+        // Another process that shares memory went first.
+        while answer == Some(-libc::EDEADLK) && waits() && !gone() {
+            std::thread::sleep(LOOK_EVERY);
+            answer = lane.command(kind, argument, &mut || waits() && !gone());
+        }
+        match answer {
             Some(answer) if answer >= 0 => Ok(answer),
             Some(error) => {
                 let refused = self.session.journals.as_ref().and_then(|journals| journals.take_refused());

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, Command, KILLED_ANYONE, TURNS, Together, Turn, checkpoint_state, command, lane_state,
-    shared_state, sharing_policy, together_step, together_task,
+    Checkpoint, Command, KILLED_ANYONE, TURNS, Together, Turn, checkpoint_state, command, command_phase,
+    lane_state, shared_state, sharing_policy, together_step, together_task,
 };
 
 use crate::futex::futex_wake;
@@ -188,12 +188,15 @@ impl SessionMemory {
             mailbox.kind.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         let claimed = mailboxes().take_while(claim).count();
-        if claimed < followers.len() {
+        if let Some(busy) = followers.get(claimed).map(|segment| self.lane(*segment)) {
             for mailbox in mailboxes().take(claimed) {
                 mailbox.kind.store(command::NONE, Ordering::Release);
                 futex_wake(&mailbox.kind);
             }
-            return libc::EAGAIN;
+            // Two that wait for each other: the earlier lane goes first.
+            let also_leads = busy.command_phase().0 == command_phase::LEADING;
+            let is_first = busy.ids().0 < self.lane(leader).ids().0;
+            return if also_leads && is_first { libc::EDEADLK } else { libc::EAGAIN };
         }
         let pids = followers.iter().map(|follower| self.lane(*follower).pid().load(Ordering::Acquire));
         for (word, pid) in together.follower_pids.iter().zip(pids.chain(std::iter::repeat(0))) {

@@ -204,6 +204,8 @@ pub mod command_phase {
     pub const PARKING: u32 = 2;
     /// The rest.
     pub const WORK: u32 = 3;
+    /// The agent waits until it can call the others in that share memory.
+    pub const LEADING: u32 = 4;
 }
 
 /// One outstanding command to a lane's process.

@@ -130,6 +130,22 @@ fn let_go() -> ! {
 /// A thread of the program asks for what only the agent can do. Returns if it could
 /// not be done.
 pub fn ask(kind: u32, argument: u64) -> i64 {
+    /// How long another process may take to call the agent in, in milliseconds.
+    const CALLED_WITHIN_MS: u64 = 10;
+    loop {
+        let answer = ask_once(kind, argument);
+        if answer != super::error(errno::EDEADLK) {
+            return answer;
+        }
+        // Another process goes first, and waits until the agent has nothing to do.
+        turn::give();
+        kernel::futex_wait(&lane().command.kind, command::NONE, CALLED_WITHIN_MS);
+        turn::take();
+        quiesce::park_if_wanted();
+    }
+}
+
+fn ask_once(kind: u32, argument: u64) -> i64 {
     if let Some(error) = super::obstacle() {
         return error;
     }

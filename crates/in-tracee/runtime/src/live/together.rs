@@ -13,7 +13,7 @@ mod objects;
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, Together, checkpoint_origin, checkpoint_state, request, sharing_policy, ticket_in_place,
+    Checkpoint, Together, checkpoint_origin, checkpoint_state, command_phase, request, sharing_policy, ticket_in_place,
     ticket_of_place, together_step as step, together_task as task,
 };
 use linux_abi::{errno, general as nr};
@@ -71,8 +71,20 @@ pub fn sharers() -> u32 {
 
 // --- leading ---
 
-/// Calls the others in: how many there are. The caller has the turn.
+/// Calls the others in: how many there are. The caller has the turn. EDEADLK: another one's agent
+/// waits for this one, and goes first; the command is to be given again behind that.
 fn lead(what: u32, number: u32) -> Result<u32, i64> {
+    if thread().status != thread_status::AGENT {
+        return call_in(what, number, false);
+    }
+    let phase = &lane().command.phase;
+    let before = phase.swap(command_phase::LEADING, Ordering::AcqRel);
+    let result = call_in(what, number, true);
+    phase.store(before, Ordering::Release);
+    result
+}
+
+fn call_in(what: u32, number: u32, is_agent: bool) -> Result<u32, i64> {
     let together = together();
     let begin_ns = kernel::monotonic_ns();
     loop {
@@ -89,7 +101,9 @@ fn lead(what: u32, number: u32) -> Result<u32, i64> {
                 Ok(()) => return Ok(together.followers.load(Ordering::SeqCst)),
                 Err(number) => {
                     leave();
-                    if number != error(errno::EAGAIN) {
+                    // Who is no agent can be called in while it waits here.
+                    let goes_on = number == error(errno::EAGAIN) || !is_agent && number == error(errno::EDEADLK);
+                    if !goes_on {
                         return Err(number);
                     }
                 }
@@ -100,7 +114,7 @@ fn lead(what: u32, number: u32) -> Result<u32, i64> {
             return Err(error(errno::EBUSY));
         }
         // One that does something else may need the turn for that.
-        if thread().status != thread_status::AGENT {
+        if !is_agent {
             quiesce::park_if_wanted();
         }
         turn::give();
