@@ -434,7 +434,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     let tables = &mut area().tables;
     interests::forget(tables);
     let mut copies = [(0, 0); COPIES_MAX];
-    copy_others(tables, &mut copies);
+    taking::copy_others(tables, &mut copies);
     for now in &mut tables.now.all[..tables.now.count] {
         now.stays = tables.then.find(now.fd).is_some_and(|then| then.is_still_open(now, from.keeper));
         if !now.stays {
@@ -484,20 +484,4 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     locks::restore(&tables.then);
     terminals::restore(&tables.then.terminals[..tables.then.terminal_count]);
     timers::restore_descriptors(tables.then.timers(), tables.now.timers(), &pushback::has_input_of);
-}
-
-/// What was closed since may be open under another number: copies of that, which are out of the
-/// way, by the number that they are for.
-fn copy_others(tables: &Tables, copies: &mut [(u32, u64); COPIES_MAX]) {
-    let is_closed = |then: &&Descriptor| !tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
-    let closed = tables.then.all().iter().filter(is_closed);
-    let found =
-        closed.filter_map(|then| tables.now.all().iter().find(|now| then.is_copy(now)).zip(Some(then)));
-    for ((other, then), place) in found.zip(copies) {
-        let copy =
-            kernel::call(nr::__NR_fcntl, [u64::from(other.fd), u64::from(nr::F_DUPFD_CLOEXEC), 0, 0, 0, 0]);
-        if let Some(copy) = detect::move_high(copy) {
-            *place = (then.fd, copy as u64);
-        }
-    }
 }

@@ -1,10 +1,11 @@
-//! Getting back a file that a shadow, or a keeper, has kept open.
+//! Getting back a file that a shadow, or a keeper, has kept open, or that is open under another
+//! number.
 
 use linux_abi::general as nr;
 
-use super::{Descriptor, NUMBERS_MAX};
-use crate::kernel;
+use super::{COPIES_MAX, Descriptor, NUMBERS_MAX, Tables};
 use crate::live::{lent, locks};
+use crate::{detect, kernel};
 
 /// Gets a file back that the shadow has kept open.
 pub fn take_from(keeper: i32, handle: i64, then: &Descriptor) {
@@ -54,5 +55,21 @@ fn take_lowest(keeper: i32, handle: i64, then: &Descriptor) {
         let flags = if then.flags != 0 { u64::from(nr::O_CLOEXEC) } else { 0 };
         kernel::call(nr::__NR_dup3, [copy as u64, u64::from(then.fd), flags, 0, 0, 0]);
         kernel::call(nr::__NR_close, [copy as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// What was closed since may be open under another number: copies of that, which are out of the
+/// way, by the number that they are for.
+pub fn copy_others(tables: &Tables, copies: &mut [(u32, u64); COPIES_MAX]) {
+    let is_closed = |then: &&Descriptor| !tables.now.find(then.fd).is_some_and(|now| then.is_same(now));
+    let closed = tables.then.all().iter().filter(is_closed);
+    let found =
+        closed.filter_map(|then| tables.now.all().iter().find(|now| then.is_copy(now)).zip(Some(then)));
+    for ((other, then), place) in found.zip(copies) {
+        let copy =
+            kernel::call(nr::__NR_fcntl, [u64::from(other.fd), u64::from(nr::F_DUPFD_CLOEXEC), 0, 0, 0, 0]);
+        if let Some(copy) = detect::move_high(copy) {
+            *place = (then.fd, copy as u64);
+        }
     }
 }
