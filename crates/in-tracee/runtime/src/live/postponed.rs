@@ -95,7 +95,7 @@ impl Notes {
 
 }
 
-/// Whether descriptors change by themselves, which is looked for once for each base.
+/// Whether descriptors change by themselves, or are too many, which is looked for once for each base.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Calm {
@@ -112,7 +112,12 @@ pub fn note(increment: &mut Increment) -> bool {
         table.fill();
         *calm = if table.changes_by_itself() { Calm::No } else { Calm::Yes };
     }
-    increment.notes.is_noted = *calm == Calm::Yes && !one_is_closing() && increment.notes.fill();
+    let is_possible = *calm == Calm::Yes && !one_is_closing();
+    increment.notes.is_noted = is_possible && increment.notes.fill();
+    if is_possible && !increment.notes.is_noted {
+        // There are too many. The next base is soon enough to look again.
+        *calm = Calm::No;
+    }
     increment.notes.is_noted
 }
 
