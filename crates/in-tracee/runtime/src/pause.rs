@@ -60,6 +60,7 @@ pub struct Pausing {
     /// 0: none.
     passing: u64,
     passed_byte: u8,
+    pub success: rounds::Success,
 }
 
 impl Pausing {
@@ -242,6 +243,9 @@ fn approach(context: &mut RealFrame) {
         }
         thread().pausing.watching = Watching::Nothing;
         SPUN.store(u32::from(spins), Ordering::Relaxed);
+        if spins {
+            rounds::note_success();
+        }
         // One that spins may count its rounds in memory: what changes there is looked for.
         thread().is_asked |= spins;
         if !is_wanted() {

@@ -19,6 +19,11 @@ const STATES_MAX: usize = 64;
 /// Looks of the first time that somebody asks, and of later ones: their gaps are longer.
 const LOOKS_FIRST: u32 = 4;
 const LOOKS_LATER: u32 = 16;
+/// Who was looked at in vain so often computes: the next ones that ask see it once only, as many as
+/// this, and twice as many the next time.
+const VAIN_MAX: u32 = 3;
+const PASSED_FIRST: u32 = 16;
+const PASSED_MAX: u32 = 64;
 /// Words of the stack, and how many of them are below its pointer.
 const STACK_WORDS: u64 = 48;
 const STACK_BELOW: u64 = 16;
@@ -37,6 +42,17 @@ struct Seen {
     states: [u64; STATES_MAX],
 }
 
+/// What looking at a thread was good for so far.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Success {
+    /// How often all looks were in vain, one time after the other.
+    vain: u32,
+    /// Asks that pass, and how many did the last time.
+    passing: u32,
+    passed: u32,
+}
+
 static SEEN: Owned<Seen> =
     Owned::new(Seen { who: 0, events: 0, looks: 0, looks_left: 0, count: 0, states: [0; STATES_MAX] });
 
@@ -52,9 +68,25 @@ pub fn begin(context: &RealFrame) {
     if (seen.who, seen.events) != (who, events) {
         (seen.who, seen.events, seen.looks, seen.count) = (who, events, 0, 0);
     }
+    let success = &mut thread().pausing.success;
+    if success.passing != 0 {
+        success.passing -= 1;
+        seen.looks_left = 1;
+        return;
+    }
+    if success.vain >= VAIN_MAX {
+        success.passed = (2 * success.passed).clamp(PASSED_FIRST, PASSED_MAX);
+        success.passing = success.passed;
+    }
+    success.vain = (success.vain + 1).min(VAIN_MAX);
     seen.looks = (2 * seen.looks).clamp(LOOKS_FIRST, LOOKS_LATER);
     seen.looks_left = seen.looks;
     is_again(context);
+}
+
+/// The thread was seen to wait: it is worth looking.
+pub fn note_success() {
+    thread().pausing.success = Success::default();
 }
 
 /// True if the thread is where it was before. Its state is kept, unless too many are.
