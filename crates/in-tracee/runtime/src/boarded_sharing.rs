@@ -40,8 +40,7 @@ fn log_one(shared: &SharedMapping, map: &Mapping, identity: [u64; 2]) {
     let flags = if map.private { shared_map::PRIVATE } else { 0 };
     let protection = live::protection(map);
     let there = shared.there.min(bytes);
-    let mut words =
-        [map.end, u64::from(protection), flags, map.offset, identity[0], identity[1], there];
+    let mut words = [map.end, u64::from(protection), flags, map.offset, identity[0], identity[1], there];
     log_words(map.start, &words);
     if !map.private {
         if !map.readable {

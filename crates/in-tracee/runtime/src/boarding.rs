@@ -26,8 +26,8 @@ use crate::live::Standing;
 use crate::maps::{self, Mapping};
 use crate::stacks::{signal_stack, stack_top};
 use crate::{
-    boarded_sharing, clocks, copies, frame, kernel, live, mapped_files, memory, memory_calls, proc_dir, report,
-    shared_segments, signals, sites, threads, turn,
+    boarded_sharing, clocks, copies, frame, kernel, live, mapped_files, memory, memory_calls, proc_dir,
+    report, shared_segments, signals, sites, threads, turn,
 };
 
 pub const VDSO: &[u8] = b"[vdso]";

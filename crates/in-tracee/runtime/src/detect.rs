@@ -22,7 +22,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::maps::{self, Mapping};
 use crate::written_pages::{PageSums, WriteProtection};
-use crate::{detach, islands, live, page_tracker, proc_dir, foreign_writes};
+use crate::{detach, foreign_writes, islands, live, page_tracker, proc_dir};
 
 /// Ranges of memory: in the runtime's region, behind the lanes, mapped while needed.
 const RANGES_START: u64 = lane_protocol::SCRATCH_START;

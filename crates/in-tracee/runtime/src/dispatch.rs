@@ -11,9 +11,9 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    agent, branch, calls, changes, chaos, edits, file_ends, filters, foreign_writes, islands, live, one_processor, packet_rings,
-    patience, proc_files, report, signals, sites, specials, starvation, stopping, time_calls, turn,
-    visible_maps,
+    agent, branch, calls, changes, chaos, edits, file_ends, filters, foreign_writes, islands, live,
+    one_processor, packet_rings, patience, proc_files, report, signals, sites, specials, starvation,
+    stopping, time_calls, turn, visible_maps,
 };
 
 /// Called by the entry code for each system call.
@@ -129,7 +129,8 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         return None;
     }
     let args = &args[..usize::from(count).min(6)];
-    if thread().pending != 0 || foreign_writes::are_new() || !process.log.short_call(number as u16, args, result) {
+    let is_long = thread().pending != 0 || foreign_writes::are_new();
+    if is_long || !process.log.short_call(number as u16, args, result) {
         return Some(finish_long(registers, number as u64, result));
     }
     registers.rax = result as u64;
@@ -142,7 +143,7 @@ fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
     let args = registers.args();
     let model = row(nr).map_or(&[][..], |row| row.args);
     log_call(nr, &args, model, 0, result, &Before::default(), 0);
-    leave_logged(registers, result)
+    leave_logged(result, registers)
 }
 
 /// The model of a call, with variants looked up.
@@ -219,15 +220,14 @@ fn record_call(registers: &mut Registers) -> Leave {
     let mut wants_end = false;
     if live::is_on() {
         if live::is_call(nr) {
-            let result = live::call(registers);
-            return leave_logged(registers, result);
+            return leave_logged(live::call(registers), registers);
         }
         wants_end = live::before_call(nr, &args);
     }
     if live::gives_back()
         && let Some(result) = live::give_back(nr, &args)
     {
-        return leave_logged(registers, result);
+        return leave_logged(result, registers);
     }
     let meaning = meaning(nr, &args);
     let result = match meaning.act {
@@ -254,11 +254,11 @@ fn record_call(registers: &mut Registers) -> Leave {
     if wants_end {
         live::after_call(nr, &args, result);
     }
-    leave_logged(registers, result)
+    leave_logged(result, registers)
 }
 
 /// A call is logged: the signal is delivered of which its event said that it follows.
-fn leave_logged(registers: &mut Registers, result: i64) -> Leave {
+fn leave_logged(result: i64, registers: &mut Registers) -> Leave {
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {
         return Leave::Exactly;

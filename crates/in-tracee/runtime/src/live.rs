@@ -33,8 +33,8 @@ mod locks;
 mod lost;
 mod mappings;
 mod objects;
-mod protection;
 mod postponed;
+mod protection;
 mod pushback;
 mod quiesce;
 mod restore;
@@ -279,14 +279,12 @@ pub fn before_call(number: u64, args: &[u64; 6]) -> bool {
     first_use::before_change(number, args);
     match number as u32 {
         nr::__NR_wait4 | nr::__NR_waitid => checkpoint::reap_before(number, args),
-        nr::__NR_close | nr::__NR_close_range | nr::__NR_dup2 | nr::__NR_dup3 => {
-            if let Some((first, last)) = first_use::closed_by(number, args) {
-                lists::wait_for_closing(first, last);
-            }
-            locks::before_call(number, args);
-        }
-        nr::__NR_shutdown | nr::__NR_listen | nr::__NR_timerfd_settime => lists::wait_for_all(),
-        nr::__NR_flock | nr::__NR_fcntl => locks::before_call(number, args),
+        nr::__NR_close
+        | nr::__NR_close_range
+        | nr::__NR_dup2
+        | nr::__NR_dup3
+        | nr::__NR_flock
+        | nr::__NR_fcntl => locks::before_call(number, args),
         nr::__NR_timer_create => area().has_timers = true,
         _ => {}
     }

@@ -44,8 +44,10 @@ pub fn note(start: u64, bytes: u64) {
     if bytes == 0 || in_region(start, bytes) {
         return;
     }
-    let range =
-        Range { start: start & !(PAGE_BYTES - 1), end: start.saturating_add(bytes).next_multiple_of(PAGE_BYTES) };
+    let range = Range {
+        start: start & !(PAGE_BYTES - 1),
+        end: start.saturating_add(bytes).next_multiple_of(PAGE_BYTES),
+    };
     let changes = changes();
     if let Some(last) = changes.all[..changes.count].last_mut()
         && range.start <= last.end

@@ -10,7 +10,9 @@ use crate::entry::Registers;
 use crate::log::in_region;
 use crate::maps::{self, Mapping};
 use crate::memory_calls::{consume, forget_shared, is_shared, note_shared, pages, recorded_result, same};
-use crate::{displaced, kernel, live, map_changes, mapped_files, memory, page_tracker, shared_writes, sites, withheld};
+use crate::{
+    displaced, kernel, live, map_changes, mapped_files, memory, page_tracker, shared_writes, sites, withheld,
+};
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;

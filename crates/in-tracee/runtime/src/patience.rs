@@ -211,8 +211,7 @@ pub fn let_newborn_run() {
     let turn = turn::my_turn();
     let naps_while = |waits: &dyn Fn() -> bool| {
         (0..NAPS).take_while(|_| waits()).for_each(|_| {
-            let time = [0, NAP_NS];
-            kernel::call(nr::__NR_nanosleep, [time.as_ptr() as u64, 0, 0, 0, 0, 0]);
+            kernel::sleep_ns(NAP_NS);
         });
     };
     naps_while(&|| !turn.has_sleepers());

@@ -78,13 +78,6 @@ impl RangeSet {
         self.count += 1;
     }
 
-    /// True if the sorted ranges have the address.
-    pub fn has(&self, address: u64) -> bool {
-        let ranges = self.all();
-        let next = ranges.partition_point(|range| range.end <= address);
-        ranges.get(next).is_some_and(|range| range.start <= address)
-    }
-
     /// Sorts, and joins what touches.
     pub fn tidy(&mut self) {
         self.count = tidied(&mut self.ranges[..self.count]);

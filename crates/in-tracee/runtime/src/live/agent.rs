@@ -153,12 +153,9 @@ fn ask_once(kind: u32, argument: u64) -> i64 {
         return super::error(errno::ENOENT);
     }
     let command = &lane().command;
-    while let Err(now) = command.kind.compare_exchange(
-        command::NONE,
-        command::CLAIMED,
-        Ordering::AcqRel,
-        Ordering::Relaxed,
-    ) {
+    while let Err(now) =
+        command.kind.compare_exchange(command::NONE, command::CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
+    {
         turn::give();
         kernel::futex_wait(&command.kind, now, 1);
         turn::take();

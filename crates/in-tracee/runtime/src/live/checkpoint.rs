@@ -9,8 +9,8 @@ use lane_protocol::{
 use linux_abi::{errno, general as nr};
 
 use super::{
-    area, error, increments, keeper, lists, locks, mappings, obstacle, postponed, quiesce, seats, standing, tables,
-    timers, together, unforked, user, window,
+    area, error, increments, keeper, lists, locks, mappings, obstacle, postponed, quiesce, seats, standing,
+    tables, timers, together, unforked, user, window,
 };
 use crate::block::{lane, process, session, space, thread, thread_status};
 use crate::kept_files::request_answer;

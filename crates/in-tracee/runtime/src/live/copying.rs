@@ -141,7 +141,7 @@ impl Pagemaps {
             (false, true) => Judgement::Drop,
             (true, false) => Judgement::Copy,
             _ if self.candidates.all().is_some() => Judgement::Copy,
-            _ if self.alone && (then | now) & EXCLUSIVE == 0 => match area().moved.has(page) {
+            _ if self.alone && (then | now) & EXCLUSIVE == 0 => match area().moved.holds(page) {
                 true => Judgement::Compare,
                 false => Judgement::Same,
             },

@@ -40,23 +40,18 @@ pub fn wait() {
     }
 }
 
-/// The numbers of descriptors that a call closes, or gives another meaning.
-pub fn closed_by(number: u64, args: &[u64; 6]) -> Option<(u32, u32)> {
-    match number as u32 {
-        nr::__NR_close => Some((args[0] as u32, args[0] as u32)),
-        nr::__NR_close_range => Some((args[0] as u32, args[1] as u32)),
-        nr::__NR_dup2 | nr::__NR_dup3 => Some((args[1] as u32, args[1] as u32)),
-        _ => None,
-    }
-}
-
 /// A call is about to be made: if it changes what a shadow is about to read of a descriptor, that
 /// comes first. Of files that are in use it was noted already.
 #[inline]
 pub fn before_change(number: u64, args: &[u64; 6]) {
     postponed::before_call(number, args);
     match number as u32 {
-        nr::__NR_epoll_ctl => lists::wait_for_all(),
+        nr::__NR_close => lists::wait_for_closing(args[0] as u32, args[0] as u32),
+        nr::__NR_close_range => lists::wait_for_closing(args[0] as u32, args[1] as u32),
+        nr::__NR_dup2 | nr::__NR_dup3 => lists::wait_for_closing(args[1] as u32, args[1] as u32),
+        nr::__NR_epoll_ctl | nr::__NR_shutdown | nr::__NR_listen | nr::__NR_timerfd_settime => {
+            lists::wait_for_all();
+        }
         nr::__NR_ioctl if terminals::is_change(args[1] & 0xffff_ffff) => lists::wait_for_all(),
         nr::__NR_getdents | nr::__NR_getdents64 => lists::wait_for_lists(),
         nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => lists::wait_for_lists(),

@@ -6,6 +6,8 @@ use super::tables::Tables;
 use crate::kernel;
 use crate::proc_files::number;
 
+pub const EPOLLONESHOT: u32 = 1 << 30;
+
 /// What an epoll set waits for.
 #[repr(C)]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -39,8 +41,7 @@ impl Interest {
     /// It is reported once only, and asked for anew (EPOLLONESHOT).
     pub fn is_of_once(&self) -> bool {
         // All but the kernel's own bits is gone where it was reported.
-        const ONESHOT: u32 = 1 << 30;
-        self.events & ONESHOT != 0
+        self.events & EPOLLONESHOT != 0
     }
 }
 

@@ -11,7 +11,7 @@ use crate::block::{thread, thread_status};
 use crate::{kernel, signals};
 
 /// Makes the keeper that was not made when the checkpoint was taken. Where that fails, the
-/// checkpoint is lost: see [`loss`].
+/// checkpoint is lost: see [`super::checkpoint::loss`].
 fn make_postponed(slot: &'static Checkpoint) {
     let Some(increment) = area().increments.increment_of(slot).map(increments::of) else { return };
     let is_agent = thread().status == thread_status::AGENT;

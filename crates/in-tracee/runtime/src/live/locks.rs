@@ -13,10 +13,10 @@ use core::sync::atomic::Ordering;
 use linux_abi::{errno, general as nr};
 
 use super::tables::Table;
-use crate::proc_files::each_line;
 use super::{area, checkpoint};
 use crate::block::{lane, process, space};
 use crate::kernel;
+use crate::proc_files::each_line;
 
 /// Descriptors by which files were locked.
 const KNOWN_MAX: usize = 64;

@@ -15,6 +15,7 @@ use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::general as nr;
 
 use super::increments::{self, Increment};
+use super::interests::EPOLLONESHOT;
 use super::{Standing, area, tables};
 use crate::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::entry::Registers;
@@ -23,7 +24,6 @@ use crate::{kernel, memory};
 /// Of a process with more descriptors the keeper is made at once.
 const NOTED_MAX: usize = 256;
 const NO_OFFSET: u64 = u64::MAX;
-const EPOLLONESHOT: u32 = 1 << 30;
 
 /// What can change of a descriptor.
 #[repr(C)]
@@ -92,7 +92,6 @@ impl Notes {
             noted.is_some()
         });
     }
-
 }
 
 /// Whether descriptors change by themselves, or are too many, which is looked for once for each base.

@@ -13,8 +13,8 @@ use super::copying::{How, Pagemaps, Part, copy};
 use super::mappings::{self, Piece, protection};
 use super::then::Then;
 use super::{
-    apart, area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent, lists,
-    obstacle, pushback, quiesce, seats, standing, tables, timers, together, unforked, user,
+    apart, area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent,
+    lists, obstacle, pushback, quiesce, seats, standing, tables, timers, together, unforked, user,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;

@@ -13,8 +13,8 @@ mod objects;
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, Together, checkpoint_origin, checkpoint_state, command_phase, request, sharing_policy, ticket_in_place,
-    ticket_of_place, together_step as step, together_task as task,
+    Checkpoint, Together, checkpoint_origin, checkpoint_state, command_phase, request, sharing_policy,
+    ticket_in_place, ticket_of_place, together_step as step, together_task as task,
 };
 use linux_abi::{errno, general as nr};
 
@@ -102,7 +102,8 @@ fn call_in(what: u32, number: u32, is_agent: bool) -> Result<u32, i64> {
                 Err(number) => {
                     leave();
                     // Who is no agent can be called in while it waits here.
-                    let goes_on = number == error(errno::EAGAIN) || !is_agent && number == error(errno::EDEADLK);
+                    let goes_on =
+                        number == error(errno::EAGAIN) || !is_agent && number == error(errno::EDEADLK);
                     if !goes_on {
                         return Err(number);
                     }

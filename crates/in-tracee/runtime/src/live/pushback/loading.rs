@@ -6,8 +6,8 @@ use linux_abi::general as nr;
 
 use super::messages::Head;
 use super::{
-    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed, channel,
-    is_stream, pushback, signals,
+    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed,
+    channel, is_stream, pushback, signals,
 };
 use crate::live::{RECORDS_BYTES_MAX, area, lent, records_place};
 use crate::{kernel, memory, report};
