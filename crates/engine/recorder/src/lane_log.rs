@@ -1,5 +1,6 @@
 //! One lane on its way from the ring into the trace.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use trace_store::LaneEnd;
 
 use crate::crash::Crash;
 use crate::environment;
+use crate::lending::{errno_of, send_bytes, socket_of};
 use crate::lost::Back;
 use crate::sink::Sink;
 use crate::undoing::{Undoing, pids_of, restore_channels, undo_since};
@@ -107,8 +109,12 @@ impl LaneLog {
             request::BRANCH => {
                 let [_, way, signal, id] = &lane.request().arguments;
                 let [way, signal, id] = [way, signal, id].map(|word| word.load(Ordering::Relaxed));
-                let crash = (way != 0).then_some(Crash { way: way as u32, signal, checkpoint: id });
-                self.branch(memory, sink, [position, id], undoing, crash)
+                let (way, socket) = (way as u32, (way >> 32) as i32);
+                let crash = (way != 0).then_some(Crash { way, signal, checkpoint: id });
+                match socket_of(lane, socket) {
+                    Ok(socket) => self.branch(memory, sink, [position, id], undoing, crash, &socket),
+                    Err(error) => errno_of(Err(error)),
+                }
             }
             request::REACHES if self.is_kept(lane, sink, position) => 0,
             request::REACHES => libc::ERANGE,
@@ -189,6 +195,7 @@ impl LaneLog {
         [position, id]: [u64; 2],
         undoing: &Undoing,
         crash: Option<Crash>,
+        socket: &OwnedFd,
     ) -> i32 {
         let (lane, id) = (memory.lane(self.segment), id as u32);
         if !self.is_kept(lane, sink, position) {
@@ -208,8 +215,7 @@ impl LaneLog {
             }
             let children = pids_of(memory, &undo.children);
             let killed = if undoing.kills_children { &children[..] } else { &[] };
-            let name = format!("undo-{}", self.lane);
-            let answer = undoing.write(&name, &undo.records(killed), b"");
+            let answer = send_bytes(socket, &undo.records(killed));
             if answer != 0 {
                 return answer;
             }
@@ -220,11 +226,7 @@ impl LaneLog {
             match undoing.journals.as_ref().map(|journals| journals.undo(self.lane, position)) {
                 None => {}
                 Some(Ok(notes)) => lost.extend(notes),
-                Some(Err(errno)) => {
-                    // The next way back writes its own.
-                    let _ = std::fs::remove_file(undoing.dir.join(name));
-                    return errno;
-                }
+                Some(Err(errno)) => return errno,
             }
             undoing.lost.keep(memory, self.segment, id, &lost);
             for pid in killed {

@@ -6,13 +6,13 @@
 //! session have logged; and of other processes only shadows of its own that have its user.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::AsFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use injector::{Lane, PidFd, SessionMemory, kill_process, send_descriptor};
+use injector::{Lane, PidFd, SessionMemory, kill_process, send_descriptor, unnamed_file};
 use lane_protocol::lent;
 use trace_store::hash_hex;
 
@@ -20,12 +20,31 @@ use trace_store::hash_hex;
 pub(crate) fn lend(memory: &SessionMemory, lane: Lane, dir: &Path) -> i32 {
     let [what, first, second, socket] =
         [0, 1, 2, 3].map(|index| lane.request().arguments[index].load(Ordering::Relaxed));
-    let Some(process) = PidFd::open(lane.pid().load(Ordering::Acquire)) else { return libc::ESRCH };
-    let sent = process.descriptor(socket as i32).and_then(|socket| {
+    let sent = socket_of(lane, socket as i32).and_then(|socket| {
         let file = open(memory, lane, dir, what, [first, second])?;
         send_descriptor(socket.as_fd(), file.as_fd())
     });
-    sent.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO))
+    errno_of(sent)
+}
+
+/// The socket over which the lane's process waits for a descriptor.
+pub(crate) fn socket_of(lane: Lane, socket: i32) -> io::Result<OwnedFd> {
+    let process = PidFd::open(lane.pid().load(Ordering::Acquire));
+    let process = process.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+    process.descriptor(socket).map(OwnedFd::from)
+}
+
+/// Sends bytes, as a file that has no name.
+pub(crate) fn send_bytes(socket: &OwnedFd, bytes: &[u8]) -> i32 {
+    let sent = unnamed_file(c"undo").and_then(|mut file| {
+        file.write_all(bytes)?;
+        send_descriptor(socket.as_fd(), file.as_fd())
+    });
+    errno_of(sent)
+}
+
+pub(crate) fn errno_of(result: io::Result<()>) -> i32 {
+    result.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 fn open(memory: &SessionMemory, lane: Lane, dir: &Path, what: u64, which: [u64; 2]) -> io::Result<File> {
@@ -37,7 +56,6 @@ fn open(memory: &SessionMemory, lane: Lane, dir: &Path, what: u64, which: [u64; 
     };
     match what {
         lent::NOTHING => File::open("/dev/null"),
-        lent::UNDO => of_lane("undo"),
         lent::LOST => of_lane("lost"),
         lent::CHANGE => of_lane("change"),
         lent::KEPT => {

@@ -15,6 +15,7 @@
 mod agent;
 mod apart;
 mod aside;
+mod assisting;
 mod checkpoint;
 mod copying;
 mod crash;
@@ -32,6 +33,7 @@ mod lists;
 mod locks;
 mod lost;
 mod mappings;
+mod memory_back;
 mod objects;
 mod postponed;
 mod protection;
@@ -143,6 +145,8 @@ pub struct Area {
     /// Where memory came to from another place since the last shadow was made by fork.
     moved: RangeSet,
     compared: [u8; copying::COMPARED_BYTES],
+    candidates: copying::Few,
+    half: assisting::Half,
     lists: mappings::Lists,
     tables: tables::Tables,
     locks: locks::Known,

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_life_lock_is_met_by_others_and_ends_with_its_holder() {
-        let file = tempfile_for_locks();
+        let file = crate::unnamed_file(c"locks").expect("memory is there");
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let other = File::options().read(true).write(true).open(&path).expect("it is open");
         lock(&other, libc::F_OFD_SETLK, LIFE_LOCK).expect("nobody has it");
@@ -62,15 +62,5 @@ mod tests {
         drop(other);
         let met = lock(&file, libc::F_OFD_GETLK, LIFE_LOCK).expect("it may be asked for");
         assert_eq!(met.l_type, libc::F_UNLCK as libc::c_short);
-    }
-
-    fn tempfile_for_locks() -> File {
-        use std::os::fd::FromRawFd;
-        // SAFETY: the name is a C string; the descriptor is new and owned by the file.
-        unsafe {
-            let fd = libc::memfd_create(c"locks".as_ptr(), libc::MFD_CLOEXEC);
-            assert!(fd >= 0);
-            File::from_raw_fd(fd)
-        }
     }
 }

@@ -325,3 +325,15 @@ pub fn send_descriptor(socket: BorrowedFd, descriptor: BorrowedFd) -> io::Result
     };
     if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// A new file in memory (`memfd_create(2)`); the name is only shown.
+///
+/// # Errors
+/// What the call fails with.
+pub fn unnamed_file(name: &std::ffi::CStr) -> io::Result<std::fs::File> {
+    // SAFETY: the name is a C string; the result is a new descriptor or an error.
+    unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd).into()) }
+    }
+}

@@ -1,7 +1,7 @@
 //! The memory that the supervisor and all processes of a session share.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use crate::futex::futex_wake;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
+use crate::process::unnamed_file;
 use crate::standard_files::standard_file;
 
 /// What this machine offers to interception.
@@ -163,14 +164,7 @@ impl SessionMemory {
     }
 
     fn map() -> io::Result<SessionMemory> {
-        // SAFETY: the name is a C string; the result is checked and then owned.
-        let memfd = unsafe {
-            let fd = libc::memfd_create(c"retrovane".as_ptr(), libc::MFD_CLOEXEC);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let memfd = OwnedFd::from(unnamed_file(c"retrovane")?);
         let file_size_limit = FileSizeLimit::raise();
         // SAFETY: only the length of the new file is set.
         unsafe {

@@ -2,9 +2,8 @@
 
 /// Something that is always there.
 pub const NOTHING: u64 = 0;
-/// What a rollback gives back; what it did not restore, as text; what is to be changed in
-/// the program's code: files of the lane's, which are gone then.
-pub const UNDO: u64 = 1;
+/// What a rollback did not restore, as text; what is to be changed in the program's code: files
+/// of the lane's, which are gone then.
 pub const LOST: u64 = 2;
 pub const CHANGE: u64 = 3;
 /// A kept file, by its id.

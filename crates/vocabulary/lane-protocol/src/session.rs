@@ -335,7 +335,10 @@ pub mod request {
     pub const ANSWERED: u32 = 4;
     /// Live: feed the log again from the position `arguments[0]` on.
     pub const REWIND: u32 = 5;
-    /// Live: forget the log from the position `arguments[0]` on.
+    /// Live: forget the log from the position `arguments[0]` on, and send what is to be given back
+    /// over the socket `arguments[1] >> 32`. `arguments[3]` is the checkpoint; if this comes in place
+    /// of a crash, the lower half of `arguments[1]` is a [`recover_way`](crate::recover_way), and
+    /// `arguments[2]` the signal.
     pub const BRANCH: u32 = 6;
     /// Live: the log was fed to its end; what comes now is new.
     pub const PRESENT: u32 = 7;

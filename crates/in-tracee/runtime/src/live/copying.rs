@@ -93,12 +93,54 @@ impl Pagemaps {
         match self.candidates.all() {
             Some(ranges) => {
                 let first = ranges.partition_point(|range| range.end <= start);
-                for range in ranges[first..].iter().take_while(|range| range.start < end) {
-                    self.for_each(range.start.max(start), range.end.min(end), each);
+                let last = ranges.partition_point(|range| range.start < end);
+                let mut rest = &ranges[first..last.max(first)];
+                while let Some(next) = rest.first() {
+                    let (near, others) = rest.split_at(near_ones(rest));
+                    rest = others;
+                    match near {
+                        [_] => self.for_each(next.start.max(start), next.end.min(end), each),
+                        _ => self.for_each_of(near, start, end, each),
+                    }
                 }
             }
             None => self.for_each(start, end, each),
         }
+    }
+
+    /// Calls `each` for the pages of ranges that lie near each other.
+    fn for_each_of(&self, near: &[Range], start: u64, end: u64, each: &mut dyn FnMut(u64, u64, u64)) {
+        let (mut now, mut then) = ([0u64; CHUNK_PAGES], [0u64; CHUNK_PAGES]);
+        let first = near[0].start;
+        let pages = ((near[near.len() - 1].end - first) / PAGE_BYTES) as usize;
+        self.read_both(first, pages, &mut now, &mut then);
+        for range in near {
+            for page in (range.start.max(start)..range.end.min(end)).step_by(PAGE_BYTES as usize) {
+                let index = ((page - first) / PAGE_BYTES) as usize;
+                self.pass(page, then[index], now[index], each);
+            }
+        }
+    }
+
+    fn read_both(&self, at: u64, pages: usize, now: &mut [u64; CHUNK_PAGES], then: &mut [u64; CHUNK_PAGES]) {
+        if !Self::read(self.now, at, pages, now) || !Self::read(self.then, at, pages, then) {
+            now[..pages].fill(PRESENT);
+            then[..pages].fill(PRESENT);
+        }
+    }
+
+    /// Calls `each` if either has the page, which is said.
+    fn pass(&self, page: u64, in_base: u64, now: u64, each: &mut dyn FnMut(u64, u64, u64)) -> bool {
+        let then = match self.from.find(page) {
+            Found::InBase => in_base,
+            Found::Saved(_) => PRESENT,
+            Found::Cleared => 0,
+        };
+        let is_there = (now | then) & PRESENT != 0;
+        if is_there {
+            each(page, then, now);
+        }
+        is_there
     }
 
     /// Calls `each` with the entries of then and now of each page that either has.
@@ -108,22 +150,10 @@ impl Pagemaps {
         let mut at = start;
         while at < end {
             let pages = (((end - at) / PAGE_BYTES) as usize).min(CHUNK_PAGES);
-            if !Self::read(self.now, at, pages, &mut now) || !Self::read(self.then, at, pages, &mut then) {
-                now[..pages].fill(PRESENT);
-                then[..pages].fill(PRESENT);
-            }
+            self.read_both(at, pages, &mut now, &mut then);
             let mut any = false;
             for index in 0..pages {
-                let page = at + index as u64 * PAGE_BYTES;
-                let then = match self.from.find(page) {
-                    Found::InBase => then[index],
-                    Found::Saved(_) => PRESENT,
-                    Found::Cleared => 0,
-                };
-                if (now[index] | then) & PRESENT != 0 {
-                    any = true;
-                    each(page, then, now[index]);
-                }
+                any |= self.pass(at + index as u64 * PAGE_BYTES, then[index], now[index], each);
             }
             at += pages as u64 * PAGE_BYTES;
             if !any && at < end {
@@ -150,14 +180,38 @@ impl Pagemaps {
         }
     }
 
-    /// True if any page of the range may differ.
-    pub fn differ(&self, start: u64, end: u64) -> bool {
-        let mut differs = false;
+    /// What has to be done where pages of the range may differ.
+    pub fn differ(&self, start: u64, end: u64) -> Differing {
+        let mut differing = Differing::Nowhere;
         self.for_each_differing(start, end, &mut |page, then, now| {
-            differs |= self.judge(page, then, now) != Judgement::Same;
+            differing = match (self.judge(page, then, now), differing) {
+                (Judgement::Same, before) => before,
+                (Judgement::Drop, Differing::Nowhere) => Differing::Dropped,
+                (Judgement::Drop, before) => before,
+                (_, Differing::Written(first, _)) => Differing::Written(first, page + PAGE_BYTES),
+                _ => Differing::Written(page, page + PAGE_BYTES),
+            }
         });
-        differs
+        differing
     }
+}
+
+/// Where pages of a range differ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Differing {
+    Nowhere,
+    /// Only such as are dropped.
+    Dropped,
+    /// Between these addresses some are written.
+    Written(u64, u64),
+}
+
+/// How many of these ranges, from the first on, are looked at with one question. There is a first.
+fn near_ones(ranges: &[Range]) -> usize {
+    const NEAR_BYTES: u64 = 64 * PAGE_BYTES;
+    let reach = ranges[0].start + CHUNK_PAGES as u64 * PAGE_BYTES;
+    let is_near = |pair: &&[Range]| pair[1].start - pair[0].end <= NEAR_BYTES && pair[1].end <= reach;
+    1 + ranges.windows(2).take_while(is_near).count()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -174,55 +228,77 @@ fn is_own(entry: u64) -> bool {
     entry & PRESENT != 0 && entry & OF_FILE == 0
 }
 
-/// The ranges that may differ, if that is known. In memory of their own.
+/// The ranges that may differ, if that is known.
 struct Candidates {
     /// `usize::MAX`: it is not known.
     count: usize,
+    /// They lie in memory of their own.
+    many: bool,
 }
 
 const CANDIDATES_MAX: usize = CANDIDATES_BYTES as usize / size_of::<Range>();
+/// So many need no memory of their own, whose end all processors would have to be told of.
+const FEW: usize = crate::range_set::RANGES_MAX;
+
+/// Place for a few.
+pub type Few = [Range; FEW];
 
 impl Candidates {
-    const UNKNOWN: Candidates = Candidates { count: usize::MAX };
+    const UNKNOWN: Candidates = Candidates { count: usize::MAX, many: false };
 
     fn find(slot: &Checkpoint, part: Part) -> Candidates {
-        if !store::map_unforked(CANDIDATES_START, CANDIDATES_BYTES) {
-            return Candidates::UNKNOWN;
-        }
-        let all = places();
-        let (mut count, mut fits) = (0, true);
+        let mut found = Candidates { count: 0, many: false };
+        let mut fits = true;
         let known = area().increments.changed_since(slot, part == Part::Runtime, &mut |start, end| {
-            if count > 0 && all[count - 1].end == start {
-                all[count - 1].end = end;
-                return;
-            }
-            fits &= count < CANDIDATES_MAX;
-            if fits {
-                all[count] = Range { start, end };
-                count += 1;
-            }
+            fits = fits && found.add(Range { start, end });
         });
         if !known || !fits {
-            kernel::munmap(CANDIDATES_START, CANDIDATES_BYTES);
+            found.end();
             return Candidates::UNKNOWN;
         }
-        Candidates { count: tidied(&mut all[..count]) }
+        found.count = tidied(&mut found.places()[..found.count]);
+        found
+    }
+
+    /// False if there is no room.
+    fn add(&mut self, range: Range) -> bool {
+        if let Some(last) = self.count.checked_sub(1).map(|last| &mut self.places()[last])
+            && last.end == range.start
+        {
+            last.end = range.end;
+            return true;
+        }
+        if self.count == FEW && !self.many {
+            if !store::map_unforked(CANDIDATES_START, CANDIDATES_BYTES) {
+                return false;
+            }
+            self.many = true;
+            self.places()[..FEW].copy_from_slice(&area().candidates);
+        }
+        let (count, places) = (self.count, self.places());
+        let Some(place) = places.get_mut(count) else { return false };
+        *place = range;
+        self.count += 1;
+        true
+    }
+
+    fn places(&self) -> &'static mut [Range] {
+        if !self.many {
+            return &mut area().candidates;
+        }
+        // SAFETY: mapped, as there are many; the agent uses it alone.
+        unsafe { &mut *(CANDIDATES_START as *mut [Range; CANDIDATES_MAX]) }
     }
 
     fn all(&self) -> Option<&'static [Range]> {
-        (self.count != usize::MAX).then(|| &places()[..self.count])
+        (self.count != usize::MAX).then(|| &self.places()[..self.count])
     }
 
     fn end(&self) {
-        if self.count != usize::MAX {
+        if self.many {
             kernel::munmap(CANDIDATES_START, CANDIDATES_BYTES);
         }
     }
-}
-
-fn places() -> &'static mut [Range; CANDIDATES_MAX] {
-    // SAFETY: mapped while candidates are known; the agent uses it alone.
-    unsafe { &mut *(CANDIDATES_START as *mut [Range; CANDIDATES_MAX]) }
 }
 
 /// Pieces of memory to be copied from the shadow.

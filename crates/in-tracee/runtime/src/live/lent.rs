@@ -20,11 +20,9 @@ const SOCK_SEQPACKET: u64 = 5;
 /// Opens something, see [`lent`]; an errno if it is not to be had.
 pub fn open(what: u64, which: [u64; 2]) -> i64 {
     let limit = checkpoint::raise_open_files();
-    let mut fd = ask(what, which);
-    if fd == error(errno::EPERM) {
-        // A supervisor that is not root may not look into the process either (proc(5)).
-        detect::while_dumpable(&mut || fd = ask(what, which));
-    }
+    let fd = along(&mut |socket| {
+        request_answer(request::LEND, [what, which[0], which[1], socket], &session().keep_doorbell)
+    });
     checkpoint::lower_open_files(&limit);
     fd
 }
@@ -39,25 +37,37 @@ pub fn could_open() -> Result<(), i64> {
     Ok(())
 }
 
-fn ask(what: u64, which: [u64; 2]) -> i64 {
+/// Asks for something with which a descriptor comes, over the socket that `ask` tells of.
+pub fn along(ask: &mut dyn FnMut(u64) -> Option<i32>) -> i64 {
+    let mut fd = receive(ask);
+    if fd == error(errno::EPERM) {
+        // A supervisor that is not root may not look into the process either (proc(5)).
+        detect::while_dumpable(&mut || fd = receive(ask));
+    }
+    fd
+}
+
+fn receive(ask: &mut dyn FnMut(u64) -> Option<i32>) -> i64 {
     let mut ends = [0i32; 2];
     let kind = SOCK_SEQPACKET | u64::from(nr::O_CLOEXEC);
     let made = kernel::call(nr::__NR_socketpair, [AF_UNIX, kind, 0, ends.as_mut_ptr() as u64, 0, 0]);
     if kernel::failed(made) {
         return made;
     }
-    let arguments = [what, which[0], which[1], ends[1] as u64];
-    let fd = match request_answer(request::LEND, arguments, &session().keep_doorbell) {
-        Some(0) => receive(ends[0]),
+    let answer = ask(ends[1] as u64);
+    // There is room for one more then.
+    close(i64::from(ends[1]));
+    let fd = match answer {
+        Some(0) => take_sent(ends[0]),
         Some(number) => -i64::from(number),
         None => error(errno::EPIPE),
     };
-    ends.iter().for_each(|end| close(i64::from(*end)));
+    close(i64::from(ends[0]));
     fd
 }
 
 /// The descriptor that was sent.
-fn receive(socket: i32) -> i64 {
+fn take_sent(socket: i32) -> i64 {
     const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
     const MSG_DONTWAIT: u64 = 0x40;
     /// struct cmsghdr with one descriptor: its length; SOL_SOCKET and SCM_RIGHTS.
@@ -77,6 +87,6 @@ fn receive(socket: i32) -> i64 {
     }
 }
 
-fn close(fd: i64) {
+pub fn close(fd: i64) {
     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }

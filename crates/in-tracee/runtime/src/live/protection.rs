@@ -11,6 +11,7 @@
 
 use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 
+use super::assisting;
 use crate::block::space;
 use crate::detect::{Range, close, open_high};
 use crate::page_tracker;
@@ -98,7 +99,8 @@ impl Protection {
             return self.begin();
         }
         self.find_lost();
-        let done = self.protect_lost() && self.protect_all();
+        // What was lost is not looked at twice.
+        let done = self.protect_all() && self.protect_lost();
         if !done {
             self.end();
         }
@@ -108,8 +110,7 @@ impl Protection {
     /// Nothing counts as written; false if protection was lost unnoticed.
     fn protect_all(&self) -> bool {
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
-        let mut ranges = self.protected.all().iter();
-        let done = ranges.all(|range| kernel_view::protect(pagemap, range.start, range.end));
+        let done = assisting::protect(pagemap, self.protected.all());
         close(pagemap);
         done
     }
@@ -202,15 +203,22 @@ impl Protection {
         }
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
         let uffd = Uffd { fd: self.uffd - 1 };
-        let mut all = true;
+        let registered = &mut super::area().candidates;
+        let (mut count, mut all) = (0, true);
         for_each_writable(self.lost.all(), &mut |start, end| {
-            let room = self.protected.count < RANGES_MAX - 1;
-            if room && uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
-                self.protected.add(start, end);
+            let room = self.protected.count + count < RANGES_MAX - 1 && count < registered.len();
+            if room && uffd.register(start, end) {
+                registered[count] = Range { start, end };
+                count += 1;
             } else {
                 all = false;
             }
         });
+        if assisting::protect(pagemap, &registered[..count]) {
+            registered[..count].iter().for_each(|range| self.protected.add(range.start, range.end));
+        } else {
+            all = false;
+        }
         close(pagemap);
         self.protected.tidy();
         all

@@ -3,18 +3,14 @@
 use core::sync::atomic::Ordering;
 
 use events::{Kind, TICKET};
-use lane_protocol::{
-    Checkpoint, DATA_BYTES_MAX, DATA_START, THREAD_AREA_BYTES, THREADS_START, checkpoint_origin, report_kind,
-    request,
-};
-use linux_abi::{errno, general as nr};
+use lane_protocol::{Checkpoint, checkpoint_origin, report_kind, request};
+use linux_abi::errno;
 
-use super::copying::{How, Pagemaps, Part, copy};
-use super::mappings::{self, Piece, protection};
+use super::memory_back::{restore_mappings, restore_runtime};
 use super::then::Then;
 use super::{
-    apart, area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent,
-    lists, obstacle, pushback, quiesce, seats, standing, tables, timers, together, unforked, user,
+    area, aside, checkpoint, debugging, environment, error, file_pages, holding, increments, lent, lists,
+    mappings, obstacle, pushback, quiesce, seats, standing, tables, timers, together, unforked, user,
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
@@ -35,7 +31,7 @@ pub fn could_go_back(id: u64) -> i64 {
         return error;
     }
     let Some(slot) = checkpoint::find(id) else { return error(errno::ENOENT) };
-    match plan(slot, Way::Branch) {
+    match plan(slot, Way::Branch).and_then(|()| lent::could_open()) {
         Ok(()) if together::is_needed() => together::could_go_back(slot.together.load(Ordering::Relaxed)),
         Ok(()) => 0,
         Err(error) => error,
@@ -60,7 +56,9 @@ pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     if way == Way::Branch {
         user::is_as_then(slot)?;
     }
-    lent::could_open()?;
+    if way == Way::Replay || together::is_needed() {
+        lent::could_open()?;
+    }
     if way == Way::Replay {
         file_pages::could_show(slot.id.load(Ordering::Relaxed))?;
     }
@@ -156,14 +154,14 @@ impl Planned {
     /// Goes it. The state is back when this returns; `then` changes it where it is to be
     /// another. With an errno nothing has changed.
     pub fn go(self, way: Way, then: &mut dyn FnMut()) -> Result<Arrived, i64> {
-        let what = if way == Way::Replay { request::REWIND } else { request::BRANCH };
         let [recovery, signal] = area().recovering;
         let id = u64::from(self.slot.id.load(Ordering::Relaxed));
-        let arguments = [self.slot.position.load(Ordering::Relaxed), recovery, signal, id];
-        if let Err(error) = ask_supervisor(what, arguments) {
-            checkpoint::lower_open_files(&self.limit);
-            return Err(error);
-        }
+        let position = self.slot.position.load(Ordering::Relaxed);
+        let undo = match way {
+            Way::Replay => ask_supervisor(request::REWIND, [position, 0, 0, 0]).map(|()| None),
+            Way::Branch => branch_off([position, recovery, signal, id]).map(Some),
+        };
+        let undo = undo.inspect_err(|_| checkpoint::lower_open_files(&self.limit))?;
         // From here on there is no other way.
         if way == Way::Branch {
             aside::leave();
@@ -177,7 +175,26 @@ impl Planned {
         process().control_fd = control_fd;
         proc_dir::stay(proc_dir);
         then();
-        Ok(arrive(self.slot, way, &self.limit))
+        Ok(arrive(self.slot, undo, &self.limit))
+    }
+}
+
+/// The supervisor forgets the log from there on, and gives what is to be given back: a
+/// descriptor, or an errno, with which nothing has changed.
+fn branch_off([position, recovery, signal, id]: [u64; 4]) -> Result<i64, i64> {
+    let mut answer = None;
+    let fd = lent::along(&mut |socket| {
+        let arguments = [position, recovery | socket << 32, signal, id];
+        answer = request_answer(request::BRANCH, arguments, &session().doorbell);
+        answer
+    });
+    match answer {
+        // The log is cut already.
+        Some(0) if kernel::failed(fd) => {
+            report::die("what the program has read since cannot be given back to it")
+        }
+        _ if kernel::failed(fd) => Err(fd),
+        _ => Ok(fd),
     }
 }
 
@@ -220,102 +237,10 @@ fn leave_present() {
     unforked::permit(true);
 }
 
-fn restore_mappings(slot: &Checkpoint, way: Way) {
-    let pagemaps = Pagemaps::open(slot, Part::Program);
-    let id = slot.id.load(Ordering::Relaxed);
-    mappings::for_each_piece(&mut |piece| {
-        restore_piece(piece, &pagemaps);
-        if way == Way::Replay {
-            file_pages::show_again(piece, id);
-        }
-        true
-    });
-    pagemaps.close();
-}
-
-fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
-    let bytes = piece.end - piece.start;
-    let Some(then) = &piece.then else {
-        kernel::munmap(piece.start, bytes);
-        increments::lose_memory(piece.start, bytes);
-        return;
-    };
-    let mut all = false;
-    let same = piece.is_same();
-    if !same {
-        all = map_again(piece, then, &pagemaps.from);
-    }
-    let wanted = protection(then);
-    let now = piece.now.as_ref().filter(|_| same).map_or(wanted, protection);
-    let how = match (then.private, then.writable, all) {
-        // What others write is left alone, and what others put back.
-        (false, false, _) => None,
-        (false, true, _) if then.is_kept_elsewhere || together::keeps_shared() => None,
-        (false, true, _) => Some(How::Compare),
-        (true, _, true) => Some(How::Whole),
-        (true, _, false) if same => Some(How::Differing),
-        (true, _, false) => Some(How::Own),
-    };
-    // What cannot be written now is opened for the time of writing.
-    let closed = now & 2 == 0;
-    let how = how.filter(|_| !closed || !same || pagemaps.differ(piece.start, piece.end));
-    let opened = closed && how.is_some();
-    if opened {
-        kernel::mprotect(piece.start, bytes, nr::PROT_READ | nr::PROT_WRITE);
-    }
-    let replaced = how.is_some_and(|how| copy(piece.start, piece.end, pagemaps, how));
-    if opened || replaced || now != wanted {
-        kernel::mprotect(piece.start, bytes, wanted);
-    }
-}
-
-/// Maps what was mapped then; true if all of its content has to be copied.
-fn map_again(piece: &Piece, then: &crate::maps::Mapping, from: &Then) -> bool {
-    let bytes = piece.end - piece.start;
-    increments::lose_memory(piece.start, bytes);
-    let fixed = nr::MAP_FIXED | nr::MAP_NORESERVE;
-    if then.inode != 0 {
-        let mut is_mapped = false;
-        let mut map = || {
-            let Ok(fd) = mappings::open_file(then, from) else { return };
-            let kind = if then.private { nr::MAP_PRIVATE } else { nr::MAP_SHARED };
-            let offset = then.offset + (piece.start - then.start);
-            let mapped = kernel::mmap(piece.start, bytes, protection(then), kind | fixed, fd, offset);
-            mappings::close_file(fd);
-            is_mapped = !kernel::failed(mapped);
-        };
-        if apart::run(&mut map).is_err() {
-            // It could be made a moment ago. Memory comes before locks.
-            map();
-        }
-        if is_mapped {
-            return false;
-        }
-    }
-    let grows = if then.is_stack { nr::MAP_GROWSDOWN | nr::MAP_STACK } else { 0 };
-    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | fixed | grows;
-    let mapped = kernel::mmap(piece.start, bytes, protection(then), flags, -1, 0);
-    if kernel::failed(mapped) {
-        report::die("memory could not be mapped as it was");
-    }
-    then.inode != 0
-}
-
-fn restore_runtime(slot: &Checkpoint) {
-    let pagemaps = Pagemaps::open(slot, Part::Runtime);
-    let data = DATA_START..DATA_START + DATA_BYTES_MAX;
-    // What lies between the variables' end and the area's is not mapped.
-    let end = crate::block::runtime_end().min(data.end);
-    copy(data.start, end, &pagemaps, How::Differing);
-    // The count of areas is as it was then by now.
-    let areas = space().areas as u64;
-    copy(THREADS_START, THREADS_START + areas * THREAD_AREA_BYTES, &pagemaps, How::Differing);
-    pagemaps.close();
-}
-
 /// All memory is as it was: makes the rest fit. The threads of then are there afterwards,
 /// and wait.
-fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
+fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
+    let way = if undo.is_some() { Way::Branch } else { Way::Replay };
     // The count of changes went back, too.
     mappings::forget_now();
     page_tracker::forget_all();
@@ -360,13 +285,13 @@ fn arrive(slot: &Checkpoint, way: Way, limit: &[u64; 2]) -> Arrived {
             area().first_waits = u32::from(pass_on());
             run_anybody();
         }
-    } else {
+    } else if let Some(undo) = undo {
         debugging::note_way_back();
         area().files.forget();
         file_pages::keep_present(slot.id.load(Ordering::Relaxed));
         environment::change();
         area().recovering = [0; 2];
-        pushback::load();
+        pushback::load(undo);
         tables::restore(&from, &mut pushback::hide);
         slot.rollbacks.fetch_add(1, Ordering::SeqCst);
         let id = slot.id.load(Ordering::Relaxed);

@@ -1,7 +1,6 @@
 //! What is to be given back after a way back: what the supervisor found in the log, and
 //! behind it what was left of earlier ways back.
 
-use lane_protocol::lent as lent_protocol;
 use linux_abi::general as nr;
 
 use super::messages::Head;
@@ -10,18 +9,15 @@ use super::{
     channel, is_stream, pushback, signals,
 };
 use crate::live::{RECORDS_BYTES_MAX, area, lent, records_place};
-use crate::{kernel, memory, report};
+use crate::{kernel, memory};
 
-/// A way back was gone: takes over what was read and accepted since.
-pub fn load() {
+/// A way back was gone: takes over what was read and accepted since, of which the supervisor has
+/// made a file.
+pub fn load(fd: i64) {
     let left_bytes = keep_left();
-    let fd = lent::open(lent_protocol::UNDO, [0; 2]);
-    if kernel::failed(fd) {
-        report::die("what the program has read since cannot be given back to it");
-    }
     let logged_bytes = crate::kept_files::size_of(fd as i32);
     let mapped = map_records(fd, logged_bytes, left_bytes);
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+    lent::close(fd);
     let pushback = pushback();
     if !mapped {
         pushback.count = 0;
