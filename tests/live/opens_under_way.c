@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 
 #define ROUNDS 60
+#define OPENERS 4
 
-static volatile int opened, answered, finished;
+static volatile int step, opened, answered, closed;
 static int listener;
 static char path[] = "/tmp/opens-XXXXXX/fifo";
 
@@ -20,15 +21,24 @@ static int count_open(void)
 	return count;
 }
 
+static void until_opened(int round)
+{
+	while (opened < (round + 1) * OPENERS)
+		usleep(100);
+}
+
 static void *opens(void *unused)
 {
 	for (int round = 0; round < ROUNDS; round++) {
+		while (step < 2 * round + 1)
+			usleep(100);
 		int fd = open(path, O_RDONLY);
 		CHECK(fd >= 0);
-		opened = round + 1;
-		while (finished <= round)
+		__sync_fetch_and_add(&opened, 1);
+		while (step < 2 * round + 2)
 			usleep(100);
 		CHECK(close(fd) == 0);
+		__sync_fetch_and_add(&closed, 1);
 	}
 	return unused;
 }
@@ -53,6 +63,25 @@ static void go_back_once(void)
 	forget(id);
 }
 
+// To the later of two, and to the earlier one when the calls were made again and found other numbers.
+static void go_back_twice(int round, int lower)
+{
+	// The others' calls make their descriptors, and cannot say so yet.
+	for (volatile int spin = 0; spin < 1000000; spin++)
+		;
+	int earlier = checkpoint();
+	CHECK(close(lower) == 0);
+	int later = checkpoint();
+	if (first_time(earlier)) {
+		if (first_time(later))
+			back(later);
+		until_opened(round);
+		back(earlier);
+	}
+	forget(later);
+	forget(earlier);
+}
+
 int main(void)
 {
 	need_session();
@@ -63,18 +92,32 @@ int main(void)
 	*slash = '/';
 	CHECK(mkfifo(path, 0600) == 0);
 	int before = count_open();
-	CHECK(pthread_create(&thread, NULL, opens, NULL) == 0);
+	pthread_t openers[OPENERS];
+	for (int each = 0; each < OPENERS; each++)
+		CHECK(pthread_create(&openers[each], NULL, opens, NULL) == 0);
 	for (int round = 0; round < ROUNDS; round++) {
-		// Waits for nobody, and the other's call finds what it waits for.
+		int lower = open("/dev/null", O_RDONLY);
+		CHECK(lower >= 0);
+		step = 2 * round + 1;
+		usleep(1000);
+		// Waits for nobody, and the others' calls find what they wait for.
 		int fd = open(path, O_RDWR);
 		CHECK(fd >= 0);
-		go_back_once();
-		while (opened <= round)
-			usleep(100);
+		if (round % 2) {
+			go_back_twice(round, lower);
+		} else {
+			go_back_once();
+			CHECK(close(lower) == 0);
+		}
+		until_opened(round);
 		CHECK(close(fd) == 0);
-		finished = round + 1;
+		step = 2 * round + 2;
+		while (closed < (round + 1) * OPENERS)
+			usleep(100);
 	}
-	CHECK(pthread_join(thread, NULL) == 0 && unlink(path) == 0);
+	for (int each = 0; each < OPENERS; each++)
+		CHECK(pthread_join(openers[each], NULL) == 0);
+	CHECK(unlink(path) == 0);
 	*slash = 0;
 	CHECK(rmdir(path) == 0 && count_open() == before);
 	say("%d rounds, and no descriptor more", ROUNDS);

@@ -14,7 +14,7 @@ use crate::environment;
 use crate::lending::{errno_of, send_bytes, socket_of};
 use crate::lost::Back;
 use crate::sink::Sink;
-use crate::undoing::{Undoing, pids_of, restore_channels, undo_since};
+use crate::undoing::{MadeThen, Undoing, pids_of, restore_channels, undo_since};
 use crate::waits::killed_child;
 
 /// A chunk is written when it is this long,
@@ -43,6 +43,8 @@ pub(crate) struct LaneLog {
     damaged: bool,
     /// Live: the log is fed to the process again, from here on.
     feeding: Option<Feeding>,
+    /// Live: descriptors that ways back closed.
+    made: Vec<MadeThen>,
     /// Live: the process was killed, and what is left of its log was given to be saved.
     is_given: bool,
 }
@@ -80,6 +82,7 @@ impl LaneLog {
             raw_bytes: 0,
             damaged: false,
             feeding: None,
+            made: Vec::new(),
             is_given: false,
         }
     }
@@ -208,7 +211,8 @@ impl LaneLog {
         }
         let mut said = Vec::new();
         let between = restore_channels(memory, sink, undoing, self.segment, self.lane);
-        if let Some(mut undo) = sink.with_history(|history| undo_since(history, self.lane, position)) {
+        let made = &self.made;
+        if let Some(mut undo) = sink.with_history(|history| undo_since(history, self.lane, position, made)) {
             undo.forget_input(&between.read);
             if let Some(crash) = crash {
                 said = crash.change(&mut undo, self.pid);
@@ -229,6 +233,7 @@ impl LaneLog {
                 Some(Err(errno)) => return errno,
             }
             undoing.lost.keep(memory, self.segment, id, &lost);
+            MadeThen::note(&mut self.made, position, &undo);
             for pid in killed {
                 memory.note_killed(*pid);
                 injector::kill_process(*pid, libc::SIGKILL);

@@ -127,7 +127,7 @@ impl Lost {
         let members = back.memory.taken_together(back.segment, u64::from(id)).unwrap_or_default();
         let members = Member::all(back.memory, &members);
         let found = back.sink.with_history(|history| {
-            (undo_since(history, number, at.position), taken_back(&members, history))
+            (undo_since(history, number, at.position, &[]), taken_back(&members, history))
         });
         let Some((undo, taken_back)) = found else { return String::new() };
         let goes_on = if self.kills_children { 0 } else { pids_of(back.memory, &undo.children).len() };

@@ -71,7 +71,7 @@ pub(crate) struct Undo {
     aliases: Aliases,
     /// Descriptors that a call made before any other had to do with their numbers. That call may
     /// have been under way then, and the descriptor there already.
-    made: BTreeSet<u32>,
+    pub made: BTreeSet<u32>,
     /// Bytes that were written, by descriptor.
     given: BTreeMap<u32, u64>,
     /// Descriptors from which messages were received with descriptors in them.
@@ -149,7 +149,7 @@ impl Undo {
     }
 
     /// A call that may wait has made a descriptor.
-    fn makes(&mut self, new: u32) {
+    pub fn makes(&mut self, new: u32) {
         if self.aliases.is_untouched(new) {
             self.made.insert(new);
         }

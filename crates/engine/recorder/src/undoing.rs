@@ -71,13 +71,47 @@ pub(crate) fn pids_of(memory: &SessionMemory, lanes: &[u32]) -> Vec<i32> {
     found.map(|segment| memory.lane(*segment).pid().load(Ordering::Acquire)).collect()
 }
 
-/// What happened in a lane since a position.
-pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64) -> Undo {
+/// A descriptor that a call had made whose beginning is before a checkpoint, and its end behind it:
+/// found on a way back there. The call was made again, so that the log knows nothing of it any more.
+pub(crate) struct MadeThen {
+    /// Of the checkpoint.
+    pub position: u64,
+    pub descriptor: u32,
+}
+
+impl MadeThen {
+    /// So many are known at most: the last ones.
+    const MAX: usize = 4096;
+
+    /// A way back led to a position.
+    pub fn note(all: &mut Vec<MadeThen>, position: u64, undo: &Undo) {
+        all.retain(|made| made.position <= position);
+        let is_known = |descriptor: &u32| {
+            all.iter().any(|made| made.position == position && made.descriptor == *descriptor)
+        };
+        let new: Vec<u32> = undo.made.iter().copied().filter(|descriptor| !is_known(descriptor)).collect();
+        all.extend(new.into_iter().map(|descriptor| MadeThen { position, descriptor }));
+        all.drain(..all.len().saturating_sub(Self::MAX));
+    }
+}
+
+/// What happened in a lane since a position. `made`: in their order, see [`MadeThen`].
+pub(crate) fn undo_since(history: &mut History, lane: u32, position: u64, made: &[MadeThen]) -> Undo {
     let mut undo = Undo::default();
     let mut at = position;
+    let mut made = made.iter().filter(|made| made.position >= position).peekable();
     while let Some(log) = history.read(lane, at) {
-        undo.add(&log);
-        at += log.len() as u64;
+        let mut rest = &log[..];
+        while let Some(next) = made.next_if(|made| made.position < at + rest.len() as u64) {
+            let (before, behind) = rest.split_at((next.position - at) as usize);
+            undo.add(before);
+            undo.makes(next.descriptor);
+            at = next.position;
+            rest = behind;
+        }
+        undo.add(rest);
+        at += rest.len() as u64;
     }
+    made.for_each(|made| undo.makes(made.descriptor));
     undo
 }
