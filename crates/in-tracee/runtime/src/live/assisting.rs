@@ -14,7 +14,7 @@ use crate::detect::Range;
 use crate::{kernel, written_pages};
 
 /// From so many bytes on waking the agent is worth it.
-const MUCH_BYTES: u64 = 64 << 20;
+const MUCH_BYTES: u64 = 16 << 20;
 const PAGE_BYTES: u64 = 4096;
 
 mod state {
