@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use crate::packet::{self, Incoming};
 
@@ -45,7 +44,7 @@ impl Connection {
         loop {
             match packet::parse(&inner.bytes) {
                 Incoming::Nothing if inner.closed => return Ok(None),
-                Incoming::Nothing => inner.read(None)?,
+                Incoming::Nothing => inner.read()?,
                 Incoming::Skip(bytes) => drop(inner.bytes.drain(..bytes)),
                 // Nothing runs.
                 Incoming::Interrupt => drop(inner.bytes.drain(..1)),
@@ -81,7 +80,9 @@ impl Connection {
     /// while something goes on.
     pub fn wants_stop(&self) -> bool {
         let inner = &mut *self.inner.borrow_mut();
-        if !inner.closed && inner.read(Some(Duration::from_micros(1))).is_err() {
+        // A time limit would be rounded up to the kernel's tick, some milliseconds.
+        let looked = inner.stream.set_nonblocking(true).and_then(|()| inner.read());
+        if !inner.closed && (looked.is_err() || inner.stream.set_nonblocking(false).is_err()) {
             inner.closed = true;
         }
         inner.closed || inner.bytes.contains(&0x03)
@@ -104,17 +105,12 @@ impl Inner {
         }
     }
 
-    fn read(&mut self, wait_at_most: Option<Duration>) -> io::Result<()> {
+    fn read(&mut self) -> io::Result<()> {
         let mut part = [0; 4096];
-        self.stream.set_read_timeout(wait_at_most)?;
         match self.stream.read(&mut part) {
             Ok(0) => self.closed = true,
             Ok(count) => self.bytes.extend_from_slice(&part[..count]),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.closed = true,
             Err(error) => return Err(error),
         }
