@@ -104,6 +104,79 @@ class Command(gdb.Command):
         print(ask(f"{self.NAME} {argument}"))
 
 
+class BackByLine(Command):
+    """A command of gdb's that goes back by a line. gdb steps back by each instruction, round by round where
+the line is a loop. At each it decides by place and frame, unless it counts or looks at memory:
+where it does not, the server is told so, and leads over rounds that are like those before."""
+
+    ALIAS = ""
+    FORWARD = ""
+
+    def __init__(self):
+        super().__init__()
+        if gdb.execute(f"help {self.ALIAS}", to_string=True) != gdb.execute(f"help {self.NAME}", to_string=True):
+            gdb.execute(f"alias {self.ALIAS} = {self.NAME}")
+
+    def run(self, argument):
+        if gdb.parameter("exec-direction") == "reverse":
+            raise gdb.GdbError(f"Already in reverse mode.  Use '{self.FORWARD}' or 'set exec-dir forward'.")
+        places = "" if argument else self.places()
+        gdb.execute("set exec-direction reverse")
+        try:
+            if places:
+                ask(f"repeats {places}")
+            gdb.execute(f"{self.FORWARD} {argument}")
+        finally:
+            # The program may be gone, and its past with it.
+            try:
+                gdb.execute("set exec-direction forward")
+                if places:
+                    ask("repeats told")
+            except (gdb.error, gdb.GdbError):
+                pass
+
+    @staticmethod
+    def places():
+        """The functions of the two innermost frames. None where gdb compares memory at each step."""
+        if any(one.enabled and one.type == gdb.BP_WATCHPOINT for one in gdb.breakpoints() or ()):
+            return ""
+        found = []
+        try:
+            frame = gdb.newest_frame()
+            while frame is not None and len(found) < 2:
+                block = frame.block()
+                while block.superblock is not None and not block.superblock.is_static:
+                    block = block.superblock
+                found.append(f"{block.start:x},{block.end:x}")
+                frame = frame.older()
+        # No frame, or one of code without debug information.
+        except (gdb.error, RuntimeError):
+            pass
+        return " ".join(found)
+
+
+class ReverseNext(BackByLine):
+    """Step program backward, proceeding through subroutine calls.
+Usage: reverse-next [N]
+Like the "step" command as long as subroutine calls do not happen;
+when they do, the call is treated as one instruction.
+Argument N means do this N times (or till program stops for another reason)."""
+
+    NAME = "reverse-next"
+    ALIAS = "rn"
+    FORWARD = "next"
+
+
+class ReverseStep(BackByLine):
+    """Step program backward until it reaches the beginning of another source line.
+Usage: reverse-step [N]
+Argument N means do this N times (or till program stops for another reason)."""
+
+    NAME = "reverse-step"
+    ALIAS = "rs"
+    FORWARD = "step"
+
+
 class Retrovane(Command):
     """Commands on a recording: when, seek, mark, timeline, last-write, who, log,
 checkpoint, rollback, discard, info checkpoints; keyframe; live.
@@ -606,7 +679,7 @@ def name_death():
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun):
+             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, ReverseNext, ReverseStep):
     kind()
 
 languages = Languages()

@@ -12,6 +12,8 @@ mod families;
 mod groups;
 #[path = "gdb/keyframes.rs"]
 mod keyframes;
+#[path = "gdb/lines.rs"]
+mod lines;
 #[path = "gdb/pages.rs"]
 mod pages;
 #[path = "gdb/signals.rs"]
@@ -412,6 +414,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         branches::SESSIONS,
         families::SESSIONS,
         groups::SESSIONS,
+        lines::SESSIONS,
         signals::SESSIONS,
         threads::SESSIONS,
         views::SESSIONS,

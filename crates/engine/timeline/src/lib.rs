@@ -26,9 +26,12 @@ mod passage;
 mod past;
 mod position;
 mod process;
+mod ranges;
+mod repeats;
 mod session;
 mod timeline;
 mod way;
+mod ways;
 
 pub use branch::Heard;
 /// True for addresses in which the runtime lives, and nothing of the program.
@@ -42,5 +45,7 @@ pub use error::TimelineError;
 pub use lane_protocol::{AgentStop, AgentThread, CALL_WORDS, Watch, agent_stop, report_kind, watch_kind};
 pub use passage::{Passage, Pausing};
 pub use position::{Position, Stops};
+pub use ranges::Passed;
 pub use recorder::debuggee::Debuggee;
+pub use repeats::Seen;
 pub use timeline::{Going, Reason, Timeline};

@@ -1,6 +1,6 @@
 //! Where on the timeline, and where to stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,6 +47,15 @@ impl Stops {
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
         *self == Stops::default()
+    }
+
+    /// The same, and these places whatever breakpoints there would do.
+    pub(crate) fn with(&self, places: &BTreeSet<u64>) -> Stops {
+        let mut stops = self.clone();
+        stops.breakpoints.retain(|address| !places.contains(address));
+        stops.breakpoints.extend(places);
+        stops.programs.retain(|address, _| !places.contains(address));
+        stops
     }
 
     /// True if `call`, as `AgentStop` has it, is one to stop at.

@@ -383,9 +383,8 @@ impl Timeline {
             match leg {
                 Leg::Run { stops, hits, from_event } => {
                     let hits_max = hits - u64::from(from_event && process.stands_at(&stops));
-                    if hits_max > 0 {
-                        process.step(&stops, Limits { hits_max, ..Limits::FIRST_HIT }, patience)?;
-                    }
+                    // What leads back from here begins at what is kept on the way.
+                    self.step_to_hit(&mut process, &stops, hits_max, patience)?;
                 }
                 Leg::Steps(steps) => {
                     let limits = Limits { steps_max: steps, ..Limits::ALL_HITS };

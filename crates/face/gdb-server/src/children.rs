@@ -4,7 +4,7 @@
 //! here: what the client does to it (it takes its breakpoints out of it, and lets it go) is
 //! answered, and changes nothing.
 
-use timeline::{Reason, Stops};
+use timeline::{Reason, Stops, Timeline};
 
 use crate::server::Server;
 
@@ -50,6 +50,29 @@ fn made_by(number: u64, flags: u64) -> Option<Made> {
     }
 }
 
+/// True where the program stands behind a call that is none of these.
+pub(crate) fn is_for_nobody(timeline: &Timeline, asked_for: &Stops, reason: Reason) -> bool {
+    let Reason::Call(number) = reason else { return false };
+    !asked_for.catches(number + 1) && child_made(timeline, reason).is_none()
+}
+
+fn child_made(timeline: &Timeline, reason: Reason) -> Option<(Made, u64)> {
+    const RAX: usize = 0;
+    const RDI: usize = 5;
+    let Reason::Call(number) = reason else { return None };
+    let registers = &timeline.stop().threads[0].registers;
+    let child = u64::try_from(registers[RAX] as i64).ok().filter(|child| *child > 0)?;
+    let mut flags = registers[RDI];
+    if number == CLONE3 {
+        let mut bytes = [0; 8];
+        if timeline.read(flags, &mut bytes) != bytes.len() {
+            return None;
+        }
+        flags = u64::from_le_bytes(bytes);
+    }
+    Some((made_by(number, flags)?, child))
+}
+
 impl Server<'_> {
     /// What is stopped at: what the client inserted, and the calls by which children are
     /// made.
@@ -67,26 +90,12 @@ impl Server<'_> {
 
     /// True where the program stands behind a call that the client did not ask for.
     pub(crate) fn is_for_nobody(&self, reason: Reason) -> bool {
-        let Reason::Call(number) = reason else { return false };
-        !self.inserted.stops().catches(number + 1) && self.child_made(reason).is_none()
+        is_for_nobody(&self.timeline, &self.inserted.stops(), reason)
     }
 
     /// The child that was made by the call behind which the program stands.
     pub(crate) fn child_made(&self, reason: Reason) -> Option<(Made, u64)> {
-        const RAX: usize = 0;
-        const RDI: usize = 5;
-        let Reason::Call(number) = reason else { return None };
-        let registers = &self.timeline.stop().threads[0].registers;
-        let child = u64::try_from(registers[RAX] as i64).ok().filter(|child| *child > 0)?;
-        let mut flags = registers[RDI];
-        if number == CLONE3 {
-            let mut bytes = [0; 8];
-            if self.timeline.read(flags, &mut bytes) != bytes.len() {
-                return None;
-            }
-            flags = u64::from_le_bytes(bytes);
-        }
-        Some((made_by(number, flags)?, child))
+        child_made(&self.timeline, reason)
     }
 
     /// How a stop reply tells of the child.

@@ -23,6 +23,7 @@ mod packet;
 mod page;
 mod queries;
 mod registers;
+mod repeats;
 mod resume;
 mod server;
 mod signals;

@@ -99,6 +99,7 @@ impl Server<'_> {
             "status" => self.status(),
             "call" => self.note_call(argument),
             "branch" => self.branch(argument),
+            "repeats" => self.choose_repeats(&command.split_whitespace().skip(1).collect::<Vec<_>>()),
             "forks" | "signals" => self.choose_told(name, argument),
             _ => format!("no such command: {name}\n{HELP}"),
         }

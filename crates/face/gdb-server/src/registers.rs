@@ -283,6 +283,7 @@ fn put_legacy(found: &mut Vec<Value>, state: Option<&[u8]>) {
 
 /// Index of the instruction pointer.
 pub const RIP: usize = 16;
+pub const RSP: usize = 7;
 
 /// Where a register is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Movements: what the client asks for, and where it leads.
 
-use timeline::{Going, Reason, TimelineError};
+use timeline::{Going, Reason, Timeline, TimelineError};
 
+use crate::children::is_for_nobody;
 use crate::packet::pair;
-use crate::registers::RIP;
 use crate::server::{Server, parse_thread};
 
 /// A movement on the timeline.
@@ -74,7 +74,9 @@ impl Server<'_> {
             self.tell("[The branch is thrown away: this is the recording again]\n");
         }
         self.leave_branch();
-        self.go_in_history(movement)
+        let reason = self.go_in_history(movement)?;
+        self.note_round(movement, reason);
+        Ok(reason)
     }
 
     fn go_in_history(&mut self, movement: Movement) -> Result<Reason, TimelineError> {
@@ -100,23 +102,35 @@ impl Server<'_> {
             Movement::Back => loop {
                 let reason = self.timeline.back_to_hit(&stops, &give_up)?;
                 if !self.is_for_nobody(reason) {
+                    self.note_seen();
                     return Ok(reason);
                 }
             },
-            Movement::StepBack(thread) => self.timeline.step_back(thread, &give_up),
-            Movement::Range(thread, start, end) => loop {
-                let reason = self.timeline.forward(Going::Step(thread), &stops, &give_up)?;
-                let stop = self.timeline.stop();
-                let at = stop.threads[0].registers[RIP];
-                let inside = stop.thread == thread && (start..end).contains(&at);
-                if reason != Reason::Stepped || !inside || stops.breakpoints.contains(&at) {
-                    return Ok(reason);
-                }
-                if give_up() {
-                    return Ok(Reason::Interrupted);
-                }
-            },
+            Movement::StepBack(thread) => self.step_back(thread, &give_up),
+            Movement::Range(thread, start, end) => {
+                let passed = self.passed_by(movement);
+                let mine = self.inserted.stops();
+                let is_for_nobody = |timeline: &Timeline, reason| is_for_nobody(timeline, &mine, reason);
+                self.timeline.forward_in(thread, &(start..end), passed, &stops, &give_up, &is_for_nobody)
+            }
         }
+    }
+
+    /// One instruction back; a change of what is watched is told, as it is forwards.
+    fn step_back(&mut self, thread: u32, give_up: &dyn Fn() -> bool) -> Result<Reason, TimelineError> {
+        if self.goes_back_over(thread)? {
+            self.note_seen();
+            return Ok(Reason::Stepped);
+        }
+        let before = self.watched_bytes();
+        let reason = self.timeline.step_back(thread, give_up)?;
+        self.note_seen();
+        let now = self.watched_bytes();
+        let changed = before.iter().find(|(index, bytes)| now.get(index) != Some(bytes));
+        Ok(match (reason, changed) {
+            (Reason::Stepped, Some((index, _))) => Reason::Watch(*index),
+            _ => reason,
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::connection::{Connection, ServeError};
 use crate::names::Names;
 use crate::packet::{hex, number, pair};
 use crate::registers;
+use crate::repeats::Repeats;
 use crate::resume::Movement;
 
 /// What a client is served.
@@ -38,6 +39,7 @@ pub(crate) struct Server<'a> {
     pub checkpoints: BTreeMap<u32, Position>,
     pub apart: Apart,
     pub children: Children,
+    pub repeats: Repeats,
     /// The client was told of another image; the next movement is where it is already.
     pub stays: bool,
     /// Where history ends, once that was seen.
@@ -89,6 +91,7 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         checkpoints: BTreeMap::new(),
         apart: Apart::default(),
         children: Children::default(),
+        repeats: Repeats::default(),
         stays: false,
         end: None,
         names: Names::default(),
@@ -129,6 +132,7 @@ impl Server<'_> {
     fn handle(&mut self, packet: &str) -> Result<After, ServeError> {
         let Some(first) = packet.chars().next() else { return Ok(answer("")) };
         let rest = &packet[first.len_utf8()..];
+        self.repeats.look_at(packet);
         Ok(match first {
             '?' => answer(self.first_reply()),
             'g' => answer(self.all_registers()),
