@@ -104,6 +104,77 @@ class Command(gdb.Command):
         print(ask(f"{self.NAME} {argument}"))
 
 
+class Stops:
+    """What stopped the program meanwhile."""
+
+    def __enter__(self):
+        self.others = 0
+        gdb.events.stop.connect(self.note)
+        return self
+
+    def __exit__(self, *_):
+        gdb.events.stop.disconnect(self.note)
+
+    def note(self, event):
+        at_own = isinstance(event, gdb.BreakpointEvent) and not any(one.number > 0 for one in event.breakpoints)
+        self.others += isinstance(event, (gdb.BreakpointEvent, gdb.SignalEvent)) and not at_own
+
+    def are_steps(self):
+        """True if nothing but steps and breakpoints of our own."""
+        return self.others == 0
+
+
+# So often a line is gone on with below which gdb gave up.
+WAYS_OUT_MAX = 200
+CALL_BYTES_MAX = 7
+
+
+def own_places():
+    """Where gdb itself stops a movement that goes forward: at jumps out of functions."""
+    kinds = {}
+    for line in gdb.execute("maint info breakpoints", to_string=True).splitlines():
+        found = re.match(r"\S+\s+(.+?)\s+(?:keep|del|dis|dstp)\s+[yn]\s+(0x[0-9a-f]+)\s", line)
+        if found:
+            kinds.setdefault(int(found[2], 16), []).append(found[1])
+    own = [place for place, all_there in kinds.items()
+           if all(re.search("longjmp|exception", kind) for kind in all_there)]
+    return "".join(f"-{place:x} " for place in own)
+
+
+def come_out_to(frame):
+    """Goes back to the call at which a frame is that is not the newest; true if it came there."""
+    back_at, stack = frame.pc(), int(frame.read_register("rsp")) & (1 << 64) - 1
+    place = call_before(frame, back_at)
+    if place is None:
+        return False
+    stop = gdb.Breakpoint(f"*{place:#x}", internal=True)
+    try:
+        stop.silent = True
+        stop.condition = f"$rsp == {stack:#x}"
+        gdb.execute("continue", to_string=True)
+    finally:
+        stop.delete()
+    return gdb.newest_frame().pc() == place
+
+
+def call_before(frame, back_at):
+    """The address of the call behind which this is."""
+    architecture = frame.architecture()
+
+    def is_call(one):
+        return one["addr"] + one["length"] == back_at and "call" in one["asm"]
+
+    try:
+        function = frame.block()
+        while function.function is None and function.superblock is not None:
+            function = function.superblock
+        all_before = architecture.disassemble(function.start, back_at - 1)
+        return next((one["addr"] for one in all_before if is_call(one)), None)
+    except (gdb.error, RuntimeError):
+        tried = (architecture.disassemble(back_at - size)[0] for size in range(2, CALL_BYTES_MAX + 1))
+        return next((one["addr"] for one in tried if is_call(one)), None)
+
+
 class BackByLine(Command):
     """A command of gdb's that goes back by a line. gdb steps back by each instruction, round by round where
 the line is a loop. At each it decides by place and frame, unless it counts or looks at memory:
@@ -111,6 +182,8 @@ where it does not, the server is told so, and leads over rounds that are like th
 
     ALIAS = ""
     FORWARD = ""
+    # Calls are nothing to it.
+    OVER = "over "
 
     def __init__(self):
         super().__init__()
@@ -120,20 +193,59 @@ where it does not, the server is told so, and leads over rounds that are like th
     def run(self, argument):
         if gdb.parameter("exec-direction") == "reverse":
             raise gdb.GdbError(f"Already in reverse mode.  Use '{self.FORWARD}' or 'set exec-dir forward'.")
-        places = "" if argument else self.places()
+        count = int(argument) if argument.isdecimal() else 1
         gdb.execute("set exec-direction reverse")
         try:
-            if places:
-                ask(f"repeats {places}")
-            gdb.execute(f"{self.FORWARD} {argument}")
+            if count < 2:
+                self.back(argument)
+            for _ in range(count if count > 1 else 0):
+                if not self.back(""):
+                    break
         finally:
             # The program may be gone, and its past with it.
             try:
                 gdb.execute("set exec-direction forward")
+            except gdb.error:
+                pass
+
+    def back(self, argument):
+        """One line; true if nothing else stopped it."""
+        begin = gdb.newest_frame()
+        with Stops() as stops:
+            text = self.step(argument)
+            for _ in range(WAYS_OUT_MAX):
+                caller = self.lost_below(begin) if stops.are_steps() else None
+                if caller is None or not come_out_to(caller) or not stops.are_steps():
+                    break
+                text = self.step("")
+        print(text, end="")
+        return stops.are_steps()
+
+    def step(self, argument):
+        places = "" if argument else self.places()
+        if places:
+            ask(f"repeats {self.OVER}{own_places()}{places}")
+        try:
+            return gdb.execute(f"{self.FORWARD} {argument}", to_string=True)
+        finally:
+            try:
                 if places:
                     ask("repeats told")
             except (gdb.error, gdb.GdbError):
                 pass
+
+    def lost_below(self, begin):
+        """Where gdb gave up below the frame where it began, as it does behind calls that end as jumps
+        (the end of a C++ handler): that frame."""
+        try:
+            frame = gdb.newest_frame()
+            if frame == begin or not self.OVER and frame.find_sal().line != 0:
+                return None
+            while frame is not None and frame != begin:
+                frame = frame.older()
+            return frame
+        except gdb.error:
+            return None
 
     @staticmethod
     def places():
@@ -175,6 +287,17 @@ Argument N means do this N times (or till program stops for another reason)."""
     NAME = "reverse-step"
     ALIAS = "rs"
     FORWARD = "step"
+    OVER = ""
+
+
+class ReverseNextInstruction(BackByLine):
+    """Step backward one instruction, but proceed through called subroutines.
+Usage: reverse-nexti [N]
+Argument N means do this N times (or till program stops for another reason)."""
+
+    NAME = "reverse-nexti"
+    ALIAS = "rni"
+    FORWARD = "nexti"
 
 
 class Retrovane(Command):
@@ -679,7 +802,8 @@ def name_death():
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, ReverseNext, ReverseStep):
+             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, ReverseNext, ReverseStep,
+             ReverseNextInstruction):
     kind()
 
 languages = Languages()

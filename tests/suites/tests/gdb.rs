@@ -349,11 +349,15 @@ fn workloads() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../gdb")
 }
 
-/// Compiles a program of `tests/gdb`.
+/// Compiles a program of `tests/gdb`: the name of its source, which is one of C if it does not say.
 fn built(scratch: &Scratch, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let program = scratch.join("program");
-    let source = workloads().join(format!("{source}.c"));
-    let built = Command::new("gcc")
+    let (compiler, name) = match source.ends_with(".cpp") {
+        true => ("g++", source.to_owned()),
+        false => ("gcc", format!("{source}.c")),
+    };
+    let source = workloads().join(name);
+    let built = Command::new(compiler)
         .args(["-g", "-Wno-unused-result"])
         .args(flags)
         .arg(&source)

@@ -22,6 +22,7 @@ mod groups;
 mod keyframes;
 mod live;
 mod others;
+mod over_calls;
 mod passage;
 mod past;
 mod position;
@@ -43,6 +44,7 @@ use lane_protocol::{REGION_BYTES, REGION_START};
 
 pub use error::TimelineError;
 pub use lane_protocol::{AgentStop, AgentThread, CALL_WORDS, Watch, agent_stop, report_kind, watch_kind};
+pub use over_calls::{Calls, Standing, if_stack_is_at};
 pub use passage::{Passage, Pausing};
 pub use position::{Position, Stops};
 pub use ranges::Passed;

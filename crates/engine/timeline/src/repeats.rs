@@ -23,11 +23,11 @@ use crate::process::{AskPatience, Limits, Process};
 use crate::timeline::{Timeline, position_of, wait_unless};
 use crate::ways::{Kind, ways};
 
-const RSP: usize = 7;
-const RIP: usize = 16;
+pub(crate) const RSP: usize = 7;
+pub(crate) const RIP: usize = 16;
 
 /// Longest function whose edges are looked for.
-const FUNCTION_BYTES_MAX: u64 = 0x4_0000;
+pub(crate) const FUNCTION_BYTES_MAX: u64 = 0x4_0000;
 
 /// What a client has seen while it stepped back.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +46,12 @@ impl Seen {
     /// Where the program stands is seen; true if it was before.
     pub fn note(&mut self, stop: &AgentStop) -> bool {
         !self.states.insert(state_of(stop))
+    }
+
+    /// The functions.
+    #[must_use]
+    pub fn functions(&self) -> &[(u64, u64)] {
+        &self.functions
     }
 
     pub fn count(&self) -> usize {

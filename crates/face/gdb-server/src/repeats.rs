@@ -4,13 +4,14 @@
 //! anew; after some rounds the range runs on through the call. Backward it steps instruction by
 //! instruction. That all it sees repeats is enough to know what it will do only if it counts
 //! nothing and compares no memory: a client with our commands says so of a movement
-//! (`monitor repeats`), of others each step is made.
+//! (`monitor repeats`), of others each step is made. So it is with the ends of a function that calls
+//! itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use timeline::{Passed, Reason, Seen, TimelineError};
+use timeline::{Calls, Passed, Reason, Seen, Standing, Stops, TimelineError, if_stack_is_at};
 
-use crate::packet::pair;
+use crate::packet::{number, pair};
 use crate::registers::{RIP, RSP};
 use crate::resume::Movement;
 use crate::server::Server;
@@ -35,6 +36,12 @@ pub(crate) struct Repeats {
     /// Steps to what was seen before, and how many times as many are wanted.
     known: usize,
     times: usize,
+    /// The breakpoints with which the client began to step back.
+    begun_with: Option<BTreeSet<u64>>,
+    /// The client goes over calls.
+    over: bool,
+    /// Breakpoints that are nothing to it.
+    ignored: BTreeSet<u64>,
 }
 
 impl Repeats {
@@ -55,13 +62,51 @@ impl Repeats {
 }
 
 impl Server<'_> {
-    /// `monitor repeats RANGE...`: until `monitor repeats told` the client only goes on by what it
-    /// sees; these are the functions where.
-    pub(crate) fn choose_repeats(&mut self, ranges: &[&str]) -> String {
+    /// `monitor repeats [over] [-PLACE...] RANGE...`: until `monitor repeats told` the client only goes on
+    /// by what it sees; these are the functions where. `over`: calls are nothing to it, and neither are
+    /// breakpoints at these places.
+    pub(crate) fn choose_repeats(&mut self, words: &[&str]) -> String {
+        let (options, ranges): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| !word.contains(','));
+        self.repeats.over = options.contains(&"over");
+        let ignored = options.iter().filter_map(|word| number(word.strip_prefix('-')?));
+        self.repeats.ignored = ignored.collect();
         let ranges: Option<Vec<_>> = ranges.iter().map(|range| pair(range)).collect();
         self.repeats.seen = ranges.filter(|ranges| !ranges.is_empty()).map(Seen::of);
         (self.repeats.known, self.repeats.times) = (0, 1);
+        self.repeats.begun_with = None;
         String::new()
+    }
+
+    /// What a movement back stops at. A client that has stepped back to the end of a function lets it
+    /// go back to its beginning, by a breakpoint there: those of deeper calls are nothing to it, and a
+    /// function that calls itself has many.
+    pub(crate) fn stops_back(&mut self) -> Stops {
+        let mut stops = self.wanted_stops();
+        if self.repeats.seen.is_none() {
+            return stops;
+        }
+        stops.breakpoints.retain(|place| !self.repeats.ignored.contains(place));
+        let now: BTreeSet<u64> = stops.breakpoints.iter().copied().collect();
+        let begun_with = self.repeats.begun_with.get_or_insert_with(|| now.clone());
+        let mut new = now.difference(begun_with);
+        if let (Some(&entry), None) = (new.next(), new.next())
+            && !stops.programs.contains_key(&entry)
+            && self.timeline.is_at_return()
+        {
+            stops.programs.insert(entry, if_stack_is_at(self.timeline.standing().stack));
+        }
+        stops
+    }
+
+    /// A step back has led here: where that is into a call that the client goes over, to the call.
+    pub(crate) fn goes_over_call(&mut self, before: Standing) -> Result<Option<Reason>, TimelineError> {
+        let Some(functions) = self.repeats.seen.as_ref().map(|seen| seen.functions().to_vec()) else {
+            return Ok(None);
+        };
+        let (connection, mut stops) = (self.connection, self.wanted_stops());
+        stops.breakpoints.retain(|place| !self.repeats.ignored.contains(place));
+        let calls = if self.repeats.over { Calls::All } else { Calls::Left };
+        self.timeline.back_over_call(before, &functions, calls, &stops, &|| connection.wants_stop())
     }
 
     /// Goes back over what the client has seen, if it does nothing else any more.

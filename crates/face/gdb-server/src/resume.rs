@@ -82,7 +82,10 @@ impl Server<'_> {
     fn go_in_history(&mut self, movement: Movement) -> Result<Reason, TimelineError> {
         let connection = self.connection;
         let give_up = || connection.wants_stop();
-        let stops = self.wanted_stops();
+        let stops = match movement {
+            Movement::Back | Movement::StepBack(_) => self.stops_back(),
+            _ => self.wanted_stops(),
+        };
         if let Some(target) = self.pending.take() {
             if target.event == u64::MAX || Some(target) == self.end {
                 return self.timeline.seek_end(&give_up);
@@ -123,7 +126,11 @@ impl Server<'_> {
             return Ok(Reason::Stepped);
         }
         let before = self.watched_bytes();
-        let reason = self.timeline.step_back(thread, give_up)?;
+        let stood = (thread == self.timeline.stop().thread).then(|| self.timeline.standing());
+        let mut reason = self.timeline.step_back(thread, give_up)?;
+        if let (Reason::Stepped, Some(stood)) = (reason, stood) {
+            reason = self.goes_over_call(stood)?.unwrap_or(reason);
+        }
         self.note_seen();
         let now = self.watched_bytes();
         let changed = before.iter().find(|(index, bytes)| now.get(index) != Some(bytes));

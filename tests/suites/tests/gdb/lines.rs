@@ -33,6 +33,29 @@ pub const SESSIONS: &[Session] = &[
         unexpected: &["retrovane:", "Error"],
     },
     Session {
+        name: "back_over_lines_whose_calls_end_in_all_kinds_of_ways",
+        source: "called.cpp",
+        flags: &["-O0"],
+        options: &["--batch"],
+        commands: &["source SCRIPTS/called.py"],
+        // setjmp returns twice.
+        expected: &[
+            "back over 96 95 94 93 92 90 91 90 89 88 87 86 84 83 82 81 80\n",
+            "back in main: True",
+            "stopped in by_number last",
+        ],
+        unexpected: &["retrovane:", "Error"],
+    },
+    Session {
+        name: "back_over_optimised_lines_whose_calls_end_in_all_kinds_of_ways",
+        source: "called.cpp",
+        flags: &["-O2"],
+        options: &["--batch"],
+        commands: &["source SCRIPTS/called.py"],
+        expected: &["back in main: True", "stopped in by_number last"],
+        unexpected: &["retrovane:", "Error"],
+    },
+    Session {
         name: "lines_that_are_long_loops_are_passed_soon",
         source: "long_lines",
         flags: &["-O0"],
