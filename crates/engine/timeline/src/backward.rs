@@ -260,7 +260,7 @@ impl Timeline {
                 let mut process = self.process_at(from, &patience)?;
                 let counted = counts_first && process.stands_at(stops);
                 let rest = ordinal - u64::from(counted);
-                self.step_to_hit(&mut process, stops, rest, &patience)?;
+                self.step_to_hit(&mut process, stops, rest, part_behind, &patience)?;
                 let position = position_of(&process.stop);
                 drop(process);
                 let at = match (watch, position) {

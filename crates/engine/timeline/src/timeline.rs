@@ -18,6 +18,7 @@ use crate::live::Live;
 use crate::position::{Position, Stops};
 use crate::process::{AskPatience, Limits, Patience, Process};
 use crate::session::Session;
+use crate::way::rare_part_behind;
 
 /// How long the program runs before a checkpoint is kept.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
@@ -384,7 +385,7 @@ impl Timeline {
                 Leg::Run { stops, hits, from_event } => {
                     let hits_max = hits - u64::from(from_event && process.stands_at(&stops));
                     // What leads back from here begins at what is kept on the way.
-                    self.step_to_hit(&mut process, &stops, hits_max, patience)?;
+                    self.step_to_hit(&mut process, &stops, hits_max, rare_part_behind, patience)?;
                 }
                 Leg::Steps(steps) => {
                     let limits = Limits { steps_max: steps, ..Limits::ALL_HITS };

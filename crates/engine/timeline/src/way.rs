@@ -20,6 +20,11 @@ pub(crate) fn part_behind(steps: u64) -> u64 {
     (steps / 16).max(CHECKPOINT_STEPS)
 }
 
+/// The same where only the end of the way is of interest, and others are to be kept too.
+pub(crate) fn rare_part_behind(steps: u64) -> u64 {
+    (steps / 4).max(8 * CHECKPOINT_STEPS)
+}
+
 impl Timeline {
     /// A process at the position.
     pub(crate) fn process_at(
@@ -120,6 +125,7 @@ impl Timeline {
         process: &mut Process,
         stops: &Stops,
         hits: u64,
+        part_behind: fn(u64) -> u64,
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
         let Stops { breakpoints, programs, .. } = stops.clone();
