@@ -457,6 +457,17 @@ class NoRun(Command):
                            "`retrovane debug` and `retrovane record` start it again.")
 
 
+class NoAttach(Command):
+    """What attach does here: nothing. gdb would end the program for it."""
+
+    NAME = "retrovane-no-attach"
+
+    def run(self, _):
+        raise gdb.GdbError("No other process is looked at in this gdb. `retrovane replay --pid ID` opens one of "
+                           "a recording; those of a live program behind `retrovane ctl NAME save DIRECTORY`; "
+                           "`retrovane live --attach PID` takes up one that runs already.")
+
+
 class Language:
     """Expressions are of this language meanwhile."""
 
@@ -802,8 +813,8 @@ def name_death():
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, ReverseNext, ReverseStep,
-             ReverseNextInstruction):
+             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, NoAttach, ReverseNext,
+             ReverseStep, ReverseNextInstruction):
     kind()
 
 languages = Languages()
@@ -815,6 +826,7 @@ for setting in ("follow-fork-mode", "detach-on-fork"):
     gdb.execute(f"define set hookpost-{setting}\npython forks.stay()\nend")
 for starting in ("run", "start", "starti"):
     gdb.execute(f"define hook-{starting}\nretrovane-no-run\nend")
+gdb.execute("define hook-attach\nretrovane-no-attach\nend")
 passed = Passed()
 gdb.execute("define hookpost-handle\npython passed.look()\nend")
 if gdb.selected_inferior().pid:
