@@ -97,7 +97,11 @@ class Command(gdb.Command):
         super().__init__(self.NAME, gdb.COMMAND_OBSCURE)
 
     def invoke(self, argument, from_tty):
-        self.run(argument.strip())
+        try:
+            self.run(argument.strip())
+        except gdb.error as error:
+            # Said as gdb's own commands say it.
+            raise gdb.GdbError(str(error)) from None
 
     def run(self, argument):
         """What the server answers to the same words."""
@@ -175,6 +179,25 @@ def call_before(frame, back_at):
         return next((one["addr"] for one in tried if is_call(one)), None)
 
 
+class Backwards:
+    """Commands of gdb's go back meanwhile."""
+
+    def __init__(self, forward):
+        self.forward = forward
+
+    def __enter__(self):
+        if gdb.parameter("exec-direction") == "reverse":
+            raise gdb.GdbError(f"Already in reverse mode.  Use '{self.forward}' or 'set exec-dir forward'.")
+        gdb.execute("set exec-direction reverse")
+
+    def __exit__(self, *_):
+        # The program may be gone, and its past with it.
+        try:
+            gdb.execute("set exec-direction forward")
+        except gdb.error:
+            pass
+
+
 class BackByLine(Command):
     """A command of gdb's that goes back by a line. gdb steps back by each instruction, round by round where
 the line is a loop. At each it decides by place and frame, unless it counts or looks at memory:
@@ -191,22 +214,13 @@ where it does not, the server is told so, and leads over rounds that are like th
             gdb.execute(f"alias {self.ALIAS} = {self.NAME}")
 
     def run(self, argument):
-        if gdb.parameter("exec-direction") == "reverse":
-            raise gdb.GdbError(f"Already in reverse mode.  Use '{self.FORWARD}' or 'set exec-dir forward'.")
         count = int(argument) if argument.isdecimal() else 1
-        gdb.execute("set exec-direction reverse")
-        try:
+        with Backwards(self.FORWARD):
             if count < 2:
                 self.back(argument)
             for _ in range(count if count > 1 else 0):
                 if not self.back(""):
                     break
-        finally:
-            # The program may be gone, and its past with it.
-            try:
-                gdb.execute("set exec-direction forward")
-            except gdb.error:
-                pass
 
     def back(self, argument):
         """One line; true if nothing else stopped it."""
@@ -298,6 +312,27 @@ Argument N means do this N times (or till program stops for another reason)."""
     NAME = "reverse-nexti"
     ALIAS = "rni"
     FORWARD = "nexti"
+
+
+class ReverseFinish(Command):
+    """Execute backward until just before selected stack frame is called."""
+
+    NAME = "reverse-finish"
+
+    def run(self, argument):
+        with Backwards("finish"), Stops() as stops:
+            frame = gdb.selected_frame()
+            caller = frame.older()
+            # gdb goes to where the function begins, which may be that of a deeper call; but it
+            # knows where other frames end.
+            if argument or caller is None or {frame.type(), caller.type()} != {gdb.NORMAL_FRAME}:
+                gdb.execute(f"finish {argument}")
+                return
+            print("Run back to call of", gdb.execute("frame", to_string=True).splitlines()[0])
+            if not come_out_to(caller) and stops.are_steps():
+                gdb.execute("finish")
+            elif stops.are_steps():
+                print(re.sub(r"^#0\s+", "", gdb.execute("frame", to_string=True)), end="")
 
 
 class Retrovane(Command):
@@ -814,7 +849,7 @@ def name_death():
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
              Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, NoAttach, ReverseNext,
-             ReverseStep, ReverseNextInstruction):
+             ReverseStep, ReverseNextInstruction, ReverseFinish):
     kind()
 
 languages = Languages()

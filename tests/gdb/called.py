@@ -52,3 +52,16 @@ while gdb.breakpoints():
         while gdb.newest_frame().name() != "main":
             gdb.execute("reverse-finish", to_string=True)
 print("stopped in", *stops)
+
+# Out of a function that has called itself since.
+gdb.execute("break fibonacci if n == 9")
+gdb.execute("seek begin", to_string=True)
+gdb.execute("continue", to_string=True)
+entered = gdb.execute("monitor when", to_string=True)
+gdb.execute("delete")
+gdb.execute("finish", to_string=True)
+gdb.execute("reverse-stepi", to_string=True)
+gdb.execute("reverse-finish", to_string=True)
+gdb.execute("break fibonacci")
+gdb.execute("continue", to_string=True)
+print("out of the same call:", gdb.execute("monitor when", to_string=True) == entered)

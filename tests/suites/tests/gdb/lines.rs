@@ -43,6 +43,7 @@ pub const SESSIONS: &[Session] = &[
             "back over 96 95 94 93 92 90 91 90 89 88 87 86 84 83 82 81 80\n",
             "back in main: True",
             "stopped in by_number last",
+            "out of the same call: True",
         ],
         unexpected: &["retrovane:", "Error"],
     },
@@ -52,7 +53,7 @@ pub const SESSIONS: &[Session] = &[
         flags: &["-O2"],
         options: &["--batch"],
         commands: &["source SCRIPTS/called.py"],
-        expected: &["back in main: True", "stopped in by_number last"],
+        expected: &["back in main: True", "stopped in by_number last", "out of the same call: True"],
         unexpected: &["retrovane:", "Error"],
     },
     Session {
