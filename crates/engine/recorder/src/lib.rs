@@ -39,6 +39,8 @@ mod memory_limit;
 mod messages;
 mod numbers;
 mod partners;
+mod polled;
+mod records;
 mod sink;
 pub mod sockets;
 mod strangers;

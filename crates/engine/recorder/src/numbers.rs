@@ -23,11 +23,14 @@ pub(crate) const CHDIR: u16 = 80;
 pub(crate) const FCHDIR: u16 = 81;
 pub(crate) const CREAT: u16 = 85;
 pub(crate) const UMASK: u16 = 95;
+pub(crate) const EPOLL_WAIT: u16 = 232;
+pub(crate) const EPOLL_CTL: u16 = 233;
 pub(crate) const WAITID: u16 = 247;
 pub(crate) const OPENAT: u16 = 257;
 pub(crate) const SPLICE: u16 = 275;
 pub(crate) const TEE: u16 = 276;
 pub(crate) const VMSPLICE: u16 = 278;
+pub(crate) const EPOLL_PWAIT: u16 = 281;
 pub(crate) const ACCEPT4: u16 = 288;
 pub(crate) const DUP3: u16 = 292;
 pub(crate) const PIPE2: u16 = 293;
@@ -40,6 +43,7 @@ pub(crate) const PREADV2: u16 = 327;
 pub(crate) const PWRITEV2: u16 = 328;
 pub(crate) const CLOSE_RANGE: u16 = 436;
 pub(crate) const OPENAT2: u16 = 437;
+pub(crate) const EPOLL_PWAIT2: u16 = 441;
 
 /// fcntl(2): copies of a descriptor (`F_DUPFD`, `F_DUPFD_CLOEXEC`).
 pub(crate) const F_DUPFD: [u64; 2] = [0, 1030];

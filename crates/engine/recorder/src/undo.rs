@@ -9,21 +9,13 @@ use crate::aliases::Aliases;
 use crate::logged_calls::{Call, Calls};
 use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
-    ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, CREAT, FCHDIR, OPEN, OPEN_BY_HANDLE_AT, OPENAT, OPENAT2,
-    PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV, RECVFROM, RECVMMSG, RECVMSG, SENDFILE, SENDMMSG,
-    SENDMSG, SENDTO, SPLICE, TEE, UMASK, VMSPLICE, WRITE, WRITEV,
+    ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, CREAT, EPOLL_CTL, EPOLL_PWAIT, EPOLL_PWAIT2, EPOLL_WAIT, FCHDIR,
+    OPEN, OPEN_BY_HANDLE_AT, OPENAT, OPENAT2, PREADV2, PWRITE64, PWRITEV, PWRITEV2, READ, READV, RECVFROM,
+    RECVMMSG, RECVMSG, SENDFILE, SENDMMSG, SENDMSG, SENDTO, SPLICE, TEE, UMASK, VMSPLICE, WRITE, WRITEV,
 };
 use crate::partners::Traffic;
-
-/// Kinds of records for the process.
-const DATA: u32 = 1;
-const ACCEPTED: u32 = 2;
-const CHILD: u32 = 3;
-const ENDED: u32 = 4;
-const MESSAGE: u32 = 5;
-const MADE: u32 = 6;
-/// Set in the numbers of connections.
-const OF_ACCEPTED: u32 = 1 << 31;
+use crate::polled::Polled;
+use crate::records::{ACCEPTED, CHILD, DATA, ENDED, MADE, MESSAGE, OF_ACCEPTED, Records};
 
 /// What a descriptor reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +61,8 @@ pub(crate) struct Undo {
     accepted: BTreeMap<u32, u32>,
     /// What descriptors mean.
     aliases: Aliases,
+    /// What sets of epoll reported, and were asked.
+    polled: Polled,
     /// Descriptors that a call made before any other had to do with their numbers. That call may
     /// have been under way then, and the descriptor there already.
     pub made: BTreeSet<u32>,
@@ -140,6 +134,7 @@ impl Undo {
                 }
             }
             OPEN | CREAT | OPENAT | OPENAT2 | OPEN_BY_HANDLE_AT => self.makes(call.result as u32),
+            EPOLL_CTL | EPOLL_WAIT | EPOLL_PWAIT | EPOLL_PWAIT2 => self.polled.call(call, &self.aliases),
             _ => {
                 if let Some((first, last)) = self.aliases.call(call) {
                     self.ends(first, last);
@@ -247,37 +242,31 @@ impl Undo {
     /// The records for the process: see `live/pushback.rs` of the runtime.
     /// `killed`: processes that were made since and are no more.
     pub fn records(&self, killed: &[i32]) -> Vec<u8> {
-        let mut records = Vec::new();
-        let mut put = |kind: u32, fd: u32, number: u64, bytes: &[u8]| {
-            records.extend(kind.to_le_bytes());
-            records.extend(fd.to_le_bytes());
-            records.extend(number.to_le_bytes());
-            records.extend(bytes);
-            records.resize(records.len().next_multiple_of(8), 0);
-        };
+        let mut records = Records::default();
+        self.polled.records(&mut records);
         for fd in &self.made {
-            put(MADE, *fd, 0, &[]);
+            records.put(MADE, *fd, 0, &[]);
         }
         for (fd, listener) in &self.accepted {
-            put(ACCEPTED, *fd, u64::from(*listener), &[]);
+            records.put(ACCEPTED, *fd, u64::from(*listener), &[]);
         }
         for pid in killed {
-            put(CHILD, 0, *pid as u64, &[]);
+            records.put(CHILD, 0, *pid as u64, &[]);
         }
 
         for (origin, piece) in self.taken.iter().filter(|(_, piece)| !piece.bytes.is_empty()) {
             match piece.head() {
-                None => put(DATA, origin.word(), piece.bytes.len() as u64, &piece.bytes),
+                None => records.put(DATA, origin.word(), piece.bytes.len() as u64, &piece.bytes),
                 Some(head) => {
                     let bytes = [&head, &piece.bytes[..]].concat();
-                    put(MESSAGE, origin.word(), bytes.len() as u64, &bytes);
+                    records.put(MESSAGE, origin.word(), bytes.len() as u64, &bytes);
                 }
             }
         }
         for origin in &self.ended {
-            put(ENDED, origin.word(), 0, &[]);
+            records.put(ENDED, origin.word(), 0, &[]);
         }
-        records
+        records.bytes()
     }
 
     /// Bytes that went through what had these numbers then.

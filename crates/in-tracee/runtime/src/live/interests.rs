@@ -7,6 +7,11 @@ use crate::kernel;
 use crate::proc_files::number;
 
 pub const EPOLLONESHOT: u32 = 1 << 30;
+const EPOLLET: u32 = 1 << 31;
+/// What is the set's own business: with EPOLLEXCLUSIVE, EPOLLWAKEUP.
+const ABOUT_REPORTS: u32 = 0xf << 28;
+/// These are reported unasked (EPOLLERR, EPOLLHUP).
+const UNASKED: u32 = 8 | 0x10;
 
 /// What an epoll set waits for.
 #[repr(C)]
@@ -47,6 +52,22 @@ impl Interest {
 
 const EPOLL_CTL_ADD: u64 = 1;
 const EPOLL_CTL_DEL: u64 = 2;
+const EPOLL_CTL_MOD: u64 = 3;
+
+/// A thread that waited at the checkpoint had this report of the kernel, or has had it since: it
+/// waits again. What the set was asked since, before the report, says that it was another one.
+pub fn report_again(interests: &mut [Interest], report: &Interest, asked: &dyn Fn(u32) -> bool) {
+    let is_it = |one: &&mut Interest| {
+        one.epoll == report.epoll
+            && one.data == report.data
+            && one.is_of_once()
+            && one.events & !(ABOUT_REPORTS | UNASKED) == 0
+            && !asked(one.fd)
+    };
+    if let Some(one) = interests.iter_mut().find(is_it) {
+        one.events |= report.events;
+    }
+}
 
 /// A number may be another's by now, which is waited for in the same way.
 fn is_same_now(tables: &Tables, fd: u32) -> bool {
@@ -62,6 +83,8 @@ pub fn forget(tables: &Tables) {
     }
 }
 
+/// What is waited for as then. Of changes (EPOLLET) one may have been reported that the program
+/// knows nothing of now: what is there counts as one.
 pub fn set(tables: &Tables) {
     // A set that was closed since is a new one; what was closed since is not in any.
     let stays = |fd: u32| tables.now.find(fd).is_some_and(|now| now.stays);
@@ -69,6 +92,8 @@ pub fn set(tables: &Tables) {
         let is_known = tables.now.interests().contains(then);
         if !is_known || !stays(then.epoll) || !stays(then.fd) {
             control_interest(EPOLL_CTL_ADD, then);
+        } else if then.events & EPOLLET != 0 {
+            control_interest(EPOLL_CTL_MOD, then);
         }
     }
 }

@@ -49,6 +49,11 @@ const ENDED: u32 = 4;
 const MESSAGE: u32 = 5;
 /// A record only: a descriptor that was made since, by a call that may have been under way then.
 const MADE: u32 = 6;
+/// A record only: a set of epoll, the program's word for what it reported, and what. It comes
+/// before all others, as the next.
+const REPORTED: u32 = 7;
+/// A record only: a set of epoll, and what it was asked to wait for.
+const ASKED: u32 = 8;
 
 /// Set in the number that a record has: it is input of a connection that was accepted since.
 const OF_ACCEPTED: u32 = 1 << 31;

@@ -5,9 +5,10 @@ use linux_abi::general as nr;
 
 use super::messages::Head;
 use super::{
-    ACCEPTED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, PUSHED_MAX, Pushed,
-    channel, is_stream, pushback, signals,
+    ACCEPTED, ASKED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, PUSHED_MAX,
+    Pushed, REPORTED, channel, is_stream, pushback, signals,
 };
+use crate::live::interests::{self, Interest};
 use crate::live::{RECORDS_BYTES_MAX, area, lent, records_place};
 use crate::{kernel, memory};
 
@@ -128,7 +129,7 @@ fn map_records(fd: i64, logged_bytes: u64, left_bytes: u64) -> bool {
 fn parse(bytes: u64) {
     let pushback = pushback();
     let place = records_place();
-    let mut offset = 0;
+    let mut offset = report_again(place, bytes);
     while offset + 16 <= bytes && pushback.count < PUSHED_MAX {
         let Some([head, number]) = memory::read::<[u64; 2]>(place + offset) else { return };
         let (kind, word) = (head as u32, (head >> 32) as u32);
@@ -169,4 +170,28 @@ fn parse(bytes: u64) {
         pushback.all[pushback.count] = pushed;
         pushback.count += 1;
     }
+}
+
+/// What sets of epoll reported, which is waited for again if a call had it that is made again.
+/// Gives where other records begin.
+fn report_again(place: u64, bytes: u64) -> u64 {
+    const RECORD_BYTES: u64 = 24;
+    let record = |at: u64| {
+        let [head, number, events] = memory::read::<[u64; 3]>(place + at)?;
+        Some((head as u32, (head >> 32) as u32, number, events as u32))
+    };
+    let then = &mut area().tables.then;
+    let interests = &mut then.interests[..then.interest_count];
+    let mut offset = 0;
+    while offset + RECORD_BYTES <= bytes
+        && let Some((kind @ (REPORTED | ASKED), epoll, data, events)) = record(offset)
+    {
+        let before = (0..offset).step_by(RECORD_BYTES as usize);
+        let asked = |fd: u32| before.clone().any(|at| record(at) == Some((ASKED, epoll, u64::from(fd), 0)));
+        if kind == REPORTED {
+            interests::report_again(interests, &Interest { epoll, fd: 0, events, data }, &asked);
+        }
+        offset += RECORD_BYTES;
+    }
+    offset
 }
