@@ -97,6 +97,7 @@ class Command(gdb.Command):
         super().__init__(self.NAME, gdb.COMMAND_OBSCURE)
 
     def invoke(self, argument, from_tty):
+        self.from_tty = from_tty
         try:
             self.run(argument.strip())
         except gdb.error as error:
@@ -328,7 +329,8 @@ class ReverseFinish(Command):
             if argument or caller is None or {frame.type(), caller.type()} != {gdb.NORMAL_FRAME}:
                 gdb.execute(f"finish {argument}")
                 return
-            print("Run back to call of", gdb.execute("frame", to_string=True).splitlines()[0])
+            if self.from_tty:
+                print("Run back to call of", gdb.execute("frame", to_string=True).splitlines()[0])
             if not come_out_to(caller) and stops.are_steps():
                 gdb.execute("finish")
             elif stops.are_steps():
