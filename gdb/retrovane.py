@@ -724,7 +724,8 @@ class Forks:
             gdb.execute("set follow-fork-mode parent", to_string=True)
             print("Children are not followed here, and this stays off: "
                   "`catch fork` tells their ids, and `retrovane replay --pid ID` opens them; those of a "
-                  "live program behind `retrovane ctl NAME save DIRECTORY`.")
+                  "live program behind `retrovane ctl NAME save DIRECTORY`; live, "
+                  "`retrovane debug --child N` stands at the first instruction of the Nth.")
 
 
 class Printers:

@@ -2,6 +2,8 @@
 
 #[path = "gdb/branches.rs"]
 mod branches;
+#[path = "gdb/children.rs"]
+mod children;
 #[path = "gdb/debugging.rs"]
 mod debugging;
 #[path = "gdb/departures.rs"]
@@ -428,6 +430,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         trials.push(Trial::test(session.name, move || check(&own, session).map_err(Failed::from)));
     }
     trials.extend(departures::trials(tool));
+    trials.extend(children::trials(tool));
     trials.extend(debugging::trials(tool));
     trials.extend(families::trials(tool));
     trials.extend(groups::trials(tool));

@@ -186,7 +186,10 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         objects_dir: None,
         show_output: false,
         wanted_lanes: None,
-        debugged_lane: options.live.as_ref().and_then(|live| live.debugger.is_some().then_some(0)),
+        debugged_lane: options
+            .live
+            .as_ref()
+            .and_then(|live| live.debugger.is_some().then_some(live.debugged)),
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
     let store = FileStore::open(&options.home)?;

@@ -72,7 +72,7 @@ impl Control {
         });
         let mut threads = Vec::new();
         if let Some(serve) = debugger {
-            let debuggee = Debuggee(Arc::clone(&work));
+            let debuggee = Debuggee::new(Arc::clone(&work));
             threads.push(std::thread::spawn(move || serve(debuggee)));
         }
         match listen(&work.options.socket) {
@@ -128,7 +128,7 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
 
 pub(crate) struct Work {
     pub session: Session,
-    options: LiveOptions,
+    pub(crate) options: LiveOptions,
     /// Time between two checkpoints.
     pub every: Mutex<Option<Duration>>,
     /// One command at a time.

@@ -103,8 +103,10 @@ pub struct LiveOptions {
     pub kills_children: bool,
     /// Where a crash is saved.
     pub crash_dir: PathBuf,
-    /// Who debugs the first process, which then stands at its first instruction.
+    /// Who debugs a process, which then stands at its first instruction.
     pub debugger: Option<ServeDebugger>,
+    /// Which one, in the order in which they are made; 0: the first.
+    pub debugged: u32,
 }
 
 impl LiveOptions {

@@ -337,6 +337,12 @@ impl Timeline {
 
     fn wait_for_end(&self) -> Reason {
         let Some(live) = &self.live else { return Reason::Stepped };
+        // Of one that is not the first its parent learns how it ended; here that was told before.
+        match self.here.stop.kind {
+            agent_stop::LEAVING if !live.debuggee.is_first() => return Reason::Exited(self.here.stop.code),
+            agent_stop::FAULTED if !live.debuggee.is_first() => return Reason::Killed(self.here.stop.code),
+            _ => {}
+        }
         loop {
             match live.debuggee.end() {
                 Some(ExitReport::Exited(code)) => return Reason::Exited(code),

@@ -130,7 +130,7 @@ impl Timeline {
         let options = ReplayOptions {
             trace_dir: trace_dir.clone(),
             home: None,
-            pid: None,
+            pid: (!live.debuggee.is_first()).then(|| live.debuggee.pid()),
             show_output: false,
             interception: None,
             rewriting_off: true,

@@ -23,6 +23,7 @@ Examples:
   retrovane debug -- ./server --port 8080      gdb at its first instruction; `continue` runs it
   retrovane debug --input data.txt -- ./filter
   retrovane debug --batch -ex 'break parse' -ex continue -ex backtrace -- ./program
+  retrovane debug --child 1 -- make test       the first process that it makes
   retrovane debug --server /tmp/socket -- ./program      for another debugger
 
 In gdb: reverse-continue and its like lead into the program's past, `live` back to the
@@ -45,6 +46,9 @@ pub struct DebugArguments {
     /// Take a checkpoint so often while the program runs, as 500ms, 2s
     #[arg(long, value_name = "T", value_parser = live::duration)]
     checkpoint_every: Option<Duration>,
+    /// Debug the Nth process that is made, instead of the first one, from its first instruction on
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    child: u32,
     /// Intercept system calls by seccomp instead of syscall user dispatch
     #[arg(long)]
     seccomp: bool,
@@ -71,6 +75,8 @@ pub struct ServeLiveArguments {
     folder: PathBuf,
     #[arg(long, value_parser = live::duration)]
     checkpoint_every: Option<Duration>,
+    #[arg(long, default_value_t = 0)]
+    child: u32,
     #[arg(long)]
     seccomp: bool,
     #[arg(required = true, trailing_var_arg = true)]
@@ -98,7 +104,7 @@ pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
                 || false,
             );
         };
-        return live::run_session(live, Some(Box::new(serve)), None, settings);
+        return live::run_session(live, Some((Box::new(serve), arguments.child)), None, settings);
     }
     exit::of_command(open(&arguments, settings))
 }
@@ -126,6 +132,9 @@ fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, Com
         if let Some(every) = arguments.checkpoint_every {
             command.arg("--checkpoint-every").arg(format!("{}ms", every.as_secs_f64() * 1e3));
         }
+        if arguments.child != 0 {
+            command.arg("--child").arg(arguments.child.to_string());
+        }
         if arguments.seccomp {
             command.arg("--seccomp");
         }
@@ -146,7 +155,8 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     let serve = move |debuggee: Debuggee| {
         serve_debuggee(debuggee, &socket, || {}, move || parent_id() != parent);
     };
-    let code = live::run_session(live, Some(Box::new(serve)), Some(&folder), settings);
+    let debugger = Some((Box::new(serve) as _, arguments.child));
+    let code = live::run_session(live, debugger, Some(&folder), settings);
     // It may not have begun.
     let _ = std::fs::remove_dir_all(&folder);
     code
@@ -155,6 +165,19 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
 /// Serves one debugger, which the program does not outlive unless it detaches.
 fn serve_debuggee(debuggee: Debuggee, socket: &Path, listening: impl Fn(), nobody_comes: impl Fn() -> bool) {
     let killer = debuggee.another();
+    // The debugger waits for an answer; a process may be made only after a long time.
+    while !debuggee.is_made() && !debuggee.is_gone() {
+        if nobody_comes() {
+            return killer.kill();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if !debuggee.is_made() {
+        let text = "the first process has ended, and so many others were not made: see `retrovane info` of a recording";
+        let error = CommandError::Debugger(text.to_owned());
+        exit::failure(error.code(), &error);
+        return;
+    }
     let served = gdb::listen(socket).and_then(|listener| {
         listening();
         let stream = gdb::accept(&listener, || nobody_comes() || killer.is_gone())?;

@@ -354,7 +354,7 @@ pub fn run(arguments: LiveArguments, settings: &Settings) -> ExitCode {
 /// The same, with who debugs the first process, and a folder that goes when it ends.
 pub fn run_session(
     arguments: LiveArguments,
-    debugger: Option<ServeDebugger>,
+    debugger: Option<(ServeDebugger, u32)>,
     folder: Option<&Path>,
     settings: &Settings,
 ) -> ExitCode {
@@ -366,6 +366,7 @@ pub fn run_session(
         Some(pid) => command_of(pid).into_iter(),
         None => arguments.command.into_iter(),
     };
+    let (debugger, debugged) = debugger.map_or((None, 0), |(serve, which)| (Some(serve), which));
     let Some(program) = command.next() else { return exit::failure(exit::USAGE, &"no program given") };
     let base = Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned();
     let name = arguments.name.unwrap_or(base);
@@ -408,6 +409,7 @@ pub fn run_session(
             kills_children: matches!(arguments.children, Children::Kill),
             crash_dir,
             debugger,
+            debugged,
         }),
         quiet: settings.quiet,
         progress: None,
