@@ -129,6 +129,7 @@ fn record_birth(user_stack: u64) -> ! {
     let vdso = hide_vdso(user_stack);
     let process = process();
     let carried = core::mem::take(&mut lane().carried_signals);
+    process.log.events += core::mem::take(&mut lane().carried_events);
     thread().signals.mask = signals::inherited(signals::current_mask()) | carried[0];
     let mask = thread().signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;

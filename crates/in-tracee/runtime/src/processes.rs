@@ -637,6 +637,8 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         }
     }
     lane().carried_signals = signals::carried();
+    // A replay counts them through all images.
+    lane().carried_events = process().log.events;
     lane().shares_root.store(u32::from(proc_dir::descriptor().is_some()), Ordering::Relaxed);
     // Who waits for the turn may ask for it by a signal that the new image would die of.
     signals::hold_asking(true);
@@ -650,6 +652,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         kernel::futex_wait(&request.state, request::RELEASE, 100);
     }
     lane().carried_signals = [0; 3];
+    lane().carried_events = 0;
     log_exec(number, args, count, path, result)
 }
 
