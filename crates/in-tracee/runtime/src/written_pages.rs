@@ -128,7 +128,10 @@ impl WriteProtection {
         let Some(pagemap) = open_high(PAGEMAP) else { return false };
         let mut known = true;
         for &Range { start, end, .. } in ranges.all() {
-            known = known && scan_regions(pagemap, start, end, &WRITTEN, each);
+            known = known
+                && for_each_part(pagemap, start, end, &mut |start, end| {
+                    scan_regions(pagemap, start, end, &WRITTEN, each)
+                });
         }
         close(pagemap);
         known
@@ -174,12 +177,40 @@ const POPULATED_PRIVATE_FEW: Wanted = Wanted { pages_max: 512, ..POPULATED_PRIVA
 const POPULATED_SHARED: Wanted =
     Wanted { pages_max: 0, flags: 0, inverted: 0, all: 0, any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED };
 
+const POPULATED_FIRST: Wanted = Wanted { pages_max: 1, ..POPULATED_SHARED };
+
 /// So many that were written one after the other are the program's own.
 const FEW_PAGES: u64 = 8;
 
+/// Where nothing is populated, marks would need page tables of their own: 2 GB for a terabyte, and
+/// a sanitizer's shadow has many. So longer ranges than this are looked at in parts of as much, and
+/// those where nothing is are left out. What is populated there later counts as written.
+const PART_BYTES: u64 = 16 << 20;
+
+/// Calls `each` with the parts of a range where something is populated. It says whether it wants
+/// more; false where it does not.
+fn for_each_part(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+    let mut at = start;
+    while end - at > PART_BYTES {
+        let Some(first) = next_populated(pagemap, at, end) else { break };
+        if first >= end {
+            return true;
+        }
+        let part = first & !(PART_BYTES - 1);
+        let part_end = (part + PART_BYTES).min(end);
+        if !each(part.max(at), part_end) {
+            return false;
+        }
+        at = part_end;
+    }
+    at >= end || each(at, end)
+}
+
 /// Protects what is populated in a range that is registered; false if that fails.
 pub fn protect(pagemap: i32, start: u64, end: u64) -> bool {
-    scan(pagemap, start, end, &WRITTEN_PROTECTING, &mut []).is_some()
+    for_each_part(pagemap, start, end, &mut |start, end| {
+        scan(pagemap, start, end, &WRITTEN_PROTECTING, &mut []).is_some()
+    })
 }
 
 /// Calls `each` with what was written since it was protected, and protects it again;
@@ -199,13 +230,15 @@ pub fn scan_written_private(
     // Whether a page was written stands in the page tables. What it is does not: to ask
     // for both at a time costs five times as much, written or not.
     let wanted = if again { &WRITTEN_PROTECTING } else { &WRITTEN };
-    scan_while(pagemap, range.start, range.end, wanted, &mut |start, end| {
-        // Where nothing is, all counts as written, and that is mostly much at a time. Few pages
-        // are dearer to ask for than to take, if one of them is nobody's.
-        if end - start <= FEW_PAGES * PAGE_BYTES {
-            return each(start, end);
-        }
-        scan_while(pagemap, start, end, &POPULATED_PRIVATE_FEW, each)
+    for_each_part(pagemap, range.start, range.end, &mut |start, end| {
+        scan_while(pagemap, start, end, wanted, &mut |start, end| {
+            // Where nothing is, all counts as written, and that is mostly much at a time. Few pages
+            // are dearer to ask for than to take, if one of them is nobody's.
+            if end - start <= FEW_PAGES * PAGE_BYTES {
+                return each(start, end);
+            }
+            scan_while(pagemap, start, end, &POPULATED_PRIVATE_FEW, each)
+        })
     })
 }
 
@@ -228,7 +261,7 @@ pub fn scan_populated(pagemap: i32, start: u64, end: u64, shared: bool, each: &m
 /// the kernel does not tell.
 pub fn next_populated(pagemap: i32, start: u64, end: u64) -> Option<u64> {
     let mut regions = [Region::default(); 1];
-    let (found, _) = scan(pagemap, start, end, &POPULATED_SHARED, &mut regions)?;
+    let (found, _) = scan(pagemap, start, end, &POPULATED_FIRST, &mut regions)?;
     Some(if found == 0 { end } else { regions[0].start.max(start) })
 }
 
