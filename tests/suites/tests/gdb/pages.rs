@@ -15,9 +15,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, User, run, search_path};
+
+/// One of the programs works for a minute.
+const RECORD_TIME_MAX: Duration = Duration::from_secs(120);
 
 use super::workloads;
 
@@ -123,7 +127,7 @@ fn answers(tool: &Tool, scratch: &Scratch, page: &str) -> Result<Vec<String>, St
     args.extend(recorded.iter().map(OsString::from));
     let mut command = tool.command(User::Current, &home, &args);
     command.current_dir(scratch.join("."));
-    run(command, RUN_TIME_MAX)?;
+    run(command, RECORD_TIME_MAX)?;
     let options = words_behind(page, REPLAY).ok_or("the page opens no gdb")?;
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&tool.binary).args(["replay", "--batch"]);
