@@ -15,7 +15,6 @@
 mod agent;
 mod apart;
 mod aside;
-mod assisting;
 mod checkpoint;
 mod copying;
 mod crash;
@@ -146,7 +145,6 @@ pub struct Area {
     moved: RangeSet,
     compared: [u8; copying::COMPARED_BYTES],
     candidates: copying::Few,
-    half: assisting::Half,
     lists: mappings::Lists,
     tables: tables::Tables,
     locks: locks::Known,

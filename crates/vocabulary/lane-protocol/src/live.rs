@@ -192,8 +192,6 @@ pub mod command {
     pub const CLAIMED: u32 = 7;
     /// Take part in what [`crate::Together`] says.
     pub const FOLLOW: u32 = 8;
-    /// A thread of the process lets the agent do a part of what it does. There is no answer.
-    pub const ASSIST: u32 = 9;
 }
 
 /// How far the process is with a command. Kept in [`Command::phase`].

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{command, command_phase, thread_identity};
 use linux_abi::{errno, general as nr};
 
-use super::{area, assisting, checkpoint, quiesce, restore, together};
+use super::{area, checkpoint, quiesce, restore, together};
 use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
 use crate::processes::index_of_process;
 use crate::threads::make_kernel_thread;
@@ -62,7 +62,6 @@ unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
             command::CLAIMED => {
                 kernel::futex_wait(&command.kind, command::CLAIMED, 10);
             }
-            command::ASSIST => assisting::take_part(),
             kind => {
                 let answer = obey(kind, command.argument.load(Ordering::Relaxed));
                 finish(answer);

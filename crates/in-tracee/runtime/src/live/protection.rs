@@ -11,7 +11,6 @@
 
 use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 
-use super::assisting;
 use crate::block::space;
 use crate::detect::{Range, close, open_high};
 use crate::page_tracker;
@@ -110,7 +109,8 @@ impl Protection {
     /// Nothing counts as written; false if protection was lost unnoticed.
     fn protect_all(&self) -> bool {
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
-        let done = assisting::protect(pagemap, self.protected.all());
+        let mut ranges = self.protected.all().iter();
+        let done = ranges.all(|range| kernel_view::protect(pagemap, range.start, range.end));
         close(pagemap);
         done
     }
@@ -203,22 +203,15 @@ impl Protection {
         }
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
         let uffd = Uffd { fd: self.uffd - 1 };
-        let registered = &mut super::area().candidates;
-        let (mut count, mut all) = (0, true);
+        let mut all = true;
         for_each_writable(self.lost.all(), &mut |start, end| {
-            let room = self.protected.count + count < RANGES_MAX - 1 && count < registered.len();
-            if room && uffd.register(start, end) {
-                registered[count] = Range { start, end };
-                count += 1;
+            let room = self.protected.count < RANGES_MAX - 1;
+            if room && uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
+                self.protected.add(start, end);
             } else {
                 all = false;
             }
         });
-        if assisting::protect(pagemap, &registered[..count]) {
-            registered[..count].iter().for_each(|range| self.protected.add(range.start, range.end));
-        } else {
-            all = false;
-        }
         close(pagemap);
         self.protected.tidy();
         all
