@@ -219,7 +219,6 @@ fn start(entry: u64, stack_pointer: u64) -> ! {
 pub fn replay_exec() -> Leave {
     crate::threads::end_others();
     processes::leave_parents_memory();
-    crate::gathering::leave_own();
     become_first_thread();
     crate::agent::forget_image();
     forget_everything_else();

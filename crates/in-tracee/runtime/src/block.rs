@@ -112,6 +112,7 @@ pub struct Thread {
     pub waiter: crate::private_futexes::Waiter,
     pub traced: crate::tracing::Traced,
     pub processors: crate::one_processor::Processors,
+    pub turn_looks: crate::looks::Looks,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -461,6 +462,11 @@ pub fn lane() -> &'static mut LaneHeader {
     unsafe { &mut *(lane_header_address(process().slot) as *mut LaneHeader) }
 }
 
+/// True if no other process has ever used the address space.
+pub fn has_one_process() -> bool {
+    space().processes_used == 1
+}
+
 /// Prepares the block of this index, which belongs to the process of that one.
 pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread {
     let space = space();
@@ -473,7 +479,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
     (block.traced, block.filters, block.has_left) = Default::default();
-    block.processors.forget();
+    (block.processors.calls_left, block.turn_looks) = Default::default();
     block.programs_gs = 0;
     block
 }

@@ -106,7 +106,7 @@ pub fn replay(start: u64, words: &[u64; SHARED_MAP_WORDS]) {
         return;
     }
     let identity = [device, inode];
-    let Some(fd) = mapped_files::common_copy(Source::Logged, identity, true) else {
+    let Some(fd) = mapped_files::common_copy(Source::Logged, identity, true, false) else {
         report::stand(report_kind::MISSING, 0, "a file for shared memory could not be made");
     };
     mapped_files::grow(fd, offset.saturating_add(there));

@@ -4,11 +4,10 @@ use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, TABLE};
 
-use crate::block::{process, thread};
+use crate::block::{has_one_process, process, thread};
 use crate::kernel::{self, ABORTED};
 use crate::{
-    bounce, gathering, memory, outputs, patience, private_futexes, signals, stopping, tracing, turn,
-    visible_maps,
+    bounce, memory, outputs, patience, private_futexes, signals, stopping, tracing, turn, visible_maps,
 };
 
 /// The calls that may sleep, by number.
@@ -56,7 +55,8 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         return result;
     }
     let blocks = blocks || stopping::stops_itself(number, args);
-    if !blocks || returns_at_once(number, args) || thread().keeps_turn {
+    let gives = blocks && !returns_at_once(number, args) || takes_a_while(number, args) && is_worth_giving();
+    if !gives || thread().keeps_turn {
         let result = kernel::call_for_program(number, real);
         note_dead_owner(number, args);
         return result;
@@ -77,6 +77,67 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         note_dead_owner(number, args);
     }
     result
+}
+
+/// Most bytes that are read of a file while others have the turn.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// True for a call that does so much in the kernel that another process may run meanwhile.
+/// What it writes to a file keeps its place among what others see of that by mappings.
+fn takes_a_while(number: u64, args: &[u64; 6]) -> bool {
+    match number as u32 {
+        nr::__NR_open => args[1] & u64::from(nr::O_TRUNC) == 0,
+        nr::__NR_openat => args[2] & u64::from(nr::O_TRUNC) == 0,
+        nr::__NR_write | nr::__NR_writev | nr::__NR_sendto | nr::__NR_sendmsg | nr::__NR_sendfile => {
+            !outputs::is_regular(args[0])
+        }
+        // Of a file no less may be read than was asked for.
+        nr::__NR_read | nr::__NR_pread64 => args[2] <= FILE_BYTES_MAX || !outputs::is_regular(args[0]),
+        nr::__NR_recvfrom
+        | nr::__NR_recvmsg
+        | nr::__NR_accept
+        | nr::__NR_accept4
+        | nr::__NR_stat
+        | nr::__NR_lstat
+        | nr::__NR_newfstatat
+        | nr::__NR_statx
+        | nr::__NR_getdents64
+        | nr::__NR_epoll_wait
+        | nr::__NR_poll => true,
+        _ => false,
+    }
+}
+
+/// Makes a call that writes to no memory, and does not sleep.
+#[inline]
+pub fn make_short(number: u64, args: &[u64; 6]) -> i64 {
+    if number != u64::from(nr::__NR_close) || !is_worth_giving() {
+        return kernel::call_for_program(number, args);
+    }
+    turn::give();
+    let result = kernel::call_for_program(number, args);
+    turn::take_back();
+    result
+}
+
+/// Makes a call on what is the process's own; others have the turn meanwhile if they want it.
+pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
+    let process = process();
+    let gives = !process.replaying && process.threads == 1 && has_one_process() && is_worth_giving();
+    if !gives {
+        return call();
+    }
+    turn::give();
+    let result = call();
+    turn::take_back();
+    result
+}
+
+/// True if processes that share memory want to run at the same time. Where calls of live
+/// sessions are under way, they may have to be made again.
+#[inline]
+fn is_worth_giving() -> bool {
+    process().in_group && turn::my_turn().is_much_wanted() && !crate::live::is_on()
 }
 
 /// Where a process that owned a robust futex was killed, the kernel said so in the
@@ -136,7 +197,6 @@ pub fn wakes_others(args: &[u64; 6]) -> bool {
 #[inline]
 pub fn announce(number: u64, args: &[u64; 6]) {
     note_flags(number, args);
-    gathering::before_call(number, args);
     if process().in_group && signals::kills_itself(number, args) {
         crate::threads::log_dead_owner();
     }

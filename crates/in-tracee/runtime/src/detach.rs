@@ -69,7 +69,6 @@ fn end_recording(reason: u16, text: &str) {
     space().shared_count = 0;
     withheld::give_back();
     crate::private_futexes::wake_everybody();
-    crate::gathering::leave_all();
     if session().interception == Interception::Seccomp as u32 {
         pass_through::begin();
         return;
@@ -124,7 +123,6 @@ fn leave_thread() {
         return;
     }
     crate::pause::delete_timer();
-    crate::gathering::leave_own();
     clocks::end_traps();
     kernel::call(nr::__NR_set_tid_address, [thread().clear_tid, 0, 0, 0, 0, 0]);
     let [address, length, signature] = core::mem::take(&mut thread().rseq);

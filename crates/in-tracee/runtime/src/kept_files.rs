@@ -12,6 +12,11 @@ use crate::{kernel, live, report};
 /// Looks for an answer before this process sleeps: some 20 us.
 const SPINS: u32 = 400;
 
+/// Waits for another process to say which file it has claimed a slot for, a millisecond each.
+const CLAIM_WAITS: u32 = 100;
+/// The same for the answer that it waits for, 100 milliseconds each: it may be killed before it asks.
+const ANSWER_WAITS: u32 = 300;
+
 /// What became of a file that is about to be mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
@@ -82,7 +87,9 @@ fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
     for step in 0..FILE_PROBES {
         let index = file_slot(key[0], key[1], step);
         let kept = &files[index];
+        let mut waits = 0;
         loop {
+            waits += 1;
             match kept.state.load(Ordering::Acquire) {
                 file_state::FREE => {
                     let claimed = kept.state.compare_exchange(
@@ -95,6 +102,8 @@ fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
                         return ask(fd, index, key, executable);
                     }
                 }
+                // Who claimed it and was killed before it said what for never comes back.
+                file_state::CLAIMED if waits > CLAIM_WAITS => break,
                 file_state::CLAIMED => {
                     kernel::futex_wait(&kept.state, file_state::CLAIMED, 1);
                 }
@@ -111,7 +120,7 @@ fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
                         file_state::KEPT => return Some(index as u32),
                         file_state::ASKED => {
                             kernel::futex_wait(&kept.state, file_state::ASKED, 100);
-                            if session().stop.load(Ordering::Relaxed) != 0 {
+                            if session().stop.load(Ordering::Relaxed) != 0 || waits > ANSWER_WAITS {
                                 return None;
                             }
                         }

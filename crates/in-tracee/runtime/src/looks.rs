@@ -8,6 +8,10 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use linux_abi::general as nr;
+
+use crate::kernel;
+
 /// How often it looks: about 50 microseconds, as long as it takes a thread that sleeps to
 /// be there.
 const LOOKS: u32 = 2000;
@@ -36,7 +40,40 @@ impl Lookers {
     }
 }
 
+/// How often one looks at once: about a microsecond.
+const LOOKS_AT_ONCE: u32 = 40;
+/// How often it lets others have its processor, and looks again: some 50 microseconds
+/// where nobody else wants to run.
+const YIELDS: u32 = 100;
+
 impl Looks {
+    /// The same for what comes in an order that others keep: who looks lets those run that
+    /// have something to do, so that as many as wait may look.
+    pub fn see_soon(&mut self, came: impl Fn() -> bool) -> bool {
+        for _ in 0..LOOKS_AT_ONCE {
+            if came() {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        if self.rests != 0 {
+            self.rests -= 1;
+            return false;
+        }
+        let came = (0..YIELDS).any(|_| {
+            kernel::call(nr::__NR_sched_yield, [0; 6]);
+            came()
+        });
+        self.tire(came);
+        came
+    }
+
+    /// One that looked in vain looks less often.
+    fn tire(&mut self, came: bool) {
+        self.rests_last = if came { 0 } else { (2 * self.rests_last).clamp(1, RESTS_MAX) };
+        self.rests = self.rests_last;
+    }
+
     /// True if it came before the thread got tired of looking.
     pub fn see(&mut self, lookers: &Lookers, came: impl Fn() -> bool) -> bool {
         if self.rests != 0 {
@@ -53,8 +90,7 @@ impl Looks {
         if !may_look {
             return false;
         }
-        self.rests_last = if came { 0 } else { (2 * self.rests_last).clamp(1, RESTS_MAX) };
-        self.rests = self.rests_last;
+        self.tire(came);
         came
     }
 }

@@ -44,7 +44,6 @@ mod filters;
 mod foreign_writes;
 mod frame;
 mod gaps;
-mod gathering;
 mod gs;
 mod hot_words;
 mod imports;

@@ -22,6 +22,8 @@ const GROUP_BYTES_MAX: u64 = 256 << 20;
 pub const STATUS_WORDS: usize = 18;
 const STATUS_DEVICE: usize = 0;
 pub const STATUS_INODE: usize = 1;
+/// In its lower half.
+const STATUS_MODE: usize = 3;
 const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
 
@@ -43,6 +45,8 @@ struct Copied {
     fd: i32,
     /// Device and inode of what the descriptor shows, as of the last look at it.
     shown: [u64; 2],
+    /// Where its first content came from.
+    source: Source,
 }
 
 fn all() -> &'static [Place] {
@@ -67,6 +71,7 @@ fn tell_unless(fits: bool) {
 
 /// Where the first content of a mapping's file comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub enum Source {
     /// A kept file.
     File(u32),
@@ -79,8 +84,8 @@ pub enum Source {
 /// Replay: the descriptor of a copy that all mappings of the file show, made when
 /// the first shared mapping appears: what is stored through one is seen through
 /// the others, in all processes, and the kept file stays as it is. `None`: no
-/// mapping is shared.
-pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i32> {
+/// mapping is shared. One that was only shown is kept for the next mapping of its content.
+pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows: bool) -> Option<i32> {
     let alive = is_mapped(identity);
     let mapped = &mut space().mapped;
     let copies = &mapped.copies[..mapped.copy_count];
@@ -90,8 +95,15 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
         let own = process();
         let others_are_newer = own.copied && !imports::are_wanted() && is_made(identity);
         let brings = (own.debugged || own.copied) && !others_are_newer;
+        let copy = copies[index];
         if alive || source == Source::Shared && brings {
-            return Some(copies[index].fd);
+            if !only_shows {
+                copy.note_changed();
+            }
+            return Some(copy.fd);
+        }
+        if shared && only_shows && !own.debugged && !own.copied && copy.shows_still(source) {
+            return Some(copy.fd);
         }
         // Nothing shows it any more: the file has changed since, or the inode is
         // another file's.
@@ -121,13 +133,35 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool) -> Option<i
         file_extents::copy_data(kept as u64, fd as u64);
         kernel::call(nr::__NR_close, [kept as u64, 0, 0, 0, 0, 0]);
     }
-    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32, shown: [0; 2] };
+    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32, shown: [0; 2], source };
+    if !only_shows {
+        mapped.copies[mapped.copy_count].note_changed();
+    }
     mapped.copy_count += 1;
     shared_writes::disturb_all();
     if source == Source::Shared {
         imports::opened(identity);
     }
     Some(fd as i32)
+}
+
+/// A copy's mode when it may have another content than its source, for all that inherit it.
+const CHANGED: u32 = 0o700;
+
+impl Copied {
+    /// The content may become another one.
+    fn note_changed(&self) {
+        kernel::call(nr::__NR_fchmod, [self.fd as u64, u64::from(CHANGED), 0, 0, 0, 0]);
+    }
+
+    /// True if the content is what this source has.
+    fn shows_still(&self, source: Source) -> bool {
+        let mut status = [0u64; STATUS_WORDS];
+        let is_seen = matches!(source, Source::File(_))
+            && source == self.source
+            && kernel::call(nr::__NR_fstat, [self.fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0;
+        is_seen && status[STATUS_MODE] as u32 & 0o777 != CHANGED
+    }
 }
 
 /// Replay: how long a kept file is.
@@ -164,7 +198,7 @@ pub fn object_of_memory(identity: [u64; 2], bytes: u64) -> Option<i32> {
     if space().mapped.copy_count >= COPIES / 2 {
         return None;
     }
-    let fd = common_copy(Source::Logged, identity, true)?;
+    let fd = common_copy(Source::Logged, identity, true, false)?;
     grow(fd, bytes);
     Some(fd)
 }
@@ -374,11 +408,13 @@ pub fn for_each_mapping(identity: [u64; 2], each: &mut dyn FnMut(u64, u64, u64))
     }
 }
 
-/// Replay: the copy that mappings of the file show, if they share one.
+/// Replay: the copy that mappings of the file show, if they share one. The caller changes it.
 pub fn copy_of(identity: [u64; 2]) -> Option<i32> {
     let mapped = &space().mapped;
     let copies = &mapped.copies[..mapped.copy_count];
-    copies.iter().find(|copy| copy.identity == identity).map(|copy| copy.fd)
+    let copy = copies.iter().find(|copy| copy.identity == identity)?;
+    copy.note_changed();
+    Some(copy.fd)
 }
 
 /// Memory went away.

@@ -12,7 +12,7 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    clocks, displaced, imports, kernel, live, map_changes, mapped_files, one_processor, packet_rings,
+    calls, clocks, displaced, imports, kernel, live, map_changes, mapped_files, one_processor, packet_rings,
     page_tracker, region, report, shared_files, shared_writes, sites, withheld,
 };
 
@@ -250,7 +250,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let shared = !anonymous && is_shared && (writable || is_logged || is_small());
     let common = source
         .zip(reference)
-        .and_then(|(source, (.., identity))| mapped_files::common_copy(source, identity, shared));
+        .and_then(|(source, (.., identity))| mapped_files::common_copy(source, identity, shared, !writable));
     let content = file.map(|(file, offset, _)| (file, offset));
     match (common, reference) {
         (Some(fd), Some((_, offset, _))) => {
@@ -344,7 +344,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     displaced::make_room(address, bytes);
-    let result = region::unmap(address, bytes);
+    let result = calls::make_aside(|| region::unmap(address, bytes));
     if result == 0 {
         page_tracker::forget(address, pages(bytes));
         mapped_files::forget(address, pages(bytes));

@@ -7,7 +7,7 @@ use lane_protocol::Turn;
 use linux_abi::{errno, general as nr};
 
 use crate::block::{process, thread};
-use crate::{calls, chaos, gathering, kernel, pause, pause_point, signals, starvation, turn};
+use crate::{calls, chaos, kernel, pause, pause_point, signals, starvation, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -22,8 +22,6 @@ const SLICE_MAX_NS: u64 = 1_000_000_000;
 const PAUSES_PER_SLICE: u64 = 50;
 /// Looks for somebody else to take the turn: about 50 microseconds.
 const LOOKS: u32 = 2000;
-/// The same where the others are on this processor.
-const YIELDS: u32 = 8;
 /// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
 /// that the kernel gives no meaning.
 pub const ASKED: i32 = -77;
@@ -180,16 +178,11 @@ pub fn let_others_run() {
     let turn = turn::my_turn();
     let seen = turn.changes.load(Ordering::Relaxed);
     turn::give();
-    let together = gathering::is_together();
-    for _ in 0..if together { YIELDS } else { LOOKS } {
+    for _ in 0..LOOKS {
         if turn.changes.load(Ordering::Relaxed) != seen {
             break;
         }
-        if together {
-            kernel::call(nr::__NR_sched_yield, [0; 6]);
-        } else {
-            core::hint::spin_loop();
-        }
+        core::hint::spin_loop();
     }
     turn::take();
 }

@@ -17,7 +17,7 @@ use linux_abi::{errno, general as nr};
 use crate::block::{process, session, space, thread, thread_at};
 use crate::kernel;
 use crate::looks::{Lookers, Looks};
-use crate::{chaos, gathering, live, memory, turn};
+use crate::{chaos, live, memory, turn};
 
 pub const PRIVATE: u32 = 0x80;
 const REALTIME: u32 = 0x100;
@@ -229,7 +229,7 @@ fn sleep(args: &[u64; 6]) -> i64 {
     let (asleep, looks) = (&own.waiter.asleep, &mut own.waiter.looks);
     turn::give();
     let comes = || asleep.load(Ordering::SeqCst) == 0 && turn::my_turn().is_open(own.identity);
-    if !gathering::is_together() && looks.see(&space().futexes.lookers, comes)
+    if looks.see(&space().futexes.lookers, comes)
         || asleep.compare_exchange(LOOKS, SLEEPS, Ordering::SeqCst, Ordering::SeqCst).is_err()
     {
         return 0;

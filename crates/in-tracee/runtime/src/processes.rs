@@ -21,8 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, filters, gathering, imports, kernel, memory, memory_calls, namespaces, outputs,
-    proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
+    breakpoints, detach, filters, imports, kernel, memory, memory_calls, namespaces, outputs, proc_dir,
+    report, signals, specials, threads, tracing, tracing_outside, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -125,7 +125,6 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
 }
 
 fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
-    gathering::leave_own();
     let CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd } = *request;
     let impossible =
         (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
@@ -587,7 +586,6 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         // A successful exec is a birth, seen before we come here.
         return crate::specials::replayed(registers);
     }
-    gathering::leave_own();
     let (dir, path, flags) = if at { (args[0], args[1], args[4]) } else { (nr::AT_FDCWD as u64, args[0], 0) };
     // A new image without the runtime would die of the filter that it inherits.
     let filtered = session().interception == Interception::Seccomp as u32;

@@ -37,7 +37,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
             note_shared(recorded as u64, bytes);
             let source = if known { Source::Shared } else { Source::Logged };
             let flags = u64::from(nr::MAP_SHARED | nr::MAP_FIXED);
-            match mapped_files::common_copy(source, identity, true) {
+            match mapped_files::common_copy(source, identity, true, false) {
                 Some(fd) => {
                     mapped_files::grow(fd, bytes);
                     map_at(recorded as u64, bytes, 3, flags, fd, 0);

@@ -4,12 +4,11 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{ticket_bit, ticket_in_place};
+use lane_protocol::{TICKETS_NEAR, ticket_bit, ticket_in_place};
 use linux_abi::errno;
 
-use crate::block::{lane, process, session};
-use crate::turn::LOOKS;
-use crate::{gathering, imports, kernel, report, shared_writes, turn};
+use crate::block::{lane, process, session, thread};
+use crate::{imports, kernel, report, shared_writes, turn};
 
 /// While no ticket is handed on, those who wait say so as often.
 const STALL_NS: u64 = 100_000_000;
@@ -37,27 +36,23 @@ pub fn wait_for(number: u32, ticket: u64) {
     // Who looks from outside compares the two.
     lane.turn.store(number + 1, Ordering::SeqCst);
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
-    let (mut looks, mut slept) = (0, false);
     while !is_first && turn.ticket.load(Ordering::SeqCst) < ticket {
-        gathering::follow(turn);
-        looks += 1;
-        if looks < LOOKS && !gathering::is_together() {
-            core::hint::spin_loop();
-            continue;
-        }
-        let wake = turn.ticket_wake(ticket);
-        let seen = wake.load(Ordering::SeqCst);
-        let at = turn.ticket.load(Ordering::SeqCst);
-        if at >= ticket {
+        let comes = || turn.ticket.load(Ordering::SeqCst) >= ticket;
+        if turn.is_near(ticket) && thread().turn_looks.see_soon(comes) {
             break;
         }
-        if session().stop.load(Ordering::Relaxed) != 0 {
-            // The log of the process that would hand it over is cut.
-            report::log_ended();
+        let seen = turn.prepare_ticket_sleep(ticket);
+        let at = turn.ticket.load(Ordering::SeqCst);
+        let mut result = 0;
+        if at < ticket {
+            if session().stop.load(Ordering::Relaxed) != 0 {
+                // The log of the process that would hand it over is cut.
+                report::log_ended();
+            }
+            let until_ns = kernel::monotonic_ns() + STALL_NS;
+            result = kernel::futex_wait_until(turn.ticket_wake(ticket), seen, until_ns, ticket_bit(ticket));
         }
-        slept = true;
-        let until_ns = kernel::monotonic_ns() + STALL_NS;
-        let result = kernel::futex_wait_until(wake, seen, until_ns, ticket_bit(ticket));
+        turn.end_ticket_sleep(ticket);
         // Hundreds may wait while others go on: of those none has to say so.
         if result == -i64::from(errno::ETIMEDOUT) && turn.ticket.load(Ordering::SeqCst) == at {
             session().doorbell.fetch_add(1, Ordering::Release);
@@ -65,9 +60,6 @@ pub fn wait_for(number: u32, ticket: u64) {
         }
     }
     lane.waits_for_ticket.store(0, Ordering::SeqCst);
-    if slept {
-        gathering::note_hand_over(turn);
-    }
     hold(ticket);
     if !is_first {
         imports::turn_is_back();
@@ -94,5 +86,11 @@ pub fn leave() {
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
     let turn = turn::my_turn();
-    kernel::futex_wake_bits(turn.end_ticket(process.ticket), ticket_bit(process.ticket + 1));
+    turn.end_ticket(process.ticket);
+    // The next but some is to be looking when it is due.
+    for next in [process.ticket + 1, process.ticket + TICKETS_NEAR] {
+        if let Some(wake) = turn.call_ticket(next) {
+            kernel::futex_wake_bits(wake, ticket_bit(next));
+        }
+    }
 }

@@ -18,8 +18,7 @@ use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_id
 use crate::block::{lane, process, session, space, thread, thread_at, thread_status};
 use crate::patience::{self, Patience};
 use crate::{
-    changes, chaos, clocks, copies, gathering, kernel, private_futexes, report, threads, tickets, tracing,
-    turn_end,
+    changes, chaos, clocks, copies, kernel, private_futexes, report, threads, tickets, tracing, turn_end,
 };
 
 /// Looks at the turn, or at a ticket, before a thread goes to sleep: about a microsecond.
@@ -221,18 +220,13 @@ pub fn take_back() {
 #[cold]
 pub fn take() {
     let me = thread().identity;
-    for _ in 0..if gathering::is_together() { 0 } else { LOOKS } {
-        if my_turn().is_open(me) {
-            break;
-        }
-        core::hint::spin_loop();
-    }
-    let (mut patience, mut slept) = (Patience::new(), false);
+    my_turn().note_wanted();
+    thread().turn_looks.see_soon(|| my_turn().is_open(me));
+    let mut patience = Patience::new();
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
             return;
         }
-        gathering::follow(my_turn());
         if !turn_end::begin_taking() {
             turn_end::wait_for_end();
             continue;
@@ -241,9 +235,6 @@ pub fn take() {
         if let Some(before) = turn.try_take(me) {
             if !tracing::is_held() {
                 turn_end::end_taking();
-                if slept {
-                    gathering::note_hand_over(turn);
-                }
                 return taken(turn, before);
             }
             wake(turn, turn.put_back(me, before));
@@ -268,7 +259,6 @@ pub fn take() {
         let mut result = 0;
         if !turn.is_open(me) && turn.successor.load(Ordering::SeqCst) == 0 {
             result = kernel::futex_wait_until(&turn.wake, seen, until_ns, sleeper_bits(me));
-            slept = true;
         }
         if !turn_end::begin_taking() {
             // The supervisor takes it off the sleepers.

@@ -289,7 +289,9 @@ impl SessionMemory {
         if lane.has_ticket().swap(0, Ordering::SeqCst) != 0 {
             // It may not have come to say what it wrote.
             self.imports().written.note_any();
-            futex_wake(turn.end_ticket(lane.ticket().load(Ordering::SeqCst)));
+            let ticket = lane.ticket().load(Ordering::SeqCst);
+            turn.end_ticket(ticket);
+            turn.call_ticket(ticket + 1).into_iter().for_each(futex_wake);
         }
     }
 

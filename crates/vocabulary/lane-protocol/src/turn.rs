@@ -9,9 +9,9 @@
 //! runtime's).
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Loom orders sequentially consistent fences, but not such accesses.
 #[cfg(loom)]
@@ -23,6 +23,12 @@ fn in_sequence() {
 #[cfg(not(loom))]
 #[inline(always)]
 fn in_sequence() {}
+
+/// Who waits for a ticket looks for it when no more than so many come before.
+pub const TICKETS_NEAR: u64 = 2;
+
+/// Calls for which the turn is given after somebody found it taken.
+const WANTED_FOR: u32 = 64;
 
 /// In [`Turn::holder`]: the thread runs, rather than being in the kernel.
 const RUNS: u64 = 1;
@@ -39,7 +45,7 @@ pub const fn lane_of_identity(identity: u64) -> u32 {
 
 /// Futex words for those who wait for tickets: two that wait at a time seldom share
 /// one.
-pub const TICKET_WAKES: usize = 14;
+pub const TICKET_WAKES: usize = 7;
 
 /// A ticket of the turn of this number, as its place counts them: those of a later
 /// turn at the same place are all higher.
@@ -93,10 +99,8 @@ pub struct Turn {
     pub holder_tid: AtomicI32,
     /// The namespace that these are of: see `LaneHeader::pid_space`.
     pub holder_space: AtomicU32,
-    /// The processor on which those who wait gather, plus one; 0: none in particular.
-    pub place: AtomicU16,
-    /// Counts how often it came to one that slept for it, or for a ticket.
-    pub slept: AtomicU16,
+    /// Calls still to come for which the holder gives it though it will be back soon.
+    wanted: AtomicU32,
     /// Recording: times it came to another process; replay: tickets that are over.
     pub ticket: AtomicU64,
     /// Recording: lanes that have it; 0: its place is free for a turn of another number.
@@ -107,8 +111,8 @@ pub struct Turn {
     pub starving: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
     pub ticket_wakes: [AtomicU32; TICKET_WAKES],
-    /// When that was looked at last, in microseconds.
-    pub looked_us: AtomicU32,
+    /// How many sleep on each, or are about to.
+    ticket_sleepers: [AtomicU32; TICKET_WAKES],
 }
 
 impl Turn {
@@ -125,14 +129,13 @@ impl Turn {
             holder_pid: AtomicI32::new(0),
             holder_tid: AtomicI32::new(0),
             holder_space: AtomicU32::new(0),
-            place: AtomicU16::new(0),
-            slept: AtomicU16::new(0),
+            wanted: AtomicU32::new(0),
             ticket: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
             starving: AtomicU32::new(0),
             ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
-            looked_us: AtomicU32::new(0),
+            ticket_sleepers: core::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
@@ -231,12 +234,38 @@ impl Turn {
         &self.ticket_wakes[ticket as usize % TICKET_WAKES]
     }
 
-    /// Replay: the ticket is over. Gives the futex word to wake.
-    pub fn end_ticket(&self, ticket: u64) -> &AtomicU32 {
+    /// Replay: the ticket is over. [`Turn::call_ticket`] is due for the next one.
+    pub fn end_ticket(&self, ticket: u64) {
         self.ticket.fetch_max(ticket + 1, Ordering::SeqCst);
-        let wake = self.ticket_wake(ticket + 1);
+        in_sequence();
+    }
+
+    /// Who sleeps for this ticket is to look: gives the futex word to wake, if somebody sleeps.
+    pub fn call_ticket(&self, ticket: u64) -> Option<&AtomicU32> {
+        if self.ticket_sleepers[ticket as usize % TICKET_WAKES].load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let wake = self.ticket_wake(ticket);
         wake.fetch_add(1, Ordering::SeqCst);
-        wake
+        Some(wake)
+    }
+
+    /// Replay: the ticket comes soon.
+    pub fn is_near(&self, ticket: u64) -> bool {
+        self.ticket.load(Ordering::SeqCst) + TICKETS_NEAR >= ticket
+    }
+
+    /// Replay: a thread will sleep for a ticket: gives the value to wait for on its word. The
+    /// caller looks once more before it waits, and calls [`Turn::end_ticket_sleep`] afterwards.
+    pub fn prepare_ticket_sleep(&self, ticket: u64) -> u32 {
+        self.ticket_sleepers[ticket as usize % TICKET_WAKES].fetch_add(1, Ordering::SeqCst);
+        in_sequence();
+        self.ticket_wake(ticket).load(Ordering::SeqCst)
+    }
+
+    /// The thread is awake.
+    pub fn end_ticket_sleep(&self, ticket: u64) {
+        self.ticket_sleepers[ticket as usize % TICKET_WAKES].fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Asks for the turn before all others; false if somebody else has.
@@ -268,6 +297,22 @@ impl Turn {
     #[inline]
     pub fn has_sleepers(&self) -> bool {
         self.sleepers.load(Ordering::Relaxed) != 0
+    }
+
+    /// A thread found it taken.
+    pub fn note_wanted(&self) {
+        self.wanted.store(WANTED_FOR, Ordering::Relaxed);
+    }
+
+    /// The holder is about to do what others need not wait for: true if some found it taken
+    /// when it was held lately.
+    #[inline]
+    pub fn is_much_wanted(&self) -> bool {
+        let left = self.wanted.load(Ordering::Relaxed);
+        if left != 0 {
+            self.wanted.store(left - 1, Ordering::Relaxed);
+        }
+        left != 0
     }
 
     /// How many sleep for the turn, or are about to.
@@ -305,7 +350,7 @@ impl Turn {
         self.sleepers.store(0, Ordering::SeqCst);
         self.ticket.store(0, Ordering::SeqCst);
         self.successor.store(0, Ordering::SeqCst);
-        self.place.store(0, Ordering::Relaxed);
+        self.wanted.store(0, Ordering::Relaxed);
         self.holder.store(0, Ordering::SeqCst);
     }
 

@@ -119,7 +119,7 @@ fn a_consumer_sees_all_that_came_before_the_end() {
 
 // --- the turn ---
 
-use lane_protocol::{Turn, Wake, thread_identity};
+use lane_protocol::{TICKETS_NEAR, Turn, Wake, thread_identity};
 
 /// Takes the turn as the runtime does, without its timeouts.
 fn take(turn: &Turn, futex: &Futex, me: u64) {
@@ -188,6 +188,35 @@ fn a_reservation_is_served() {
             take(&shared.0, &shared.1, one);
         }
         give(&shared.0, &shared.1, one);
+        waiter.join().expect("no thread panics");
+    });
+}
+
+#[test]
+fn who_sleeps_for_a_ticket_is_called() {
+    check(|| {
+        let shared = Arc::new((Turn::new(), Futex::new()));
+        let other = Arc::clone(&shared);
+        let waiter = thread::spawn(move || {
+            let (turn, futex) = &*other;
+            while turn.ticket.load(Ordering::SeqCst) < 2 {
+                let seen = turn.prepare_ticket_sleep(2);
+                if turn.ticket.load(Ordering::SeqCst) < 2 {
+                    futex.wait(turn.ticket_wake(2), seen);
+                }
+                turn.end_ticket_sleep(2);
+            }
+        });
+        let (turn, futex) = &*shared;
+        for ticket in 0..2 {
+            turn.end_ticket(ticket);
+            // The next, and the next but one, which may go to sleep again.
+            for next in [ticket + 1, ticket + TICKETS_NEAR] {
+                if turn.call_ticket(next).is_some() {
+                    futex.wake();
+                }
+            }
+        }
         waiter.join().expect("no thread panics");
     });
 }
