@@ -86,8 +86,6 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// What it writes to a file keeps its place among what others see of that by mappings.
 fn takes_a_while(number: u64, args: &[u64; 6]) -> bool {
     match number as u32 {
-        nr::__NR_open => args[1] & u64::from(nr::O_TRUNC) == 0,
-        nr::__NR_openat => args[2] & u64::from(nr::O_TRUNC) == 0,
         nr::__NR_write | nr::__NR_writev | nr::__NR_sendto | nr::__NR_sendmsg | nr::__NR_sendfile => {
             !outputs::is_regular(args[0])
         }
@@ -101,30 +99,21 @@ fn takes_a_while(number: u64, args: &[u64; 6]) -> bool {
         | nr::__NR_lstat
         | nr::__NR_newfstatat
         | nr::__NR_statx
-        | nr::__NR_getdents64
         | nr::__NR_epoll_wait
         | nr::__NR_poll => true,
+        nr::__NR_close => is_only_thread(),
         _ => false,
     }
 }
 
-/// Makes a call that writes to no memory, and does not sleep.
-#[inline]
-pub fn make_short(number: u64, args: &[u64; 6]) -> i64 {
-    if number != u64::from(nr::__NR_close) || !is_worth_giving() {
-        return kernel::call_for_program(number, args);
-    }
-    turn::give();
-    let result = kernel::call_for_program(number, args);
-    turn::take_back();
-    result
+/// True if nobody else has the process's memory, or its descriptors.
+fn is_only_thread() -> bool {
+    process().threads == 1 && has_one_process()
 }
 
 /// Makes a call on what is the process's own; others have the turn meanwhile if they want it.
 pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
-    let process = process();
-    let gives = !process.replaying && process.threads == 1 && has_one_process() && is_worth_giving();
-    if !gives {
+    if process().replaying || !is_only_thread() || !is_worth_giving() {
         return call();
     }
     turn::give();

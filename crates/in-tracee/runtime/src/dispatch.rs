@@ -124,7 +124,7 @@ fn record_short(registers: &mut Registers) -> Option<Leave> {
         }
         calls::note_flags(number as u64, &args);
     }
-    let result = calls::make_short(number as u64, &args);
+    let result = kernel::call_for_program(number as u64, &args);
     if result == ABORTED {
         return None;
     }
