@@ -1,8 +1,8 @@
 //! A thread looks for a while whether what it waits for has come, before it sleeps: to be
 //! woken on another processor takes longer than most hand-overs do.
 //!
-//! Who looks computes: two threads of an address space at most do, and one that looked in
-//! vain looks less often.
+//! Who looks computes: two threads of an address space at most do, or as many as like where they
+//! let others run between two looks; and one that looked in vain looks less often.
 //!
 //! Deliberately absent: what is waited for, and the sleep.
 
@@ -17,6 +17,11 @@ use crate::kernel;
 const LOOKS: u32 = 2000;
 /// So many look at a time: one, and one that has just seen what it waited for.
 const LOOKERS_MAX: u32 = 2;
+/// How often one looks at once: about a microsecond.
+const LOOKS_AT_ONCE: u32 = 40;
+/// How often it lets others have its processor, and looks again: some 50 microseconds
+/// where nobody else wants to run.
+const YIELDS: u32 = 100;
 /// So many waits at most sleep at once after one that was looked at in vain.
 const RESTS_MAX: u32 = 64;
 
@@ -40,13 +45,27 @@ impl Lookers {
     }
 }
 
-/// How often one looks at once: about a microsecond.
-const LOOKS_AT_ONCE: u32 = 40;
-/// How often it lets others have its processor, and looks again: some 50 microseconds
-/// where nobody else wants to run.
-const YIELDS: u32 = 100;
-
 impl Looks {
+    /// True if it came before the thread got tired of looking.
+    pub fn see(&mut self, lookers: &Lookers, came: impl Fn() -> bool) -> bool {
+        if self.rests != 0 {
+            self.rests -= 1;
+            return false;
+        }
+        let may_look = lookers.0.fetch_add(1, Ordering::Relaxed) < LOOKERS_MAX;
+        let came = may_look
+            && (0..LOOKS).any(|_| {
+                core::hint::spin_loop();
+                came()
+            });
+        lookers.0.fetch_sub(1, Ordering::Relaxed);
+        if !may_look {
+            return false;
+        }
+        self.tire(came);
+        came
+    }
+
     /// The same for what comes in an order that others keep: who looks lets those run that
     /// have something to do, so that as many as wait may look.
     pub fn see_soon(&mut self, came: impl Fn() -> bool) -> bool {
@@ -72,25 +91,5 @@ impl Looks {
     fn tire(&mut self, came: bool) {
         self.rests_last = if came { 0 } else { (2 * self.rests_last).clamp(1, RESTS_MAX) };
         self.rests = self.rests_last;
-    }
-
-    /// True if it came before the thread got tired of looking.
-    pub fn see(&mut self, lookers: &Lookers, came: impl Fn() -> bool) -> bool {
-        if self.rests != 0 {
-            self.rests -= 1;
-            return false;
-        }
-        let may_look = lookers.0.fetch_add(1, Ordering::Relaxed) < LOOKERS_MAX;
-        let came = may_look
-            && (0..LOOKS).any(|_| {
-                core::hint::spin_loop();
-                came()
-            });
-        lookers.0.fetch_sub(1, Ordering::Relaxed);
-        if !may_look {
-            return false;
-        }
-        self.tire(came);
-        came
     }
 }

@@ -36,9 +36,9 @@ pub fn wait_for(number: u32, ticket: u64) {
     // Who looks from outside compares the two.
     lane.turn.store(number + 1, Ordering::SeqCst);
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
-    while !is_first && turn.ticket.load(Ordering::SeqCst) < ticket {
-        let comes = || turn.ticket.load(Ordering::SeqCst) >= ticket;
-        if turn.is_near(ticket) && thread().turn_looks.see_soon(comes) {
+    let has_come = || turn.ticket.load(Ordering::SeqCst) >= ticket;
+    while !is_first && !has_come() {
+        if turn.is_near(ticket) && thread().turn_looks.see_soon(has_come) {
             break;
         }
         let seen = turn.prepare_ticket_sleep(ticket);

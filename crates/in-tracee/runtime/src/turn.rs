@@ -21,9 +21,6 @@ use crate::{
     changes, chaos, clocks, copies, kernel, private_futexes, report, threads, tickets, tracing, turn_end,
 };
 
-/// Looks at the turn, or at a ticket, before a thread goes to sleep: about a microsecond.
-pub const LOOKS: u32 = 40;
-
 /// The turn of the process's lane, as it is known here.
 pub fn my_turn() -> &'static Turn {
     turn_of(process().turn)
