@@ -15,6 +15,7 @@
 mod agent;
 mod apart;
 mod aside;
+mod behind;
 mod checkpoint;
 mod copying;
 mod crash;
@@ -259,7 +260,11 @@ pub fn note_moved(start: u64, bytes: u64) {
 
 /// The program makes a process that shares its pages until either writes to them.
 pub fn note_fork(shares: bool) {
-    if !shares && is_on() && lane_takes_part() && process().slot == 0 {
+    if shares || !is_on() || !lane_takes_part() {
+        return;
+    }
+    increments::settle();
+    if process().slot == 0 {
         area().forks += 1;
     }
 }

@@ -68,6 +68,7 @@ mod output_lock;
 mod outputs;
 mod owned;
 mod packet_rings;
+mod page_entries;
 mod page_tracker;
 mod pass_through;
 mod patching;

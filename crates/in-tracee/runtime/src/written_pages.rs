@@ -2,10 +2,11 @@
 //! or by sums.
 
 use lane_protocol::{SCRATCH_BYTES, SCRATCH_START};
-use linux_abi::general as nr;
+use linux_abi::{errno, general as nr};
 
 use crate::block::Owned;
 use crate::detect::{RANGES_BYTES, Range, Ranges, SCRATCH_FLAGS, close, move_high, open_high};
+use crate::page_entries::{OF_FILE, POPULATED, for_each_entry};
 use crate::{checksum, kernel, memory};
 
 const PAGE_BYTES: u64 = 4096;
@@ -22,6 +23,7 @@ const UFFDIO_API: u64 = 0xc018_aa3f;
 const UFFDIO_REGISTER: u64 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
 const UFFDIO_REGISTER_MODE_WP: u64 = 2;
+const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
 // linux/fs.h
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const PM_SCAN_WP_MATCHING: u64 = 1;
@@ -99,6 +101,21 @@ impl Uffd {
         let range = [start, end - start];
         let _ = control(self.fd, UFFDIO_UNREGISTER, range.as_ptr() as u64);
     }
+
+    /// The range counts as written, as what is not registered does anyway. False if that fails.
+    pub fn count_as_written(&self, start: u64, end: u64) -> bool {
+        let range = [start, end - start, 0];
+        let place = range.as_ptr() as u64;
+        let result = kernel::call(nr::__NR_ioctl, [self.fd as u64, UFFDIO_WRITEPROTECT, place, 0, 0, 0]);
+        let is_other = result == -i64::from(errno::ENOENT);
+        if is_other && end - start > PAGE_BYTES {
+            // What is registered may lie behind it.
+            return (start..end)
+                .step_by(PAGE_BYTES as usize)
+                .all(|at| self.count_as_written(at, at + PAGE_BYTES));
+        }
+        is_other || !kernel::failed(result)
+    }
 }
 
 impl WriteProtection {
@@ -164,6 +181,10 @@ struct Wanted {
 const WRITTEN: Wanted =
     Wanted { pages_max: 0, flags: PM_SCAN_CHECK_WPASYNC, inverted: 0, all: PAGE_IS_WRITTEN, any: 0 };
 const WRITTEN_PROTECTING: Wanted = Wanted { flags: PM_SCAN_CHECK_WPASYNC | PM_SCAN_WP_MATCHING, ..WRITTEN };
+/// Nothing but what is populated: else the kernel leaves marks where nothing is, of which nobody can
+/// tell whether they are pages that are swapped out.
+const WRITTEN_POPULATED: Wanted = Wanted { any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED, ..WRITTEN };
+const WRITTEN_POPULATED_PROTECTING: Wanted = Wanted { flags: WRITTEN_PROTECTING.flags, ..WRITTEN_POPULATED };
 /// Of the program's own, not a file's that it never wrote to.
 const POPULATED_PRIVATE: Wanted = Wanted {
     pages_max: 0,
@@ -189,7 +210,7 @@ const PART_BYTES: u64 = 16 << 20;
 
 /// Calls `each` with the parts of a range where something is populated. It says whether it wants
 /// more; false where it does not.
-fn for_each_part(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+pub fn for_each_part(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
     let mut at = start;
     while end - at > PART_BYTES {
         let Some(first) = next_populated(pagemap, at, end) else { break };
@@ -206,11 +227,25 @@ fn for_each_part(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u
     at >= end || each(at, end)
 }
 
-/// Protects what is populated in a range that is registered; false if that fails.
+/// Protects the parts of a range that is registered where something is populated; false if that
+/// fails.
 pub fn protect(pagemap: i32, start: u64, end: u64) -> bool {
     for_each_part(pagemap, start, end, &mut |start, end| {
         scan(pagemap, start, end, &WRITTEN_PROTECTING, &mut []).is_some()
     })
+}
+
+/// The same of the pages that are populated: what comes to be there later counts as written.
+pub fn protect_populated(pagemap: i32, start: u64, end: u64) -> bool {
+    for_each_part(pagemap, start, end, &mut |start, end| {
+        scan(pagemap, start, end, &WRITTEN_POPULATED_PROTECTING, &mut []).is_some()
+    })
+}
+
+/// The same of as much of the range as is registered.
+pub fn protect_registered(pagemap: i32, start: u64, end: u64) -> bool {
+    let wanted = Wanted { flags: PM_SCAN_WP_MATCHING, ..WRITTEN_POPULATED };
+    scan(pagemap, start, end, &wanted, &mut []).is_some()
 }
 
 /// Calls `each` with what was written since it was protected, and protects it again;
@@ -219,21 +254,21 @@ pub fn scan_written(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64
     scan_regions(pagemap, start, end, &WRITTEN_PROTECTING, each)
 }
 
-/// The same of the program's own pages, but for those that are gone; `again` protects
-/// them again. `each` says whether it wants more; false where it does not, too.
+/// Calls `each` with what was written of what was protected by [`protect_populated`], but for most of
+/// what a file has; `again` protects it again. `each` says whether it wants more; false where it
+/// does not, too.
 pub fn scan_written_private(
     pagemap: i32,
     range: &Range,
     again: bool,
     each: &mut dyn FnMut(u64, u64) -> bool,
 ) -> bool {
-    // Whether a page was written stands in the page tables. What it is does not: to ask
-    // for both at a time costs five times as much, written or not.
-    let wanted = if again { &WRITTEN_PROTECTING } else { &WRITTEN };
+    // Whether a page was written, and is there, stands in the page tables. What it is does not: to
+    // ask for both at a time costs five times as much, written or not.
+    let wanted = if again { &WRITTEN_POPULATED_PROTECTING } else { &WRITTEN_POPULATED };
     for_each_part(pagemap, range.start, range.end, &mut |start, end| {
         scan_while(pagemap, start, end, wanted, &mut |start, end| {
-            // Where nothing is, all counts as written, and that is mostly much at a time. Few pages
-            // are dearer to ask for than to take, if one of them is nobody's.
+            // Few pages are dearer to ask for than to take, if one of them is nobody's.
             if end - start <= FEW_PAGES * PAGE_BYTES {
                 return each(start, end);
             }
@@ -340,18 +375,11 @@ const SUMS_START: u64 = SCRATCH_START + RANGES_BYTES;
 /// Most populated pages: 15 GiB.
 const SUMS_MAX: usize = ((SCRATCH_BYTES - RANGES_BYTES) / 16) as usize;
 const SUMS_BYTES: u64 = SUMS_MAX as u64 * 16;
-/// Entries of pagemap that are read at once.
-const ENTRIES: usize = 512;
-/// Present, or swapped out (proc_pid_pagemap(5)).
-const POPULATED: u64 = 3 << 62;
-/// A file's page, or shared memory.
-const OF_FILE: u64 = 1 << 61;
 /// The sum of a page that is not populated, and that of one that cannot be read
 /// (behind the end of a file). Sums of content are odd.
 const NOTHING: u64 = 0;
 
 static PAGE: Owned<[u64; 512]> = Owned::new([0; 512]);
-static ENTRY_BUFFER: Owned<[u64; ENTRIES]> = Owned::new([0; ENTRIES]);
 
 /// The addresses and sums of all populated pages, in the order of addresses.
 pub struct PageSums {
@@ -432,25 +460,4 @@ fn for_each_page(ranges: &Ranges, each: &mut dyn FnMut(u64, bool)) {
     if let Some(pagemap) = pagemap {
         close(pagemap);
     }
-}
-
-/// Calls `each` with the address of every page and what pagemap says of it.
-fn for_each_entry(pagemap: Option<i32>, start: u64, end: u64, each: &mut dyn FnMut(u64, Option<u64>)) {
-    let mut at = start;
-    while at < end {
-        let pages = ((end - at) / PAGE_BYTES).min(ENTRIES as u64);
-        let entries = read_entries(pagemap, at / PAGE_BYTES, pages);
-        for index in 0..pages {
-            each(at + index * PAGE_BYTES, entries.get(index as usize).copied());
-        }
-        at += pages * PAGE_BYTES;
-    }
-}
-
-fn read_entries(pagemap: Option<i32>, first: u64, pages: u64) -> &'static [u64] {
-    let Some(pagemap) = pagemap else { return &[] };
-    let buffer = ENTRY_BUFFER.get() as u64;
-    let read = kernel::call(nr::__NR_pread64, [pagemap as u64, buffer, pages * 8, first * 8, 0, 0]);
-    // SAFETY: the kernel filled as much of the buffer; one thread runs.
-    unsafe { &(&(*ENTRY_BUFFER.get()))[..read.max(0) as usize / 8] }
 }

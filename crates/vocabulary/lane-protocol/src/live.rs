@@ -192,6 +192,8 @@ pub mod command {
     pub const CLAIMED: u32 = 7;
     /// Take part in what [`crate::Together`] says.
     pub const FOLLOW: u32 = 8;
+    /// Protect what was forked. Others may command as soon as the agent knows.
+    pub const PROTECT: u32 = 9;
 }
 
 /// How far the process is with a command. Kept in [`Command::phase`].

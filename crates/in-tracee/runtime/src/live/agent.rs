@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{command, command_phase, thread_identity};
 use linux_abi::{errno, general as nr};
 
-use super::{area, checkpoint, quiesce, restore, together};
+use super::{area, behind, checkpoint, quiesce, restore, together};
 use crate::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
 use crate::processes::index_of_process;
 use crate::threads::make_kernel_thread;
@@ -50,8 +50,10 @@ unsafe extern "C" fn run(block: *mut crate::block::Thread) -> ! {
     signals::use_own_stack();
     signals::set_real_mask(!0);
     loop {
+        behind::go_on();
         let command = &lane().command;
         match command.kind.load(Ordering::Acquire) {
+            command::PROTECT => {}
             command::NONE => {
                 kernel::futex_wait(&command.kind, command::NONE, 1000);
                 if process().given_up.load(Ordering::Acquire) != 0 {

@@ -15,6 +15,7 @@
 
 mod merging;
 mod saving;
+mod tracking;
 
 use core::sync::atomic::Ordering;
 
@@ -24,13 +25,17 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use self::saving::{little_is_shared, own_pages};
+pub use self::tracking::{
+    begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, settle,
+    yield_descriptor,
+};
 use super::mappings::{self, List};
 use super::postponed::{self, Notes};
 use super::protection::Protection;
 use super::store::Store;
 use super::{area, checkpoint, tables};
-use crate::block::{lane, process, session};
-use crate::detect::{Range, close};
+use crate::block::{lane, session};
+use crate::detect::Range;
 use crate::{kernel, page_tracker, signals};
 
 const PAGE_BYTES: u64 = 4096;
@@ -233,7 +238,12 @@ impl Increments {
 
     /// Calls `each` with the ranges that may differ between now and a checkpoint; false
     /// if that is not known. `runtimes`: those of the runtime's memory, else of the program's.
-    pub fn changed_since(&self, slot: &Checkpoint, runtimes: bool, each: &mut dyn FnMut(u64, u64)) -> bool {
+    pub fn changed_since(
+        &mut self,
+        slot: &Checkpoint,
+        runtimes: bool,
+        each: &mut dyn FnMut(u64, u64),
+    ) -> bool {
         let base = self.base_of[number(slot)];
         if base == 0 || base != self.base || !self.protection.is_on() {
             return false;
@@ -350,8 +360,7 @@ fn is_limited() -> bool {
     limit[0] != u64::MAX
 }
 
-/// A fork is about to be made, on which others may rest. Protected before, as the fork
-/// need not protect again what is.
+/// A fork is about to be made, on which others may rest.
 pub fn prepare() {
     let all = &mut area().increments;
     let looked = core::mem::replace(&mut all.looks, page_tracker::looks()) != page_tracker::looks();
@@ -390,6 +399,7 @@ pub fn begin(slot: &Checkpoint) {
     if all.protection.is_on() {
         all.base = base as u16 + 1;
         all.base_pages = own_pages();
+        all.protection.go_on_behind();
     }
 }
 
@@ -435,62 +445,5 @@ pub fn dropped_future(slot: &Checkpoint) {
         let Some(index) = usize::from(all.newest).checked_sub(1) else { break };
         all.newest = all.known[index].before;
         all.free(index);
-    }
-}
-
-// --- what else happens ---
-
-fn protection() -> Option<&'static mut Protection> {
-    super::has_area().then(|| &mut area().increments.protection).filter(|protection| protection.is_on())
-}
-
-/// Other memory is at these addresses from now on, or its content was dropped.
-pub fn lose_memory(start: u64, bytes: u64) {
-    if let Some(protection) = protection() {
-        protection.lose(start & !(PAGE_BYTES - 1), start.saturating_add(bytes).next_multiple_of(PAGE_BYTES));
-    }
-}
-
-/// The memory can be written from now on.
-pub fn begin_writing(start: u64, bytes: u64) {
-    if let Some(protection) = protection() {
-        protection.begin_writing(start, start.saturating_add(bytes));
-    }
-}
-
-/// mremap(2) is about to move these addresses.
-pub fn release_memory(start: u64, bytes: u64) {
-    if let Some(protection) = protection() {
-        protection.release(start, start.saturating_add(bytes));
-    }
-}
-
-/// Memory comes under another protection: the next checkpoint is a fork.
-pub fn end_increments() {
-    if protection().is_some() {
-        area().increments.reset();
-    }
-}
-
-/// True for the number of our descriptor.
-#[inline]
-pub fn is_descriptor(fd: u64) -> bool {
-    protection().is_some_and(|protection| protection.is_descriptor(fd))
-}
-
-/// The program is about to take or close numbers of descriptors.
-pub fn yield_descriptor(first: u64, last: u64) {
-    let taken = first as u32..=last as u32;
-    let takes_ours = |protection: &mut Protection| taken.contains(&(protection.descriptor() as u32 - 1));
-    // A child of vfork has descriptors of its own.
-    if process().slot == 0 && protection().is_some_and(takes_ours) {
-        end_increments();
-    }
-}
-
-/// A child of fork has its parent's descriptor, and nothing of what it is for.
-pub fn begin_child() {
-    if let Some(protection) = protection() {
-        close(protection.descriptor() - 1);
     }
 }

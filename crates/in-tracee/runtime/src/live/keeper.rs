@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::general as nr;
 
-use super::increments::Increment;
+use super::increments::{self, Increment};
 use super::{checkpoint, tables};
 use crate::block::{lane, process};
 use crate::kernel;
@@ -64,6 +64,7 @@ pub fn make(slot: &'static Checkpoint, increment: &mut Increment) -> i64 {
     let place = bottom as *mut Start;
     // SAFETY: the stack is mapped, and nobody else's.
     unsafe { place.write(start) };
+    increments::settle();
     // No signal at its end, so that the program never waits for it.
     // SAFETY: the child uses its own stack, and returns from nothing.
     unsafe { rv_make_keeper(u64::from(nr::CLONE_VM), top, run as *const () as u64, place as u64) }

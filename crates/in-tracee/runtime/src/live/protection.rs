@@ -11,6 +11,7 @@
 
 use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 
+use super::behind::Behind;
 use crate::block::space;
 use crate::detect::{Range, close, open_high};
 use crate::page_tracker;
@@ -24,6 +25,7 @@ pub struct Protection {
     uffd: i32,
     /// Not zero: userfaultfd is refused.
     refused: u32,
+    pub(super) behind: Behind,
     protected: RangeSet,
     lost: RangeSet,
 }
@@ -65,7 +67,11 @@ impl Protection {
     }
 
     pub fn is_descriptor(&self, fd: u64) -> bool {
-        self.uffd != 0 && fd as u32 as i32 == self.uffd - 1
+        self.uffd != 0 && (fd as u32 as i32 == self.uffd - 1 || self.behind.descriptor() == Some(fd as u32))
+    }
+
+    pub(super) fn protected(&self) -> &[Range] {
+        self.protected.all()
     }
 
     /// Plus one; 0: none.
@@ -73,50 +79,54 @@ impl Protection {
         self.uffd
     }
 
-    /// Protects everything: what is there now is the state. False where that is refused.
-    pub fn begin(&mut self) -> bool {
-        self.end();
-        if self.refused != 0 || page_tracker::is_open() {
+    /// A fork is about to be made: what is there now is the state. Where all of it is to be protected,
+    /// that is done behind the fork. Where there is protection already, of which nothing is
+    /// unlearned, little is, and the fork need not protect again what is. False where it is refused.
+    pub fn begin_again(&mut self) -> bool {
+        if !self.settle() {
+            self.end();
+        }
+        let is_first = !self.is_on();
+        if is_first && !self.open() {
             return false;
         }
-        let Some(uffd) = Uffd::open() else {
-            self.refused = 1;
-            return false;
-        };
-        self.uffd = uffd.fd + 1;
         self.find_lost();
-        let done = self.protect_lost();
+        // What was lost is not looked at twice.
+        let done = if is_first {
+            self.register_lost(&mut |_, _| true)
+        } else {
+            self.protect_all() && self.protect_lost()
+        };
+        self.behind.expect(is_first && done);
         if !done {
             self.end();
         }
         done
     }
 
-    /// The same where there may be protection already, of which nothing is unlearned.
-    pub fn begin_again(&mut self) -> bool {
-        if !self.is_on() {
-            return self.begin();
+    /// False where it is refused.
+    fn open(&mut self) -> bool {
+        if self.refused != 0 || page_tracker::is_open() {
+            return false;
         }
-        self.find_lost();
-        // What was lost is not looked at twice.
-        let done = self.protect_all() && self.protect_lost();
-        if !done {
-            self.end();
-        }
-        done
+        let uffd = Uffd::open();
+        self.refused = u32::from(uffd.is_none());
+        self.uffd = uffd.map_or(0, |uffd| uffd.fd + 1);
+        self.is_on()
     }
 
     /// Nothing counts as written; false if protection was lost unnoticed.
     fn protect_all(&self) -> bool {
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
         let mut ranges = self.protected.all().iter();
-        let done = ranges.all(|range| kernel_view::protect(pagemap, range.start, range.end));
+        let done = ranges.all(|range| kernel_view::protect_populated(pagemap, range.start, range.end));
         close(pagemap);
         done
     }
 
     /// Ends all protection. Not by the descriptor's end alone: a shadow may still have it.
     pub fn end(&mut self) {
+        self.end_behind();
         if self.uffd != 0 {
             let uffd = Uffd { fd: self.uffd - 1 };
             for range in self.protected.all().iter().chain(self.lost.all()) {
@@ -132,8 +142,10 @@ impl Protection {
     /// Other memory is at these addresses from now on, or none.
     pub fn lose(&mut self, start: u64, end: u64) {
         if self.uffd != 0 && start < end {
-            self.protected.remove(start, end);
             self.lost.add(start, end);
+            if self.behind.loses() {
+                self.protected.remove(start, end);
+            }
         }
     }
 
@@ -168,6 +180,10 @@ impl Protection {
             self.find_lost_in(range.start, range.end);
         }
         self.lost.tidy();
+        self.release_lost();
+    }
+
+    pub(super) fn release_lost(&mut self) {
         for index in 0..self.lost.count {
             let Range { start, end } = self.lost.ranges[index];
             self.protected.remove(start, end);
@@ -202,17 +218,23 @@ impl Protection {
             return true;
         }
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
+        let done = self.register_lost(&mut |start, end| kernel_view::protect_populated(pagemap, start, end));
+        close(pagemap);
+        done
+    }
+
+    /// Registers what was lost; false if that, or what `protect` does to it, is refused.
+    fn register_lost(&mut self, protect: &mut dyn FnMut(u64, u64) -> bool) -> bool {
         let uffd = Uffd { fd: self.uffd - 1 };
         let mut all = true;
         for_each_writable(self.lost.all(), &mut |start, end| {
             let room = self.protected.count < RANGES_MAX - 1;
-            if room && uffd.register(start, end) && kernel_view::protect(pagemap, start, end) {
+            if room && uffd.register(start, end) && protect(start, end) {
                 self.protected.add(start, end);
             } else {
                 all = false;
             }
         });
-        close(pagemap);
         self.protected.tidy();
         all
     }
@@ -225,22 +247,25 @@ impl Protection {
     /// Calls `each` with the protected memory of the runtime's, or of the program's, that was written
     /// since, but for most of what a file has. `each` says whether it wants more. False if it does
     /// not, or protection was lost unnoticed.
-    pub fn scan(&self, runtimes: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+    pub fn scan(&mut self, runtimes: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
         let is_runtimes = |range: &Range| crate::log::in_region(range.start, range.end - range.start);
         self.scan_some(&|range| is_runtimes(range) == runtimes, false, each)
     }
 
     /// The same of all memory, which is protected again.
-    pub fn scan_again(&self, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+    pub fn scan_again(&mut self, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
         self.scan_some(&|_| true, true, each)
     }
 
     fn scan_some(
-        &self,
+        &mut self,
         is_wanted: &dyn Fn(&Range) -> bool,
         again: bool,
         each: &mut dyn FnMut(u64, u64) -> bool,
     ) -> bool {
+        if !self.settle() {
+            return false;
+        }
         let Some(pagemap) = open_high(kernel_view::PAGEMAP) else { return false };
         let mut ranges = self.protected.all().iter().filter(|range| is_wanted(range));
         let known = ranges.all(|range| kernel_view::scan_written_private(pagemap, range, again, &mut *each));

@@ -52,7 +52,12 @@ impl Increments {
 
     /// The base is there, and may be used.
     fn base_is_there(&mut self) -> bool {
-        if self.base == 0 || !self.protection.is_on() || page_tracker::is_open() || !little_is_shared() {
+        if self.base == 0
+            || !self.protection.settle()
+            || !self.protection.is_on()
+            || page_tracker::is_open()
+            || !little_is_shared()
+        {
             return false;
         }
         lane().idle_base.swap(idle_base::NONE, Ordering::SeqCst) != idle_base::GONE
