@@ -264,8 +264,9 @@ pub fn scan_written_private(
     each: &mut dyn FnMut(u64, u64) -> bool,
 ) -> bool {
     // Whether a page was written, and is there, stands in the page tables. What it is does not: to
-    // ask for both at a time costs five times as much, written or not.
-    let wanted = if again { &WRITTEN_POPULATED_PROTECTING } else { &WRITTEN_POPULATED };
+    // ask for all at a time costs five times as much, written or not. Where nothing is, all counts as
+    // written, and that is mostly much at a time.
+    let wanted = if again { &WRITTEN_POPULATED_PROTECTING } else { &WRITTEN };
     for_each_part(pagemap, range.start, range.end, &mut |start, end| {
         scan_while(pagemap, start, end, wanted, &mut |start, end| {
             // Few pages are dearer to ask for than to take, if one of them is nobody's.
