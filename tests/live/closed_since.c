@@ -11,6 +11,7 @@
 // prints: listener: nobody comes
 #include "live.h"
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/un.h>
 
@@ -68,7 +69,12 @@ static void connection(void)
 	int id = checkpoint();
 	char text[16] = "";
 	if (first_time(id)) {
-		CHECK(wait_for(set) == fd);
+		// Options of its kind can be set.
+	int one = 1, family = 0;
+	socklen_t family_length = sizeof family;
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &family_length) == 0 && family == AF_INET);
+	CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
+	CHECK(wait_for(set) == fd);
 		read_all(fd, text, 7);
 		write_all(tell[1], "1", 1);
 		CHECK(wait_for(set) == fd && read(fd, text, 1) == 0 && close(fd) == 0);

@@ -17,6 +17,7 @@ mod apart;
 mod aside;
 mod behind;
 mod checkpoint;
+mod connections;
 mod copying;
 mod crash;
 mod debugging;

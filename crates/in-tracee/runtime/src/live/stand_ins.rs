@@ -2,8 +2,8 @@
 //! number would go to whoever comes next, whom the program would take for the other.
 //!
 //! A pipe of which the program has another end is opened again. Otherwise whoever reads finds what
-//! comes again and then the end, and whoever writes EPIPE, as where the other side went away. Of a
-//! socket that is no stream nothing comes.
+//! comes again and then the end, and whoever writes EPIPE, as where the other side went away (by TCP
+//! after the first write, as ever). Of a socket that is no stream nothing comes.
 
 use linux_abi::general as nr;
 
@@ -73,22 +73,20 @@ fn reopened(fd: u32, access: u64) -> i64 {
     proc_dir::open_as(path.as_text(), access as u32 | nr::O_NONBLOCK)
 }
 
+fn pipe() -> Option<[i32; 2]> {
+    let mut ends = [-1i32; 2];
+    let made = kernel::call(nr::__NR_pipe2, [ends.as_mut_ptr() as u64, 0, 0, 0, 0, 0]);
+    (!kernel::failed(made)).then_some(ends)
+}
+
 /// One of which the other side has gone away.
 fn alone(then: &Descriptor) -> Option<i32> {
     const AF_UNIX: u64 = 1;
     const SOCK_DGRAM: u64 = 2;
-    let mut ends = [-1i32; 2];
-    let place = ends.as_mut_ptr() as u64;
-    let failed = match (then.is_pipe(), then.connection) {
-        (true, _) => kernel::call(nr::__NR_pipe2, [place, 0, 0, 0, 0, 0]),
-        (false, 0) => {
-            return detect::move_high(kernel::call(nr::__NR_socket, [AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0]));
-        }
-        (false, kind) => kernel::call(nr::__NR_socketpair, [AF_UNIX, kind, 0, place, 0, 0]),
-    };
-    if kernel::failed(failed) {
-        return None;
+    if !then.is_pipe() && !then.connection.is_any() {
+        return detect::move_high(kernel::call(nr::__NR_socket, [AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0]));
     }
+    let ends = if then.is_pipe() { pipe() } else { then.connection.make() }?;
     let both = u64::from(nr::O_RDWR);
     let [own, other] = match then.status & ACCESS {
         access if then.is_pipe() && access == both => {

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
+use super::connections::Connection;
 use super::interests::{self, Interest};
 use super::locks::{self, LOCKS_MAX, Lock};
 use super::objects::{self, Object};
@@ -54,8 +55,8 @@ pub struct Descriptor {
     offset: u64,
     /// O_NONBLOCK and its like.
     pub status: u64,
-    /// Of a socket that has, or had, another side: SO_TYPE; else 0.
-    pub connection: u64,
+    /// Of a socket.
+    pub connection: Connection,
     /// An object of the kernel's that nobody has the other side of: its kind.
     object: Object,
     /// Of now, on the way back: it is what it was then.
@@ -252,12 +253,12 @@ impl Table {
             inode: stat[1],
             offset: 0,
             status: ask(nr::F_GETFL).max(0) as u64,
-            connection: 0,
+            connection: Connection::default(),
             object: Object::None,
             stays: false,
         };
         if one.mode & TYPE == SOCKET {
-            one.connection = connection_of(number);
+            one.connection = Connection::of(number);
         }
         if one.is_file() {
             one.offset = kernel::call(nr::__NR_lseek, [number, 0, 1, 0, 0, 0]).max(0) as u64;
@@ -347,25 +348,6 @@ pub fn each_open(each: &mut dyn FnMut(u32)) -> bool {
     };
     kernel::call(nr::__NR_close, [dir as u64, 0, 0, 0, 0, 0]);
     complete
-}
-
-/// See [`Descriptor::connection`].
-fn connection_of(socket: u64) -> u64 {
-    const SOL_SOCKET: u64 = 1;
-    const SO_TYPE: u64 = 3;
-    const SO_ACCEPTCONN: u64 = 30;
-    const SOCK_STREAM: u32 = 1;
-    const SOCK_SEQPACKET: u32 = 5;
-    let ask = |option: u64| {
-        let (mut value, bytes) = (0u32, 4u32);
-        let place = &raw mut value as u64;
-        kernel::call(nr::__NR_getsockopt, [socket, SOL_SOCKET, option, place, &raw const bytes as u64, 0]);
-        value
-    };
-    match ask(SO_TYPE) {
-        kind @ (SOCK_STREAM | SOCK_SEQPACKET) if ask(SO_ACCEPTCONN) == 0 => u64::from(kind),
-        _ => 0,
-    }
 }
 
 /// The shadow lists its descriptors, and closes all but files and objects without another side:
