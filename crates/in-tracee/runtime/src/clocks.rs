@@ -131,6 +131,15 @@ pub fn follow_traps() {
     }
 }
 
+/// The running thread is another's from now on, or its memory went back: whatever traps it has had,
+/// it has that one's.
+pub fn take_over_traps() {
+    let clocks = &space().clocks;
+    thread().time_traps = clocks.trapping;
+    set_time_counter(!clocks.trapping);
+    set_cpuid(!clocks.cpuid_trapping);
+}
+
 /// A new image inherits the counter's trap from the one before it: ends it.
 pub fn begin_untrapped() {
     thread().time_traps = false;

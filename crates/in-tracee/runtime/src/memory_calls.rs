@@ -279,6 +279,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
             sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
             crate::agent::state().new_code = true;
         } else {
+            clocks::trap_time();
             one_processor::generated_code_mapped();
         }
     }
@@ -382,7 +383,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     }
     // Code that the program generates: it may write it first, and make it executable then.
     let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
-    if result == 0 && protection & PROT_EXEC != 0 && !process().replaying && is_generated {
+    if result == 0 && protection & PROT_EXEC != 0 && is_generated {
         clocks::trap_time();
     }
     if process().replaying {

@@ -470,4 +470,5 @@ pub fn wait_to_run() {
         copies::wait_standing(&own.turn_wake, seen);
     }
     own.waiter.waits_to_run.store(0, Ordering::SeqCst);
+    clocks::follow_traps();
 }

@@ -9,7 +9,7 @@ use super::{debugging, holding};
 use crate::block::{Thread, process, session, thread};
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::stacks::signal_stack;
-use crate::{changes, dispatch, frame, kernel, pause_point, signals, threads, turn};
+use crate::{changes, clocks, dispatch, frame, kernel, pause_point, signals, threads, turn};
 
 /// What a thread is about to do once it has the turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +58,7 @@ pub fn begin_thread() {
     }
     let own = thread();
     signals::set_real_mask(!0);
+    clocks::take_over_traps();
     kernel::set_fs_base(own.fs_base);
     frame::load_vectors_from(signal_stack(own.index));
 }
@@ -90,7 +91,7 @@ fn take_up(block: &mut Thread) -> ! {
     turn::begin_thread();
     signals::use_own_stack();
     crate::birth::intercept();
-    crate::clocks::follow_traps();
+    clocks::take_over_traps();
     if block.robust_list[0] != 0 {
         kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
     }
