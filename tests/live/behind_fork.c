@@ -16,28 +16,11 @@ struct outside {
 	int round;
 };
 
+#include "outside.h"
+
 static char *memory, *pieces[PIECES];
 static sem_t go, done;
 static unsigned places;
-static int file;
-
-static struct outside load(void)
-{
-	struct outside outside;
-	CHECK(pread(file, &outside, sizeof outside, 0) == sizeof outside);
-	return outside;
-}
-
-static void store(const struct outside *outside)
-{
-	CHECK(pwrite(file, outside, sizeof *outside, 0) == sizeof *outside);
-}
-
-static unsigned draw(struct outside *outside, unsigned below)
-{
-	outside->seed = outside->seed * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(outside->seed >> 33) % below;
-}
 
 static void add(uint64_t *sum, const char *at, size_t pages)
 {

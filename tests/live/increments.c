@@ -18,6 +18,8 @@ struct outside {
 	} taken[IDS];
 };
 
+#include "outside.h"
+
 struct area {
 	char *at;
 	size_t pages;
@@ -25,25 +27,6 @@ struct area {
 };
 
 static struct area areas[AREAS];
-static int file;
-
-static struct outside load(void)
-{
-	struct outside outside;
-	CHECK(pread(file, &outside, sizeof outside, 0) == sizeof outside);
-	return outside;
-}
-
-static void store(const struct outside *outside)
-{
-	CHECK(pwrite(file, outside, sizeof *outside, 0) == sizeof *outside);
-}
-
-static unsigned draw(struct outside *outside, unsigned below)
-{
-	outside->seed = outside->seed * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(outside->seed >> 33) % below;
-}
 
 static uint64_t sum(void)
 {

@@ -111,6 +111,14 @@ pub fn monotonic_ns() -> u64 {
     time[0] * 1_000_000_000 + time[1]
 }
 
+/// An option of a socket that is a number; 0 where it has none (getsockopt(2)).
+pub fn socket_option(fd: u64, level: u64, name: u64) -> u32 {
+    let (mut value, mut length) = (0u32, 4u32);
+    let into = [&raw mut value as u64, &raw mut length as u64];
+    call(nr::__NR_getsockopt, [fd, level, name, into[0], into[1], 0]);
+    value
+}
+
 /// Sleeps for less than a second, or until a signal comes.
 pub fn sleep_ns(time_ns: u64) {
     let time = [0, time_ns];

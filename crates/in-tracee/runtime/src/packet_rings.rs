@@ -16,7 +16,8 @@ use lane_protocol::{PACKET_RING_BYTES, PACKET_RINGS_MAX, PACKET_RINGS_START};
 use linux_abi::general as nr;
 
 use crate::block::process;
-use crate::{kernel, live, memory};
+use crate::kernel::{self, socket_option};
+use crate::{live, memory};
 
 /// Level and options of setsockopt(2): `linux/socket.h`, `linux/if_packet.h`.
 const SOL_PACKET: u64 = 263;
@@ -140,7 +141,7 @@ fn address(slot: usize) -> u64 {
 }
 
 fn version(fd: u64) -> u32 {
-    option(fd, SOL_PACKET, PACKET_VERSION)
+    socket_option(fd, SOL_PACKET, PACKET_VERSION)
 }
 
 /// Other sockets can be mapped, too (TCP, to receive without copying): nothing comes there by itself.
@@ -149,14 +150,7 @@ pub fn is_packet_socket(fd: u64) -> bool {
     const SOL_SOCKET: u64 = 1;
     const SO_DOMAIN: u64 = 39;
     const AF_PACKET: u32 = 17;
-    option(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET
-}
-
-fn option(fd: u64, level: u64, name: u64) -> u32 {
-    let (mut value, mut length) = (0u32, 4u32);
-    let into = [&raw mut value as u64, &raw mut length as u64];
-    kernel::call(nr::__NR_getsockopt, [fd, level, name, into[0], into[1], 0]);
-    value
+    socket_option(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET
 }
 
 /// The ring that was asked for, if it is all that is mapped.

@@ -30,15 +30,7 @@ impl Connection {
         const SO_ACCEPTCONN: u64 = 30;
         const SO_PROTOCOL: u64 = 38;
         const SO_DOMAIN: u64 = 39;
-        let ask = |option: u64| {
-            let (mut value, bytes) = (0u32, 4u32);
-            let place = &raw mut value as u64;
-            kernel::call(
-                nr::__NR_getsockopt,
-                [socket, SOL_SOCKET, option, place, &raw const bytes as u64, 0],
-            );
-            value
-        };
+        let ask = |option: u64| kernel::socket_option(socket, SOL_SOCKET, option);
         let kind = ask(SO_TYPE);
         if !matches!(kind, SOCK_STREAM | SOCK_SEQPACKET) || ask(SO_ACCEPTCONN) != 0 {
             return Connection::default();
