@@ -162,8 +162,29 @@ for how in save:TERM,USR1=TERM save:TERM,USR1=USR1 save=ABRT save=KILL save=TERM
 done
 "#;
 
+/// Threads that compute against each other are interrupted for a command, and the checkpoints that
+/// are due all along give way to it.
+const COMPUTING: &str = r#"
+build computing
+"$rv" live --name=it --checkpoint-every=10ms -- ./prog > out 2> err &
+session=$!
+until [ -s out ]; do kill -0 $session; sleep 0.05; done
+taken=$("$rv" ctl it checkpoint | sed -n 's/^checkpoint //p')
+"$rv" ctl it discard "$taken"
+taken=$("$rv" ctl it checkpoint | sed -n 's/^checkpoint //p')
+"$rv" ctl it rollback "$taken" | sed 's/[0-9]*$/taken/'
+kill -KILL "$(cat out)"
+code=0; wait $session || code=$?
+echo "ended with $code"
+"#;
+
 impl Ordered {
-    pub const ALL: [Ordered; 6] = [
+    pub const ALL: [Ordered; 7] = [
+        Ordered {
+            name: "ordered::computing",
+            script: COMPUTING,
+            prints: "the program goes on from checkpoint taken\nended with 137\n",
+        },
         Ordered {
             name: "ordered::killed_in_replay",
             script: KILLED,

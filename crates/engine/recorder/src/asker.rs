@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use injector::{Lane, Segment, is_stopped};
@@ -66,6 +66,7 @@ impl Work {
         kind: u32,
         argument: u64,
     ) -> Result<i32, String> {
+        let _waits = Counted::new(&self.askers);
         let busy = || asker.tell(&|| "another command is being obeyed".to_owned());
         let _obeying = self.begin_obeying(&busy)?;
         let lane = self.session.memory.lane(segment);
@@ -97,6 +98,22 @@ impl Work {
         }
         // What ends a process clears that word as well, behind its state.
         if is_process(lane, pid) { Ok(()) } else { Err("the process ended during the replay".to_owned()) }
+    }
+}
+
+/// One more in a counter, for as long as it lives.
+struct Counted<'counter>(&'counter AtomicU32);
+
+impl Counted<'_> {
+    fn new(counter: &AtomicU32) -> Counted<'_> {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Counted(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -20,6 +20,7 @@ mod channels;
 mod crash;
 pub mod debuggee;
 mod drainer;
+mod dying;
 mod environment;
 mod error;
 mod file_journal;

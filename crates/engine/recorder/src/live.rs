@@ -8,17 +8,18 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use injector::{Lane, Segment, SessionMemory, futex_wake};
-use lane_protocol::{checkpoint_origin, command, lane_state, request};
+use injector::{Lane, Segment, SessionMemory};
+use lane_protocol::{checkpoint_origin, command, lane_state};
 use trace_store::{LaneEnd, Meta};
 
 use crate::asker::Asker;
 use crate::debuggee::Debuggee;
+use crate::dying::is_dying;
 use crate::file_journals::FileJournals;
 use crate::listing::{Shown, checkpoints, explain, list};
 pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
@@ -67,6 +68,7 @@ impl Control {
             options,
             every,
             obeying: Mutex::new(()),
+            askers: AtomicU32::new(0),
             windows: Windows::default(),
             saved_main: AtomicBool::new(false),
         });
@@ -133,9 +135,11 @@ pub(crate) struct Work {
     pub every: Mutex<Option<Duration>>,
     /// One command at a time.
     pub obeying: Mutex<()>,
+    /// How many wait for the answer to a command: what the time asks for gives way.
+    pub askers: AtomicU32,
     pub windows: Windows,
     /// The first process was about to die, and was asked what led to it.
-    saved_main: AtomicBool,
+    pub saved_main: AtomicBool,
 }
 
 impl Work {
@@ -176,9 +180,10 @@ impl Work {
         }
     }
 
-    /// True while a command is being obeyed.
+    /// True while a command is being obeyed, or somebody waits for one.
     fn is_obeying(&self) -> bool {
-        matches!(self.obeying.try_lock(), Err(TryLockError::WouldBlock))
+        self.askers.load(Ordering::Relaxed) != 0
+            || matches!(self.obeying.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     pub fn order_while(
@@ -192,11 +197,17 @@ impl Work {
         let pid = lane.pid().load(Ordering::Acquire);
         // One that is dying stands with the turn until we have seen to that.
         let gone = || !is_process(lane, pid) || is_dying(lane);
-        let mut answer = lane.command(kind, argument, &mut || waits() && !gone());
+        let mut goes_on = || {
+            if self.askers.load(Ordering::Relaxed) != 0 {
+                lane.hurry();
+            }
+            waits() && !gone()
+        };
+        let mut answer = goes_on().then(|| lane.command(kind, argument, &mut goes_on)).flatten();
         // Another process that shares memory went first.
-        while answer == Some(-libc::EDEADLK) && waits() && !gone() {
+        while answer == Some(-libc::EDEADLK) && goes_on() {
             std::thread::sleep(LOOK_EVERY);
-            answer = lane.command(kind, argument, &mut || waits() && !gone());
+            answer = lane.command(kind, argument, &mut goes_on);
         }
         match answer {
             Some(answer) if answer >= 0 => Ok(answer),
@@ -438,54 +449,11 @@ impl Work {
             }
         }
     }
-
-    /// Processes that would die now, or were killed and left what only their shadows know.
-    fn look_at_crashes(&self) {
-        for segment in self.lanes() {
-            let lane = self.session.memory.lane(segment);
-            let sent = lane.dying().load(Ordering::Acquire);
-            if sent != 0 {
-                self.save_crash(lane, u64::from(sent));
-                lane.dying().store(0, Ordering::Release);
-                futex_wake(lane.dying());
-            }
-            if lane.request().state.load(Ordering::Acquire) == request::CRASH {
-                self.save_crash(lane, lane.request().arguments[0].load(Ordering::Relaxed));
-                lane.answer(0);
-            }
-        }
-    }
-
-    fn save_crash(&self, lane: Lane, signal: u64) {
-        let pid = lane.pid().load(Ordering::Acquire);
-        if self.options.on_crash == OnCrash::Hold {
-            telling::tell!(
-                "retrovane: process {pid} would die of signal {signal}, and stands: see `retrovane ctl {pid} list`"
-            );
-        }
-        if self.options.on_crash == OnCrash::Save {
-            let text = self.save_at_crash(pid, i32::try_from(signal).ok());
-            let dies = if signal == libc::SIGKILL as u64 { "was killed by" } else { "would die of" };
-            telling::tell!("retrovane: process {pid} {dies} signal {signal}: {}", text.trim_end());
-        }
-    }
-
-    fn save_at_crash(&self, pid: i32, killed_by: Option<i32>) -> String {
-        self.saved_main.fetch_or(pid == self.session.main_pid, Ordering::AcqRel);
-        self.save(&self.options.crash_dir, Some(pid), killed_by)
-            .unwrap_or_else(|text| format!("could not be saved: {text}\n"))
-    }
 }
 
 /// True if this process still has the lane.
 pub(crate) fn is_process(lane: Lane, pid: i32) -> bool {
     lane.state().load(Ordering::Acquire) == lane_state::LIVE && lane.pid().load(Ordering::Acquire) == pid
-}
-
-/// True if a process is about to die, and waits until we have seen to that.
-pub(crate) fn is_dying(lane: Lane) -> bool {
-    lane.request().state.load(Ordering::Acquire) == request::CRASH
-        || lane.dying().load(Ordering::Acquire) != 0
 }
 
 /// True if the log of a lane is kept from this checkpoint on.

@@ -18,9 +18,10 @@ use injector::{Lane, Segment};
 use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, command, image_result};
 use trace_store::{LaneEnd, Meta, StoreError, Summary, TraceWriter};
 
+use crate::dying::is_dying;
 use crate::history::{History, events_in};
 use crate::listing::{Shown, checkpoints, explain};
-use crate::live::{Work, is_dying};
+use crate::live::Work;
 
 /// How long a shadow may take to write more of its image.
 const IMAGE_PATIENCE: Duration = Duration::from_secs(30);

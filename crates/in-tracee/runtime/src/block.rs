@@ -112,7 +112,7 @@ pub struct Thread {
     pub waiter: crate::private_futexes::Waiter,
     pub traced: crate::tracing::Traced,
     pub processors: crate::one_processor::Processors,
-    pub turn_looks: crate::looks::Looks,
+    pub turns: crate::turn::Turns,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -479,7 +479,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
     (block.traced, block.filters, block.has_left) = Default::default();
-    (block.processors.calls_left, block.turn_looks) = Default::default();
+    (block.processors.calls_left, block.turns) = Default::default();
     block.programs_gs = 0;
     block
 }

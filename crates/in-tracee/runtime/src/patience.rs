@@ -3,10 +3,10 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use lane_protocol::Turn;
+use lane_protocol::{OLDEST, Turn};
 use linux_abi::{errno, general as nr};
 
-use crate::block::{process, thread};
+use crate::block::{lane, process, thread, thread_status};
 use crate::{calls, chaos, kernel, pause, pause_point, signals, starvation, turn};
 
 /// How long a thread waits before it asks to be the next.
@@ -20,6 +20,10 @@ const SLICE_MAX_NS: u64 = 1_000_000_000;
 /// A slice is as much longer than what a pause costs: pausing takes less than 2 %
 /// of the time.
 const PAUSES_PER_SLICE: u64 = 50;
+/// The slice of one that computes where somebody waits for the agent.
+const URGENT_SLICE_NS: u64 = 2_000_000;
+/// How long the agent sleeps before it looks again whether that is so.
+const URGENT_LOOK_NS: u64 = 10_000_000;
 /// Looks for somebody else to take the turn: about 50 microseconds.
 const LOOKS: u32 = 2000;
 /// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
@@ -81,6 +85,9 @@ impl Patience {
         if self.until_ns == 0 {
             self.follow(turn);
             self.sleep_ns = self.next_sleep_ns(turn);
+            if thread().status == thread_status::AGENT {
+                self.sleep_ns = self.sleep_ns.min(URGENT_LOOK_NS);
+            }
             self.until_ns = kernel::monotonic_ns() + self.sleep_ns;
         }
         self.until_ns
@@ -97,7 +104,8 @@ impl Patience {
         }
         let is_same = !self.follow(turn);
         self.waited_ns = if is_same { self.waited_ns + self.sleep_ns } else { 0 };
-        let firmly = self.waiting != Waiting::Newly && is_same && self.waited_ns >= slice_ns();
+        let is_over = is_same && self.waited_ns >= slice_ns() || is_urgent();
+        let firmly = self.waiting != Waiting::Newly && is_over;
         if firmly {
             self.waited_ns = 0;
         }
@@ -140,18 +148,34 @@ impl Patience {
     }
 }
 
+/// True for the agent, while somebody waits for what it was told to do.
+fn is_urgent() -> bool {
+    thread().status == thread_status::AGENT && lane().command.urgent.load(Ordering::Relaxed) != 0
+}
+
 /// How long a thread that computes keeps the turn.
 fn slice_ns() -> u64 {
     if chaos::is_on() {
         return 0;
     }
+    if is_urgent() {
+        return URGENT_SLICE_NS;
+    }
     (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS)
+}
+
+/// How long the thread has gone without the turn, as [`Turn::reserve`] counts.
+fn age(turn: &Turn) -> u32 {
+    if chaos::is_on() {
+        return 0;
+    }
+    if is_urgent() { OLDEST } else { turn.age_of(thread().turns.had_at) }
 }
 
 /// Asks to be the next, and the one that has it whether it only waits; `firmly`: stops
 /// it, also if it computes.
 fn press(turn: &Turn, firmly: bool) -> Waiting {
-    if !turn.reserve(thread().identity) {
+    if !turn.reserve(thread().identity, age(turn)) {
         if firmly && turn.running().is_none() {
             // Whoever is to be the next was stopped, or killed.
             turn.forget_reservation();

@@ -12,6 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use lane_protocol::OLDEST;
 use linux_abi::{errno, general as nr};
 
 use crate::block::{process, session, space, thread, thread_at};
@@ -102,7 +103,7 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
 fn let_in() {
     let index = usize::from(core::mem::take(&mut thread().waiter.lets_in)) - 1;
     thread_at(index).waiter.in_vain = 0;
-    if turn::my_turn().reserve(thread_at(index).identity) {
+    if turn::my_turn().reserve(thread_at(index).identity, OLDEST) {
         turn::yield_now();
     }
 }

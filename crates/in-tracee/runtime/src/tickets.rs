@@ -38,7 +38,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
     let has_come = || turn.ticket.load(Ordering::SeqCst) >= ticket;
     while !is_first && !has_come() {
-        if turn.is_near(ticket) && thread().turn_looks.see_soon(has_come) {
+        if turn.is_near(ticket) && thread().turns.looks.see_soon(has_come) {
             break;
         }
         let seen = turn.prepare_ticket_sleep(ticket);

@@ -16,10 +16,20 @@ use events::{Kind, TICKET};
 use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
 use crate::block::{lane, process, session, space, thread, thread_at, thread_status};
+use crate::looks::Looks;
 use crate::patience::{self, Patience};
 use crate::{
     changes, chaos, clocks, copies, kernel, private_futexes, report, threads, tickets, tracing, turn_end,
 };
+
+/// A thread's turns.
+#[repr(C)]
+#[derive(Default)]
+pub struct Turns {
+    pub looks: Looks,
+    /// When it had its last one: how often that had changed hands.
+    pub had_at: u32,
+}
 
 /// The turn of the process's lane, as it is known here.
 pub fn my_turn() -> &'static Turn {
@@ -218,7 +228,7 @@ pub fn take_back() {
 pub fn take() {
     let me = thread().identity;
     my_turn().note_wanted();
-    thread().turn_looks.see_soon(|| my_turn().is_open(me));
+    thread().turns.looks.see_soon(|| my_turn().is_open(me));
     let mut patience = Patience::new();
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
@@ -285,7 +295,7 @@ pub fn yield_by_chance() {
 /// The thread has the turn now; `before` had it before.
 fn taken(turn: &Turn, before: u64) {
     let me = thread().identity;
-    turn.changes.fetch_add(1, Ordering::Relaxed);
+    thread().turns.had_at = turn.changes.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     note_holder(turn);
     if thread().status == thread_status::AGENT {
         return;

@@ -265,6 +265,12 @@ impl<'session> Lane<'session> {
         Some(command.answer.load(Ordering::Relaxed))
     }
 
+    /// Live: somebody waits for the command that the process has, or is about to be given. To be
+    /// repeated while that lasts.
+    pub fn hurry(&self) {
+        self.mailbox().urgent.store(1, Ordering::Relaxed);
+    }
+
     /// Live: how far the process is with its command, a [`lane_protocol::command_phase`], and how
     /// many threads have not come to a stand.
     pub fn command_phase(&self) -> (u32, u32) {

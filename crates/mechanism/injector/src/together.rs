@@ -203,7 +203,11 @@ impl SessionMemory {
             word.store(pid, Ordering::Release);
         }
         together.followers.store(followers.len() as u32, Ordering::Release);
+        let leads = self.lane(leader).mailbox();
+        let is_urgent = leads.kind.load(Ordering::Acquire) != command::CHECKPOINT
+            || leads.urgent.load(Ordering::Relaxed) != 0;
         for mailbox in mailboxes() {
+            mailbox.urgent.store(u32::from(is_urgent), Ordering::Relaxed);
             mailbox.kind.store(command::FOLLOW, Ordering::Release);
             futex_wake(&mailbox.kind);
         }

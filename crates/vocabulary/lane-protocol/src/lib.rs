@@ -42,8 +42,8 @@ pub use ring::Ring;
 pub use session::*;
 pub use together::*;
 pub use turn::{
-    TICKETS_NEAR, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_bit, ticket_in_place,
-    ticket_of_place,
+    OLDEST, TICKETS_NEAR, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_bit,
+    ticket_in_place, ticket_of_place,
 };
 pub use turn_sleepers::TurnSleepers;
 pub use written_files::{Written, WrittenFiles, WrittenPart, mark_of};

@@ -222,6 +222,9 @@ pub struct Command {
     pub phase: AtomicU32,
     /// Threads that have not come to a stand yet.
     pub missing: AtomicU32,
+    /// Not 0: somebody waits for it. Threads that compute are paused for it at once, and not only
+    /// when their slice of the turn is over. It may be set while the command is under way.
+    pub urgent: AtomicU32,
 }
 
 /// Checkpoints that a process can have at a time.

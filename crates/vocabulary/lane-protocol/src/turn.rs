@@ -3,7 +3,7 @@
 //! A thread gives the turn before it enters the kernel for a call that may sleep
 //! and takes it back before it touches the program's memory. As long as nobody
 //! else wants it, that is one atomic each. A thread that waits reserves the turn
-//! after a while, so that nobody starves.
+//! after a while, and who has gone without it for longest has it next, so that nobody starves.
 //!
 //! Deliberately absent: futex calls, time, and what the log says of the turn (the
 //! runtime's).
@@ -29,6 +29,9 @@ pub const TICKETS_NEAR: u64 = 2;
 
 /// Calls for which the turn is given after somebody found it taken.
 const WANTED_FOR: u32 = 64;
+
+/// Goes before all others where the turn is asked for.
+pub const OLDEST: u32 = u32::MAX / 2;
 
 /// In [`Turn::holder`]: the thread runs, rather than being in the kernel.
 const RUNS: u64 = 1;
@@ -109,6 +112,8 @@ pub struct Turn {
     pub successor: AtomicU32,
     /// Recording: not zero while a thread wakes for a lock again and again and finds it taken.
     pub starving: AtomicU32,
+    /// When the one of `reserved` had it last, as `changes` counts.
+    reserved_had: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
     pub ticket_wakes: [AtomicU32; TICKET_WAKES],
     /// How many sleep on each, or are about to.
@@ -122,6 +127,7 @@ impl Turn {
         Turn {
             holder: AtomicU64::new(0),
             reserved: AtomicU64::new(0),
+            reserved_had: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             woken: AtomicU32::new(0),
             wake: AtomicU32::new(0),
@@ -268,12 +274,28 @@ impl Turn {
         self.ticket_sleepers[ticket as usize % TICKET_WAKES].fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Asks for the turn before all others; false if somebody else has.
-    pub fn reserve(&self, me: u64) -> bool {
-        match self.reserved.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) => true,
-            Err(now) => now == me,
+    /// Asks for the turn before all others; false if somebody else has, who has gone without it
+    /// for at least as long: `age` is how often it changed hands meanwhile.
+    pub fn reserve(&self, me: u64, age: u32) -> bool {
+        let now = self.reserved.load(Ordering::SeqCst);
+        if now == me {
+            return true;
         }
+        // That is not read at once with whom it is of: the wrong one may be the next, but somebody is.
+        if now != 0 && self.age_of(self.reserved_had.load(Ordering::Relaxed)) >= age {
+            return false;
+        }
+        let is_ours = self.reserved.compare_exchange(now, me, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if is_ours {
+            let had = self.changes.load(Ordering::Relaxed).wrapping_sub(age);
+            self.reserved_had.store(had, Ordering::Relaxed);
+        }
+        is_ours
+    }
+
+    /// How often it has changed hands since it had done so as often as that.
+    pub fn age_of(&self, changes: u32) -> u32 {
+        self.changes.load(Ordering::Relaxed).wrapping_sub(changes)
     }
 
     /// Nobody is to be the next any more.

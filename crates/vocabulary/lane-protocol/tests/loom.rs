@@ -179,7 +179,7 @@ fn a_reservation_is_served() {
         take(&shared.0, &shared.1, one);
         let waiter = thread::spawn(move || {
             let (turn, futex) = &*other;
-            assert!(turn.reserve(two));
+            assert!(turn.reserve(two, 0));
             take(turn, futex, two);
             give(turn, futex, two);
         });
@@ -189,6 +189,28 @@ fn a_reservation_is_served() {
         }
         give(&shared.0, &shared.1, one);
         waiter.join().expect("no thread panics");
+    });
+}
+
+#[test]
+fn a_reservation_taken_over_leaves_nobody_asleep() {
+    check(|| {
+        let shared = Arc::new((Turn::new(), Futex::new()));
+        let [one, two, three] = [0, 1, 2].map(|index| thread_identity(1, index));
+        take(&shared.0, &shared.1, one);
+        let waiters = [(two, 1), (three, 2)].map(|(me, age)| {
+            let other = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (turn, futex) = &*other;
+                turn.reserve(me, age);
+                take(turn, futex, me);
+                give(turn, futex, me);
+            })
+        });
+        give(&shared.0, &shared.1, one);
+        for waiter in waiters {
+            waiter.join().expect("no thread panics");
+        }
     });
 }
 

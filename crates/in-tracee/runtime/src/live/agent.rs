@@ -77,6 +77,7 @@ fn finish(answer: i64) {
     let command = &lane().command;
     command.answer.store(answer as i32, Ordering::Relaxed);
     command.phase.store(command_phase::NONE, Ordering::Relaxed);
+    command.urgent.store(0, Ordering::Relaxed);
     command.kind.store(command::NONE, Ordering::Release);
     kernel::futex_wake(&command.kind);
 }
@@ -168,6 +169,7 @@ fn ask_once(kind: u32, argument: u64) -> i64 {
     }
     command.argument.store(argument, Ordering::Relaxed);
     quiesce::note_asker(true);
+    command.urgent.store(1, Ordering::Relaxed);
     command.kind.store(kind, Ordering::Release);
     turn::give();
     kernel::futex_wake(&command.kind);
