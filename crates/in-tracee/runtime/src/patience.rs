@@ -1,7 +1,7 @@
 //! How long a thread sleeps for the turn, and what it does then: it asks to be the
 //! next, and stops the one that computes when its slice is over.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{OLDEST, Turn};
 use linux_abi::{errno, general as nr};
@@ -20,6 +20,11 @@ const SLICE_MAX_NS: u64 = 1_000_000_000;
 /// A slice is as much longer than what a pause costs: pausing takes less than 2 %
 /// of the time.
 const PAUSES_PER_SLICE: u64 = 50;
+/// Pauses before a slice is over, for threads that wait after a sleep of their own: what
+/// they cost is a sixteenth of the time at most...
+const SOON_SHARE: u64 = 16;
+/// ... but for so much of it at once, as at a program's start.
+const SOON_AT_ONCE_NS: u64 = 100_000_000;
 /// The slice of one that computes where somebody waits for the agent.
 const URGENT_SLICE_NS: u64 = 2_000_000;
 /// How long the agent sleeps before it looks again whether that is so.
@@ -63,9 +68,15 @@ enum Waiting {
     Behind,
 }
 
+/// When pauses before a slice is over would be paid for (CLOCK_MONOTONIC).
+static SOON_PAID_NS: AtomicU64 = AtomicU64::new(0);
+
 /// A thread's patience while it waits for the turn.
 pub struct Patience {
     waiting: Waiting,
+    /// It was not stopped computing, but comes back from a call: it most likely has little to do,
+    /// and others may wait for that.
+    is_light: bool,
     /// How often the turn had changed hands when the slice at hand was first seen, and
     /// how long that slice has lasted.
     changes: u32,
@@ -77,7 +88,8 @@ pub struct Patience {
 
 impl Patience {
     pub fn new() -> Patience {
-        Patience { waiting: Waiting::Newly, changes: 0, waited_ns: 0, sleep_ns: 0, until_ns: 0 }
+        let is_light = !thread().yielded;
+        Patience { waiting: Waiting::Newly, is_light, changes: 0, waited_ns: 0, sleep_ns: 0, until_ns: 0 }
     }
 
     /// When the next sleep ends. It lasts on while signals interrupt it.
@@ -104,12 +116,17 @@ impl Patience {
         }
         let is_same = !self.follow(turn);
         self.waited_ns = if is_same { self.waited_ns + self.sleep_ns } else { 0 };
-        let is_over = is_same && self.waited_ns >= slice_ns() || is_urgent();
+        let is_over = is_same && self.waited_ns >= self.slice_ns() || is_urgent();
         let firmly = self.waiting != Waiting::Newly && is_over;
+        let is_soon = firmly && self.waited_ns < slice_ns();
         if firmly {
             self.waited_ns = 0;
         }
-        self.waiting = press(turn, firmly);
+        self.waiting = press(turn, firmly, self.age(turn));
+        if is_soon && self.waiting == Waiting::Next {
+            let paid_ns = SOON_PAID_NS.load(Ordering::Relaxed).max(kernel::monotonic_ns());
+            SOON_PAID_NS.store(paid_ns + SOON_SHARE * pause_point::cost_ns(), Ordering::Relaxed);
+        }
     }
 
     /// True if the turn changed hands: another slice has begun.
@@ -141,10 +158,34 @@ impl Patience {
             // One that computes may spin later in its slice.
             Waiting::Next => {
                 let again_ns = RESERVE_AFTER_NS + if spin { self.waited_ns / 8 } else { self.waited_ns };
-                slice_ns().saturating_sub(self.waited_ns).clamp(RESERVE_AFTER_NS, again_ns)
+                self.slice_ns().saturating_sub(self.waited_ns).clamp(RESERVE_AFTER_NS, again_ns)
             }
-            Waiting::Behind => slice_ns() * others,
+            Waiting::Behind => self.slice_ns() * others,
         }
+    }
+
+    /// How long a thread that computes keeps the turn where this one waits.
+    fn slice_ns(&self) -> u64 {
+        let paid_until_ns = kernel::monotonic_ns() + SOON_SHARE * SOON_AT_ONCE_NS;
+        if self.is_light && SOON_PAID_NS.load(Ordering::Relaxed) < paid_until_ns {
+            slice_ns().min(SLICE_NS)
+        } else {
+            slice_ns()
+        }
+    }
+
+    /// How long the thread has gone without the turn, as [`Turn::reserve`] counts.
+    fn age(&self, turn: &Turn) -> u32 {
+        if chaos::is_on() {
+            return 0;
+        }
+        if is_urgent() {
+            return OLDEST;
+        }
+        // Before those who were stopped in its absence. Where the turn changes hands fast, theirs
+        // grows all the same.
+        let ahead = if self.is_light { 2 + 2 * turn.sleepers() } else { 0 };
+        turn.age_of(thread().turns.had_at).saturating_add(ahead).min(OLDEST)
     }
 }
 
@@ -164,18 +205,10 @@ fn slice_ns() -> u64 {
     (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS)
 }
 
-/// How long the thread has gone without the turn, as [`Turn::reserve`] counts.
-fn age(turn: &Turn) -> u32 {
-    if chaos::is_on() {
-        return 0;
-    }
-    if is_urgent() { OLDEST } else { turn.age_of(thread().turns.had_at) }
-}
-
 /// Asks to be the next, and the one that has it whether it only waits; `firmly`: stops
 /// it, also if it computes.
-fn press(turn: &Turn, firmly: bool) -> Waiting {
-    if !turn.reserve(thread().identity, age(turn)) {
+fn press(turn: &Turn, firmly: bool, age: u32) -> Waiting {
+    if !turn.reserve(thread().identity, age) {
         if firmly && turn.running().is_none() {
             // Whoever is to be the next was stopped, or killed.
             turn.forget_reservation();
