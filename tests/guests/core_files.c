@@ -92,6 +92,8 @@ static void end_by(const char *what, long number, int signal)
 int main(void)
 {
 	struct rlimit limit;
+	// A shell ignores it for what is in the background.
+	signal(SIGQUIT, SIG_DFL);
 	CHECK(getrlimit(RLIMIT_CORE, &limit) == 0);
 	limit.rlim_cur = limit.rlim_max;
 	CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);

@@ -33,13 +33,12 @@ int main(void)
 	CHECK(shared != MAP_FAILED);
 	for (int round = 0; round < ROUNDS; round++) {
 		int number = signals[round % 6], status;
+		// Who runs this may ignore one (nohup does, and shells for what is in the background).
+		signal(number, SIG_DFL);
 		pid_t maker = fork();
 		CHECK(maker >= 0);
-		if (maker == 0) {
-			// Who runs this may ignore one (nohup does).
-			signal(number, SIG_DFL);
+		if (maker == 0)
 			make(round);
-		}
 		struct timespec time = {0, 500000 + round * 270000};
 		nanosleep(&time, NULL);
 		CHECK(kill(maker, number) == 0);
