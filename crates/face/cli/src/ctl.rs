@@ -1,6 +1,6 @@
 //! `retrovane ctl`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,6 +57,9 @@ enum Verb {
     Detach,
 }
 
+/// Nobody answers any more.
+const ENDED: &str = "the session ended before it answered";
+
 /// A socket of a session.
 struct Session {
     name: String,
@@ -90,7 +93,12 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
         }
     };
     let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)), &tell)
-        .map_err(|source| CommandError::Try { doing: "talk to the session", source })?;
+        .map_err(|source| match source.kind() {
+            ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                CommandError::Live(ENDED.to_owned())
+            }
+            _ => CommandError::Try { doing: "talk to the session", source },
+        })?;
     std::io::stdout().write_all(text.as_bytes())?;
     match error {
         None => Ok(ExitCode::SUCCESS),
@@ -171,7 +179,7 @@ fn ask(path: &Path, line: &str, tell: &dyn Fn(&str)) -> std::io::Result<(String,
     let mut stream = recorder::sockets::connect(path)?;
     stream.write_all(line.as_bytes())?;
     let mut text = String::new();
-    let mut error = Some("the session ended before it answered".to_owned());
+    let mut error = Some(ENDED.to_owned());
     for line in BufReader::new(stream).lines() {
         let line = line?;
         if line == "ok" {
