@@ -461,7 +461,8 @@ pub fn wait_to_run() {
     let runs = || process().running_thread.load(Ordering::SeqCst) == own.index as u32;
     if process().debugged {
         copies::note_waiting();
-    } else if !crate::live::is_on() {
+    } else if !crate::live::is_on() && !process().met_others {
+        // Else it would take the processor from other processes, which have something to do.
         own.waiter.looks.see(&space().futexes.lookers, runs);
     }
     own.waiter.waits_to_run.store(1, Ordering::SeqCst);
