@@ -92,13 +92,14 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
             telling::tell!("retrovane: {progress}");
         }
     };
-    let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)), &tell)
-        .map_err(|source| match source.kind() {
+    let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)), &tell).map_err(
+        |source| match source.kind() {
             ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
                 CommandError::Live(ENDED.to_owned())
             }
             _ => CommandError::Try { doing: "talk to the session", source },
-        })?;
+        },
+    )?;
     std::io::stdout().write_all(text.as_bytes())?;
     match error {
         None => Ok(ExitCode::SUCCESS),
