@@ -54,8 +54,7 @@ pub struct Thread {
     pub filters: crate::filters::OfThread,
     /// Not zero: the program's next single-step trap is not its own.
     pub swallow_step: u32,
-    /// Recording: not zero while an output is written, and 2 times the signal that the process
-    /// dies of when it is logged.
+    /// Recording: not zero while an output is written; 2 times the signal to die of behind it.
     pub output: AtomicU32,
     pub index: usize,
     /// Address of the process's block.
@@ -89,6 +88,7 @@ pub struct Thread {
     pub born_at: u64,
     /// Number of the call at hand, for beginning it again.
     pub call_number: u64,
+    pub direct: crate::direct_calls::Direct,
     /// How it goes on where it stands, while another thread has the turn.
     pub standing: crate::live::Standing,
     /// Where the registers are with which it does.

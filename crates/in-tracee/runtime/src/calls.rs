@@ -54,9 +54,7 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
         return result;
     }
-    let blocks = blocks || stopping::stops_itself(number, args);
-    let gives = blocks && !returns_at_once(number, args) || takes_a_while(number, args) && is_worth_giving();
-    if !gives || thread().keeps_turn {
+    if !gives_turn(number, args, blocks || stopping::stops_itself(number, args)) {
         let result = kernel::call_for_program(number, real);
         note_dead_owner(number, args);
         return result;
@@ -77,6 +75,29 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
         note_dead_owner(number, args);
     }
     result
+}
+
+/// True if others have the turn while the call is made, which may sleep or not.
+fn gives_turn(number: u64, args: &[u64; 6], blocks: bool) -> bool {
+    let gives = blocks && !returns_at_once(number, args) || takes_a_while(number, args) && is_worth_giving();
+    gives && !thread().keeps_turn
+}
+
+/// True if nothing happens at a call but that it is made, and [`note_made`] behind it. It sends no
+/// signal.
+#[inline]
+pub fn is_only_made(number: u64, args: &[u64; 6], blocks: bool) -> bool {
+    let is_special = matches!(number as u32, nr::__NR_futex | nr::__NR_sched_yield | nr::__NR_wait4)
+        || visible_maps::are_open();
+    !is_special && !(process().shares_turn && gives_turn(number, args, blocks))
+}
+
+/// A call was made of which [`is_only_made`] said so.
+#[inline]
+pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
+    if process().shares_turn {
+        patience::note_result(number, args, result);
+    }
 }
 
 /// Most bytes that are read of a file while others have the turn.

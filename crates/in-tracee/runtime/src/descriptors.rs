@@ -36,11 +36,19 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
 
 #[inline]
 fn write(args: &[u64; 6], number: u64, class: u32, model: &'static [Arg]) -> Done {
-    let result = calls::make(number, args, args, model, true);
-    let order = if class != 0 && result > 0 { outputs::take_order() } else { 0 };
-    if result == ABORTED {
-        return Done::Aborted;
+    match calls::make(number, args, args, model, true) {
+        ABORTED => Done::Aborted,
+        result => {
+            log_output(number, args, class, model, result);
+            Done::Result(result)
+        }
     }
+}
+
+/// Logs a call that wrote to a descriptor of that class.
+#[inline]
+pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg], result: i64) {
+    let order = if class != 0 && result > 0 { outputs::take_order() } else { 0 };
     if number == u64::from(nr::__NR_write)
         && class == 0
         && thread().pending == 0
@@ -50,7 +58,7 @@ fn write(args: &[u64; 6], number: u64, class: u32, model: &'static [Arg]) -> Don
         let bytes = args[2].min(effects::SENT_BYTES_MAX);
         let blob = ShortBlob { address: args[1], bytes, tag: Tag::Sent, source: args[1] };
         if bytes > 0 && process().log.short_blob(number as u16, &args[..3], result, &blob) {
-            return Done::Result(result);
+            return;
         }
     }
     begin_call(number, args, model.len(), result, 0);
@@ -69,7 +77,6 @@ fn write(args: &[u64; 6], number: u64, class: u32, model: &'static [Arg]) -> Don
         process().log.blob(0, 16, Tag::Output, note.as_ptr() as u64);
     }
     process().log.end();
-    Done::Result(result)
 }
 
 fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {

@@ -3,17 +3,17 @@
 use core::sync::atomic::Ordering;
 use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 
-use linux_abi::{errno, general as nr};
+use linux_abi::errno;
 use syscall_model::{Act, Arg, Row, VariantTable, row};
 
 use crate::block::{process, session, thread};
 use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
-use crate::kernel::{self, ABORTED};
+use crate::kernel::ABORTED;
 use crate::{
-    agent, branch, calls, changes, chaos, edits, file_ends, filters, foreign_writes, islands, live,
+    agent, branch, calls, changes, direct_calls, edits, file_ends, filters, foreign_writes, islands, live,
     one_processor, packet_rings, patience, proc_files, report, signals, sites, specials, starvation,
-    stopping, time_calls, turn, visible_maps,
+    stopping, turn,
 };
 
 /// Called by the entry code for each system call.
@@ -52,10 +52,11 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     } else if process().debugged {
         record_debugged(registers, trapped)
     } else {
-        let leave = record_short(registers).unwrap_or_else(|| record_call(registers));
-        if thread.pending != 0 && signals::has_deliverable() {
-            // It came when the call was logged: the program may compute from here on.
-            crate::pause::signal_waits();
+        let way = if trapped { Way::Whole } else { Way::Direct };
+        let begun = if trapped { None } else { direct_calls::begin_at_once(registers) };
+        let leave = begun.unwrap_or_else(|| record_call(registers, way));
+        if leave != Leave::Make {
+            direct_calls::note_pending();
         }
         leave
     };
@@ -71,10 +72,8 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
 fn record_debugged(registers: &mut Registers, trapped: bool) -> Leave {
     thread().user_registers = registers as *const Registers as u64;
     let number = registers.rax as u32;
-    let leave = record_call(registers);
-    if thread().pending != 0 && signals::has_deliverable() {
-        crate::pause::signal_waits();
-    }
+    let leave = record_call(registers, Way::Whole);
+    direct_calls::note_pending();
     agent::note_call(number);
     leave_debugged(registers, leave, trapped)
 }
@@ -92,67 +91,13 @@ pub fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) ->
     Leave::Exactly
 }
 
-/// Records a call that needs nothing but its number, arguments and result, if no
-/// signal, checksum or shortage of space stands in the way. `None`: not begun.
-#[inline]
-fn record_short(registers: &mut Registers) -> Option<Leave> {
-    let number = registers.rax as u32 as usize;
-    let count = effects::SHORT.get(number).copied().unwrap_or(effects::LONG_WAY);
-    let process = process();
-    if count == effects::LONG_WAY || process.check_every != 0 || process.log.broken != 0 || live::gives_back()
-    {
-        return None;
-    }
-    if count == effects::TIME {
-        return time_calls::record_short(registers);
-    }
-    let args = registers.args();
-    if number == nr::__NR_lseek as usize {
-        if visible_maps::are_open() {
-            return None;
-        }
-        live::before_seek(&args);
-    }
-    if thread().filters.newest != 0 && !filters::let_through(number as u32, &args) {
-        return None;
-    }
-    if process.shares_turn {
-        let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
-        let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
-        if sleeps || yields {
-            return None;
-        }
-        calls::note_flags(number as u64, &args);
-    }
-    let result = kernel::call_for_program(number as u64, &args);
-    if result == ABORTED {
-        return None;
-    }
-    let args = &args[..usize::from(count).min(6)];
-    let is_long = thread().pending != 0 || foreign_writes::are_new();
-    if is_long || !process.log.short_call(number as u16, args, result) {
-        return Some(finish_long(registers, number as u64, result));
-    }
-    registers.rax = result as u64;
-    Some(Leave::Call)
-}
-
-/// The call was made the short way, and something came up before it was logged.
-#[cold]
-fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
-    let args = registers.args();
-    let model = row(nr).map_or(&[][..], |row| row.args);
-    log_call(nr, &args, model, 0, result, &Before::default(), 0);
-    leave_logged(result, registers)
-}
-
 /// The model of a call, with variants looked up.
 pub struct Meaning {
     pub args: &'static [Arg],
     pub work: u8,
     pub act: Act,
     /// It may sleep.
-    blocks: bool,
+    pub blocks: bool,
 }
 
 const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, blocks: false };
@@ -187,7 +132,14 @@ fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> 
 
 // --- recording ---
 
-fn record_call(registers: &mut Registers) -> Leave {
+/// Whether the entry code may make the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Whole,
+    Direct,
+}
+
+fn record_call(registers: &mut Registers, way: Way) -> Leave {
     if process().log.broken != 0 {
         return crate::detach::detach(registers, process().log.broken, "");
     }
@@ -230,6 +182,12 @@ fn record_call(registers: &mut Registers) -> Leave {
         return leave_logged(result, registers);
     }
     let meaning = meaning(nr, &args);
+    if way == Way::Direct
+        && !wants_end
+        && let Some(leave) = direct_calls::begin(nr, &args, &meaning)
+    {
+        return leave;
+    }
     let result = match meaning.act {
         Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &args, &meaning) => {
             match record_fed(nr, &args, &meaning) {
@@ -258,7 +216,7 @@ fn record_call(registers: &mut Registers) -> Leave {
 }
 
 /// A call is logged: the signal is delivered of which its event said that it follows.
-fn leave_logged(result: i64, registers: &mut Registers) -> Leave {
+pub fn leave_logged(result: i64, registers: &mut Registers) -> Leave {
     registers.rax = result as u64;
     if thread().pending != 0 && signals::deliver_after(registers) {
         return Leave::Exactly;
@@ -336,11 +294,11 @@ pub enum Done {
 
 /// The call was not begun because a signal waits: deliver it first; the program
 /// then makes the call again.
-fn aborted(registers: &mut Registers) -> Leave {
+pub fn aborted(registers: &mut Registers) -> Leave {
     if signals::deliver_before(registers) {
         return Leave::Exactly;
     }
-    record_call(registers)
+    record_call(registers, Way::Whole)
 }
 
 /// Logs a call with everything that its row names.

@@ -72,6 +72,8 @@ pub enum Leave {
     Call = 0,
     /// Every register as in [`Registers`].
     Exactly = 1,
+    /// Not yet: the entry code makes the call, and goes on with `direct_calls::on_made`.
+    Make = 2,
 }
 
 global_asm!(
@@ -187,8 +189,9 @@ global_asm!(
     "rv_push_preserved",
     "call {on_call}",
     "test eax, eax",
-    "jnz rv_leave_exactly",
+    "jnz 3f",
     // Behind a call: rcx is the return address, r11 the flags.
+    "4:",
     "mov r11, [rsp + 128]",
     "mov rax, [rsp + 120]",
     "test r11d, 0x40500",
@@ -209,6 +212,36 @@ global_asm!(
     pop_volatile!(),
     "mov rsp, [rsp + 16]",
     "jmp qword ptr gs:[{target}]",
+    // The program's call, made here: see `direct_calls`.
+    "3:",
+    "cmp eax, {make}",
+    "jne rv_leave_exactly",
+    "mov r9, [rsp + 56]",
+    "mov r8, [rsp + 64]",
+    "mov r10, [rsp + 72]",
+    "mov rdx, [rsp + 80]",
+    "mov rsi, [rsp + 88]",
+    "mov rdi, [rsp + 96]",
+    "mov eax, [rsp + 112]",
+    "mov gs:[{call_number}], rax",
+    ".global rv_direct_window",
+    "rv_direct_window:",
+    "cmp dword ptr gs:[{pending}], 0",
+    "jne rv_direct_aborted",
+    ".global rv_direct_instruction",
+    "rv_direct_instruction:",
+    "syscall",
+    "5:",
+    "mov rdi, rsp",
+    "mov rsi, rax",
+    "call {on_made}",
+    "test eax, eax",
+    "jz 4b",
+    "jmp rv_leave_exactly",
+    ".global rv_direct_aborted",
+    "rv_direct_aborted:",
+    "mov rax, {aborted}",
+    "jmp 5b",
     "2:",
     "mov [rsp + 48], r11",
     ".global rv_leave_exactly",
@@ -393,6 +426,8 @@ global_asm!(
     boarding = const lane_protocol::BOARDING_START,
     board = sym crate::boarding::board,
     on_call = sym crate::dispatch::on_call,
+    on_made = sym crate::direct_calls::on_made,
+    make = const Leave::Make as u32,
     on_instruction = sym crate::instructions::on_instruction,
     on_breakpoint = sym crate::displaced::on_breakpoint,
     gs = sym gs::GS,
@@ -425,6 +460,9 @@ unsafe extern "C" {
     pub fn rv_call_window();
     pub fn rv_call_instruction();
     pub fn rv_call_aborted();
+    pub fn rv_direct_window();
+    pub fn rv_direct_instruction();
+    pub fn rv_direct_aborted();
     pub fn rv_clone_shared(args: *const [u64; 6], child: *mut crate::block::Thread) -> i64;
     pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
     pub fn rv_probe_landing();

@@ -18,8 +18,8 @@ use crate::frame::{self, RealFrame};
 use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, caught_signals, clocks, displaced, file_ends, gs, instructions, islands, kernel, memory, patience,
-    pause, pause_point, probe, report, translate, turn,
+    agent, call_places, caught_signals, clocks, displaced, file_ends, gs, instructions, islands, kernel,
+    memory, patience, pause, pause_point, probe, report, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -412,12 +412,14 @@ fn on_asked_for_turn(context: &mut RealFrame, inside: bool, code: i32) {
 /// A signal of our own came: if we are in a call, the program shall not see that it
 /// was interrupted.
 fn hide_interruption(context: &mut RealFrame) {
-    let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
     let interrupted = context.rax == -i64::from(linux_abi::errno::EINTR) as u64;
     // One of the program's, that came too, was meant to interrupt it.
-    if context.rip == behind_call && interrupted && thread().pending == 0 {
+    if interrupted
+        && thread().pending == 0
+        && let Some(place) = call_places::behind_call(context.rip)
+    {
         context.rax = thread().call_number;
-        context.rip = entry::rv_call_window as *const () as u64;
+        context.rip = place.window;
     }
 }
 
@@ -524,9 +526,10 @@ pub fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
         return;
     }
     abort_call(context);
-    let behind_call = entry::rv_call_instruction as *const () as u64 + 2;
-    if context.rip == behind_call && context.rax == -i64::from(linux_abi::errno::EINTR) as u64 {
-        context.rip = entry::rv_call_aborted as *const () as u64;
+    if context.rax == -i64::from(linux_abi::errno::EINTR) as u64
+        && let Some(place) = call_places::behind_call(context.rip)
+    {
+        context.rip = place.aborted;
     }
 }
 
@@ -625,9 +628,8 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
 
 /// The call that is about to begin is not made.
 fn abort_call(context: &mut RealFrame) {
-    let window = entry::rv_call_window as *const () as u64..=entry::rv_call_instruction as *const () as u64;
-    if window.contains(&context.rip) {
-        context.rip = entry::rv_call_aborted as *const () as u64;
+    if let Some(place) = call_places::before_call(context.rip) {
+        context.rip = place.aborted;
     }
 }
 
