@@ -32,6 +32,8 @@ enum Form {
 #[derive(Default)]
 pub struct Direct {
     form: Form,
+    /// It came through a trap.
+    pub trapped: bool,
     work: u8,
     model: &'static [Arg],
     before: Before,
@@ -128,6 +130,9 @@ pub unsafe extern "C" fn on_made(registers: *mut Registers, result: i64) -> Leav
         }
     };
     note_pending();
+    if thread().direct.trapped {
+        dispatch::leave_trapped(registers, leave);
+    }
     leave
 }
 

@@ -52,19 +52,26 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     } else if process().debugged {
         record_debugged(registers, trapped)
     } else {
-        let way = if trapped { Way::Whole } else { Way::Direct };
-        let begun = if trapped { None } else { direct_calls::begin_at_once(registers) };
-        let leave = begun.unwrap_or_else(|| record_call(registers, way));
+        let begun = direct_calls::begin_at_once(registers);
+        let leave = begun.unwrap_or_else(|| record_call(registers, Way::Direct));
         if leave != Leave::Make {
             direct_calls::note_pending();
         }
         leave
     };
-    if trapped && leave == Leave::Call && process().shares_turn {
-        // Another thread may have rewritten the site meanwhile.
-        registers.rip = sites::translate(registers.rip);
+    if trapped {
+        leave_trapped(registers, leave);
     }
     leave
+}
+
+/// Behind a call that came through a trap: another thread may have rewritten the site meanwhile.
+#[cold]
+pub fn leave_trapped(registers: &mut Registers, leave: Leave) {
+    thread().direct.trapped = leave == Leave::Make;
+    if leave == Leave::Call && process().shares_turn {
+        registers.rip = sites::translate(registers.rip);
+    }
 }
 
 /// A call of a live program that the debugger looks at.
