@@ -216,6 +216,7 @@ global_asm!(
     "3:",
     "cmp eax, {make}",
     "jne rv_leave_exactly",
+    "rv_direct:",
     "mov r9, [rsp + 56]",
     "mov r8, [rsp + 64]",
     "mov r10, [rsp + 72]",
@@ -291,6 +292,12 @@ global_asm!(
     "rv_resume:",
     "mov rsp, rdi",
     "jmp rv_leave_exactly",
+
+    // Makes the call that the registers given are of, and goes on in the program.
+    ".global rv_make",
+    "rv_make:",
+    "mov rsp, rdi",
+    "jmp rv_direct",
 
     // A synchronous fault of the program: its registers are in the thread's block.
     ".global rv_entry_fault",
@@ -456,6 +463,7 @@ unsafe extern "C" {
     pub fn rv_entry_breakpoint();
     pub fn rv_entry_fault();
     pub fn rv_resume(registers: *const Registers) -> !;
+    pub fn rv_make(registers: *mut Registers) -> !;
     pub fn rv_call(nr: u64, args: *const [u64; 6]) -> i64;
     pub fn rv_call_window();
     pub fn rv_call_instruction();

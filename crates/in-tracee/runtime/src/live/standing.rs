@@ -7,7 +7,7 @@ use linux_abi::general as nr;
 
 use super::{debugging, holding};
 use crate::block::{Thread, process, session, thread};
-use crate::entry::{Leave, Registers, rv_resume};
+use crate::entry::{Leave, Registers, rv_make, rv_resume};
 use crate::stacks::signal_stack;
 use crate::{changes, clocks, dispatch, frame, kernel, pause_point, signals, threads, turn};
 
@@ -148,11 +148,15 @@ pub fn resume() -> ! {
     }
     // SAFETY: registers of a call of this thread.
     let leave = unsafe { dispatch::on_call(&mut registers) };
-    if leave == Leave::Call {
-        registers.r11 = registers.flags;
-    }
     // SAFETY: as above.
-    unsafe { rv_resume(&registers) }
+    unsafe {
+        match leave {
+            Leave::Make => rv_make(&mut registers),
+            Leave::Call => registers.r11 = registers.flags,
+            Leave::Exactly => {}
+        }
+        rv_resume(&registers)
+    }
 }
 
 /// The registers are kept as they were: code may be rewritten under them, now or later.
