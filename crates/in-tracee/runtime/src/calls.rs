@@ -154,12 +154,11 @@ fn is_worth_giving() -> bool {
 /// futex's word, and so does the log.
 #[inline]
 fn note_dead_owner(number: u64, args: &[u64; 6]) {
-    const OWNER_DIED: u32 = 0x4000_0000;
     if number != u64::from(nr::__NR_futex) || !process().in_group {
         return;
     }
     let word = args[0];
-    if memory::read::<u32>(word).is_some_and(|value| value & OWNER_DIED != 0) {
+    if memory::read::<u32>(word).is_some_and(|value| value & crate::threads::OWNER_DIED != 0) {
         let log = &mut process().log;
         log.begin(Kind::Store, 0, 0);
         log.blob(word, 4, Tag::Memory, word);

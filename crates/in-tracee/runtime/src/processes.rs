@@ -21,8 +21,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, detach, filters, imports, kernel, memory, memory_calls, namespaces, outputs, proc_dir,
-    report, signals, specials, threads, tracing, tracing_outside, turn,
+    breakpoints, deaths, detach, filters, imports, kernel, memory, memory_calls, namespaces, outputs,
+    proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -634,6 +634,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
             return Done::Elsewhere(detach::detach(registers, StopReason::RecorderDied as u16, ""));
         }
     }
+    let undo = deaths::begin_exec();
     lane().carried_signals = signals::carried();
     // A replay counts them through all images.
     lane().carried_events = process().log.events;
@@ -651,6 +652,9 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     }
     lane().carried_signals = [0; 3];
     lane().carried_events = 0;
+    if let Some(undo) = undo {
+        deaths::take_back(&undo);
+    }
     log_exec(number, args, count, path, result)
 }
 

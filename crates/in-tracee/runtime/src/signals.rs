@@ -18,8 +18,8 @@ use crate::frame::{self, RealFrame};
 use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, call_places, caught_signals, clocks, displaced, file_ends, gs, instructions, islands, kernel,
-    memory, patience, pause, pause_point, probe, report, translate, turn,
+    agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, gs, instructions, islands,
+    kernel, memory, patience, pause, pause_point, probe, report, threads, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -76,8 +76,8 @@ const QUEUE: usize = 64;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Waiting {
-    signal: u32,
+pub struct Waiting {
+    pub signal: u32,
     /// Came while a call had replaced the mask: the mask is no obstacle.
     forced: bool,
     info: Info,
@@ -152,6 +152,11 @@ fn is_saved(signal: u32) -> bool {
     let is_recorded = session().mode == Mode::Record as u32 && process().pid != 1;
     let endings = if is_recorded { ENDINGS } else { 0 };
     (session().saved_signals | endings) & !OURS & bit(signal) != 0
+}
+
+/// True for a signal that ends a process by default, and comes to us all the same.
+pub fn ends_told(signal: u32) -> bool {
+    ENDINGS & bit(signal) != 0 && is_saved(signal)
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
@@ -592,7 +597,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
             hide_interruption(context);
         }
         return;
-    } else if action.handler == DEFAULT {
+    } else if action.handler == DEFAULT && !deaths::waits(signal) {
         // One of ours, or that is to be saved: what the default does is the kernel's.
         let output = &thread().output;
         if output.load(Ordering::SeqCst) == 0 {
@@ -649,7 +654,7 @@ pub fn end_output() {
 
 /// The process dies of a signal that somebody sent; the past is saved before, where that is asked
 /// for.
-fn die_of_outside(signal: u32) {
+pub fn die_of_outside(signal: u32) {
     if bit(signal) & (session().saved_signals | OURS) != 0 {
         crate::live::save_before_death(signal);
     }
@@ -815,6 +820,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if process().replaying {
         info = replay_fault(&registers, signal, handled);
     } else {
+        if !handled && deaths::are_seen() {
+            threads::log_dead_owner();
+        }
         let log = &mut process().log;
         log.begin(Kind::Fault, flags, signal as u16);
         log.word(registers.rip);
@@ -858,6 +866,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
 /// What was recorded of the fault.
 pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
     crate::changes::follow();
+    deaths::apply_stores();
     let Some(word) = process().log.peek() else {
         if crate::live::goes_again() {
             crate::live::go_live();
@@ -899,7 +908,8 @@ fn next_deliverable_with(more: u64) -> Option<usize> {
     let actions = &process().actions().actions;
     signals.queue[..signals.count].iter().position(|waiting| {
         // Another thread may have taken the handler away since it came.
-        actions[waiting.signal as usize].handler > IGNORE
+        let handler = actions[waiting.signal as usize].handler;
+        (handler > IGNORE || handler == DEFAULT && deaths::waits(waiting.signal))
             && (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0
     })
 }
@@ -1029,6 +1039,9 @@ fn deliver_logged(registers: &mut Registers, waiting: &Waiting, flags: u8) {
     log.begin(Kind::Signal, flags, waiting.signal as u16);
     log.raw(waiting.info.as_ptr() as u64, 128);
     log.end();
+    if process().actions().actions[waiting.signal as usize].handler == DEFAULT {
+        deaths::die(waiting);
+    }
     if !deliver(registers, waiting.signal, &waiting.info) {
         die_of(SIGSEGV);
     }
@@ -1080,6 +1093,9 @@ fn replay_signal(registers: &mut Registers, word: u64) {
     log.events += 1;
     if signal == 0 || signal > 64 {
         report::fail("a signal of an impossible number");
+    }
+    if process().actions().actions[signal as usize].handler == DEFAULT {
+        deaths::replay(registers, signal);
     }
     if !deliver(registers, signal, &info) {
         report::leave(report_kind::FAULTED, SIGSEGV as i32, "");
@@ -1460,7 +1476,8 @@ fn settle() {
     while index < signals.count {
         let signal = signals.queue[index].signal;
         let handler = process().actions().actions[signal as usize].handler;
-        if signals.mask & bit(signal) != 0 || handler > IGNORE {
+        let goes_on = handler > IGNORE || handler == DEFAULT && deaths::waits(signal);
+        if signals.mask & bit(signal) != 0 || goes_on {
             index += 1;
             continue;
         }

@@ -17,7 +17,8 @@ use linux_abi::general as nr;
 
 use crate::block::{process, session, space, thread};
 use crate::proc_files::{self, Path};
-use crate::{kernel, memory, output_lock, signals};
+use crate::threads::{self, OWNER_DIED, WAITERS};
+use crate::{deaths, kernel, memory, output_lock, signals};
 
 const SIGKILL: u64 = 9;
 const SIGSTOP: u64 = 19;
@@ -150,18 +151,17 @@ pub fn log_killed(number: u64, args: &[u64; 6], result: i64) {
         && let Some((pid, SIGKILL)) = target(number, args)
     {
         wait_until(pid, LOOKS_UNSURE);
-        log_dead_owners();
+        log_dead_owners(pid);
     }
 }
 
 /// The words in shared memory whose owner is dead: FUTEX_OWNER_DIED and no owner
 /// (get_robust_list(2)).
 #[cold]
-fn log_dead_owners() {
-    const OWNER_DIED: u32 = 0x4000_0000;
-    const WAITERS: u32 = 0x8000_0000;
+fn log_dead_owners(pid: i32) {
     let log = &mut process().log;
     log.begin(Kind::Store, 0, 0);
+    deaths::let_go_of(pid);
     let (mut pages, mut words) = (0, 0);
     for range in &space().shared[..space().shared_count] {
         let mut at = range.start;
@@ -176,7 +176,7 @@ fn log_dead_owners() {
                     words += 1;
                     if value & WAITERS != 0 {
                         // With priority inheritance the kernel knows of no waiter.
-                        crate::threads::wake_futex(word);
+                        threads::wake_futex(word);
                     }
                 }
             }

@@ -20,6 +20,9 @@ use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, s
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
+/// In the word of a robust futex: FUTEX_OWNER_DIED, FUTEX_WAITERS.
+pub const OWNER_DIED: u32 = 0x4000_0000;
+pub const WAITERS: u32 = 0x8000_0000;
 
 /// The call that makes threads.
 const CLONE: u64 = nr::__NR_clone as u64;
@@ -288,7 +291,7 @@ fn leave(code: u64, ended_at: u64) -> ! {
 }
 
 /// The word that others wait for at a thread's end is zero; logged.
-fn clear_tid(own: &crate::block::Thread) {
+fn clear_tid(own: &Thread) {
     let address = own.clear_tid;
     if address != 0 && memory::write(address, &0u32) {
         process().log.blob(address, 4, Tag::Memory, address);
@@ -312,31 +315,49 @@ pub fn log_dead_owner() {
 /// The end of the process: its threads let go of their robust futexes, as the event
 /// at hand says, and those who live on in its memory learn that they are gone.
 pub fn let_go_of_memory() {
-    let process = process();
-    for index in 0..used_threads() {
-        let other = thread_at(index);
-        if other.process != process as *mut Process as u64 || other.status != thread_status::LIVE {
-            continue;
-        }
-        if other.robust_list[0] != 0 {
-            release_robust_list(other);
-        }
-        if process.in_parents_memory {
-            clear_tid(other);
+    each_of_process(&mut |own| let_go(own, process().in_parents_memory));
+}
+
+fn each_of_process(each: &mut dyn FnMut(&Thread)) {
+    let process = process() as *mut Process as u64;
+    for other in (0..used_threads()).map(thread_at) {
+        if other.process == process && other.status == thread_status::LIVE {
+            each(other);
         }
     }
 }
 
-/// Does and logs what the kernel would do at a thread's end with the robust futexes
-/// that it owns (get_robust_list(2)): the head holds the list, the futex's offset from an
-/// entry, and the entry whose operation is pending.
-fn release_robust_list(own: &mut crate::block::Thread) {
-    let [head, _] = core::mem::take(&mut own.robust_list);
+/// What a thread leaves behind in memory, of which others go on having `all`.
+fn let_go(own: &Thread, all: bool) {
     let tid = own.tid as u32;
-    let Some([first, offset, pending]) = memory::read::<[u64; 3]>(head) else { return };
+    each_robust_futex(own.robust_list[0], &mut |address, pending| owner_died(address, tid, pending));
+    if all {
+        clear_tid(own);
+    }
+}
+
+/// Calls `each` with all words that [`let_go_of_memory`] may change.
+pub fn each_word_of_process(each: &mut dyn FnMut(u64)) {
+    each_of_process(&mut |own| {
+        each_robust_futex(own.robust_list[0], &mut |address, _| each(address));
+        each(own.clear_tid);
+    });
+}
+
+/// Does and logs what the kernel would do at a thread's end with the robust futexes
+/// that it owns.
+fn release_robust_list(own: &mut Thread) {
+    let_go(own, false);
+    own.robust_list = [0; 2];
+}
+
+/// The robust futexes of a list (get_robust_list(2)), and whether each is the one of an operation
+/// that is pending: the head holds the list, the futex's offset from an entry, and that entry.
+fn each_robust_futex(head: u64, each: &mut dyn FnMut(u64, bool)) {
     if head == 0 {
         return;
     }
+    let Some([first, offset, pending]) = memory::read::<[u64; 3]>(head) else { return };
     let mut entry = first;
     for _ in 0..ROBUST_MAX {
         if entry & !1 == head || entry == 0 {
@@ -344,18 +365,26 @@ fn release_robust_list(own: &mut crate::block::Thread) {
         }
         let Some(next) = memory::read_word(entry & !1) else { break };
         if entry & !1 != pending & !1 {
-            owner_died((entry & !1).wrapping_add(offset), tid, false);
+            each((entry & !1).wrapping_add(offset), false);
         }
         entry = next;
     }
     if pending != 0 {
-        owner_died((pending & !1).wrapping_add(offset), tid, true);
+        each((pending & !1).wrapping_add(offset), true);
     }
 }
 
+/// The same of a thread that the kernel has killed: it has done its part.
+pub fn log_let_go(own: &Thread) {
+    each_robust_futex(own.robust_list[0], &mut |address, _| {
+        if memory::read::<u32>(address).is_some_and(|word| word & !WAITERS == OWNER_DIED) {
+            process().log.blob(address, 4, Tag::Memory, address);
+        }
+    });
+    clear_tid(own);
+}
+
 fn owner_died(address: u64, tid: u32, pending: bool) {
-    const OWNER_DIED: u32 = 0x4000_0000;
-    const WAITERS: u32 = 0x8000_0000;
     const TID_MASK: u32 = 0x3fff_ffff;
     let Some(word) = memory::read::<u32>(address) else { return };
     if pending && word == 0 {

@@ -183,7 +183,7 @@ fn go_on(other: &mut Thread, detaches: bool, signal: u64) -> Result<(), u32> {
         return Err(errno::EIO);
     }
     if signal != 0 {
-        let pid = process_of(other);
+        let pid = pid_of(other);
         kernel::call(nr::__NR_tgkill, [pid as u64, other.tid as u64, signal, 0, 0, 0]);
     }
     if detaches {
@@ -195,14 +195,15 @@ fn go_on(other: &mut Thread, detaches: bool, signal: u64) -> Result<(), u32> {
     Ok(())
 }
 
-fn process_of(other: &Thread) -> i32 {
+/// The process id of a thread's process.
+pub fn pid_of(other: &Thread) -> i32 {
     // SAFETY: a live thread's block holds its process's address.
     unsafe { (*(other.process as *const crate::block::Process)).pid }
 }
 
 fn kill(other: &mut Thread) -> Result<(), u32> {
     const SIGKILL: u64 = 9;
-    kernel::call(nr::__NR_kill, [process_of(other) as u64, SIGKILL, 0, 0, 0, 0]);
+    kernel::call(nr::__NR_kill, [pid_of(other) as u64, SIGKILL, 0, 0, 0, 0]);
     Ok(())
 }
 

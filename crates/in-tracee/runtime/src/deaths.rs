@@ -1,0 +1,99 @@
+//! The end of a process whose memory others have: what the kernel does there (robust futexes,
+//! get_robust_list(2); CLONE_CHILD_CLEARTID, set_tid_address(2)) is done before, with the turn,
+//! where it can be logged.
+
+use events::{HEADER_BYTES, Kind, Tag};
+use lane_protocol::report_kind;
+
+use crate::block::{process, thread, thread_at, thread_status, used_threads};
+use crate::entry::Registers;
+use crate::signals::{self, Waiting};
+use crate::tracing::pid_of;
+use crate::{kernel, memory, report, threads};
+
+/// Words that an exec that fails can take back.
+const WORDS_MAX: usize = 64;
+
+/// True if others see in memory that the process is gone.
+pub fn are_seen() -> bool {
+    process().in_group || process().in_parents_memory
+}
+
+/// True for a signal that ends the process by default, and waits for a call or a pause to do so as
+/// one with a handler does: what the process wrote until then others see.
+pub fn waits(signal: u32) -> bool {
+    process().in_group && signals::ends_told(signal)
+}
+
+/// Recording, at a call or a pause: the process dies of a signal that came. It is logged.
+#[cold]
+pub fn die(waiting: &Waiting) -> ! {
+    threads::log_dead_owner();
+    signals::die_of_outside(waiting.signal);
+    kernel::exit_group(128 + waiting.signal as i32)
+}
+
+/// Replay: it died of the signal at hand.
+#[cold]
+pub fn replay(registers: &Registers, signal: u32) -> ! {
+    apply_stores();
+    report::note_registers(registers);
+    report::leave(report_kind::FAULTED, signal as i32, "")
+}
+
+/// Replay: what the event at hand, if it is one, says that others see.
+pub fn apply_stores() {
+    while let Some(word) = process().log.peek()
+        && word as u8 == Kind::Store as u8
+    {
+        process().log.apply(word, HEADER_BYTES as u64, &mut |_, _, _, _| {});
+    }
+}
+
+/// What was done in memory before an exec.
+pub struct Undo {
+    count: usize,
+    words: [(u64, u32); WORDS_MAX],
+}
+
+/// Recording, before an exec that is expected to succeed: the process lets go of its memory.
+pub fn begin_exec() -> Option<Undo> {
+    if !are_seen() {
+        return None;
+    }
+    let mut undo = Undo { count: 0, words: [(0, 0); WORDS_MAX] };
+    threads::each_word_of_process(&mut |address| {
+        if let Some(slot) = undo.words.get_mut(undo.count)
+            && let Some(value) = memory::read::<u32>(address)
+        {
+            *slot = (address, value);
+            undo.count += 1;
+        }
+    });
+    threads::log_dead_owner();
+    Some(undo)
+}
+
+/// The exec failed.
+#[cold]
+pub fn take_back(undo: &Undo) {
+    let log = &mut process().log;
+    log.begin(Kind::Store, 0, 0);
+    for &(address, value) in &undo.words[..undo.count] {
+        if memory::write(address, &value) {
+            log.blob(address, 4, Tag::Memory, address);
+        }
+    }
+    log.end();
+}
+
+/// Recording, in the event at hand: another process was killed. If it had this memory, its
+/// threads' words say so.
+pub fn let_go_of(pid: i32) {
+    for other in (0..used_threads()).map(thread_at) {
+        let is_gone = other.status == thread_status::LIVE && other.process != thread().process;
+        if is_gone && pid_of(other) == pid {
+            threads::log_let_go(other);
+        }
+    }
+}
