@@ -25,10 +25,19 @@ pub fn waits(signal: u32) -> bool {
     process().in_group && signals::ends_told(signal)
 }
 
+/// A process in another's memory is about to be gone, and its blocks are free then.
+pub fn leave_blocks() {
+    if process().slot != 0 {
+        threads::each_of_process(&mut |own| own.status = thread_status::ENDED);
+        process().threads = 0;
+    }
+}
+
 /// Recording, at a call or a pause: the process dies of a signal that came. It is logged.
 #[cold]
 pub fn die(waiting: &Waiting) -> ! {
     threads::log_dead_owner();
+    leave_blocks();
     signals::die_of_outside(waiting.signal);
     kernel::exit_group(128 + waiting.signal as i32)
 }
@@ -37,6 +46,7 @@ pub fn die(waiting: &Waiting) -> ! {
 #[cold]
 pub fn replay(registers: &Registers, signal: u32) -> ! {
     apply_stores();
+    leave_blocks();
     report::note_registers(registers);
     report::leave(report_kind::FAULTED, signal as i32, "")
 }
@@ -54,6 +64,7 @@ pub fn apply_stores() {
 pub struct Undo {
     count: usize,
     words: [(u64, u32); WORDS_MAX],
+    threads: u32,
 }
 
 /// Recording, before an exec that is expected to succeed: the process lets go of its memory.
@@ -61,7 +72,7 @@ pub fn begin_exec() -> Option<Undo> {
     if !are_seen() {
         return None;
     }
-    let mut undo = Undo { count: 0, words: [(0, 0); WORDS_MAX] };
+    let mut undo = Undo { count: 0, words: [(0, 0); WORDS_MAX], threads: process().threads };
     threads::each_word_of_process(&mut |address| {
         if let Some(slot) = undo.words.get_mut(undo.count)
             && let Some(value) = memory::read::<u32>(address)
@@ -71,12 +82,18 @@ pub fn begin_exec() -> Option<Undo> {
         }
     });
     threads::log_dead_owner();
+    // With more threads it is seldom: those are the kernel's to end.
+    if undo.threads == 1 {
+        leave_blocks();
+    }
     Some(undo)
 }
 
 /// The exec failed.
 #[cold]
 pub fn take_back(undo: &Undo) {
+    process().threads = undo.threads;
+    thread().status = thread_status::LIVE;
     let log = &mut process().log;
     log.begin(Kind::Store, 0, 0);
     for &(address, value) in &undo.words[..undo.count] {

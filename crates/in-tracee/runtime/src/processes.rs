@@ -791,6 +791,7 @@ pub fn leave_parents_memory() {
         // Before our end is seen, whenever the copy first runs; but not if it is over already,
         // and the lane somebody else's.
         let (own, heir) = (process().pid, result as i32);
+        deaths::leave_blocks();
         let _ = lane().pid.compare_exchange(own, heir, Ordering::AcqRel, Ordering::Relaxed);
         kernel::exit_group(0);
     }

@@ -838,6 +838,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         // SAFETY: the registers are the program's, complete.
         unsafe { entry::rv_resume(&registers) }
     }
+    deaths::leave_blocks();
     if process().replaying {
         report::note_registers(&registers);
         report::leave(report_kind::FAULTED, signal as i32, "");
