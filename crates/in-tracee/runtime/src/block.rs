@@ -117,8 +117,7 @@ pub struct Thread {
     pub fault_registers: Registers,
     pub fault_signal: u32,
     pub fault_info: [u64; 16],
-    /// What the processor loads where the thread leaves the runtime and gs is shared: the
-    /// general registers, and the frame that `iretq` takes.
+    /// What the processor loads on leaving where gs is shared: registers, and `iretq`'s frame.
     below_leaving: u64,
     leaving: [u64; 20],
 }
@@ -200,6 +199,7 @@ pub struct Process {
     /// See `LaneHeader::children_apart`.
     pub children_apart: bool,
     pub control_fd: i32,
+    pub proc_dir: crate::proc_dir::ProcDir,
     /// The value that the program set for PR_SET_DUMPABLE, plus one; 0: none.
     pub dumpable: u32,
     /// Recording has ended, and the filter that cannot be taken away stays.

@@ -205,13 +205,11 @@ pub fn begin_from_image(segment: u32) {
 /// The same with the calling thread alone.
 pub fn make_alone(segment: u32) -> i32 {
     const SIGCHLD: u64 = 17;
-    const PR_SET_PDEATHSIG: u64 = 1;
-    const SIGKILL: u64 = 9;
     let result = kernel::call(nr::__NR_clone, [u64::from(nr::CLONE_PARENT) | SIGCHLD, 0, 0, 0, 0, 0]);
     if result != 0 {
         return result as i32;
     }
-    kernel::call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
+    kernel::end_with_parent();
     become_copy(segment);
     0
 }

@@ -43,6 +43,13 @@ pub fn exit_group(code: i32) -> ! {
     }
 }
 
+/// The process is killed where who made it ends (PR_SET_PDEATHSIG, prctl(2)).
+pub fn end_with_parent() {
+    const PR_SET_PDEATHSIG: u64 = 1;
+    const SIGKILL: u64 = 9;
+    call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
+}
+
 /// True if a result is an error number.
 #[inline]
 pub fn failed(result: i64) -> bool {

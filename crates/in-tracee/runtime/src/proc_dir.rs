@@ -14,24 +14,32 @@ use crate::block::process;
 use crate::detect::move_high;
 use crate::kernel;
 
-/// Plus one; 0: it is not kept.
-static DIR: AtomicI32 = AtomicI32::new(0);
+/// Each process's own: one that shares all memory need not share descriptors.
+#[derive(Default)]
+pub struct ProcDir {
+    /// Plus one; 0: it is not kept.
+    fd: AtomicI32,
+}
+
+fn dir() -> &'static AtomicI32 {
+    &process().proc_dir.fd
+}
 
 /// The root may change from here on.
 pub fn keep() {
-    if process().replaying || DIR.load(Ordering::Relaxed) != 0 {
+    if process().replaying || dir().load(Ordering::Relaxed) != 0 {
         return;
     }
     let flags = u64::from(nr::O_PATH | nr::O_DIRECTORY | nr::O_CLOEXEC);
     let fd = kernel::call(nr::__NR_open, [c"/proc".as_ptr() as u64, flags, 0, 0, 0, 0]);
-    DIR.store(move_high(fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
+    dir().store(move_high(fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
 }
 
 /// It was given to us: the root has none.
 pub fn take(fd: i32) {
     const FD_CLOEXEC: u64 = 1;
     kernel::call(nr::__NR_fcntl, [fd as u64, u64::from(nr::F_SETFD), FD_CLOEXEC, 0, 0, 0]);
-    DIR.store(fd + 1, Ordering::Relaxed);
+    dir().store(fd + 1, Ordering::Relaxed);
 }
 
 /// Opens a file whose path begins with `/proc/` for reading.
@@ -55,14 +63,14 @@ pub fn open_as(path: &CStr, flags: u32) -> i64 {
 
 /// The number of what is kept.
 pub fn descriptor() -> Option<u64> {
-    let dir = DIR.load(Ordering::Relaxed);
+    let dir = dir().load(Ordering::Relaxed);
     (dir != 0).then(|| dir as u64 - 1)
 }
 
 /// Memory went back, and not what is open.
 pub fn stay(fd: Option<u64>) {
     // That the variable went back, too, the compiler cannot know: this store is needed.
-    core::hint::black_box(&DIR).store(fd.map_or(0, |fd| fd as i32 + 1), Ordering::Relaxed);
+    core::hint::black_box(dir()).store(fd.map_or(0, |fd| fd as i32 + 1), Ordering::Relaxed);
 }
 
 /// True for that number.
@@ -73,6 +81,6 @@ pub fn is_descriptor(fd: u64) -> bool {
 /// The program wants this number.
 pub fn yield_number(fd: u64) {
     if is_descriptor(fd) {
-        DIR.store(move_high(fd as i64).map_or(0, |fd| fd + 1), Ordering::Relaxed);
+        dir().store(move_high(fd as i64).map_or(0, |fd| fd + 1), Ordering::Relaxed);
     }
 }

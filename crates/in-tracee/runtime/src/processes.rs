@@ -417,6 +417,8 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         turn::begin_process();
     }
     if own.replaying {
+        // Else it would go on for ever, if it computes, where replay is killed.
+        kernel::end_with_parent();
         let Some(word) = own.log.peek() else { report::log_ended() };
         if word as u8 != Kind::Syscall as u8 || own.log.body(0) != 0 {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
@@ -800,6 +802,7 @@ pub fn leave_parents_memory() {
     }
     process().pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     process().outer_pid = process().pid;
+    kernel::end_with_parent();
     lane().pid.store(process().pid, Ordering::Release);
     crate::birth::intercept();
 }

@@ -63,9 +63,7 @@ pub fn serve(slot: &Checkpoint, own: i32) {
 
 /// The writer, which ends with the result.
 fn write(segment: u64, shadow: i32) -> ! {
-    const PR_SET_PDEATHSIG: u64 = 1;
-    const SIGKILL: u64 = 9;
-    kernel::call(nr::__NR_prctl, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]);
+    kernel::end_with_parent();
     if kernel::call(nr::__NR_getppid, [0; 6]) != i64::from(shadow) {
         kernel::exit_group(image_result::FAILED as i32);
     }
