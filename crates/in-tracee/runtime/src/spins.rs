@@ -6,10 +6,10 @@
 //! is where the turn is given, and where signals that wait are delivered. No pause would find
 //! the loop: most of it is the runtime's.
 //!
-//! Invariant: from a process's first thread on each pass counts, in replay as in recording,
-//! whichever way it leads here. A thread that gives the turn here stands as at a pause.
-//! Deliberately absent: live programs under the debugger; processes of one thread that share
-//! memory with others; generated code.
+//! Invariant: from a process's first thread on, or the first memory that it shares with others, each
+//! pass counts, in replay as in recording, whichever way it leads here. A thread that gives the turn
+//! here stands as at a pause.
+//! Deliberately absent: live programs under the debugger; generated code.
 
 use events::{Instruction, Kind};
 
@@ -38,7 +38,8 @@ pub struct Spins {
     passes: u64,
 }
 
-/// The process makes a thread, or has some when the log begins: from now on passes count.
+/// The process makes a thread, or has some when the log begins, or joins others: from now on passes
+/// count.
 pub fn begin() {
     if session().live == 0 || session().rewriting_off == 0 {
         sites::replace_spins();

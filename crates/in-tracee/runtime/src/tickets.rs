@@ -8,7 +8,7 @@ use lane_protocol::{TICKETS_NEAR, ticket_bit, ticket_in_place};
 use linux_abi::errno;
 
 use crate::block::{lane, process, session, thread};
-use crate::{imports, kernel, report, shared_writes, turn};
+use crate::{imports, kernel, report, shared_writes, spins, turn};
 
 /// While no ticket is handed on, those who wait say so as often.
 const STALL_NS: u64 = 100_000_000;
@@ -20,7 +20,9 @@ pub fn wait_for(number: u32, ticket: u64) {
     if imports::is_without_others() {
         let process = process();
         (process.turn, process.in_group, process.ticket) = (number, true, ticket);
-        if !is_first {
+        if is_first {
+            spins::begin();
+        } else {
             imports::turn_is_back();
         }
         return;
@@ -31,6 +33,9 @@ pub fn wait_for(number: u32, ticket: u64) {
     process.turn = number;
     process.in_group = true;
     process.met_others |= !is_first;
+    if is_first {
+        spins::begin();
+    }
     let turn = turn::my_turn();
     let lane = lane();
     // Who looks from outside compares the two.

@@ -19,7 +19,8 @@ use crate::block::{lane, process, session, space, thread, thread_at, thread_stat
 use crate::looks::Looks;
 use crate::patience::{self, Patience};
 use crate::{
-    changes, chaos, clocks, copies, kernel, private_futexes, report, threads, tickets, tracing, turn_end,
+    changes, chaos, clocks, copies, kernel, private_futexes, report, spins, threads, tickets, tracing,
+    turn_end,
 };
 
 /// A thread's turns.
@@ -126,6 +127,7 @@ pub fn begin_group() {
     begin_sharing();
     process.in_group = true;
     log_ticket(0);
+    spins::begin();
 }
 
 fn log_ticket(ticket: u64) {
