@@ -15,7 +15,7 @@ use crate::{kernel, memory, report, threads};
 const WORDS_MAX: usize = 64;
 
 /// True if others see in memory that the process is gone.
-pub fn are_seen() -> bool {
+fn are_seen() -> bool {
     process().in_group || process().in_parents_memory
 }
 
@@ -30,6 +30,13 @@ pub fn leave_blocks() {
     if process().slot != 0 {
         threads::each_of_process(&mut |own| own.status = thread_status::ENDED);
         process().threads = 0;
+    }
+}
+
+/// Recording: the process is about to die where it is.
+pub fn let_go_if_seen() {
+    if are_seen() {
+        threads::log_dead_owner();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
     agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, gs, instructions, islands,
-    kernel, memory, patience, pause, pause_point, probe, report, threads, translate, turn,
+    kernel, memory, patience, pause, pause_point, probe, report, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -815,14 +815,12 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if !handled && !process().replaying {
         crate::live::stop_at_fault(&registers, signal);
         crate::live::before_crash(signal);
+        deaths::let_go_if_seen();
     }
     let flags = if handled { 0 } else { FATAL };
     if process().replaying {
         info = replay_fault(&registers, signal, handled);
     } else {
-        if !handled && deaths::are_seen() {
-            threads::log_dead_owner();
-        }
         let log = &mut process().log;
         log.begin(Kind::Fault, flags, signal as u16);
         log.word(registers.rip);
