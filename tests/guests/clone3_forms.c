@@ -112,6 +112,26 @@ static void as_fork(struct worker *worker)
 	CHECK(close(pidfd) == 0);
 }
 
+// Who may, chooses the child's id.
+static void with_id(void)
+{
+	pid_t wanted = getpid() > 20000 ? getpid() - 7001 : getpid() + 7001;
+	struct clone_args args = {
+		.set_tid = (uintptr_t)&wanted,
+		.set_tid_size = 1,
+		.exit_signal = SIGCHLD,
+	};
+	long child = syscall(SYS_clone3, &args, sizeof args);
+	if (child == 0)
+		_exit(getpid() == wanted ? 3 : 4);
+	if (child < 0) {
+		say("an id of its own: %s", errno_name(errno));
+		return;
+	}
+	CHECK(child == wanted);
+	reap("an id of its own", child);
+}
+
 // The bit for it is where clone has the signal, so that it is clone3's alone.
 static void with_own_clock(struct worker *worker)
 {
@@ -147,6 +167,7 @@ int main(void)
 		as_thread(&worker);
 		as_process(&worker);
 		as_fork(&worker);
+	with_id();
 	}
 	with_own_clock(&worker);
 	CHECK_ERR(syscall(SYS_clone3, &bad, sizeof bad), EINVAL);

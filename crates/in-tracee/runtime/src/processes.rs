@@ -33,6 +33,8 @@ const SIGHAND: u64 = nr::CLONE_SIGHAND as u64;
 const CLEAR_SIGHAND: u64 = 1 << 32;
 /// Of clone3(2) only, as clone(2) has a signal there: a clock of its own.
 const NEW_TIME: u64 = nr::CLONE_NEWTIME as u64;
+/// Of clone3(2) only: the child begins in a control group.
+const INTO_CGROUP: u64 = 1 << 33;
 const PARENT: u64 = nr::CLONE_PARENT as u64;
 pub const PARENT_SETTID: u64 = nr::CLONE_PARENT_SETTID as u64;
 pub const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
@@ -55,6 +57,9 @@ pub struct CloneRequest {
     pub tls: u64,
     /// Where the descriptor of the child goes.
     pub pidfd: u64,
+    /// Of clone3(2) only: the ids that the child is to have (address, count), and the descriptor of
+    /// its control group.
+    place: [u64; 3],
 }
 
 /// What a child has to know to begin.
@@ -79,7 +84,7 @@ pub fn fork(registers: &mut Registers, number: u64, args: [u64; 6]) -> Done {
     let count = if number == u64::from(nr::__NR_clone) { 5 } else { 0 };
     // No such signals are sent, nor refused.
     let flags = if flags & NEW_TIME != 0 { flags & !0xff } else { flags };
-    let request = CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd: parent_tid };
+    let request = CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd: parent_tid, place: [0; 3] };
     clone(registers, number, count, &request)
 }
 
@@ -103,13 +108,12 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
         bytes if bytes > 88 => Some(errno::E2BIG),
         bytes => (!memory::copy(given.as_mut_ptr() as u64, address, bytes)).then_some(errno::EFAULT),
     };
-    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_bytes, tls, set_tid, _, _] = given;
-    const INTO_CGROUP: u64 = 1 << 33;
+    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_bytes, tls, place @ ..] = given;
     let error = error.or_else(|| {
         let bad_stack = (stack == 0) != (stack_bytes == 0);
         let own_clock = if flags & THREAD == 0 { NEW_TIME } else { 0 };
         let bad = exit_signal > 64 || flags & 0xff & !own_clock != 0 || bad_stack;
-        let unsupported = set_tid != 0 || flags & INTO_CGROUP != 0;
+        let unsupported = flags & THREAD != 0 && (place[0] != 0 || flags & INTO_CGROUP != 0);
         match (bad, unsupported) {
             (true, _) => Some(errno::EINVAL),
             (_, true) => Some(errno::ENOSYS),
@@ -120,12 +124,13 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return specials::refuse(registers, number, args, 2, error);
     }
     let stack = if stack == 0 { 0 } else { stack + stack_bytes };
-    let request = CloneRequest { flags: flags | exit_signal, stack, parent_tid, child_tid, tls, pidfd };
+    let request =
+        CloneRequest { flags: flags | exit_signal, stack, parent_tid, child_tid, tls, pidfd, place };
     clone(registers, number, 2, &request)
 }
 
 fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
-    let CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd } = *request;
+    let CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd, place } = *request;
     let impossible =
         (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
     if impossible {
@@ -174,7 +179,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let waiting = if waits { VFORK } else { 0 };
     let ours = waiting | CHILD_SETTID | CHILD_CLEARTID | SETTLS | PARENT_SETTID | CLEAR_SIGHAND;
     let mut own_pidfd = 0u32;
-    let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, 0, 0];
+    let has_place = place[0] != 0 || place[1] != 0 || flags & INTO_CGROUP != 0;
+    let place_at = if has_place { &raw const place as u64 } else { 0 };
+    let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, place_at, 0];
     crate::live::note_fork(flags & VM != 0);
     if shares {
         expect_sharer(segment);
@@ -276,12 +283,17 @@ fn make_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i
     }
 }
 
-/// The call that makes a child by clone(2)'s arguments, with its number at the end: by clone3(2),
-/// with its structure, where only that one has a bit for what is asked.
+/// The call that makes a child by clone(2)'s arguments and the address of a `CloneRequest::place`,
+/// with its number at the end: by clone3(2), with its structure, where only that one has a bit for
+/// what is asked.
 fn real_call(args: &[u64; 6], structure: &mut [u64; 11]) -> [u64; 6] {
-    let [flags, _, pidfd, child_tid, ..] = *args;
-    if flags & NEW_TIME == 0 {
+    let [flags, _, pidfd, child_tid, place, _] = *args;
+    if flags & NEW_TIME == 0 && place == 0 {
         return [flags, 0, pidfd, child_tid, 0, u64::from(nr::__NR_clone)];
+    }
+    if place != 0 {
+        // SAFETY: the address of what the caller has.
+        structure[8..].copy_from_slice(unsafe { &*(place as *const [u64; 3]) });
     }
     structure[..5].copy_from_slice(&[flags & !0x7f, pidfd, child_tid, 0, flags & 0x7f]);
     let bytes = size_of_val(structure) as u64;
