@@ -167,7 +167,7 @@ int main(void)
 		as_thread(&worker);
 		as_process(&worker);
 		as_fork(&worker);
-	with_id();
+		with_id();
 	}
 	with_own_clock(&worker);
 	CHECK_ERR(syscall(SYS_clone3, &bad, sizeof bad), EINVAL);
