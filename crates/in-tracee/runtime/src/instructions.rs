@@ -43,7 +43,9 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     };
     // Another thread may have rewritten what follows meanwhile.
     registers.rip = if yielded { sites::translate(behind) } else { behind };
-    if yielded && instruction == Instruction::Spin {
+    // A spin says where signals come, any other instruction is such a place itself: one that reads
+    // the time in a loop is seldom found elsewhere.
+    if yielded || instruction != Instruction::Spin && !process().branched {
         spins::deliver(registers);
     }
     if process().replaying {

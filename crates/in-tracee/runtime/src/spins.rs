@@ -66,7 +66,9 @@ pub fn pass(address: u64, registers: &Registers) -> bool {
 /// goes on.
 pub fn deliver(registers: &mut Registers) {
     if !process().replaying {
-        signals::deliver_at_return(registers);
+        if thread().pending != 0 {
+            signals::deliver_at_return(registers);
+        }
     } else if signals::is_next() {
         signals::replay_at_return(registers);
     }
