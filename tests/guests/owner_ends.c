@@ -23,12 +23,7 @@ static struct shared *make(int protocol)
 	struct shared *shared =
 	    mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);
-	pthread_mutexattr_t attributes;
-	CHECK(pthread_mutexattr_init(&attributes) == 0);
-	CHECK(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
-	CHECK(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
-	CHECK(pthread_mutexattr_setprotocol(&attributes, protocol) == 0);
-	CHECK(pthread_mutex_init(&shared->lock, &attributes) == 0);
+	make_robust(&shared->lock, protocol);
 	return shared;
 }
 
@@ -38,9 +33,10 @@ static void own(struct shared *shared, enum end end, enum wait wait)
 	char *const nothing[] = { "nothing", NULL };
 	CHECK(execv("/nowhere/nothing", nothing) == -1 && execv("/etc/hostname", nothing) == -1);
 	struct itimerval soon = { .it_value.tv_usec = 4000 };
+	post(&shared->is_locked, 1);
+	// Not before: it could end with nobody told.
 	if (end == RINGS)
 		CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
-	post(&shared->is_locked, 1);
 	while (end == RINGS || end == IS_TERMINATED || end == IS_KILLED)
 		shared->count++;
 	if (wait == BLOCKED)

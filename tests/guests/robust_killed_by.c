@@ -11,16 +11,6 @@ struct shared {
 	int value;
 };
 
-static void make(struct shared *shared, int protocol)
-{
-	pthread_mutexattr_t attributes;
-	CHECK(pthread_mutexattr_init(&attributes) == 0);
-	CHECK(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
-	CHECK(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
-	CHECK(pthread_mutexattr_setprotocol(&attributes, protocol) == 0);
-	CHECK(pthread_mutex_init(&shared->lock, &attributes) == 0);
-}
-
 static void own_until_killed(struct shared *shared)
 {
 	CHECK(pthread_mutex_lock(&shared->lock) == 0);
@@ -57,7 +47,7 @@ int main(void)
 		struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
 					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		CHECK(shared != MAP_FAILED);
-		make(shared, protocols[i]);
+		make_robust(&shared->lock, protocols[i]);
 		for (int round = 0; round < ROUNDS; round++)
 			kill_owner(shared, round);
 		say("%d owners died", shared->value);

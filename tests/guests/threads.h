@@ -45,6 +45,17 @@ GUEST_FN int await(atomic_int *word)
 	return value;
 }
 
+// A robust mutex in memory that processes share.
+GUEST_FN void make_robust(pthread_mutex_t *lock, int protocol)
+{
+	pthread_mutexattr_t attributes;
+	CHECK(pthread_mutexattr_init(&attributes) == 0);
+	CHECK(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+	CHECK(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
+	CHECK(pthread_mutexattr_setprotocol(&attributes, protocol) == 0);
+	CHECK(pthread_mutex_init(lock, &attributes) == 0);
+}
+
 // Tells the thread that calls until_asleep() who is about to block.
 GUEST_FN void announce(atomic_int *word)
 {

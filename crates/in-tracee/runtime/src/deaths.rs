@@ -58,7 +58,7 @@ pub fn replay(registers: &Registers, signal: u32) -> ! {
     report::leave(report_kind::FAULTED, signal as i32, "")
 }
 
-/// Replay: what the event at hand, if it is one, says that others see.
+/// Replay: the words that are written next, if any are.
 pub fn apply_stores() {
     while let Some(word) = process().log.peek()
         && word as u8 == Kind::Store as u8

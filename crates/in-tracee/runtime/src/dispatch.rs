@@ -11,8 +11,8 @@ use crate::effects::{self, Before};
 use crate::entry::{Leave, Registers};
 use crate::kernel::ABORTED;
 use crate::{
-    agent, branch, calls, changes, direct_calls, edits, file_ends, filters, foreign_writes, islands, live,
-    one_processor, packet_rings, patience, proc_files, report, signals, sites, specials, starvation,
+    agent, branch, calls, changes, deaths, direct_calls, edits, file_ends, filters, foreign_writes, islands,
+    live, one_processor, packet_rings, patience, proc_files, report, signals, sites, specials, starvation,
     stopping, turn,
 };
 
@@ -410,7 +410,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
             edits::replay_before(registers, word)
         }
         Some(Kind::Store) => {
-            process().log.apply(word, events::HEADER_BYTES as u64, &mut |_, _, _, _| {});
+            deaths::apply_stores();
             replay_call(registers)
         }
         Some(Kind::Change) => {

@@ -900,16 +900,19 @@ fn next_deliverable() -> Option<usize> {
     next_deliverable_with(0)
 }
 
+/// True for a signal that comes at a boundary: to a handler, or to end a process there.
+fn is_delivered(signal: u32) -> bool {
+    let handler = process().actions().actions[signal as usize].handler;
+    handler > IGNORE || handler == DEFAULT && deaths::waits(signal)
+}
+
 /// The next one that is not blocked by the mask and `more`.
 fn next_deliverable_with(more: u64) -> Option<usize> {
     let signals = &thread().signals;
     let mask = signals.mask | more;
-    let actions = &process().actions().actions;
     signals.queue[..signals.count].iter().position(|waiting| {
         // Another thread may have taken the handler away since it came.
-        let handler = actions[waiting.signal as usize].handler;
-        (handler > IGNORE || handler == DEFAULT && deaths::waits(waiting.signal))
-            && (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0
+        is_delivered(waiting.signal) && (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0
     })
 }
 
@@ -1475,8 +1478,7 @@ fn settle() {
     while index < signals.count {
         let signal = signals.queue[index].signal;
         let handler = process().actions().actions[signal as usize].handler;
-        let goes_on = handler > IGNORE || handler == DEFAULT && deaths::waits(signal);
-        if signals.mask & bit(signal) != 0 || goes_on {
+        if signals.mask & bit(signal) != 0 || is_delivered(signal) {
             index += 1;
             continue;
         }

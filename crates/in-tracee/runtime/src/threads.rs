@@ -318,6 +318,7 @@ pub fn let_go_of_memory() {
     each_of_process(&mut |own| let_go(own, process().in_parents_memory));
 }
 
+/// Calls `each` with the threads that the process has.
 pub fn each_of_process(each: &mut dyn FnMut(&mut Thread)) {
     let process = process() as *mut Process as u64;
     for other in (0..used_threads()).map(thread_at) {
