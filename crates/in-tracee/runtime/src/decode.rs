@@ -239,33 +239,46 @@ fn movable(address: u64, offset: u8) -> Option<Moved> {
 /// The flags that computing sets: carry, parity, adjust, zero, sign, overflow.
 pub const ARITHMETIC_FLAGS: u64 = 0x8d5;
 
-/// True if the run sets all flags that computing sets before it looks at one of them, without
-/// a fault in between that would show them (the stack's memory is there): what it begins with
-/// is then of no account.
-pub fn sets_flags_first(address: u64, run: &Run) -> bool {
+/// True if the program sets all flags that computing sets, before it looks at one of them or
+/// goes another way, without a fault in between that would show them: what it comes with is
+/// then of no account. The program gets to see faults if it has a handler for them.
+pub fn sets_flags_first(address: u64, faults_are_seen: bool) -> bool {
     use iced_x86::RflagsBits;
     const ARITHMETIC: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
-    for moved in &run.instructions[..run.count] {
-        let Some((_, instruction, _)) = decode(address + u64::from(moved.offset)) else { return false };
+    const LOOKED_AT: usize = 12;
+    let mut at = address;
+    for _ in 0..LOOKED_AT {
+        let Some((_, instruction, _)) = decode(at) else { return false };
         let is_on_stack = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
         let touches_memory = !is_on_stack
             && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
-        let may_fault = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+        let divides = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+        let may_fault =
+            divides || touches_memory && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
         if instruction.rflags_read() & ARITHMETIC != 0
             || instruction.flow_control() != FlowControl::Next
-            || touches_memory && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
-            || may_fault
+            || may_fault && faults_are_seen
             || instruction.is_stack_instruction()
         {
             return false;
         }
-        // These set all of them, whatever they compute with.
-        if matches!(instruction.mnemonic(), Mnemonic::Add | Mnemonic::Sub | Mnemonic::Cmp | Mnemonic::Neg) {
+        if sets_all_flags(&instruction) {
             return true;
         }
+        at = instruction.next_ip();
     }
     false
+}
+
+/// These set all of them, whatever they compute with; processors clear AF where the manual
+/// calls it undefined.
+fn sets_all_flags(instruction: &Instruction) -> bool {
+    use Mnemonic::{Add, And, Cmp, Comisd, Comiss, Neg, Or, Sub, Test, Ucomisd, Ucomiss, Xor};
+    matches!(
+        instruction.mnemonic(),
+        Add | And | Cmp | Comisd | Comiss | Neg | Or | Sub | Test | Ucomisd | Ucomiss | Xor
+    )
 }
 
 /// pushf would push our trap flag, and popf end it; int3 is the program's own.

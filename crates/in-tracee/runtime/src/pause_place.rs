@@ -9,7 +9,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::block::Owned;
 use crate::frame::RealFrame;
-use crate::{decode, memory, pause_point};
+use crate::{decode, memory, pause_point, signals};
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;
@@ -125,7 +125,7 @@ enum Speed {
 
 fn speed_of(address: u64, run: &decode::Run) -> Speed {
     let jumps = run.instructions[..run.count].iter().any(|moved| moved.jump.is_some());
-    match decode::sets_flags_first(address, run) {
+    match decode::sets_flags_first(address, signals::faults_are_seen()) {
         true if jumps => Speed::OneJump,
         true => Speed::FlagsAreDead,
         false => Speed::Slow,

@@ -20,7 +20,7 @@ use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_guard::{Guard, is_writable};
 use crate::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::{agent, breakpoints, checksum, gaps, islands, kernel, maps, memory, sites};
+use crate::{agent, breakpoints, checksum, gaps, islands, kernel, maps, memory, signals, sites};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -114,7 +114,7 @@ pub fn put_down(breakpoint: bool) {
         memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES as u64);
         probe.run = run;
         probe.stub = stub;
-        probe.flags_are_dead = decode::sets_flags_first(address, &run);
+        probe.flags_are_dead = decode::sets_flags_first(address, signals::faults_are_seen());
         write_stub();
         put_code(address, &jump_to(stub, address));
         probe.guard.close(address, address + probe.run.bytes.max(JUMP_BYTES as u64));
@@ -323,7 +323,8 @@ fn remove() {
 /// Writes the stub with its present conditions.
 fn write_stub() {
     let probe = probe();
-    let writer = Writer::new(probe.stub, probe.address, &probe.conditions, &probe.wanted);
+    let newest = (probe.next_condition + CONDITIONS - 1) % CONDITIONS;
+    let writer = Writer::new(probe.stub, probe.address, &probe.conditions, &probe.wanted, newest);
     probe.layout = writer.write(&probe.run, probe.flags_are_dead);
 }
 
@@ -404,13 +405,18 @@ pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool
 /// equal.
 pub fn on_fault(context: &mut RealFrame) -> bool {
     let probe = probe();
-    let inside = probe.address != 0
-        && probe.stub != 0
-        && (probe.layout.compares..probe.layout.miss).contains(&context.rip);
-    if inside {
-        context.rip = probe.layout.miss;
+    if probe.address == 0 || probe.stub == 0 {
+        return false;
     }
-    inside
+    let layout = probe.layout;
+    let goes_on = match context.rip {
+        rip if (probe.stub..layout.goes_on).contains(&rip) => layout.goes_on,
+        rip if (layout.compares..layout.kept).contains(&rip) => layout.goes_on,
+        rip if (layout.kept..layout.miss).contains(&rip) => layout.miss,
+        _ => return false,
+    };
+    context.rip = goes_on;
+    true
 }
 
 /// Compares the whole state; learns from the first difference.

@@ -2,9 +2,11 @@
 //! in line, traps where all are equal, and goes on with the program's own instructions.
 //!
 //! Where nobody looks at the flags that the program comes with, its way through the stub is
-//! one comparison, and what it computes with waits for nothing. Elsewhere the flags are kept
-//! in rax, and rax in memory, at some nanoseconds.
+//! one comparison, and what it computes with waits for nothing: what was learned last comes
+//! first, since all else was equal when it differed. Elsewhere the flags are kept in rax,
+//! and rax in memory, at some nanoseconds.
 
+use crate::block::space;
 use crate::decode::{JUMP_BYTES, Moved, Run};
 use crate::memory;
 
@@ -18,10 +20,14 @@ const DATA: u64 = 2048;
 const KEPT_RAX: u64 = DATA;
 const KEPT_FLAGS: u64 = DATA + 8;
 const WANTED: u64 = DATA + 16;
+/// For each condition, bits that a vector register has to have, or not to have.
+const BITS: u64 = WANTED + 8 * CONDITIONS as u64;
 const RAX: u8 = 0;
 const STORE: u8 = 0x89;
 const LOAD: u8 = 0x8b;
 const COMPARE: u8 = 0x3b;
+/// The vector feature with which vptest comes.
+const AVX: u64 = 4;
 
 #[derive(Clone, Copy)]
 pub enum Condition {
@@ -37,8 +43,12 @@ pub enum Condition {
 pub struct Layout {
     /// Copies of the run's instructions.
     pub copies: [u64; JUMP_BYTES],
-    /// From here to the trap, words of the program's memory are compared.
+    /// The program's instructions. Up to here a word of its memory may be compared.
+    pub goes_on: u64,
+    /// From here to the trap they are, too.
     pub compares: u64,
+    /// From here on rax is kept.
+    pub kept: u64,
     pub trap: u64,
     /// Here it goes on if the state is another after all.
     pub miss: u64,
@@ -50,9 +60,12 @@ pub fn kept(stub: u64) -> [u64; 2] {
     [KEPT_RAX, KEPT_FLAGS].map(|place| memory::read_word(stub + place).unwrap_or(0))
 }
 
-/// True if comparing it needs no other register.
-fn is_register(condition: Condition) -> bool {
-    matches!(condition, Condition::Register(_))
+/// A comparison with the flags alone: the code up to the jump, and the jump's opcode where
+/// the state may be the wanted one.
+struct Quick {
+    code: [u8; 10],
+    bytes: usize,
+    may_be: [u8; 2],
 }
 
 /// Writes a stub.
@@ -62,6 +75,8 @@ pub struct Writer<'a> {
     address: u64,
     conditions: &'a [Condition; CONDITIONS],
     wanted: &'a [u64; CONDITIONS],
+    /// The condition that was learned last.
+    newest: usize,
     code: [u8; STUB_BYTES],
     at: usize,
     layout: Layout,
@@ -80,9 +95,18 @@ impl Writer<'_> {
         address: u64,
         conditions: &'a [Condition; CONDITIONS],
         wanted: &'a [u64; CONDITIONS],
+        newest: usize,
     ) -> Writer<'a> {
-        let layout = Layout { copies: [0; JUMP_BYTES], compares: stub, trap: 0, miss: 0, end: 0 };
-        Writer { stub, address, conditions, wanted, code: [0; STUB_BYTES], at: 0, layout }
+        let layout = Layout {
+            copies: [0; JUMP_BYTES],
+            goes_on: stub,
+            compares: stub,
+            kept: stub,
+            trap: 0,
+            miss: 0,
+            end: 0,
+        };
+        Writer { stub, address, conditions, wanted, newest, code: [0; STUB_BYTES], at: 0, layout }
     }
 
     /// Writes all of it.
@@ -95,6 +119,8 @@ impl Writer<'_> {
         self.layout.end = self.here();
         memory::copy(self.stub, self.code.as_ptr() as u64, self.at as u64);
         memory::write(self.stub + WANTED, self.wanted);
+        let bits = self.wanted.map(|wanted| [if wanted == 0 { u64::MAX } else { wanted }, 0]);
+        memory::write(self.stub + BITS, &bits);
         self.layout
     }
 
@@ -121,34 +147,35 @@ impl Writer<'_> {
 
     /// One comparison, the program's instructions; and elsewhere, what is left to compare.
     fn put_without_flags(&mut self, run: &Run) {
-        let conditions = self.conditions;
-        let first = conditions.iter().enumerate().find_map(|(index, condition)| match condition {
-            Condition::Register(number) => Some((index, *number)),
-            _ => None,
-        });
+        let mut order = [0; CONDITIONS];
+        for (place, index) in order.iter_mut().enumerate() {
+            *index = (self.newest + CONDITIONS - place) % CONDITIONS;
+        }
+        let first = order.iter().position(|&index| self.quick(index).is_some());
         let mut equal = Jumps::default();
-        match first {
-            Some((index, number)) => {
-                self.put_on_data(COMPARE, number, WANTED + index as u64 * 8);
-                // je
-                self.put_jump(&[0x0f, 0x84], &mut equal);
+        match first.and_then(|place| self.quick(order[place])) {
+            Some(quick) => {
+                self.put(&quick.code[..quick.bytes]);
+                self.put_jump(&quick.may_be, &mut equal);
             }
             None => self.put_jump(&[0xe9], &mut equal),
         }
-        let goes_on = self.here();
+        self.layout.goes_on = self.here();
         self.put_run(run);
         self.land(&equal);
         self.layout.compares = self.here();
         let mut misses = Jumps::default();
-        for (index, &condition) in conditions.iter().enumerate() {
-            if is_register(condition) && first.is_none_or(|(first, _)| first != index) {
-                self.put_comparison(index, condition, &mut misses);
+        for &index in &order[first.map_or(CONDITIONS, |place| place + 1)..] {
+            if let Some(quick) = self.quick(index) {
+                self.put(&quick.code[..quick.bytes]);
+                self.put_jump(&[quick.may_be[0], quick.may_be[1] ^ 1], &mut misses);
             }
         }
         let mut clobbered = Jumps::default();
         self.put_on_data(STORE, RAX, KEPT_RAX);
-        for (index, &condition) in conditions.iter().enumerate() {
-            if !is_register(condition) {
+        self.layout.kept = self.here();
+        for (index, &condition) in self.conditions.iter().enumerate() {
+            if !matches!(condition, Condition::Register(_)) {
                 self.put_comparison(index, condition, &mut clobbered);
             }
         }
@@ -156,8 +183,45 @@ impl Writer<'_> {
         self.land(&clobbered);
         self.put_on_data(LOAD, RAX, KEPT_RAX);
         self.land(&misses);
-        let from = self.here();
+        let (goes_on, from) = (self.layout.goes_on, self.here());
         self.put(&jump_to(goes_on, from));
+    }
+
+    /// How to compare it, here, without a register; a vector or a word in part.
+    fn quick(&self, index: usize) -> Option<Quick> {
+        let mut quick = Quick { code: [0; 10], bytes: 0, may_be: [0x0f, 0x84] };
+        match self.conditions[index] {
+            Condition::Free => return None,
+            Condition::Register(number) => {
+                quick.bytes = 7;
+                quick.code[..7].copy_from_slice(&self.on_data(COMPARE, number, WANTED + index as u64 * 8));
+            }
+            Condition::Vector(number) => {
+                if space().vector_features & AVX == 0 {
+                    return None;
+                }
+                // vptest xmm, [bits]: carry, all are there; zero, none is.
+                quick.bytes = 9;
+                let [a, b, c, d] = self.distance(quick.bytes, self.stub + BITS + index as u64 * 16)?;
+                let high = if number < 8 { 0xe2 } else { 0x62 };
+                quick.code[..9].copy_from_slice(&[0xc4, high, 0x79, 0x17, (number & 7) << 3 | 5, a, b, c, d]);
+                quick.may_be[1] = if self.wanted[index] == 0 { 0x84 } else { 0x82 };
+            }
+            Condition::Word(address) => {
+                // cmp dword [address], imm32: its lower half.
+                quick.bytes = 10;
+                let [a, b, c, d] = self.distance(quick.bytes, address)?;
+                let [e, f, g, h, ..] = self.wanted[index].to_le_bytes();
+                quick.code = [0x81, 0x3d, a, b, c, d, e, f, g, h];
+            }
+        }
+        Some(quick)
+    }
+
+    /// From behind an instruction of so many bytes, here, to there.
+    fn distance(&self, bytes: usize, place: u64) -> Option<[u8; 4]> {
+        let distance = place.wrapping_sub(self.here() + bytes as u64) as i64;
+        i32::try_from(distance).ok().map(i32::to_le_bytes)
     }
 
     /// Compares a word; where it differs, jumps.
@@ -185,10 +249,13 @@ impl Writer<'_> {
 
     /// An instruction on a 64-bit register and a word of the stub's data.
     fn put_on_data(&mut self, opcode: u8, register: u8, place: u64) {
-        const BYTES: u64 = 7;
-        let behind = self.at as u64 + BYTES;
+        self.put(&self.on_data(opcode, register, place));
+    }
+
+    fn on_data(&self, opcode: u8, register: u8, place: u64) -> [u8; 7] {
+        let behind = self.at as u64 + 7;
         let [a, b, c, d] = ((place - behind) as u32).to_le_bytes();
-        self.put(&[0x48 | (register >> 3) << 2, opcode, (register & 7) << 3 | 5, a, b, c, d]);
+        [0x48 | (register >> 3) << 2, opcode, (register & 7) << 3 | 5, a, b, c, d]
     }
 
     fn put_trap(&mut self) {

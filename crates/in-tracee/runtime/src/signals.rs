@@ -109,6 +109,12 @@ pub struct Signals {
     queue: [Waiting; QUEUE],
 }
 
+/// True if the program has a handler for faults of its computing.
+pub fn faults_are_seen() -> bool {
+    let actions = &process().actions().actions;
+    [SIGILL, SIGBUS, SIGFPE, SIGSEGV].iter().any(|&signal| actions[signal as usize].handler > IGNORE)
+}
+
 /// The running thread takes the kernel's signals on a stack of the runtime's.
 pub fn use_own_stack() {
     let own = [signal_stack(thread().index), 0, SIGNAL_STACK_BYTES as u64];
