@@ -10,7 +10,8 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use lane_protocol::{
-    LaneHeader, SESSION_START, Session, THREAD_AREA_BYTES, THREADS_MAX, THREADS_START, lane_header_address,
+    LANE_SLOTS, LaneHeader, SESSION_START, Session, THREAD_AREA_BYTES, THREADS_MAX, THREADS_START,
+    lane_header_address,
 };
 
 use crate::entry::Registers;
@@ -24,7 +25,7 @@ pub use pages::populate;
 pub const STACK_BYTES: usize = 64 * 1024;
 /// Bytes of the stack for real signals' handlers: a frame with AMX state is 11 KiB.
 pub const SIGNAL_STACK_BYTES: usize = 64 * 1024;
-/// Blocks in the runtime's image: threads, the process and children of vfork below it.
+/// Blocks of threads in the runtime's image.
 pub const BLOCKS: usize = 8;
 
 pub const THREAD_USER_STACK: usize = offset_of!(Thread, user_stack);
@@ -293,7 +294,7 @@ pub struct Home {
     stacks: [[u8; STACK_BYTES]; BLOCKS],
     threads: [Thread; BLOCKS],
     space: Space,
-    processes: [Process; BLOCKS],
+    processes: [Process; LANE_SLOTS],
 }
 
 /// Distance from the start of the home to the top of the first thread's stack.
@@ -338,7 +339,7 @@ pub fn thread_at(index: usize) -> &'static mut Thread {
 
 /// The process of this index.
 pub fn process_at(index: usize) -> &'static mut Process {
-    assert!(index < BLOCKS);
+    assert!(index < LANE_SLOTS);
     // SAFETY: as for `thread_at`.
     unsafe { &mut (*HOME.get().cast::<Home>()).processes[index] }
 }
@@ -395,17 +396,14 @@ pub fn find_free_thread() -> Option<usize> {
 
 /// A process block that nobody has; the first is the image's own.
 pub fn find_free_process() -> Option<usize> {
-    (1..BLOCKS).find(|&index| process_at(index).threads == 0)
+    (1..LANE_SLOTS).find(|&index| process_at(index).threads == 0)
 }
 
 /// After fork: children of vfork stayed with the parent.
 pub fn forget_other_processes() {
-    let own = process() as *const Process;
-    for index in 0..space().processes_used {
-        let other = process_at(index);
-        if !core::ptr::eq(other, own) {
-            other.threads = 0;
-        }
+    let own = process().slot as usize;
+    for index in (0..used_processes()).filter(|&index| index != own) {
+        process_at(index).threads = 0;
     }
 }
 
@@ -462,9 +460,9 @@ pub fn lane() -> &'static mut LaneHeader {
     unsafe { &mut *(lane_header_address(process().slot) as *mut LaneHeader) }
 }
 
-/// True if no other process has ever used the address space.
-pub fn has_one_process() -> bool {
-    space().processes_used == 1
+/// Process blocks that were ever used: the address space's own is the first.
+pub fn used_processes() -> usize {
+    space().processes_used
 }
 
 /// Prepares the block of this index, which belongs to the process of that one.

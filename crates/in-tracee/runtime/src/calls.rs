@@ -4,7 +4,7 @@ use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, TABLE};
 
-use crate::block::{has_one_process, process, thread};
+use crate::block::{process, thread, used_processes};
 use crate::kernel::{self, ABORTED};
 use crate::{
     bounce, memory, outputs, patience, private_futexes, signals, stopping, tracing, turn, visible_maps,
@@ -129,7 +129,7 @@ fn takes_a_while(number: u64, args: &[u64; 6]) -> bool {
 
 /// True if nobody else has the process's memory, or its descriptors.
 fn is_only_thread() -> bool {
-    process().threads == 1 && has_one_process()
+    process().threads == 1 && used_processes() == 1
 }
 
 /// Makes a call on what is the process's own; others have the turn meanwhile if they want it.

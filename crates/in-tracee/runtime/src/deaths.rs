@@ -2,10 +2,12 @@
 //! get_robust_list(2); CLONE_CHILD_CLEARTID, set_tid_address(2)) is done before, with the turn,
 //! where it can be logged.
 
-use events::{HEADER_BYTES, Kind, Tag};
-use lane_protocol::report_kind;
+use core::sync::atomic::Ordering;
 
-use crate::block::{process, thread, thread_at, thread_status, used_threads};
+use events::{HEADER_BYTES, Kind, Tag};
+use lane_protocol::{LANE_SLOTS, report_kind};
+
+use crate::block::{Process, process, process_at, thread, thread_at, thread_status, used_threads};
 use crate::entry::Registers;
 use crate::signals::{self, Waiting};
 use crate::tracing::pid_of;
@@ -31,6 +33,20 @@ pub fn leave_blocks() {
         threads::each_of_process(&mut |own| own.status = thread_status::ENDED);
         process().threads = 0;
     }
+}
+
+/// Frees the blocks of a process that was killed, and told nobody; gives its place. The kernel
+/// tells of its threads: see `Thread::alive`.
+pub fn free_killed() -> Option<usize> {
+    let of = |index: usize| {
+        let process = process_at(index) as *mut Process as u64;
+        (0..used_threads()).map(thread_at).filter(move |thread| thread.process == process)
+    };
+    let found =
+        (1..LANE_SLOTS).find(|&index| of(index).all(|thread| thread.alive.load(Ordering::Acquire) == 0))?;
+    of(found).for_each(|thread| thread.status = thread_status::ENDED);
+    process_at(found).threads = 0;
+    Some(found)
 }
 
 /// Recording: the process is about to die where it is.

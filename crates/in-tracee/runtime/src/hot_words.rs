@@ -49,6 +49,10 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     stack_pointer: 0,
 });
 
+fn page_of(address: u64) -> u64 {
+    address & !(PAGE_BYTES - 1)
+}
+
 fn watch() -> &'static mut Watch {
     // SAFETY: one thread runs, and its handlers do not nest.
     unsafe { &mut *WATCH.get() }
@@ -62,7 +66,7 @@ pub fn watch_known(stack_pointer: u64) -> bool {
         return false;
     }
     watch.count = watch.known;
-    watch.pages[0] = stack_pointer & !(PAGE_BYTES - 1);
+    watch.pages[0] = page_of(stack_pointer);
     watch.stack_pointer = stack_pointer;
     watch.copy();
     true
@@ -103,7 +107,7 @@ pub fn watch_pages() {
 pub fn watch_words(stack_pointer: u64) {
     let watch = watch();
     watch.count = 0;
-    watch.add(stack_pointer & !(PAGE_BYTES - 1));
+    watch.add(page_of(stack_pointer));
     watch.stack_pointer = stack_pointer;
     let mut seen = 0u64;
     page_tracker::look(&mut |start, end| {
@@ -182,9 +186,15 @@ pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
             count += 1;
         }
     });
+    // What follows the stack may be the kernel's, which replay does not have.
+    let (mut page, mut is_own) = (page_of(r.rsp), true);
     for (first, words) in core::iter::once((stack, BELOW + STACK_WORDS_MAX as u64)).chain(pointed) {
         for address in (0..words).map(|index| first.wrapping_add(index * 8)) {
-            if let Some(value) = memory::read_word(address) {
+            if page_of(address) != page {
+                page = page_of(address);
+                is_own = page == page_of(r.rsp) || page_tracker::is_written(page);
+            }
+            if let Some(value) = is_own.then(|| memory::read_word(address)).flatten() {
                 watch.words[count] = [address, value];
                 count += 1;
             }

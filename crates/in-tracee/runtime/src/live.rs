@@ -59,7 +59,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
-use crate::block::{BLOCKS, lane, process, process_at, session, thread};
+use crate::block::{lane, process, process_at, session, thread, used_processes};
 use crate::dispatch::begin_call;
 use crate::entry::Registers;
 use crate::range_set::RangeSet;
@@ -364,7 +364,7 @@ fn error(number: u32) -> i64 {
 /// Why the process cannot be checkpointed or go back now, if so.
 fn obstacle() -> Option<i64> {
     let runs_here = |index: usize| process_at(index).threads != 0;
-    if process().slot != 0 || !lane_takes_part() || (1..BLOCKS).any(runs_here) {
+    if process().slot != 0 || !lane_takes_part() || (1..used_processes()).any(runs_here) {
         return Some(error(errno::EBUSY));
     }
     None

@@ -7,15 +7,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
-    Interception, LANE_HEADER_BYTES, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address, lane_state,
-    request, ring_address, segment_offset,
+    Interception, LANE_HEADER_BYTES, LANE_SLOTS, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address,
+    lane_state, request, ring_address, segment_offset,
 };
 use linux_abi::{errno, general as nr};
 
 use crate::block::{
-    BLOCKS, Process, enter_block, find_free_process, find_free_thread, forget_other_processes,
-    forget_other_threads, lane, own_block, populate, prepare_block, process, process_at, session, thread,
-    thread_at, thread_status,
+    Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
+    lane, own_block, populate, prepare_block, process, process_at, session, thread, thread_at, thread_status,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -302,7 +301,7 @@ fn real_call(args: &[u64; 6], structure: &mut [u64; 11]) -> [u64; 6] {
 
 fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 6]) -> i64 {
     let index = beginning.thread;
-    let Some(own) = find_free_process() else {
+    let Some(own) = find_free_process().or_else(deaths::free_killed) else {
         return -i64::from(errno::EAGAIN);
     };
     let child = prepare_block(index, own);
@@ -315,11 +314,11 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.programs_gs = thread().programs_gs;
     child.time_traps = thread().time_traps;
     child.filters = thread().filters;
+    child.alive.store(1, Ordering::Release);
     let mut args = args;
     if beginning.shares {
         args[0] |= CHILD_CLEARTID;
         args[3] = child.alive.as_ptr() as u64;
-        child.alive.store(1, Ordering::Release);
     }
     let mut structure = [0; 11];
     let args = real_call(&args, &mut structure);
@@ -346,7 +345,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     result
 }
 
-static BEGINNINGS: crate::block::Owned<core::mem::MaybeUninit<[(Registers, Beginning); BLOCKS]>> =
+static BEGINNINGS: crate::block::Owned<core::mem::MaybeUninit<[(Registers, Beginning); LANE_SLOTS]>> =
     crate::block::Owned::new(core::mem::MaybeUninit::uninit());
 
 /// A child of vfork arrives here, on its own stack.

@@ -82,7 +82,8 @@ pub fn make_room(index: usize) -> bool {
         return false;
     }
     let block = thread_at(index);
-    if block.status == thread_status::LIVE {
+    // Another process's was killed then.
+    if block.status == thread_status::LIVE && block.process == thread().process {
         return false;
     }
     // The one before it may be on its last instructions.

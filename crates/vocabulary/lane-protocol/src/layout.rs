@@ -28,16 +28,16 @@ pub const LANE_SLOTS_START: u64 = REGION_START + 0x800_0000;
 /// Distance of two slots in bytes: header, ring, and the ring once more, so
 /// that what wraps around is contiguous.
 pub const LANE_SLOT_BYTES: u64 = 0x40_0000;
-/// Slots of a process.
-pub const LANE_SLOTS: u64 = 16;
+/// Slots of a memory, that is, processes that use it at a time (CLONE_VM).
+pub const LANE_SLOTS: usize = 128;
 
 /// Memory that the runtime maps for itself while it needs it.
-pub const SCRATCH_START: u64 = LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES;
+pub const SCRATCH_START: u64 = LANE_SLOTS_START + LANE_SLOTS as u64 * LANE_SLOT_BYTES;
 /// Bytes of that memory.
 pub const SCRATCH_BYTES: u64 = THREADS_START - SCRATCH_START;
 
 /// Stacks and blocks of a process's threads, mapped when they are needed.
-pub const THREADS_START: u64 = REGION_START + 0x1000_0000;
+pub const THREADS_START: u64 = REGION_START + 0x3000_0000;
 /// Distance of two threads' memory in bytes.
 pub const THREAD_AREA_BYTES: u64 = 0x2_8000;
 /// Threads that a process can have at a time.
@@ -147,7 +147,7 @@ const _: () = assert!(DATA_START + DATA_BYTES_MAX <= SESSION_START);
 const _: () = assert!(SESSION_START + SESSION_BYTES <= RECIPES_START);
 const _: () = assert!(RECIPES_START + RECIPES_BYTES <= LANE_SLOTS_START);
 const _: () = assert!(LANE_HEADER_BYTES + 2 * RING_BYTES + CARRIED_BYTES <= LANE_SLOT_BYTES);
-const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS * LANE_SLOT_BYTES <= SCRATCH_START);
+const _: () = assert!(LANE_SLOTS_START + LANE_SLOTS as u64 * LANE_SLOT_BYTES <= SCRATCH_START);
 const _: () = assert!(SCRATCH_START < THREADS_START);
 const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= LIVE_START);
 const _: () = assert!(LIVE_START + LIVE_BYTES <= BOUNCE_START);
