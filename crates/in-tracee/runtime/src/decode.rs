@@ -91,32 +91,47 @@ pub fn jump_target(bytes: &[u8], address: u64) -> Option<u64> {
 }
 
 /// Instructions that are looked at ahead of the program: those of a small loop.
-const AHEAD: usize = 24;
+const AHEAD: usize = 40;
+/// Ways among them, where jumps part them.
+const WAYS: usize = 8;
 
 /// Hands over the addresses of memory that the instructions from here on name, once round
-/// the loop if it is in one: a jump back is taken to be taken, and no other.
+/// the loop if it is in one: a jump back is taken to be taken, one ahead both ways.
 pub fn each_operand_ahead(registers: &Registers, hand_over: &mut dyn FnMut(u64)) {
-    let mut address = registers.rip;
-    for _ in 0..AHEAD {
-        let Some((_, instruction, _)) = decode(address) else { return };
-        let names_memory =
-            (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory);
-        if let Some(index) = names_memory
-            && let Some(named) =
-                instruction.virtual_address(index, 0, |register, _, _| value_of(register, registers))
-        {
-            hand_over(named);
-        }
-        address = instruction.next_ip();
-        match instruction.flow_control() {
-            FlowControl::UnconditionalBranch => address = instruction.near_branch_target(),
-            FlowControl::ConditionalBranch if instruction.near_branch_target() < address => {
-                address = instruction.near_branch_target();
+    let mut seen = [0; AHEAD];
+    let mut count = 0;
+    let mut ways = [registers.rip; WAYS];
+    let mut open = 1;
+    while open != 0 {
+        open -= 1;
+        let mut address = ways[open];
+        while count < AHEAD && !seen[..count].contains(&address) {
+            let Some((_, instruction, _)) = decode(address) else { break };
+            seen[count] = address;
+            count += 1;
+            if let Some(named) = named_memory(&instruction, registers) {
+                hand_over(named);
             }
-            FlowControl::Return | FlowControl::IndirectBranch => return,
-            _ => {}
+            address = instruction.next_ip();
+            let target = instruction.near_branch_target();
+            match instruction.flow_control() {
+                FlowControl::UnconditionalBranch => address = target,
+                FlowControl::ConditionalBranch if target < address => address = target,
+                FlowControl::ConditionalBranch if open < WAYS => {
+                    ways[open] = target;
+                    open += 1;
+                }
+                FlowControl::Return | FlowControl::IndirectBranch => break,
+                _ => {}
+            }
         }
     }
+}
+
+/// The memory that an instruction names.
+fn named_memory(instruction: &Instruction, registers: &Registers) -> Option<u64> {
+    let index = (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory)?;
+    instruction.virtual_address(index, 0, |register, _, _| value_of(register, registers))
 }
 
 /// What a register of an operand's address holds.

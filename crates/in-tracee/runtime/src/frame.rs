@@ -188,7 +188,8 @@ fn save_vectors() -> u64 {
     let buffer = VECTORS.get().cast::<u8>();
     // SAFETY: the buffer is ours, 64-aligned and large enough (`vector_saves::measure`).
     unsafe {
-        core::ptr::write_bytes(buffer, 0, space.vector_bytes as usize + 4);
+        let bytes = vector_saves::frame_bytes() as u32;
+        core::ptr::write_bytes(buffer, 0, bytes as usize + 4);
         save_vectors_at(buffer as u64);
         if space.vector_features != 0 {
             let in_use = buffer.add(512).cast::<u64>();
@@ -199,10 +200,10 @@ fn save_vectors() -> u64 {
             in_use.write(vector_saves::parts_in_use(buffer));
             let reserved = buffer.add(464).cast::<u32>();
             reserved.write(FP_XSTATE_MAGIC1);
-            reserved.add(1).write(space.vector_bytes + 4);
+            reserved.add(1).write(bytes + 4);
             reserved.add(2).cast::<u64>().write(space.vector_features);
-            reserved.add(4).write(space.vector_bytes);
-            buffer.add(space.vector_bytes as usize).cast::<u32>().write_unaligned(FP_XSTATE_MAGIC2);
+            reserved.add(4).write(bytes);
+            buffer.add(bytes as usize).cast::<u32>().write_unaligned(FP_XSTATE_MAGIC2);
         }
     }
     buffer as u64
@@ -378,7 +379,7 @@ pub fn build(
     if enters {
         top = stack.address.wrapping_add(stack.bytes);
     }
-    let vector_bytes = u64::from(space().vector_bytes) + 4;
+    let vector_bytes = vector_saves::frame_bytes() + 4;
     let vectors = top.wrapping_sub(vector_bytes) & !63;
     let frame = (vectors.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
     if bounded && !stack.contains(frame) {

@@ -103,6 +103,11 @@ pub fn watch_pages() {
     }
 }
 
+/// Words are looked at next, of all pages that were written to since the pause before.
+pub fn skip_pages() {
+    watch().summed = 0;
+}
+
 /// Begins to look which of their words change.
 pub fn watch_words(stack_pointer: u64) {
     let watch = watch();

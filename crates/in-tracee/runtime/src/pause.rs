@@ -219,6 +219,11 @@ pub fn on_asked_gently(context: &mut RealFrame) {
     set_timer(SPIN_NS);
 }
 
+/// How long the program runs on between two looks at words.
+fn compare_ns() -> u64 {
+    if chaos::is_on() { COMPARE_NS / 5 } else { COMPARE_NS }
+}
+
 /// One step on the way to a pause: two looks at what changes, then the search for
 /// a place.
 fn approach(context: &mut RealFrame) {
@@ -254,9 +259,9 @@ fn approach(context: &mut RealFrame) {
     }
     let pausing = &mut thread().pausing;
     let begin_ns = now_ns();
-    if pausing.watching != Watching::Nothing && begin_ns < pausing.watched_from_ns + COMPARE_NS / 2 {
+    if pausing.watching != Watching::Nothing && begin_ns < pausing.watched_from_ns + compare_ns() / 2 {
         // Others had the processor: nothing can have changed.
-        return run_on(context, COMPARE_NS);
+        return run_on(context, compare_ns());
     }
     let before_ns = if pausing.watching == Watching::Nothing { 0 } else { pausing.spent_ns };
     let next = match pausing.watching {
@@ -275,7 +280,7 @@ fn approach(context: &mut RealFrame) {
     pausing.watching = next;
     pausing.watched_from_ns = now_ns();
     pausing.spent_ns = before_ns + pausing.watched_from_ns - begin_ns;
-    run_on(context, if next == Watching::Pages { WATCH_NS } else { COMPARE_NS });
+    run_on(context, if next == Watching::Pages { WATCH_NS } else { compare_ns() });
 }
 
 /// Another thread asks for the turn while the program computes.
@@ -286,8 +291,9 @@ pub fn on_asked(context: &mut RealFrame) {
     }
     thread.is_asked = true;
     if chaos::is_on() {
-        // Here and now, rather than where replay finds it fast.
-        thread.pausing.watching = Watching::Words;
+        // Here, rather than where replay finds it fast; and soon.
+        hot_words::skip_pages();
+        thread.pausing.watching = Watching::Pages;
         thread.pausing.watched_from_ns = 0;
         thread.pausing.search = Search::default();
         approach(context);

@@ -36,6 +36,9 @@ pub const IN_VAIN_MAX: u32 = 64;
 /// may have been in vain: a thread that another one stops by signals, to look at it, takes
 /// the signal before it looks at the lock.
 const IN_VAIN_SURELY: u32 = 4;
+/// So long after it first woke surely in vain it is let in, too: who takes the turn from it may
+/// compute for a slice each time.
+const IN_VAIN_NS: u64 = 4_000_000;
 
 const QUEUES: usize = 256;
 
@@ -72,6 +75,8 @@ pub struct Waiter {
     lets_in: u16,
     /// How often it woke in vain.
     in_vain: u32,
+    /// When it first did so surely, since it last had what it waited for; 0: it did not.
+    in_vain_since_ns: u64,
     /// How many events were logged when it last woke.
     woke_at: u64,
     /// Threads that are to be woken when the turn is given: four indices plus one.
@@ -102,7 +107,7 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
 #[cold]
 fn let_in() {
     let index = usize::from(core::mem::take(&mut thread().waiter.lets_in)) - 1;
-    thread_at(index).waiter.in_vain = 0;
+    (thread_at(index).waiter.in_vain, thread_at(index).waiter.in_vain_since_ns) = (0, 0);
     if turn::my_turn().reserve(thread_at(index).identity, OLDEST) {
         turn::yield_now();
     }
@@ -200,10 +205,7 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
     }
     let own = &mut thread().waiter;
     let is_next_event = process().log.events == own.woke_at + 1;
-    own.in_vain = match own.word == word {
-        true => own.in_vain + if is_next_event { IN_VAIN_SURELY } else { 1 },
-        false => 0,
-    };
+    own.count_in_vain(own.word == word, is_next_event);
     (own.word, own.bits) = (word, bits);
     own.asleep.store(LOOKS, Ordering::SeqCst);
     push(queue_of(word), thread().index);
@@ -221,6 +223,24 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
     remove(queue_of(word), thread().index);
     // Woken by nobody of ours, which futex(2) allows.
     Some(if result == -i64::from(errno::EAGAIN) { 0 } else { result })
+}
+
+impl Waiter {
+    /// It waits: `again`, for the same word; `at_once`, with no other event since it woke.
+    fn count_in_vain(&mut self, again: bool, at_once: bool) {
+        if !again || !at_once {
+            self.in_vain_since_ns = 0;
+            self.in_vain = if again { self.in_vain + 1 } else { 0 };
+            return;
+        }
+        self.in_vain += IN_VAIN_SURELY;
+        let now_ns = kernel::monotonic_ns();
+        if self.in_vain_since_ns == 0 {
+            self.in_vain_since_ns = now_ns;
+        } else if now_ns >= self.in_vain_since_ns + IN_VAIN_NS {
+            self.in_vain = IN_VAIN_MAX;
+        }
+    }
 }
 
 /// Gives the turn and waits, as the program asked for. The result is the kernel's, or 0 if

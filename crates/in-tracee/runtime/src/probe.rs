@@ -473,29 +473,33 @@ fn differing_word() -> Option<(u64, u64)> {
         if address + 8 > covered.start && address < covered.end {
             return None;
         }
-        (memory::read_word(address) != Some(wanted)).then_some((address, wanted))
+        let equals = || memory::read_word(address) == Some(wanted);
+        let is_equal = equals() || may_be_elsewhere() && with_original(&equals);
+        (!is_equal).then_some((address, wanted))
     })
+}
+
+/// What is found while the program's own instructions are in place of what the probe put there.
+fn with_original<T>(find: &dyn Fn() -> T) -> T {
+    let Probe { address, original, lifted, stub, .. } = *probe();
+    let planted = match (lifted, stub) {
+        (true, _) => 0,
+        (false, 0) => 1,
+        (false, _) => JUMP_BYTES,
+    };
+    let mut put = [0u8; JUMP_BYTES];
+    memory::copy(put.as_mut_ptr() as u64, address, planted as u64);
+    put_code(address, &original[..planted]);
+    let found = find();
+    put_code(address, &put[..planted]);
+    found
 }
 
 /// Compares the memory that the pause names, first what differed last.
 fn memory_is_expected() -> bool {
     let probe = probe();
-    let planted = match (probe.lifted, probe.stub) {
-        (true, _) => 0,
-        (false, 0) => 1,
-        (false, _) => 5,
-    };
-    let mut jump = [0u8; 5];
-    memory::copy(jump.as_mut_ptr() as u64, probe.address, planted);
-    let (address, original) = (probe.address, probe.original);
-    let original_in_place = |sum: &dyn Fn() -> u64| {
-        put_code(address, &original[..planted as usize]);
-        let sum = sum();
-        put_code(address, &jump[..planted as usize]);
-        sum
-    };
     let Some((first, words)) = blob(Tag::Ranges) else {
-        return original_in_place(&checksum::sum) == expected(19);
+        return with_original(&checksum::sum) == expected(19);
     };
     let count = words / 2;
     let last = probe.last_range.min(count);
@@ -506,7 +510,7 @@ fn memory_is_expected() -> bool {
         let covers = pages.contains(&(probe.address / 4096)) || pages.contains(&((probe.address + 4) / 4096));
         let sum = || checksum::range_sum(range.first, range.pages);
         let equal = (!covers && sum() == range.sum)
-            || ((covers || may_be_elsewhere()) && original_in_place(&sum) == range.sum);
+            || ((covers || may_be_elsewhere()) && with_original(&sum) == range.sum);
         if !equal {
             probe.last_range = index;
         }

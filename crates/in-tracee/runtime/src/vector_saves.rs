@@ -12,6 +12,7 @@
 //! clears them.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -24,6 +25,15 @@ use crate::{decode, memory};
 const HEADER: u64 = 512;
 const PARTS_START: u64 = 576;
 
+/// OSPKE in ecx of cpuid's leaf 7.
+const KEYS_IN_USE: u32 = 1 << 4;
+static FRAME_BYTES: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes of the vector state in a signal's frame: not fewer than we save.
+pub fn frame_bytes() -> u64 {
+    u64::from(FRAME_BYTES.load(Ordering::Relaxed))
+}
+
 /// Finds out which vector state there is. From what the session knows of the processor: in a
 /// virtual machine cpuid leaves it each time, for some microseconds.
 pub fn measure() {
@@ -33,6 +43,7 @@ pub fn measure() {
         // No xsave: the legacy area alone.
         space.vector_features = 0;
         space.vector_bytes = 512;
+        FRAME_BYTES.store(512, Ordering::Relaxed);
         return;
     }
     let (low, high): (u32, u32);
@@ -52,6 +63,13 @@ pub fn measure() {
     }
     space.vector_features = features;
     space.vector_bytes = bytes;
+    // The kernel's frames have room for the rights of protection keys, which the program does
+    // not get to set.
+    if processor_words(&[7, 0])[2] & KEYS_IN_USE != 0 {
+        let [size, offset, _, _] = processor_words(&[0xd, 9]);
+        bytes = bytes.max(size + offset);
+    }
+    FRAME_BYTES.store(bytes, Ordering::Relaxed);
     assert!(bytes as usize <= frame::VECTOR_BYTES_MAX);
 }
 
