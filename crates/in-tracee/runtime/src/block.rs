@@ -275,8 +275,9 @@ pub struct Space {
     threads_used: usize,
     processes_used: usize,
     pub futexes: crate::private_futexes::Queues,
-    /// Bytes and features of the vector state in signal frames.
+    /// Bytes and features of the vector state, and its bytes in signal frames: not fewer.
     pub vector_bytes: u32,
+    pub vector_frame_bytes: u32,
     pub vector_features: u64,
     /// Offset and length of each feature's part.
     pub vector_parts: [(u32, u32); 8],

@@ -128,10 +128,15 @@ pub fn each_operand_ahead(registers: &Registers, hand_over: &mut dyn FnMut(u64))
     }
 }
 
+/// Which of an instruction's operands is memory.
+fn memory_operand(instruction: &Instruction) -> Option<u32> {
+    (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory)
+}
+
 /// The memory that an instruction names.
 fn named_memory(instruction: &Instruction, registers: &Registers) -> Option<u64> {
-    let index = (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory)?;
-    instruction.virtual_address(index, 0, |register, _, _| value_of(register, registers))
+    instruction
+        .virtual_address(memory_operand(instruction)?, 0, |register, _, _| value_of(register, registers))
 }
 
 /// What a register of an operand's address holds.
@@ -266,8 +271,7 @@ pub fn sets_flags_first(address: u64, faults_are_seen: bool) -> bool {
     for _ in 0..LOOKED_AT {
         let Some((_, instruction, _)) = decode(at) else { return false };
         let is_on_stack = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
-        let touches_memory = !is_on_stack
-            && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+        let touches_memory = !is_on_stack && memory_operand(&instruction).is_some();
         let divides = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
         let may_fault =
             divides || touches_memory && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);

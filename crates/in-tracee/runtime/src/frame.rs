@@ -188,7 +188,7 @@ fn save_vectors() -> u64 {
     let buffer = VECTORS.get().cast::<u8>();
     // SAFETY: the buffer is ours, 64-aligned and large enough (`vector_saves::measure`).
     unsafe {
-        let bytes = vector_saves::frame_bytes() as u32;
+        let bytes = space.vector_frame_bytes;
         core::ptr::write_bytes(buffer, 0, bytes as usize + 4);
         save_vectors_at(buffer as u64);
         if space.vector_features != 0 {
@@ -379,7 +379,7 @@ pub fn build(
     if enters {
         top = stack.address.wrapping_add(stack.bytes);
     }
-    let vector_bytes = vector_saves::frame_bytes() + 4;
+    let vector_bytes = u64::from(space().vector_frame_bytes) + 4;
     let vectors = top.wrapping_sub(vector_bytes) & !63;
     let frame = (vectors.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
     if bounded && !stack.contains(frame) {

@@ -6,12 +6,13 @@
 //! memory, where each look at what was written takes a while, the pages that changed
 //! before the pause before are tried first.
 
+use linux_abi::PAGE_BYTES;
+
 use crate::block::Owned;
 use crate::entry::Registers;
 use crate::{checksum, decode, memory, page_tracker};
 
 const PAGES_MAX: usize = 16;
-const PAGE_BYTES: u64 = 4096;
 /// Words of one page.
 const WORDS_MAX: usize = 16;
 /// Words of the stack's page: a counter of a loop may be behind what the functions that

@@ -12,7 +12,6 @@
 //! clears them.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -27,12 +26,6 @@ const PARTS_START: u64 = 576;
 
 /// OSPKE in ecx of cpuid's leaf 7.
 const KEYS_IN_USE: u32 = 1 << 4;
-static FRAME_BYTES: AtomicU32 = AtomicU32::new(0);
-
-/// Bytes of the vector state in a signal's frame: not fewer than we save.
-pub fn frame_bytes() -> u64 {
-    u64::from(FRAME_BYTES.load(Ordering::Relaxed))
-}
 
 /// Finds out which vector state there is. From what the session knows of the processor: in a
 /// virtual machine cpuid leaves it each time, for some microseconds.
@@ -43,7 +36,7 @@ pub fn measure() {
         // No xsave: the legacy area alone.
         space.vector_features = 0;
         space.vector_bytes = 512;
-        FRAME_BYTES.store(512, Ordering::Relaxed);
+        space.vector_frame_bytes = 512;
         return;
     }
     let (low, high): (u32, u32);
@@ -69,7 +62,7 @@ pub fn measure() {
         let [size, offset, _, _] = processor_words(&[0xd, 9]);
         bytes = bytes.max(size + offset);
     }
-    FRAME_BYTES.store(bytes, Ordering::Relaxed);
+    space.vector_frame_bytes = bytes;
     assert!(bytes as usize <= frame::VECTOR_BYTES_MAX);
 }
 
