@@ -214,7 +214,8 @@ fn call(address: u64, offset: u8) -> Option<Moved> {
     })
 }
 
-fn movable(address: u64, offset: u8) -> Option<Moved> {
+/// The instruction at the address, if it can go on from a copy.
+pub fn movable(address: u64, offset: u8) -> Option<Moved> {
     let (code, instruction, displacement) = decode(address)?;
     let mut moved = Moved {
         offset,

@@ -83,6 +83,7 @@ mod pause_timer;
 mod priority_futexes;
 mod private_futexes;
 mod probe;
+mod probe_body;
 mod probe_guard;
 mod probe_stub;
 mod proc_dir;

@@ -16,6 +16,10 @@ const STEPS_MAX: u32 = 24;
 /// Steps back to the best place among those, once round a loop.
 const RETURN_STEPS_MAX: u32 = 32;
 
+/// Steps from there, where that failed, to any place that takes a jump: without, each pass in
+/// replay traps.
+const LAST_STEPS_MAX: u32 = 64;
+
 /// Steps back to the place of the pause before, which needs no search.
 const KNOWN_STEPS_MAX: u32 = 12;
 /// How near to it that is tried, in bytes.
@@ -83,7 +87,8 @@ impl Search {
             }
         }
         self.steps += 1;
-        self.steps <= STEPS_MAX + RETURN_STEPS_MAX
+        let returned = self.steps <= STEPS_MAX + RETURN_STEPS_MAX;
+        returned || self.steps <= STEPS_MAX + RETURN_STEPS_MAX + LAST_STEPS_MAX && decode::run(rip).is_none()
     }
 }
 

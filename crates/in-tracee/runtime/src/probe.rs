@@ -13,14 +13,15 @@
 use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
 use crate::block::process;
-use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Run};
+use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::entry::Registers;
 use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
+use crate::probe_body::Body;
 use crate::probe_guard::{Guard, is_writable};
 use crate::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::{agent, breakpoints, checksum, gaps, islands, kernel, maps, memory, signals, sites};
+use crate::{agent, breakpoints, checksum, gaps, islands, kernel, live, maps, memory, signals, sites};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -40,7 +41,7 @@ pub struct Probe {
     /// The stub has memory of its own.
     stub_mapped: bool,
     original: [u8; JUMP_BYTES],
-    run: Run,
+    body: Body,
     conditions: [Condition; CONDITIONS],
     /// What these are compared with.
     wanted: [u64; CONDITIONS],
@@ -112,17 +113,35 @@ pub fn put_down(breakpoint: bool) {
     });
     if let Some((run, stub)) = covered {
         memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES as u64);
-        probe.run = run;
+        probe.body = body_at(address, &run, stub);
         probe.stub = stub;
         probe.flags_are_dead = decode::sets_flags_first(address, signals::faults_are_seen());
         write_stub();
         put_code(address, &jump_to(stub, address));
-        probe.guard.close(address, address + probe.run.bytes.max(JUMP_BYTES as u64));
+        let covered = address..address + run.bytes.max(JUMP_BYTES as u64);
+        let read = probe.body.start..probe.body.end.max(covered.end);
+        probe.guard.close(covered, read);
     } else {
         memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
         put_code(address, &[0xcc]);
-        probe.guard.close(address, address + 1);
+        probe.guard.close(address..address + 1, address..address + 1);
     }
+}
+
+/// What is copied to the stub: the loop, unless its code may change unseen, or somebody wants to
+/// stop the program in it.
+fn body_at(address: u64, run: &Run, stub: u64) -> Body {
+    let probe = probe();
+    let covered = Body::of_run(address, run);
+    if agent::is_debugging() || live::is_on() {
+        return covered;
+    }
+    let Some(body) = Body::of_loop(address, run) else { return covered };
+    let alike = [body.start, body.end - 1].into_iter().all(|end| is_writable(end) == probe.writable);
+    let is_seen = !probe.writable || probe.guard.is_to_close();
+    let is_right =
+        alike && is_seen && !may_be_elsewhere() && reaches_from(stub, body.start, body.instructions());
+    if is_right { body } else { covered }
 }
 
 /// Where the probe is.
@@ -169,11 +188,11 @@ pub fn original_of(address: u64) -> Option<u64> {
     if !is_in_stub(address) {
         return None;
     }
-    let probe = probe();
-    let run = &probe.run;
-    let copied = (0..run.count).find(|&index| probe.layout.copies[index] == address);
-    let behind = probe.address + run.bytes;
-    Some(copied.map_or(behind, |index| probe.address + u64::from(run.instructions[index].offset)))
+    let Probe { layout, body, .. } = probe();
+    let copies = body.instructions().iter().zip(&layout.copies);
+    let copied = copies.filter(|&(_, &copy)| copy == address).map(|(moved, _)| body.address_of(moved)).next();
+    let is_behind = address == layout.back;
+    Some(copied.unwrap_or(if is_behind { body.end } else { probe().address }))
 }
 
 /// Takes away what is planted; the pause is looked for by other means.
@@ -228,7 +247,7 @@ fn map_stub(address: u64, run: &Run) -> Option<u64> {
     let behind = address + JUMP_BYTES as u64;
     let mut map = |displacement: i32| {
         let stub = behind.checked_add_signed(i64::from(displacement))?;
-        let is_near = stub >= 0x1_0000 && reaches_from(stub, address, run);
+        let is_near = stub >= 0x1_0000 && reaches_from(stub, address, &run.instructions[..run.count]);
         (is_near && map_stub_at(stub & !0xfff)).then_some(stub)
     };
     let far = |byte: u8| i32::from_le_bytes([low[0], low[1], low[2], byte]);
@@ -260,11 +279,10 @@ fn map_stub_at(start: u64) -> bool {
     mapped as u64 == start
 }
 
-/// True if what the run's instructions name relative to themselves can be named
-/// from a stub there.
-fn reaches_from(stub: u64, address: u64, run: &Run) -> bool {
+/// True if what instructions name relative to themselves can be named from a stub there.
+fn reaches_from(stub: u64, address: u64, instructions: &[Moved]) -> bool {
     let moved_by = address.wrapping_sub(stub) as i64;
-    run.instructions[..run.count].iter().all(|moved| {
+    instructions.iter().all(|moved| {
         let Some(place) = moved.displacement else { return true };
         let mut displacement = [0; 4];
         match moved.code.get(place as usize..place as usize + 4) {
@@ -284,9 +302,8 @@ pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
         return false;
     }
     let at = context.rip.wrapping_sub(u64::from(signal == SIGTRAP));
-    let offset = at.wrapping_sub(probe.address);
-    let run = &probe.run;
-    let found = (1..run.count).find(|&index| u64::from(run.instructions[index].offset) == offset);
+    let is_inside = (probe.address + 1..probe.address + JUMP_BYTES as u64).contains(&at);
+    let found = probe.body.index_of(at).filter(|_| is_inside);
     if let Some(index) = found {
         context.rip = probe.layout.copies[index];
     }
@@ -325,7 +342,7 @@ fn write_stub() {
     let probe = probe();
     let newest = (probe.next_condition + CONDITIONS - 1) % CONDITIONS;
     let writer = Writer::new(probe.stub, probe.address, &probe.conditions, &probe.wanted, newest);
-    probe.layout = writer.write(&probe.run, probe.flags_are_dead);
+    probe.layout = writer.write(&probe.body, probe.flags_are_dead);
 }
 
 /// A trap of the program: true if it was the probe's.
@@ -410,7 +427,7 @@ pub fn on_fault(context: &mut RealFrame) -> bool {
     }
     let layout = probe.layout;
     let goes_on = match context.rip {
-        rip if (probe.stub..layout.goes_on).contains(&rip) => layout.goes_on,
+        rip if (layout.entry..layout.goes_on).contains(&rip) => layout.goes_on,
         rip if (layout.compares..layout.kept).contains(&rip) => layout.goes_on,
         rip if (layout.kept..layout.miss).contains(&rip) => layout.miss,
         _ => return false,

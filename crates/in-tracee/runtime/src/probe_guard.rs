@@ -8,6 +8,8 @@
 //! Deliberately absent: writes through another mapping of the same pages, and words
 //! that are written so often that the program would stand still ([`PASSES_MAX`]).
 
+use core::ops::Range;
+
 use linux_abi::general as nr;
 
 use crate::{kernel, memory};
@@ -16,6 +18,8 @@ const PAGE: u64 = 4096;
 /// So many writes beside the covered bytes, and none to them, are followed; then
 /// the pages stay open.
 const PASSES_MAX: u32 = 20_000;
+/// From so many on the instructions that a jump covers are followed, not a loop around them.
+const LOOP_PASSES_MAX: u32 = 64;
 
 #[derive(Clone, Copy, Default)]
 pub struct Guard {
@@ -35,15 +39,20 @@ impl Guard {
         *self = Guard::default();
     }
 
-    /// Protects the pages of these bytes that the program can write to.
-    pub fn close(&mut self, covered: u64, covered_end: u64) {
-        (self.covered, self.covered_end) = (covered, covered_end);
+    /// True if the pages of a whole loop are worth protecting.
+    pub fn is_to_close(&self) -> bool {
+        self.passes < LOOP_PASSES_MAX
+    }
+
+    /// Protects the pages of what is read from that the program can write to.
+    pub fn close(&mut self, covered: Range<u64>, read: Range<u64>) {
+        (self.covered, self.covered_end) = (covered.start, covered.end);
         (self.start, self.end) = (0, 0);
         if self.passes >= PASSES_MAX {
             return;
         }
-        let mut page = covered & !(PAGE - 1);
-        while page < covered_end {
+        let mut page = read.start & !(PAGE - 1);
+        while page < read.end {
             if is_writable(page) && !kernel::failed(protect(page, page + PAGE, false)) {
                 self.start = if self.end == 0 { page } else { self.start };
                 self.end = page + PAGE;

@@ -6,13 +6,16 @@
 //! first, since all else was equal when it differed. Elsewhere the flags are kept in rax,
 //! and rax in memory, at some nanoseconds.
 
+use core::ops::Range;
+
 use crate::block::space;
-use crate::decode::{JUMP_BYTES, Moved, Run};
+use crate::decode::{JUMP_BYTES, Moved};
 use crate::memory;
+use crate::probe_body::{Body, INSTRUCTIONS_MAX};
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 16;
-const STUB_BYTES: usize = 1024;
+const STUB_BYTES: usize = 1920;
 /// What the stub reads and writes, this far behind its start: rax and the flags meanwhile,
 /// then the words to compare with. By gs it could not be reached where the program uses that;
 /// nearer the processor would take what is written there for a change of the code.
@@ -41,8 +44,10 @@ pub enum Condition {
 /// Where is what in a stub.
 #[derive(Clone, Copy)]
 pub struct Layout {
-    /// Copies of the run's instructions.
-    pub copies: [u64; JUMP_BYTES],
+    /// Copies of the body's instructions.
+    pub copies: [u64; INSTRUCTIONS_MAX],
+    /// Here it begins to compare.
+    pub entry: u64,
     /// The program's instructions. Up to here a word of its memory may be compared.
     pub goes_on: u64,
     /// From here to the trap they are, too.
@@ -52,6 +57,8 @@ pub struct Layout {
     pub trap: u64,
     /// Here it goes on if the state is another after all.
     pub miss: u64,
+    /// The way back to the program, behind the copies.
+    pub back: u64,
     pub end: u64,
 }
 
@@ -80,12 +87,21 @@ pub struct Writer<'a> {
     code: [u8; STUB_BYTES],
     at: usize,
     layout: Layout,
+    inner: Inner,
 }
 
 /// Places of four bytes that are to say how far it is from behind them to somewhere.
 #[derive(Default)]
 struct Jumps {
     places: [usize; CONDITIONS],
+    count: usize,
+}
+
+/// Jumps from one of the body's instructions to another.
+struct Inner {
+    places: [usize; INSTRUCTIONS_MAX],
+    /// Which ones they lead to.
+    targets: [usize; INSTRUCTIONS_MAX],
     count: usize,
 }
 
@@ -98,24 +114,40 @@ impl Writer<'_> {
         newest: usize,
     ) -> Writer<'a> {
         let layout = Layout {
-            copies: [0; JUMP_BYTES],
+            copies: [0; INSTRUCTIONS_MAX],
+            entry: stub,
             goes_on: stub,
             compares: stub,
             kept: stub,
             trap: 0,
             miss: 0,
+            back: 0,
             end: 0,
         };
-        Writer { stub, address, conditions, wanted, newest, code: [0; STUB_BYTES], at: 0, layout }
+        let inner = Inner { places: [0; INSTRUCTIONS_MAX], targets: [0; INSTRUCTIONS_MAX], count: 0 };
+        Writer { stub, address, conditions, wanted, newest, code: [0; STUB_BYTES], at: 0, layout, inner }
     }
 
     /// Writes all of it.
-    pub fn write(mut self, run: &Run, flags_are_dead: bool) -> Layout {
-        if flags_are_dead {
-            self.put_without_flags(run);
-        } else {
-            self.put_with_flags(run);
+    pub fn write(mut self, body: &Body, flags_are_dead: bool) -> Layout {
+        let first = body.index_of(self.address).unwrap_or(0);
+        if first != 0 {
+            // The comparison stands in the loop where the probe stands in the program's.
+            let mut enter = Jumps::default();
+            self.put_jump(&[0xe9], &mut enter);
+            self.put_instructions(body, 0..first);
+            self.land(&enter);
         }
+        let entry = self.here();
+        (self.layout.entry, self.layout.goes_on) = (entry, entry);
+        (self.layout.compares, self.layout.kept) = (entry, entry);
+        let rest = first..body.instructions().len();
+        if flags_are_dead {
+            self.put_without_flags(body, rest);
+        } else {
+            self.put_with_flags(body, rest);
+        }
+        self.land_inner(body);
         self.layout.end = self.here();
         memory::copy(self.stub, self.code.as_ptr() as u64, self.at as u64);
         memory::write(self.stub + WANTED, self.wanted);
@@ -124,7 +156,7 @@ impl Writer<'_> {
         self.layout
     }
 
-    fn put_with_flags(&mut self, run: &Run) {
+    fn put_with_flags(&mut self, body: &Body, rest: Range<usize>) {
         // mov [kept rax], rax; lahf; seto al; mov [kept flags], rax
         self.put_on_data(STORE, RAX, KEPT_RAX);
         self.put(&[0x9f, 0x0f, 0x90, 0xc0]);
@@ -142,11 +174,11 @@ impl Writer<'_> {
         self.put_on_data(LOAD, RAX, KEPT_FLAGS);
         self.put(&[0x04, 0x7f, 0x9e]);
         self.put_on_data(LOAD, RAX, KEPT_RAX);
-        self.put_run(run);
+        self.put_rest(body, rest);
     }
 
     /// One comparison, the program's instructions; and elsewhere, what is left to compare.
-    fn put_without_flags(&mut self, run: &Run) {
+    fn put_without_flags(&mut self, body: &Body, rest: Range<usize>) {
         let mut order = [0; CONDITIONS];
         for (place, index) in order.iter_mut().enumerate() {
             *index = (self.newest + CONDITIONS - place) % CONDITIONS;
@@ -161,7 +193,7 @@ impl Writer<'_> {
             None => self.put_jump(&[0xe9], &mut equal),
         }
         self.layout.goes_on = self.here();
-        self.put_run(run);
+        self.put_rest(body, rest);
         self.land(&equal);
         self.layout.compares = self.here();
         let mut misses = Jumps::default();
@@ -264,12 +296,33 @@ impl Writer<'_> {
         self.layout.miss = self.here();
     }
 
-    /// Puts copies of the run's instructions, and the way back to the program.
-    fn put_run(&mut self, run: &Run) {
-        for (index, moved) in run.instructions[..run.count].iter().enumerate() {
+    /// Puts copies of the instructions from the probe on, and the way back to the program.
+    fn put_rest(&mut self, body: &Body, rest: Range<usize>) {
+        self.put_instructions(body, rest);
+        let from = self.here();
+        self.layout.back = from;
+        self.put(&jump_to(body.end, from));
+    }
+
+    fn put_instructions(&mut self, body: &Body, which: Range<usize>) {
+        for index in which {
+            let moved = &body.instructions()[index];
             let copy = self.here();
             self.layout.copies[index] = copy;
-            let old = self.address + u64::from(moved.offset);
+            if let Some((target, condition)) = moved.jump
+                && let Some(target) = body.index_of(target)
+            {
+                match condition {
+                    Some(condition) => self.put(&[0x0f, 0x80 | condition]),
+                    None => self.put(&[0xe9]),
+                }
+                self.inner.places[self.inner.count] = self.at;
+                self.inner.targets[self.inner.count] = target;
+                self.inner.count += 1;
+                self.put(&[0; 4]);
+                continue;
+            }
+            let old = body.address_of(moved);
             put_copy(
                 &mut |bytes| {
                     self.put(bytes);
@@ -280,8 +333,17 @@ impl Writer<'_> {
                 copy,
             );
         }
-        let from = self.here();
-        self.put(&jump_to(self.address + run.bytes, from));
+    }
+
+    /// Jumps within the body lead to copies; those to where the probe is, to the comparison.
+    fn land_inner(&mut self, body: &Body) {
+        let Inner { places, targets, count } = self.inner;
+        for (&place, &target) in places[..count].iter().zip(&targets) {
+            let is_probe = body.address_of(&body.instructions()[target]) == self.address;
+            let copy = if is_probe { self.layout.entry } else { self.layout.copies[target] };
+            let distance = copy.wrapping_sub(self.stub + place as u64 + 4) as u32;
+            self.code[place..place + 4].copy_from_slice(&distance.to_le_bytes());
+        }
     }
 
     fn put_jump(&mut self, opcode: &[u8], jumps: &mut Jumps) {
