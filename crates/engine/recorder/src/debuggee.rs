@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use injector::{ExitReport, Segment, SessionMemory, kill_process};
+use injector::{ExitReport, Segment, SessionMemory, has_ended, kill_process};
 use lane_protocol::lane_state;
 
 use crate::listing::{explain, list};
@@ -171,11 +171,4 @@ impl Debuggee {
             kill_process(self.work.session.main_pid, libc::SIGKILL);
         }
     }
-}
-
-/// True of a process that is not there, or that only its parent still has to learn of.
-fn has_ended(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    state.is_none_or(|state| matches!(state, 'Z' | 'X'))
 }

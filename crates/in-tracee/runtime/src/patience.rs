@@ -116,7 +116,7 @@ impl Patience {
         }
         let is_same = !self.follow(turn);
         self.waited_ns = if is_same { self.waited_ns + self.sleep_ns } else { 0 };
-        let is_over = is_same && self.waited_ns >= self.slice_ns() || is_urgent();
+        let is_over = is_same && self.waited_ns >= self.others_slice_ns() || is_urgent();
         let firmly = self.waiting != Waiting::Newly && is_over;
         let is_soon = firmly && self.waited_ns < slice_ns();
         if firmly {
@@ -158,14 +158,14 @@ impl Patience {
             // One that computes may spin later in its slice.
             Waiting::Next => {
                 let again_ns = RESERVE_AFTER_NS + if spin { self.waited_ns / 8 } else { self.waited_ns };
-                self.slice_ns().saturating_sub(self.waited_ns).clamp(RESERVE_AFTER_NS, again_ns)
+                self.others_slice_ns().saturating_sub(self.waited_ns).clamp(RESERVE_AFTER_NS, again_ns)
             }
-            Waiting::Behind => self.slice_ns() * others,
+            Waiting::Behind => self.others_slice_ns() * others,
         }
     }
 
     /// How long a thread that computes keeps the turn where this one waits.
-    fn slice_ns(&self) -> u64 {
+    fn others_slice_ns(&self) -> u64 {
         let paid_until_ns = kernel::monotonic_ns() + SOON_SHARE * SOON_AT_ONCE_NS;
         if self.is_light && SOON_PAID_NS.load(Ordering::Relaxed) < paid_until_ns {
             slice_ns().min(SLICE_NS)

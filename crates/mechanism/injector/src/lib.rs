@@ -58,7 +58,7 @@ pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, kill_group, kill_process, peek_main,
     poll_exited, reap_any, reap_group, reap_main, send_descriptor, start_bound, stop_self, unnamed_file,
 };
-pub use process_facts::{is_stopped, waiting_signals};
+pub use process_facts::{has_ended, is_stopped, waiting_signals};
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};

@@ -66,10 +66,20 @@ fn field_of(stat: &str, field: usize) -> Option<u64> {
     fields_of(stat)?.nth(field - 3)?.parse().ok()
 }
 
+/// The letter of a process's state (proc_pid_stat(5)); `None` if it is not there.
+fn state_of(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    fields_of(&stat)?.next()?.chars().next()
+}
+
 /// True if the process was stopped by a signal.
 pub fn is_stopped(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    fields_of(&stat).and_then(|mut fields| fields.next()) == Some("T")
+    state_of(pid) == Some('T')
+}
+
+/// True of a process that is not there, or that only its parent still has to learn of.
+pub fn has_ended(pid: i32) -> bool {
+    state_of(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
 }
 
 fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
