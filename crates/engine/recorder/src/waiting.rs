@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use events::StopReason;
 use injector::{
     AttachService, ExitReport, ForwardSignals, Forwarded, MainEvent, MainWait, PidFd, Segment, SessionMemory,
-    futex_wake, kill_process, peek_main, poll_exited, reap_main, stop_self, waiting_signals,
+    futex_wake, is_stopped, kill_process, peek_main, poll_exited, reap_main, stop_along_with,
+    waiting_signals,
 };
 use trace_store::LaneEnd;
 
@@ -82,8 +83,10 @@ pub(crate) fn wait_for_main(attach: &AttachService, status: &Status, pid: i32) -
                 MainWait::Ended(how) => return how,
                 MainWait::Stopped(_) => {
                     drop(untraced);
-                    stop_self();
-                    kill_process(pid, libc::SIGCONT);
+                    stop_along_with(pid);
+                    if is_stopped(pid) {
+                        kill_process(pid, libc::SIGCONT);
+                    }
                 }
                 MainWait::Nothing => {}
                 MainWait::NoChild => return status.wait_main(),

@@ -29,7 +29,7 @@ pub struct Moved {
     pub jump: Option<(u64, Option<u8>)>,
     /// The jump is a call.
     pub is_call: bool,
-    /// Jumps to where a register or memory says.
+    /// Jumps to where a register or memory says, as a return does.
     pub is_indirect: bool,
 }
 
@@ -168,8 +168,12 @@ pub fn value_of(register: Register, registers: &Registers) -> Option<u64> {
 /// instruction, which can be interrupted half-way.
 pub fn repeated_bytes(address: u64) -> Option<u64> {
     let (_, instruction, _) = decode(address)?;
+    is_repeated(&instruction).then_some(instruction.len() as u64)
+}
+
+fn is_repeated(instruction: &Instruction) -> bool {
     let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
-    (repeats && instruction.is_string_instruction()).then_some(instruction.len() as u64)
+    repeats && instruction.is_string_instruction()
 }
 
 /// The instructions at the address that a jump would cover; `None` if one of them
@@ -193,10 +197,24 @@ fn run_of(address: u64, bytes_min: usize, moved: impl Fn(u64, u8) -> Option<Move
         // Behind a jump that is always taken nothing belongs to the run.
         let ends = moved.is_indirect || matches!(moved.jump, Some((_, None)));
         if ends && (run.bytes as usize) < bytes_min {
-            return None;
+            // What only fills the space up to the next function nobody needs.
+            is_padding(address + run.bytes, address + bytes_min as u64)
+                .then(|| run.bytes = bytes_min as u64)?;
         }
     }
     Some(run)
+}
+
+/// True if there are only nops, or traps that stand for them.
+fn is_padding(mut start: u64, end: u64) -> bool {
+    while start < end {
+        let Some((code, instruction, _)) = decode(start) else { return false };
+        if instruction.mnemonic() != Mnemonic::Nop && code[0] != 0xcc {
+            return false;
+        }
+        start = instruction.next_ip();
+    }
+    true
 }
 
 /// A direct call.
@@ -224,11 +242,11 @@ pub fn movable(address: u64, offset: u8) -> Option<Moved> {
         displacement: None,
         jump: None,
         is_call: false,
-        is_indirect: instruction.code() == Code::Jmp_rm64,
+        is_indirect: matches!(instruction.code(), Code::Jmp_rm64 | Code::Retnq | Code::Retnq_imm16),
     };
     match instruction.flow_control() {
         FlowControl::Next => {}
-        FlowControl::IndirectBranch if moved.is_indirect => {}
+        FlowControl::IndirectBranch | FlowControl::Return if moved.is_indirect => {}
         FlowControl::ConditionalBranch if instruction.is_jcc_short_or_near() => {
             // 7x, or 0f 8x.
             let condition = if code[0] == 0x0f { code[1] } else { code[0] } & 15;
@@ -245,13 +263,20 @@ pub fn movable(address: u64, offset: u8) -> Option<Moved> {
         }
         _ => return None,
     }
-    if instruction.is_string_instruction() || shows_flags(&code) {
+    // The environment of the floating-point unit says where its last instruction was.
+    let shows_place = matches!(instruction.mnemonic(), Mnemonic::Fnstenv | Mnemonic::Fnsave);
+    if is_repeated(&instruction) || shows_flags(&code) || shows_place {
         return None;
     }
-    let relative = (0..instruction.op_count()).any(|operand| {
-        instruction.op_kind(operand) == OpKind::Memory && instruction.memory_base() == Register::RIP
-    });
-    if relative {
+    let names = |register: Register| {
+        let has_memory =
+            (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
+        has_memory && instruction.memory_base() == register
+    };
+    if names(Register::EIP) {
+        return None;
+    }
+    if names(Register::RIP) {
         moved.displacement = Some(displacement? as u8);
     }
     Some(moved)

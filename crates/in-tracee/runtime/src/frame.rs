@@ -254,6 +254,11 @@ pub fn summed_vectors() -> u64 {
 /// Bytes of the legacy save area.
 pub const LEGACY_BYTES: u64 = 512;
 
+/// A significand of the floating-point stack, counted from its top, in a legacy save area.
+pub const fn significand(number: u64) -> u64 {
+    32 + number * 16
+}
+
 /// The lower half of a vector register, in a legacy save area.
 pub const fn lower_half(number: u64) -> u64 {
     160 + number * 16

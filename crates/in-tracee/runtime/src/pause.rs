@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::block::{process, thread};
 use crate::frame::RealFrame;
-use crate::pause_place::{Search, Stand};
+use crate::pause_place::{self, Search, Stand};
 use crate::pause_timer::{Purpose, Timer, now_ns};
 use crate::{
     chaos, clocks, decode, hot_words, islands, memory, pause_point, private_futexes, rounds, signals, sites,
@@ -395,7 +395,7 @@ fn pause_near(context: &mut RealFrame) {
         }
         return;
     }
-    let alone = decode::run(context.rip).is_some_and(|run| run.count == 1);
+    let alone = pause_place::is_replaced_alone(context.rip);
     // The debugger's breakpoints are in the way of steps.
     let good = alone || context.rip == pausing.search.goal || process().debugged;
     if !good && !decode::shows_flags(&code) && pausing.search.goes_on(context.rip) {

@@ -137,6 +137,12 @@ fn speed_of(address: u64, run: &decode::Run) -> Speed {
     }
 }
 
+/// True if a jump replaces this instruction alone, and nothing seems to jump into the middle of it.
+pub fn is_replaced_alone(address: u64) -> bool {
+    let is_alone = decode::run(address).is_some_and(|run| run.count == 1);
+    is_alone && !is_jumped_into(address + 1..address + decode::JUMP_BYTES as u64)
+}
+
 /// True if bytes nearby look like a jump to one of these addresses: the steps at hand need
 /// not have come by it. Data may look like one, too; then another place serves, if there is one.
 fn is_jumped_into(covered: Range<u64>) -> bool {

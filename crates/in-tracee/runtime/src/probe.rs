@@ -453,8 +453,8 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         return false;
     }
     if frame::saved_vector_sum(context) != expected(18) {
-        if let Some((number, wanted)) = differing_vector() {
-            learn(Condition::Vector(number), wanted);
+        if let Some((condition, wanted)) = differing_vector() {
+            learn(condition, wanted);
         }
         return false;
     }
@@ -469,15 +469,20 @@ fn learn(condition: Condition, wanted: u64) {
     probe.next_condition += 1;
 }
 
-/// The first vector register whose lower half is not as it was.
-fn differing_vector() -> Option<(u8, u64)> {
+/// The first half of a vector register that is not as it was, or part of the floating-point stack.
+fn differing_vector() -> Option<(Condition, u64)> {
     let (first, words) = blob(Tag::Vectors)?;
-    (0..16).find_map(|number| {
-        let place = frame::lower_half(number) / 8;
+    let differs = |place: u64| {
         let wanted = (place < words).then(|| expected(first + place))?;
         let now = memory::read_word(frame::summed_vectors() + place * 8)?;
-        (now != wanted).then_some((number as u8, wanted))
-    })
+        (now != wanted).then_some(wanted)
+    };
+    let find = |make: fn(u8) -> Condition, count: u8, place: &dyn Fn(u64) -> u64| {
+        (0..count).find_map(|number| Some((make(number), differs(place(u64::from(number)) / 8)?)))
+    };
+    find(Condition::Vector, 16, &frame::lower_half)
+        .or_else(|| find(Condition::VectorHigh, 16, &|number| frame::lower_half(number) + 8))
+        .or_else(|| find(Condition::Float, 8, &frame::significand))
 }
 
 /// The first logged word that is not as it was. What the probe covers holds no

@@ -10,8 +10,8 @@ use core::ops::Range;
 
 use crate::block::space;
 use crate::decode::{JUMP_BYTES, Moved};
-use crate::memory;
 use crate::probe_body::{Body, INSTRUCTIONS_MAX};
+use crate::{frame, memory};
 
 /// Words that a stub compares in line.
 pub const CONDITIONS: usize = 16;
@@ -25,6 +25,8 @@ const KEPT_FLAGS: u64 = DATA + 8;
 const WANTED: u64 = DATA + 16;
 /// For each condition, bits that a vector register has to have, or not to have.
 const BITS: u64 = WANTED + 8 * CONDITIONS as u64;
+/// Where the floating-point unit is saved, from the next multiple of 16 on.
+const FLOATS: u64 = 2560;
 const RAX: u8 = 0;
 const STORE: u8 = 0x89;
 const LOAD: u8 = 0x8b;
@@ -37,8 +39,11 @@ pub enum Condition {
     Free,
     Register(u8),
     Word(u64),
-    /// The lower half of a vector register.
+    /// The lower half of a vector register, and the upper one of its first 16 bytes.
     Vector(u8),
+    VectorHigh(u8),
+    /// A significand of the floating-point stack, counted from its top.
+    Float(u8),
 }
 
 /// Where is what in a stub.
@@ -151,7 +156,11 @@ impl Writer<'_> {
         self.layout.end = self.here();
         memory::copy(self.stub, self.code.as_ptr() as u64, self.at as u64);
         memory::write(self.stub + WANTED, self.wanted);
-        let bits = self.wanted.map(|wanted| [if wanted == 0 { u64::MAX } else { wanted }, 0]);
+        let mut bits = [[0; 2]; CONDITIONS];
+        for ((bits, condition), &wanted) in bits.iter_mut().zip(self.conditions).zip(self.wanted) {
+            let half = usize::from(matches!(condition, Condition::VectorHigh(_)));
+            bits[half] = if wanted == 0 { u64::MAX } else { wanted };
+        }
         memory::write(self.stub + BITS, &bits);
         self.layout
     }
@@ -223,12 +232,12 @@ impl Writer<'_> {
     fn quick(&self, index: usize) -> Option<Quick> {
         let mut quick = Quick { code: [0; 10], bytes: 0, may_be: [0x0f, 0x84] };
         match self.conditions[index] {
-            Condition::Free => return None,
+            Condition::Free | Condition::Float(_) => return None,
             Condition::Register(number) => {
                 quick.bytes = 7;
                 quick.code[..7].copy_from_slice(&self.on_data(COMPARE, number, WANTED + index as u64 * 8));
             }
-            Condition::Vector(number) => {
+            Condition::Vector(number) | Condition::VectorHigh(number) => {
                 if space().vector_features & AVX == 0 {
                     return None;
                 }
@@ -271,6 +280,20 @@ impl Writer<'_> {
             Condition::Vector(number) => {
                 // movq rax, xmm
                 self.put(&[0x66, 0x48 | (number >> 3) << 2, 0x0f, 0x7e, 0xc0 | (number & 7) << 3]);
+                RAX
+            }
+            Condition::VectorHigh(number) => {
+                // pextrq rax, xmm, 1
+                let prefix = 0x48 | (number >> 3) << 2;
+                self.put(&[0x66, prefix, 0x0f, 0x3a, 0x16, 0xc0 | (number & 7) << 3, 1]);
+                RAX
+            }
+            Condition::Float(number) => {
+                let floats = (self.stub + FLOATS).next_multiple_of(16) - self.stub;
+                // fxsave64 [rip + d]
+                let [a, b, c, d] = ((floats - (self.at as u64 + 8)) as u32).to_le_bytes();
+                self.put(&[0x48, 0x0f, 0xae, 0x05, a, b, c, d]);
+                self.put_on_data(LOAD, RAX, floats + frame::significand(u64::from(number)));
                 RAX
             }
         };

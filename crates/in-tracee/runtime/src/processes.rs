@@ -20,8 +20,8 @@ use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
 use crate::{
-    breakpoints, deaths, detach, filters, imports, kernel, memory, memory_calls, namespaces, outputs,
-    proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
+    breakpoints, deaths, detach, filters, imports, kernel, memory, memory_calls, namespaces, output_lock,
+    outputs, proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
@@ -745,6 +745,11 @@ fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
 
 /// exit and exit_group.
 pub fn exit(code: i32) -> Done {
+    // What another thread has written just now is logged before it ends with us.
+    let has_others = process().threads > 1;
+    if has_others {
+        output_lock::take();
+    }
     let log = &mut process().log;
     log.begin(Kind::Exit, 0, 0);
     log.word(code as i64 as u64);
@@ -753,6 +758,9 @@ pub fn exit(code: i32) -> Done {
     crate::live::end_checkpoints();
     end_lane();
     leave_shared_memory();
+    if has_others {
+        output_lock::give();
+    }
     kernel::exit_group(code)
 }
 

@@ -159,6 +159,52 @@ pub fn stop_self() {
     }
 }
 
+/// Stops this very process as long as another one is stopped, or until it is continued itself. Who
+/// continues the other one need not know of us.
+pub fn stop_along_with(pid: i32) {
+    let watcher = watch_stopped(pid);
+    stop_self();
+    kill_process(watcher, libc::SIGKILL);
+    if watcher > 0 {
+        // SAFETY: waits for a process that was just killed.
+        unsafe { libc::waitpid(watcher, std::ptr::null_mut(), libc::__WALL) };
+    }
+}
+
+/// A process that continues this one once the other is not stopped any more, again and again; or
+/// none, where none can be had. No thread of ours could do it: all of them stop. It tells nobody of
+/// its end.
+fn watch_stopped(pid: i32) -> i32 {
+    let Ok(path) = std::ffi::CString::new(format!("/proc/{pid}/stat")) else { return 0 };
+    let ours = std::process::id() as i32;
+    // SAFETY: no flags: a copy, as fork makes. It only makes calls and touches its own stack.
+    unsafe {
+        let watcher = libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) as i32;
+        if watcher != 0 {
+            return watcher;
+        }
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: LOOK_EVERY_NS };
+        while libc::getppid() == ours {
+            libc::nanosleep(&raw const pause, std::ptr::null_mut());
+            let mut stat = [0u8; 256];
+            let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            let bytes = libc::read(file, stat.as_mut_ptr().cast(), stat.len());
+            libc::close(file);
+            // The name before the state may hold anything.
+            let known = stat.get(..usize::try_from(bytes).unwrap_or(0)).unwrap_or(&[]);
+            let state = known.iter().rposition(|&byte| byte == b')').and_then(|at| known.get(at + 2));
+            if !matches!(state, Some(b'T' | b't')) {
+                libc::kill(ours, libc::SIGCONT);
+            }
+        }
+        libc::_exit(0)
+    }
+}
+
+/// How often a process that is stopped is looked at.
+const LOOK_EVERY_NS: i64 = 10_000_000;
+
 /// Sends a signal. A process that is gone is no error.
 pub fn kill_process(pid: i32, signal: i32) {
     if pid > 0 {
