@@ -18,6 +18,8 @@ const WORDS_MAX: usize = 16;
 /// Words of the stack's page: a counter of a loop may be behind what the functions that
 /// it calls write.
 const STACK_WORDS_MAX: usize = 64;
+/// Words that are kept: those that changed, and those nearby.
+const KEPT_MAX: usize = 2 * (PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX);
 /// Pages that are summed where writing cannot be seen otherwise.
 const SUMMED_MAX: usize = 2048;
 
@@ -34,7 +36,7 @@ struct Watch {
     known: usize,
     pages: [u64; PAGES_MAX],
     copies: [[u64; 512]; PAGES_MAX],
-    words: [[u64; 2]; PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX],
+    words: [[u64; 2]; KEPT_MAX],
     stack_pointer: u64,
 }
 
@@ -46,7 +48,7 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     known: 0,
     pages: [0; PAGES_MAX],
     copies: [[0; 512]; PAGES_MAX],
-    words: [[0; 2]; PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX],
+    words: [[0; 2]; KEPT_MAX],
     stack_pointer: 0,
 });
 
@@ -135,6 +137,18 @@ pub fn watch_words(stack_pointer: u64) {
 
 /// The words that changed since then: address and value each.
 pub fn changed_words() -> &'static [[u64; 2]] {
+    let count = keep_changed();
+    &watch().words[..count]
+}
+
+/// The same, and those of [`words_near`]: a look may be too short for what counts the rounds.
+pub fn changed_words_and_near(registers: &Registers) -> &'static [[u64; 2]] {
+    let count = keep_near(registers, keep_changed());
+    &watch().words[..count]
+}
+
+/// Keeps the words that changed; gives how many.
+fn keep_changed() -> usize {
     let watch = watch();
     let mut count = 0;
     for (page, copy) in watch.pages.iter().zip(&watch.copies).take(watch.count) {
@@ -160,13 +174,19 @@ pub fn changed_words() -> &'static [[u64; 2]] {
         }
     }
     watch.count = 0;
-    &watch.words[..count]
+    count
 }
 
 /// Words of the stack around its pointer, those that other registers point to, and those
 /// that the instructions ahead name, where nobody has looked what changes: the variables of
 /// the innermost functions are among them, and what a small loop counts.
 pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
+    let count = keep_near(registers, 0);
+    &watch().words[..count]
+}
+
+/// Keeps them behind so many others; gives how many there are then.
+fn keep_near(registers: &Registers, mut count: usize) -> usize {
     /// The red zone's words.
     const BELOW: u64 = 16;
     /// Words of what a register points to, and how many of them come before that place.
@@ -183,7 +203,6 @@ pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
         // What was not written since the pause before has not changed since.
         .filter(|&&pointer| page_tracker::is_written(pointer))
         .map(|pointer| ((pointer & !7).wrapping_sub(8 * BEFORE), POINTED_WORDS));
-    let mut count = 0;
     let kept = &mut watch.words;
     decode::each_operand_ahead(registers, &mut |address| {
         let address = address & !7;
@@ -206,7 +225,7 @@ pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
             }
         }
     }
-    &watch.words[..count]
+    count
 }
 
 impl Watch {

@@ -10,8 +10,8 @@ use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, edits, file_ends, hot_words, islands, page_tracker, probe, report, signals, sites,
-    spins, tracing, turn,
+    agent, breakpoints, chaos, edits, file_ends, hot_words, islands, page_tracker, probe, report, signals,
+    sites, spins, tracing, turn,
 };
 
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -92,11 +92,15 @@ fn record(registers: &mut Registers) {
 fn log_pause(registers: &Registers, yields: bool) {
     let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
-    let protection_ns = log_state(registers, yields, || match hot_words::changed_words() {
-        // Nothing was watched, or the program did not get to run meanwhile.
-        [] => hot_words::words_near(registers),
-        words => words,
-    });
+    let words = || match chaos::is_on() {
+        true => hot_words::changed_words_and_near(registers),
+        false => match hot_words::changed_words() {
+            // Nothing was watched, or the program did not get to run meanwhile.
+            [] => hot_words::words_near(registers),
+            words => words,
+        },
+    };
+    let protection_ns = log_state(registers, yields, words);
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
     note_cost(spent_ns + protection_ns + TRAPS_NS);
 }
