@@ -1,20 +1,12 @@
 // Signals into loops of many shapes: with ways that part and meet, with loops inside, entered in
 // the middle, with jumps that memory names, and in code that the loop itself changes.
 // covers: setitimer rt_sigaction rt_sigreturn mmap
-#include "guest.h"
+#include "ticks.h"
 #include <sys/mman.h>
-#include <sys/time.h>
 
-enum { TICKS = 3, EVERY_US = 3000 };
+enum { TICKS = 3 };
 
-static volatile int ticks;
 static uint64_t far_count;
-
-static void on_tick(int number)
-{
-	(void)number;
-	ticks++;
-}
 
 static void collatz(void)
 {
@@ -129,10 +121,7 @@ static void in_writable_code(int changes_itself)
 
 int main(void)
 {
-	struct sigaction action = {.sa_handler = on_tick};
-	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
-	struct itimerval every = {{0, EVERY_US}, {0, EVERY_US}};
-	CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+	start_ticks();
 	for (int i = 0; i < 2; i++) {
 		collatz();
 		nested();

@@ -2,18 +2,9 @@
 // register, a floating-point register, the depth of the stack on the way back; and into loops of
 // instructions that are seldom written: string instructions, and addresses by the short pointer.
 // covers: setitimer rt_sigaction rt_sigreturn
-#include "guest.h"
-#include <sys/time.h>
+#include "ticks.h"
 
-enum { TICKS = 3, EVERY_US = 3000, LINKS = 200 };
-
-static volatile int ticks;
-
-static void on_tick(int number)
-{
-	(void)number;
-	ticks++;
-}
+enum { TICKS = 3, LINKS = 200 };
 
 static void in_upper_half(void)
 {
@@ -122,10 +113,7 @@ static void by_short_pointer(void)
 
 int main(void)
 {
-	struct sigaction action = {.sa_handler = on_tick};
-	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
-	struct itimerval every = {{0, EVERY_US}, {0, EVERY_US}};
-	CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+	start_ticks();
 	for (int i = 0; i < 2; i++) {
 		in_upper_half();
 		in_float();

@@ -1,20 +1,12 @@
 // Signals into loops of which only a vector register, or one word of memory, tells one round
 // from the next.
 // covers: setitimer rt_sigaction rt_sigreturn
-#include "guest.h"
-#include <sys/time.h>
+#include "ticks.h"
 
-enum { TICKS = 4, EVERY_US = 3000 };
+enum { TICKS = 4 };
 
-static volatile int ticks;
 static uint64_t in_memory;
 static const uint64_t ONE[2] __attribute__((aligned(16))) = {1, 0};
-
-static void on_tick(int number)
-{
-	(void)number;
-	ticks++;
-}
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
@@ -64,10 +56,7 @@ static void count_all(void)
 
 int main(void)
 {
-	struct sigaction action = {.sa_handler = on_tick};
-	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
-	struct itimerval every = {{0, EVERY_US}, {0, EVERY_US}};
-	CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+	start_ticks();
 	count_all();
 	// Who sees faults sees the flags, too.
 	struct sigaction faults = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};

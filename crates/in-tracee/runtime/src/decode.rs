@@ -198,8 +198,10 @@ fn run_of(address: u64, bytes_min: usize, moved: impl Fn(u64, u8) -> Option<Move
         let ends = moved.is_indirect || matches!(moved.jump, Some((_, None)));
         if ends && (run.bytes as usize) < bytes_min {
             // What only fills the space up to the next function nobody needs.
-            is_padding(address + run.bytes, address + bytes_min as u64)
-                .then(|| run.bytes = bytes_min as u64)?;
+            if !is_padding(address + run.bytes, address + bytes_min as u64) {
+                return None;
+            }
+            run.bytes = bytes_min as u64;
         }
     }
     Some(run)
@@ -268,11 +270,7 @@ pub fn movable(address: u64, offset: u8) -> Option<Moved> {
     if is_repeated(&instruction) || shows_flags(&code) || shows_place {
         return None;
     }
-    let names = |register: Register| {
-        let has_memory =
-            (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
-        has_memory && instruction.memory_base() == register
-    };
+    let names = |base: Register| memory_operand(&instruction).is_some() && instruction.memory_base() == base;
     if names(Register::EIP) {
         return None;
     }

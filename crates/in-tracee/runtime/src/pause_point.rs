@@ -92,13 +92,16 @@ fn record(registers: &mut Registers) {
 fn log_pause(registers: &Registers, yields: bool) {
     let begin_ns = now_ns();
     islands::ensure_island_near(registers.rip);
-    let words = || match chaos::is_on() {
-        true => hot_words::changed_words_and_near(registers),
-        false => match hot_words::changed_words() {
+    let words = || {
+        let changed = match chaos::is_on() {
+            true => hot_words::changed_words_and_near(registers),
+            false => hot_words::changed_words(),
+        };
+        match changed {
             // Nothing was watched, or the program did not get to run meanwhile.
             [] => hot_words::words_near(registers),
             words => words,
-        },
+        }
     };
     let protection_ns = log_state(registers, yields, words);
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;

@@ -12,7 +12,7 @@
 
 use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
 
-use crate::block::process;
+use crate::block::{Owned, process};
 use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::entry::Registers;
 use crate::frame::{self, RealFrame};
@@ -34,14 +34,12 @@ pub struct Probe {
     /// Where; 0: none is planted.
     address: u64,
     stub: u64,
-    layout: Layout,
     /// Nobody looks at the flags that the program comes with: they are neither kept by the
     /// stub nor compared.
     flags_are_dead: bool,
     /// The stub has memory of its own.
     stub_mapped: bool,
     original: [u8; JUMP_BYTES],
-    body: Body,
     conditions: [Condition; CONDITIONS],
     /// What these are compared with.
     wanted: [u64; CONDITIONS],
@@ -64,6 +62,21 @@ pub struct Probe {
 
 fn probe() -> &'static mut Probe {
     &mut process().probe
+}
+
+/// What the stub consists of. Large, and no process needs it before it plants a probe: it is not
+/// in the process's block, of which each process gets a copy at its birth. One is planted at a
+/// time in an address space, by who has the turn.
+struct Stub {
+    body: Body,
+    layout: Layout,
+}
+
+static STUB: Owned<Stub> = Owned::new(Stub { body: Body::NONE, layout: Layout::at(0) });
+
+fn written() -> &'static mut Stub {
+    // SAFETY: one thread runs in an address space, and its handlers do not nest.
+    unsafe { &mut *STUB.get() }
 }
 
 fn expected(index: u64) -> u64 {
@@ -113,13 +126,13 @@ pub fn put_down(breakpoint: bool) {
     });
     if let Some((run, stub)) = covered {
         memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES as u64);
-        probe.body = body_at(address, &run, stub);
+        written().body = body_at(address, &run, stub);
         probe.stub = stub;
         probe.flags_are_dead = decode::sets_flags_first(address, signals::faults_are_seen());
         write_stub();
         put_code(address, &jump_to(stub, address));
         let covered = address..address + run.bytes.max(JUMP_BYTES as u64);
-        let read = probe.body.start..probe.body.end.max(covered.end);
+        let read = written().body.start..written().body.end.max(covered.end);
         probe.guard.close(covered, read);
     } else {
         memory::copy(probe.original.as_mut_ptr() as u64, address, 1);
@@ -132,16 +145,14 @@ pub fn put_down(breakpoint: bool) {
 /// stop the program in it.
 fn body_at(address: u64, run: &Run, stub: u64) -> Body {
     let probe = probe();
-    let covered = Body::of_run(address, run);
-    if agent::is_debugging() || live::is_on() {
-        return covered;
-    }
-    let Some(body) = Body::of_loop(address, run) else { return covered };
-    let alike = [body.start, body.end - 1].into_iter().all(|end| is_writable(end) == probe.writable);
-    let is_seen = !probe.writable || probe.guard.is_to_close();
-    let is_right =
-        alike && is_seen && !may_be_elsewhere() && reaches_from(stub, body.start, body.instructions());
-    if is_right { body } else { covered }
+    let is_right = |body: &Body| {
+        let alike = [body.start, body.end - 1].into_iter().all(|end| is_writable(end) == probe.writable);
+        let is_seen = !probe.writable || probe.guard.is_to_close();
+        alike && is_seen && !may_be_elsewhere() && reaches_from(stub, body.start, body.instructions())
+    };
+    let may_stop_inside = agent::is_debugging() || live::is_on();
+    let body = if may_stop_inside { None } else { Body::of_loop(address, run) };
+    body.filter(is_right).unwrap_or_else(|| Body::of_run(address, run))
 }
 
 /// Where the probe is.
@@ -180,7 +191,7 @@ pub fn is_in_stub(address: u64) -> bool {
     probe.address != 0
         && !probe.lifted
         && probe.stub != 0
-        && (probe.stub..probe.layout.end + 1).contains(&address)
+        && (probe.stub..written().layout.end + 1).contains(&address)
 }
 
 /// The program's own address of an instruction that has a copy in the stub.
@@ -188,9 +199,9 @@ pub fn original_of(address: u64) -> Option<u64> {
     if !is_in_stub(address) {
         return None;
     }
-    let Probe { layout, body, .. } = probe();
-    let copies = body.instructions().iter().zip(&layout.copies);
-    let copied = copies.filter(|&(_, &copy)| copy == address).map(|(moved, _)| body.address_of(moved)).next();
+    let Stub { layout, body } = written();
+    let mut copies = body.instructions().iter().zip(&layout.copies);
+    let copied = copies.find(|&(_, &copy)| copy == address).map(|(moved, _)| body.address_of(moved));
     let is_behind = address == layout.back;
     Some(copied.unwrap_or(if is_behind { body.end } else { probe().address }))
 }
@@ -303,9 +314,9 @@ pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
     }
     let at = context.rip.wrapping_sub(u64::from(signal == SIGTRAP));
     let is_inside = (probe.address + 1..probe.address + JUMP_BYTES as u64).contains(&at);
-    let found = probe.body.index_of(at).filter(|_| is_inside);
+    let found = written().body.index_of(at).filter(|_| is_inside);
     if let Some(index) = found {
-        context.rip = probe.layout.copies[index];
+        context.rip = written().layout.copies[index];
     }
     found.is_some()
 }
@@ -342,7 +353,7 @@ fn write_stub() {
     let probe = probe();
     let newest = (probe.next_condition + CONDITIONS - 1) % CONDITIONS;
     let writer = Writer::new(probe.stub, probe.address, &probe.conditions, &probe.wanted, newest);
-    probe.layout = writer.write(&probe.body, probe.flags_are_dead);
+    written().layout = writer.write(&written().body, probe.flags_are_dead);
 }
 
 /// A trap of the program: true if it was the probe's.
@@ -352,7 +363,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         return false;
     }
     let mut registers = context.registers();
-    if probe.stub != 0 && context.rip == probe.layout.trap + 1 {
+    if probe.stub != 0 && context.rip == written().layout.trap + 1 {
         let [rax, saved] = probe_stub::kept(probe.stub);
         registers.rax = rax;
         let arithmetic = match probe.flags_are_dead {
@@ -368,7 +379,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         go_to_pause(registers, context);
     } else if probe.stub != 0 {
         write_stub();
-        context.rip = probe.layout.miss;
+        context.rip = written().layout.miss;
     } else {
         // Step over the instruction with its own first byte.
         put_code(probe.address, &probe.original[..1]);
@@ -425,7 +436,7 @@ pub fn on_fault(context: &mut RealFrame) -> bool {
     if probe.address == 0 || probe.stub == 0 {
         return false;
     }
-    let layout = probe.layout;
+    let layout = written().layout;
     let goes_on = match context.rip {
         rip if (layout.entry..layout.goes_on).contains(&rip) => layout.goes_on,
         rip if (layout.compares..layout.kept).contains(&rip) => layout.goes_on,

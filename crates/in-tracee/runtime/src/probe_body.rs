@@ -5,8 +5,6 @@
 //! What leaves the loop, or asks the kernel, or calls goes on in the program's own code; a
 //! loop with such instructions inside stays there.
 
-use core::ops::Range;
-
 use crate::decode::{self, Moved, Run};
 
 /// Instructions that are copied at most, and their bytes.
@@ -24,6 +22,9 @@ pub struct Body {
 }
 
 impl Body {
+    pub const NONE: Body =
+        Body { start: 0, end: 0, instructions: [Run::NONE.instructions[0]; INSTRUCTIONS_MAX], count: 0 };
+
     /// The instructions that the jump covers.
     pub fn of_run(address: u64, run: &Run) -> Body {
         let mut body = Body::empty(address);
@@ -51,8 +52,7 @@ impl Body {
     }
 
     fn empty(start: u64) -> Body {
-        let none = Moved::default();
-        Body { start, end: start, instructions: [none; INSTRUCTIONS_MAX], count: 0 }
+        Body { start, end: start, ..Body::NONE }
     }
 
     fn add(&mut self, moved: Moved) {
@@ -72,10 +72,6 @@ impl Body {
     /// Which of the instructions begins there.
     pub fn index_of(&self, address: u64) -> Option<usize> {
         self.instructions().iter().position(|moved| self.address_of(moved) == address)
-    }
-
-    pub fn bytes(&self) -> Range<u64> {
-        self.start..self.end
     }
 }
 

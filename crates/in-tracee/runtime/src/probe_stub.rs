@@ -67,6 +67,23 @@ pub struct Layout {
     pub end: u64,
 }
 
+impl Layout {
+    /// Of a stub that is about to be written.
+    pub const fn at(stub: u64) -> Layout {
+        Layout {
+            copies: [0; INSTRUCTIONS_MAX],
+            entry: stub,
+            goes_on: stub,
+            compares: stub,
+            kept: stub,
+            trap: 0,
+            miss: 0,
+            back: 0,
+            end: 0,
+        }
+    }
+}
+
 /// rax and the flags, as a stub that compared more than registers has kept them.
 pub fn kept(stub: u64) -> [u64; 2] {
     [KEPT_RAX, KEPT_FLAGS].map(|place| memory::read_word(stub + place).unwrap_or(0))
@@ -118,17 +135,7 @@ impl Writer<'_> {
         wanted: &'a [u64; CONDITIONS],
         newest: usize,
     ) -> Writer<'a> {
-        let layout = Layout {
-            copies: [0; INSTRUCTIONS_MAX],
-            entry: stub,
-            goes_on: stub,
-            compares: stub,
-            kept: stub,
-            trap: 0,
-            miss: 0,
-            back: 0,
-            end: 0,
-        };
+        let layout = Layout::at(stub);
         let inner = Inner { places: [0; INSTRUCTIONS_MAX], targets: [0; INSTRUCTIONS_MAX], count: 0 };
         Writer { stub, address, conditions, wanted, newest, code: [0; STUB_BYTES], at: 0, layout, inner }
     }
