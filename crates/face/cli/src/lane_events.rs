@@ -5,7 +5,7 @@
 //! a gigabyte costs no gigabyte here.
 
 use events::{DecodeError, Event, FILTERED, Kind, Tag};
-use trace_store::{LaneReader, TraceReader};
+use trace_store::{LaneEnd, LaneReader, TraceReader};
 
 use crate::exit::CommandError;
 
@@ -208,8 +208,9 @@ impl BlockCache {
 pub struct LaneEvents {
     lane: u32,
     reader: LaneReader,
-    /// The trace is cut: an event that is not whole at the end is no damage.
-    is_cut: bool,
+    /// The lane ends where its last event says so. Of a process that was killed, and of
+    /// a trace that is cut, the last event may lack its end: that is no damage.
+    ends_by_itself: bool,
     chunk: Vec<u8>,
     next: Vec<u8>,
     at: usize,
@@ -221,10 +222,11 @@ impl LaneEvents {
     /// Starts to read.
     pub fn open(trace: &TraceReader, lane: u32) -> Result<LaneEvents, CommandError> {
         tracing::trace!(lane, "reading the lane");
+        let end = trace.lanes().iter().find(|info| info.lane == lane).and_then(|info| info.end);
         Ok(LaneEvents {
             lane,
             reader: trace.lane(lane)?,
-            is_cut: trace.cut().is_some(),
+            ends_by_itself: matches!(end, Some(LaneEnd::Exited(_))),
             chunk: Vec::new(),
             next: Vec::new(),
             at: 0,
@@ -244,7 +246,7 @@ impl LaneEvents {
                         continue;
                     }
                     let is_rest = is_open || self.at < self.chunk.len();
-                    return if is_rest && !self.is_cut {
+                    return if is_rest && self.ends_by_itself {
                         Err(self.bad(DecodeError::Truncated))
                     } else {
                         Ok(false)

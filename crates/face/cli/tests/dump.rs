@@ -400,6 +400,17 @@ fn a_cut_trace_is_shown_as_far_as_it_goes() {
 }
 
 #[test]
+fn who_was_killed_may_leave_half_an_event() {
+    let half = flagged_call("execve", MORE, 0, &[0x10, 0x20, 0x30], &[]);
+    let events = [call("getpid", 100, &[], &[]), half];
+    let killed = home_of(&events, Some(LaneEnd::Killed(15)));
+    assert_eq!(killed.prints(&["dump"]), "100   getpid() = 100\n100   +++ killed by SIGTERM +++\n");
+    let exited = home_of(&events, Some(LaneEnd::Exited(0))).run(&["dump"]);
+    assert_eq!(exited.status.code(), Some(121));
+    assert!(String::from_utf8_lossy(&exited.stderr).contains("damaged after 1 events"));
+}
+
+#[test]
 fn a_log_that_is_no_sequence_of_events_is_refused_after_what_is_good() {
     let home = home_of(&[call("getpid", 100, &[], &[]), vec![0xff; 16]], Some(LaneEnd::Exited(0)));
     let output = home.run(&["dump"]);
