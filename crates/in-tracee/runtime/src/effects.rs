@@ -8,8 +8,6 @@ use crate::entry::Registers;
 use crate::{kernel, memory, report};
 use events::Tag;
 
-/// Longest path or name that is logged for people, in bytes.
-const TEXT_BYTES_MAX: usize = 1024;
 /// How much of what a program sends is logged, to be shown and compared, in bytes.
 pub const SENT_BYTES_MAX: u64 = 48;
 
@@ -146,10 +144,7 @@ pub fn before(model: &[Arg], args: &[u64; 6]) -> Before {
 pub fn log_texts(model: &[Arg], args: &[u64; 6]) {
     for (index, arg) in model.iter().enumerate() {
         if matches!(arg.ty, Ty::Path | Ty::Text) && args[index] != 0 {
-            let mut text = [0u8; TEXT_BYTES_MAX];
-            if let Some(len) = memory::read_text(args[index], &mut text) {
-                process().log.blob(args[index], len as u64, Tag::Text, text.as_ptr() as u64);
-            }
+            process().log.text(args[index]);
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::{cache, file_ends, kernel, memory, report};
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
 
+/// Longest path or name that is logged for people, in bytes.
+const TEXT_BYTES_MAX: usize = 1024;
+
 /// The only blob of a short event.
 pub struct ShortBlob {
     pub address: u64,
@@ -211,6 +214,20 @@ impl Log {
             }
             done += part;
         }
+    }
+
+    /// Appends a text of the program's, or its beginning; nothing if it cannot be read.
+    pub fn text(&mut self, address: u64) {
+        self.make_room(TEXT_BYTES_MAX as u64);
+        let target = self.here(self.at + BLOB_HEADER_BYTES as u64) as *mut u8;
+        // SAFETY: `make_room` saw to the space.
+        let Some(len) = (unsafe { memory::copy_text(target, address, TEXT_BYTES_MAX) }) else { return };
+        // The padding is deterministic.
+        // SAFETY: as above.
+        unsafe { core::ptr::write_bytes(target.add(len), 0, padded(len) - len) };
+        self.word(address);
+        self.word(len as u64 | (Tag::Text as u64) << 32);
+        self.at += padded(len) as u64;
     }
 
     /// Appends the start of what the program sends, if it can be read.

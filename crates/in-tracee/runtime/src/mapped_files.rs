@@ -58,7 +58,7 @@ pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64, only_shows: b
     let fits = space().mapped.files.add(Place { start, end, identity, offset, only_shows });
     tell_unless(fits);
     foreign_writes::note_mapped(identity);
-    outputs::forget_files();
+    outputs::forget_file(identity);
 }
 
 fn tell_unless(fits: bool) {

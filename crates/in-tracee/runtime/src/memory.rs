@@ -35,16 +35,27 @@ pub fn write<T: Copy>(address: u64, value: &T) -> bool {
 
 /// Copies a NUL-terminated text, at most `buffer.len()` bytes, without the NUL.
 pub fn read_text(address: u64, buffer: &mut [u8]) -> Option<usize> {
+    // SAFETY: the buffer is as long as that.
+    unsafe { copy_text(buffer.as_mut_ptr(), address, buffer.len()) }
+}
+
+/// The same to where nothing may have been written yet.
+///
+/// # Safety
+///
+/// There is room for `most` bytes.
+pub unsafe fn copy_text(to: *mut u8, address: u64, most: usize) -> Option<usize> {
     let mut len = 0;
-    while len < buffer.len() {
+    while len < most {
         // Up to the end of a page at once: behind it nothing may be mapped.
         let at = address.wrapping_add(len as u64);
-        let step = (4096 - at % 4096).min((buffer.len() - len) as u64).min(64) as usize;
-        let target = buffer[len..].as_mut_ptr() as u64;
-        if !copy(target, at, step as u64) {
+        let step = (4096 - at % 4096).min((most - len) as u64).min(64) as usize;
+        if !copy(to as u64 + len as u64, at, step as u64) {
             return None;
         }
-        if let Some(end) = buffer[len..len + step].iter().position(|&byte| byte == 0) {
+        // SAFETY: it was written just now.
+        let part = unsafe { core::slice::from_raw_parts(to.add(len), step) };
+        if let Some(end) = part.iter().position(|&byte| byte == 0) {
             return Some(len + end);
         }
         len += step;

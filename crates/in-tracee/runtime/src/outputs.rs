@@ -122,9 +122,19 @@ pub fn forget_classes() {
 }
 
 /// Another file is mapped: descriptors may reach it.
-pub fn forget_files() {
-    for class in process().fd_classes.iter_mut().filter(|class| **class != STREAM) {
-        *class = UNKNOWN;
+pub fn forget_file(identity: [u64; 2]) {
+    const AT_ONCE: usize = 16;
+    let (process, mark) = (process(), lane_protocol::mark_of(identity));
+    let marks = process.fd_marks.chunks_exact(AT_ONCE);
+    for (classes, marks) in process.fd_classes.as_chunks_mut::<AT_ONCE>().0.iter_mut().zip(marks) {
+        if *classes == [UNKNOWN; AT_ONCE] {
+            continue;
+        }
+        for (class, &known) in classes.iter_mut().zip(marks) {
+            if *class != STREAM && (*class != REGULAR || known == mark) {
+                *class = UNKNOWN;
+            }
+        }
     }
 }
 
