@@ -1,5 +1,6 @@
 // Signals into loops of many shapes: with ways that part and meet, with loops inside, entered in
-// the middle, with jumps that memory names, and in code that the loop itself changes.
+// the middle, with jumps that memory names or that count rcx down, and in code that the loop
+// itself changes.
 // covers: setitimer rt_sigaction rt_sigreturn mmap
 #include "ticks.h"
 #include <sys/mman.h>
@@ -58,6 +59,32 @@ static void tangled(void)
 			 : [ticks] "m"(ticks), [wanted] "i"(TICKS)
 			 : "cc", "memory");
 	nondet("tangled %lx %lx %lu", (unsigned long)a, (unsigned long)b, (unsigned long)far_count);
+}
+
+// Small loops whose jumps look at rcx.
+static void by_rcx(void)
+{
+	enum { INNER = 1 << 20 };
+	uint64_t sum = 1, rounds = 0;
+	for (ticks = 0; ticks < TICKS; rounds++) {
+		uint64_t left = INNER;
+		__asm__ volatile("1:\tadd %%rcx, %[sum]\n\t"
+				 "loop 1b\n\t"
+				 "mov %[inner], %%ecx\n"
+				 "2:\tror $7, %[sum]\n\t"
+				 "sub %%rcx, %[sum]\n\t"
+				 "loopne 2b\n\t"
+				 "mov %[inner], %%ecx\n"
+				 "3:\tjrcxz 4f\n\t"
+				 "lea 3(%[sum],%[sum],2), %[sum]\n\t"
+				 "dec %%rcx\n\t"
+				 "jmp 3b\n"
+				 "4:"
+				 : [sum] "+r"(sum), "+c"(left)
+				 : [inner] "i"(INNER)
+				 : "cc");
+	}
+	nondet("rcx %lx %lu", (unsigned long)sum, (unsigned long)rounds);
 }
 
 static void by_table(void)
@@ -126,6 +153,7 @@ int main(void)
 		collatz();
 		nested();
 		tangled();
+		by_rcx();
 		by_table();
 		in_writable_code(0);
 		in_writable_code(1);

@@ -8,6 +8,9 @@ use crate::memory;
 /// Bytes of the jump that replaces instructions.
 pub const JUMP_BYTES: usize = 5;
 
+/// Condition of loopne; then loope, loop and jrcxz.
+pub const LOOPNE: u8 = 16;
+
 /// Instructions in a row that a jump may replace: they go on from a copy.
 #[derive(Clone, Copy, Default)]
 pub struct Run {
@@ -25,7 +28,8 @@ pub struct Moved {
     pub code: [u8; 16],
     /// Place of a displacement relative to the instruction pointer, if any.
     pub displacement: Option<u8>,
-    /// Target of a direct jump, and its condition if it has one.
+    /// Target of a direct jump, and its condition if it has one: that of jcc, or from
+    /// [`LOOPNE`] on, those that look at rcx.
     pub jump: Option<(u64, Option<u8>)>,
     /// The jump is a call.
     pub is_call: bool,
@@ -255,6 +259,10 @@ pub fn movable(address: u64, offset: u8) -> Option<Moved> {
             let plain = matches!((code[0], instruction.len()), (0x70..=0x7f, 2) | (0x0f, 6));
             moved.jump = plain.then_some((instruction.near_branch_target(), Some(condition)));
             return plain.then_some(moved);
+        }
+        FlowControl::ConditionalBranch if matches!(code[0], 0xe0..=0xe3) => {
+            moved.jump = Some((instruction.near_branch_target(), Some(LOOPNE | code[0] & 3)));
+            return Some(moved);
         }
         FlowControl::UnconditionalBranch
             if matches!(instruction.code(), Code::Jmp_rel8_64 | Code::Jmp_rel32_64)

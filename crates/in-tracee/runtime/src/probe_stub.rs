@@ -9,7 +9,7 @@
 use core::ops::Range;
 
 use crate::block::space;
-use crate::decode::{JUMP_BYTES, Moved};
+use crate::decode::{JUMP_BYTES, LOOPNE, Moved};
 use crate::probe_body::{Body, INSTRUCTIONS_MAX};
 use crate::{frame, memory};
 
@@ -342,10 +342,8 @@ impl Writer<'_> {
             if let Some((target, condition)) = moved.jump
                 && let Some(target) = body.index_of(target)
             {
-                match condition {
-                    Some(condition) => self.put(&[0x0f, 0x80 | condition]),
-                    None => self.put(&[0xe9]),
-                }
+                let (opcode, bytes) = far_jump(condition);
+                self.put(&opcode[..bytes]);
                 self.inner.places[self.inner.count] = self.at;
                 self.inner.targets[self.inner.count] = target;
                 self.inner.count += 1;
@@ -407,6 +405,16 @@ pub fn jump_to(target: u64, from: u64) -> [u8; JUMP_BYTES] {
     jump
 }
 
+/// A jump up to its four bytes of distance, and how many these are. What looks at rcx reaches
+/// no further than a jump beside it.
+const fn far_jump(condition: Option<u8>) -> ([u8; 5], usize) {
+    match condition {
+        None => ([0xe9, 0, 0, 0, 0], 1),
+        Some(condition @ ..LOOPNE) => ([0x0f, 0x80 | condition, 0, 0, 0], 2),
+        Some(condition) => ([0xe0 | condition & 3, 2, 0xeb, 5, 0xe9], 5),
+    }
+}
+
 /// Puts the copy of an instruction at its new address; gives where it ends.
 pub fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, new: u64) -> usize {
     match moved.jump {
@@ -417,10 +425,10 @@ pub fn put_copy(put: &mut dyn FnMut(&[u8]) -> usize, moved: &Moved, old: u64, ne
             put(&[0x68, a, b, c, d, 0xc7, 0x44, 0x24, 0x04, e, f, g, h]);
             put(&jump_to(target, new + 13))
         }
-        Some((target, None)) => put(&jump_to(target, new)),
-        Some((target, Some(condition))) => {
-            let distance = (target.wrapping_sub(new + 6) as u32).to_le_bytes();
-            put(&[0x0f, 0x80 | condition, distance[0], distance[1], distance[2], distance[3]])
+        Some((target, condition)) => {
+            let (opcode, bytes) = far_jump(condition);
+            put(&opcode[..bytes]);
+            put(&(target.wrapping_sub(new + bytes as u64 + 4) as u32).to_le_bytes())
         }
         None => {
             let mut code = moved.code;
