@@ -100,7 +100,8 @@ pub fn begin(number: u64, args: &[u64; 6], meaning: &Meaning) -> Option<Leave> {
         _ => return None,
     };
     // What is written to may take nothing for a while.
-    if !calls::is_only_made(number, args, meaning.blocks || form == Form::Output) {
+    let is_only_made = calls::is_only_made(number, args, meaning.blocks || form == Form::Output);
+    if !is_only_made || thread().pausing.aside != 0 {
         return None;
     }
     let direct = &mut thread().direct;

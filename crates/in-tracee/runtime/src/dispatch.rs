@@ -12,8 +12,8 @@ use crate::entry::{Leave, Registers};
 use crate::kernel::ABORTED;
 use crate::{
     agent, branch, calls, changes, deaths, direct_calls, edits, file_ends, filters, foreign_writes, islands,
-    live, one_processor, packet_rings, patience, proc_files, report, signals, sites, specials, starvation,
-    stopping, turn,
+    live, one_processor, packet_rings, patience, pause, proc_files, report, signals, sites, specials,
+    starvation, stopping, turn,
 };
 
 /// Called by the entry code for each system call.
@@ -61,6 +61,13 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     };
     if trapped {
         leave_trapped(registers, leave);
+    }
+    if leave != Leave::Make && thread.pausing.aside != 0 {
+        if leave == Leave::Call {
+            registers.r11 = registers.flags;
+        }
+        pause::step_aside(registers);
+        return Leave::Exactly;
     }
     leave
 }
@@ -156,7 +163,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     if process().debugged {
         live::stop_before_call(registers, &args);
     }
-    if process().shares_turn && let_others_run() {
+    if process().shares_turn && let_others_run(nr) {
         return crate::detach::follow(registers);
     }
     if process().check_every != 0 {
@@ -266,8 +273,9 @@ fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
 /// Before a call is made: others have the turn if they want it. Whether the process was
 /// given up meanwhile.
 #[inline]
-fn let_others_run() -> bool {
+fn let_others_run(nr: u64) -> bool {
     thread().is_asked = false;
+    starvation::note_call(nr);
     turn::yield_if_wanted();
     patience::before_vain_call();
     turn::yield_by_chance();

@@ -13,8 +13,8 @@ use crate::block::{process, session, thread};
 use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::{
-    agent, clocks, live, memory, patience, pause, pause_point, report, signals, sites, spins, turn,
-    vector_saves,
+    agent, clocks, live, memory, patience, pause, pause_point, report, signals, sites, spins, starvation,
+    turn, vector_saves,
 };
 
 const SIGILL: u32 = 4;
@@ -39,6 +39,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     } else {
         let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
         perform(instruction, site.instruction(), registers);
+        pause::step_aside(registers);
         yielded
     };
     // Another thread may have rewritten what follows meanwhile.
@@ -67,9 +68,12 @@ fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
     }
     thread().standing = live::Standing::Pause;
     thread().registers_at = &raw const *registers as u64;
+    if thread().turns.idled {
+        starvation::end_wait();
+    }
     if turn::is_wanted() {
-        turn::yield_now();
-        return true;
+        turn::yield_if_wanted();
+        return thread().pausing.aside == 0;
     }
     patience::before_time_read()
 }

@@ -293,7 +293,9 @@ pub fn before_vain_call() {
     let calls = thread().vain.calls;
     if calls >= VAIN_CALLS && is_awaited(u64::from(calls)) {
         thread().vain.calls = 0;
-        let_others_run();
+        if !starvation::goes_aside() {
+            let_others_run();
+        }
     }
 }
 
@@ -330,8 +332,11 @@ pub fn before_time_read() -> bool {
     let gives = vain.time_reads >= TIME_READS && is_awaited(u64::from(vain.time_reads));
     if gives {
         vain.time_reads = 0;
-        let_others_run();
     }
     vain.time_read_at = log.events;
+    let gives = gives && !starvation::goes_aside();
+    if gives {
+        let_others_run();
+    }
     gives
 }

@@ -15,11 +15,13 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::block::{process, thread};
+use crate::entry::Registers;
 use crate::frame::RealFrame;
 use crate::pause_place::{self, Search, Stand};
 use crate::pause_timer::{Purpose, Timer, now_ns};
 use crate::{
     chaos, clocks, decode, hot_words, islands, memory, pause_point, private_futexes, rounds, signals, sites,
+    starvation,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -36,6 +38,7 @@ const STEPS_FOR_TIMER: u32 = 300;
 const STEP_NS: u64 = 3000;
 
 pub const TRAP_FLAG: u64 = 0x100;
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// State of pausing in a thread.
 #[repr(C)]
@@ -52,8 +55,13 @@ pub struct Pausing {
     /// Nanoseconds spent on the pause at hand so far.
     pub spent_ns: u64,
     pub stepping: bool,
-    /// Steps that stand for a timer that there is not.
+    /// Steps that stand for a timer that there is not, or lead aside.
     steps_left: u32,
+    /// From the boundary at hand on, the thread is to be paused so many steps on; 0: it is not.
+    pub aside: u32,
+    way_aside: WayAside,
+    /// It has got there: others are to have the turn, even if they have not asked for it yet.
+    pub is_aside: bool,
     /// The search for a place to pause.
     search: Search,
     /// Address of a breakpoint behind a repeated instruction that is let finish;
@@ -77,6 +85,17 @@ impl Pausing {
             self.wake_timer.set(0, Purpose::Wake);
         }
     }
+}
+
+/// How far a thread is on its way from a boundary to a place some steps on.
+#[repr(u8)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum WayAside {
+    #[default]
+    None,
+    /// Still in the runtime, which leaves.
+    Leaves,
+    Steps,
 }
 
 /// Not zero: a thread that was asked gently the last time did spin.
@@ -120,6 +139,20 @@ pub fn without_patience(context: &mut RealFrame) {
     }
 }
 
+/// The thread leaves a boundary with these registers: true if it is paused some steps on.
+#[inline]
+pub fn step_aside(registers: &mut Registers) -> bool {
+    let pausing = &mut thread().pausing;
+    if pausing.aside == 0 {
+        return false;
+    }
+    pausing.steps_left = core::mem::take(&mut pausing.aside) + 1;
+    (pausing.way_aside, pausing.stepping) = (WayAside::Leaves, true);
+    thread().is_asked = true;
+    registers.flags |= TRAP_FLAG;
+    true
+}
+
 /// Lets the program run on for so long, or for some steps where there is no timer.
 fn run_on(context: &mut RealFrame, for_ns: u64) {
     if !set_timer(for_ns) {
@@ -153,7 +186,7 @@ pub fn forget_timer() {
     let pausing = &mut thread().pausing;
     pausing.timer = Timer::default();
     pausing.wake_timer = Timer::default();
-    pausing.stepping = false;
+    (pausing.stepping, pausing.aside) = (false, 0);
 }
 
 /// Live: gives another thread's timer back, which stands.
@@ -325,15 +358,34 @@ fn is_watched() -> bool {
 /// A single step of the search for a good place.
 pub fn on_step(context: &mut RealFrame) {
     context.flags &= !TRAP_FLAG;
-    thread().pausing.stepping = false;
-    if clocks::is_ours_at(context.rip) || !is_wanted() {
+    let pausing = &mut thread().pausing;
+    pausing.stepping = false;
+    let is_ours = clocks::is_ours_at(context.rip);
+    if !is_wanted() || is_ours && pausing.way_aside != WayAside::Leaves {
+        (pausing.steps_left, pausing.way_aside) = (0, WayAside::None);
         return;
     }
-    let pausing = &mut thread().pausing;
-    if pausing.steps_left > 1 {
-        pausing.steps_left -= 1;
+    let mut code = [0u8; 2];
+    let mut goes_on = pausing.steps_left > 1;
+    if is_ours {
+        goes_on = true;
+    } else if pausing.way_aside != WayAside::None {
+        pausing.way_aside = WayAside::Steps;
+        memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
+        goes_on &= code != SYSCALL && !decode::shows_flags(&code);
+        goes_on |= islands::in_island(context.rip);
+    }
+    if goes_on {
+        pausing.steps_left -= u32::from(!is_ours && pausing.steps_left > 1);
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;
+    } else if core::mem::take(&mut pausing.way_aside) != WayAside::None {
+        pausing.steps_left = 0;
+        pausing.is_aside = true;
+        starvation::begin_try();
+        pausing.watching = Watching::Nothing;
+        pausing.search = Search::here();
+        pause_near(context);
     } else if core::mem::take(&mut pausing.steps_left) == 1 {
         approach(context);
     } else if islands::in_island(context.rip) {
@@ -379,7 +431,7 @@ fn pause_near(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     let mut code = [0u8; 2];
     memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
-    if code == [0x0f, 0x05] {
+    if code == SYSCALL {
         // The boundary is here.
         return;
     }

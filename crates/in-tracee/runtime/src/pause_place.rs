@@ -38,6 +38,8 @@ pub struct Search {
     pub goal: u64,
     /// Steps towards a goal that was known before; 0: it is not, or was not met.
     known_left: u32,
+    /// Any place will do.
+    is_over: bool,
 }
 
 /// How far a place is looked around for jumps into what its own jump would cover.
@@ -57,6 +59,11 @@ impl Search {
         Search { goal: last, known_left: KNOWN_STEPS_MAX, ..Search::default() }
     }
 
+    /// One that ends here, though replay may come by this place slowly.
+    pub fn here() -> Search {
+        Search { is_over: true, ..Search::default() }
+    }
+
     /// The program is paused here.
     pub fn end(&self, rip: u64) {
         if rip == self.goal {
@@ -67,6 +74,9 @@ impl Search {
     /// True if another step may find a better place than this one. Without an instruction
     /// that a jump replaces alone, the best among those seen is gone back to.
     pub fn goes_on(&mut self, rip: u64) -> bool {
+        if self.is_over {
+            return false;
+        }
         // SAFETY: one thread runs, and no other takes the turn between steps; if one did,
         // the place would be worse and no less right.
         let path = unsafe { &mut *PATH.get() };

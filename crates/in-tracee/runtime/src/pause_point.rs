@@ -68,7 +68,8 @@ pub fn on_pause(mut registers: Registers) -> ! {
 
 fn record(registers: &mut Registers) {
     let asked = core::mem::take(&mut thread().is_asked);
-    let yields = asked && turn::is_wanted();
+    let is_aside = core::mem::take(&mut thread().pausing.is_aside);
+    let yields = asked && (turn::is_wanted() || is_aside);
     log_pause(registers, yields);
     if yields {
         tracing::note_vectors(true);

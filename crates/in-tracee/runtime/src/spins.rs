@@ -17,7 +17,7 @@ use crate::block::{process, session, thread};
 use crate::entry::{self, Registers};
 use crate::frame::RealFrame;
 use crate::sites::{self, Site};
-use crate::{agent, live, patience, pause, pause_point, report, signals, turn};
+use crate::{agent, live, patience, pause, pause_point, report, signals, starvation, turn};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
@@ -145,6 +145,9 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     let thread = thread();
     thread.standing = live::Standing::Pause;
     thread.registers_at = &raw const *registers as u64;
+    if gives {
+        starvation::note_wait();
+    }
     log_place(address, passes);
     if !gives {
         return;

@@ -3,19 +3,106 @@
 //! A thread that unlocks, locks again and makes calls only while it has the lock gives the turn with
 //! the lock only, and would keep all others out for ever. Those whose futexes the runtime keeps are
 //! let in there (`private_futexes`); this is for the kernel's.
+//!
+//! Whose lock others try in a loop may come to boundaries while it has the lock only, as one does that
+//! reads the time there. Where those got the turn in vain some times in a row, it does not give the
+//! turn at the boundary, but some steps on.
 
 use core::sync::atomic::Ordering;
 
+use lane_protocol::IdleTurns;
 use linux_abi::general as nr;
 
-use crate::block::thread;
+use crate::block::{process, session, thread};
 use crate::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
-use crate::{calls, kernel, turn};
+use crate::{calls, chaos, kernel, turn};
 
 /// How long who was woken has for coming.
 const LET_IN_NS: u64 = 5_000_000;
 /// How long a look for it is.
 const LOOK_NS: u64 = 50_000;
+
+/// Turns in a row in which threads only waited, after which the next is given between boundaries;
+/// twice as many after so many times that this did not help.
+const IDLE_TURNS: u32 = 4;
+const STRIKES_PER_DOUBLING: u32 = 4;
+const STRIKES_MAX: u32 = 10 * STRIKES_PER_DOUBLING;
+/// The same of turns that were given at boundaries, whatever others did with them: not all that wait
+/// are seen to.
+const BOUNDARIES_MAX: u32 = 64;
+/// Boundaries in a row that came before the steps were done, after which the turn is given at one.
+const TRIES_MAX: u32 = 64;
+/// Steps behind a boundary: up to 8, or twice that, and so on, so many times.
+const STEPS_LEAST: u64 = 8;
+const STEP_DOUBLINGS: u64 = 5;
+
+fn idle_turns() -> &'static IdleTurns {
+    &session().idle_turns
+}
+
+/// Recording: the thread gives the turn where it waits in a loop, or only sleeps for a while.
+pub fn note_wait() {
+    let (turns, idle) = (&mut thread().turns, idle_turns());
+    // The call, at most, from which it came back with the turn.
+    turns.idled = process().log.events.wrapping_sub(turns.began_at) <= 1;
+    if !turns.idled {
+        return end_wait();
+    }
+    idle.in_a_row.fetch_add(1, Ordering::Relaxed);
+    if idle.is_tried.swap(0, Ordering::Relaxed) != 0 {
+        let strikes = idle.strikes.load(Ordering::Relaxed) + 1;
+        idle.strikes.store(strikes.min(STRIKES_MAX), Ordering::Relaxed);
+    }
+}
+
+/// Recording: the thread is about to make this call.
+#[inline]
+pub fn note_call(number: u64) {
+    match number as u32 {
+        nr::__NR_sched_yield | nr::__NR_nanosleep | nr::__NR_clock_nanosleep => note_wait(),
+        _ if thread().turns.idled => end_wait(),
+        _ => {}
+    }
+}
+
+/// Recording: a thread that waited before gets on.
+#[cold]
+pub fn end_wait() {
+    thread().turns.idled = false;
+    let idle = idle_turns();
+    idle.in_a_row.store(0, Ordering::Relaxed);
+    if idle.is_tried.swap(0, Ordering::Relaxed) != 0 {
+        idle.strikes.store(0, Ordering::Relaxed);
+    }
+}
+
+/// At a boundary of one that others wait for: true if it is to give the turn some steps on instead.
+#[cold]
+pub fn goes_aside() -> bool {
+    let idle = idle_turns();
+    let bearable = IDLE_TURNS << (idle.strikes.load(Ordering::Relaxed) / STRIKES_PER_DOUBLING);
+    let bears = idle.in_a_row.load(Ordering::Relaxed) < bearable
+        && idle.at_boundaries.fetch_add(1, Ordering::Relaxed) < BOUNDARIES_MAX;
+    if bears || process().debugged || session().live != 0 {
+        return false;
+    }
+    if idle.tries.fetch_add(1, Ordering::Relaxed) >= TRIES_MAX {
+        begin_try();
+        return false;
+    }
+    let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(STEP_DOUBLINGS)) as u32;
+    thread().pausing.aside = steps;
+    true
+}
+
+/// The turn is about to be given between boundaries.
+pub fn begin_try() {
+    let idle = idle_turns();
+    for counted in [&idle.in_a_row, &idle.at_boundaries, &idle.tries] {
+        counted.store(0, Ordering::Relaxed);
+    }
+    idle.is_tried.store(1, Ordering::Relaxed);
+}
 
 /// How often a thread woke in a row for the same lock, whatever it did between.
 #[repr(C)]

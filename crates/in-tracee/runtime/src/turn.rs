@@ -19,8 +19,8 @@ use crate::block::{lane, process, session, space, thread, thread_at, thread_stat
 use crate::looks::Looks;
 use crate::patience::{self, Patience};
 use crate::{
-    changes, chaos, clocks, copies, kernel, private_futexes, report, spins, threads, tickets, tracing,
-    turn_end,
+    changes, chaos, clocks, copies, kernel, private_futexes, report, spins, starvation, threads, tickets,
+    tracing, turn_end,
 };
 
 /// A thread's turns.
@@ -30,6 +30,10 @@ pub struct Turns {
     pub looks: Looks,
     /// When it had its last one: how often that had changed hands.
     pub had_at: u32,
+    /// It only waited in its last one.
+    pub idled: bool,
+    /// Events of the log when it began.
+    pub began_at: u64,
 }
 
 /// The turn of the process's lane, as it is known here.
@@ -289,7 +293,7 @@ pub fn yield_by_chance() {
     }
     if patience::is_newborn_awaited() {
         patience::let_newborn_run();
-    } else if chaos::below(4) == 0 {
+    } else if chaos::below(4) == 0 && !(my_turn().has_sleepers() && starvation::goes_aside()) {
         patience::yield_to_others();
     }
 }
@@ -306,6 +310,7 @@ fn taken(turn: &Turn, before: u64) {
     let process = process();
     let joins = core::mem::take(&mut process.joins);
     let yielded = core::mem::take(&mut thread().yielded);
+    thread().turns.began_at = process.log.events;
     if before == me && !joins && !yielded {
         return;
     }
@@ -319,6 +324,7 @@ fn taken(turn: &Turn, before: u64) {
     } else if process.logged_thread != index || yielded {
         log_turn();
     }
+    thread().turns.began_at = process.log.events;
 }
 
 /// True for the agent of a process that others share memory with: who had the turn before
@@ -338,7 +344,7 @@ pub fn log_turn() {
 /// At a boundary: lets a thread go first that asked for it.
 #[inline]
 pub fn yield_if_wanted() {
-    if my_turn().is_wanted(thread().identity) {
+    if my_turn().is_wanted(thread().identity) && !starvation::goes_aside() {
         yield_now();
     }
 }

@@ -52,6 +52,21 @@ pub const KILLED_MAX: usize = 64;
 /// Whoever it was: a group of all processes, or one that has another number for the supervisor.
 pub const KILLED_ANYONE: i32 = i32::MIN;
 
+/// Turns that threads got and only waited in, as for a lock whose holder gives the turn with
+/// the lock.
+#[repr(C)]
+pub struct IdleTurns {
+    pub in_a_row: AtomicU32,
+    /// Turns that were given at a boundary since one was given elsewhere.
+    pub at_boundaries: AtomicU32,
+    /// Boundaries in a row that came before the turn could be given elsewhere.
+    pub tries: AtomicU32,
+    /// One was given elsewhere, and it is not known yet whether that helped.
+    pub is_tried: AtomicU32,
+    /// Times in a row that it did not.
+    pub strikes: AtomicU32,
+}
+
 /// Shared by all processes of a session; zeroed before the supervisor fills it.
 #[repr(C, align(4096))]
 pub struct Session {
@@ -114,6 +129,8 @@ pub struct Session {
     pub next_turn: AtomicU32,
     /// Recording: the lane that joins another's turn, plus one; 0: none does.
     pub joining: AtomicU32,
+    /// Recording: turns in vain; see [`IdleTurns`].
+    pub idle_turns: IdleTurns,
     /// The next output's place in the order of all outputs (recording); the
     /// output whose turn it is (replay).
     pub output_order: AtomicU64,
