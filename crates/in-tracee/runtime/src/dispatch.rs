@@ -62,11 +62,11 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     if trapped {
         leave_trapped(registers, leave);
     }
-    if leave != Leave::Make && thread.pausing.aside != 0 {
+    let flags = registers.flags;
+    if leave != Leave::Make && pause::step_aside(registers) {
         if leave == Leave::Call {
-            registers.r11 = registers.flags;
+            registers.r11 = flags;
         }
-        pause::step_aside(registers);
         return Leave::Exactly;
     }
     leave

@@ -142,11 +142,18 @@ pub fn without_patience(context: &mut RealFrame) {
 /// The thread leaves a boundary with these registers: true if it is paused some steps on.
 #[inline]
 pub fn step_aside(registers: &mut Registers) -> bool {
+    thread().pausing.aside != 0 && begin_aside(registers)
+}
+
+#[cold]
+fn begin_aside(registers: &mut Registers) -> bool {
     let pausing = &mut thread().pausing;
-    if pausing.aside == 0 {
+    let steps = core::mem::take(&mut pausing.aside);
+    // Nobody is there any more for the steps of one that goes on unrecorded.
+    if process().log.broken != 0 || process().given_up.load(Ordering::Acquire) != 0 {
         return false;
     }
-    pausing.steps_left = core::mem::take(&mut pausing.aside) + 1;
+    pausing.steps_left = steps + 1;
     (pausing.way_aside, pausing.stepping) = (WayAside::Leaves, true);
     thread().is_asked = true;
     registers.flags |= TRAP_FLAG;
