@@ -150,7 +150,7 @@ impl Shared {
     fn has_run_on(&self, segment: Segment) -> bool {
         let lane = self.memory.lane(segment);
         let trace = self.trace();
-        let recorded = trace.lanes().iter().find(|info| info.lane == lane.ids().0);
+        let recorded = trace.lane_info(lane.ids().0);
         let end = recorded.and_then(|info| info.end);
         if matches!(end, Some(LaneEnd::Exited(_) | LaneEnd::Stopped(_))) {
             return false;

@@ -222,7 +222,7 @@ impl LaneEvents {
     /// Starts to read.
     pub fn open(trace: &TraceReader, lane: u32) -> Result<LaneEvents, CommandError> {
         tracing::trace!(lane, "reading the lane");
-        let end = trace.lanes().iter().find(|info| info.lane == lane).and_then(|info| info.end);
+        let end = trace.lane_info(lane).and_then(|info| info.end);
         Ok(LaneEvents {
             lane,
             reader: trace.lane(lane)?,

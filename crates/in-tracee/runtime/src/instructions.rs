@@ -68,9 +68,7 @@ fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
     }
     thread().standing = live::Standing::Pause;
     thread().registers_at = &raw const *registers as u64;
-    if thread().turns.idled {
-        starvation::end_wait();
-    }
+    starvation::get_on();
     if turn::is_wanted() {
         turn::yield_if_wanted();
         return thread().pausing.aside == 0;

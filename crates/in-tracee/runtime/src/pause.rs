@@ -372,13 +372,10 @@ pub fn on_step(context: &mut RealFrame) {
         (pausing.steps_left, pausing.way_aside) = (0, WayAside::None);
         return;
     }
-    let mut code = [0u8; 2];
-    let mut goes_on = pausing.steps_left > 1;
-    if is_ours {
-        goes_on = true;
-    } else if pausing.way_aside != WayAside::None {
+    let mut goes_on = is_ours || pausing.steps_left > 1;
+    if !is_ours && pausing.way_aside != WayAside::None {
         pausing.way_aside = WayAside::Steps;
-        memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
+        let code = code_at(context.rip);
         goes_on &= code != SYSCALL && !decode::shows_flags(&code);
         goes_on |= islands::in_island(context.rip);
     }
@@ -433,11 +430,16 @@ fn begin_pause(context: &mut RealFrame) {
     pause_near(context);
 }
 
+fn code_at(address: u64) -> [u8; 2] {
+    let mut code = [0; 2];
+    memory::copy(code.as_mut_ptr() as u64, address, 2);
+    code
+}
+
 /// Pauses here if a jump can replace this instruction, else steps on.
 fn pause_near(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
-    let mut code = [0u8; 2];
-    memory::copy(code.as_mut_ptr() as u64, context.rip, 2);
+    let code = code_at(context.rip);
     if code == SYSCALL {
         // The boundary is here.
         return;

@@ -680,10 +680,7 @@ fn execute_unrecorded(registers: &mut Registers, number: u64, args: &[u64; 6], t
 
 fn log_exec(number: u64, args: &[u64; 6], count: usize, path: u64, result: i64) -> Done {
     begin_call(number, args, count, result, 0);
-    let mut text = [0u8; 1024];
-    if let Some(len) = memory::read_text(path, &mut text) {
-        process().log.blob(path, len as u64, Tag::Text, text.as_ptr() as u64);
-    }
+    process().log.text(path);
     process().log.end();
     Done::Result(result)
 }

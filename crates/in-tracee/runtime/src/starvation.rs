@@ -60,14 +60,20 @@ pub fn note_wait() {
 pub fn note_call(number: u64) {
     match number as u32 {
         nr::__NR_sched_yield | nr::__NR_nanosleep | nr::__NR_clock_nanosleep => note_wait(),
-        _ if thread().turns.idled => end_wait(),
-        _ => {}
+        _ => get_on(),
     }
 }
 
-/// Recording: a thread that waited before gets on.
+/// Recording: the thread comes to a boundary at which it does not wait.
+#[inline]
+pub fn get_on() {
+    if thread().turns.idled {
+        end_wait();
+    }
+}
+
 #[cold]
-pub fn end_wait() {
+fn end_wait() {
     thread().turns.idled = false;
     let idle = idle_turns();
     idle.in_a_row.store(0, Ordering::Relaxed);

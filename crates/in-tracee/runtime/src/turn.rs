@@ -310,10 +310,15 @@ fn taken(turn: &Turn, before: u64) {
     let process = process();
     let joins = core::mem::take(&mut process.joins);
     let yielded = core::mem::take(&mut thread().yielded);
-    thread().turns.began_at = process.log.events;
-    if before == me && !joins && !yielded {
-        return;
+    if before != me || joins || yielded {
+        log_taken(turn, before, joins, yielded);
     }
+    thread().turns.began_at = process.log.events;
+}
+
+/// The turn comes from another thread, or it is to be said that it came back.
+fn log_taken(turn: &Turn, before: u64, joins: bool, yielded: bool) {
+    let process = process();
     let index = thread().index as u32;
     let is_own = lane_of_identity(before) == process.lane && !is_agent(before);
     if joins || (before != 0 && !is_own) {
@@ -324,7 +329,6 @@ fn taken(turn: &Turn, before: u64) {
     } else if process.logged_thread != index || yielded {
         log_turn();
     }
-    thread().turns.began_at = process.log.events;
 }
 
 /// True for the agent of a process that others share memory with: who had the turn before

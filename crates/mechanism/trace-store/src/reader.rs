@@ -124,6 +124,11 @@ impl TraceReader {
         &self.contents.lanes
     }
 
+    /// What is known of a lane.
+    pub fn lane_info(&self, lane: u32) -> Option<&LaneInfo> {
+        self.contents.position(lane).map(|position| &self.contents.lanes[position])
+    }
+
     /// The kept files.
     pub fn files(&self) -> &[TraceFile] {
         &self.contents.files
