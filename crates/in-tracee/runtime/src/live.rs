@@ -59,11 +59,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
-use crate::block::{lane, process, process_at, session, thread, used_processes};
+use crate::block::{lane, process, session, thread};
 use crate::dispatch::begin_call;
 use crate::entry::Registers;
 use crate::range_set::RangeSet;
-use crate::{kernel, signals};
+use crate::{kernel, processes, signals};
 
 pub use checkpoint::end_all as end_checkpoints;
 pub use crash::{after_crash, before_crash, save_before_death};
@@ -363,8 +363,7 @@ fn error(number: u32) -> i64 {
 
 /// Why the process cannot be checkpointed or go back now, if so.
 fn obstacle() -> Option<i64> {
-    let runs_here = |index: usize| process_at(index).threads != 0;
-    if process().slot != 0 || !lane_takes_part() || (1..used_processes()).any(runs_here) {
+    if process().slot != 0 || !lane_takes_part() || processes::are_several_here() {
         return Some(error(errno::EBUSY));
     }
     None

@@ -27,7 +27,7 @@ use crate::maps::{self, Mapping};
 use crate::protected_parts::{Parts, WHOLE_BYTES_MAX};
 use crate::range_set::{RANGES_MAX, RangeSet};
 use crate::written_pages::{self as kernel_view, Uffd};
-use crate::{checksum, displaced, islands, kernel, live, map_changes, memory_calls};
+use crate::{checksum, displaced, islands, kernel, live, map_changes, memory_calls, processes};
 
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.
@@ -285,7 +285,8 @@ fn shares_its_memory() -> bool {
 
 impl Tracker {
     fn begin(&mut self) {
-        if self.uffd == 0 && !self.refused {
+        // Who is here already could not take the protection back.
+        if self.uffd == 0 && !self.refused && !processes::are_several_here() {
             // Memory is under one protection at a time.
             live::end_increments();
             match Uffd::open() {

@@ -15,6 +15,7 @@ use linux_abi::{errno, general as nr};
 use crate::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
     lane, own_block, populate, prepare_block, process, process_at, session, thread, thread_at, thread_status,
+    used_processes,
 };
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
@@ -357,6 +358,11 @@ pub unsafe extern "C" fn vfork_child(child: *mut crate::block::Thread) -> ! {
         let (registers, beginning) = BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).read();
         begin_child(registers, &beginning)
     }
+}
+
+/// True while others than the first process of this memory are in it.
+pub fn are_several_here() -> bool {
+    (1..used_processes()).any(|index| process_at(index).threads != 0)
 }
 
 /// Place of a process's block.

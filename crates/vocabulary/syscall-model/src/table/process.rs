@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = rows! {
         old_rlim: writes(Rlimit, Fixed(16))) => perform(SetRlimit);
     309 getcpu(cpup: U32_OUT, nodep: U32_OUT, unused: ADDRESS) => perform(Getcpu);
     312 kcmp(pid1: PID, pid2: PID, type: of(&KCMP), idx1: HEX, idx2: HEX);
-    314 sched_setattr(pid: PID, uattr: reads(Opaque, SelfSized32), flags: HEX);
+    314 sched_setattr(pid: PID, uattr: updates(Always, Opaque, SelfSized32), flags: HEX);
     315 sched_getattr(pid: PID, uattr: updates(Success, Opaque, Arg(2)), usize: UINT, flags: HEX);
     322 execveat(fd: DIRFD, filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST,
         flags: of(&crate::flags::files::AT)) => perform(Execveat), blocks;
