@@ -106,14 +106,17 @@ pub fn watch_pages() {
     }
 }
 
-/// Words are looked at next, of all pages that were written to since the pause before.
-pub fn skip_pages() {
+/// Words are looked at next, of all pages that were written to since the pause before; false if
+/// nobody knows which these are.
+pub fn skips_pages() -> bool {
     watch().summed = 0;
+    page_tracker::protects()
 }
 
 /// Begins to look which of their words change.
 pub fn watch_words(stack_pointer: u64) {
     let watch = watch();
+    let (known, pages_before) = (watch.known, watch.pages);
     watch.count = 0;
     watch.add(page_of(stack_pointer));
     watch.stack_pointer = stack_pointer;
@@ -129,6 +132,12 @@ pub fn watch_words(stack_pointer: u64) {
         if memory::read::<u8>(page).is_some() && checksum::page_sum(page) != sum {
             seen += 1;
             watch.sample(page, seen);
+        }
+    }
+    // Who has hardly run since writes what it wrote before.
+    for &page in pages_before.iter().take(known) {
+        if watch.count < PAGES_MAX && page != 0 && !watch.pages[..watch.count].contains(&page) {
+            watch.add(page);
         }
     }
     watch.known = watch.count;

@@ -116,6 +116,9 @@ enum Watching {
     Known,
     Pages,
     Words,
+    /// The same, once it has written to the pages that the look before had protected: that may
+    /// take as long as all of its time.
+    Settled,
     /// Whether it gets anywhere.
     Spin,
 }
@@ -315,12 +318,13 @@ fn approach(context: &mut RealFrame) {
             hot_words::watch_words(context.rsp);
             Watching::Words
         }
-        Watching::Words | Watching::Spin => return begin_pause(context),
+        Watching::Words if chaos::is_on() => Watching::Settled,
+        Watching::Words | Watching::Settled | Watching::Spin => return begin_pause(context),
     };
     pausing.watching = next;
     pausing.watched_from_ns = now_ns();
     pausing.spent_ns = before_ns + pausing.watched_from_ns - begin_ns;
-    run_on(context, if next == Watching::Pages { WATCH_NS } else { compare_ns() });
+    run_on(context, if next == Watching::Pages && !chaos::is_on() { WATCH_NS } else { compare_ns() });
 }
 
 /// Another thread asks for the turn while the program computes.
@@ -331,9 +335,15 @@ pub fn on_asked(context: &mut RealFrame) {
     }
     thread.is_asked = true;
     if chaos::is_on() {
+        if thread.pausing.timer.armed && thread.pausing.watching != Watching::Nothing {
+            // It is on the way.
+            return;
+        }
         // Here, rather than where replay finds it fast; and soon.
-        hot_words::skip_pages();
-        thread.pausing.watching = Watching::Pages;
+        thread.pausing.watching = match hot_words::skips_pages() {
+            true => Watching::Pages,
+            false => Watching::Nothing,
+        };
         thread.pausing.watched_from_ns = 0;
         thread.pausing.search = Search::default();
         approach(context);
