@@ -1,7 +1,9 @@
 // Calls that fail may have written before they did.
-// covers: socketpair getsockopt sched_setattr
+// covers: socketpair getsockopt sched_setattr timer_create get_mempolicy name_to_handle_at
 #include "guest.h"
 #include <linux/sched/types.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <sys/socket.h>
 
 int main(void)
@@ -31,5 +33,19 @@ int main(void)
 	} attributes = {sizeof attributes, {[100] = 1}};
 	CHECK_ERR(syscall(SYS_sched_setattr, 0, &attributes, 0), E2BIG);
 	say("size known: %u", attributes.size);
+
+	int timer = -4, policy = -5;
+	// The processor time of a process that there is not.
+	CHECK_ERR(syscall(SYS_timer_create, hidden(~4194303 * 8 + 2), NULL, &timer), EINVAL);
+	say("timer is as it was: %d", timer == -4);
+	char *page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(page != MAP_FAILED && munmap(page + 4096, 4096) == 0);
+	outcome("policy with a long mask", syscall(SYS_get_mempolicy, &policy, page, hidden(1 << 20), NULL, 0));
+	say("policy: %d", policy);
+	// Of what they may write, only as much is there as they do write.
+	uint32_t *handle = (uint32_t *)(page + 4096) - 2;
+	*handle = 0;
+	outcome("handle", syscall(SYS_name_to_handle_at, AT_FDCWD, "/", handle, (int *)page, 0));
+	say("handle: %u", *handle);
 	return 0;
 }

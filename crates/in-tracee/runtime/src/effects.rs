@@ -181,7 +181,7 @@ fn is_overwritten(model: &[Arg], args: &[u64; 6], result: i64, address: u64, byt
 /// Logs all memory that the kernel wrote.
 pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before) {
     let mut sink = |address: u64, bytes: u64| {
-        let bytes = readable_bytes(address, bytes);
+        let bytes = readable_bytes(address, bytes, !kernel::failed(result));
         if address != 0 && bytes > 0 {
             process().log.memory(address, bytes);
         }
@@ -193,10 +193,8 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
         }
         match arg.ty {
             Ty::Out(len, when) | Ty::InOut(len, when) => {
-                let bytes = written_length(len, address, args, result);
-                // A call that failed may not have come to write: what is not there it did not.
-                if written(when, result) && (!kernel::failed(result) || is_there(address, bytes)) {
-                    sink(address, bytes);
+                if written(when, result) {
+                    sink(address, written_length(len, address, args, result));
                 }
             }
             Ty::IovOut(count) => scatter(address, args[count as usize], result, &mut sink),
@@ -220,11 +218,12 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
     }
 }
 
-/// Lengths come from the program and are not to be trusted: as much of the range
-/// as can be read. Short ranges, as successful calls have, are not probed.
-fn readable_bytes(address: u64, bytes: u64) -> u64 {
+/// Lengths come from the program and are not to be trusted, and a call may write less than it can:
+/// as much of the range as can be read. What lies in one page is not probed where the call
+/// succeeded, as it wrote there.
+fn readable_bytes(address: u64, bytes: u64, succeeded: bool) -> u64 {
     const TRUSTED_BYTES: u64 = 1 << 30;
-    if bytes <= 4096 {
+    if succeeded && address % 4096 + bytes <= 4096 {
         return bytes;
     }
     if bytes < TRUSTED_BYTES && memory::read::<u8>(address.wrapping_add(bytes - 1)).is_some() {
@@ -235,11 +234,6 @@ fn readable_bytes(address: u64, bytes: u64) -> u64 {
         there += 4096 - (address + there) % 4096;
     }
     there.min(bytes)
-}
-
-fn is_there(address: u64, bytes: u64) -> bool {
-    let last = address.checked_add(bytes.saturating_sub(1));
-    last.is_some_and(|last| memory::read::<u8>(address).is_some() && memory::read::<u8>(last).is_some())
 }
 
 pub fn written(when: When, result: i64) -> bool {

@@ -10,7 +10,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::block::Owned;
 use crate::entry::Registers;
-use crate::{checksum, decode, memory, page_tracker};
+use crate::{chaos, checksum, decode, memory, page_tracker};
 
 const PAGES_MAX: usize = 16;
 /// Words of one page.
@@ -18,8 +18,9 @@ const WORDS_MAX: usize = 16;
 /// Words of the stack's page: a counter of a loop may be behind what the functions that
 /// it calls write.
 const STACK_WORDS_MAX: usize = 64;
-/// Words that are kept: those that changed, and those nearby.
-const KEPT_MAX: usize = 2 * (PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX);
+/// Words that are kept: those that changed since the last copy and since the one before, and
+/// those nearby.
+const KEPT_MAX: usize = 3 * (PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX);
 /// Pages that are summed where writing cannot be seen otherwise.
 const SUMMED_MAX: usize = 2048;
 
@@ -36,6 +37,11 @@ struct Watch {
     known: usize,
     pages: [u64; PAGES_MAX],
     copies: [[u64; 512]; PAGES_MAX],
+    /// With chaos: those of the look before, of the pages that both have; not of others.
+    older: [[u64; 512]; PAGES_MAX],
+    has_older: [bool; PAGES_MAX],
+    /// Of some there is none.
+    is_new: bool,
     words: [[u64; 2]; KEPT_MAX],
     stack_pointer: u64,
 }
@@ -48,6 +54,9 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     known: 0,
     pages: [0; PAGES_MAX],
     copies: [[0; 512]; PAGES_MAX],
+    older: [[0; 512]; PAGES_MAX],
+    has_older: [false; PAGES_MAX],
+    is_new: false,
     words: [[0; 2]; KEPT_MAX],
     stack_pointer: 0,
 });
@@ -140,50 +149,36 @@ pub fn watch_words(stack_pointer: u64) {
             watch.add(page);
         }
     }
+    if chaos::is_on() {
+        watch.keep_older(&pages_before[..known]);
+        watch.is_new = watch.has_older[1..watch.count].contains(&false);
+    }
     watch.known = watch.count;
     watch.copy();
 }
 
+/// With chaos: true, once, if some of these pages were not looked at before.
+pub fn looks_on() -> bool {
+    core::mem::take(&mut watch().is_new)
+}
+
 /// The words that changed since then: address and value each.
 pub fn changed_words() -> &'static [[u64; 2]] {
-    let count = keep_changed();
-    &watch().words[..count]
-}
-
-/// The same, and those of [`words_near`]: a look may be too short for what counts the rounds.
-pub fn changed_words_and_near(registers: &Registers) -> &'static [[u64; 2]] {
-    let count = keep_near(registers, keep_changed());
-    &watch().words[..count]
-}
-
-/// Keeps the words that changed; gives how many.
-fn keep_changed() -> usize {
     let watch = watch();
-    let mut count = 0;
-    for (page, copy) in watch.pages.iter().zip(&watch.copies).take(watch.count) {
-        let mut of_page = 0;
-        let (first, words_max) = match watch.stack_pointer.wrapping_sub(*page) {
-            // With what is in use: below is what functions left that have returned.
-            offset @ 0..PAGE_BYTES => ((offset / 8) as usize, STACK_WORDS_MAX),
-            _ => (0, WORDS_MAX),
-        };
-        for index in (first..copy.len()).chain(0..first) {
-            let (address, before) = (page + index as u64 * 8, copy[index]);
-            if of_page == words_max || *page == 0 {
-                break;
-            }
-            match memory::read_word(address) {
-                Some(now) if now != before => {
-                    watch.words[count] = [address, now];
-                    count += 1;
-                    of_page += 1;
-                }
-                _ => {}
-            }
-        }
-    }
-    watch.count = 0;
-    count
+    let looked_at = core::mem::take(&mut watch.count);
+    let count = watch.keep_differing(looked_at, false, 0);
+    &watch.words[..count]
+}
+
+/// The same with those that changed since the look before, and those of [`words_near`]: a look may
+/// be too short for what counts the rounds.
+pub fn changed_words_and_more(registers: &Registers) -> &'static [[u64; 2]] {
+    let watch = watch();
+    let looked_at = core::mem::take(&mut watch.count);
+    let changed = watch.keep_differing(looked_at, false, 0);
+    let changed = watch.keep_differing(looked_at, true, changed);
+    let count = keep_near(registers, changed);
+    &self::watch().words[..count]
 }
 
 /// Words of the stack around its pointer, those that other registers point to, and those
@@ -238,6 +233,47 @@ fn keep_near(registers: &Registers, mut count: usize) -> usize {
 }
 
 impl Watch {
+    /// Keeps the copies of these pages that are to be copied again.
+    fn keep_older(&mut self, pages_before: &[u64]) {
+        for (index, page) in self.pages[..self.count].iter().enumerate() {
+            let before = pages_before.iter().position(|before| before == page && *page != 0);
+            self.has_older[index] = before.is_some();
+            if let Some(before) = before {
+                self.older[index] = self.copies[before];
+            }
+        }
+    }
+
+    /// Keeps the words of the pages that were looked at that differ from their copies, or from the
+    /// older ones, behind so many others; gives how many there are then.
+    fn keep_differing(&mut self, looked_at: usize, older: bool, mut count: usize) -> usize {
+        for place in (0..looked_at).filter(|&place| !older || self.has_older[place]) {
+            let copy = if older { &self.older[place] } else { &self.copies[place] };
+            let page = self.pages[place];
+            let mut of_page = 0;
+            let (first, words_max) = match self.stack_pointer.wrapping_sub(page) {
+                // With what is in use: below is what functions left that have returned.
+                offset @ 0..PAGE_BYTES => ((offset / 8) as usize, STACK_WORDS_MAX),
+                _ => (0, WORDS_MAX),
+            };
+            for index in (first..copy.len()).chain(0..first) {
+                let (address, before) = (page + index as u64 * 8, copy[index]);
+                if of_page == words_max || page == 0 {
+                    break;
+                }
+                match memory::read_word(address) {
+                    Some(now) if now != before => {
+                        self.words[count] = [address, now];
+                        count += 1;
+                        of_page += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        count
+    }
+
     fn copy(&mut self) {
         for index in 0..self.count {
             let copy = self.copies[index].as_mut_ptr() as u64;

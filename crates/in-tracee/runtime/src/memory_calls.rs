@@ -445,12 +445,23 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
     Done::Result(result)
 }
 
-/// madvise(2): advice that changes content is followed in both modes.
+// linux/mman.h, Linux 6.13
+const MADV_GUARD_INSTALL: u32 = 102;
+const MADV_GUARD_REMOVE: u32 = 103;
+
+/// madvise(2): advice that changes content, or what may be touched, is followed in both modes.
 pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [address, bytes, advice, ..] = *args;
     let advice = advice as u32;
-    let changes_content =
-        matches!(advice, nr::MADV_DONTNEED | nr::MADV_DONTNEED_LOCKED | nr::MADV_FREE | nr::MADV_REMOVE);
+    let changes_content = matches!(
+        advice,
+        nr::MADV_DONTNEED
+            | nr::MADV_DONTNEED_LOCKED
+            | nr::MADV_FREE
+            | nr::MADV_REMOVE
+            | MADV_GUARD_INSTALL
+            | MADV_GUARD_REMOVE
+    );
     let changes_children =
         matches!(advice, nr::MADV_DONTFORK | nr::MADV_DOFORK | nr::MADV_WIPEONFORK | nr::MADV_KEEPONFORK);
     let mut real = *args;

@@ -116,9 +116,6 @@ enum Watching {
     Known,
     Pages,
     Words,
-    /// The same, once it has written to the pages that the look before had protected: that may
-    /// take as long as all of its time.
-    Settled,
     /// Whether it gets anywhere.
     Spin,
 }
@@ -318,8 +315,9 @@ fn approach(context: &mut RealFrame) {
             hot_words::watch_words(context.rsp);
             Watching::Words
         }
-        Watching::Words if chaos::is_on() => Watching::Settled,
-        Watching::Words | Watching::Settled | Watching::Spin => return begin_pause(context),
+        // The faults of the first writes behind the look may have taken all of the time.
+        Watching::Words if hot_words::looks_on() => Watching::Words,
+        Watching::Words | Watching::Spin => return begin_pause(context),
     };
     pausing.watching = next;
     pausing.watched_from_ns = now_ns();

@@ -95,7 +95,7 @@ fn log_pause(registers: &Registers, yields: bool) {
     islands::ensure_island_near(registers.rip);
     let words = || {
         let changed = match chaos::is_on() {
-            true => hot_words::changed_words_and_near(registers),
+            true => hot_words::changed_words_and_more(registers),
             false => hot_words::changed_words(),
         };
         match changed {

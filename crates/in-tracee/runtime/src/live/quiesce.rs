@@ -27,7 +27,7 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// How long all may take, however busy the machine is.
 const LONG_PATIENCE_NS: u64 = 300_000_000_000;
 const LOOK_EVERY_NS: u64 = 2_000_000;
-/// How often it is asked whether they wait for a processor only.
+/// How often it is asked whether they wait for a processor or a disk only.
 const ASK_EVERY_NS: u64 = 500_000_000;
 /// How long one that has ended may take to leave its stack.
 const LEAVING_NS: u64 = 1_000_000_000;
@@ -102,17 +102,17 @@ fn missing() -> impl Iterator<Item = usize> {
     others().filter(|&index| !thread_at(index).parked)
 }
 
-/// True if a thread that is waited for only waits for a processor: on a machine with too
-/// much to do it may get none for many seconds.
+/// True if a thread that is waited for only waits for a processor, or for a disk where no signal
+/// reaches it: on a machine with too much to do that may take many seconds.
 fn is_one_on_its_way() -> bool {
-    missing().chain(those_leaving()).any(|index| is_runnable(thread_at(index).tid))
+    missing().chain(those_leaving()).any(|index| is_delayed(thread_at(index).tid))
 }
 
 /// True if the kernel says so of a thread of ours.
-fn is_runnable(tid: i32) -> bool {
+fn is_delayed(tid: i32) -> bool {
     let (mut path, mut text) = (Path::new(), [0u8; 128]);
     path.text(b"/proc/self/task/").number(tid as u64).text(b"/stat");
-    path.read(&mut text).and_then(proc_files::state) == Some(b'R')
+    matches!(path.read(&mut text).and_then(proc_files::state), Some(b'R' | b'D'))
 }
 
 /// The agent, which has the turn, brings all threads to a stand; it has the turn

@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = rows! {
     164 settimeofday(tv: reads(Timeval, Fixed(16)), tz: reads(I32Pair, Fixed(8)));
     201 time(tloc: U64_OUT) => perform(Time);
     222 timer_create(which_clock: of(&CLOCK), timer_event_spec: reads(Opaque, Fixed(64)),
-        created_timer_id: I32_OUT);
+        created_timer_id: writes_when(Always, I32, Fixed(4)));
     223 timer_settime(timer_id: INT, flags: of(&TIMER), new_setting: reads(Itimerspec, Fixed(32)),
         old_setting: writes(Itimerspec, Fixed(32)));
     224 timer_gettime(timer_id: INT, setting: writes(Itimerspec, Fixed(32)));

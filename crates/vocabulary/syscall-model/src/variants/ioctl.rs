@@ -68,7 +68,7 @@ const fn sort() -> [Variant; count()] {
 }
 
 const FILES: &[Variant] = ioctls! {
-    0x1 FIBMAP(block: updates(Success, I32, Fixed(4)));
+    0x1 FIBMAP(block: updates(Always, I32, Fixed(4)));
     0x2 FIGETBSZ(size: I32_OUT);
     0x5450 FIONCLEX() => perform(DescriptorFlags);
     0x5451 FIOCLEX() => perform(DescriptorFlags);
