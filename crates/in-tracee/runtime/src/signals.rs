@@ -19,7 +19,7 @@ use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
     agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, gs, instructions, islands,
-    kernel, memory, patience, pause, pause_point, probe, report, translate, turn,
+    kernel, memory, patience, pause, pause_point, probe, report, sites, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -1146,6 +1146,11 @@ fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u6
         }
     }
     let fault = signals.last_fault;
+    let place = registers.rip;
+    if islands::in_island(place) {
+        // Where its copy is depends on what else was replaced before, here and in other processes.
+        registers.rip = sites::original(place);
+    }
     if !frame::build(
         registers,
         signal,
@@ -1157,6 +1162,7 @@ fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u6
         fault,
         &mut signals.stack,
     ) {
+        registers.rip = place;
         return false;
     }
     signals.mask |= action.mask;
@@ -1185,7 +1191,7 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
             die_of(SIGSEGV);
         }
     }
-    registers.rip = crate::sites::translate(registers.rip);
+    registers.rip = sites::translate(registers.rip);
     const TRAP_FLAG: u64 = 0x100;
     thread().swallow_step = u32::from(registers.flags & TRAP_FLAG != 0);
     if !process().replaying {
