@@ -223,7 +223,7 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
 /// succeeded, as it wrote there.
 fn readable_bytes(address: u64, bytes: u64, succeeded: bool) -> u64 {
     const TRUSTED_BYTES: u64 = 1 << 30;
-    if succeeded && address % 4096 + bytes <= 4096 {
+    if bytes == 0 || succeeded && address % 4096 + bytes <= 4096 {
         return bytes;
     }
     if bytes < TRUSTED_BYTES && memory::read::<u8>(address.wrapping_add(bytes - 1)).is_some() {

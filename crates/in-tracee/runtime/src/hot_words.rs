@@ -143,13 +143,13 @@ pub fn watch_words(stack_pointer: u64) {
             watch.sample(page, seen);
         }
     }
-    // Who has hardly run since writes what it wrote before.
-    for &page in pages_before.iter().take(known) {
-        if watch.count < PAGES_MAX && page != 0 && !watch.pages[..watch.count].contains(&page) {
-            watch.add(page);
-        }
-    }
     if chaos::is_on() {
+        // Who has hardly run since writes what it wrote before.
+        for &page in &pages_before[..known] {
+            if watch.count < PAGES_MAX && page != 0 && !watch.pages[..watch.count].contains(&page) {
+                watch.add(page);
+            }
+        }
         watch.keep_older(&pages_before[..known]);
         watch.is_new = watch.has_older[1..watch.count].contains(&false);
     }
@@ -250,6 +250,11 @@ impl Watch {
         for place in (0..looked_at).filter(|&place| !older || self.has_older[place]) {
             let copy = if older { &self.older[place] } else { &self.copies[place] };
             let page = self.pages[place];
+            // What others write, or the kernel, is not what identifies the place.
+            let is_own = || page == page_of(self.stack_pointer) || page_tracker::is_written(page);
+            if chaos::is_on() && !is_own() {
+                continue;
+            }
             let mut of_page = 0;
             let (first, words_max) = match self.stack_pointer.wrapping_sub(page) {
                 // With what is in use: below is what functions left that have returned.
