@@ -8,7 +8,7 @@
 enum { SIGNALS = 20 };
 
 extern char __executable_start, etext;
-static volatile int handled, outside, stop;
+static volatile int spinning, handled, outside, stop;
 static pthread_t spinner;
 
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -22,6 +22,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 
 static void *spins(void *unused)
 {
+	spinning = 1;
 	while (!stop)
 		__builtin_ia32_pause();
 	return unused;
@@ -32,8 +33,8 @@ int main(void)
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
 	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
 	CHECK(pthread_create(&spinner, NULL, spins, NULL) == 0);
-	// It is in the loop, and not on its way there.
-	usleep(20000);
+	while (!spinning)
+		usleep(100);
 	for (int i = 0; i < SIGNALS; i++) {
 		CHECK(pthread_kill(spinner, SIGUSR1) == 0);
 		while (handled <= i)
