@@ -65,6 +65,11 @@ fn page_of(address: u64) -> u64 {
     address & !(PAGE_BYTES - 1)
 }
 
+/// False for pages that others write, or the kernel: replay may not have what they hold.
+fn is_own(page: u64, stack_pointer: u64) -> bool {
+    page == page_of(stack_pointer) || page_tracker::is_written(page)
+}
+
 fn watch() -> &'static mut Watch {
     // SAFETY: one thread runs, and its handlers do not nest.
     unsafe { &mut *WATCH.get() }
@@ -215,15 +220,15 @@ fn keep_near(registers: &Registers, mut count: usize) -> usize {
             count += 1;
         }
     });
-    // What follows the stack may be the kernel's, which replay does not have.
-    let (mut page, mut is_own) = (page_of(r.rsp), true);
+    // What follows the stack may be the kernel's.
+    let (mut page, mut holds_own) = (page_of(r.rsp), true);
     for (first, words) in core::iter::once((stack, BELOW + STACK_WORDS_MAX as u64)).chain(pointed) {
         for address in (0..words).map(|index| first.wrapping_add(index * 8)) {
             if page_of(address) != page {
                 page = page_of(address);
-                is_own = page == page_of(r.rsp) || page_tracker::is_written(page);
+                holds_own = is_own(page, r.rsp);
             }
-            if let Some(value) = is_own.then(|| memory::read_word(address)).flatten() {
+            if let Some(value) = holds_own.then(|| memory::read_word(address)).flatten() {
                 watch.words[count] = [address, value];
                 count += 1;
             }
@@ -250,9 +255,7 @@ impl Watch {
         for place in (0..looked_at).filter(|&place| !older || self.has_older[place]) {
             let copy = if older { &self.older[place] } else { &self.copies[place] };
             let page = self.pages[place];
-            // What others write, or the kernel, is not what identifies the place.
-            let is_own = || page == page_of(self.stack_pointer) || page_tracker::is_written(page);
-            if chaos::is_on() && !is_own() {
+            if page == 0 || chaos::is_on() && !is_own(page, self.stack_pointer) {
                 continue;
             }
             let mut of_page = 0;
@@ -263,7 +266,7 @@ impl Watch {
             };
             for index in (first..copy.len()).chain(0..first) {
                 let (address, before) = (page + index as u64 * 8, copy[index]);
-                if of_page == words_max || page == 0 {
+                if of_page == words_max {
                     break;
                 }
                 match memory::read_word(address) {

@@ -453,15 +453,6 @@ const MADV_GUARD_REMOVE: u32 = 103;
 pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [address, bytes, advice, ..] = *args;
     let advice = advice as u32;
-    let changes_content = matches!(
-        advice,
-        nr::MADV_DONTNEED
-            | nr::MADV_DONTNEED_LOCKED
-            | nr::MADV_FREE
-            | nr::MADV_REMOVE
-            | MADV_GUARD_INSTALL
-            | MADV_GUARD_REMOVE
-    );
     let changes_children =
         matches!(advice, nr::MADV_DONTFORK | nr::MADV_DOFORK | nr::MADV_WIPEONFORK | nr::MADV_KEEPONFORK);
     let mut real = *args;
@@ -475,7 +466,7 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     if process().replaying {
         let recorded = recorded_result(registers);
         // The debugger's copies have all memory.
-        let follows = changes_content || changes_children && !process().debugged;
+        let follows = changes_content(advice) || changes_children && !process().debugged;
         if follows && recorded == 0 {
             shared_writes::disturb(address, bytes);
             let result = kernel::call(nr::__NR_madvise, real);
@@ -504,12 +495,24 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     Done::Result(result)
 }
 
-/// True for advice of madvise(2) after which pages may be gone, and for unknown advice.
+/// True for advice of madvise(2) after which pages hold something else, or fault.
+fn changes_content(advice: u32) -> bool {
+    matches!(
+        advice,
+        nr::MADV_DONTNEED
+            | nr::MADV_DONTNEED_LOCKED
+            | nr::MADV_FREE
+            | nr::MADV_REMOVE
+            | MADV_GUARD_INSTALL
+            | MADV_GUARD_REMOVE
+    )
+}
+
+/// True for advice after which pages may be gone, and for unknown advice.
 fn drops_content(advice: u32) -> bool {
     /// The last that is known to keep content.
     const MADV_COLLAPSE: u32 = 25;
-    matches!(advice, nr::MADV_DONTNEED | nr::MADV_DONTNEED_LOCKED | nr::MADV_FREE | nr::MADV_REMOVE)
-        || advice > MADV_COLLAPSE
+    changes_content(advice) || advice > MADV_COLLAPSE
 }
 
 // --- shared writable memory ---

@@ -26,8 +26,8 @@ pub(super) const ROWS: &[Row] = rows! {
     237 mbind(start: ADDRESS, len: SIZE, mode: of(&MEMPOLICY), nmask: reads(Opaque, NodeMask(4)),
         maxnode: SIZE, flags: of(&MPOL_MOVE));
     238 set_mempolicy(mode: of(&MEMPOLICY), nmask: reads(Opaque, NodeMask(2)), maxnode: SIZE);
-    239 get_mempolicy(policy: writes_when(Always, I32, Fixed(4)), nmask: updates(Success, Opaque, NodeMask(2)), maxnode: SIZE,
-        addr: ADDRESS, flags: of(&MPOL_GET));
+    239 get_mempolicy(policy: writes_when(Always, I32, Fixed(4)),
+        nmask: updates(Success, Opaque, NodeMask(2)), maxnode: SIZE, addr: ADDRESS, flags: of(&MPOL_GET));
     256 migrate_pages(pid: PID, maxnode: SIZE, old_nodes: reads(Opaque, NodeMask(1)),
         new_nodes: reads(Opaque, NodeMask(1)));
     279 move_pages(pid: PID, nr_pages: SIZE, pages: reads(Opaque, ArgTimes(1, 8)),

@@ -21,7 +21,8 @@ pub(super) const ROWS: &[Row] = rows! {
     50 listen(fd: FD, backlog: INT);
     51 getsockname(fd: FD, usockaddr: sockaddr_out(2), usockaddr_len: SOCKLEN);
     52 getpeername(fd: FD, usockaddr: sockaddr_out(2), usockaddr_len: SOCKLEN);
-    53 socketpair(family: of(&AF), type: of(&SOCK), protocol: INT, usockvec: writes_when(Always, I32Pair, Fixed(8)));
+    53 socketpair(family: of(&AF), type: of(&SOCK), protocol: INT,
+        usockvec: writes_when(Always, I32Pair, Fixed(8)));
     54 setsockopt(fd: FD, level: of(&SOL), optname: INT, optval: reads(Opaque, Arg(4)), optlen: INT)
         => Variant(&SETSOCKOPT);
     55 getsockopt(fd: FD, level: of(&SOL), optname: INT, optval: updates(Success, Opaque, AtArg32(4, 1)),
