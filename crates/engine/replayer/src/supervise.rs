@@ -28,6 +28,9 @@ const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
 
 /// All processes wait so long for tickets before one counts as missing.
 const TICKET_PATIENCE: Duration = Duration::from_secs(1);
+/// And were seen to wait so often meanwhile, and nobody to get on: one look, which takes the
+/// processes one after the other, may be wrong, and the machine may stand still behind it.
+const TICKET_LOOKS: u32 = 20;
 
 /// Places of registers in a report.
 const RBP: usize = 6;
@@ -83,9 +86,17 @@ pub(crate) struct Supervisor {
     looked_at_time: Instant,
     /// The output that all wait for a gap before, and since when.
     stalled: Option<(u64, Instant)>,
-    /// Since when all processes wait for tickets.
-    ticket_stalled: Option<Instant>,
+    /// All processes wait for tickets.
+    ticket_stalled: Option<Stall>,
     first_pid: i32,
+}
+
+/// Processes that wait for each other.
+struct Stall {
+    since: Instant,
+    looks: u32,
+    /// Of the tickets that they wait for, and of their events: it grows when one gets on.
+    sum: u64,
 }
 
 impl Supervisor {
@@ -371,14 +382,18 @@ impl Supervisor {
     /// Where a trace is cut, or a process was killed, a ticket may be missing that all
     /// others wait for: their logs end there.
     fn look_at_tickets(&mut self) {
-        let mut waits = false;
+        let (mut waits, mut sum) = (false, 0u64);
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             match lane.state().load(Ordering::Acquire) {
                 // One that ends with its ticket hands it on when it is reaped.
                 lane_state::ENDED | lane_state::REPORTED
                     if lane.has_ticket().load(Ordering::Acquire) == 0 => {}
-                _ if self.memory.waits_for_another(segment) => waits = true,
+                _ if self.memory.waits_for_another(segment) => {
+                    waits = true;
+                    let awaited = lane.waits_for_ticket().load(Ordering::Relaxed);
+                    sum = sum.wrapping_add(awaited + lane.events_done().load(Ordering::Relaxed));
+                }
                 _ => {
                     self.ticket_stalled = None;
                     return;
@@ -389,8 +404,13 @@ impl Supervisor {
             self.ticket_stalled = None;
             return;
         }
-        let since = *self.ticket_stalled.get_or_insert_with(Instant::now);
-        if since.elapsed() < TICKET_PATIENCE {
+        let stall = match self.ticket_stalled.take() {
+            Some(stall) if stall.sum == sum => Stall { looks: stall.looks + 1, ..stall },
+            _ => Stall { since: Instant::now(), looks: 0, sum },
+        };
+        let lasts = stall.since.elapsed() >= TICKET_PATIENCE && stall.looks >= TICKET_LOOKS;
+        self.ticket_stalled = Some(stall);
+        if !lasts {
             return;
         }
         let complete = self.trace.cut().is_none()
@@ -398,8 +418,11 @@ impl Supervisor {
         if complete {
             let text = "its processes wait for each other's turns, which the log gives to nobody".to_owned();
             self.fail(Divergence::of_death(self.first_pid, 0, 0, text));
-        } else {
-            self.memory.stop().store(1, Ordering::Release);
+        } else if self.memory.stop().swap(1, Ordering::AcqRel) == 0 && self.trace.cut().is_none() {
+            self.result.notes.push(
+                "processes were replayed up to where they wait for one that was killed, whose log ends before"
+                    .to_owned(),
+            );
         }
     }
 

@@ -65,9 +65,15 @@ fn page_of(address: u64) -> u64 {
     address & !(PAGE_BYTES - 1)
 }
 
+/// The page of the stack's last word: what the pointer of an empty stack points to may be
+/// somebody else's, the kernel's clock for instance.
+fn stack_page(stack_pointer: u64) -> u64 {
+    page_of(stack_pointer.wrapping_sub(1))
+}
+
 /// False for pages that others write, or the kernel: replay may not have what they hold.
 fn is_own(page: u64, stack_pointer: u64) -> bool {
-    page == page_of(stack_pointer) || page_tracker::is_written(page)
+    page == stack_page(stack_pointer) || page_tracker::is_written(page)
 }
 
 fn watch() -> &'static mut Watch {
@@ -83,7 +89,7 @@ pub fn watch_known(stack_pointer: u64) -> bool {
         return false;
     }
     watch.count = watch.known;
-    watch.pages[0] = page_of(stack_pointer);
+    watch.pages[0] = stack_page(stack_pointer);
     watch.stack_pointer = stack_pointer;
     watch.copy();
     true
@@ -132,7 +138,7 @@ pub fn watch_words(stack_pointer: u64) {
     let watch = watch();
     let (known, pages_before) = (watch.known, watch.pages);
     watch.count = 0;
-    watch.add(page_of(stack_pointer));
+    watch.add(stack_page(stack_pointer));
     watch.stack_pointer = stack_pointer;
     let mut seen = 0u64;
     page_tracker::look(&mut |start, end| {
@@ -221,7 +227,7 @@ fn keep_near(registers: &Registers, mut count: usize) -> usize {
         }
     });
     // What follows the stack may be the kernel's.
-    let (mut page, mut holds_own) = (page_of(r.rsp), true);
+    let (mut page, mut holds_own) = (stack_page(r.rsp), true);
     for (first, words) in core::iter::once((stack, BELOW + STACK_WORDS_MAX as u64)).chain(pointed) {
         for address in (0..words).map(|index| first.wrapping_add(index * 8)) {
             if page_of(address) != page {

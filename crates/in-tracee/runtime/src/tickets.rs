@@ -89,7 +89,6 @@ pub fn leave() {
     }
     shared_writes::tell();
     process.has_ticket = false;
-    lane().has_ticket.store(0, Ordering::SeqCst);
     let turn = turn::my_turn();
     turn.end_ticket(process.ticket);
     // The next but some is to be looking when it is due.
@@ -98,4 +97,7 @@ pub fn leave() {
             kernel::futex_wake_bits(wake, ticket_bit(next));
         }
     }
+    // Last: one that has reported its end may be killed anywhere, and who reaps it ends what it
+    // still has.
+    lane().has_ticket.store(0, Ordering::SeqCst);
 }
