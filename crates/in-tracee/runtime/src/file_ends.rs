@@ -8,8 +8,8 @@
 use linux_abi::PAGE_BYTES;
 use linux_abi::general as nr;
 
-use crate::block::{Owned, process};
-use crate::mapped_files::{self, STATUS_INODE, STATUS_WORDS};
+use crate::block::{Owned, process, space};
+use crate::mapped_files::{self, STATUS_BYTES, STATUS_INODE, STATUS_WORDS};
 use crate::maps::{self, Mapping};
 use crate::memory;
 use crate::{kernel, live, outputs, shared_writes};
@@ -83,29 +83,47 @@ fn log_of_descriptor(fd: u64, from: u64, bytes: u64) {
 
 // --- replaying ---
 
-/// A mapped file has a new size (device, inode, bytes), and so has the copy that its mappings show.
-pub fn replay_moved([device, inode, bytes]: [u64; 3]) {
+/// The size that a mapped file had last (device, inode, bytes), and how many mappings had been
+/// added to the table then.
+static LAST_SIZE: Owned<([u64; 3], u64)> = Owned::new(([0; 3], 0));
+
+/// A mapped file has this size (device, inode, bytes), and so has the copy that its mappings show.
+pub fn replay_moved(size: [u64; 3]) {
+    let [device, inode, bytes] = size;
     let identity = [device, inode];
+    let copy = mapped_files::copy_of(identity).map(|fd| (fd as u64, status_of(fd)));
+    let has_size = copy.is_some_and(|(_, status)| status[STATUS_BYTES] == bytes);
+    let added = space().mapped.files.added();
+    // SAFETY: whoever has the turn owns it.
+    let last = unsafe { LAST_SIZE.get().replace((size, added)) };
+    if has_size && last == (size, added) {
+        // Each write to the file says it.
+        return;
+    }
     shared_writes::disturb_all();
-    let copy = mapped_files::copy_of(identity).map(|fd| {
-        let (fd, mut status) = (fd as u64, [0u64; STATUS_WORDS]);
+    if let Some((fd, _)) = copy.filter(|_| !has_size) {
         kernel::call(nr::__NR_ftruncate, [fd, bytes, 0, 0, 0, 0]);
-        kernel::call(nr::__NR_fstat, [fd, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
-        status[STATUS_INODE]
-    });
-    mapped_files::for_each_mapping(identity, &mut |start, end, offset| {
-        let stop = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES).saturating_sub(offset));
-        let mut from = start;
-        while from < end {
-            // Its parts may have protections of their own.
-            let Some(shown) = mapping_at(from) else { return };
-            let to = shown.end.min(end);
-            if shown.private && Some(shown.inode) != copy {
-                replay_moved_in(&shown, from, to, stop.clamp(from, to));
-            }
-            from = to;
+    }
+    let copy = copy.map(|(_, status)| status[STATUS_INODE]);
+    maps::for_each(&mut |shown| {
+        if !shown.private || Some(shown.inode) == copy {
+            return;
         }
+        // A mapping's parts may have protections of their own. What changes is in what was shown.
+        mapped_files::for_each_mapping(identity, &mut |start, end, offset| {
+            let stop = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES).saturating_sub(offset));
+            let (from, to) = (start.max(shown.start), end.min(shown.end));
+            if from < to {
+                replay_moved_in(shown, from, to, stop.clamp(from, to));
+            }
+        });
     });
+}
+
+fn status_of(fd: i32) -> [u64; STATUS_WORDS] {
+    let mut status = [0u64; STATUS_WORDS];
+    kernel::call(nr::__NR_fstat, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    status
 }
 
 /// A private mapping of the kept file, which has the size that the file had then, shows zeros

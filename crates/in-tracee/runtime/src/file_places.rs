@@ -20,6 +20,8 @@ pub struct Place {
 #[repr(C)]
 pub struct Places {
     count: usize,
+    /// Entries that were added so far.
+    added: u64,
     places: [Place; PLACES],
 }
 
@@ -43,6 +45,11 @@ impl Place {
 impl Places {
     pub fn all(&self) -> &[Place] {
         &self.places[..self.count]
+    }
+
+    /// How many entries were added so far: as long as it is the same, no mapping is new, or longer.
+    pub fn added(&self) -> u64 {
+        self.added
     }
 
     pub fn clear(&mut self) {
@@ -105,6 +112,7 @@ impl Places {
             let last = self.places[..self.count].iter_mut().find(|place| place.end == old_end);
             if let Some(last) = last.filter(|_| new_bytes > old_bytes) {
                 last.end = old + new_bytes;
+                self.added += 1;
             }
             return true;
         }
@@ -129,6 +137,7 @@ impl Places {
         if has_room {
             self.places[self.count] = place;
             self.count += 1;
+            self.added += 1;
         }
         has_room
     }

@@ -24,7 +24,7 @@ const STATUS_DEVICE: usize = 0;
 pub const STATUS_INODE: usize = 1;
 /// In its lower half.
 const STATUS_MODE: usize = 3;
-const STATUS_BYTES: usize = 6;
+pub const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
 
 /// The files that an address space shows.
@@ -33,7 +33,7 @@ pub struct MappedFiles {
     copy_count: usize,
     /// That there are too many.
     has_told: bool,
-    files: Places,
+    pub files: Places,
     copies: [Copied; COPIES],
 }
 

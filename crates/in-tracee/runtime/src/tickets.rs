@@ -7,11 +7,36 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{TICKETS_NEAR, ticket_bit, ticket_in_place};
 use linux_abi::errno;
 
-use crate::block::{lane, process, session, thread};
+use crate::block::{known_threads, lane, process, session, thread, thread_at};
 use crate::{imports, kernel, report, shared_writes, spins, turn};
 
 /// While no ticket is handed on, those who wait say so as often.
 const STALL_NS: u64 = 100_000_000;
+
+/// A ticket that a thread is to wait for before it runs.
+#[repr(C)]
+#[derive(Default)]
+pub struct Due {
+    turn: u32,
+    /// 0: none.
+    ticket_and_one: u64,
+}
+
+/// The calling thread ends, and this one is the next to run, with a ticket: it waits for that
+/// by itself. Others may have to see this one gone before they come to the ticket.
+pub fn leave_to(next: u32, turn: u32, ticket: u64) {
+    if (next as usize) < known_threads() {
+        thread_at(next as usize).turns.due = Due { turn, ticket_and_one: ticket + 1 };
+    }
+}
+
+/// The calling thread is the next to run.
+pub fn wait_if_due() {
+    let due = core::mem::take(&mut thread().turns.due);
+    if let Some(ticket) = due.ticket_and_one.checked_sub(1) {
+        wait_for(due.turn, ticket);
+    }
+}
 
 /// Hands the ticket that the process holds to the lane's next process, and waits
 /// for another.

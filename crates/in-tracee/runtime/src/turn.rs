@@ -1,10 +1,9 @@
 //! The lane's turn as threads take and give it, and what the log says of it.
 //!
-//! Recording: one thread of a lane has the turn and runs the program's code; it
-//! gives the turn for the time of a call that may sleep. When an event is of
-//! another thread than the one before, or comes after events of another process of
-//! the lane, a turn event says so. Replay: those events are followed; nobody
-//! competes.
+//! Recording: one thread of a lane has the turn and runs the program's code; it gives the turn for
+//! the time of a call that may sleep. When an event is of another thread than the one before, or
+//! comes after events of another process of the lane, a turn event says so. Replay: those events
+//! are followed; nobody competes.
 //!
 //! Invariant: whoever reads or writes the program's memory, or the log, has the
 //! turn. A process with one thread and no shared memory has it always, and pays
@@ -34,6 +33,7 @@ pub struct Turns {
     pub idled: bool,
     /// Events of the log when it began.
     pub began_at: u64,
+    pub due: tickets::Due,
 }
 
 /// The turn of the process's lane, as it is known here.
@@ -427,9 +427,9 @@ fn follow_events(comes_back: bool) {
             }
             return;
         }
-        let passes = (word >> 16) as u16 as u32 != thread().index as u32;
-        follow_event(word, comes_back);
-        if passes && !comes_back {
+        let ends = !comes_back && (word >> 16) as u16 as u32 != thread().index as u32;
+        follow_event(word, !ends);
+        if ends {
             return;
         }
     }
@@ -442,8 +442,10 @@ fn follow_event(word: u64, comes_back: bool) {
     let ticket = ((word >> 8) as u8 & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
     process.log.consume(word);
     process.log.events += 1;
-    if let Some((turn, ticket)) = ticket {
-        tickets::wait_for(turn, ticket);
+    match ticket {
+        Some((turn, ticket)) if comes_back => tickets::wait_for(turn, ticket),
+        Some((turn, ticket)) => tickets::leave_to(next, turn, ticket),
+        None => {}
     }
     if next != thread().index as u32 {
         pass_to(next);
@@ -493,5 +495,6 @@ pub fn wait_to_run() {
         copies::wait_standing(&own.turn_wake, seen);
     }
     own.waiter.waits_to_run.store(0, Ordering::SeqCst);
+    tickets::wait_if_due();
     clocks::follow_traps();
 }
