@@ -86,6 +86,25 @@ static void semaphores(unsigned short *values)
 	CHECK(semctl(set, 0, IPC_RMID) == 0);
 }
 
+// A long stretch of writable memory begins with a file's pages, of which the last is behind the
+// file's end; where the kernel writes nothing is populated yet.
+static void beside_the_end_of(int fd)
+{
+	enum { PART = 16 << 20, FILE_BYTES = 3 * 4096 };
+	char *room = mmap(NULL, 4 * PART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(room != MAP_FAILED);
+	char *long_one = (char *)(((uintptr_t)room + PART - 1) & -(uintptr_t)PART) + (2 << 20);
+	char *file = long_one - FILE_BYTES;
+	CHECK(mmap(file, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == file);
+	CHECK(mmap(long_one, 2 * PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == long_one);
+	long_one[PART + 100] = 1;
+	// The first page tables are there, and empty.
+	long_one[0] = 1;
+	CHECK(madvise(file, FILE_BYTES + 4096, MADV_DONTNEED) == 0);
+	values("beside a file's end", file + 100, 4096);
+	munmap(room, 4 * PART);
+}
+
 // The kernel's write makes the stack grow.
 __attribute__((noinline)) static void deep(void)
 {
@@ -115,6 +134,7 @@ int main(void)
 	values("file", file + 100, 4096);
 	char *copy = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	values("private file", copy + 100, 2048);
+	beside_the_end_of(fd);
 	deep();
 	driver();
 	file_systems();

@@ -22,7 +22,7 @@ use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::maps::{self, Mapping};
 use crate::written_pages::{PageSums, WriteProtection};
-use crate::{detach, foreign_writes, islands, live, page_tracker, proc_dir};
+use crate::{detach, foreign_writes, islands, live, memory, page_tracker, proc_dir};
 
 /// Ranges of memory: in the runtime's region, behind the lanes, mapped while needed.
 const RANGES_START: u64 = lane_protocol::SCRATCH_START;
@@ -129,7 +129,12 @@ fn prepare(ranges: &Ranges) -> Option<Method> {
 
 /// Logs what was written; false if that cannot be told.
 fn log_written(method: &Method, ranges: &Ranges) -> bool {
-    let mut log = |start: u64, end: u64| process().log.blob(start, end - start, Tag::Memory, start);
+    // What has not come to be there counts as written, also behind a file's end.
+    let mut log = |start: u64, end: u64| {
+        memory::each_readable(start, end, &mut |from, to| {
+            process().log.blob(from, to - from, Tag::Memory, from);
+        });
+    };
     match method {
         Method::Protection(protection) => protection.written(ranges, &mut log),
         Method::Sums(sums) => {

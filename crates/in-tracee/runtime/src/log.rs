@@ -162,8 +162,7 @@ impl Log {
                 if !memory::copy(target, source + done, part) {
                     // The kernel wrote it, so it was there; now it is not readable
                     // (write-only memory): nothing can read it in replay either.
-                    // SAFETY: as in `word`.
-                    unsafe { core::ptr::write_bytes(target as *mut u8, 0, part as usize) };
+                    memory::copy_readable(target, source + done, part);
                 }
                 self.at += padded(part as usize) as u64;
             }

@@ -3,7 +3,7 @@
 
 use events::Tag;
 use lane_protocol::{lent, report_kind};
-use linux_abi::{PAGE_BYTES, general as nr};
+use linux_abi::general as nr;
 
 use crate::block::{Owned, process, session, space};
 use crate::file_places::{Place, Places};
@@ -484,17 +484,9 @@ pub fn log_part(identity: [u64; 2], size: u64, from: u64, bytes: u64) {
 /// Logs all that mappings show of files of which `wanted` is true.
 pub fn log_all(wanted: impl Fn([u64; 2]) -> bool) {
     for file in all().iter().filter(|file| wanted(file.identity)) {
-        let mut from = file.start;
-        while from < file.end {
-            let mut to = from;
-            // Behind the file's end there is nothing.
-            while to < file.end && memory::read::<u8>(to).is_some() {
-                to += PAGE_BYTES;
-            }
-            if from < to {
-                process().log.blob(from, to - from, Tag::Memory, from);
-            }
-            from = to + PAGE_BYTES;
-        }
+        // Behind the file's end there is nothing.
+        memory::each_readable(file.start, file.end, &mut |from, to| {
+            process().log.blob(from, to - from, Tag::Memory, from);
+        });
     }
 }

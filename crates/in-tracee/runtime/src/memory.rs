@@ -1,5 +1,7 @@
 //! Access to memory that the program named and nobody vouches for.
 
+use linux_abi::PAGE_BYTES;
+
 use crate::entry::rv_probe_copy;
 
 /// Copies `bytes` from anywhere to anywhere; returns false if a part of it is
@@ -9,6 +11,36 @@ pub fn copy(to: u64, from: u64, bytes: u64) -> bool {
     // SAFETY: a fault inside the routine ends it early (signals::on_signal); the
     // caller owns the target or is emulating a store of the program.
     unsafe { rv_probe_copy(to, from, bytes) == 0 }
+}
+
+/// Copies what can be read of `bytes`, page by page; the rest becomes zeros. The target is ours.
+#[cold]
+pub fn copy_readable(to: u64, from: u64, bytes: u64) {
+    let mut done = 0;
+    while done < bytes {
+        let at = from + done;
+        let part = (PAGE_BYTES - at % PAGE_BYTES).min(bytes - done);
+        if !copy(to + done, at, part) {
+            // SAFETY: the caller has room for all.
+            unsafe { core::ptr::write_bytes((to + done) as *mut u8, 0, part as usize) };
+        }
+        done += part;
+    }
+}
+
+/// Calls `each` with the stretches of pages that can be read.
+pub fn each_readable(start: u64, end: u64, each: &mut dyn FnMut(u64, u64)) {
+    let mut from = start;
+    while from < end {
+        let mut to = from;
+        while to < end && read::<u8>(to).is_some() {
+            to += PAGE_BYTES;
+        }
+        if from < to {
+            each(from, to);
+        }
+        from = to + PAGE_BYTES;
+    }
 }
 
 /// Reads a plain value of the program's memory. Nothing is at NULL, which calls often name:

@@ -68,9 +68,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::AskDescriptor => descriptors::asked(registers, number, &args, model),
         Special::ListDirectory => visible_descriptors::list(registers, number, &args, model),
         Special::Clone3 => processes::clone3(registers, &args),
-        Special::Rseq | Special::Userfaultfd | Special::RemapFilePages => {
-            refuse(registers, number, &args, model.len(), errno::ENOSYS)
-        }
+        Special::Rseq | Special::Userfaultfd => refuse(registers, number, &args, model.len(), errno::ENOSYS),
         Special::Seccomp => filters::seccomp(registers, number, &args),
         Special::RtSigpending => sigpending(registers, number, &args, model),
         Special::Signalfd => signalfd(registers, number, &args, model),

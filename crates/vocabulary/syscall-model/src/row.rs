@@ -96,7 +96,6 @@ pub enum Special {
     Receive,
     Shmat,
     Shmdt,
-    RemapFilePages,
     PkeyMprotect,
     Seccomp,
     Ptrace,

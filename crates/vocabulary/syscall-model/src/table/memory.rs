@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = rows! {
     151 mlockall(flags: of(&MLOCKALL));
     152 munlockall();
     216 remap_file_pages(start: ADDRESS, size: SIZE, prot: of(&PROT), pgoff: SIZE, flags: of(&MAP))
-        => perform(RemapFilePages);
+        => refuse("no file is named whose content could be kept; mmap(2) does the same");
     237 mbind(start: ADDRESS, len: SIZE, mode: of(&MEMPOLICY), nmask: reads(Opaque, NodeMask(4)),
         maxnode: SIZE, flags: of(&MPOL_MOVE));
     238 set_mempolicy(mode: of(&MEMPOLICY), nmask: reads(Opaque, NodeMask(2)), maxnode: SIZE);
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = rows! {
     330 pkey_alloc(flags: HEX, init_val: HEX) => refuse(PKEY);
     331 pkey_free(pkey: INT) => refuse(PKEY);
     440 process_madvise(pidfd: FD, vec: reads(Opaque, ArgTimes(2, 16)), vlen: SIZE, behavior: of(&MADVISE),
-        flags: HEX);
+        flags: HEX) => refuse("it may drop what memory holds, the caller's or another's; madvise(2) is followed");
     447 memfd_secret(flags: HEX) => refuse("the kernel hides its pages from every reader, the recorder too");
     448 process_mrelease(pidfd: FD, flags: HEX);
     450 set_mempolicy_home_node(start: ADDRESS, len: SIZE, home_node: SIZE, flags: HEX);
