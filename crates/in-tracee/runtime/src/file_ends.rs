@@ -91,7 +91,8 @@ static LAST_SIZE: Owned<([u64; 3], u64)> = Owned::new(([0; 3], 0));
 pub fn replay_moved(size: [u64; 3]) {
     let [device, inode, bytes] = size;
     let identity = [device, inode];
-    let copy = mapped_files::copy_of(identity).map(|fd| (fd as u64, status_of(fd)));
+    let copy = mapped_files::copy_of(identity)
+        .map(|fd| (fd as u64, mapped_files::status_of(fd).unwrap_or_default()));
     let has_size = copy.is_some_and(|(_, status)| status[STATUS_BYTES] == bytes);
     let added = space().mapped.files.added();
     // SAFETY: whoever has the turn owns it.
@@ -118,12 +119,6 @@ pub fn replay_moved(size: [u64; 3]) {
             }
         });
     });
-}
-
-fn status_of(fd: i32) -> [u64; STATUS_WORDS] {
-    let mut status = [0u64; STATUS_WORDS];
-    kernel::call(nr::__NR_fstat, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    status
 }
 
 /// A private mapping of the kept file, which has the size that the file had then, shows zeros

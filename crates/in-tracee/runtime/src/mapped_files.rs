@@ -156,11 +156,9 @@ impl Copied {
 
     /// True if the content is what this source has.
     fn shows_still(&self, source: Source) -> bool {
-        let mut status = [0u64; STATUS_WORDS];
-        let is_seen = matches!(source, Source::File(_))
+        matches!(source, Source::File(_))
             && source == self.source
-            && kernel::call(nr::__NR_fstat, [self.fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0;
-        is_seen && status[STATUS_MODE] as u32 & 0o777 != CHANGED
+            && status_of(self.fd).is_some_and(|status| status[STATUS_MODE] as u32 & 0o777 != CHANGED)
     }
 }
 
@@ -230,8 +228,7 @@ pub struct Object {
 pub fn for_each_object(each: &mut dyn FnMut(&Object)) {
     let count = space().mapped.copy_count;
     for copy in &mut space().mapped.copies[..count] {
-        let mut status = [0u64; STATUS_WORDS];
-        kernel::call(nr::__NR_fstat, [copy.fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        let status = status_of(copy.fd).unwrap_or_default();
         copy.shown = [maps::device(status[STATUS_DEVICE]), status[STATUS_INODE]];
         each(&Object {
             identity: copy.identity,
@@ -383,6 +380,13 @@ fn open_object(identity: [u64; 2], anew: bool) -> i64 {
     kernel::call(nr::__NR_open, [path.as_ptr() as u64, flags, 0o600, 0, 0, 0])
 }
 
+/// What fstat(2) says of a descriptor.
+pub fn status_of(fd: i32) -> Option<[u64; STATUS_WORDS]> {
+    let mut status = [0u64; STATUS_WORDS];
+    let result = kernel::call(nr::__NR_fstat, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    (!kernel::failed(result)).then_some(status)
+}
+
 /// True if the file is mapped.
 pub fn is_mapped(identity: [u64; 2]) -> bool {
     all().iter().any(|file| file.identity == identity)
@@ -444,10 +448,7 @@ pub fn reset() {
 /// mappings show now, as blobs of the event at hand.
 #[cold]
 pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
-    let mut status = [0u64; STATUS_WORDS];
-    if kernel::failed(kernel::call(nr::__NR_fstat, [fd, status.as_mut_ptr() as u64, 0, 0, 0, 0])) {
-        return;
-    }
+    let Some(status) = status_of(fd as i32) else { return };
     let from = position.unwrap_or_else(|| {
         const SEEK_CUR: u64 = 1;
         (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).wrapping_sub(bytes)
