@@ -110,17 +110,22 @@ fn sum_one_by_one(start: u64, end: u64) -> u64 {
     (start..end).step_by(4096).fold(0, |total, page| total.wrapping_add(sum_of(page)))
 }
 
+/// Words of a page.
+pub const PAGE_WORDS: usize = 512;
+/// Sums of a page that run side by side: a single one waits for each multiplication.
+const LANES: usize = 4;
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What takes a multiplication by it back.
+const UNMIX: u64 = inverse(MIX);
+
 /// The sum of one page, which is readable; 0 if it is all zero.
-///
-/// Four sums run side by side: a single one waits for each multiplication.
 pub fn page_sum(page: u64) -> u64 {
-    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut sums = [page, page ^ 1, page ^ 2, page ^ 3];
+    let mut sums = first_sums(page);
     let mut any = 0;
-    for index in 0..128 {
+    for index in 0..PAGE_WORDS / LANES {
         for (lane, sum) in sums.iter_mut().enumerate() {
             // SAFETY: the page is mapped and readable; nothing else runs.
-            let word = unsafe { (page as *const u64).add(index * 4 + lane).read_volatile() };
+            let word = unsafe { (page as *const u64).add(index * LANES + lane).read_volatile() };
             any |= word;
             *sum = (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
         }
@@ -129,4 +134,40 @@ pub fn page_sum(page: u64) -> u64 {
         return 0;
     }
     sums.iter().fold(0u64, |total, sum| (total.rotate_left(23) ^ sum).wrapping_mul(MIX))
+}
+
+fn first_sums(page: u64) -> [u64; LANES] {
+    [page, page ^ 1, page ^ 2, page ^ 3]
+}
+
+/// What one word of the page would have to be for the page to have this sum, with the others as
+/// they are here: [`page_sum`] done forward up to the word, and backward from the sum.
+pub fn word_for_sum(page: u64, words: &[u64; PAGE_WORDS], index: usize, sum: u64) -> u64 {
+    let add = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
+    let lane_of = |lane: usize| words.iter().skip(lane).step_by(LANES);
+    let (lane, row) = (index % LANES, index / LANES);
+    let first = first_sums(page);
+    let lane_sum = |lane: usize| lane_of(lane).fold(first[lane], |sum, &word| add(sum, word));
+    let total =
+        (0..lane).fold(0u64, |total, lane| (total.rotate_left(23) ^ lane_sum(lane)).wrapping_mul(MIX));
+    let total_then = (lane + 1..LANES)
+        .rev()
+        .fold(sum, |total, lane| (total.wrapping_mul(UNMIX) ^ lane_sum(lane)).rotate_right(23));
+    let behind = total_then.wrapping_mul(UNMIX) ^ total.rotate_left(23);
+    let then = lane_of(lane)
+        .skip(row + 1)
+        .rev()
+        .fold(behind, |sum, &word| (sum.wrapping_mul(UNMIX) ^ word).rotate_right(5));
+    let before = lane_of(lane).take(row).fold(first[lane], |sum, &word| add(sum, word));
+    then.wrapping_mul(UNMIX) ^ before.rotate_left(5)
+}
+
+/// The number that an odd one gives 1 with: each step doubles the bits that are right.
+const fn inverse(odd: u64) -> u64 {
+    let (mut found, mut right) = (odd, 3);
+    while right < u64::BITS {
+        found = found.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(found)));
+        right *= 2;
+    }
+    found
 }

@@ -1,6 +1,8 @@
 //! Disassembly of single instructions of the program.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
 
 use crate::entry::Registers;
 use crate::memory;
@@ -54,7 +56,7 @@ impl Run {
 }
 
 /// Reads the code at the address and decodes one instruction.
-fn decode(address: u64) -> Option<([u8; 16], Instruction, Option<usize>)> {
+fn decode(address: u64) -> Option<([u8; 16], Instruction, ConstantOffsets)> {
     let mut code = [0u8; 16];
     let first = (4096 - address % 4096).min(16);
     if !memory::copy(code.as_mut_ptr() as u64, address, first) {
@@ -67,10 +69,7 @@ fn decode(address: u64) -> Option<([u8; 16], Instruction, Option<usize>)> {
     if instruction.is_invalid() {
         return None;
     }
-    let offsets = decoder.get_constant_offsets(&instruction);
-    let displacement = (offsets.has_displacement() && offsets.displacement_size() == 4)
-        .then(|| offsets.displacement_offset());
-    Some((code, instruction, displacement))
+    Some((code, instruction, decoder.get_constant_offsets(&instruction)))
 }
 
 /// The address behind the instruction at this one.
@@ -211,6 +210,22 @@ fn run_of(address: u64, bytes_min: usize, moved: impl Fn(u64, u8) -> Option<Move
     Some(run)
 }
 
+/// True if a jump there covers part of a constant of four bytes or more, or where a jump of the
+/// program leads to.
+pub fn covers_constant(address: u64) -> bool {
+    let (mut at, end) = (address, address + JUMP_BYTES as u64);
+    while at < end {
+        let Some((_, instruction, offsets)) = decode(at) else { return false };
+        let is_condition = instruction.flow_control() == FlowControl::ConditionalBranch;
+        let is_long = offsets.has_immediate() && offsets.immediate_size() >= 4;
+        if is_long && !is_condition && at + (offsets.immediate_offset() as u64) < end {
+            return true;
+        }
+        at = instruction.next_ip();
+    }
+    false
+}
+
 /// True if there are only nops, or traps that stand for them.
 fn is_padding(mut start: u64, end: u64) -> bool {
     while start < end {
@@ -240,7 +255,7 @@ fn call(address: u64, offset: u8) -> Option<Moved> {
 
 /// The instruction at the address, if it can go on from a copy.
 pub fn movable(address: u64, offset: u8) -> Option<Moved> {
-    let (code, instruction, displacement) = decode(address)?;
+    let (code, instruction, offsets) = decode(address)?;
     let mut moved = Moved {
         offset,
         bytes: instruction.len() as u8,
@@ -283,7 +298,8 @@ pub fn movable(address: u64, offset: u8) -> Option<Moved> {
         return None;
     }
     if names(Register::RIP) {
-        moved.displacement = Some(displacement? as u8);
+        let is_whole = offsets.has_displacement() && offsets.displacement_size() == 4;
+        moved.displacement = Some(is_whole.then(|| offsets.displacement_offset() as u8)?);
     }
     Some(moved)
 }

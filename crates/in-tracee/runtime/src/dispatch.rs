@@ -278,7 +278,7 @@ fn let_others_run(nr: u64) -> bool {
     starvation::note_call(nr);
     turn::yield_if_wanted();
     patience::before_vain_call();
-    turn::yield_by_chance();
+    patience::yield_by_chance();
     live::park_if_wanted();
     process().given_up.load(Ordering::Acquire) != 0
 }

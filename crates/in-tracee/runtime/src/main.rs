@@ -29,6 +29,7 @@ mod chaos;
 mod checksum;
 mod clocks;
 mod copies;
+mod counters;
 mod deaths;
 mod decode;
 mod descriptors;

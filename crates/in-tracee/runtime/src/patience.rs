@@ -244,18 +244,35 @@ pub fn let_others_run() {
     turn::take();
 }
 
+/// With chaos: at some boundaries others go first, or some steps behind them: a thread may be over
+/// before another one that waits has let it have its slice.
+pub fn yield_by_chance() {
+    if !chaos::is_on() {
+        return;
+    }
+    let goes_aside = || {
+        let is_waited_for = turn::my_turn().has_sleepers();
+        is_waited_for && (starvation::goes_aside_by_chance() || starvation::goes_aside())
+    };
+    if is_newborn_awaited() {
+        let_newborn_run();
+    } else if chaos::below(2) == 0 && !goes_aside() && chaos::below(2) == 0 {
+        yield_to_others();
+    }
+}
+
 /// Threads of the process when one last came here; see `is_newborn_awaited`.
 static THREADS_KNOWN: AtomicU32 = AtomicU32::new(1);
 
 /// With chaos: true if a thread was made since the last call, and is to begin before others go on.
 /// Where processors are busy it would come when the one that made it has ended.
-pub fn is_newborn_awaited() -> bool {
+fn is_newborn_awaited() -> bool {
     let now = process().threads;
     THREADS_KNOWN.swap(now, Ordering::Relaxed) < now && chaos::below(2) == 0
 }
 
 /// Gives the turn to a thread that may have no processor yet. It is waited for, but not for long.
-pub fn let_newborn_run() {
+fn let_newborn_run() {
     const NAPS: u32 = 100;
     const NAP_NS: u64 = 50_000;
     let turn = turn::my_turn();

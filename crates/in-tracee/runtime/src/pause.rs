@@ -35,7 +35,7 @@ const COMPARE_NS: u64 = 100_000;
 /// Steps instead of that, where there is no timer.
 const STEPS_FOR_TIMER: u32 = 300;
 /// Nanoseconds of a step.
-const STEP_NS: u64 = 3000;
+pub const STEP_NS: u64 = 3000;
 
 pub const TRAP_FLAG: u64 = 0x100;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
@@ -59,6 +59,8 @@ pub struct Pausing {
     steps_left: u32,
     /// From the boundary at hand on, the thread is to be paused so many steps on; 0: it is not.
     pub aside: u32,
+    /// With chaos: not before then by chance.
+    pub aside_again_ns: u64,
     way_aside: WayAside,
     /// It has got there: others are to have the turn, even if they have not asked for it yet.
     pub is_aside: bool,
@@ -434,7 +436,7 @@ pub fn abandon() {
 fn begin_pause(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.watching = Watching::Nothing;
-    pausing.search = Search::from(context.rip);
+    pausing.search = if chaos::is_on() { Search::by_chance() } else { Search::from(context.rip) };
     pause_near(context);
 }
 
@@ -464,9 +466,13 @@ fn pause_near(context: &mut RealFrame) {
         }
         return;
     }
-    let alone = pause_place::is_replaced_alone(context.rip);
+    // What chance has chosen stays: a window between two instructions may have no longer one.
+    let alone = match chaos::is_on() {
+        true => pause_place::is_replaced(context.rip),
+        false => pause_place::is_replaced_alone(context.rip),
+    };
     // The debugger's breakpoints are in the way of steps.
-    let good = alone || context.rip == pausing.search.goal || process().debugged;
+    let good = alone && !pausing.search.wanders() || context.rip == pausing.search.goal || process().debugged;
     if !good && !decode::shows_flags(&code) && pausing.search.goes_on(context.rip) {
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;

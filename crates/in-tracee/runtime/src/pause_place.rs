@@ -9,7 +9,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::block::Owned;
 use crate::frame::RealFrame;
-use crate::{decode, memory, pause_point, signals};
+use crate::{chaos, decode, memory, pause_point, signals, sites};
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;
@@ -19,6 +19,9 @@ const RETURN_STEPS_MAX: u32 = 32;
 /// Steps from there, where that failed, to any place that takes a jump: without, each pass in
 /// replay traps.
 const LAST_STEPS_MAX: u32 = 64;
+
+/// Steps by chance before the search.
+const WANDER_MAX: u64 = 32;
 
 /// Steps back to the place of the pause before, which needs no search.
 const KNOWN_STEPS_MAX: u32 = 12;
@@ -40,6 +43,8 @@ pub struct Search {
     known_left: u32,
     /// Any place will do.
     is_over: bool,
+    /// Steps before any place is looked at.
+    wandering: u32,
 }
 
 /// How far a place is looked around for jumps into what its own jump would cover.
@@ -64,6 +69,17 @@ impl Search {
         Search { is_over: true, ..Search::default() }
     }
 
+    /// With chaos: one that begins some steps on. A program is seldom stopped before an instruction
+    /// that takes long, such as an atomic one, but behind it.
+    pub fn by_chance() -> Search {
+        Search { wandering: chaos::below(WANDER_MAX) as u32, ..Search::default() }
+    }
+
+    /// True if it has not begun yet.
+    pub fn wanders(&self) -> bool {
+        self.wandering != 0
+    }
+
     /// The program is paused here.
     pub fn end(&self, rip: u64) {
         if rip == self.goal {
@@ -76,6 +92,10 @@ impl Search {
     pub fn goes_on(&mut self, rip: u64) -> bool {
         if self.is_over {
             return false;
+        }
+        if self.wandering != 0 {
+            self.wandering -= 1;
+            return true;
         }
         // SAFETY: one thread runs, and no other takes the turn between steps; if one did,
         // the place would be worse and no less right.
@@ -124,8 +144,18 @@ fn best_of(path: &[u64]) -> Option<u64> {
             places.map(|(&address, _)| address).find(|&address| is_right(address))
         })
     };
-    // What only looks like a jump may be data; a place without a run would trap at each pass.
-    best(&|address| is_right(address) && !is_jumped_into(covered(address))).or_else(|| best(&is_right))
+    let is_left_alone = |address: u64| is_right(address) && !is_jumped_into(covered(address));
+    // What only looks like a jump may be data, and few constants are read; a place without a run
+    // would trap at each pass.
+    best(&|address| is_left_alone(address) && !hides_constant(address))
+        .or_else(|| best(&is_left_alone))
+        .or_else(|| best(&is_right))
+}
+
+/// True if a jump there would hide a constant of generated code: whoever generated it reads the
+/// references in it again, and where it leads, and replay would show part of the jump.
+fn hides_constant(address: u64) -> bool {
+    !sites::is_constant_code(address) && decode::covers_constant(address)
 }
 
 /// How fast replay comes by a place.
@@ -147,10 +177,16 @@ fn speed_of(address: u64, run: &decode::Run) -> Speed {
     }
 }
 
-/// True if a jump replaces this instruction alone, and nothing seems to jump into the middle of it.
+/// True if a jump replaces this instruction alone, and nothing seems to jump into the middle of it
+/// or to read it.
 pub fn is_replaced_alone(address: u64) -> bool {
-    let is_alone = decode::run(address).is_some_and(|run| run.count == 1);
-    is_alone && !is_jumped_into(address + 1..address + decode::JUMP_BYTES as u64)
+    decode::run(address).is_some_and(|run| run.count == 1) && is_replaced(address)
+}
+
+/// True if a jump replaces the instructions here, however many.
+pub fn is_replaced(address: u64) -> bool {
+    let covered = address + 1..address + decode::JUMP_BYTES as u64;
+    decode::run(address).is_some() && !hides_constant(address) && !is_jumped_into(covered)
 }
 
 /// True if bytes nearby look like a jump to one of these addresses: the steps at hand need

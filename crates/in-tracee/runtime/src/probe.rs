@@ -21,7 +21,9 @@ use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_body::Body;
 use crate::probe_guard::{Guard, is_writable};
 use crate::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::{agent, breakpoints, checksum, gaps, islands, kernel, live, maps, memory, signals, sites};
+use crate::{
+    agent, breakpoints, checksum, counters, gaps, islands, kernel, live, maps, memory, signals, sites,
+};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -98,6 +100,7 @@ pub fn plant() {
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
     probe.last_range = 0;
+    counters::begin();
     probe.stub = 0;
     for covered in address..address + JUMP_BYTES as u64 {
         sites::uncover(covered);
@@ -546,6 +549,9 @@ fn memory_is_expected() -> bool {
             || ((covers || may_be_elsewhere()) && with_original(&sum) == range.sum);
         if !equal {
             probe.last_range = index;
+            if !covers && let Some((word, wanted)) = counters::on_miss(&range) {
+                learn(Condition::Word(word), wanted);
+            }
         }
         equal
     })

@@ -14,6 +14,7 @@ use lane_protocol::IdleTurns;
 use linux_abi::general as nr;
 
 use crate::block::{process, session, thread};
+use crate::pause::STEP_NS;
 use crate::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
 use crate::{calls, chaos, kernel, turn};
 
@@ -35,6 +36,9 @@ const TRIES_MAX: u32 = 64;
 /// Steps behind a boundary: up to 8, or twice that, and so on, so many times.
 const STEPS_LEAST: u64 = 8;
 const STEP_DOUBLINGS: u64 = 5;
+/// The same by chance, and how much longer than the steps the time to the next ones is.
+const CHANCE_DOUBLINGS: u64 = 10;
+const CHANCE_SHARE: u64 = 10;
 
 fn idle_turns() -> &'static IdleTurns {
     &session().idle_turns
@@ -98,6 +102,19 @@ pub fn goes_aside() -> bool {
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(STEP_DOUBLINGS)) as u32;
     thread().pausing.aside = steps;
+    true
+}
+
+/// The same by chance, with chaos; as often as leaves it most of its time, but in a new thread at
+/// once.
+pub fn goes_aside_by_chance() -> bool {
+    let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
+    if now_ns < pausing.aside_again_ns || process().debugged || session().live != 0 {
+        return false;
+    }
+    let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(CHANCE_DOUBLINGS));
+    pausing.aside_again_ns = now_ns + CHANCE_SHARE * steps * STEP_NS;
+    pausing.aside = steps as u32;
     true
 }
 

@@ -286,18 +286,6 @@ pub fn take() {
     }
 }
 
-/// With chaos: at some boundaries others go first.
-pub fn yield_by_chance() {
-    if !chaos::is_on() {
-        return;
-    }
-    if patience::is_newborn_awaited() {
-        patience::let_newborn_run();
-    } else if chaos::below(4) == 0 && !(my_turn().has_sleepers() && starvation::goes_aside()) {
-        patience::yield_to_others();
-    }
-}
-
 /// The thread has the turn now; `before` had it before.
 fn taken(turn: &Turn, before: u64) {
     let me = thread().identity;

@@ -1,0 +1,80 @@
+//! Programs with a race that shows rarely: `hunt` catches each, and what it caught replays to the
+//! same failure each time.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Failed, Trial};
+use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, run, run_suite};
+
+const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
+const OPTIMISATIONS: [&str; 3] = ["-O0", "-O1", "-O2"];
+/// A hunt is over long before, if it can catch the race at all.
+const TRIES: &str = "400";
+const REPLAYS: usize = 10;
+const HUNT_TIME_MAX: Duration = Duration::from_secs(300);
+
+fn build(race: &str, optimisation: &str, output: &Path) -> TestResult {
+    let source = in_workspace(&format!("tests/races/{race}.c"));
+    let mut command = Command::new("gcc");
+    command.args(["-Wall", "-Werror", "-g", "-pthread", optimisation]).arg(source).arg("-o").arg(output);
+    match command.output() {
+        Ok(result) if result.status.success() => Ok(()),
+        Ok(result) => Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr))),
+        Err(error) => Err(format!("cannot start gcc: {error}")),
+    }
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(Into::into).collect()
+}
+
+fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
+    let scratch = Scratch::new(&format!("race-{race}"))?;
+    let (home, trace) = (scratch.path(), scratch.path().join("trace"));
+    let binary: PathBuf = home.join(race);
+    build(race, optimisation, &binary)?;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let mut hunt = words(&["--quiet", "hunt", "--tries", TRIES, "--timeout", "5s", "-o"]);
+    hunt.extend([trace.clone().into(), "--".into(), binary.into()]);
+    let caught = run(tool.command(User::Current, home, &hunt), HUNT_TIME_MAX)?;
+    if caught.code != 0 {
+        return Err(format!("{TRIES} tries caught nothing:\n{}", caught.stderr_text()));
+    }
+    let mut replay = words(&["--quiet", "replay"]);
+    replay.push(trace.into());
+    let replay = || run(tool.command(User::Current, home, &replay), RUN_TIME_MAX);
+    let first = replay()?;
+    if first.code == 0 {
+        return Err("the failure that was caught does not show in its replay".into());
+    }
+    for _ in 1..REPLAYS {
+        let again = replay()?;
+        if again != first {
+            return Err(format!("one replay said {first:?}, another {again:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for race in RACES {
+        for optimisation in OPTIMISATIONS {
+            let tool = Arc::clone(tool);
+            let name = format!("{race}::{}", optimisation.trim_start_matches('-'));
+            trials
+                .push(Trial::test(name, move || check_race(&tool, race, optimisation).map_err(Failed::from)));
+        }
+    }
+    trials
+}
+
+fn main() -> ExitCode {
+    run_suite(|tool| Ok(trials(tool)))
+}
