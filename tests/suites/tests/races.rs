@@ -13,7 +13,7 @@ use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
 const OPTIMISATIONS: [&str; 3] = ["-O0", "-O1", "-O2"];
 /// A hunt is over long before, if it can catch the race at all.
-const TRIES: &str = "400";
+const TRIES: &str = "1000";
 const REPLAYS: usize = 10;
 const HUNT_TIME_MAX: Duration = Duration::from_secs(300);
 

@@ -250,14 +250,20 @@ pub fn yield_by_chance() {
     if !chaos::is_on() {
         return;
     }
-    let goes_aside = || {
-        let is_waited_for = turn::my_turn().has_sleepers();
-        is_waited_for && (starvation::goes_aside_by_chance() || starvation::goes_aside())
-    };
+    let goes_aside =
+        || starvation::goes_aside_by_chance() || turn::my_turn().has_sleepers() && starvation::goes_aside();
     if is_newborn_awaited() {
         let_newborn_run();
     } else if chaos::below(2) == 0 && !goes_aside() && chaos::below(2) == 0 {
         yield_to_others();
+    }
+}
+
+/// With chaos: who has given the turn between boundaries comes back late, as one of low priority would.
+/// Who waited then has time to come where the two may meet, though it has yet to begin.
+pub fn stay_away_by_chance() {
+    if chaos::is_on() && chaos::below(2) == 0 {
+        kernel::sleep_ns(chaos::below(1 << (12 + chaos::below(11))));
     }
 }
 

@@ -39,6 +39,9 @@ const STEP_DOUBLINGS: u64 = 5;
 /// The same by chance, and how much longer than the steps the time to the next ones is.
 const CHANCE_DOUBLINGS: u64 = 10;
 const CHANCE_SHARE: u64 = 10;
+/// So many times a new thread does not wait for it: most of its first boundaries follow each other
+/// closely, and the steps end at the next one.
+const FREE_ASIDES: u32 = 4;
 
 fn idle_turns() -> &'static IdleTurns {
     &session().idle_turns
@@ -105,14 +108,17 @@ pub fn goes_aside() -> bool {
     true
 }
 
-/// The same by chance, with chaos; as often as leaves it most of its time, but in a new thread at
-/// once.
+/// The same by chance, with chaos, of one among others that may yet come; as often as leaves it most of
+/// its time, but at the first boundaries of a new thread.
 pub fn goes_aside_by_chance() -> bool {
     let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
-    if now_ns < pausing.aside_again_ns || process().debugged || session().live != 0 {
+    let is_alone = process().threads < 2 && !process().in_group;
+    let is_over = pausing.asides >= FREE_ASIDES && now_ns < pausing.aside_again_ns;
+    if is_alone || is_over || process().debugged || session().live != 0 {
         return false;
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(CHANCE_DOUBLINGS));
+    pausing.asides = pausing.asides.saturating_add(1);
     pausing.aside_again_ns = now_ns + CHANCE_SHARE * steps * STEP_NS;
     pausing.aside = steps as u32;
     true

@@ -350,7 +350,10 @@ pub fn is_wanted() -> bool {
 /// At a pause that says so: gives the turn, and logs that it came back even if
 /// nobody took it.
 pub fn yield_at_pause() {
-    yield_while(&mut || false);
+    yield_while(&mut || {
+        patience::stay_away_by_chance();
+        false
+    });
 }
 
 /// The same while something lasts.
