@@ -211,14 +211,15 @@ fn run_of(address: u64, bytes_min: usize, moved: impl Fn(u64, u8) -> Option<Move
 }
 
 /// True if a jump there covers part of a constant of four bytes or more, or where a jump of the
-/// program leads to.
+/// program leads to, or a long instruction that does nothing: HotSpot has numbers in those.
 pub fn covers_constant(address: u64) -> bool {
     let (mut at, end) = (address, address + JUMP_BYTES as u64);
     while at < end {
         let Some((_, instruction, offsets)) = decode(at) else { return false };
         let is_condition = instruction.flow_control() == FlowControl::ConditionalBranch;
         let is_long = offsets.has_immediate() && offsets.immediate_size() >= 4;
-        if is_long && !is_condition && at + (offsets.immediate_offset() as u64) < end {
+        let is_covered = is_long && !is_condition && at + (offsets.immediate_offset() as u64) < end;
+        if is_covered || instruction.mnemonic() == Mnemonic::Nop && instruction.len() >= 4 {
             return true;
         }
         at = instruction.next_ip();
