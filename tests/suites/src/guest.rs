@@ -173,12 +173,18 @@ impl Guest {
         }
         // Libraries stand behind what needs them.
         command.arg("-o").arg(output).arg(&self.source).args(&self.build);
-        let result = command.output().map_err(|error| format!("cannot start gcc: {error}"))?;
-        if result.status.success() {
-            Ok(())
-        } else {
-            Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr)))
-        }
+        compile(command)
+    }
+}
+
+/// Runs a compiler; what it said if it failed.
+pub fn compile(mut command: Command) -> Result<(), String> {
+    let compiler = command.get_program().display().to_string();
+    let result = command.output().map_err(|error| format!("cannot start {compiler}: {error}"))?;
+    if result.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr)))
     }
 }
 

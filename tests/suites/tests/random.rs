@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
-    Case, Scratch, TestResult, Tool, User, Variant, check_case, has_static_libc, in_workspace, run_suite,
-    unless_missing,
+    Case, Scratch, TestResult, Tool, User, Variant, check_case, compile, has_static_libc, in_workspace,
+    run_suite, unless_missing,
 };
 
 /// Each variant of the program gets some of them.
@@ -37,11 +37,7 @@ fn build(variant: Variant, output: &Path) -> TestResult {
     let mut command = Command::new("gcc");
     command.args(["-Wall", "-Werror", "-Wno-unused-result", "-g"]).args(variant.arguments());
     command.arg(source).arg("-o").arg(output).args(["-lm", "-pthread"]);
-    match command.output() {
-        Ok(result) if result.status.success() => Ok(()),
-        Ok(result) => Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr))),
-        Err(error) => Err(format!("cannot start gcc: {error}")),
-    }
+    compile(command)
 }
 
 fn check_seed(tool: &Tool, binary: &Path, seed: u64, options: &[&str]) -> TestResult {

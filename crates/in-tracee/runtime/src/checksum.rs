@@ -127,39 +127,51 @@ pub fn page_sum(page: u64) -> u64 {
             // SAFETY: the page is mapped and readable; nothing else runs.
             let word = unsafe { (page as *const u64).add(index * LANES + lane).read_volatile() };
             any |= word;
-            *sum = (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
+            *sum = with_word(*sum, word);
         }
     }
     if any == 0 {
         return 0;
     }
-    sums.iter().fold(0u64, |total, sum| (total.rotate_left(23) ^ sum).wrapping_mul(MIX))
+    sums.into_iter().fold(0, with_lane)
 }
 
 fn first_sums(page: u64) -> [u64; LANES] {
     [page, page ^ 1, page ^ 2, page ^ 3]
 }
 
+/// A lane's sum with another word of it.
+fn with_word(sum: u64, word: u64) -> u64 {
+    (sum.rotate_left(5) ^ word).wrapping_mul(MIX)
+}
+
+/// What it was before this word.
+fn without_word(sum: u64, word: u64) -> u64 {
+    (sum.wrapping_mul(UNMIX) ^ word).rotate_right(5)
+}
+
+/// A page's sum with another lane.
+fn with_lane(total: u64, lane: u64) -> u64 {
+    (total.rotate_left(23) ^ lane).wrapping_mul(MIX)
+}
+
+fn without_lane(total: u64, lane: u64) -> u64 {
+    (total.wrapping_mul(UNMIX) ^ lane).rotate_right(23)
+}
+
 /// What one word of the page would have to be for the page to have this sum, with the others as
 /// they are here: [`page_sum`] done forward up to the word, and backward from the sum.
 pub fn word_for_sum(page: u64, words: &[u64; PAGE_WORDS], index: usize, sum: u64) -> u64 {
-    let add = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
-    let lane_of = |lane: usize| words.iter().skip(lane).step_by(LANES);
     let (lane, row) = (index % LANES, index / LANES);
     let first = first_sums(page);
-    let lane_sum = |lane: usize| lane_of(lane).fold(first[lane], |sum, &word| add(sum, word));
-    let total =
-        (0..lane).fold(0u64, |total, lane| (total.rotate_left(23) ^ lane_sum(lane)).wrapping_mul(MIX));
-    let total_then = (lane + 1..LANES)
-        .rev()
-        .fold(sum, |total, lane| (total.wrapping_mul(UNMIX) ^ lane_sum(lane)).rotate_right(23));
-    let behind = total_then.wrapping_mul(UNMIX) ^ total.rotate_left(23);
-    let then = lane_of(lane)
-        .skip(row + 1)
-        .rev()
-        .fold(behind, |sum, &word| (sum.wrapping_mul(UNMIX) ^ word).rotate_right(5));
-    let before = lane_of(lane).take(row).fold(first[lane], |sum, &word| add(sum, word));
-    then.wrapping_mul(UNMIX) ^ before.rotate_left(5)
+    let words_of = |lane: usize| words.iter().copied().skip(lane).step_by(LANES);
+    let sum_of = |lane: usize| words_of(lane).fold(first[lane], with_word);
+    let total_before = (0..lane).map(sum_of).fold(0, with_lane);
+    let total = (lane + 1..LANES).rev().map(sum_of).fold(sum, without_lane);
+    let lane_sum = total.wrapping_mul(UNMIX) ^ total_before.rotate_left(23);
+    let before = words_of(lane).take(row).fold(first[lane], with_word);
+    let behind = words_of(lane).skip(row + 1).rev().fold(lane_sum, without_word);
+    behind.wrapping_mul(UNMIX) ^ before.rotate_left(5)
 }
 
 /// The number that an odd one gives 1 with: each step doubles the bits that are right.

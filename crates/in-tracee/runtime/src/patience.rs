@@ -294,6 +294,11 @@ fn let_newborn_run() {
     turn::take();
 }
 
+/// True if there is nobody else who could have the turn.
+pub fn is_alone() -> bool {
+    process().threads < 2 && !process().in_group
+}
+
 /// What a thread does so often in vain, it does for another one that waits for the turn: true if
 /// there is one. One that is awake and has no processor comes to its sleep first.
 #[inline]
@@ -302,7 +307,7 @@ pub fn is_awaited(in_vain: u64) -> bool {
     if turn.has_sleepers() {
         return true;
     }
-    if in_vain % AWAKE_AFTER != 0 || process().threads < 2 && !process().in_group {
+    if in_vain % AWAKE_AFTER != 0 || is_alone() {
         return false;
     }
     kernel::call(nr::__NR_sched_yield, [0; 6]);

@@ -136,7 +136,6 @@ fn best_of(path: &[u64]) -> Option<u64> {
     for (speed, &address) in speeds.iter_mut().zip(path) {
         *speed = decode::run(address).map(|run| speed_of(address, &run));
     }
-    let covered = |address: u64| address + 1..address + decode::JUMP_BYTES as u64;
     let is_right = |address: u64| !jumped_to.iter().any(|target| covered(address).contains(target));
     let best = |is_right: &dyn Fn(u64) -> bool| {
         [Speed::OneJump, Speed::FlagsAreDead, Speed::Slow].iter().find_map(|speed| {
@@ -144,7 +143,7 @@ fn best_of(path: &[u64]) -> Option<u64> {
             places.map(|(&address, _)| address).find(|&address| is_right(address))
         })
     };
-    let is_left_alone = |address: u64| is_right(address) && !is_jumped_into(covered(address));
+    let is_left_alone = |address: u64| is_right(address) && !is_jumped_into(address);
     // What only looks like a jump may be data, and few constants are read; a place without a run
     // would trap at each pass.
     best(&|address| is_left_alone(address) && !hides_constant(address))
@@ -180,18 +179,27 @@ fn speed_of(address: u64, run: &decode::Run) -> Speed {
 /// True if a jump replaces this instruction alone, and nothing seems to jump into the middle of it
 /// or to read it.
 pub fn is_replaced_alone(address: u64) -> bool {
-    decode::run(address).is_some_and(|run| run.count == 1) && is_replaced(address)
+    takes_jump(address, &|run| run.count == 1)
 }
 
 /// True if a jump replaces the instructions here, however many.
 pub fn is_replaced(address: u64) -> bool {
-    let covered = address + 1..address + decode::JUMP_BYTES as u64;
-    decode::run(address).is_some() && !hides_constant(address) && !is_jumped_into(covered)
+    takes_jump(address, &|_| true)
 }
 
-/// True if bytes nearby look like a jump to one of these addresses: the steps at hand need
+fn takes_jump(address: u64, fits: &dyn Fn(&decode::Run) -> bool) -> bool {
+    decode::run(address).is_some_and(|run| fits(&run)) && !hides_constant(address) && !is_jumped_into(address)
+}
+
+/// What is in the middle of a jump there.
+fn covered(address: u64) -> Range<u64> {
+    address + 1..address + decode::JUMP_BYTES as u64
+}
+
+/// True if bytes nearby look like a jump into the middle of one there: the steps at hand need
 /// not have come by it. Data may look like one, too; then another place serves, if there is one.
-fn is_jumped_into(covered: Range<u64>) -> bool {
+fn is_jumped_into(address: u64) -> bool {
+    let covered = covered(address);
     let first = covered.start & !(PAGE_BYTES - 1);
     let start = covered.start.saturating_sub(NEARBY_BYTES).max(first);
     let end = (covered.end + NEARBY_BYTES).min(covered.end.next_multiple_of(PAGE_BYTES));

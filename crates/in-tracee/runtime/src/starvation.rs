@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, thread};
 use crate::pause::STEP_NS;
 use crate::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
-use crate::{calls, chaos, kernel, turn};
+use crate::{calls, chaos, kernel, patience, turn};
 
 /// How long who was woken has for coming.
 const LET_IN_NS: u64 = 5_000_000;
@@ -112,9 +112,8 @@ pub fn goes_aside() -> bool {
 /// its time, but at the first boundaries of a new thread.
 pub fn goes_aside_by_chance() -> bool {
     let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
-    let is_alone = process().threads < 2 && !process().in_group;
     let is_over = pausing.asides >= FREE_ASIDES && now_ns < pausing.aside_again_ns;
-    if is_alone || is_over || process().debugged || session().live != 0 {
+    if patience::is_alone() || is_over || process().debugged || session().live != 0 {
         return false;
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(CHANCE_DOUBLINGS));
