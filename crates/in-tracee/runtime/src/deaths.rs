@@ -22,9 +22,11 @@ fn are_seen() -> bool {
 }
 
 /// True for a signal that ends the process by default, and waits for a call or a pause to do so as
-/// one with a handler does: what the process wrote until then others see.
+/// one with a handler does: replay ends there too, and what the process wrote until then others
+/// may see.
 pub fn waits(signal: u32) -> bool {
-    process().in_group && signals::ends_told(signal)
+    let can_wait = process().in_group || !crate::live::is_on();
+    can_wait && signals::ends_told(signal)
 }
 
 /// A process in another's memory is about to be gone, and its blocks are free then.
@@ -58,10 +60,13 @@ pub fn let_go_if_seen() {
 
 /// Recording, at a call or a pause: the process dies of a signal that came. It is logged.
 #[cold]
-pub fn die(waiting: &Waiting) -> ! {
+pub fn die(registers: &Registers, waiting: &Waiting) -> ! {
     threads::log_dead_owner();
     leave_blocks();
-    signals::die_of_outside(waiting.signal);
+    signals::die_of_outside(waiting.signal, &mut |signal| {
+        signals::die_at(registers, signal);
+        signals::die_of(signal);
+    });
     kernel::exit_group(128 + waiting.signal as i32)
 }
 

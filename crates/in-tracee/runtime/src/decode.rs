@@ -309,8 +309,8 @@ pub fn movable(address: u64, offset: u8) -> Option<Moved> {
 pub const ARITHMETIC_FLAGS: u64 = 0x8d5;
 
 /// True if the program sets all flags that computing sets, before it looks at one of them or
-/// goes another way, without a fault in between that would show them: what it comes with is
-/// then of no account. The program gets to see faults if it has a handler for them.
+/// goes a way that is not known, without a fault in between that would show them: what it comes
+/// with is then of no account. The program gets to see faults if it has a handler for them.
 pub fn sets_flags_first(address: u64, faults_are_seen: bool) -> bool {
     use iced_x86::RflagsBits;
     const ARITHMETIC: u32 =
@@ -319,6 +319,10 @@ pub fn sets_flags_first(address: u64, faults_are_seen: bool) -> bool {
     let mut at = address;
     for _ in 0..LOOKED_AT {
         let Some((_, instruction, _)) = decode(at) else { return false };
+        if matches!(instruction.code(), Code::Jmp_rel8_64 | Code::Jmp_rel32_64) {
+            at = instruction.near_branch_target();
+            continue;
+        }
         let is_on_stack = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
         let touches_memory = !is_on_stack && memory_operand(&instruction).is_some();
         let divides = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);

@@ -12,8 +12,8 @@ use crate::entry::{Leave, Registers};
 use crate::kernel::ABORTED;
 use crate::{
     agent, branch, calls, changes, deaths, direct_calls, edits, file_ends, filters, foreign_writes, islands,
-    live, one_processor, packet_rings, patience, pause, proc_files, report, signals, sites, specials,
-    starvation, stopping, turn,
+    killing, live, one_processor, packet_rings, patience, pause, proc_files, report, signals, sites,
+    specials, starvation, stopping, turn,
 };
 
 /// Called by the entry code for each system call.
@@ -249,7 +249,7 @@ fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
     packet_rings::give_back();
     let mut make = || calls::make(nr, args, args, meaning.args, meaning.blocks);
     let mut result = match sends_death(nr, args, meaning) {
-        true => stopping::kill_between_outputs(nr, args, &mut make),
+        true => killing::kill(nr, args, &mut make),
         false => make(),
     };
     if result == ABORTED {
@@ -295,7 +295,7 @@ fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
 
 /// True for a call by which others may be killed in the middle of an output.
 fn sends_death(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
-    meaning.work & effects::SIGNALS != 0 && stopping::kills(nr, args)
+    meaning.work & effects::SIGNALS != 0 && killing::kills(nr, args)
 }
 
 /// How a call with code of its own ended.

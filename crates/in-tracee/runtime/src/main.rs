@@ -56,6 +56,7 @@ mod islands;
 mod kept_files;
 mod kernel;
 mod keyframes;
+mod killing;
 mod live;
 mod log;
 mod looks;

@@ -19,7 +19,7 @@ use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
     agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, gs, instructions, islands,
-    kernel, memory, patience, pause, pause_point, probe, report, sites, translate, turn,
+    kernel, killing, memory, patience, pause, pause_point, probe, report, sites, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -30,6 +30,13 @@ pub struct Action {
     pub flags: u64,
     pub restorer: u64,
     pub mask: u64,
+}
+
+impl Action {
+    /// Without ours, which is taken in place of the default: see `is_saved`.
+    fn of_program(self) -> Action {
+        if self.handler == on_signal as *const () as u64 { Action::default() } else { self }
+    }
 }
 
 /// `siginfo_t`.
@@ -59,9 +66,10 @@ pub const SIGSYS: u32 = 31;
 const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
 /// Signals whose real handler is always ours.
 const OURS: u64 = FAULTS | bit(ASKING);
-/// Signals from outside that end a process, and leave no core: HUP, INT, USR1, USR2, ALRM, TERM,
-/// VTALRM, PROF.
-const ENDINGS: u64 = bit(1) | bit(2) | bit(10) | bit(12) | bit(14) | bit(15) | bit(26) | bit(27);
+/// Those that come from outside, or from the kernel, and end a process by default.
+const ENDINGS: u64 = !(HARMLESS | OURS | bit(SIGKILL));
+/// Those that leave a core: QUIT, ABRT, XCPU, XFSZ, and the faults.
+const CORES: u64 = FAULTS | bit(3) | bit(6) | bit(24) | bit(25);
 /// Signals that end nobody by default: CHLD, CONT, STOP to TTOU, URG, WINCH.
 const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
 /// Signals that are never blocked for real.
@@ -140,32 +148,44 @@ pub fn install() {
     for signal in (1..=64).filter(|&signal| bit(signal) & OURS != 0) {
         install_ours(signal);
     }
+    // One that is ignored comes to us for a moment.
+    let mask = current_mask();
+    block_all();
     for signal in (1..=64).filter(|&signal| is_saved(signal)) {
         let actions = process().actions();
         if actions.known & bit(signal) == 0 {
-            actions.learn(signal);
-        }
-        if actions.actions[signal as usize].handler == DEFAULT {
+            actions.take_over(signal);
+        } else if actions.actions[signal as usize].handler == DEFAULT {
             install_real(signal, 0);
         }
     }
+    set_whole_mask(mask);
 }
 
 /// True for a signal that comes to us although its action is the default: the past is saved
 /// before the process dies of it, or the output logged that is being written.
 fn is_saved(signal: u32) -> bool {
-    // The first process of a namespace does not die (pid_namespaces(7)), nor is it disturbed.
-    let is_recorded = session().mode == Mode::Record as u32 && process().pid != 1;
-    let endings = if is_recorded { ENDINGS } else { 0 };
+    let endings = if dies_told() { ENDINGS } else { 0 };
     (session().saved_signals | endings) & !OURS & bit(signal) != 0
 }
 
-/// True for a signal that ends a process by default, and comes to us all the same.
+/// True if we hear of the process's end before. The first process of a namespace does not die
+/// (pid_namespaces(7)), nor is it disturbed.
+fn dies_told() -> bool {
+    session().mode == Mode::Record as u32 && process().pid != 1
+}
+
+/// True for a signal that ends the process by default, and of which we hear before.
 pub fn ends_told(signal: u32) -> bool {
-    ENDINGS & bit(signal) != 0 && is_saved(signal)
+    HARMLESS & bit(signal) == 0 && dies_told()
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
+    set_real(signal, &real_action(signal, flags))
+}
+
+/// Ours, with those of the program's flags that the kernel is to follow.
+fn real_action(signal: u32, flags: u64) -> Action {
     // Under the debugger the handlers themselves read memory that may not be there, or that
     // is watched; in replay, one that ends with an event prepares for the next, which may be
     // to try whether code can be written.
@@ -173,7 +193,7 @@ fn install_real(signal: u32, flags: u64) -> i64 {
     let kept = if process().debugged || faults { SA_NODEFER } else { 0 };
     // A trap of our own is dealt with before somebody asks for more.
     let asking = if signal == SIGTRAP && !process().debugged { bit(ASKING) } else { 0 };
-    let action = Action {
+    Action {
         handler: on_signal as *const () as u64,
         flags: SA_SIGINFO
             | SA_ONSTACK
@@ -181,8 +201,7 @@ fn install_real(signal: u32, flags: u64) -> i64 {
             | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT | kept)),
         restorer: entry::rv_restorer as *const () as u64,
         mask: !NEVER_BLOCKED | asking,
-    };
-    set_real(signal, &action)
+    }
 }
 
 /// One whose real handler is always ours: it restarts calls as the program wants.
@@ -194,6 +213,11 @@ fn install_ours(signal: u32) {
 
 fn set_real(signal: u32, action: &Action) -> i64 {
     kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0])
+}
+
+fn exchange_real(signal: u32, action: &Action, before: &mut Action) -> i64 {
+    let actions = [&raw const *action as u64, &raw mut *before as u64];
+    kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), actions[0], actions[1], 8, 0, 0])
 }
 
 /// Real handlers in place of those that the program has already.
@@ -386,6 +410,9 @@ fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
         agent::INTERRUPT => agent::on_interrupt(context, inside),
         SI_TIMER => on_own_timer(context, inside, info[3]),
         code @ (patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) => on_asked(context, inside, code),
+        killing::DIE => {
+            arrive(SIGKILL, &[u64::from(SIGKILL), 0, info[2], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], context)
+        }
         _ if lost_all(info) && process().shares_turn => on_asked_for_something(context, inside),
         _ => return false,
     }
@@ -607,7 +634,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         // One of ours, or that is to be saved: what the default does is the kernel's.
         let output = &thread().output;
         if output.load(Ordering::SeqCst) == 0 {
-            die_of_outside(signal);
+            die_of_outside(signal, &mut |signal| die_behind(context, signal));
         } else {
             output.store(signal << 1, Ordering::SeqCst);
             abort_call(context);
@@ -654,22 +681,27 @@ pub fn begin_output() {
 pub fn end_output() {
     let signal = thread().output.swap(0, Ordering::SeqCst) >> 1;
     if signal != 0 {
-        die_of_outside(signal);
+        die_of_outside(signal, &mut die_of);
     }
 }
 
-/// The process dies of a signal that somebody sent; the past is saved before, where that is asked
-/// for.
-pub fn die_of_outside(signal: u32) {
+/// The process dies of a signal that somebody sent, by `die`; the past is saved before, where that
+/// is asked for.
+pub fn die_of_outside(signal: u32, die: &mut dyn FnMut(u32)) {
     if bit(signal) & (session().saved_signals | OURS) != 0 {
         crate::live::save_before_death(signal);
     }
-    die_of(signal);
+    die(signal);
 }
 
-/// True for a signal of which processes die by default, without it coming to us.
-pub fn ends_untold(signal: u32) -> bool {
-    (1..=64).contains(&signal) && (HARMLESS | ENDINGS | OURS) & bit(signal) == 0
+/// In a handler: the process dies, of a signal that leaves a core where it is to go on.
+fn die_behind(context: &mut RealFrame, signal: u32) {
+    if bit(signal) & CORES == 0 || clocks::is_ours_at(context.rip) {
+        return die_of(signal);
+    }
+    set_default(signal);
+    send_to_itself(signal);
+    context.let_through_only(bit(signal));
 }
 
 /// True for a call by which the process sends itself a signal that it dies of.
@@ -690,12 +722,11 @@ pub fn kills_itself(number: u64, args: &[u64; 6]) -> bool {
 /// The signal of a crash (signal(7): those that leave a core) that the process is about to
 /// send to itself and die of, as abort(3) does.
 pub fn crashes_itself(number: u64, args: &[u64; 6]) -> Option<u32> {
-    const CRASHES: u64 = FAULTS | bit(3) | bit(6) | bit(24) | bit(25);
     if !kills_itself(number, args) {
         return None;
     }
     let signal = args[if number as u32 == nr::__NR_tgkill { 2 } else { 1 }] as u32;
-    (CRASHES & bit(signal) != 0 || is_saved(signal)).then_some(signal)
+    (CORES & bit(signal) != 0 || is_saved(signal)).then_some(signal)
 }
 
 /// A signal that the call at hand causes: it comes before all others that wait. False if no
@@ -726,47 +757,55 @@ pub fn force(signal: u32, info: &Info) -> bool {
 /// Lets the kernel's default action of a signal happen to us. It returns in the first process of
 /// a namespace, which no signal kills that is sent (pid_namespaces(7)): ours are needed on.
 pub fn die_of(signal: u32) {
-    let default =
-        Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() };
-    let mut own = Action::default();
-    let actions = [&raw const default as u64, &raw mut own as u64];
-    kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), actions[0], actions[1], 8, 0, 0]);
+    let own = set_default(signal);
     let mask = bit(signal);
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_UNBLOCK), &raw const mask as u64, 0, 8, 0, 0]);
-    let [pid, tid] = ids();
-    kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+    send_to_itself(signal);
     set_real(signal, &own);
 }
 
-/// The process dies of the signal that the call at hand sends to itself. A core file (core(5)) shows
-/// who dies where it is, so that is behind the program's call: the signal waits, blocked, until the
-/// kernel returns from a handler to there. It returns where nothing was done.
+/// Gives a signal to the kernel, whose default action it has; what was done before.
+fn set_default(signal: u32) -> Action {
+    let default =
+        Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() };
+    let mut before = Action::default();
+    exchange_real(signal, &default, &mut before);
+    before
+}
+
+fn send_to_itself(signal: u32) {
+    let [pid, tid] = ids();
+    kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+}
+
+/// The process dies of the signal that the call at hand sends to itself, behind that call. It
+/// returns where nothing was done.
 #[cold]
 pub fn die_in_call(registers: &Registers, signal: u32) {
-    // The last three are the way there, or nothing that a mask holds back.
-    const ELSEWHERE: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGSYS);
-    const CORES: u64 = (FAULTS | bit(3) | bit(6) | bit(24) | bit(25)) & !ELSEWHERE;
     if crate::live::is_on() {
         crate::live::before_crash(signal);
         crate::live::after_crash(signal);
     }
+    die_at(&Registers { rip: registers.rcx, r11: registers.flags, rax: 0, ..*registers }, signal);
+}
+
+/// The process dies of a signal that leaves a core. That (core(5)) shows who dies where it is, so
+/// that is in the program: the signal waits, blocked, until the kernel returns from a handler to
+/// there. It returns where nothing was done.
+#[cold]
+pub fn die_at(registers: &Registers, signal: u32) {
+    // The way there, or nothing that a mask holds back.
+    const ELSEWHERE: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGSYS);
     // The first process of a namespace does not die of it.
-    if CORES & bit(signal) == 0 || process().pid == 1 {
+    if CORES & !ELSEWHERE & bit(signal) == 0 || process().pid == 1 {
         return;
     }
     let thread = thread();
     thread.fault_registers = *registers;
-    thread.fault_registers.rip = registers.rcx;
-    thread.fault_registers.r11 = registers.flags;
-    thread.fault_registers.rax = 0;
     thread.fault_signal = signal;
-    let default =
-        Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() };
-    set_real(signal, &default);
-    let mask = !bit(SIGILL);
-    kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const mask as u64, 0, 8, 0, 0]);
-    let [pid, tid] = ids();
-    kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
+    set_default(signal);
+    set_whole_mask(!bit(SIGILL));
+    send_to_itself(signal);
     // SAFETY: an instruction that traps, and does not go on.
     unsafe { entry::rv_end() }
 }
@@ -1048,7 +1087,7 @@ fn deliver_logged(registers: &mut Registers, waiting: &Waiting, flags: u8) {
     log.raw(waiting.info.as_ptr() as u64, 128);
     log.end();
     if process().actions().actions[waiting.signal as usize].handler == DEFAULT {
-        deaths::die(waiting);
+        deaths::die(registers, waiting);
     }
     if !deliver(registers, waiting.signal, &waiting.info) {
         die_of(SIGSEGV);
@@ -1242,11 +1281,19 @@ impl Actions {
         }
         let mut action = Action::default();
         kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), 0, &raw mut action as u64, 8, 0, 0]);
-        if action.handler == on_signal as *const () as u64 {
-            // Taken for the sake of the past, see `is_saved`.
-            action = Action::default();
+        self.actions[signal as usize] = action.of_program();
+    }
+
+    /// Makes one come to us whose default action that is, and learns what execve left.
+    fn take_over(&mut self, signal: u32) {
+        self.known |= bit(signal);
+        let mut before = Action::default();
+        exchange_real(signal, &real_action(signal, 0), &mut before);
+        before = before.of_program();
+        if before.handler != DEFAULT {
+            set_real(signal, &before);
         }
-        self.actions[signal as usize] = action;
+        self.actions[signal as usize] = before;
     }
 
     /// All of them, of a process that ran already.

@@ -1,24 +1,18 @@
-//! Stopping or killing another process of one's lane. Until the kernel has stopped all of
+//! Stopping another process of one's lane. Until the kernel has stopped all of
 //! its threads, one of them could take the turn, be stopped with it, and hold up whoever
 //! is to continue it. So the sender keeps the turn until they stand. Of one that is killed
-//! the kernel marks the robust futexes, which the sender then logs. And nobody is killed
-//! who has written to the recorded standard output or error, and not logged it: replay
-//! would not show what everybody saw.
+//! where it is (see `killing`) the kernel marks the robust futexes, which the sender then logs.
 //!
 //! Deliberately absent: stops that come from outside of the lane. The turn of who is
-//! stopped so waits for who continues it. And SIGKILL from outside of the recording: of what
-//! is written just then, nothing is known.
-
-use core::sync::atomic::Ordering;
+//! stopped so waits for who continues it.
 
 use events::{Kind, Tag};
-use lane_protocol::KILLED_ANYONE;
 use linux_abi::general as nr;
 
-use crate::block::{process, session, space, thread};
+use crate::block::{process, space, thread};
 use crate::proc_files::{self, Path};
 use crate::threads::{self, OWNER_DIED, WAITERS};
-use crate::{deaths, kernel, memory, output_lock, signals};
+use crate::{deaths, kernel, memory};
 
 const SIGKILL: u64 = 9;
 const SIGSTOP: u64 = 19;
@@ -28,9 +22,6 @@ const LOOKS: u32 = 2000;
 /// The same where the signal may be ignored after all: by an orphaned group of
 /// processes (setpgid(2)).
 const LOOKS_UNSURE: u32 = 100;
-/// Looks at a process that was killed, at most, a millisecond each: one that ends slowly has long
-/// been told, and writes nothing more.
-const LOOKS_AT_END: u32 = 20;
 const PAGE_BYTES: usize = 4096;
 /// Pages of shared memory that are searched for robust futexes.
 const PAGES_MAX: u32 = 1024;
@@ -49,87 +40,6 @@ pub fn target(number: u64, args: &[u64; 6]) -> Option<(i32, u64)> {
     (other && matches!(signal, SIGKILL | SIGSTOP..=SIGTTOU)).then_some((pid, signal))
 }
 
-/// The signal that a call sends.
-fn sent(number: u64, args: &[u64; 6]) -> u64 {
-    match number as u32 {
-        nr::__NR_tgkill | nr::__NR_rt_tgsigqueueinfo => args[2],
-        _ => args[1],
-    }
-}
-
-/// True for a call that sends to others a signal of which the kernel lets a process die, and does
-/// not tell us before.
-pub fn kills(number: u64, args: &[u64; 6]) -> bool {
-    let own = match number as u32 {
-        nr::__NR_tkill => args[0] as i32 == thread().tid,
-        nr::__NR_pidfd_send_signal => false,
-        _ => args[0] as i32 == process().pid,
-    };
-    let signal = sent(number, args) as u32;
-    signals::ends_untold(signal) && (!own || signal == signals::SIGKILL)
-}
-
-/// Makes a call that [`kills`] while nobody is between an output and its event.
-#[cold]
-pub fn kill_between_outputs(number: u64, args: &[u64; 6], make: &mut dyn FnMut() -> i64) -> i64 {
-    output_lock::take();
-    if signals::kills_itself(number, args) {
-        output_lock::give();
-        return make();
-    }
-    if sent(number, args) == SIGKILL {
-        note_killed(number, args);
-    }
-    let result = make();
-    // One of the others may have a handler: nobody need end.
-    if result == 0 && sent(number, args) == SIGKILL {
-        wait_for_end(number, args);
-    }
-    output_lock::give();
-    result
-}
-
-/// Who dies of it was killed on purpose, as far as the recording goes: the supervisor takes that
-/// for no crash.
-fn note_killed(number: u64, args: &[u64; 6]) {
-    let named = args[0] as i32;
-    let whom = match number as u32 {
-        _ if process().pid_space != 0 => KILLED_ANYONE,
-        nr::__NR_pidfd_send_signal => proc_files::process_of(args[0]).unwrap_or(KILLED_ANYONE),
-        nr::__NR_kill if named == 0 => -(kernel::call(nr::__NR_getpgrp, [0; 6]) as i32),
-        nr::__NR_kill if named == -1 => KILLED_ANYONE,
-        _ => named,
-    };
-    let session = session();
-    let place = session.next_killed.fetch_add(1, Ordering::AcqRel) as usize % session.killed.len();
-    session.killed[place].store(whom, Ordering::Release);
-}
-
-/// Waits until the process is gone: until then it could begin to write.
-fn wait_for_end(number: u64, args: &[u64; 6]) {
-    const POLLIN: u64 = 1;
-    let mut pidfd = args[0] as i64;
-    if number as u32 != nr::__NR_pidfd_send_signal {
-        // Of a group, its leader.
-        let pid = u64::from((args[0] as i32).unsigned_abs());
-        pidfd = kernel::call(nr::__NR_pidfd_open, [pid, 0, 0, 0, 0, 0]);
-        if kernel::failed(pidfd) {
-            return;
-        }
-    }
-    for _ in 0..LOOKS_AT_END {
-        // struct pollfd: fd, events, revents.
-        let mut poll = u64::from(pidfd as u32) | POLLIN << 32;
-        let arguments = [&raw mut poll as u64, 1, 1, 0, 0, 0];
-        if kernel::call(nr::__NR_poll, arguments) > 0 {
-            break;
-        }
-    }
-    if number as u32 != nr::__NR_pidfd_send_signal {
-        kernel::call(nr::__NR_close, [pidfd as u64, 0, 0, 0, 0, 0]);
-    }
-}
-
 /// True for a call by which the process stops itself: the others of its lane run meanwhile.
 pub fn stops_itself(number: u64, args: &[u64; 6]) -> bool {
     let (own, signal) = match number as u32 {
@@ -141,18 +51,40 @@ pub fn stops_itself(number: u64, args: &[u64; 6]) -> bool {
     own && process().in_group && matches!(signal, SIGSTOP..=SIGTTOU)
 }
 
-/// A call was made with the turn, and is not logged yet: if it kills a process, logs what
-/// the kernel did to the robust futexes that they share. The program behind the call
-/// sees them so.
+/// A call was made with the turn, and is not logged yet: if it kills a process, or tells that one
+/// was killed, logs what the kernel did to the robust futexes that they share. The program behind
+/// the call sees them so.
 #[inline]
 pub fn log_killed(number: u64, args: &[u64; 6], result: i64) {
-    if process().in_group
-        && result == 0
+    if !process().in_group || result < 0 {
+        return;
+    }
+    if matches!(number as u32, nr::__NR_wait4 | nr::__NR_waitid) {
+        if let Some(pid) = told_killed(number, args, result) {
+            log_dead_owners(pid);
+        }
+    } else if result == 0
         && let Some((pid, SIGKILL)) = target(number, args)
     {
         wait_until(pid, LOOKS_UNSURE);
         log_dead_owners(pid);
     }
+}
+
+/// The child of which wait4 or waitid told that it was killed, or did not tell how it ended.
+#[cold]
+fn told_killed(number: u64, args: &[u64; 6], result: i64) -> Option<i32> {
+    const CLD_KILLED: u32 = 2;
+    const CLD_DUMPED: u32 = 3;
+    if number as u32 == nr::__NR_wait4 {
+        // WIFEXITED, WIFSTOPPED, WIFCONTINUED.
+        let lives_or_exited = |status: u32| matches!(status & 0x7f, 0 | 0x7f);
+        let is_known = memory::read::<u32>(args[1]).is_some_and(lives_or_exited);
+        return (result > 0 && !is_known).then_some(result as i32);
+    }
+    // siginfo_t: si_signo, si_errno, si_code, a gap, si_pid.
+    let [_, _, code, _, pid] = memory::read::<[u32; 5]>(args[2])?;
+    matches!(code, CLD_KILLED | CLD_DUMPED).then_some(pid as i32)
 }
 
 /// The words in shared memory whose owner is dead: FUTEX_OWNER_DIED and no owner
@@ -235,7 +167,7 @@ pub fn masks_have(pid: i32, signal: u64, names: &[&[u8]]) -> Option<bool> {
 }
 
 /// True if every thread of the process is stopped or gone.
-fn all_stand(pid: i32) -> bool {
+pub fn all_stand(pid: i32) -> bool {
     let mut path = Path::new();
     path.text(b"/proc/").number(pid as u64).text(b"/task");
     let fd = path.open();

@@ -68,6 +68,19 @@ pub fn ends_of_children(tool: &Tool) -> TestResult {
     check(!dump.stdout_text().contains("nobody knows"), "an end is not known", &dump)
 }
 
+/// Who is ended while computing, with no handler: replay ends there, and not about there.
+pub fn ended_while_computing(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "ended-while-computing")?;
+    let script = "timeout 0.2 bash -c 'while :; do :; done'; echo $?; \
+         timeout -s KILL 0.2 bash -c 'while :; do :; done' || echo $?";
+    let recorded = bench.record(script)?;
+    check(recorded.stdout_text().starts_with("124\n137\n"), "both should have been ended", &recorded)?;
+    let replayed = bench.replay()?;
+    compare("recorded", &recorded, "replayed", &replayed)?;
+    let is_said = replayed.stderr_text().contains("ended in its own code");
+    check(!is_said, "it is not known where one ended", &replayed)
+}
+
 pub fn interrupted_from_terminal(tool: &Tool) -> TestResult {
     // As a terminal does it: to every process of the group.
     interrupted(tool, "interrupted", "-")
