@@ -147,6 +147,7 @@ impl Supervisor {
             }
             if all_gone {
                 self.look_at_survivors();
+                self.look_at_misplaced();
                 return;
             }
             if self.ending {
@@ -340,6 +341,16 @@ impl Supervisor {
     fn kill_all(&self) {
         for segment in self.memory.segments_in_use() {
             kill_process(self.memory.lane(segment).pid().load(Ordering::Acquire), libc::SIGKILL);
+        }
+    }
+
+    /// Outputs that went elsewhere in the recorded file, which is none here, or one that only grows.
+    fn look_at_misplaced(&mut self) {
+        let count = self.memory.outputs_misplaced().load(Ordering::Acquire);
+        if count > 0 {
+            self.result.notes.push(format!(
+                "{count} of the program's outputs went to another place of the file that its output was; they are shown in the order they were written: redirect the output to a file to get the same file"
+            ));
         }
     }
 

@@ -67,14 +67,17 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
     if work & effects::WRITES != 0 {
         effects::log_written(model, args, result, &Before::default());
     }
+    let names_position = matches!(number as u32, nr::__NR_pwrite64 | nr::__NR_pwritev | nr::__NR_pwritev2);
+    // pwritev2 may name the one that the descriptor has.
+    let position = (names_position && args[3] != u64::MAX).then_some(args[3]);
     if result > 0 && outputs::is_mapped(args[0]) {
-        let position = matches!(number as u32, nr::__NR_pwrite64 | nr::__NR_pwritev | nr::__NR_pwritev2)
-            .then_some(args[3]);
         crate::mapped_files::log_written(args[0], position, result as u64);
     }
     if class != 0 && result > 0 {
-        let note = [u64::from(class), order];
-        process().log.blob(0, 16, Tag::Output, note.as_ptr() as u64);
+        let place = outputs::place_of(class, args[0], position, result as u64);
+        let note = [u64::from(class), order, place.unwrap_or(0)];
+        let bytes = if place.is_some() { 24 } else { 16 };
+        process().log.blob(0, bytes, Tag::Output, note.as_ptr() as u64);
     }
     process().log.end();
 }
@@ -84,18 +87,24 @@ fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         report::log_ended();
     };
     let mut shown = None;
-    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
-        if tag == Tag::Output && bytes == 16 {
-            shown = memory::read::<[u64; 2]>(source);
+    let result = feed_with(word, registers, &mut |tag, _, bytes, source| match (tag, bytes) {
+        (Tag::Output, 16) => {
+            shown = memory::read::<[u64; 2]>(source).map(|[class, order]| (class, order, None))
         }
+        (Tag::Output, 24) => {
+            let note = memory::read::<[u64; 3]>(source);
+            shown = note.map(|[class, order, place]| (class, order, Some(place)));
+        }
+        _ => {}
     });
-    if let Some([class, order]) = shown {
+    if let Some((class, order, place)) = shown {
         let vectored = matches!(number as u32, nr::__NR_writev | nr::__NR_pwritev | nr::__NR_pwritev2);
         let mut pieces = |index: usize| match vectored {
             true => outputs::vector_piece(args[1], args[2], index),
             false => (index == 0).then_some((args[1], args[2])),
         };
-        outputs::show(class as u32, order, result.max(0) as u64, &mut pieces);
+        let output = outputs::Output { class: class as u32, order, bytes: result.max(0) as u64, place };
+        outputs::show(&output, &mut pieces);
     }
     Done::Result(result)
 }

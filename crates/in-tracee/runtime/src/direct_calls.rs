@@ -63,6 +63,7 @@ fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
             return None;
         }
         live::before_seek(&registers.args());
+        outputs::note_seek(&registers.args());
     }
     if thread().filters.newest != 0 && !filters::let_through(number as u32, &registers.args()) {
         return None;

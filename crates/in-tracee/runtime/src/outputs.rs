@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::StandardFile;
+use lane_protocol::{OutputPlaces, StandardFile};
 use linux_abi::general as nr;
 
 use crate::block::{process, session};
@@ -187,9 +187,62 @@ pub fn take_order() -> u64 {
     session().output_order.fetch_add(1, Ordering::AcqRel)
 }
 
-/// Replay: shows `bytes` of the program's memory, given as pieces, when all
+/// The places of a class's outputs: stdout and stderr may be one file.
+fn places_of(class: u32) -> &'static OutputPlaces {
+    let session = session();
+    let are_one = session.standard_files[1] == session.standard_files[2];
+    &session.output_places[usize::from(class == events::OUTPUT_STDERR && !are_one)]
+}
+
+/// True if the class's outputs go to a regular file.
+fn is_in_file(class: u32) -> bool {
+    const KIND: u64 = 0o170000;
+    const REGULAR_KIND: u64 = 0o100000;
+    session().standard_files[class as usize].mode & KIND == REGULAR_KIND
+}
+
+/// Recording: lseek(2) is about to be called.
+#[inline]
+pub fn note_seek(args: &[u64; 6]) {
+    const SEEK_CUR: u32 = 1;
+    let only_asks = args[1] == 0 && args[2] as u32 == SEEK_CUR;
+    let are_in_files = is_in_file(events::OUTPUT_STDOUT) || is_in_file(events::OUTPUT_STDERR);
+    if !only_asks && are_in_files && class_of(args[0]) != 0 {
+        places_of(class_of(args[0])).is_sought.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Recording, with the lock of outputs: the place of an output, unless it is behind the one before.
+/// `position` is the one that the call named.
+pub fn place_of(class: u32, fd: u64, position: Option<u64>, bytes: u64) -> Option<u64> {
+    const SEEK_CUR: u64 = 1;
+    if !is_in_file(class) {
+        return None;
+    }
+    let start = match position {
+        Some(position) => position,
+        None => {
+            let behind = kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]);
+            (behind as u64).wrapping_sub(bytes)
+        }
+    };
+    places_of(class).note(start, bytes, position.is_some())
+}
+
+/// An output as the log has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    pub class: u32,
+    pub order: u64,
+    pub bytes: u64,
+    /// Where it goes; `None`: behind the one before.
+    pub place: Option<u64>,
+}
+
+/// Replay: shows bytes of the program's memory, given as pieces, when all
 /// earlier outputs of the trace have been shown.
-pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
+pub fn show(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
+    let order = output.order;
     let session = session();
     let lane = crate::block::lane();
     if session.lane_filter != 0 {
@@ -199,7 +252,7 @@ pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) ->
         let is_new = !imports::is_scout()
             && (!process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order);
         if process().lane == session.shown_lane && is_new {
-            write_pieces(class, bytes, pieces);
+            write_pieces(output, pieces);
         }
         return;
     }
@@ -217,19 +270,20 @@ pub fn show(class: u32, order: u64, bytes: u64, pieces: &mut dyn FnMut(usize) ->
         }
     }
     lane.waits_for_output.store(0, Ordering::Release);
-    write_pieces(class, bytes, pieces);
+    write_pieces(output, pieces);
     session.output_order.fetch_max(order + 1, Ordering::AcqRel);
     session.output_wake.fetch_add(1, Ordering::Release);
     kernel::futex_wake(&session.output_wake);
 }
 
-fn write_pieces(class: u32, mut bytes: u64, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
+fn write_pieces(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
     let session = session();
     if session.show_output == 0 {
         return;
     }
-    let fd = session.output_fds[(class == events::OUTPUT_STDERR) as usize];
-    let mut index = 0;
+    let fd = session.output_fds[(output.class == events::OUTPUT_STDERR) as usize];
+    go_to_place(fd, output);
+    let (mut index, mut bytes) = (0, output.bytes);
     while bytes > 0
         && let Some((address, len)) = pieces(index)
     {
@@ -238,6 +292,23 @@ fn write_pieces(class: u32, mut bytes: u64, pieces: &mut dyn FnMut(usize) -> Opt
         bytes -= part;
         index += 1;
     }
+}
+
+/// Replay: what is written next to the descriptor goes to the output's place, if that is in a file.
+fn go_to_place(fd: i32, output: &Output) {
+    const SEEK_SET: u64 = 0;
+    let Some(place) = output.place else { return };
+    let goal = places_of(output.class).offset_of(place);
+    let result = kernel::call(nr::__NR_lseek, [fd as u64, goal, SEEK_SET, 0, 0, 0]);
+    if kernel::failed(result) || appends(fd) {
+        session().outputs_misplaced.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// True for a descriptor to which all is written at the file's end.
+fn appends(fd: i32) -> bool {
+    const F_GETFL: u64 = 3;
+    kernel::call(nr::__NR_fcntl, [fd as u64, F_GETFL, 0, 0, 0, 0]) & i64::from(nr::O_APPEND) != 0
 }
 
 /// The pieces of an array of `struct iovec`.

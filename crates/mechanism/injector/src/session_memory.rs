@@ -19,7 +19,7 @@ use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
 use crate::process::unnamed_file;
-use crate::standard_files::standard_file;
+use crate::standard_files::{offset_of, standard_file};
 
 /// What this machine offers to interception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +238,9 @@ impl SessionMemory {
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
         session.standard_files = [0, 1, 2].map(|fd| standard_file(setup.running, fd));
+        for (places, fd) in session.output_places.iter_mut().zip(1..) {
+            *places.base.get_mut() = offset_of(setup.running, fd);
+        }
         session.files_dir_bytes = put_path(&mut session.files_dir, setup.files_dir);
         session.objects_dir_bytes = put_path(&mut session.objects_dir, setup.objects_dir);
         if let Some(lanes) = setup.wanted_lanes {
@@ -470,6 +473,8 @@ atomics! {
     output_order: AtomicU64;
     /// See [`Session::output_wake`].
     output_wake: AtomicU32;
+    /// See [`Session::outputs_misplaced`].
+    outputs_misplaced: AtomicU32;
     /// See [`Session::imports`].
     imports: lane_protocol::Imports;
     /// See [`Session::control_fd`].

@@ -35,6 +35,16 @@ pub fn standard_file(process: Option<i32>, fd: i32) -> StandardFile {
     }
 }
 
+/// The offset of a standard descriptor of ours, or of the process; 0 where there is none.
+pub fn offset_of(process: Option<i32>, fd: i32) -> u64 {
+    let Some(pid) = process else {
+        // SAFETY: asks for an offset; no memory is involved.
+        return unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }.max(0) as u64;
+    };
+    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+    info.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok()).unwrap_or(0)
+}
+
 /// If the descriptor is of a regular file, all who have it write at its end from now on, wherever
 /// its offset is: those who have it after us, too.
 pub fn append_from_now_on(file: BorrowedFd) {

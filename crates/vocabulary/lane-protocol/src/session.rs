@@ -6,6 +6,7 @@ use crate::agent::Agent;
 use crate::imports::Imports;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER_WAYS_MAX};
+use crate::output_places::OutputPlaces;
 use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
@@ -145,6 +146,10 @@ pub struct Session {
     pub show_output: u32,
     /// Descriptors in replaying processes that outputs go to: for stdout, for stderr.
     pub output_fds: [i32; 2],
+    /// Where in a regular file they go, for stdout, for stderr; for both where they are one file.
+    pub output_places: [OutputPlaces; 2],
+    /// Replay: outputs that belong in a place where they cannot be shown.
+    pub outputs_misplaced: AtomicU32,
     /// Standard input, output and error of the recorded program, to tell what
     /// reaches them: device, inode, rdev, mode.
     pub standard_files: [StandardFile; 3],

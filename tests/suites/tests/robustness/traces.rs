@@ -4,10 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
-use suites::{TestResult, Tool, compare};
+use suites::{RUN_TIME_MAX, TestResult, Tool, compare, plain_environment, run};
 
-use crate::bench::{Bench, ORDINARY, check, path, trace_files};
+use crate::bench::{Bench, ORDINARY, check, path, says, trace_files};
 
 pub fn moved_trace(tool: &Tool) -> TestResult {
     let mut bench = Bench::new(tool, "moved")?;
@@ -86,6 +87,34 @@ pub fn truncated_trace(tool: &Tool) -> TestResult {
 fn is_part_of(part: &[u8], whole: &[u8]) -> bool {
     let mut rest = whole.split(|&byte| byte == b'\n');
     part.split(|&byte| byte == b'\n').all(|line| line.is_empty() || rest.any(|other| other == line))
+}
+
+/// A program that goes back in its output, as one does that writes a header last: replay makes the
+/// same file, behind what is there already, and says so where it cannot.
+pub fn output_goes_back(tool: &Tool) -> TestResult {
+    const PROGRAM: &str = "import os
+first = os.lseek(1, 0, os.SEEK_CUR)
+os.write(1, b'head....'); os.write(1, b'body'); os.pwrite(1, b'HH', first)
+os.lseek(1, -2, os.SEEK_END); os.write(1, b'DY and'); os.lseek(1, 2, os.SEEK_CUR); os.write(1, b'more')
+os.lseek(1, first + 4, os.SEEK_SET); os.writev(1, [b'1', b'2', b'34']); os.lseek(1, 0, os.SEEK_END)
+os.system('echo child; echo error >&2'); os.write(1, b'end\\n')";
+    let bench = Bench::new(tool, "goes-back")?;
+    fs::write(bench.run.join("program.py"), PROGRAM).map_err(|error| error.to_string())?;
+    let script = format!(
+        "run() {{ echo before; \"$@\" 2>&1; }}
+         run {tool} -q record -o {trace} -- python3 program.py > recorded
+         run {tool} -q replay {trace} > replayed
+         cmp recorded replayed && cat replayed && {tool} replay {trace} | cat",
+        tool = path(&tool.binary),
+        trace = path(&bench.trace),
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).current_dir(&bench.run);
+    plain_environment(&mut command, &bench.scratch.join("home"));
+    let outcome = run(command, RUN_TIME_MAX)?;
+    let begins = outcome.stdout_text().starts_with("before\nHHad1234boDY and\0\0morechild\nerror\nend\n");
+    check(begins, "the file should be as recorded", &outcome)?;
+    says(&outcome, &["another place"])
 }
 
 pub fn private_trace(tool: &Tool) -> TestResult {
