@@ -11,6 +11,7 @@ use crate::effects::{self, Before};
 use crate::entry::Registers;
 use crate::kernel::{self, ABORTED};
 use crate::log::ShortBlob;
+use crate::outputs::Output;
 use crate::specials::{plain, refuse, replayed};
 use crate::{calls, live, memory, output_lock, outputs, page_tracker, proc_dir, report, signals};
 
@@ -87,24 +88,18 @@ fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         report::log_ended();
     };
     let mut shown = None;
-    let result = feed_with(word, registers, &mut |tag, _, bytes, source| match (tag, bytes) {
-        (Tag::Output, 16) => {
-            shown = memory::read::<[u64; 2]>(source).map(|[class, order]| (class, order, None))
+    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+        if tag == Tag::Output {
+            shown = Output::read(source, bytes);
         }
-        (Tag::Output, 24) => {
-            let note = memory::read::<[u64; 3]>(source);
-            shown = note.map(|[class, order, place]| (class, order, Some(place)));
-        }
-        _ => {}
     });
-    if let Some((class, order, place)) = shown {
+    if let Some(output) = shown {
         let vectored = matches!(number as u32, nr::__NR_writev | nr::__NR_pwritev | nr::__NR_pwritev2);
         let mut pieces = |index: usize| match vectored {
             true => outputs::vector_piece(args[1], args[2], index),
             false => (index == 0).then_some((args[1], args[2])),
         };
-        let output = outputs::Output { class: class as u32, order, bytes: result.max(0) as u64, place };
-        outputs::show(&output, &mut pieces);
+        outputs::show(&Output { bytes: result.max(0) as u64, ..output }, &mut pieces);
     }
     Done::Result(result)
 }

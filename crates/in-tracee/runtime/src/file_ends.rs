@@ -41,12 +41,16 @@ pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
             mapped_files::log_shown(&status, from, bytes);
         }
     } else if result == 0 && moves_end(nr) {
+        if nr as u32 == nr::__NR_ftruncate {
+            outputs::log_length(args[0], args[1]);
+        }
         let [from, bytes] = match nr as u32 {
             nr::__NR_fallocate => [args[2], args[3]],
             _ => behind_end(args[1]),
         };
         log_of_descriptor(args[0], from, bytes);
     } else if result >= 0 && opened & u64::from(nr::O_TRUNC) != 0 {
+        outputs::log_length(result as u64, 0);
         log_of_descriptor(result as u64, 0, 0);
     } else if result > 0 {
         log_copied(nr, args, result as u64);

@@ -11,7 +11,7 @@ use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, M
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
 use crate::block::{lane, process, session};
-use crate::{cache, file_ends, kernel, memory, report};
+use crate::{cache, file_ends, kernel, memory, outputs, report};
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
@@ -527,6 +527,7 @@ impl Log {
                     Some(Tag::FileSize) => {
                         file_ends::replay_moved(memory::read(source).unwrap_or_default());
                     }
+                    Some(Tag::Output) if bytes > 24 => outputs::replay_length(source, bytes),
                     Some(tag) => other(tag, address, bytes, source),
                     None => report::fail("a blob has an unknown tag"),
                 }

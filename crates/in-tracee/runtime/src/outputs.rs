@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
+use events::Tag;
 use lane_protocol::{OutputPlaces, StandardFile};
 use linux_abi::general as nr;
 
@@ -229,6 +230,21 @@ pub fn place_of(class: u32, fd: u64, position: Option<u64>, bytes: u64) -> Optio
     places_of(class).note(start, bytes, position.is_some())
 }
 
+/// Recording, in the event of the call at hand: the file of a descriptor has this length now.
+pub fn log_length(fd: u64, length: u64) {
+    let class = class_of(fd);
+    if class != 0
+        && is_in_file(class)
+        && let Some(place) = places_of(class).note_length(length)
+    {
+        let note = [u64::from(class), take_order(), place, ENDS_FILE];
+        process().log.blob(0, size_of_val(&note) as u64, Tag::Output, note.as_ptr() as u64);
+    }
+}
+
+/// Last word of an output that is none: its place is where the file ends.
+const ENDS_FILE: u64 = 1;
+
 /// An output as the log has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
@@ -237,6 +253,26 @@ pub struct Output {
     pub bytes: u64,
     /// Where it goes; `None`: behind the one before.
     pub place: Option<u64>,
+    /// The file ends there, and nothing is written.
+    pub ends_file: bool,
+}
+
+impl Output {
+    /// From the words of its blob.
+    pub fn read(source: u64, blob_bytes: u64) -> Option<Output> {
+        let [class, order] = memory::read(source)?;
+        let further =
+            |index: u64| if blob_bytes > index * 8 { memory::read_word(source + index * 8) } else { None };
+        let (place, ends_file) = (further(2), further(3) == Some(ENDS_FILE));
+        Some(Output { class: class as u32, order, bytes: 0, place, ends_file })
+    }
+}
+
+/// Replay: the file of an output has another length.
+pub fn replay_length(source: u64, blob_bytes: u64) {
+    if let Some(output) = Output::read(source, blob_bytes) {
+        show(&output, &mut |_| None);
+    }
 }
 
 /// Replay: shows bytes of the program's memory, given as pieces, when all
@@ -295,11 +331,13 @@ fn write_pieces(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u
 }
 
 /// Replay: what is written next to the descriptor goes to the output's place, if that is in a file.
+/// Or it ends there.
 fn go_to_place(fd: i32, output: &Output) {
     const SEEK_SET: u64 = 0;
     let Some(place) = output.place else { return };
     let goal = places_of(output.class).offset_of(place);
-    let result = kernel::call(nr::__NR_lseek, [fd as u64, goal, SEEK_SET, 0, 0, 0]);
+    let call = if output.ends_file { nr::__NR_ftruncate } else { nr::__NR_lseek };
+    let result = kernel::call(call, [fd as u64, goal, SEEK_SET, 0, 0, 0]);
     if kernel::failed(result) || appends(fd) {
         session().outputs_misplaced.fetch_add(1, Ordering::Relaxed);
     }

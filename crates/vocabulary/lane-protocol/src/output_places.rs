@@ -3,6 +3,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// What is before the place 0 is none.
+const PLACE_MAX: u64 = i64::MAX as u64;
+
 /// Of one output. Places count from where the file's offset is when the session begins. Only who
 /// writes the output looks, and only one does at a time.
 #[repr(C)]
@@ -13,7 +16,8 @@ pub struct OutputPlaces {
     at: AtomicU64,
     /// Recording: behind all of them.
     end: AtomicU64,
-    /// Recording: not zero if the program went to a place since the output before.
+    /// Recording: not zero once the program went to a place, or moved the file's end: it knows where
+    /// its outputs go.
     pub is_sought: AtomicU32,
 }
 
@@ -24,8 +28,8 @@ impl OutputPlaces {
     pub fn note(&self, start: u64, bytes: u64, names: bool) -> Option<u64> {
         let [at, end] = [&self.at, &self.end].map(|word| word.load(Ordering::Relaxed));
         let mut place = start.wrapping_sub(self.base.load(Ordering::Relaxed));
-        let is_meant = self.is_sought.swap(0, Ordering::Relaxed) != 0 || names;
-        if place > end && !(is_meant && place <= i64::MAX as u64) {
+        let is_meant = names || self.is_sought.load(Ordering::Relaxed) != 0;
+        if place > end && place != at && !(is_meant && place <= PLACE_MAX) {
             place = end;
             self.base.store(start.wrapping_sub(end), Ordering::Relaxed);
         }
@@ -33,6 +37,14 @@ impl OutputPlaces {
         self.at.store(behind, Ordering::Relaxed);
         self.end.store(end.max(behind), Ordering::Relaxed);
         (place != at).then_some(place)
+    }
+
+    /// Recording: the file has this length now. Returns the place of its end, where that is one.
+    pub fn note_length(&self, length: u64) -> Option<u64> {
+        let place = length.wrapping_sub(self.base.load(Ordering::Relaxed));
+        self.end.store(place.min(PLACE_MAX), Ordering::Relaxed);
+        self.is_sought.store(1, Ordering::Relaxed);
+        (place <= PLACE_MAX).then_some(place)
     }
 
     /// Replay: where the place is in the file.
@@ -65,6 +77,9 @@ mod tests {
         places.is_sought.store(1, Ordering::Relaxed);
         assert_eq!(places.note(140, 5, false), Some(40), "behind another one");
         assert_eq!(places.offset_of(7), 107);
+        assert_eq!(places.note_length(120), Some(20));
+        assert_eq!(places.note(145, 5, false), None, "it goes on where it was");
+        assert_eq!(places.note_length(99), None, "no place of ours");
     }
 
     #[test]

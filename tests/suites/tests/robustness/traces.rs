@@ -97,6 +97,7 @@ first = os.lseek(1, 0, os.SEEK_CUR)
 os.write(1, b'head....'); os.write(1, b'body'); os.pwrite(1, b'HH', first)
 os.lseek(1, -2, os.SEEK_END); os.write(1, b'DY and'); os.lseek(1, 2, os.SEEK_CUR); os.write(1, b'more')
 os.lseek(1, first + 4, os.SEEK_SET); os.writev(1, [b'1', b'2', b'34']); os.lseek(1, 0, os.SEEK_END)
+os.write(1, b'gone'); os.ftruncate(1, os.lseek(1, -4, os.SEEK_CUR))
 os.system('echo child; echo error >&2'); os.write(1, b'end\\n')";
     let bench = Bench::new(tool, "goes-back")?;
     fs::write(bench.run.join("program.py"), PROGRAM).map_err(|error| error.to_string())?;
