@@ -258,14 +258,18 @@ fn lines<K: std::fmt::Display>(named: &std::collections::BTreeMap<K, Position>) 
     text
 }
 
+fn killed_text(signal: i32) -> String {
+    format!("[Signal {signal} kills the program here; history ends]\n")
+}
+
 /// What the user is told where history ends.
 pub(crate) fn end_text(report: u32, code: i32, server: &Server) -> String {
     let said = server.timeline.said();
     match report {
         report_kind::EXITED => format!("[The program exits with {code} here; history ends]\n"),
-        report_kind::FAULTED => "[The program dies here; history ends]\n".to_owned(),
+        report_kind::FAULTED => killed_text(code),
         report_kind::LOG_ENDED => match server.death() {
-            Some(signal) => format!("[Signal {signal} kills the program here; history ends]\n"),
+            Some(signal) => killed_text(signal),
             None => "[The recording ends here]\n".to_owned(),
         },
         report_kind::STOPPED => "[Recording stopped here]\n".to_owned(),

@@ -9,9 +9,9 @@ use lane_protocol::{LANE_SLOTS, report_kind};
 
 use crate::block::{Process, process, process_at, thread, thread_at, thread_status, used_threads};
 use crate::entry::Registers;
-use crate::signals::{self, Waiting};
+use crate::signals::{self, Info, Waiting};
 use crate::tracing::pid_of;
-use crate::{kernel, memory, report, threads};
+use crate::{caught_signals, kernel, memory, report, threads};
 
 /// Words that an exec that fails can take back.
 const WORDS_MAX: usize = 64;
@@ -72,7 +72,8 @@ pub fn die(registers: &Registers, waiting: &Waiting) -> ! {
 
 /// Replay: it died of the signal at hand.
 #[cold]
-pub fn replay(registers: &Registers, signal: u32) -> ! {
+pub fn replay(registers: &Registers, signal: u32, info: &Info) -> ! {
+    caught_signals::note_death(info);
     apply_stores();
     leave_blocks();
     report::note_registers(registers);

@@ -9,6 +9,7 @@
 use linux_abi::PAGE_BYTES;
 
 use crate::block::Owned;
+use crate::checksum::PAGE_WORDS;
 use crate::entry::Registers;
 use crate::{chaos, checksum, decode, memory, page_tracker};
 
@@ -36,9 +37,9 @@ struct Watch {
     /// Pages that are worth another try.
     known: usize,
     pages: [u64; PAGES_MAX],
-    copies: [[u64; 512]; PAGES_MAX],
+    copies: [[u64; PAGE_WORDS]; PAGES_MAX],
     /// With chaos: those of the look before, of the pages that both have; not of others.
-    older: [[u64; 512]; PAGES_MAX],
+    older: [[u64; PAGE_WORDS]; PAGES_MAX],
     has_older: [bool; PAGES_MAX],
     /// Of some there is none.
     is_new: bool,
@@ -53,8 +54,8 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     count: 0,
     known: 0,
     pages: [0; PAGES_MAX],
-    copies: [[0; 512]; PAGES_MAX],
-    older: [[0; 512]; PAGES_MAX],
+    copies: [[0; PAGE_WORDS]; PAGES_MAX],
+    older: [[0; PAGE_WORDS]; PAGES_MAX],
     has_older: [false; PAGES_MAX],
     is_new: false,
     words: [[0; 2]; KEPT_MAX],
@@ -100,8 +101,8 @@ pub fn has_changed() -> bool {
     let watch = watch();
     let changed = watch.pages.iter().zip(&watch.copies).take(watch.count).skip(1).any(|(&page, copy)| {
         page != 0
-            && (0..512).any(|index| {
-                memory::read_word(page + index * 8).is_some_and(|now| now != copy[index as usize])
+            && (0..PAGE_WORDS).any(|index| {
+                memory::read_word(page + 8 * index as u64).is_some_and(|now| now != copy[index])
             })
     });
     if !changed {

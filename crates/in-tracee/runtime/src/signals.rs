@@ -1142,7 +1142,7 @@ fn replay_signal(registers: &mut Registers, word: u64) {
         report::fail("a signal of an impossible number");
     }
     if process().actions().actions[signal as usize].handler == DEFAULT {
-        deaths::replay(registers, signal);
+        deaths::replay(registers, signal, &info);
     }
     if !deliver(registers, signal, &info) {
         report::leave(report_kind::FAULTED, SIGSEGV as i32, "");
