@@ -101,9 +101,8 @@ pub fn has_changed() -> bool {
     let watch = watch();
     let changed = watch.pages.iter().zip(&watch.copies).take(watch.count).skip(1).any(|(&page, copy)| {
         page != 0
-            && (0..PAGE_WORDS).any(|index| {
-                memory::read_word(page + 8 * index as u64).is_some_and(|now| now != copy[index])
-            })
+            && (0..PAGE_WORDS)
+                .any(|index| memory::read_word(page + 8 * index as u64).is_some_and(|now| now != copy[index]))
     });
     if !changed {
         watch.known = 0;

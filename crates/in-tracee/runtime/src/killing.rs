@@ -20,7 +20,8 @@ use crate::{kernel, live, output_lock, proc_files, signals, stopping, turn};
 /// Code of the signal that asks a process to die as of SIGKILL.
 pub const DIE: i32 = -81;
 /// How long those who were asked have for it: those who compute are to be paused first.
-const DEATH_NS: u64 = 200_000_000;
+const DEATH_NS: u64 = 100_000_000;
+const POLLIN: u64 = 1;
 /// Looks at a process that was killed, at most, a millisecond each: one that ends slowly has long
 /// been told, and writes nothing more.
 const LOOKS_AT_END: u32 = 20;
@@ -55,10 +56,14 @@ pub fn kill(number: u64, args: &[u64; 6], make: &mut dyn FnMut() -> i64) -> i64 
     asked.ask(number, args);
     asked.wait();
     output_lock::take();
-    let result = match make() {
-        // They were waited for meanwhile.
-        result if result == -i64::from(errno::ESRCH) && asked.total > 0 => 0,
-        result => result,
+    // Who was asked may have been waited for meanwhile, and the call is over for the program: a
+    // handler of its own that comes first would see them gone, and the call made again fail.
+    let result = match asked.total {
+        0 => make(),
+        _ => match kernel::call(number as u32, *args) {
+            result if result == -i64::from(errno::ESRCH) => 0,
+            result => result,
+        },
     };
     if result == 0 && asked.total == 0 {
         wait_for_end(number, args);
@@ -102,7 +107,7 @@ impl Asked {
         Asked { polled: [0; ASKED_MAX], count: 0, total: 0 }
     }
 
-    /// Asks all whom the call would kill. A live session has ways of its own.
+    /// Asks all whom the call would kill, or nobody. A live session has ways of its own.
     fn ask(&mut self, number: u64, args: &[u64; 6]) {
         let Some(whom) = named(number, args) else { return };
         if live::is_on() || process().pid_space != 0 {
@@ -116,34 +121,39 @@ impl Asked {
             group if group < 0 => group_of(pid) == -group,
             one => pid == one,
         };
-        each_recorded(&mut |pid| {
-            if pid != process().pid && self.count < ASKED_MAX && is_meant(pid) {
-                self.ask_one(pid);
+        // Lane, process, descriptor.
+        let mut found = [(0u32, 0i32, 0u64); ASKED_MAX];
+        let mut count = 0;
+        let mut are_too_many = false;
+        each_recorded(&mut |lane, pid| {
+            if pid == process().pid || !is_meant(pid) || !stopping::can_hear(pid) {
+                return;
+            }
+            let pidfd = kernel::call(nr::__NR_pidfd_open, [pid as u64, 0, 0, 0, 0, 0]);
+            match found.get_mut(count) {
+                _ if kernel::failed(pidfd) => {}
+                Some(place) => {
+                    *place = (lane, pid, pidfd as u64);
+                    count += 1;
+                }
+                None => {
+                    close(pidfd as u32);
+                    are_too_many = true;
+                }
             }
         });
-    }
-
-    /// One that is stopped cannot hear.
-    fn ask_one(&mut self, pid: i32) {
-        const POLLIN: u64 = 1;
-        if stopping::all_stand(pid) {
-            return;
+        let found = &mut found[..count];
+        // Parents first: none hears of the death of a child before its own.
+        found.sort_unstable();
+        for &(_, pid, pidfd) in found.iter() {
+            if are_too_many || !ask_one(pid) {
+                close(pidfd as u32);
+                continue;
+            }
+            self.polled[self.count] = pidfd | POLLIN << 32;
+            self.count += 1;
         }
-        let pidfd = kernel::call(nr::__NR_pidfd_open, [pid as u64, 0, 0, 0, 0, 0]);
-        if kernel::failed(pidfd) {
-            return;
-        }
-        let mut info: Info = [0; 16];
-        info[0] = u64::from(ASKING);
-        info[1] = u64::from(DIE as u32);
-        let arguments = [pid as u64, u64::from(ASKING), info.as_ptr() as u64, 0, 0, 0];
-        if kernel::failed(kernel::call(nr::__NR_rt_sigqueueinfo, arguments)) {
-            close(pidfd as u32);
-            return;
-        }
-        self.polled[self.count] = pidfd as u64 | POLLIN << 32;
-        self.count += 1;
-        self.total += 1;
+        self.total = self.count;
     }
 
     /// Waits until they are dead. They may need the turn for it.
@@ -183,12 +193,21 @@ impl Asked {
     }
 }
 
+fn ask_one(pid: i32) -> bool {
+    let mut info: Info = [0; 16];
+    info[0] = u64::from(ASKING);
+    info[1] = u64::from(DIE as u32);
+    let arguments = [pid as u64, u64::from(ASKING), info.as_ptr() as u64, 0, 0, 0];
+    !kernel::failed(kernel::call(nr::__NR_rt_sigqueueinfo, arguments))
+}
+
 fn close(fd: u32) {
     kernel::call(nr::__NR_close, [u64::from(fd), 0, 0, 0, 0, 0]);
 }
 
-/// Calls `each` with the processes that are recorded, in the first namespace.
-fn each_recorded(each: &mut dyn FnMut(i32)) {
+/// Calls `each` with the lanes of processes that are recorded, in the first namespace, and the
+/// processes.
+fn each_recorded(each: &mut dyn FnMut(u32, i32)) {
     for (index, word) in session().segments.iter().enumerate().take(SEGMENTS / 64) {
         let mut bits = word.load(Ordering::Acquire);
         while bits != 0 {
@@ -205,7 +224,7 @@ fn each_recorded(each: &mut dyn FnMut(i32)) {
             let pid = number(offset_of!(LaneHeader, pid)) as i32;
             let is_here = pid > 0 && number(offset_of!(LaneHeader, pid_space)) == 0;
             if is_here && number(offset_of!(LaneHeader, state)) == lane_state::LIVE {
-                each(pid);
+                each(number(offset_of!(LaneHeader, lane)), pid);
             }
         }
     }
@@ -213,7 +232,6 @@ fn each_recorded(each: &mut dyn FnMut(i32)) {
 
 /// Waits until the process is gone: until then it could begin to write.
 fn wait_for_end(number: u64, args: &[u64; 6]) {
-    const POLLIN: u64 = 1;
     let mut pidfd = args[0] as i64;
     if number as u32 != nr::__NR_pidfd_send_signal {
         // Of a group, its leader.

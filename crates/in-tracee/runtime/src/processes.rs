@@ -20,6 +20,7 @@ use crate::block::{
 use crate::dispatch::{Done, begin_call, feed, feed_with};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::kept_files::request_answer;
+use crate::kernel::ABORTED;
 use crate::{
     breakpoints, deaths, detach, filters, imports, kernel, memory, memory_calls, namespaces, output_lock,
     outputs, proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
@@ -660,9 +661,10 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     lane().shares_root.store(u32::from(proc_dir::descriptor().is_some()), Ordering::Relaxed);
     // Who waits for the turn may ask for it by a signal that the new image would die of.
     signals::hold_asking(true);
-    let result = kernel::call(number as u32, *args);
+    // A signal that came until now would be lost with this image.
+    let result = kernel::call_for_program(number, args);
     signals::hold_asking(false);
-    // Still here: it failed. The supervisor lets go of us while we stand.
+    // Still here: it failed, or a signal comes first. The supervisor lets go of us while we stand.
     let request = &lane().request;
     request.state.store(request::RELEASE, Ordering::Release);
     kernel::call(nr::__NR_tgkill, [pid, tid, 19, 0, 0, 0]);
@@ -673,6 +675,9 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     lane().carried_events = 0;
     if let Some(undo) = undo {
         deaths::take_back(&undo);
+    }
+    if result == ABORTED {
+        return Done::Aborted;
     }
     log_exec(number, args, count, path, result)
 }

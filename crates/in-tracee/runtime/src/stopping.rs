@@ -166,8 +166,18 @@ pub fn masks_have(pid: i32, signal: u64, names: &[&[u8]]) -> Option<bool> {
     }))
 }
 
+/// True if a process can take a signal soon: it is not stopped, nor does its first thread wait for a
+/// child of vfork(2), or for a disk.
+pub fn can_hear(pid: i32) -> bool {
+    let mut path = Path::new();
+    path.text(b"/proc/").number(pid as u64).text(b"/stat");
+    let mut text = [0u8; 256];
+    let state = path.read(&mut text).and_then(|text| proc_files::state(text));
+    state != Some(b'D') && !all_stand(pid)
+}
+
 /// True if every thread of the process is stopped or gone.
-pub fn all_stand(pid: i32) -> bool {
+fn all_stand(pid: i32) -> bool {
     let mut path = Path::new();
     path.text(b"/proc/").number(pid as u64).text(b"/task");
     let fd = path.open();
