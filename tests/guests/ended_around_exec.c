@@ -5,32 +5,26 @@
 
 #define TIMES 40
 
+static void execute(void)
+{
+	execl("/proc/self/exe", "ended_around_exec", "sleep", NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const int signals[] = { SIGTERM, SIGQUIT, SIGKILL, SIGRTMIN + 1 };
+	(void)argv;
 	if (argc == 2)
 		return usleep(400000);
 	int lost = 0;
 	for (int i = 0; i < TIMES; i++) {
-		int ends[2];
-		CHECK(pipe(ends) == 0);
-		pid_t pid = fork();
-		CHECK(pid >= 0);
-		if (pid == 0) {
-			CHECK(write(ends[1], "x", 1) == 1);
-			execl("/proc/self/exe", argv[0], "sleep", NULL);
-			_exit(1);
-		}
-		char byte;
-		CHECK(read(ends[0], &byte, 1) == 1);
+		pid_t pid = start_child(execute);
 		usleep((useconds_t)(i * 100));
 		int signal = signals[i % 4];
 		CHECK(kill(pid, signal) == 0);
 		int status;
 		CHECK(waitpid(pid, &status, 0) == pid);
 		lost += !WIFSIGNALED(status) || WTERMSIG(status) != signal;
-		close(ends[0]);
-		close(ends[1]);
 	}
 	say("lost %d of %d", lost, TIMES);
 	return 0;

@@ -138,6 +138,25 @@ GUEST_FN void run_in_child(const char *name, void (*run)(void))
 	reap(name, child);
 }
 
+// Starts a child, and returns when it is about to run its part; a part that returns has failed.
+GUEST_FN pid_t start_child(void (*run)(void))
+{
+	int ends[2];
+	CHECK(pipe(ends) == 0);
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK(write(ends[1], "x", 1) == 1);
+		run();
+		_exit(1);
+	}
+	char byte;
+	CHECK(read(ends[0], &byte, 1) == 1);
+	close(ends[0]);
+	close(ends[1]);
+	return pid;
+}
+
 GUEST_FN void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);

@@ -171,9 +171,7 @@ pub fn masks_have(pid: i32, signal: u64, names: &[&[u8]]) -> Option<bool> {
 pub fn can_hear(pid: i32) -> bool {
     let mut path = Path::new();
     path.text(b"/proc/").number(pid as u64).text(b"/stat");
-    let mut text = [0u8; 256];
-    let state = path.read(&mut text).and_then(|text| proc_files::state(text));
-    state != Some(b'D') && !all_stand(pid)
+    state_at(&path) != Some(b'D') && !all_stand(pid)
 }
 
 /// True if every thread of the process is stopped or gone.
@@ -212,7 +210,11 @@ fn stands(pid: i32, thread: &[u8]) -> bool {
     let number = thread.split(|&byte| byte == 0).next().unwrap_or_default();
     let mut path = Path::new();
     path.text(b"/proc/").number(pid as u64).text(b"/task/").text(number).text(b"/stat");
+    matches!(state_at(&path), None | Some(b'T' | b't' | b'Z' | b'X'))
+}
+
+/// The state that a file `stat` of proc(5) tells.
+fn state_at(path: &Path) -> Option<u8> {
     let mut text = [0u8; 256];
-    let Some(text) = path.read(&mut text) else { return true };
-    matches!(proc_files::state(text), None | Some(b'T' | b't' | b'Z' | b'X'))
+    proc_files::state(path.read(&mut text)?)
 }
