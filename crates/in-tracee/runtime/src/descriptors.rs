@@ -75,10 +75,9 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
         crate::mapped_files::log_written(args[0], position, result as u64);
     }
     if class != 0 && result > 0 {
-        let place = outputs::place_of(class, args[0], position, result as u64);
-        let note = [u64::from(class), order, place.unwrap_or(0)];
-        let bytes = if place.is_some() { 24 } else { 16 };
-        process().log.blob(0, bytes, Tag::Output, note.as_ptr() as u64);
+        let bytes = result as u64;
+        let place = outputs::place_of(class, args[0], position, bytes);
+        Output { class, order, bytes, place, ends_file: false }.log();
     }
     process().log.end();
 }

@@ -56,18 +56,20 @@ pub fn kill(number: u64, args: &[u64; 6], make: &mut dyn FnMut() -> i64) -> i64 
     asked.ask(number, args);
     asked.wait();
     output_lock::take();
-    // Who was asked may have been waited for meanwhile, and the call is over for the program: a
-    // handler of its own that comes first would see them gone, and the call made again fail.
-    let result = match asked.total {
-        0 => make(),
-        _ => match kernel::call(number as u32, *args) {
+    let result = if asked.total == 0 {
+        let result = make();
+        if result == 0 {
+            wait_for_end(number, args);
+        }
+        result
+    } else {
+        // Who was asked may have been waited for meanwhile, and the call is over for the program: a
+        // handler of its own that comes first would see them gone, and the call made again fail.
+        match kernel::call(number as u32, *args) {
             result if result == -i64::from(errno::ESRCH) => 0,
             result => result,
-        },
+        }
     };
-    if result == 0 && asked.total == 0 {
-        wait_for_end(number, args);
-    }
     output_lock::give();
     result
 }

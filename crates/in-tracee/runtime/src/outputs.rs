@@ -237,8 +237,7 @@ pub fn log_length(fd: u64, length: u64) {
         && is_in_file(class)
         && let Some(place) = places_of(class).note_length(length)
     {
-        let note = [u64::from(class), take_order(), place, ENDS_FILE];
-        process().log.blob(0, size_of_val(&note) as u64, Tag::Output, note.as_ptr() as u64);
+        Output { class, order: take_order(), bytes: 0, place: Some(place), ends_file: true }.log();
     }
 }
 
@@ -258,6 +257,17 @@ pub struct Output {
 }
 
 impl Output {
+    /// Its words, in the event at hand. What it writes is logged by itself.
+    pub fn log(&self) {
+        let words = [u64::from(self.class), self.order, self.place.unwrap_or(0), ENDS_FILE];
+        let count = match self.place {
+            None => 2,
+            Some(_) if self.ends_file => 4,
+            Some(_) => 3,
+        };
+        process().log.blob(0, count * 8, Tag::Output, words.as_ptr() as u64);
+    }
+
     /// From the words of its blob.
     pub fn read(source: u64, blob_bytes: u64) -> Option<Output> {
         let [class, order] = memory::read(source)?;

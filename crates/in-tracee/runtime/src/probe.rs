@@ -21,9 +21,7 @@ use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::probe_body::Body;
 use crate::probe_guard::{Guard, is_writable};
 use crate::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::{
-    agent, breakpoints, checksum, counters, gaps, islands, kernel, live, maps, memory, signals, sites,
-};
+use crate::{agent, breakpoints, checksum, counters, gaps, islands, kernel, live, memory, signals, sites};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -50,8 +48,6 @@ pub struct Probe {
     last_range: u64,
     /// The program can write to its code here.
     writable: bool,
-    /// It shares the memory of its code here, if that was asked.
-    shared: Option<bool>,
     stepping_over: bool,
     /// No jump is wanted.
     wants_breakpoint: bool,
@@ -95,8 +91,7 @@ pub fn plant() {
     probe.address = address;
     probe.stepping_over = false;
     probe.letting_write = false;
-    probe.guard.forget();
-    probe.shared = None;
+    probe.guard.begin(address);
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
     probe.last_range = 0;
@@ -150,8 +145,9 @@ fn body_at(address: u64, run: &Run, stub: u64) -> Body {
     let probe = probe();
     let is_right = |body: &Body| {
         let alike = [body.start, body.end - 1].into_iter().all(|end| is_writable(end) == probe.writable);
-        let is_seen = !probe.writable || probe.guard.is_to_close();
-        alike && is_seen && !may_be_elsewhere() && reaches_from(stub, body.start, body.instructions())
+        let is_fixed = !probe.writable && !probe.guard.is_shared();
+        let is_seen = is_fixed || probe.guard.is_to_close();
+        alike && is_seen && reaches_from(stub, body.start, body.instructions())
     };
     let may_stop_inside = agent::is_debugging() || live::is_on();
     let body = if may_stop_inside { None } else { Body::of_loop(address, run) };
@@ -414,15 +410,16 @@ pub fn on_step(context: &mut RealFrame) -> bool {
 pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool) -> bool {
     const SIGSEGV: u32 = 11;
     let probe = probe();
-    if signal != SIGSEGV || probe.address == 0 || probe.lifted || !probe.guard.holds(address) {
+    if signal != SIGSEGV || probe.address == 0 || probe.lifted {
         return false;
     }
+    let Some(written) = probe.guard.protected(address) else { return false };
     if inside {
         // The runtime's own, which are not followed.
         probe.guard.open();
         return true;
     }
-    probe.guard.note_pass(address);
+    probe.guard.note_pass(written);
     if let Some(original) = original_of(context.rip) {
         context.rip = original;
     }
@@ -510,7 +507,7 @@ fn differing_word() -> Option<(u64, u64)> {
             return None;
         }
         let equals = || memory::read_word(address) == Some(wanted);
-        let is_equal = equals() || may_be_elsewhere() && with_original(&equals);
+        let is_equal = equals() || probe().guard.is_shared() && with_original(&equals);
         (!is_equal).then_some((address, wanted))
     })
 }
@@ -546,7 +543,7 @@ fn memory_is_expected() -> bool {
         let covers = pages.contains(&(probe.address / 4096)) || pages.contains(&((probe.address + 4) / 4096));
         let sum = || checksum::range_sum(range.first, range.pages);
         let equal = (!covers && sum() == range.sum)
-            || ((covers || may_be_elsewhere()) && with_original(&sum) == range.sum);
+            || ((covers || probe.guard.is_shared()) && with_original(&sum) == range.sum);
         if !equal {
             probe.last_range = index;
             if !covers && let Some((word, wanted)) = counters::on_miss(&range) {
@@ -554,19 +551,6 @@ fn memory_is_expected() -> bool {
             }
         }
         equal
-    })
-}
-
-/// True if what the probe covers may be seen at other addresses, too: translators map their
-/// code a second time to write it.
-fn may_be_elsewhere() -> bool {
-    let Probe { address, shared, .. } = probe();
-    *shared.get_or_insert_with(|| {
-        let mut found = false;
-        maps::for_each(&mut |mapping| {
-            found |= !mapping.private && (mapping.start..mapping.end).contains(address);
-        });
-        found
     })
 }
 

@@ -211,6 +211,22 @@ fn install_ours(signal: u32) {
     install_real(signal, SA_NODEFER | restart);
 }
 
+/// Makes the kernel deliver to us, or act by itself, as the program wants.
+fn install_wanted(signal: u32, action: &Action) {
+    if bit(signal) & OURS != 0 {
+        install_ours(signal);
+    } else if action.handler > IGNORE || action.handler == DEFAULT && is_saved(signal) {
+        install_real(signal, action.flags);
+    } else {
+        let real = Action {
+            flags: (action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_RESTORER,
+            restorer: entry::rv_restorer as *const () as u64,
+            ..*action
+        };
+        set_real(signal, &real);
+    }
+}
+
 fn set_real(signal: u32, action: &Action) -> i64 {
     kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0])
 }
@@ -1180,8 +1196,8 @@ fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u6
     let on_stack = action.flags & SA_ONSTACK != 0;
     if action.flags & SA_RESETHAND != 0 {
         process().actions().actions[signal as usize].handler = DEFAULT;
-        if !process().replaying && bit(signal) & OURS == 0 {
-            set_real(signal, &Action::default());
+        if !process().replaying {
+            install_wanted(signal, &Action { handler: DEFAULT, ..action });
         }
     }
     let fault = signals.last_fault;
@@ -1340,28 +1356,12 @@ impl Actions {
 }
 
 impl Signals {
-    /// Makes the kernel deliver to us, or act by itself, as the program wants.
+    /// The program has set this action.
     fn apply(&mut self, signal: u32, action: &Action) {
+        install_wanted(signal, action);
+        // The default of ours is to die: one that waits goes on waiting.
         let ours = bit(signal) & OURS != 0;
-        if ours {
-            install_ours(signal);
-            // The default of these is to die: one that waits goes on waiting.
-            if action.handler == IGNORE {
-                self.drop_waiting(signal);
-            }
-        } else if action.handler > IGNORE {
-            install_real(signal, action.flags);
-        } else {
-            let real = Action {
-                flags: (action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_RESTORER,
-                restorer: entry::rv_restorer as *const () as u64,
-                ..*action
-            };
-            if action.handler == DEFAULT && is_saved(signal) {
-                install_real(signal, action.flags);
-            } else {
-                set_real(signal, &real);
-            }
+        if if ours { action.handler == IGNORE } else { !is_delivered(signal) } {
             self.drop_waiting(signal);
         }
     }
@@ -1462,8 +1462,8 @@ pub fn clear_handlers() {
         let action = &mut process().actions().actions[signal as usize];
         if action.handler > IGNORE {
             *action = Action::default();
-            if !process().replaying && bit(signal) & OURS == 0 {
-                set_real(signal, &Action::default());
+            if !process().replaying {
+                install_wanted(signal, &Action::default());
             }
         }
     }
