@@ -1,12 +1,15 @@
 // Threads generate code and patch it through one mapping of its memory, and run it in another, as
-// translators do whose code is nowhere writable, while signals come.
-// covers: memfd_create mmap setitimer rt_sigaction rt_sigreturn
+// translators do whose code is nowhere writable, while signals come. The file is larger than what
+// is mapped of it.
+// covers: memfd_create ftruncate mmap mprotect setitimer rt_sigaction rt_sigreturn
 #include "threads.h"
 #include "ticks.h"
 #include <sys/mman.h>
 
 enum { THREADS = 3, LOOPS = 100, LOOP_BYTES = 128, SEED_AT = 3, ROUNDS = 300000 };
 enum { BYTES = THREADS * LOOPS * LOOP_BYTES };
+// More than there is memory.
+#define FILE_BYTES (1L << 40)
 
 static unsigned char *to_write, *to_run;
 
@@ -47,10 +50,11 @@ static void *generate(void *argument)
 int main(void)
 {
 	int fd = memfd_create("code", 0);
-	CHECK(fd >= 0 && ftruncate(fd, BYTES) == 0);
+	CHECK(fd >= 0 && ftruncate(fd, FILE_BYTES) == 0);
 	to_write = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	to_run = mmap(NULL, BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	to_run = mmap(NULL, BYTES, PROT_NONE, MAP_SHARED, fd, 0);
 	CHECK(to_write != MAP_FAILED && to_run != MAP_FAILED);
+	CHECK(mprotect(to_run, BYTES, PROT_READ | PROT_EXEC) == 0);
 	start_ticks();
 	pthread_t threads[THREADS];
 	for (long i = 0; i < THREADS; i++)

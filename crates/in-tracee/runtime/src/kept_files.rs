@@ -17,13 +17,18 @@ const CLAIM_WAITS: u32 = 100;
 /// The same for the answer that it waits for, 100 milliseconds each: it may be killed before it asks.
 const ANSWER_WAITS: u32 = 300;
 
+/// Kind of a regular file (inode(7)).
+const REGULAR: u64 = 0o100000;
+
 /// What became of a file that is about to be mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// Kept under this id.
     File(u32),
-    /// Could not be kept; its size in bytes. Its content is logged.
+    /// Could not be kept, or need not be; its size in bytes. Its content is logged.
     Content(u64),
+    /// Nothing was written to it yet; its size in bytes.
+    Empty(u64),
     /// Mapping it gives memory without a file (/dev/zero).
     Anonymous,
     /// Not a file that can be mapped: the kernel will say so.
@@ -35,34 +40,71 @@ pub enum Kept {
     Kernels,
 }
 
+/// What fstat(2) tells of an open file.
+pub struct Status([u64; 18]);
+
+impl Status {
+    pub fn of(fd: i32) -> Option<Status> {
+        let mut stat = [0u64; 18];
+        let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        (!kernel::failed(result)).then_some(Status(stat))
+    }
+
+    /// Device and inode.
+    pub fn identity(&self) -> [u64; 2] {
+        [self.0[0], self.0[1]]
+    }
+
+    /// In bytes.
+    pub fn size(&self) -> u64 {
+        self.0[6]
+    }
+
+    fn kind(&self) -> u64 {
+        self.0[3] & 0o170000
+    }
+
+    pub fn is_regular(&self) -> bool {
+        self.kind() == REGULAR
+    }
+
+    /// True for memory of which nothing is used yet (memfd_create(2), tmpfs). Others may count the
+    /// blocks in use in ways of their own.
+    pub fn is_empty_memory(&self, fd: i32) -> bool {
+        const TMPFS_MAGIC: u64 = 0x0102_1994;
+        let is_unused = self.is_regular() && self.0[8] == 0;
+        is_unused && {
+            // struct statfs: its type comes first.
+            let mut status = [0u64; 15];
+            let result = kernel::call(nr::__NR_fstatfs, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+            !kernel::failed(result) && status[0] == TMPFS_MAGIC
+        }
+    }
+}
+
 /// Sees to it that the file's content is kept.
 /// Also gives device and inode.
 pub fn keep(fd: i32, executable: bool) -> (Kept, [u64; 2]) {
-    let mut stat = [0u64; 18];
-    let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    if kernel::failed(result) {
-        return (Kept::Nothing, [0, 0]);
+    match Status::of(fd) {
+        Some(status) => (keep_file(fd, &status, executable), status.identity()),
+        None => (Kept::Nothing, [0, 0]),
     }
-    (keep_file(fd, &stat, executable), [stat[0], stat[1]])
 }
 
 /// Size of an open file in bytes.
 pub fn size_of(fd: i32) -> u64 {
-    let mut stat = [0u64; 18];
-    kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    stat[6]
+    Status::of(fd).map_or(0, |status| status.size())
 }
 
-fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
-    let mode = stat[3] & 0o170000;
-    const REGULAR: u64 = 0o100000;
+pub fn keep_file(fd: i32, status: &Status, executable: bool) -> Kept {
     const CHARACTER: u64 = 0o020000;
     const SOCKET: u64 = 0o140000;
     // What has no type is no file at all (anonymous inodes).
     const NO_FILE: u64 = 0;
     const DEV_NULL: u64 = 0x103;
     const DEV_ZERO: u64 = 0x105;
-    match mode {
+    let Status(stat) = status;
+    match status.kind() {
         REGULAR => {}
         CHARACTER if stat[5] == DEV_ZERO => return Kept::Anonymous,
         CHARACTER if stat[5] == DEV_NULL => return Kept::Nothing,
@@ -72,10 +114,11 @@ fn keep_file(fd: i32, stat: &[u64; 18], executable: bool) -> Kept {
         _ => return Kept::Nothing,
     }
     // st_size, st_mtim, st_ctim.
-    let size = stat[6];
+    let size = status.size();
     let mtime = stat[11].wrapping_mul(1_000_000_000).wrapping_add(stat[12]);
     let ctime = stat[13].wrapping_mul(1_000_000_000).wrapping_add(stat[14]);
-    let key = [stat[0], stat[1], size, mtime, ctime];
+    let [device, inode] = status.identity();
+    let key = [device, inode, size, mtime, ctime];
     match find_or_ask(fd, key, executable) {
         Some(file) => Kept::File(file),
         None => Kept::Content(size),

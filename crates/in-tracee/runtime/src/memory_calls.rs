@@ -54,6 +54,36 @@ pub fn consume(registers: &Registers) -> i64 {
     }
 }
 
+/// A file that is about to be mapped.
+struct Mapped {
+    kept: Kept,
+    /// Device and inode.
+    identity: [u64; 2],
+    /// Its memory is shared in the session already.
+    known: bool,
+}
+
+impl Mapped {
+    const NOTHING: Mapped = Mapped { kept: Kept::Nothing, identity: [0, 0], known: false };
+
+    fn of(fd: u64, protection: u64, shared: bool) -> Mapped {
+        let Some(status) = kept_files::Status::of(fd as i32) else { return Mapped::NOTHING };
+        let identity = status.identity();
+        let known =
+            shared && status.is_regular() && shared_files::enter(identity, is_writable(fd, protection));
+        let kept = if known {
+            // It may have changed since, through memory.
+            Kept::Content(status.size())
+        } else if shared && status.is_empty_memory(fd as i32) {
+            // Translators make it larger than all memory there is.
+            Kept::Empty(status.size())
+        } else {
+            kept_files::keep_file(fd as i32, &status, protection & PROT_EXEC != 0)
+        };
+        Mapped { kept, identity, known }
+    }
+}
+
 /// mmap(2).
 pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, protection, flags, fd, offset] = *args;
@@ -70,10 +100,9 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(result);
     }
     let shared = matches!(flags & 15, 1 | 3);
-    let (kept, identity) = if anonymous {
-        (Kept::Anonymous, [0, 0])
-    } else {
-        kept_files::keep(fd as i32, protection & PROT_EXEC != 0)
+    let Mapped { kept, identity, known } = match anonymous {
+        true => Mapped { kept: Kept::Anonymous, ..Mapped::NOTHING },
+        false => Mapped::of(fd, protection, shared),
     };
     if matches!(kept, Kept::Device) {
         return Done::Elsewhere(crate::detach::detach(
@@ -82,9 +111,6 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
             "it maps the memory of a device, which cannot be recorded",
         ));
     }
-    let known = shared
-        && matches!(kept, Kept::File(_) | Kept::Content(_))
-        && shared_files::enter(identity, is_writable(fd, protection));
     if fixed {
         // It may fail behind having unmapped what was there.
         map_changes::note(address, bytes);
@@ -119,7 +145,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     if shared && protection & PROT_WRITE != 0 {
         note_shared(start, pages(bytes));
     }
-    if matches!(kept, Kept::File(_) | Kept::Content(_)) {
+    if matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_)) {
         let only_shows = shared && protection & PROT_WRITE == 0;
         mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
     }
@@ -130,14 +156,14 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         log.blob(start, 32, Tag::FileRef, reference.as_ptr() as u64);
     };
     match kept {
-        Kept::File(_) | Kept::Content(_) if known => {
-            refer(SHARED_MEMORY);
-            log_content(start, bytes, offset, kept_files::size_of(fd as i32), protection);
-        }
         Kept::File(file) => refer(file),
         Kept::Content(size) => {
-            refer(LOGGED_CONTENT);
+            refer(if known { SHARED_MEMORY } else { LOGGED_CONTENT });
             log_content(start, bytes, offset, size, protection);
+        }
+        Kept::Empty(size) => {
+            refer(LOGGED_CONTENT);
+            log_length(bytes, offset, size);
         }
         Kept::Anonymous | Kept::Nothing | Kept::Device | Kept::Kernels => {}
     }
@@ -178,10 +204,15 @@ fn is_writable(fd: u64, protection: u64) -> bool {
 }
 
 /// The content of a mapping that no kept file has.
-fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
+/// How much of the file there is, for the one that stands for it in replay.
+fn log_length(bytes: u64, offset: u64, size: u64) -> u64 {
     let there = size.saturating_sub(offset).min(bytes);
-    // How much there is, for the file that stands for it in replay.
     process().log.blob(there, 0, Tag::Memory, 0);
+    there
+}
+
+fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
+    let there = log_length(bytes, offset, size);
     if protection & u64::from(nr::PROT_READ) == 0 {
         return;
     }
