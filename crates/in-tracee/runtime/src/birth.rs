@@ -10,6 +10,7 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
+use crate::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
 use crate::block::{enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread};
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::{
@@ -183,8 +184,6 @@ fn put_entry_back(birth: &lane_protocol::Birth) {
 /// Hides the vDSO from the program, so that its time calls come to us; returns
 /// where it is.
 fn hide_vdso(user_stack: u64) -> u64 {
-    const AT_IGNORE: u64 = 1;
-    const AT_SYSINFO_EHDR: u64 = 33;
     // argc, argv, NULL, envp, NULL, then pairs.
     // SAFETY: the kernel built this stack a moment ago.
     unsafe {

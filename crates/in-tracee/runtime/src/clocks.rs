@@ -35,6 +35,12 @@ pub fn is_ours_at(rip: u64) -> bool {
     in_region(rip, 1) || clocks.in_vdso && (clocks.image[0]..clocks.image[1]).contains(&rip)
 }
 
+/// True for the address that the vDSO's image begins at.
+pub fn is_vdso(start: u64) -> bool {
+    let image = space().clocks.image;
+    image[0] == start && image[1] != 0
+}
+
 /// Finds the vDSO's entry points. `image` is its address or 0.
 pub fn find_vdso(image: u64) {
     let clocks = &mut space().clocks;

@@ -13,6 +13,7 @@
 
 mod agent;
 mod arena;
+mod auxiliary_vector;
 mod birth;
 mod block;
 mod boarded_sharing;

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 
 use linux_abi::{errno, general as nr};
 
-use crate::{kernel, memory, proc_dir, visible_maps};
+use crate::{auxiliary_vector, kernel, memory, proc_dir, visible_maps};
 
 /// A call that reads a path ended with this result, which is no error: the result for the
 /// program.
@@ -22,15 +22,17 @@ fn opened_path(path: u64, fd: i64) -> i64 {
     let mut text = [0u8; 256];
     let text = memory::read_text(path, &mut text).map_or(&[][..], |bytes| &text[..bytes]);
     let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let is_list = matches!(name, b"maps" | b"smaps");
-    if !(is_list || name == b"mem") || !is_in_proc(fd as u64) {
+    if !matches!(name, b"maps" | b"smaps" | b"mem" | b"auxv") || !is_in_proc(fd as u64) {
         return fd;
     }
-    if is_list {
-        visible_maps::note(fd as u64);
-    } else if is_memory_to_write(fd as u64) {
-        kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-        return -i64::from(errno::EACCES);
+    match name {
+        b"auxv" => auxiliary_vector::hide_vdso(),
+        b"mem" if is_memory_to_write(fd as u64) => {
+            kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+            return -i64::from(errno::EACCES);
+        }
+        b"mem" => {}
+        _ => visible_maps::note(fd as u64),
     }
     fd
 }

@@ -40,6 +40,8 @@ enum State {
     Hopeless = 3,
     /// The instruction was replaced by ud2 (time and randomness).
     Stopped = 4,
+    /// The jump was taken away for a pause; the island is there.
+    Uncovered = 5,
 }
 
 /// A site that trapped or was replaced.
@@ -81,7 +83,8 @@ impl Site {
 
     /// Where the program goes on behind the instruction.
     pub fn behind(&self) -> u64 {
-        if self.resume != 0 { self.resume } else { self.address + u64::from(self.bytes) }
+        let goes_on_in_island = self.state == State::Rewritten && self.resume != 0;
+        if goes_on_in_island { self.resume } else { self.address + u64::from(self.bytes) }
     }
 }
 
@@ -101,8 +104,10 @@ pub fn on_trap(address: u64) {
         note_trap(address);
     }
     let due = site.hits >= HITS_BEFORE_REWRITING && (site.hits < 8 || site.hits % 16 == 0);
-    if site.state == State::Trapping && due && session().rewriting_off == 0 {
-        rewrite(site);
+    match site.state {
+        State::Trapping if due && session().rewriting_off == 0 => rewrite(site),
+        State::Uncovered if due => cover_again(site),
+        _ => {}
     }
 }
 
@@ -183,6 +188,23 @@ fn rewrite(site: &mut Site) {
     }
 }
 
+/// Five bytes and no more: what is covered behind them may be jumped to.
+fn jump_from(start: u64, island: u64) -> [u8; 5] {
+    let mut jump = [0xe9, 0, 0, 0, 0];
+    let displacement = island.wrapping_sub(start + 5) as u32;
+    jump[1..5].copy_from_slice(&displacement.to_le_bytes());
+    jump
+}
+
+/// Replay: the pause is over, and calls go through the site again.
+fn cover_again(site: &mut Site) {
+    translate::forget();
+    let start = site.address - u64::from(site.before);
+    let is_unchanged = memory::read::<[u8; 5]>(start) == Some(site.covered);
+    let stands = is_unchanged && write_code(start, &jump_from(start, site.island));
+    site.state = if stands { State::Rewritten } else { State::Hopeless };
+}
+
 /// Puts the jump of a recipe in place, by `write`. True if it stands.
 fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -> bool {
     let covered = recipe.before + recipe.site_bytes + recipe.after;
@@ -206,11 +228,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
     site.before = recipe.before;
     site.island = island;
     site.covered.copy_from_slice(&now[..5]);
-    // Five bytes and no more: what is covered behind them may be jumped to.
-    let mut patch = [0xe9, 0, 0, 0, 0];
-    let displacement = island.wrapping_sub(start + 5) as u32;
-    patch[1..5].copy_from_slice(&displacement.to_le_bytes());
-    if write(start, &patch) {
+    if write(start, &jump_from(start, island)) {
         let is_call = recipe.kind == site_kind::SYSCALL;
         site.resume = if recipe.after > 0 || !is_call { resume } else { 0 };
         site.state = State::Rewritten;
@@ -463,10 +481,12 @@ pub fn uncover(address: u64) {
         if site.state != State::Rewritten || !(start..start + 5).contains(&address) {
             continue;
         }
-        let reads_outside = site.is_stopped();
+        let (reads_outside, resume) = (site.is_stopped(), site.resume);
         restore(site);
         if reads_outside && write_code(site.address, &[0x0f, 0x0b]) {
             site.state = State::Stopped;
+        } else if !reads_outside && !process().debugged && !live::is_on() {
+            (site.state, site.resume, site.hits) = (State::Uncovered, resume, 0);
         }
     }
 }

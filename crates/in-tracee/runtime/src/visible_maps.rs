@@ -1,6 +1,6 @@
 //! The lists of mappings that proc(5) has (`maps`, `smaps`), without the runtime's region:
 //! programs that look where there is room (sanitizers), or for their own memory, see what
-//! they would see without us.
+//! they would see without us. The vDSO is not shown either: it is there for the runtime alone.
 //!
 //! Positions count in the list as it is shown, and are kept here; the kernel is read from
 //! where the last read ended, since it makes all that comes before for any other place.
@@ -13,7 +13,7 @@ use linux_abi::general as nr;
 
 use crate::block::{Owned, process};
 use crate::log::in_region;
-use crate::{kernel, maps, memory, outputs};
+use crate::{clocks, kernel, maps, memory, outputs};
 
 /// Such descriptors that a process is known to have at a time.
 const KNOWN: usize = 8;
@@ -210,7 +210,7 @@ impl Reached {
             text = &text[1..];
             if matches!(byte, b' ' | b':' | b'\n') || self.head_bytes == HEAD_BYTES {
                 if let Some((start, end)) = maps::range_of(&self.head[..self.head_bytes]) {
-                    self.hidden = in_region(start, end - start);
+                    self.hidden = in_region(start, end - start) || clocks::is_vdso(start);
                 }
                 self.in_line = byte != b'\n';
                 self.head_waits = true;
