@@ -61,6 +61,8 @@ pub const SIGKILL: u32 = 9;
 const SIGSEGV: u32 = 11;
 const SIGSTOP: u32 = 19;
 pub const SIGSYS: u32 = 31;
+/// From here on each one counts that is sent (signal(7)).
+const REAL_TIME: u32 = 32;
 
 /// Faults of the program, and the traps that bring its calls to us.
 const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
@@ -655,6 +657,9 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
             output.store(signal << 1, Ordering::SeqCst);
             abort_call(context);
         }
+        return;
+    } else if action.flags & SA_RESETHAND != 0 && signal < REAL_TIME && signals.is_queued(signal) {
+        // A second is lost here as well: it would end the program before the handler begins.
         return;
     }
     // From here on it counts as being handled: what its handler would block stays
