@@ -1,7 +1,9 @@
 // Processes that count in memory they share are killed from another lane, which shares nothing:
-// one by one, by a descriptor, and as a group. What they had counted until then others see.
-// covers: kill pidfd_open pidfd_send_signal setpgid
+// one by one, by a descriptor, and as a group; also in a namespace of process ids, where there may be
+// one. What they had counted until then others see.
+// covers: kill pidfd_open pidfd_send_signal setpgid clone
 #include "threads.h"
+#include <sched.h>
 #include <sys/mman.h>
 
 #ifndef SYS_pidfd_send_signal
@@ -73,6 +75,22 @@ static void be_killed(struct shared *shared, enum way way)
 	nondet("%lu and %lu", shared->count, shared->beside);
 }
 
+static void be_killed_in_namespace(struct shared *shared)
+{
+	const unsigned long flags[] = { CLONE_NEWPID, CLONE_NEWPID | CLONE_NEWUSER };
+	pid_t first = -1;
+	for (size_t i = 0; first < 0 && i < COUNT(flags); i++)
+		first = (pid_t)syscall(SYS_clone, flags[i] | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (first < 0)
+		return;
+	if (first == 0) {
+		for (int way = 0; way < WAYS; way++)
+			be_killed(shared, way);
+		exit(0);
+	}
+	reap("namespace", first);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3)
@@ -82,5 +100,6 @@ int main(int argc, char **argv)
 	CHECK(shared != MAP_FAILED);
 	for (int way = 0; way < WAYS; way++)
 		be_killed(shared, way);
+	be_killed_in_namespace(shared);
 	return 0;
 }

@@ -4,8 +4,9 @@
 //! where it is. And then nobody is killed who has written to the recorded standard output or error,
 //! and not logged it: replay would not show what everybody saw.
 //!
-//! Deliberately absent: SIGKILL from outside of the recording, and what the kernel sends by itself
-//! (RLIMIT_CPU, memory that is out, PR_SET_PDEATHSIG).
+//! Deliberately absent: SIGKILL from outside of the recording, or from another namespace of process
+//! ids, and what the kernel sends by itself (RLIMIT_CPU, memory that is out, PR_SET_PDEATHSIG,
+//! F_SETSIG).
 
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
@@ -112,7 +113,7 @@ impl Asked {
     /// Asks all whom the call would kill, or nobody. A live session has ways of its own.
     fn ask(&mut self, number: u64, args: &[u64; 6]) {
         let Some(whom) = named(number, args) else { return };
-        if live::is_on() || process().pid_space != 0 {
+        if live::is_on() {
             return;
         }
         let own_group = || kernel::call(nr::__NR_getpgrp, [0; 6]) as i32;
@@ -127,8 +128,13 @@ impl Asked {
         let mut found = [(0u32, 0i32, 0u64); ASKED_MAX];
         let mut count = 0;
         let mut are_too_many = false;
-        each_recorded(&mut |lane, pid| {
-            if pid == process().pid || !is_meant(pid) || !stopping::can_hear(pid) {
+        let shows_outer = shows_outer_ids();
+        let by_descriptor = number as u32 == nr::__NR_pidfd_send_signal;
+        each_recorded(&mut |lane, pid, outer_pid| {
+            let shown = if shows_outer { outer_pid } else { pid };
+            // What a descriptor is of, /proc says.
+            let is_meant = if by_descriptor { shown == whom } else { is_meant(pid) };
+            if pid == process().pid || !is_meant || !stopping::can_hear(shown) {
                 return;
             }
             let pidfd = kernel::call(nr::__NR_pidfd_open, [pid as u64, 0, 0, 0, 0, 0]);
@@ -207,9 +213,22 @@ fn close(fd: u32) {
     kernel::call(nr::__NR_close, [u64::from(fd), 0, 0, 0, 0, 0]);
 }
 
-/// Calls `each` with the lanes of processes that are recorded, in the first namespace, and the
-/// processes.
-fn each_recorded(each: &mut dyn FnMut(u32, i32)) {
+/// True if /proc is that of an outer namespace, and shows this process by its id there.
+fn shows_outer_ids() -> bool {
+    if process().pid_space == 0 {
+        return false;
+    }
+    let mut text = [0u8; 16];
+    let arguments = [c"/proc/self".as_ptr() as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
+    let bytes = usize::try_from(kernel::call(nr::__NR_readlink, arguments)).unwrap_or(0);
+    text[..bytes].iter().fold(0, |sum, &digit| sum * 10 + i32::from(digit) - i32::from(b'0')) != process().pid
+}
+
+/// Calls `each` with the lanes of processes that are recorded, in this one's namespace, their ids
+/// in it, and those that the supervisor sees. The first of another namespace than the supervisor's
+/// cannot be killed from within.
+fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
+    let own_space = process().pid_space;
     for (index, word) in session().segments.iter().enumerate().take(SEGMENTS / 64) {
         let mut bits = word.load(Ordering::Acquire);
         while bits != 0 {
@@ -223,10 +242,17 @@ fn each_recorded(each: &mut dyn FnMut(u32, i32)) {
             }
             let field = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
             let number = |at: usize| u32::from_le_bytes(field(at).unwrap_or_default());
-            let pid = number(offset_of!(LaneHeader, pid)) as i32;
-            let is_here = pid > 0 && number(offset_of!(LaneHeader, pid_space)) == 0;
+            let [outer_pid, waited_pid] =
+                [offset_of!(LaneHeader, pid), offset_of!(LaneHeader, waited_pid)].map(|at| number(at) as i32);
+            let space = number(offset_of!(LaneHeader, pid_space));
+            // A namespace is named by its first process.
+            let (pid, is_first) = match space {
+                0 => (outer_pid, false),
+                _ => (waited_pid, outer_pid as u32 == space),
+            };
+            let is_here = outer_pid > 0 && space == own_space && !is_first;
             if is_here && number(offset_of!(LaneHeader, state)) == lane_state::LIVE {
-                each(number(offset_of!(LaneHeader, lane)), pid);
+                each(number(offset_of!(LaneHeader, lane)), pid, outer_pid);
             }
         }
     }
