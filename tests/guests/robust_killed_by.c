@@ -33,9 +33,7 @@ static void kill_owner(struct shared *shared, int round)
 	else
 		CHECK(syscall(SYS_tgkill, owner, owner, SIGKILL) == 0);
 	// It may not be dead yet: then the mutex is waited for.
-	CHECK(pthread_mutex_lock(&shared->lock) == EOWNERDEAD);
-	CHECK(pthread_mutex_consistent(&shared->lock) == 0);
-	CHECK(pthread_mutex_unlock(&shared->lock) == 0);
+	take_from_dead(&shared->lock);
 	int status;
 	CHECK(waitpid(owner, &status, 0) == owner && WIFSIGNALED(status));
 }

@@ -56,6 +56,14 @@ GUEST_FN void make_robust(pthread_mutex_t *lock, int protocol)
 	CHECK(pthread_mutex_init(lock, &attributes) == 0);
 }
 
+// Takes a mutex whose owner died, makes it whole, and gives it back.
+GUEST_FN void take_from_dead(pthread_mutex_t *lock)
+{
+	CHECK(pthread_mutex_lock(lock) == EOWNERDEAD);
+	CHECK(pthread_mutex_consistent(lock) == 0);
+	CHECK(pthread_mutex_unlock(lock) == 0);
+}
+
 // Tells the thread that calls until_asleep() who is about to block.
 GUEST_FN void announce(atomic_int *word)
 {

@@ -15,6 +15,7 @@ use lane_protocol::{ASKING, KILLED_ANYONE, LaneHeader, SEGMENTS, lane_state, seg
 use linux_abi::{errno, general as nr};
 
 use crate::block::{process, session, thread};
+use crate::proc_files::Path;
 use crate::signals::{Info, SIGKILL};
 use crate::{kernel, live, output_lock, proc_files, signals, stopping, turn};
 
@@ -218,10 +219,9 @@ fn shows_outer_ids() -> bool {
     if process().pid_space == 0 {
         return false;
     }
-    let mut text = [0u8; 16];
-    let arguments = [c"/proc/self".as_ptr() as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
-    let bytes = usize::try_from(kernel::call(nr::__NR_readlink, arguments)).unwrap_or(0);
-    text[..bytes].iter().fold(0, |sum, &digit| sum * 10 + i32::from(digit) - i32::from(b'0')) != process().pid
+    let (mut path, mut room) = (Path::new(), [0u8; 64]);
+    let own = proc_files::number(path.text(b"/proc/self").target(&mut room));
+    own != Some(process().pid as u32)
 }
 
 /// Calls `each` with the lanes of processes that are recorded, in this one's namespace, their ids

@@ -59,6 +59,16 @@ pub fn state(text: &[u8]) -> Option<u8> {
     text.get(behind_name + 2).copied()
 }
 
+/// A number in the text of a `stat` (proc_pid_stat(5)), by its field there, from 4 on; 0 if it is not
+/// told.
+pub fn stat_number(text: &[u8], field: usize) -> u64 {
+    let Some(name_end) = text.iter().rposition(|&byte| byte == b')') else { return 0 };
+    // The name is the second field; a space follows it.
+    let mut fields = text[name_end + 1..].split(|&byte| byte == b' ').skip(1);
+    let digits = fields.nth(field - 3).unwrap_or_default().iter().filter(|byte| byte.is_ascii_digit());
+    digits.fold(0u64, |sum, &digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+}
+
 /// Each line of what the kernel tells of a descriptor (its fdinfo).
 pub fn each_line(of: u32, act: &mut dyn FnMut(&[u8])) {
     let mut path = Path::new();

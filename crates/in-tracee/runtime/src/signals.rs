@@ -1365,8 +1365,8 @@ impl Signals {
     fn apply(&mut self, signal: u32, action: &Action) {
         install_wanted(signal, action);
         // The default of ours is to die: one that waits goes on waiting.
-        let ours = bit(signal) & OURS != 0;
-        if if ours { action.handler == IGNORE } else { !is_delivered(signal) } {
+        let goes_on = if bit(signal) & OURS != 0 { action.handler != IGNORE } else { is_delivered(signal) };
+        if !goes_on {
             self.drop_waiting(signal);
         }
     }

@@ -25,8 +25,9 @@ use crate::detect::open_high;
 use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::maps::{self, Mapping};
+use crate::proc_files::Path;
 use crate::stacks::signal_stack;
-use crate::{islands, kernel, memory_calls, proc_dir, processes, sites, withheld};
+use crate::{islands, kernel, memory_calls, proc_files, processes, sites, withheld};
 
 /// In place of a kept file's id.
 const NO_FILE: u64 = u32::MAX as u64;
@@ -274,19 +275,6 @@ fn log_thread(block: &Thread) {
 /// Where the program's stack began (proc_pid_stat(5), field 28); 0 if that is not told.
 fn stack_start() -> u64 {
     const FIELD: usize = 28;
-    let mut text = [0u8; 1024];
-    let fd = proc_dir::open(c"/proc/self/stat");
-    if kernel::failed(fd) {
-        return 0;
-    }
-    let room = [fd as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
-    let bytes = kernel::call(nr::__NR_read, room).max(0) as usize;
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-    let text = &text[..bytes];
-    let Some(name_end) = text.iter().rposition(|&byte| byte == b')') else { return 0 };
-    // The name is the second field; a space follows it.
-    let mut fields = text[name_end + 1..].split(|&byte| byte == b' ').skip(1);
-    let Some(field) = fields.nth(FIELD - 3) else { return 0 };
-    let digits = field.iter().filter(|byte| byte.is_ascii_digit());
-    digits.fold(0u64, |sum, &digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+    let (mut path, mut text) = (Path::new(), [0u8; 1024]);
+    path.text(b"/proc/self/stat").read(&mut text).map_or(0, |text| proc_files::stat_number(text, FIELD))
 }
