@@ -162,6 +162,7 @@ printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n%%.o: %%.c\n\tgcc -O1 -c -o 
     threads("mutex hand-over", "mutex_hand_over", 100_000, 2_000, 1.5),
     // The two compute one after the other when recorded.
     micro("spin barriers, 50 us each", "spin_barriers", 20_000, 200, 2.5, 2.5),
+    threads("sched_yield, 8 threads", "yields_in_a_ring", 10_000, 100, 2.5),
     threads("4 threads, one mutex", "four_threads_mutex", 200_000, 2_000, 1.5),
     Row {
         name: "1000 signals into a loop",

@@ -48,8 +48,7 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
 
 fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
     if number == u64::from(nr::__NR_sched_yield) {
-        patience::yield_to_others();
-        return kernel::call_for_program(number, real);
+        return patience::yield_processor();
     }
     if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
         return result;

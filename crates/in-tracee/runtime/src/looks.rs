@@ -69,20 +69,14 @@ impl Looks {
     /// The same for what comes in an order that others keep: who looks lets those run that
     /// have something to do, so that as many as wait may look.
     pub fn see_soon(&mut self, came: impl Fn() -> bool) -> bool {
-        for _ in 0..LOOKS_AT_ONCE {
-            if came() {
-                return true;
-            }
-            core::hint::spin_loop();
+        if look_at_once(&came) {
+            return true;
         }
         if self.rests != 0 {
             self.rests -= 1;
             return false;
         }
-        let came = (0..YIELDS).any(|_| {
-            kernel::call(nr::__NR_sched_yield, [0; 6]);
-            came()
-        });
+        let came = look_and_yield(&came);
         self.tire(came);
         came
     }
@@ -92,4 +86,25 @@ impl Looks {
         self.rests_last = if came { 0 } else { (2 * self.rests_last).clamp(1, RESTS_MAX) };
         self.rests = self.rests_last;
     }
+}
+
+/// Looks whether it came, and lets those run that have something to do; some 50 microseconds where
+/// nobody has.
+pub fn look(came: &dyn Fn() -> bool) -> bool {
+    look_at_once(came) || look_and_yield(came)
+}
+
+fn look_at_once(came: &dyn Fn() -> bool) -> bool {
+    (0..LOOKS_AT_ONCE).any(|_| {
+        let came = came();
+        core::hint::spin_loop();
+        came
+    })
+}
+
+fn look_and_yield(came: &dyn Fn() -> bool) -> bool {
+    (0..YIELDS).any(|_| {
+        kernel::call(nr::__NR_sched_yield, [0; 6]);
+        came()
+    })
 }

@@ -7,7 +7,7 @@ use lane_protocol::{OLDEST, Turn};
 use linux_abi::{errno, general as nr};
 
 use crate::block::{lane, process, thread, thread_status};
-use crate::{calls, chaos, kernel, pause, pause_point, signals, starvation, turn};
+use crate::{calls, chaos, kernel, looks, pause, pause_point, signals, starvation, turn};
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -29,8 +29,6 @@ const SOON_AT_ONCE_NS: u64 = 100_000_000;
 const URGENT_SLICE_NS: u64 = 2_000_000;
 /// How long the agent sleeps before it looks again whether that is so.
 const URGENT_LOOK_NS: u64 = 10_000_000;
-/// Looks for somebody else to take the turn: about 50 microseconds.
-const LOOKS: u32 = 2000;
 /// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
 /// that the kernel gives no meaning.
 pub const ASKED: i32 = -77;
@@ -39,6 +37,9 @@ pub const ASKED_GENTLY: i32 = -80;
 
 /// Rounds in vain, with nobody asleep for the turn, after which others may have the processor.
 const AWAKE_AFTER: u64 = 64;
+
+/// Of so many calls of sched_yield(2) that let nobody have the turn, one is made.
+const YIELDS_KEPT: u32 = 16;
 
 /// Reads of the time with nothing in between, after which a thread is taken to wait for
 /// what another one does.
@@ -55,6 +56,8 @@ pub struct Vain {
     calls: u32,
     number: u64,
     time_read_at: u64,
+    /// Calls of sched_yield(2) that let nobody else have the turn.
+    yields: u32,
     wakes: starvation::Wakes,
 }
 
@@ -230,17 +233,30 @@ pub fn yield_to_others() {
     }
 }
 
+/// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
+/// nothing with the processor but take that.
+pub fn yield_processor() -> i64 {
+    let turn = turn::my_turn();
+    if turn.is_waited_for() {
+        let seen = turn.changes.load(Ordering::Relaxed);
+        turn::give();
+        // Also where one that has a processor takes it at once: others wait for this one.
+        kernel::call(nr::__NR_sched_yield, [0; 6]);
+        looks::look(&|| turn.changes.load(Ordering::Relaxed) != seen);
+        turn::take();
+        return 0;
+    }
+    let yields = &mut thread().vain.yields;
+    *yields += 1;
+    if *yields % YIELDS_KEPT == 0 { kernel::call(nr::__NR_sched_yield, [0; 6]) } else { 0 }
+}
+
 /// Gives the turn, and takes it back when somebody else took it, or nobody did for a while.
 pub fn let_others_run() {
     let turn = turn::my_turn();
     let seen = turn.changes.load(Ordering::Relaxed);
     turn::give();
-    for _ in 0..LOOKS {
-        if turn.changes.load(Ordering::Relaxed) != seen {
-            break;
-        }
-        core::hint::spin_loop();
-    }
+    looks::look(&|| turn.changes.load(Ordering::Relaxed) != seen);
     turn::take();
 }
 

@@ -234,7 +234,10 @@ pub fn take_back() {
 pub fn take() {
     let me = thread().identity;
     my_turn().note_wanted();
-    thread().turns.looks.see_soon(|| my_turn().is_open(me));
+    thread().turns.looks.see_soon(|| {
+        my_turn().note_look();
+        my_turn().is_open(me)
+    });
     let mut patience = Patience::new();
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
@@ -468,7 +471,7 @@ pub fn wait_to_run() {
         copies::note_waiting();
     } else if !crate::live::is_on() && !process().met_others {
         // Else it would take the processor from other processes, which have something to do.
-        own.waiter.looks.see(&space().futexes.lookers, runs);
+        own.waiter.looks.see_soon(runs);
     }
     own.waiter.waits_to_run.store(1, Ordering::SeqCst);
     loop {

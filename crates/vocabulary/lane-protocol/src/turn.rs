@@ -9,9 +9,9 @@
 //! runtime's).
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Loom orders sequentially consistent fences, but not such accesses.
 #[cfg(loom)]
@@ -111,7 +111,9 @@ pub struct Turn {
     /// Number of a turn that took this one's place, plus one; 0: none.
     pub successor: AtomicU32,
     /// Recording: not zero while a thread wakes for a lock again and again and finds it taken.
-    pub starving: AtomicU32,
+    pub starving: AtomicU16,
+    /// Recording: not zero where a thread that waits, and does not sleep, has looked lately.
+    looked: AtomicU16,
     /// When the one of `reserved` had it last, as `changes` counts.
     reserved_had: AtomicU32,
     /// Replay: futex words; who waits for a ticket sleeps on that of its number.
@@ -139,7 +141,8 @@ impl Turn {
             ticket: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
             successor: AtomicU32::new(0),
-            starving: AtomicU32::new(0),
+            starving: AtomicU16::new(0),
+            looked: AtomicU16::new(0),
             ticket_wakes: core::array::from_fn(|_| AtomicU32::new(0)),
             ticket_sleepers: core::array::from_fn(|_| AtomicU32::new(0)),
         }
@@ -319,6 +322,22 @@ impl Turn {
     #[inline]
     pub fn has_sleepers(&self) -> bool {
         self.sleepers.load(Ordering::Relaxed) != 0
+    }
+
+    /// A thread that does not sleep looks whether it is open.
+    #[inline]
+    pub fn note_look(&self) {
+        self.looked.store(1, Ordering::Relaxed);
+    }
+
+    /// True if somebody sleeps for the turn, or has looked for it since this was asked last.
+    #[inline]
+    pub fn is_waited_for(&self) -> bool {
+        let looked = self.looked.load(Ordering::Relaxed) != 0;
+        if looked {
+            self.looked.store(0, Ordering::Relaxed);
+        }
+        looked || self.has_sleepers()
     }
 
     /// A thread found it taken.
