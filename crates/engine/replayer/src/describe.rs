@@ -146,7 +146,10 @@ fn expected(report: &ReportCopy) -> String {
 /// What the program did.
 fn got(report: &ReportCopy) -> String {
     if report.got_number == u64::MAX {
-        return String::new();
+        return match report.got[0] {
+            0 => String::new(),
+            signal => format!("a fault, signal {signal}, at {:#x}", report.got[1]),
+        };
     }
     let count = row(report.got_number).map_or(6, |row| row.args.len().min(6));
     call(report.got_number, &report.got[..count])

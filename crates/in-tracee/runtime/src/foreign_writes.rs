@@ -70,7 +70,7 @@ fn log_parts() {
             Written::NotYet => break,
             Written::Gone => {
                 *known = count + 1;
-                mapped_files::log_all(|identity| files.is_written(lane_protocol::mark_of(identity)));
+                mapped_files::log_all(|identity| files.is_written(identity));
             }
         }
     }

@@ -563,24 +563,38 @@ fn put_memory(address: u64, source: u64, bytes: u64) {
 pub fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
     use linux_abi::general::{PROT_READ, PROT_WRITE};
     let page = address & !4095;
-    let length = (address + bytes - page).next_multiple_of(4096);
-    let mut before = PROT_READ;
-    crate::maps::for_each(&mut |map| {
-        if (map.start..map.end).contains(&address) {
-            before = crate::live::protection(map);
-        }
-    });
-    if kernel::failed(kernel::mprotect(page, length, PROT_READ | PROT_WRITE)) {
+    let end = (address + bytes).next_multiple_of(4096);
+    let (rights, count) = rights_between(page, end);
+    if kernel::failed(kernel::mprotect(page, end - page, PROT_READ | PROT_WRITE)) {
         return false;
     }
     let copied = memory::copy(address, source, bytes) || {
         // The file is longer than it was when it was kept.
-        add_missing_pages(page, length);
+        add_missing_pages(page, end - page);
         memory::copy(address, source, bytes)
     };
-    crate::live::lose_memory(page, length);
-    kernel::mprotect(page, length, before);
+    crate::live::lose_memory(page, end - page);
+    for &(start, end, protection) in &rights[..count] {
+        kernel::mprotect(start, end - start, protection);
+    }
     copied
+}
+
+/// No blob has more pages, and none is half in one mapping.
+const RIGHTS_MAX: usize = 40;
+
+/// What may be done with the memory of each mapping between two addresses, and how many there are.
+fn rights_between(start: u64, end: u64) -> ([(u64, u64, u32); RIGHTS_MAX], usize) {
+    let mut rights = [(0, 0, 0); RIGHTS_MAX];
+    let mut count = 0;
+    crate::maps::for_each(&mut |map| {
+        let (from, to) = (map.start.max(start), map.end.min(end));
+        if from < to && count < RIGHTS_MAX {
+            rights[count] = (from, to, crate::live::protection(map));
+            count += 1;
+        }
+    });
+    (rights, count)
 }
 
 /// Pages of a mapping that lie behind the end of what is mapped there become zeros.

@@ -59,9 +59,8 @@ pub struct Pausing {
     steps_left: u32,
     /// From the boundary at hand on, the thread is to be paused so many steps on; 0: it is not.
     pub aside: u32,
-    /// With chaos: how often by chance so far, and not again before then.
+    /// With chaos: how often by chance so far.
     pub asides: u32,
-    pub aside_again_ns: u64,
     way_aside: WayAside,
     /// It has got there: others are to have the turn, even if they have not asked for it yet.
     pub is_aside: bool,

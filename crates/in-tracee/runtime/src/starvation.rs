@@ -8,7 +8,7 @@
 //! reads the time there. Where those got the turn in vain some times in a row, it does not give the
 //! turn at the boundary, but some steps on.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use lane_protocol::IdleTurns;
 use linux_abi::general as nr;
@@ -42,6 +42,9 @@ const CHANCE_SHARE: u64 = 10;
 /// So many times a new thread does not wait for it: most of its first boundaries follow each other
 /// closely, and the steps end at the next one.
 const FREE_ASIDES: u32 = 4;
+
+/// When a thread of the process may do so again (CLOCK_MONOTONIC): one computes at a time.
+static ASIDE_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
 
 fn idle_turns() -> &'static IdleTurns {
     &session().idle_turns
@@ -112,13 +115,13 @@ pub fn goes_aside() -> bool {
 /// its time, but at the first boundaries of a new thread.
 pub fn goes_aside_by_chance() -> bool {
     let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
-    let is_over = pausing.asides >= FREE_ASIDES && now_ns < pausing.aside_again_ns;
+    let is_over = pausing.asides >= FREE_ASIDES && now_ns < ASIDE_AGAIN_NS.load(Ordering::Relaxed);
     if patience::is_alone() || is_over || process().debugged || session().live != 0 {
         return false;
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(CHANCE_DOUBLINGS));
     pausing.asides = pausing.asides.saturating_add(1);
-    pausing.aside_again_ns = now_ns + CHANCE_SHARE * steps * STEP_NS;
+    ASIDE_AGAIN_NS.store(now_ns + CHANCE_SHARE * steps * STEP_NS, Ordering::Relaxed);
     pausing.aside = steps as u32;
     true
 }

@@ -18,7 +18,8 @@ pub struct WrittenFiles {
     count: AtomicU64,
     parts: [Part; PARTS],
     marks: [AtomicU32; MARKS / 32],
-    /// The same of files that were written since.
+    /// Three of each file that was written since: what somebody has mapped is hardly ever taken for
+    /// one of these by chance.
     written: [AtomicU32; MARKS / 32],
 }
 
@@ -56,6 +57,17 @@ pub enum Written {
 pub fn mark_of(identity: [u64; 2]) -> u16 {
     let mixed = (identity[0].rotate_left(32) ^ identity[1]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 48) as u16
+}
+
+/// The marks of a file that was written.
+fn written_marks(identity: [u64; 2]) -> [u16; 3] {
+    // The finalizer of MurmurHash3, in which every bit of the input changes half of the output's.
+    let mut mixed = identity[0].rotate_left(32) ^ identity[1];
+    for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
+        mixed = (mixed ^ mixed >> 33).wrapping_mul(factor);
+    }
+    mixed ^= mixed >> 33;
+    [mixed as u16, (mixed >> 16) as u16, (mixed >> 32) as u16]
 }
 
 fn set(marks: &[AtomicU32], mark: u16) {
@@ -99,9 +111,9 @@ impl WrittenFiles {
         is_set(&self.marks, mark)
     }
 
-    /// True if a part was added of a file of this mark.
-    pub fn is_written(&self, mark: u16) -> bool {
-        is_set(&self.written, mark)
+    /// True if a part was added of this file, or of several that have its marks.
+    pub fn is_written(&self, identity: [u64; 2]) -> bool {
+        written_marks(identity).iter().all(|&mark| is_set(&self.written, mark))
     }
 
     /// How many parts were written.
@@ -112,7 +124,9 @@ impl WrittenFiles {
 
     /// Adds a part.
     pub fn add(&self, part: &WrittenPart) {
-        set(&self.written, mark_of(part.identity));
+        for mark in written_marks(part.identity) {
+            set(&self.written, mark);
+        }
         let number = self.count.fetch_add(1, Ordering::AcqRel);
         let place = &self.parts[number as usize % PARTS];
         place.number.store(0, Ordering::Relaxed);

@@ -19,6 +19,16 @@ fn only_marked_files_are_marked() {
 }
 
 #[test]
+fn files_are_hardly_ever_taken_for_written_ones() {
+    let files = empty();
+    for number in 0..300 {
+        files.add(&part(number));
+    }
+    assert!((0..300).all(|number| files.is_written([1, number])));
+    assert!((300..10_000).filter(|&number| files.is_written([1, number])).count() <= 1);
+}
+
+#[test]
 fn parts_are_read_until_too_many_came_behind() {
     let files = empty();
     assert_eq!(files.count(), 0);
