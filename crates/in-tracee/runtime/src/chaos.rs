@@ -8,6 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::{process, session, thread};
+use crate::{kernel, pause};
 
 /// The odd number nearest to 2^64 divided by the golden ratio: the step of
 /// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
@@ -16,6 +17,37 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Draws so far. A fork copies the count, and draws something else from it, being
 /// another lane.
 static DRAWS: AtomicU64 = AtomicU64::new(0);
+
+/// Pauses by chance take half of the time at most, but for so much of it at once: short programs,
+/// which hunts are for, have as many as chance wants.
+const FREE_NS: u64 = 500_000_000;
+/// When those so far are paid for (CLOCK_MONOTONIC).
+static PAID_NS: AtomicU64 = AtomicU64::new(0);
+/// What a single step costs, in nanoseconds, as was seen last. On virtual machines whose host looks
+/// at each, it is ten times what it is on others.
+static STEP_NS: AtomicU64 = AtomicU64::new(pause::STEP_NS);
+
+/// A pause by chance took so long.
+pub fn pay(spent_ns: u64) {
+    let now_ns = kernel::monotonic_ns();
+    PAID_NS.store(PAID_NS.load(Ordering::Relaxed).max(now_ns) + spent_ns, Ordering::Relaxed);
+}
+
+/// How long no other is to come.
+pub fn debt_ns() -> u64 {
+    PAID_NS.load(Ordering::Relaxed).saturating_sub(kernel::monotonic_ns() + FREE_NS)
+}
+
+/// So many steps took so long.
+pub fn note_steps(steps: u32, spent_ns: u64) {
+    let before = STEP_NS.load(Ordering::Relaxed);
+    STEP_NS.store(before - before / 4 + spent_ns / (4 * u64::from(steps)).max(1), Ordering::Relaxed);
+}
+
+/// What a single step costs, in nanoseconds.
+pub fn step_ns() -> u64 {
+    STEP_NS.load(Ordering::Relaxed)
+}
 
 /// True if choices are to be drawn.
 pub fn is_on() -> bool {

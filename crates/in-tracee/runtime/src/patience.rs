@@ -152,7 +152,8 @@ impl Patience {
             // Whoever comes first ends the slice: all together come as often as a few do.
             let others = 1 + sleepers.saturating_sub(PATIENT);
             // Short slices more often than long ones.
-            return others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12)));
+            let slice_ns = others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12)));
+            return slice_ns + chaos::debt_ns().min(SLICE_NS);
         }
         let spin = pause::threads_spin();
         match self.waiting {

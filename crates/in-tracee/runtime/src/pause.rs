@@ -61,6 +61,10 @@ pub struct Pausing {
     pub aside: u32,
     /// With chaos: how often by chance so far.
     pub asides: u32,
+    /// How many steps that was, and the thread's processor time when its way to the pause at hand
+    /// began; 0: not looked at.
+    aside_steps: u32,
+    pub way_from_ns: u64,
     way_aside: WayAside,
     /// It has got there: others are to have the turn, even if they have not asked for it yet.
     pub is_aside: bool,
@@ -155,7 +159,8 @@ fn begin_aside(registers: &mut Registers) -> bool {
     if process().log.broken != 0 || process().given_up.load(Ordering::Acquire) != 0 {
         return false;
     }
-    pausing.steps_left = steps + 1;
+    (pausing.steps_left, pausing.aside_steps) = (steps + 1, steps);
+    pausing.way_from_ns = if chaos::is_on() { now_ns() } else { 0 };
     (pausing.way_aside, pausing.stepping) = (WayAside::Leaves, true);
     thread().is_asked = true;
     registers.flags |= TRAP_FLAG;
@@ -396,6 +401,9 @@ pub fn on_step(context: &mut RealFrame) {
     } else if core::mem::take(&mut pausing.way_aside) != WayAside::None {
         pausing.steps_left = 0;
         pausing.is_aside = true;
+        if pausing.way_from_ns != 0 {
+            chaos::note_steps(pausing.aside_steps, now_ns().saturating_sub(pausing.way_from_ns));
+        }
         starvation::begin_try();
         pausing.watching = Watching::Nothing;
         pausing.search = Search::here();
@@ -437,6 +445,7 @@ fn begin_pause(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.watching = Watching::Nothing;
     pausing.search = if chaos::is_on() { Search::by_chance() } else { Search::from(context.rip) };
+    pausing.way_from_ns = if chaos::is_on() { now_ns() } else { 0 };
     pause_near(context);
 }
 

@@ -107,6 +107,10 @@ fn log_pause(registers: &Registers, yields: bool) {
     let protection_ns = log_state(registers, yields, words);
     let spent_ns = core::mem::take(&mut thread().pausing.spent_ns) + now_ns() - begin_ns;
     note_cost(spent_ns + protection_ns + TRAPS_NS);
+    let way_from_ns = core::mem::take(&mut thread().pausing.way_from_ns);
+    if way_from_ns != 0 {
+        chaos::pay(now_ns().saturating_sub(way_from_ns) + protection_ns);
+    }
 }
 
 /// Live: logs that the program stands here, about to execute this instruction, which was

@@ -14,7 +14,6 @@ use lane_protocol::IdleTurns;
 use linux_abi::general as nr;
 
 use crate::block::{process, session, thread};
-use crate::pause::STEP_NS;
 use crate::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
 use crate::{calls, chaos, kernel, patience, turn};
 
@@ -116,12 +115,12 @@ pub fn goes_aside() -> bool {
 pub fn goes_aside_by_chance() -> bool {
     let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
     let is_over = pausing.asides >= FREE_ASIDES && now_ns < ASIDE_AGAIN_NS.load(Ordering::Relaxed);
-    if patience::is_alone() || is_over || process().debugged || session().live != 0 {
+    if patience::is_alone() || is_over || chaos::debt_ns() != 0 || process().debugged || session().live != 0 {
         return false;
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(CHANCE_DOUBLINGS));
     pausing.asides = pausing.asides.saturating_add(1);
-    ASIDE_AGAIN_NS.store(now_ns + CHANCE_SHARE * steps * STEP_NS, Ordering::Relaxed);
+    ASIDE_AGAIN_NS.store(now_ns + CHANCE_SHARE * steps * chaos::step_ns(), Ordering::Relaxed);
     pausing.aside = steps as u32;
     true
 }
