@@ -4,9 +4,10 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{FILE_PROBES, file_slot, file_state, lent, request};
-use linux_abi::general as nr;
+use linux_abi::{errno, general as nr};
 
 use crate::block::{lane, process, session};
+use crate::proc_files::Path;
 use crate::{kernel, live, report};
 
 /// Looks for an answer before this process sleeps: some 20 us.
@@ -72,14 +73,26 @@ impl Status {
     /// blocks in use in ways of their own.
     pub fn is_empty_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: u64 = 0x0102_1994;
-        let is_unused = self.is_regular() && self.0[8] == 0;
-        is_unused && {
-            // struct statfs: its type comes first.
-            let mut status = [0u64; 15];
+        // struct statfs: its type comes first.
+        let mut status = [0u64; 15];
+        let is_memory = self.is_regular() && {
             let result = kernel::call(nr::__NR_fstatfs, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
             !kernel::failed(result) && status[0] == TMPFS_MAGIC
-        }
+        };
+        // What fallocate(2) got for it is not used.
+        is_memory && (self.0[8] == 0 || has_no_data(fd))
     }
+}
+
+/// True if all of the file is a hole (lseek(2)). The program's own place in it stays.
+fn has_no_data(fd: i32) -> bool {
+    let again = Path::new().text(b"/proc/thread-self/fd/").number(fd as u64).open();
+    if kernel::failed(again) {
+        return false;
+    }
+    let first = kernel::call(nr::__NR_lseek, [again as u64, 0, u64::from(nr::SEEK_DATA), 0, 0, 0]);
+    kernel::call(nr::__NR_close, [again as u64, 0, 0, 0, 0, 0]);
+    first == -i64::from(errno::ENXIO)
 }
 
 /// Sees to it that the file's content is kept.
