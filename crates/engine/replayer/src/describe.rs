@@ -4,7 +4,7 @@ use std::fmt;
 
 use events::{ARG_COUNT_MASK, IN_PLACE, Instruction, Kind};
 use injector::ReportCopy;
-use lane_protocol::report_kind;
+use lane_protocol::{GOT_FAULT, report_kind};
 use syscall_model::{Row, row};
 
 /// What kind of failure it is.
@@ -145,11 +145,10 @@ fn expected(report: &ReportCopy) -> String {
 
 /// What the program did.
 fn got(report: &ReportCopy) -> String {
-    if report.got_number == u64::MAX {
-        return match report.got[0] {
-            0 => String::new(),
-            signal => format!("a fault, signal {signal}, at {:#x}", report.got[1]),
-        };
+    match report.got_number {
+        u64::MAX => return String::new(),
+        GOT_FAULT => return format!("a fault, signal {}, at {:#x}", report.got[0], report.got[1]),
+        _ => {}
     }
     let count = row(report.got_number).map_or(6, |row| row.args.len().min(6));
     call(report.got_number, &report.got[..count])
@@ -236,6 +235,14 @@ mod tests {
         report.text = "the turn".to_owned();
         report.got_number = u64::MAX;
         assert_eq!(in_words(&report), "the turn; expected the end of the recording");
+        // A sum of memory, say.
+        report.got[..2].copy_from_slice(&[11, 0x1000]);
+        assert_eq!(in_words(&report), "the turn; expected the end of the recording");
+        report.got_number = GOT_FAULT;
+        assert_eq!(
+            in_words(&report),
+            "the turn; expected the end of the recording; got a fault, signal 11, at 0x1000"
+        );
     }
 
     #[test]

@@ -5,18 +5,23 @@ use linux_abi::general as nr;
 
 use crate::{kernel, report};
 
+/// Where the first part from a place on begins that is no hole; -ENXIO: there is none (lseek(2)).
+pub fn next_data(file: i32, place: u64) -> i64 {
+    const SEEK_DATA: u64 = 3;
+    kernel::call(nr::__NR_lseek, [file as u64, place, SEEK_DATA, 0, 0, 0])
+}
+
 /// Calls `each` with the parts of a file that are no holes.
 pub fn for_each_extent(file: i32, bytes: u64, each: &mut dyn FnMut(u64, u64)) {
-    const SEEK_DATA: u64 = 3;
     const SEEK_HOLE: u64 = 4;
-    let seek = |place: u64, whence: u64| kernel::call(nr::__NR_lseek, [file as u64, place, whence, 0, 0, 0]);
     let mut place = 0;
     while place < bytes {
-        let data = seek(place, SEEK_DATA);
+        let data = next_data(file, place);
         if data < 0 {
             return;
         }
-        place = (seek(data as u64, SEEK_HOLE) as u64).min(bytes);
+        let hole = kernel::call(nr::__NR_lseek, [file as u64, data as u64, SEEK_HOLE, 0, 0, 0]);
+        place = (hole as u64).min(bytes);
         each(data as u64, place);
     }
 }

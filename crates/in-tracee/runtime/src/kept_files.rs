@@ -8,7 +8,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::block::{lane, process, session};
 use crate::proc_files::Path;
-use crate::{kernel, live, report};
+use crate::{file_extents, kernel, live, report};
 
 /// Looks for an answer before this process sleeps: some 20 us.
 const SPINS: u32 = 400;
@@ -90,7 +90,7 @@ fn has_no_data(fd: i32) -> bool {
     if kernel::failed(again) {
         return false;
     }
-    let first = kernel::call(nr::__NR_lseek, [again as u64, 0, u64::from(nr::SEEK_DATA), 0, 0, 0]);
+    let first = file_extents::next_data(again as i32, 0);
     kernel::call(nr::__NR_close, [again as u64, 0, 0, 0, 0, 0]);
     first == -i64::from(errno::ENXIO)
 }

@@ -237,26 +237,30 @@ pub fn yield_to_others() {
 /// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
 /// nothing with the processor but take that.
 pub fn yield_processor() -> i64 {
-    let turn = turn::my_turn();
-    if turn.is_waited_for() {
-        let seen = turn.changes.load(Ordering::Relaxed);
-        turn::give();
-        // Also where one that has a processor takes it at once: others wait for this one.
-        kernel::call(nr::__NR_sched_yield, [0; 6]);
-        looks::look(&|| turn.changes.load(Ordering::Relaxed) != seen);
-        turn::take();
+    let make = || kernel::call(nr::__NR_sched_yield, [0; 6]);
+    if turn::my_turn().is_waited_for() {
+        // Also where one that has a processor takes the turn at once: others wait for this one.
+        give_for_a_while(|| {
+            make();
+        });
         return 0;
     }
     let yields = &mut thread().vain.yields;
     *yields += 1;
-    if *yields % YIELDS_KEPT == 0 { kernel::call(nr::__NR_sched_yield, [0; 6]) } else { 0 }
+    if *yields % YIELDS_KEPT == 0 { make() } else { 0 }
 }
 
 /// Gives the turn, and takes it back when somebody else took it, or nobody did for a while.
 pub fn let_others_run() {
+    give_for_a_while(|| {});
+}
+
+/// The same, with something to do before it is looked whether somebody took it.
+fn give_for_a_while(before_looks: impl FnOnce()) {
     let turn = turn::my_turn();
     let seen = turn.changes.load(Ordering::Relaxed);
     turn::give();
+    before_looks();
     looks::look(&|| turn.changes.load(Ordering::Relaxed) != seen);
     turn::take();
 }

@@ -9,7 +9,7 @@
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, Kind, STACKED};
-use lane_protocol::{ASKING, Mode, report_kind};
+use lane_protocol::{ASKING, GOT_FAULT, Mode, report_kind};
 use linux_abi::general as nr;
 
 use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
@@ -945,7 +945,7 @@ pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
         && log.body(0) == registers.rip
         && ((word >> 8) as u8 & FATAL == 0) == handled;
     if !expected {
-        report::diverge(registers, word, u64::MAX, &[u64::from(signal), registers.rip]);
+        report::diverge(registers, word, GOT_FAULT, &[u64::from(signal), registers.rip]);
     }
     memory::copy(&raw mut thread().fault_info as u64, log.address_of(16), 128);
     memory::copy(&raw mut thread().signals.last_fault as u64, log.address_of(144), 24);

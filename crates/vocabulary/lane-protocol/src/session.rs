@@ -461,6 +461,9 @@ pub mod report_kind {
     pub const ALONE: u32 = 8;
 }
 
+/// In [`Report::got_number`]: a fault, of which `got` says the signal and where.
+pub const GOT_FAULT: u64 = u64::MAX - 1;
+
 /// What a replaying process reports when it stands still.
 #[repr(C)]
 pub struct Report {
@@ -473,7 +476,7 @@ pub struct Report {
     /// Header and body start of the expected event.
     pub expected_header: u64,
     pub expected: [u64; 8],
-    /// Number (or `u64::MAX` where it is no call) and arguments that came.
+    /// Number ([`GOT_FAULT`] or `u64::MAX` where it is no call) and arguments that came.
     pub got_number: u64,
     pub got: [u64; 8],
     /// rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15, rip, flags.

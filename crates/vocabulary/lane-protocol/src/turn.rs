@@ -327,7 +327,10 @@ impl Turn {
     /// A thread that does not sleep looks whether it is open.
     #[inline]
     pub fn note_look(&self) {
-        self.looked.store(1, Ordering::Relaxed);
+        // Most looks find it said, and leave the line to who has the turn.
+        if self.looked.load(Ordering::Relaxed) == 0 {
+            self.looked.store(1, Ordering::Relaxed);
+        }
     }
 
     /// True if somebody sleeps for the turn, or has looked for it since this was asked last.
