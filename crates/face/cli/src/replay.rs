@@ -93,7 +93,14 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         };
         return exit::failure(code, divergence);
     }
-    outcome.status.map_or(ExitCode::SUCCESS, exit::of_program)
+    match outcome.status {
+        Some(status) => exit::of_program(status),
+        None => exit::failure(
+            exit::END_UNKNOWN,
+            &"the replay came to the end of the trace, which does not say how the program ended: \
+              `retrovane info` tells what is known",
+        ),
+    }
 }
 
 /// The directory of the trace that is meant.

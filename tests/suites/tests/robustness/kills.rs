@@ -16,6 +16,13 @@ fn is_prefix_of_waiting(outcome: &Outcome) -> TestResult {
     check(whole.starts_with(lines), "stdout is not what the program printed", outcome)
 }
 
+fn cut_trace_is_replayed(bench: &Bench) -> TestResult {
+    let replayed = bench.replay()?;
+    is_prefix_of_waiting(&replayed)?;
+    says(&replayed, &["cut", "does not say how the program ended"])?;
+    check(replayed.code == 119, "the replay should not end as if the program had", &replayed)
+}
+
 pub fn program_killed(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "program-killed")?;
     let (live, pid) = bench.start_waiting()?;
@@ -35,9 +42,7 @@ pub fn recorder_killed(tool: &Tool) -> TestResult {
     fs::write(bench.run.join("gate"), "go\n").map_err(|error| format!("nobody reads the gate: {error}"))?;
     let recorded = live.end()?;
     check(recorded.stdout_text().ends_with("after\n"), "the program should have finished", &recorded)?;
-    let replayed = bench.replay()?;
-    is_prefix_of_waiting(&replayed)?;
-    says(&replayed, &["cut"])
+    cut_trace_is_replayed(&bench)
 }
 
 pub fn both_killed(tool: &Tool) -> TestResult {
@@ -45,9 +50,7 @@ pub fn both_killed(tool: &Tool) -> TestResult {
     let (live, pid) = bench.start_waiting()?;
     Live::kill(&format!("{} {pid}", live.pid()))?;
     live.end()?;
-    let replayed = bench.replay()?;
-    is_prefix_of_waiting(&replayed)?;
-    says(&replayed, &["cut"])
+    cut_trace_is_replayed(&bench)
 }
 
 /// How children ended that the log itself says nothing of, while they wait for their
