@@ -86,8 +86,8 @@ fn each_populated_page(start: u64, end: u64, hand_over: &mut dyn FnMut(u64)) {
 /// Pages from which on it is worth a look at what is mapped there.
 const MANY_PAGES: u64 = 1024;
 
-/// The wrapping sum of the sums of so many pages, the first by its number. A page
-/// that cannot be read has a sum of its own.
+/// The wrapping sum of the sums of so many pages, the first by its number. A page that cannot be
+/// read counts as zeros do: where a file has ended below it, it is zero in replay.
 pub fn range_sum(first: u64, pages: u64) -> u64 {
     let (mut at, end) = (first.wrapping_mul(4096), first.saturating_add(pages).wrapping_mul(4096));
     let mut total = 0u64;
@@ -106,8 +106,8 @@ pub fn range_sum(first: u64, pages: u64) -> u64 {
 }
 
 fn sum_one_by_one(start: u64, end: u64) -> u64 {
-    let sum_of = |page| if memory::read::<u8>(page).is_some() { page_sum(page) } else { page | 1 };
-    (start..end).step_by(4096).fold(0, |total, page| total.wrapping_add(sum_of(page)))
+    let is_readable = |&page: &u64| memory::read::<u8>(page).is_some();
+    (start..end).step_by(4096).filter(is_readable).fold(0, |total, page| total.wrapping_add(page_sum(page)))
 }
 
 /// Words of a page.
