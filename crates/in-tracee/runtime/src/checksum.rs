@@ -89,20 +89,23 @@ const MANY_PAGES: u64 = 1024;
 /// The wrapping sum of the sums of so many pages, the first by its number. A page that cannot be
 /// read counts as zeros do: where a file has ended below it, it is zero in replay.
 pub fn range_sum(first: u64, pages: u64) -> u64 {
-    let (mut at, end) = (first.wrapping_mul(4096), first.saturating_add(pages).wrapping_mul(4096));
-    let mut total = 0u64;
-    if pages >= MANY_PAGES {
-        maps::for_each(&mut |mapping: &Mapping| {
-            let (start, stop) = (mapping.start.max(at), mapping.end.min(end));
-            if start >= stop || !is_zero_at_first(mapping) {
-                return;
-            }
-            total = total.wrapping_add(sum_one_by_one(at, start));
-            each_populated_page(start, stop, &mut |page| total = total.wrapping_add(page_sum(page)));
-            at = stop;
-        });
+    let (from, end) = (first.wrapping_mul(4096), first.saturating_add(pages).wrapping_mul(4096));
+    if pages < MANY_PAGES {
+        return sum_one_by_one(from, end);
     }
-    total.wrapping_add(sum_one_by_one(at, end))
+    let mut total = 0u64;
+    let complete = maps::for_each(&mut |mapping: &Mapping| {
+        let (start, stop) = (mapping.start.max(from), mapping.end.min(end));
+        if start >= stop || !mapping.readable {
+            return;
+        }
+        if is_zero_at_first(mapping) {
+            each_populated_page(start, stop, &mut |page| total = total.wrapping_add(page_sum(page)));
+        } else {
+            total = total.wrapping_add(sum_one_by_one(start, stop));
+        }
+    });
+    if complete { total } else { sum_one_by_one(from, end) }
 }
 
 fn sum_one_by_one(start: u64, end: u64) -> u64 {

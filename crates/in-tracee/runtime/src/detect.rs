@@ -261,12 +261,17 @@ pub fn move_high(fd: i64) -> Option<i32> {
     }
     let ours = process().control_fd.max(3) as u64;
     let [limit, _] = limit_of_descriptors();
+    let move_to =
+        |least| kernel::call(nr::__NR_fcntl, [fd as u64, u64::from(nr::F_DUPFD_CLOEXEC), least, 0, 0, 0]);
     let mut moved = -1;
     for least in [ours + 1, ours / 2, limit.saturating_sub(DESCRIPTORS)] {
-        moved = kernel::call(nr::__NR_fcntl, [fd as u64, u64::from(nr::F_DUPFD_CLOEXEC), least, 0, 0, 0]);
+        moved = move_to(least);
         if !kernel::failed(moved) {
             break;
         }
+    }
+    if kernel::failed(moved) {
+        moved = with_more_descriptors(|| move_to(limit.max(ours + 1)));
     }
     close(fd as i32);
     (!kernel::failed(moved)).then_some(moved as i32)
@@ -297,6 +302,17 @@ impl RaisedLimit {
             set_limit_of_descriptors(before);
         }
     }
+}
+
+/// Does something while there may be more descriptors than the program may have, if that is
+/// permitted: it has all of them.
+pub fn with_more_descriptors(act: impl FnOnce() -> i64) -> i64 {
+    let before = limit_of_descriptors();
+    let wanted = before[0].max(process().control_fd.max(0) as u64) + 64;
+    set_limit_of_descriptors([wanted, before[1].max(wanted)]);
+    let result = act();
+    set_limit_of_descriptors(before);
+    result
 }
 
 /// The soft and the hard limit.

@@ -237,6 +237,13 @@ pub fn end() {
     tracker.close();
 }
 
+/// Processes of different memory are about to have the same descriptors: a number may become
+/// another's at any time, so memory stays unprotected from now on.
+pub fn give_up() {
+    end();
+    tracker().refused = true;
+}
+
 /// A child of fork: its memory is not protected, the descriptor is its parent's.
 pub fn begin_child() {
     live::begin_child();
@@ -350,7 +357,6 @@ impl Tracker {
 
     fn list_writable(&mut self) {
         let stack_limit = memory_calls::stack_limit();
-        (self.listed, self.listed_with) = (true, (kernel::mappings_made(), stack_limit));
         let list = &mut self.writable;
         list.count = 0;
         self.overflown = false;
@@ -381,15 +387,21 @@ impl Tracker {
                 list.count += 1;
             }
         });
-        self.overflown |= !complete;
+        if !complete {
+            // Where /proc cannot be read, registers and words have to do.
+            (self.writable.count, self.overflown) = (0, false);
+        }
+        (self.listed, self.listed_with) = (complete, (kernel::mappings_made(), stack_limit));
     }
 
-    /// Without a page map: all that is mapped.
+    /// Without a page map: all that is mapped. Where the stack may grow to, nothing is.
     fn all_is_written(&mut self) {
-        for index in 0..self.writable.count {
-            let Range { start, end } = self.writable.ranges[index];
-            self.written.add(start, end & !1);
-        }
+        let written = &mut self.written;
+        maps::for_each(&mut |mapping: &Mapping| {
+            if mapping.readable && mapping.writable {
+                written.add(mapping.start, mapping.end);
+            }
+        });
     }
 
     /// False if memory that should be protected is not.
@@ -469,32 +481,20 @@ impl Tracker {
     fn choose_logged(&mut self) -> bool {
         self.written.tidy();
         self.written.fill_gaps(LOGGED_RANGES, GAP_PAGES);
-        self.logged_count = 0;
         let pages_each = (self.written.pages() / LOGGED_RANGES as u64).max(LOGGED_RANGE_PAGES);
-        let mut next = 0;
-        for index in 0..self.writable.count {
-            let Range { start, end } = self.writable.ranges[index];
-            let end = end & !1;
-            while next < self.written.count && self.written.ranges[next].end <= start {
-                next += 1;
-            }
-            let mut at = next;
-            while at < self.written.count && self.written.ranges[at].start < end {
-                let written = self.written.ranges[at];
-                let mut first = written.start.max(start) / PAGE_BYTES;
-                let last = written.end.min(end) / PAGE_BYTES;
-                while first < last {
-                    if self.logged_count == LOGGED_RANGES_MAX {
-                        return false;
-                    }
-                    let pages = (last - first).min(pages_each).min(SummedRange::PAGES_MAX);
-                    self.logged[self.logged_count] = SummedRange { first, pages, sum: 0 }.to_words();
-                    self.logged_count += 1;
-                    first += pages;
+        self.logged_count = 0;
+        let (logged, count) = (&mut self.logged, &mut self.logged_count);
+        self.written.each_part_in(
+            &self.writable,
+            pages_each.min(SummedRange::PAGES_MAX),
+            &mut |first, pages| {
+                let has_room = *count < LOGGED_RANGES_MAX;
+                if has_room {
+                    logged[*count] = SummedRange { first, pages, sum: 0 }.to_words();
+                    *count += 1;
                 }
-                at += 1;
-            }
-        }
-        true
+                has_room
+            },
+        )
     }
 }

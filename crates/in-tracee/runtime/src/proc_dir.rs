@@ -8,10 +8,10 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use linux_abi::general as nr;
+use linux_abi::{errno, general as nr};
 
 use crate::block::process;
-use crate::detect::move_high;
+use crate::detect::{move_high, with_more_descriptors};
 use crate::kernel;
 
 /// Each process's own: one that shares all memory need not share descriptors.
@@ -49,6 +49,14 @@ pub fn open(path: &CStr) -> i64 {
 
 /// The same with further flags of open(2).
 pub fn open_as(path: &CStr, flags: u32) -> i64 {
+    let fd = try_open(path, flags);
+    if fd != -i64::from(errno::EMFILE) {
+        return fd;
+    }
+    with_more_descriptors(|| try_open(path, flags))
+}
+
+fn try_open(path: &CStr, flags: u32) -> i64 {
     const PREFIX: &[u8] = b"/proc/";
     let flags = u64::from(nr::O_RDONLY | nr::O_CLOEXEC | flags);
     match descriptor() {

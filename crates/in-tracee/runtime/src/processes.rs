@@ -23,10 +23,11 @@ use crate::kept_files::request_answer;
 use crate::kernel::ABORTED;
 use crate::{
     breakpoints, deaths, detach, filters, imports, kernel, memory, memory_calls, namespaces, output_lock,
-    outputs, proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
+    outputs, page_tracker, proc_dir, report, signals, specials, threads, tracing, tracing_outside, turn,
 };
 
 const VM: u64 = nr::CLONE_VM as u64;
+const FILES: u64 = nr::CLONE_FILES as u64;
 const VFORK: u64 = nr::CLONE_VFORK as u64;
 const THREAD: u64 = nr::CLONE_THREAD as u64;
 const SIGHAND: u64 = nr::CLONE_SIGHAND as u64;
@@ -184,6 +185,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let place_at = if has_place { &raw const place as u64 } else { 0 };
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, place_at, 0];
     crate::live::note_fork(flags & VM != 0);
+    if flags & FILES != 0 && flags & VM == 0 {
+        page_tracker::give_up();
+    }
     if shares {
         expect_sharer(segment);
     }
@@ -486,6 +490,11 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         report::log_ended();
     };
     let (mut child_lane, mut place) = (None, [0; 2]);
+    // A copy of the memory does not have what the call gives the parent.
+    let given = [(PARENT_SETTID, request.parent_tid), (PIDFD, request.pidfd)];
+    let places = given.map(|(flag, address)| if flags & flag != 0 && flags & VM == 0 { address } else { 0 });
+    let contents = || places.map(memory::read::<u32>);
+    let before = contents();
     let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
         if tag == Tag::Child && bytes == 8 {
             child_lane = memory::read::<u32>(source);
@@ -523,8 +532,11 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         let make = || make_child(registers, &beginning, [real, 0, 0, 0, 0, 0]);
         process().made_others = true;
         process().met_others |= shares || flags & VM == 0 && may_join();
+        let after = contents();
+        put(&places, &before);
         // Nobody looks at breakpoints that the child comes to.
         let made = if flags & VM == 0 { make() } else { breakpoints::without(make) };
+        put(&places, &after);
         if kernel::failed(made) {
             report::stand(lane_protocol::report_kind::MISSING, made as i32, "a process could not be made");
         }
@@ -534,6 +546,15 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         turn::follow_yield();
     }
     Done::Result(result)
+}
+
+/// Writes what could be read there.
+fn put(places: &[u64], contents: &[Option<u32>]) {
+    for (&address, content) in places.iter().zip(contents) {
+        if let Some(content) = content {
+            memory::write(address, content);
+        }
+    }
 }
 
 /// True if the process may come to share memory with others, as by a descriptor of theirs.

@@ -97,6 +97,33 @@ impl RangeSet {
         }
     }
 
+    /// Calls `each` with the first page and the number of pages of what lies in ranges of the other
+    /// set, too, in pieces of at most so many pages; the lowest bit of an end of the other set does
+    /// not count. Both are in their order. `each` says whether it wants more; false where it does not.
+    pub fn each_part_in(
+        &self,
+        other: &RangeSet,
+        pages_max: u64,
+        each: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> bool {
+        let mut next = 0;
+        for &Range { start, end } in other.all() {
+            let end = end & !1;
+            next += self.all()[next..].iter().take_while(|range| range.end <= start).count();
+            for own in self.all()[next..].iter().take_while(|range| range.start < end) {
+                let (mut first, last) = (own.start.max(start) / PAGE_BYTES, own.end.min(end) / PAGE_BYTES);
+                while first < last {
+                    let pages = (last - first).min(pages_max);
+                    if !each(first, pages) {
+                        return false;
+                    }
+                    first += pages;
+                }
+            }
+        }
+        true
+    }
+
     /// Takes these addresses out of sorted ranges.
     pub fn remove(&mut self, start: u64, end: u64) {
         let mut index = 0;
