@@ -53,7 +53,8 @@ pub static KEYCTL: VariantTable = VariantTable {
         28 KEYCTL_PKEY_VERIFY(option: INT, params: ADDRESS, info: TEXT, input: ADDRESS, signature: ADDRESS);
         29 KEYCTL_RESTRICT_KEYRING(option: INT, keyring: KEY, type: TEXT, restriction: TEXT);
         30 KEYCTL_MOVE(option: INT, key: KEY, from: KEY, to: KEY, flags: HEX);
-        31 KEYCTL_CAPABILITIES(option: INT, buf: answer(2), len: SIZE);
+        // What is not known to the kernel is cleared.
+        31 KEYCTL_CAPABILITIES(option: INT, buf: updates(When::Positive, Bytes, Len::Arg(2)), len: SIZE);
         32 KEYCTL_WATCH_KEY(option: INT, key: KEY, queue: FD, watch: INT);
     },
     fallback: DETECT,
