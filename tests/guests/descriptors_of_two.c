@@ -4,7 +4,7 @@
 #include <linux/sched.h>
 #include <sys/resource.h>
 
-enum { CHILDREN = 5, MUCH_BYTES = 4 << 20 };
+enum { CHILDREN = 5, OF_BOTH = 50, MUCH_BYTES = 4 << 20 };
 
 // Of much memory, what was written between two signals is found by its protection.
 static char much[MUCH_BYTES];
@@ -31,13 +31,13 @@ int main(void)
 			start_ticks();
 			compute();
 			int fd = open("shared", O_RDWR | O_CREAT, 0600);
-			_exit(fd < 0);
+			_exit(fd < 0 || dup2(fd, OF_BOTH) != OF_BOTH || close(fd) != 0);
 		}
 		CHECK(child > 0);
 		compute();
 		CHECK(reap("child", child) == 0);
 		compute();
-		CHECK(close(3) == 0);
+		CHECK(close(OF_BOTH) == 0);
 		say("round %d", round);
 	}
 	return 0;

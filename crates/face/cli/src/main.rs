@@ -32,13 +32,25 @@ mod seeds;
 mod settings;
 mod wording;
 
-use std::process::ExitCode;
+use std::panic;
+use std::process::{self, ExitCode};
 
 use clap::Parser;
 
 use command_line::{Command, CommandLine};
 
+/// A thread that panics ends all: others would wait for it for ever.
+fn end_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        report(what);
+        process::exit(exit::FAILED.into());
+    }));
+}
+
 fn main() -> ExitCode {
+    injector::spare_address_space();
+    end_on_panic();
     let CommandLine { settings, command } = CommandLine::parse_from(command_line::words());
     settings.start_telling();
     match command {

@@ -51,7 +51,7 @@ pub use facts::image_facts;
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
-pub use limits::raise_open_files;
+pub use limits::{raise_open_files, spare_address_space};
 pub use locks::LifeLock;
 pub use maps::{Mapping, read_maps};
 pub use process::{

@@ -15,6 +15,20 @@ pub fn raise_open_files() {
     }
 }
 
+/// Lets all threads allocate from the same memory where addresses are limited (`ulimit -v`): the C
+/// library reserves 64 MB of them for each thread (M_ARENA_MAX in mallopt(3)), and threads could
+/// not be made any more. To be called while the process has one thread.
+pub fn spare_address_space() {
+    // SAFETY: reads a limit of this process, for which zero is valid, and sets a parameter.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_AS, &raw mut limit);
+        if limit.rlim_cur != libc::RLIM_INFINITY {
+            libc::mallopt(libc::M_ARENA_MAX, 1);
+        }
+    }
+}
+
 /// The limit on the size of files (`ulimit -f`) as it was before a session.
 #[derive(Clone, Copy)]
 pub(crate) struct FileSizeLimit {
