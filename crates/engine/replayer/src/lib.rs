@@ -69,6 +69,8 @@ impl ReplayOptions {
 pub struct ReplayOutcome {
     /// How the program ended when it was recorded; `None` where the trace does not say.
     pub status: Option<ExitReport>,
+    /// The trace ends where its recorder did, as by a kill.
+    pub is_cut: bool,
     /// What went wrong, if something did.
     pub divergence: Option<Divergence>,
     /// What the user should know.
@@ -142,6 +144,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         Some(LaneEnd::Killed(signal)) => Some(ExitReport::Killed(signal)),
         Some(LaneEnd::Unknown | LaneEnd::Stopped(_)) | None => None,
     };
+    let is_cut = trace.cut().is_some();
     let first_pid = start_replay(&memory)?;
     let ends = Arc::new(Mutex::new(Ends::default()));
     let mut supervisor =
@@ -158,7 +161,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     supervise::ring(&memory);
     let result = thread.join().map_err(|_| ReplayError::Panicked)??;
     notes.extend(result.notes);
-    Ok(ReplayOutcome { status, divergence: result.divergence, notes, events: result.events })
+    Ok(ReplayOutcome { status, is_cut, divergence: result.divergence, notes, events: result.events })
 }
 
 /// The lane whose end is the replay's: the wanted process's last, else the first.

@@ -11,7 +11,7 @@ use trace_store::StoreError;
 pub const NOT_CAUGHT: u8 = 1;
 /// The command line makes no sense.
 pub const USAGE: u8 = 2;
-/// All that a trace holds was replayed, and it does not say how the program ended.
+/// All that a cut trace holds was replayed, and it does not say how the program ended.
 pub const END_UNKNOWN: u8 = 119;
 /// Replay diverged.
 pub const DIVERGED: u8 = 120;
@@ -34,7 +34,7 @@ Exit codes:
   record and replay end with the program's own code (128+N if signal N killed it), the others with 0;
   1    hunt: no try failed
   2    the command line makes no sense
-  119  replay: the trace does not say how the program ended (its recorder was killed, say)
+  119  replay: the trace is cut (its recorder was killed, say), and does not say how the program ended
   120  replay diverged from the recording
   121  the trace is damaged, missing, or cannot be used here
   122  the program cannot be recorded, or nothing can on this machine

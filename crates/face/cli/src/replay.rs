@@ -95,10 +95,11 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     }
     match outcome.status {
         Some(status) => exit::of_program(status),
+        // What a live session saved, or what left the recording, ends where it is meant to.
+        None if !outcome.is_cut => ExitCode::SUCCESS,
         None => exit::failure(
             exit::END_UNKNOWN,
-            &"the replay came to the end of the trace, which does not say how the program ended: \
-              `retrovane info` tells what is known",
+            &"the trace is cut, and does not say how the program ended: `retrovane info` tells what is known",
         ),
     }
 }
