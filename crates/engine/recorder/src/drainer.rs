@@ -264,6 +264,7 @@ impl Work {
             telling::tell!("retrovane: {text}");
             self.report.notes.push(text);
         }
+        self.memory.note_death(segment);
         self.memory.free_turn(segment);
         // What was written between the last look and the end.
         log.drain(self.memory.lane(segment), &self.sink);

@@ -148,6 +148,7 @@ impl WholeEvent {
                 | Tag::ThreadState
                 | Tag::Standing
                 | Tag::SharedMap
+                | Tag::Zeros
                 | Tag::Ranges
                 | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };

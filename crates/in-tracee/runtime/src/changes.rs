@@ -5,6 +5,8 @@
 //! all threads stood still, behind the last event of the thread that comes next, so that
 //! replay makes it before this thread does anything else.
 //!
+//! Memory that others share changes so, too, where one of them died untold: see `left_memory`.
+//!
 //! Invariant: no thread goes on inside of what a jump has replaced.
 
 use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
@@ -12,7 +14,7 @@ use linux_abi::general as nr;
 
 use crate::block::{process, space};
 use crate::log::in_region;
-use crate::{breakpoints, kernel, report, translate};
+use crate::{breakpoints, kernel, left_memory, report, translate};
 
 /// Bytes of a jump.
 pub const JUMP_BYTES: u64 = 5;
@@ -72,7 +74,7 @@ pub fn replay(word: u64) {
     }
     note_jumps(word >> 32);
     translate::forget();
-    breakpoints::without(|| process().log.apply(word, FIXED_BYTES, &mut |_, _, _, _| {}));
+    breakpoints::without(|| process().log.apply(word, FIXED_BYTES, &mut left_memory::replay));
 }
 
 /// Notes the jumps of the event at hand, which is so long.

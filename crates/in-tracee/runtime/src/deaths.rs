@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use events::{HEADER_BYTES, Kind, Tag};
 use lane_protocol::{LANE_SLOTS, report_kind};
 
-use crate::block::{Process, process, process_at, thread, thread_at, thread_status, used_threads};
+use crate::block::{Process, lane, process, process_at, thread, thread_at, thread_status, used_threads};
 use crate::entry::Registers;
 use crate::signals::{self, Info, Waiting};
 use crate::tracing::pid_of;
@@ -49,6 +49,11 @@ pub fn free_killed() -> Option<usize> {
     of(found).for_each(|thread| thread.status = thread_status::ENDED);
     process_at(found).threads = 0;
     Some(found)
+}
+
+/// Recording: the process is about to die here: its log tells all that it did.
+pub fn tell() {
+    lane().told_death_at.store(process().log.position(), Ordering::Release);
 }
 
 /// Recording: the process is about to die where it is.

@@ -58,6 +58,7 @@ mod kept_files;
 mod kernel;
 mod keyframes;
 mod killing;
+mod left_memory;
 mod live;
 mod log;
 mod looks;

@@ -233,6 +233,12 @@ fn replay(registers: &mut Registers) {
     follow_pause(registers);
 }
 
+/// Replay: the process was killed behind the pause at hand, and others see what it stored until its next
+/// call, if it came to that with the turn.
+fn leaves_more() -> bool {
+    process().in_group && !process().debugged && !crate::live::is_on()
+}
+
 /// What the log says of a pause behind it.
 fn follow_pause(registers: &mut Registers) {
     if signals::is_next() {
@@ -242,7 +248,7 @@ fn follow_pause(registers: &mut Registers) {
         agent::leaving(registers);
         edits::replay(registers);
         return;
-    } else if process().log.peek().is_none() {
+    } else if process().log.peek().is_none() && !leaves_more() {
         if crate::live::goes_again() {
             crate::live::enter_present();
             signals::set_real_mask(thread().signals.mask);

@@ -16,7 +16,9 @@ use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::{copies, kernel, live, memory, pause, pause_point, report, signals, spins, tracing, turn};
+use crate::{
+    copies, deaths, kernel, live, memory, pause, pause_point, report, signals, spins, tracing, turn,
+};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -311,6 +313,7 @@ pub fn log_dead_owner() {
     process().log.begin(Kind::Store, 0, 0);
     let_go_of_memory();
     process().log.end();
+    deaths::tell();
 }
 
 /// The end of the process: its threads let go of their robust futexes, as the event

@@ -18,8 +18,8 @@ use crate::block::{lane, process, session, space, thread, thread_at, thread_stat
 use crate::looks::Looks;
 use crate::patience::{self, Patience};
 use crate::{
-    changes, chaos, clocks, copies, kernel, private_futexes, report, spins, starvation, threads, tickets,
-    tracing, turn_end,
+    changes, chaos, clocks, copies, kernel, left_memory, private_futexes, report, spins, starvation, threads,
+    tickets, tracing, turn_end,
 };
 
 /// A thread's turns.
@@ -130,6 +130,7 @@ pub fn begin_group() {
     }
     begin_sharing();
     process.in_group = true;
+    left_memory::begin();
     log_ticket(0);
     spins::begin();
 }
@@ -163,6 +164,7 @@ pub fn join(other: u32) {
         let before = my_turn();
         process().joins = true;
         crate::live::note_sharer();
+        left_memory::begin();
         move_to(other);
         take();
         before.successor.store(other + 1, Ordering::SeqCst);
@@ -317,6 +319,7 @@ fn log_taken(turn: &Turn, before: u64, joins: bool, yielded: bool) {
         turn.ticket.store(ticket, Ordering::Relaxed);
         log_ticket(ticket);
         process.logged_thread = index;
+        left_memory::log_new();
     } else if process.logged_thread != index || yielded {
         log_turn();
     }
@@ -388,7 +391,10 @@ pub fn follow() {
 pub fn follow_yield() {
     changes::follow();
     match process().log.peek() {
-        Some(word) if word as u8 == Kind::Turn as u8 => follow_event(word, true),
+        Some(word) if word as u8 == Kind::Turn as u8 => {
+            follow_event(word, true);
+            changes::follow();
+        }
         Some(_) => report::fail("the turn is given, and the log does not say to whom"),
         None => report::log_ended(),
     }

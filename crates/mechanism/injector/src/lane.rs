@@ -117,9 +117,14 @@ impl<'session> Lane<'session> {
         // Who sees one of the words below cleared sees that the lane is over.
         self.state().store(lane_state::ENDED, Ordering::SeqCst);
         let ring = self.ring();
-        for word in
-            [&ring.head, &ring.tail, self.waits_for_output(), self.events_done(), self.waits_for_ticket()]
-        {
+        for word in [
+            &ring.head,
+            &ring.tail,
+            self.waits_for_output(),
+            self.events_done(),
+            self.waits_for_ticket(),
+            self.told_death_at(),
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         let mailbox = self.mailbox();
@@ -337,6 +342,8 @@ words! {
     waited_pid: AtomicI32;
     /// See [`LaneHeader::interrupts`].
     interrupts: AtomicU64;
+    /// See [`LaneHeader::told_death_at`].
+    told_death_at: AtomicU64;
     /// See [`LaneHeader::waits_for_output`].
     waits_for_output: AtomicU64;
     /// See [`LaneHeader::events_done`].

@@ -285,6 +285,20 @@ impl SessionMemory {
         lane.turn().store(0, Ordering::Release);
     }
 
+    /// Recording: a lane's process is gone. If it had the turn, and its log does not tell where it
+    /// died, those who have the turn next learn of it.
+    pub fn note_death(&self, segment: Segment) {
+        let lane = self.lane(segment);
+        let Some(turn) = self.turn_of(lane) else { return };
+        let is_told = lane.state().load(Ordering::Acquire) == lane_state::ENDED
+            || lane.told_death_at().load(Ordering::Acquire) == lane.ring().head.load(Ordering::Acquire);
+        if !is_told && turn.is_with(lane.ids().0) {
+            let number = lane.turn().load(Ordering::SeqCst) - 1;
+            // SAFETY: the header is mapped as long as `self`; deaths are made of atomics.
+            unsafe { (*self.session()).untold_deaths.add(number) };
+        }
+    }
+
     /// Replay: a lane's process is gone: who waits for its ticket goes on.
     pub fn leave_ticket(&self, segment: Segment) {
         let lane = self.lane(segment);

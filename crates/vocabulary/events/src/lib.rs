@@ -158,6 +158,9 @@ pub const SETS_REGISTERS: u8 = 2;
 pub const TICKET: u8 = 1;
 /// Flag of a pause event: another thread has the turn next.
 pub const YIELDS: u8 = 1;
+/// Flag of a change event: what memory shows that is shared, after somebody died there of whom no
+/// log tells where.
+pub const SHARED: u8 = 1;
 /// Flag of a fault event: no handler, the process dies of it.
 pub const FATAL: u8 = 1;
 
@@ -210,6 +213,8 @@ pub enum Tag {
     /// [`SHARED_MAP_WORDS`] words; the blob's address is its beginning. Its content follows, then
     /// the same blob again.
     SharedMap = 16,
+    /// So many bytes (u64) from the blob's address on are zero, where memory is mapped.
+    Zeros = 17,
 }
 
 impl Tag {
@@ -233,6 +238,7 @@ impl Tag {
             14 => Tag::ThreadState,
             15 => Tag::Standing,
             16 => Tag::SharedMap,
+            17 => Tag::Zeros,
             _ => return None,
         })
     }

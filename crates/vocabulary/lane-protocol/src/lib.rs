@@ -27,6 +27,7 @@ mod session;
 mod together;
 mod turn;
 mod turn_sleepers;
+mod untold_deaths;
 mod written_files;
 
 pub use agent::{
@@ -48,4 +49,5 @@ pub use turn::{
     ticket_in_place, ticket_of_place,
 };
 pub use turn_sleepers::TurnSleepers;
+pub use untold_deaths::{SharedPart, UntoldDeaths};
 pub use written_files::{Written, WrittenFiles, WrittenPart, mark_of};

@@ -11,6 +11,7 @@ use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
 use crate::turn_sleepers::TurnSleepers;
+use crate::untold_deaths::UntoldDeaths;
 use crate::written_files::WrittenFiles;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
@@ -186,6 +187,8 @@ pub struct Session {
     pub imports: Imports,
     /// Recording: what was written to files that somebody has mapped.
     pub written_files: WrittenFiles,
+    /// Recording: who died with a turn, and nobody told.
+    pub untold_deaths: UntoldDeaths,
     /// Recording: files of which processes share the memory.
     pub shared_files: [SharedFile; SHARED_FILES_MAX],
     /// Replay: length of `objects_dir`.
@@ -538,6 +541,9 @@ pub struct LaneHeader {
     /// Live: the signal that the process is about to die of, which somebody sent, while it
     /// waits for its past to be saved; a futex word.
     pub dying: AtomicU32,
+    /// Recording: the log's end where it tells that the process is about to die: see
+    /// `Ring::head`.
+    pub told_death_at: AtomicU64,
     /// Recording: of the signals that a terminal sends and a process sent, who sent the last one
     /// that came (upper half), and how many came.
     pub interrupts: AtomicU64,

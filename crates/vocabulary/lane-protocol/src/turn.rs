@@ -398,6 +398,12 @@ impl Turn {
         self.holder.store(0, Ordering::SeqCst);
     }
 
+    /// True if a thread of the lane has it, and runs.
+    pub fn is_with(&self, lane: u32) -> bool {
+        let holder = self.holder.load(Ordering::SeqCst);
+        holder & RUNS != 0 && lane_of_identity(holder) == lane
+    }
+
     /// A lane's process is gone: what it held or had reserved is free again, and its
     /// sleepers are no longer counted. True if those of others are to be woken.
     pub fn forget_lane(&self, lane: u32, sleepers: u32) -> bool {
@@ -408,7 +414,7 @@ impl Turn {
             freed |= self.reserved.compare_exchange(reserved, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         }
         let holder = self.holder.load(Ordering::SeqCst);
-        if holder & RUNS != 0 && lane_of_identity(holder) == lane {
+        if self.is_with(lane) {
             freed |= self
                 .holder
                 .compare_exchange(holder, holder & !RUNS, Ordering::SeqCst, Ordering::Relaxed)

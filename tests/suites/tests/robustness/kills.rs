@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use suites::{
     Live, Outcome, RUN_TIME_MAX, TestResult, Tool, User, compare, hearing_interrupts, plain_environment, run,
@@ -168,4 +169,38 @@ pub fn turn_comes_while_stopped(tool: &Tool) -> TestResult {
     check_status(stopping.is_ok(), "nobody stopped the processes")?;
     let replayed = live.end()?;
     compare("recorded", &recorded, "replayed", &replayed)
+}
+
+/// Children count in memory that they share with their parent until somebody kills them.
+const VICTIMS: &str = "exec python3 -c '
+import mmap, os
+counts = memoryview(mmap.mmap(-1, 1 << 20)).cast(\"Q\")
+for _ in range(4):
+    before = counts[0]
+    victim = os.fork()
+    while victim == 0:
+        counts[0] += 1
+        counts[1] ^= counts[0]
+        counts[counts[0] % len(counts)] += 3
+    while counts[0] == before:
+        os.sched_yield()
+    print(\"victim\", victim, flush=True)
+    os.waitpid(victim, 0)
+    print(counts[0], counts[1], sum(counts[2:]), flush=True)
+'";
+
+/// What a process left in memory that others have, which somebody killed who is not recorded.
+pub fn killed_from_outside(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "killed-from-outside")?;
+    let mut live = Live::start(bench.record_command(VICTIMS))?;
+    for _ in 0..4 {
+        let victim = live.wait_for_line("victim ")?;
+        std::thread::sleep(Duration::from_millis(30));
+        Live::kill(&victim)?;
+    }
+    let recorded = live.end()?;
+    check(recorded.code == 0, "the parent should have ended by itself", &recorded)?;
+    let replayed = bench.replay()?;
+    check(replayed.code == 0, "the replay should end as the program did", &replayed)?;
+    check(replayed.stdout == recorded.stdout, "what the victims had counted is another number", &replayed)
 }

@@ -25,6 +25,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("program_killed", false, kills::program_killed),
     ("recorder_killed", false, kills::recorder_killed),
     ("both_killed", false, kills::both_killed),
+    ("killed_from_outside", false, kills::killed_from_outside),
     ("ends_of_children", false, kills::ends_of_children),
     ("ended_while_computing", false, kills::ended_while_computing),
     ("interrupted_from_terminal", false, kills::interrupted_from_terminal),

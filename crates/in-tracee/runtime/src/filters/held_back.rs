@@ -9,7 +9,7 @@ use crate::block::{process, thread};
 use crate::dispatch::{begin_call, feed, meaning};
 use crate::entry::{Leave, Registers};
 use crate::signals::{self, Info, SIGKILL, SIGSYS};
-use crate::{effects, kernel, live, report, threads};
+use crate::{deaths, effects, kernel, live, report, threads};
 
 /// MAX_ERRNO of the kernel.
 const ERROR_MAX: u32 = 4095;
@@ -147,6 +147,7 @@ fn die(registers: &mut Registers, signal: u32, info: &Info) -> ! {
     log.raw(info.as_ptr() as u64, 128);
     log.raw(thread().signals.last_fault.as_ptr() as u64, 24);
     log.end();
+    deaths::tell();
     if is_crash {
         live::after_crash(signal);
     }

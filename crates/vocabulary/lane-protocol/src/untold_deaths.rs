@@ -1,0 +1,151 @@
+//! Recording: processes that died while they had a turn, where their log does not tell: what they
+//! had stored in shared memory by then is not known in replay, and whoever has the turn next logs it.
+//!
+//! Invariant: a death is counted before the turn is free. What was logged is a seqlock for each object:
+//! it is read whole or not at all. Deliberately absent: locks. Who writes may be killed.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Deaths of which the turn is known.
+const LATEST: usize = 32;
+/// Objects that are known to be logged.
+const LOGGED: usize = 64;
+
+/// See the module. Zeros are a valid beginning.
+#[repr(C, align(64))]
+pub struct UntoldDeaths {
+    /// How many there were.
+    count: AtomicU32,
+    /// The turns of the latest.
+    turns: [AtomicU32; LATEST],
+    next_logged: AtomicU32,
+    logged: [Logged; LOGGED],
+}
+
+/// Part of an object that was logged.
+#[repr(C)]
+struct Logged {
+    /// After which death; 0: it is being written.
+    death: AtomicU32,
+    words: [AtomicU64; 4],
+}
+
+/// A part of shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedPart {
+    /// Device and inode.
+    pub identity: [u64; 2],
+    /// Places in the object, in bytes.
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Default for UntoldDeaths {
+    fn default() -> UntoldDeaths {
+        UntoldDeaths::new()
+    }
+}
+
+impl UntoldDeaths {
+    pub fn new() -> UntoldDeaths {
+        UntoldDeaths {
+            count: AtomicU32::new(0),
+            turns: [const { AtomicU32::new(0) }; LATEST],
+            next_logged: AtomicU32::new(0),
+            logged: [const { Logged { death: AtomicU32::new(0), words: [const { AtomicU64::new(0) }; 4] } };
+                LOGGED],
+        }
+    }
+
+    /// Whoever had the turn of this number died. Only one calls it at a time.
+    pub fn add(&self, turn: u32) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.turns[count as usize % LATEST].store(turn, Ordering::Relaxed);
+        self.count.store(count.wrapping_add(1), Ordering::Release);
+    }
+
+    /// How many there were.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The number of the latest death with this turn, from 1 on, of those behind `seen`.
+    pub fn latest_of(&self, turn: u32, seen: u32) -> Option<u32> {
+        let count = self.count();
+        if count.wrapping_sub(seen) as usize > LATEST {
+            return Some(count);
+        }
+        let is_of =
+            |death: &u32| self.turns[death.wrapping_sub(1) as usize % LATEST].load(Ordering::Relaxed) == turn;
+        let found = (0..count.wrapping_sub(seen)).map(|back| count.wrapping_sub(back)).find(is_of);
+        // One that came meanwhile may have taken a place.
+        if self.count().wrapping_sub(seen) as usize > LATEST { Some(self.count()) } else { found }
+    }
+
+    /// Who has the turn logged this part, after that death.
+    pub fn note_logged(&self, death: u32, part: &SharedPart) {
+        let place = self.next_logged.fetch_add(1, Ordering::Relaxed) as usize % LOGGED;
+        let logged = &self.logged[place];
+        logged.death.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let words = [part.identity[0], part.identity[1], part.from, part.to];
+        for (word, value) in logged.words.iter().zip(words) {
+            word.store(value, Ordering::Relaxed);
+        }
+        logged.death.store(death, Ordering::Release);
+    }
+
+    /// True if one who had the turn has logged the whole part since that death.
+    pub fn is_logged(&self, death: u32, part: &SharedPart) -> bool {
+        self.logged.iter().any(|logged| {
+            let at = logged.death.load(Ordering::Acquire);
+            let [device, inode, from, to] =
+                [0, 1, 2, 3].map(|word: usize| logged.words[word].load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            at == death
+                && logged.death.load(Ordering::Relaxed) == at
+                && [device, inode] == part.identity
+                && from <= part.from
+                && part.to <= to
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(inode: u64, from: u64, to: u64) -> SharedPart {
+        SharedPart { identity: [7, inode], from, to }
+    }
+
+    #[test]
+    fn a_death_is_told_to_those_of_its_turn() {
+        let deaths = UntoldDeaths::new();
+        deaths.add(3);
+        deaths.add(4);
+        assert_eq!(deaths.latest_of(3, 0), Some(1));
+        assert_eq!(deaths.latest_of(4, 0), Some(2));
+        assert_eq!(deaths.latest_of(3, 1), None);
+        assert_eq!(deaths.latest_of(5, 0), None);
+    }
+
+    #[test]
+    fn of_too_many_deaths_each_may_be_of_the_turn() {
+        let deaths = UntoldDeaths::new();
+        (0..=LATEST).for_each(|_| deaths.add(1));
+        assert_eq!(deaths.latest_of(2, 0), Some(LATEST as u32 + 1));
+        assert_eq!(deaths.latest_of(2, 1), None);
+    }
+
+    #[test]
+    fn what_was_logged_before_the_death_is_not_logged() {
+        let deaths = UntoldDeaths::new();
+        deaths.note_logged(1, &part(5, 0, 8192));
+        assert!(deaths.is_logged(1, &part(5, 4096, 8192)));
+        assert!(!deaths.is_logged(2, &part(5, 4096, 8192)));
+        assert!(!deaths.is_logged(1, &part(5, 4096, 12288)));
+        assert!(!deaths.is_logged(1, &part(6, 0, 4096)));
+    }
+}
