@@ -4,13 +4,6 @@
 #include "ticks.h"
 #include <sys/resource.h>
 
-static void compute(void)
-{
-	int end = ticks + 3;
-	while (ticks < end)
-		;
-}
-
 static int use_up(void)
 {
 	int last = -1, fd;
@@ -33,7 +26,7 @@ int main(void)
 		int last = use_up();
 		say("the last is %d", last);
 		start_ticks();
-		compute();
+		compute_for_ticks(3);
 		CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
 		say("at most %d of %d", (int)limit.rlim_cur, round == 1 ? (int)limit.rlim_max : 0);
 		CHECK(dup(0) == -1 && errno == EMFILE);

@@ -2,6 +2,7 @@
 // at their parent's death, by a timer, by what comes to a descriptor. What they had counted until then
 // others see, and go on from.
 // covers: prctl timer_create timer_settime fcntl
+// not-by: write-protection sums
 #include "threads.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -8,12 +8,6 @@ enum { ROUNDS = 10, WORDS = 1024, HALF_BYTES = 4096, MUCH_BYTES = 4 << 20 };
 // Of much memory, what was written between two signals is found by its protection.
 static char much[MUCH_BYTES];
 
-static void compute_until_tick(void)
-{
-	for (int before = ticks; ticks == before;)
-		;
-}
-
 static unsigned long cut_below(int fd, unsigned long value)
 {
 	CHECK(ftruncate(fd, 2 * HALF_BYTES) == 0);
@@ -21,12 +15,12 @@ static unsigned long cut_below(int fd, unsigned long value)
 	CHECK(words != MAP_FAILED);
 	for (int i = 0; i < WORDS; i++)
 		words[i] = value;
-	compute_until_tick();
+	compute_for_ticks(1);
 	words[WORDS - 1] = 0;
 	CHECK(ftruncate(fd, HALF_BYTES) == 0);
-	compute_until_tick();
+	compute_for_ticks(1);
 	CHECK(ftruncate(fd, 2 * HALF_BYTES) == 0);
-	compute_until_tick();
+	compute_for_ticks(1);
 	unsigned long sum = 0;
 	for (int i = 0; i < WORDS; i++)
 		sum += words[i];

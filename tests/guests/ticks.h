@@ -22,4 +22,10 @@ GUEST_FN void start_ticks(void)
 	CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
 }
 
+GUEST_FN void compute_for_ticks(int count)
+{
+	for (int end = ticks + count; ticks < end;)
+		;
+}
+
 #endif

@@ -215,8 +215,7 @@ pub struct Process {
     /// Marks of regular files that descriptors reach, where that is known; see `outputs`.
     pub fd_marks: [u16; 1024],
     pub foreign_writes: crate::foreign_writes::Known,
-    /// Recording: deaths that it has seen, see `left_memory`.
-    pub untold_deaths: u32,
+    pub left_memory: crate::left_memory::Seen,
     pub lists_of_maps: crate::visible_maps::Descriptors,
     own_actions: Actions,
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).

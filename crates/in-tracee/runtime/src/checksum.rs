@@ -15,7 +15,7 @@ pub fn record_if_due() {
         return;
     }
     process.next_check = process.log.events + process.check_every;
-    let sum = sum();
+    let Some(sum) = sum() else { return };
     let events = process.log.events;
     process.log.begin(Kind::Checksum, 0, 0);
     process.log.word(sum);
@@ -27,18 +27,19 @@ pub fn record_if_due() {
 pub fn verify(registers: &Registers, word: u64) {
     let sum = sum();
     let log = &mut process().log;
-    if word >> 32 != 24 || log.body(0) != sum {
-        report::diverge(registers, word, u64::MAX, &[sum]);
+    if word >> 32 != 24 || sum.is_some_and(|sum| sum != log.body(0)) {
+        report::diverge(registers, word, u64::MAX, &[sum.unwrap_or(0)]);
     }
     log.consume(word);
     log.events += 1;
 }
 
 /// A sum over address and content of all pages that the program can write and
-/// that are not all zero: how mappings are split makes no difference.
-pub fn sum() -> u64 {
+/// that are not all zero: how mappings are split makes no difference. `None`: what is mapped
+/// cannot be read (no descriptor is free, or no /proc here).
+pub fn sum() -> Option<u64> {
     let mut total = 0u64;
-    maps::for_each(&mut |mapping: &Mapping| {
+    let is_complete = maps::for_each(&mut |mapping: &Mapping| {
         if !is_summed(mapping) {
             return;
         }
@@ -53,7 +54,7 @@ pub fn sum() -> u64 {
                 .for_each(add);
         }
     });
-    total
+    is_complete.then_some(total)
 }
 
 /// True for memory that belongs to the program's state.

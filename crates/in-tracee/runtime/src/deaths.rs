@@ -29,8 +29,10 @@ pub fn waits(signal: u32) -> bool {
     can_wait && signals::ends_told(signal)
 }
 
-/// A process in another's memory is about to be gone, and its blocks are free then.
+/// The process is about to be gone, as its log tells. If it is in another's memory, its blocks are free
+/// then.
 pub fn leave_blocks() {
+    tell();
     if process().slot != 0 {
         threads::each_of_process(&mut |own| own.status = thread_status::ENDED);
         process().threads = 0;

@@ -34,6 +34,9 @@ pub const RANGES_BYTES: u64 = (RANGES_MAX * size_of::<Range>()) as u64;
 /// program's data (RLIMIT_DATA) does not count it.
 pub const SCRATCH_FLAGS: u32 = nr::MAP_SHARED | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
 
+/// Descriptors that the runtime needs for a moment, at most.
+const MORE_DESCRIPTORS: u64 = 64;
+
 /// Set once write protection was refused here.
 static PROTECTION_IS_MISSING: Owned<bool> = Owned::new(false);
 
@@ -68,7 +71,7 @@ const OTHER_LIST: &str = "it made a call that nobody described and that changed 
 pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
     page_tracker::end();
     live::end_increments();
-    let limit = RaisedLimit::raise();
+    let limit = RaisedLimit::raise(MORE_DESCRIPTORS, false);
     let Some(ranges) = Ranges::list() else {
         limit.restore();
         return stop(registers, NO_LIST);
@@ -86,7 +89,7 @@ pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[
         return Done::Aborted;
     }
     begin_call(number, args, model.len(), result, DETECTED);
-    let limit = RaisedLimit::raise();
+    let limit = RaisedLimit::raise(MORE_DESCRIPTORS, false);
     // A stack may have grown; nothing else may have changed.
     let failure = match ranges.list_again() {
         Some(true) if log_written(&method, &ranges) => None,
@@ -280,21 +283,24 @@ pub fn move_high(fd: i64) -> Option<i32> {
 /// Descriptors that detection needs at a time.
 const DESCRIPTORS: u64 = 4;
 
-/// The soft limit of descriptors, raised while detection opens its own: the
-/// program may have used up its numbers.
+/// The soft limit of descriptors, raised for a while: the program may have used up its numbers.
 struct RaisedLimit {
     before: Option<[u64; 2]>,
 }
 
 impl RaisedLimit {
-    fn raise() -> RaisedLimit {
+    /// To so many descriptors beyond those that the program may have, or that are ours. Above the hard
+    /// limit, or that of the system, that is not permitted to all.
+    fn raise(more: u64, beyond_programs: bool) -> RaisedLimit {
         let before = limit_of_descriptors();
-        let wanted = process().control_fd.max(0) as u64 + 64;
-        if before[0] >= wanted || before[0] >= before[1] {
+        let ours = process().control_fd.max(0) as u64;
+        let wanted = if beyond_programs { before[0].max(ours) } else { ours } + more;
+        if wanted <= before[0] {
             return RaisedLimit { before: None };
         }
-        set_limit_of_descriptors([wanted.min(before[1]), before[1]]);
-        RaisedLimit { before: Some(before) }
+        let limits = [wanted, before[0] + more, before[1]];
+        let is_raised = limits.iter().any(|&limit| set_limit_of_descriptors([limit, before[1].max(limit)]));
+        RaisedLimit { before: is_raised.then_some(before) }
     }
 
     fn restore(self) {
@@ -307,11 +313,9 @@ impl RaisedLimit {
 /// Does something while there may be more descriptors than the program may have, if that is
 /// permitted: it has all of them.
 pub fn with_more_descriptors(act: impl FnOnce() -> i64) -> i64 {
-    let before = limit_of_descriptors();
-    let wanted = before[0].max(process().control_fd.max(0) as u64) + 64;
-    set_limit_of_descriptors([wanted, before[1].max(wanted)]);
+    let limit = RaisedLimit::raise(MORE_DESCRIPTORS, true);
     let result = act();
-    set_limit_of_descriptors(before);
+    limit.restore();
     result
 }
 
@@ -322,8 +326,9 @@ fn limit_of_descriptors() -> [u64; 2] {
     limit
 }
 
-fn set_limit_of_descriptors(limit: [u64; 2]) {
-    kernel::call(nr::__NR_prlimit64, [0, u64::from(nr::RLIMIT_NOFILE), limit.as_ptr() as u64, 0, 0, 0]);
+fn set_limit_of_descriptors(limit: [u64; 2]) -> bool {
+    let arguments = [0, u64::from(nr::RLIMIT_NOFILE), limit.as_ptr() as u64, 0, 0, 0];
+    !kernel::failed(kernel::call(nr::__NR_prlimit64, arguments))
 }
 
 /// Closes a descriptor of ours.

@@ -21,9 +21,16 @@ const ASKED_MAX: usize = 1024;
 const WORDS: usize = PAGE_BYTES as usize / 8;
 static ZEROS: [u64; WORDS] = [0; WORDS];
 
+/// What the process has seen of the session's untold deaths.
+#[repr(C)]
+#[derive(Default)]
+pub struct Seen {
+    deaths: u32,
+}
+
 /// The process comes to a turn: what its memory shows is known so far.
 pub fn begin() {
-    process().untold_deaths = session().untold_deaths.count();
+    process().left_memory.deaths = session().untold_deaths.count();
 }
 
 // --- recording ---
@@ -32,7 +39,7 @@ pub fn begin() {
 #[inline]
 pub fn log_new() {
     let count = session().untold_deaths.count();
-    let seen = core::mem::replace(&mut process().untold_deaths, count);
+    let seen = core::mem::replace(&mut process().left_memory.deaths, count);
     if count != seen {
         log_left(seen);
     }

@@ -150,7 +150,7 @@ pub fn protected_pages() -> u64 {
 /// Sums what was written since the last pause. After `look`.
 pub fn sum() -> Summed {
     let tracker = tracker();
-    let complete = !tracker.overflown && tracker.choose_logged();
+    let mut complete = !tracker.overflown && tracker.choose_logged();
     let mut sum = 0u64;
     if complete {
         for words in &mut tracker.logged[..tracker.logged_count] {
@@ -159,14 +159,15 @@ pub fn sum() -> Summed {
             sum = sum.wrapping_add(range.sum);
             *words = range.to_words();
         }
+    } else if let Some(all) = checksum::sum() {
+        sum = all;
     } else {
-        sum = checksum::sum();
+        (tracker.logged_count, complete) = (0, true);
     }
     tracker.written.clear();
     let protection_ns = core::mem::take(&mut tracker.faulted_pages) * PROTECTED_PAGE_NS;
     if protection_ns > tracker.populated_pages * SUMMED_PAGE_NS {
-        // It writes most of its memory: to sum all costs less than to find what
-        // changed. Protection begins again with the look before the next pause.
+        // To sum all costs less than to find what changed. The next look protects again.
         tracker.begin_again();
     }
     let tracker = &*tracker;
@@ -396,10 +397,9 @@ impl Tracker {
 
     /// Without a page map: all that is mapped. Where the stack may grow to, nothing is.
     fn all_is_written(&mut self) {
-        let written = &mut self.written;
         maps::for_each(&mut |mapping: &Mapping| {
             if mapping.readable && mapping.writable {
-                written.add(mapping.start, mapping.end);
+                self.written.add(mapping.start, mapping.end);
             }
         });
     }

@@ -893,9 +893,6 @@ pub unsafe extern "C" fn on_fault() -> ! {
         log.raw(info.as_ptr() as u64, 128);
         log.raw(signals.last_fault.as_ptr() as u64, 24);
         log.end();
-        if !handled {
-            deaths::tell();
-        }
     }
     if handled && deliver(&mut registers, signal, &info) {
         if process().replaying {

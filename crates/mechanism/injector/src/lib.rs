@@ -31,6 +31,7 @@ mod program;
 mod remote;
 mod replay_start;
 mod session_memory;
+mod session_turns;
 mod shared_mappings;
 mod signals;
 mod spawn;

@@ -172,14 +172,14 @@ fn check_one(path: &Path) -> Result<(), ProgramError> {
     if !may_execute(path) {
         return Err(ProgramError::NotExecutable(name));
     }
-    let mode = metadata.permissions().mode();
-    let (set_uid, set_gid) =
-        (mode & libc::S_ISUID != 0, mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0);
     // It gives root no rights that root has not.
     // SAFETY: asks for an id.
     if unsafe { libc::geteuid() } == 0 {
         return Ok(());
     }
+    let mode = metadata.permissions().mode();
+    let (set_uid, set_gid) =
+        (mode & libc::S_ISUID != 0, mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0);
     // On a script the kernel ignores these bits.
     if (set_uid || set_gid) && read_head(path)?.starts_with(b"\x7fELF") {
         return Err(ProgramError::SetId(name));

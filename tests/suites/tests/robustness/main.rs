@@ -54,6 +54,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("seccomp_fallback", false, ways::seccomp_fallback),
     ("without_rewriting", false, ways::without_rewriting),
     ("with_memory_checks", false, ways::with_memory_checks),
+    ("with_memory_checks_that_cannot_be_made", false, ways::with_memory_checks_that_cannot_be_made),
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),
     ("traced_is_told", false, ways::traced_is_told),

@@ -34,6 +34,18 @@ pub fn with_memory_checks(tool: &Tool) -> TestResult {
     compare("recorded", &recorded, "replayed", &bench.replay()?)
 }
 
+/// Where no descriptor is free, memory cannot be looked at, and is not compared.
+pub fn with_memory_checks_that_cannot_be_made(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "no-memory-checks")?;
+    let script = "import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+print(sum(os.getppid() > 0 for _ in range(300)))";
+    let args = ["record", "--check", "1", "-o", path(&bench.trace), "--", "python3", "-c", script];
+    let recorded = bench.call(&args)?;
+    check(recorded.stdout_text() == "300\n", "the program's output", &recorded)?;
+    compare("recorded", &recorded, "replayed", &bench.replay()?)
+}
+
 /// Whose HOME cannot be written, or who has none, has a place of his own.
 pub fn without_home(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "without-home")?;
