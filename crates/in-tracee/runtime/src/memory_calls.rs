@@ -416,6 +416,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
     if result == 0 && protection & PROT_EXEC != 0 && is_generated {
         clocks::trap_time();
+        one_processor::generated_code_protected(address, pages(bytes));
     }
     if process().replaying {
         same(registers, recorded_result(registers), result);

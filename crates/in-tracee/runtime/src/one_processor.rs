@@ -4,20 +4,28 @@
 //! generated, of which no recipe knows. The answers hold the number of the processor, and the
 //! program keeps them. So from the mapping of memory for such code to the next call that is
 //! not about memory, the thread runs on the first processor that it may use: when it is
-//! recorded, and when it is replayed.
+//! recorded, and when it is replayed. So it does where a little memory becomes executable that holds
+//! the instruction (as Python programs ask that have it in a string).
 //!
-//! Deliberately absent: memory that becomes executable later, and threads that do not map it.
+//! Deliberately absent: threads that do not map it, more memory that becomes executable at once, and
+//! code that asks again later.
 
 use linux_abi::general as nr;
 
 use crate::block::thread;
-use crate::{clocks, kernel};
+use crate::{clocks, kernel, memory};
 
 /// Words of a set of processors: as many as the kernel knows of.
 const WORDS: usize = 128;
 
 /// Calls after which the thread is let go at the latest.
 const CALLS_MAX: u32 = 64;
+
+/// More memory that becomes executable is not searched: compilers that write code by and by protect it
+/// again each time.
+const SEARCHED_BYTES_MAX: u64 = 1 << 16;
+const PART_BYTES: usize = 1024;
+const CPUID: [u8; 2] = [0x0f, 0xa2];
 
 /// Where a thread may run.
 #[repr(C)]
@@ -46,6 +54,26 @@ pub fn generated_code_mapped() {
     if run_on(&first[..words]) {
         processors.calls_left = CALLS_MAX;
     }
+}
+
+/// This memory, which the program has written, is executable now.
+pub fn generated_code_protected(start: u64, bytes: u64) {
+    if !clocks::cpuid_traps() && bytes <= SEARCHED_BYTES_MAX && has_cpuid(start, bytes) {
+        generated_code_mapped();
+    }
+}
+
+fn has_cpuid(start: u64, bytes: u64) -> bool {
+    let mut last = 0;
+    (start..start + bytes).step_by(PART_BYTES).any(|at| {
+        // The last byte of the part before comes first.
+        let mut part = [0u8; 1 + PART_BYTES];
+        part[0] = last;
+        let length = (start + bytes - at).min(PART_BYTES as u64) as usize;
+        let is_read = memory::copy(part[1..].as_mut_ptr() as u64, at, length as u64);
+        last = part[length];
+        is_read && part[..=length].windows(2).any(|pair| pair == CPUID)
+    })
 }
 
 /// A call of the program begins on one processor.
