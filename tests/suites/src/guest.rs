@@ -1,10 +1,32 @@
 //! Guests: small C and assembly programs, found by folder, whose header lines
 //! say what they need and how they end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::Scratch;
+
+/// Built guests that are kept for the next tests, which are mostly of the same guest.
+const BUILT_MAX: usize = 16;
+static BUILT: Mutex<VecDeque<Arc<Built>>> = Mutex::new(VecDeque::new());
+
+/// A guest's program.
+struct Built {
+    source: PathBuf,
+    variant: Variant,
+    /// Its folder goes with the last test that is about to use it.
+    program: OnceLock<Result<Scratch, String>>,
+}
+
+const PROGRAM: &str = "program";
+
+/// Gives up what was built.
+pub(crate) fn forget_built() {
+    BUILT.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
 
 /// One program of tests/guests, tests/live, tests/attach or tests/window.
 #[derive(Clone, Debug)]
@@ -162,6 +184,33 @@ impl Guest {
 
     pub fn has_variant(&self, variant: Variant) -> bool {
         self.variants.is_empty() || self.variants.iter().any(|name| name == variant.name)
+    }
+
+    /// Links the compiled program to `output`. It is compiled once for several tests.
+    pub fn put(&self, variant: Variant, output: &Path) -> Result<(), String> {
+        let built = {
+            let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_it = |built: &&Arc<Built>| built.source == self.source && built.variant == variant;
+            all.iter().find(is_it).cloned().unwrap_or_else(|| {
+                let program = OnceLock::new();
+                let built = Arc::new(Built { source: self.source.clone(), variant, program });
+                all.push_back(Arc::clone(&built));
+                if all.len() > BUILT_MAX {
+                    all.pop_front();
+                }
+                built
+            })
+        };
+        let compile = || {
+            let scratch = Scratch::new(&format!("{}-{}", self.name, variant.name))?;
+            self.build(variant, &scratch.join(PROGRAM))?;
+            Ok(scratch)
+        };
+        let folder = built.program.get_or_init(compile).as_ref().map_err(String::clone)?;
+        // What this process wrote itself, one that it is about to start could hold open, so that it
+        // cannot be executed (ETXTBSY).
+        fs::hard_link(folder.join(PROGRAM), output)
+            .map_err(|error| format!("cannot link {}: {error}", output.display()))
     }
 
     /// Compiles to `output`; a warning is an error.

@@ -5,17 +5,29 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Trial};
 
+use crate::guest::forget_built;
 use crate::{Scratch, Tool};
 
 /// Runs a suite whose trials all use a copy of the tool that every user can reach.
 pub fn run_suite(trials: impl FnOnce(&Arc<Tool>) -> Result<Vec<Trial>, String>) -> ExitCode {
-    let arguments = Arguments::from_args();
+    run_suite_with(Arguments::from_args(), trials)
+}
+
+/// The same, as the arguments of the command line say, or those that are made of them.
+pub fn run_suite_with(
+    arguments: Arguments,
+    trials: impl FnOnce(&Arc<Tool>) -> Result<Vec<Trial>, String>,
+) -> ExitCode {
     let prepared = Scratch::new("tool").and_then(|scratch| {
         let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
         Ok((trials(&tool)?, scratch))
     });
     match prepared {
-        Ok((trials, _scratch)) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Ok((trials, _scratch)) => {
+            let conclusion = libtest_mimic::run(&arguments, trials);
+            forget_built();
+            conclusion.exit_code()
+        }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

@@ -5,10 +5,10 @@ use std::fs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 use suites::{
     Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests,
-    has_static_libc, run_suite, tests_run_as_root, unless_missing,
+    has_static_libc, run_suite_with, tests_run_as_root, unless_missing,
 };
 
 /// What this machine lacks, or `None` if the guest can run.
@@ -78,7 +78,7 @@ const WAYS: [Way; 5] = [
 fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User, way: Way) -> Result<(), String> {
     let mut scratch = Scratch::new(&format!("{}-{}{}", guest.name, variant.name, way.name))?;
     let binary = scratch.fresh_directory("bin")?.join(&guest.name);
-    guest.build(variant, &binary)?;
+    guest.put(variant, &binary)?;
     let mut case = Case::new(user, vec![binary.clone().into()]);
     case.code = Some(guest.code);
     case.record_options = way.options.iter().map(Into::into).collect();
@@ -145,5 +145,9 @@ fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
 }
 
 fn main() -> ExitCode {
-    run_suite(|tool| trials(tool, &Machine::look()))
+    let mut arguments = Arguments::from_args();
+    // Half of the time guests sleep.
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    arguments.test_threads.get_or_insert(processors + processors.div_ceil(2));
+    run_suite_with(arguments, |tool| trials(tool, &Machine::look()))
 }
