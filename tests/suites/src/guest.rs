@@ -186,7 +186,7 @@ impl Guest {
         self.variants.is_empty() || self.variants.iter().any(|name| name == variant.name)
     }
 
-    /// Links the compiled program to `output`. It is compiled once for several tests.
+    /// Puts the compiled program to `output`. It is compiled once for several tests.
     pub fn put(&self, variant: Variant, output: &Path) -> Result<(), String> {
         let built = {
             let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,16 +201,17 @@ impl Guest {
                 built
             })
         };
-        let compile = || {
+        let build = || {
             let scratch = Scratch::new(&format!("{}-{}", self.name, variant.name))?;
             self.build(variant, &scratch.join(PROGRAM))?;
             Ok(scratch)
         };
-        let folder = built.program.get_or_init(compile).as_ref().map_err(String::clone)?;
-        // What this process wrote itself, one that it is about to start could hold open, so that it
-        // cannot be executed (ETXTBSY).
-        fs::hard_link(folder.join(PROGRAM), output)
-            .map_err(|error| format!("cannot link {}: {error}", output.display()))
+        let folder = built.program.get_or_init(build).as_ref().map_err(String::clone)?;
+        // Not by this process: one that it is about to start could hold open what it writes, so that it
+        // could not be executed (ETXTBSY). Nor as a link: who is recorded runs a file of its own.
+        let mut copy = Command::new("cp");
+        copy.arg(folder.join(PROGRAM)).arg(output);
+        compile(copy)
     }
 
     /// Compiles to `output`; a warning is an error.
@@ -226,7 +227,7 @@ impl Guest {
     }
 }
 
-/// Runs a compiler; what it said if it failed.
+/// Runs a command that makes a file; what it said if it failed.
 pub fn compile(mut command: Command) -> Result<(), String> {
     let compiler = command.get_program().display().to_string();
     let result = command.output().map_err(|error| format!("cannot start {compiler}: {error}"))?;

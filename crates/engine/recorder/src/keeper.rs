@@ -24,6 +24,9 @@ use crate::lending;
 use crate::sink::Sink;
 use crate::waiting::Status;
 
+/// Times that a file is tried which is another one each time.
+const KEEP_TRIES: u32 = 8;
+
 /// Keeps files for births and for requests.
 pub(crate) struct Keeper {
     memory: Arc<SessionMemory>,
@@ -167,10 +170,19 @@ fn open_of(pid: i32, fd: i32, path: &Path) -> io::Result<File> {
 
 impl KeepFile for Keeper {
     fn keep(&self, path: &Path, original: &[u8]) -> io::Result<Option<u32>> {
-        let key = FileKey::of(&std::fs::metadata(path)?);
-        let Some(slot) = self.memory.find_or_claim_file(&key) else { return Ok(None) };
-        let kept = self.keep_in_slot(slot, &key, || File::open(path), original);
-        Ok(kept.then_some(slot))
+        let mut key = FileKey::of(&std::fs::metadata(path)?);
+        for _ in 0..KEEP_TRIES {
+            let Some(slot) = self.memory.find_or_claim_file(&key) else { break };
+            if self.keep_in_slot(slot, &key, || File::open(path), original) {
+                return Ok(Some(slot));
+            }
+            // Somebody links to it, say, which changes the time of its last change.
+            let now = FileKey::of(&std::fs::metadata(path)?);
+            if core::mem::replace(&mut key, now) == now {
+                break;
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -162,7 +162,9 @@ pub fn code_of(error: &RecordError) -> u8 {
             ProgramError::NulByte(_) => exit::FAILED,
         },
         RecordError::Inject(InjectError::Boarding { why, .. }) => code_of_refusal(why),
-        RecordError::Inject(InjectError::NotRecordable { .. } | InjectError::Attach { .. })
+        RecordError::Inject(
+            InjectError::NotRecordable { .. } | InjectError::NoRoom { .. } | InjectError::Attach { .. },
+        )
         | RecordError::NoUserDispatch
         | RecordError::NoInterception
         | RecordError::NoProc

@@ -161,6 +161,9 @@ fn record_birth(user_stack: u64) -> ! {
     for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {
         sites::code_mapped(*map);
     }
+    if birth.unknown_code != 0 {
+        clocks::trap_time();
+    }
     crate::live::begin();
     crate::agent::note_image(user_stack);
     start(birth.entry, user_stack)

@@ -23,6 +23,7 @@ use crate::error::InjectError;
 use crate::files::KeepFile;
 use crate::futex::futex_wake;
 use crate::lane::{Lane, Segment};
+use crate::limits;
 use crate::maps::{Mapping, read_maps};
 use crate::program::executable_is_32_bit;
 use crate::session_memory::SessionMemory;
@@ -65,6 +66,9 @@ pub(crate) fn prepare(
         .map_err(InjectError::prepare(pid, "finding its executable"))?;
     if registers.cs == CS_32_BIT || has_32_bit_header(process, &maps, exe.as_os_str().as_encoded_bytes()) {
         return Err(InjectError::NotRecordable { pid, what: "a 32-bit program".into() });
+    }
+    if let Some(error) = limits::lacks_room(pid, &maps) {
+        return Err(error);
     }
     let image = keep_files(pid, maps, exe.as_os_str().as_encoded_bytes(), keeper)?;
     let entry_word =
@@ -201,7 +205,7 @@ fn describe(
         range_count: 0,
         ranges: [MemoryRange::default(); BIRTH_RANGES],
         code_count: 0,
-        _reserved: 0,
+        unknown_code: 0,
         code: [CodeMap::default(); BIRTH_RANGES],
     };
     for part in image {
@@ -214,9 +218,13 @@ fn describe(
             *slot = range;
             birth.range_count += 1;
         }
-        if let Some(file) = part.file
-            && map.protection & libc::PROT_EXEC as u32 != 0
-        {
+        if map.protection & libc::PROT_EXEC as u32 == 0 {
+            continue;
+        }
+        if part.file.is_none() && map.has_file() {
+            birth.unknown_code = 1;
+        }
+        if let Some(file) = part.file {
             let slot = birth
                 .code
                 .get_mut(birth.code_count as usize)

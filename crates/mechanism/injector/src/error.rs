@@ -32,6 +32,11 @@ pub enum InjectError {
         "process {pid} executes {what}, which cannot be recorded: retrovane records 64-bit x86-64 programs"
     )]
     NotRecordable { pid: i32, what: String },
+    /// A limit of the process (setrlimit(2)) leaves no room for the runtime.
+    #[error(
+        "process {pid} cannot be recorded: its limit on {what} leaves no room for the runtime, which needs {megabytes} MB"
+    )]
+    NoRoom { pid: i32, what: &'static str, megabytes: u64 },
     /// A process that runs already cannot be taken over.
     #[error("cannot attach to process {pid}: {why}")]
     Boarding { pid: i32, why: Refusal },

@@ -2,6 +2,9 @@
 //!
 //! The program gets the limits that it would have had without us.
 
+use crate::error::InjectError;
+use crate::maps::Mapping;
+
 /// Lets this process have as many files open as it may. Processes that it has started keep
 /// their limit.
 pub fn raise_open_files() {
@@ -27,6 +30,34 @@ pub fn spare_address_space() {
             libc::mallopt(libc::M_ARENA_MAX, 1);
         }
     }
+}
+
+/// What the runtime maps in a process: all of it, and what counts as data, in MB.
+const ADDRESSES_MB: u64 = 76;
+const DATA_MB: u64 = 14;
+
+/// The first limit of a process with these mappings that leaves no room for the runtime, if one
+/// does. Without it the new image would end before its first instruction.
+pub(crate) fn lacks_room(pid: i32, maps: &[Mapping]) -> Option<InjectError> {
+    // As the kernel counts data.
+    let is_data = |map: &&Mapping| {
+        !map.shared && map.protection & libc::PROT_WRITE as u32 != 0 && map.name != b"[stack]"
+    };
+    let bytes = |map: &Mapping| map.end - map.start;
+    let all = maps.iter().map(bytes).sum::<u64>();
+    let data = maps.iter().filter(is_data).map(bytes).sum::<u64>();
+    let of = |resource, used: u64, megabytes: u64, what| {
+        // SAFETY: reads a limit of the process, for which zero is valid.
+        let limit = unsafe {
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            let read = libc::prlimit(pid, resource, std::ptr::null(), &raw mut limit);
+            (read == 0).then_some(limit.rlim_cur)?
+        };
+        // No limit is a higher number than any.
+        (limit < used + (megabytes << 20)).then_some(InjectError::NoRoom { pid, what, megabytes })
+    };
+    of(libc::RLIMIT_AS, all, ADDRESSES_MB, "addresses (ulimit -v)")
+        .or_else(|| of(libc::RLIMIT_DATA, data, DATA_MB, "data (ulimit -d)"))
 }
 
 /// The limit on the size of files (`ulimit -f`) as it was before a session.

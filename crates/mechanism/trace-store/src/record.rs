@@ -11,7 +11,9 @@ use crate::FileHash;
 use crate::contents::{ChunkPlace, Entry, FileEntry, LaneEnd, TraceFile};
 
 /// Version of the format that is written, and the latest that is read.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
+/// The earliest that is read: what came since has only been added.
+const OLDEST_VERSION: u32 = 7;
 /// Most bytes of events in one chunk, and most bytes of any record's payload.
 pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 /// Longest path of a kept file, in bytes (PATH_MAX).
@@ -180,7 +182,7 @@ impl RecordHeader {
         if magic != RECORD_MAGIC || !agree(xxh3_64_with_seed(&bytes[..56], offset), sum) {
             return Err(damaged);
         }
-        if u32::from(version) != FORMAT_VERSION {
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&u32::from(version)) {
             return Err(BadHeader::Version(u32::from(version)));
         }
         let [kind, flags] = fields.array::<2>().ok_or(damaged)?;

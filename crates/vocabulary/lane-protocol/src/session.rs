@@ -419,7 +419,8 @@ pub struct Birth {
     pub range_count: u32,
     pub ranges: [MemoryRange; BIRTH_RANGES],
     pub code_count: u32,
-    pub _reserved: u32,
+    /// Not zero: there is code of a file that could not be kept, of which no recipe knows.
+    pub unknown_code: u32,
     pub code: [CodeMap; BIRTH_RANGES],
 }
 

@@ -55,6 +55,8 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("without_rewriting", false, ways::without_rewriting),
     ("with_memory_checks", false, ways::with_memory_checks),
     ("with_memory_checks_that_cannot_be_made", false, ways::with_memory_checks_that_cannot_be_made),
+    ("limit_leaves_no_room", false, ways::limit_leaves_no_room),
+    ("linked_meanwhile", false, ways::linked_meanwhile),
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),
     ("traced_is_told", false, ways::traced_is_told),

@@ -1,6 +1,8 @@
 //! Every way of interception and checking gives the same recording; doctor tells them.
 
-use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, run};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, compile, run};
 
 use crate::bench::{Bench, ORDINARY, check, path, says};
 
@@ -44,6 +46,51 @@ print(sum(os.getppid() > 0 for _ in range(300)))";
     let recorded = bench.call(&args)?;
     check(recorded.stdout_text() == "300\n", "the program's output", &recorded)?;
     compare("recorded", &recorded, "replayed", &bench.replay()?)
+}
+
+/// A program that has no room for the runtime runs without it.
+pub fn limit_leaves_no_room(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "no-room")?;
+    let recorded = bench.record("ulimit -d 6000; /bin/true; echo $?")?;
+    check(recorded.stdout_text() == "0\n", "the program should have run as without a recorder", &recorded)?;
+    says(&recorded, &["ulimit -d", "14 mb"])?;
+    let replayed = bench.replay()?;
+    check(replayed.stdout == recorded.stdout, "the shell saw how it ended", &replayed)
+}
+
+/// Somebody makes links to the program all the time: its file is a changed one at each look.
+pub fn linked_meanwhile(tool: &Tool) -> TestResult {
+    const PROGRAM: &str = r#"
+        #include <stdio.h>
+        #include <x86intrin.h>
+        int main(void) {
+            for (int i = 0; i < 5; i++)
+                printf("%llu\n", (unsigned long long)__rdtsc());
+        }"#;
+    let bench = Bench::new(tool, "linked-meanwhile")?;
+    let (source, binary) = (bench.run.join("time.c"), bench.run.join("time"));
+    std::fs::write(&source, PROGRAM).map_err(|error| error.to_string())?;
+    let mut compiler = std::process::Command::new("gcc");
+    compiler.arg(&source).arg("-o").arg(&binary);
+    compile(compiler)?;
+    let is_over = AtomicBool::new(false);
+    let link = bench.run.join("link");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = std::fs::hard_link(&binary, &link);
+                let _ = std::fs::remove_file(&link);
+            }
+        });
+        let compared = (0..5).try_for_each(|round| {
+            let trace = bench.scratch.join(format!("trace-{round}"));
+            let recorded = bench.call(&["record", "-o", path(&trace), "--", path(&binary)])?;
+            check(recorded.stdout_text().lines().count() == 5, "the program's output", &recorded)?;
+            compare("recorded", &recorded, "replayed", &bench.call(&["replay", path(&trace)])?)
+        });
+        is_over.store(true, Ordering::Relaxed);
+        compared
+    })
 }
 
 /// Whose HOME cannot be written, or who has none, has a place of his own.
