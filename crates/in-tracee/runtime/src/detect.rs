@@ -71,7 +71,7 @@ const OTHER_LIST: &str = "it made a call that nobody described and that changed 
 pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
     page_tracker::end();
     live::end_increments();
-    let limit = RaisedLimit::raise(MORE_DESCRIPTORS, false);
+    let limit = RaisedLimit::raise(false);
     let Some(ranges) = Ranges::list() else {
         limit.restore();
         return stop(registers, NO_LIST);
@@ -89,7 +89,7 @@ pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[
         return Done::Aborted;
     }
     begin_call(number, args, model.len(), result, DETECTED);
-    let limit = RaisedLimit::raise(MORE_DESCRIPTORS, false);
+    let limit = RaisedLimit::raise(false);
     // A stack may have grown; nothing else may have changed.
     let failure = match ranges.list_again() {
         Some(true) if log_written(&method, &ranges) => None,
@@ -289,16 +289,16 @@ struct RaisedLimit {
 }
 
 impl RaisedLimit {
-    /// To so many descriptors beyond those that the program may have, or that are ours. Above the hard
-    /// limit, or that of the system, that is not permitted to all.
-    fn raise(more: u64, beyond_programs: bool) -> RaisedLimit {
+    /// Beyond the numbers that are ours, and beyond those that the program may have if that is wanted.
+    /// Above the hard limit, or that of the system, that is not permitted to all.
+    fn raise(beyond_programs: bool) -> RaisedLimit {
         let before = limit_of_descriptors();
         let ours = process().control_fd.max(0) as u64;
-        let wanted = if beyond_programs { before[0].max(ours) } else { ours } + more;
+        let wanted = if beyond_programs { before[0].max(ours) } else { ours } + MORE_DESCRIPTORS;
         if wanted <= before[0] {
             return RaisedLimit { before: None };
         }
-        let limits = [wanted, before[0] + more, before[1]];
+        let limits = [wanted, before[0] + MORE_DESCRIPTORS, before[1]];
         let is_raised = limits.iter().any(|&limit| set_limit_of_descriptors([limit, before[1].max(limit)]));
         RaisedLimit { before: is_raised.then_some(before) }
     }
@@ -313,7 +313,7 @@ impl RaisedLimit {
 /// Does something while there may be more descriptors than the program may have, if that is
 /// permitted: it has all of them.
 pub fn with_more_descriptors(act: impl FnOnce() -> i64) -> i64 {
-    let limit = RaisedLimit::raise(MORE_DESCRIPTORS, true);
+    let limit = RaisedLimit::raise(true);
     let result = act();
     limit.restore();
     result
