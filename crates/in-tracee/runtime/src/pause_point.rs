@@ -20,9 +20,9 @@ pub const BODY_WORDS: u64 = 20;
 const FIRST_COST_NS: u64 = 100_000;
 /// Nanoseconds of a pause's timers, traps and steps, which its own clock does not see.
 const TRAPS_NS: u64 = 20_000;
-/// Set where a page fault came before, as protected pages and new ones make it: not
-/// the program's state.
-const RESUME_FLAG: u64 = 0x1_0000;
+/// Set where a page fault came before, as protected pages and new ones make it, or a trap in
+/// place of an instruction: not the program's state.
+pub const RESUME_FLAG: u64 = 0x1_0000;
 /// Flags that belong to the program's state: arithmetic, direction.
 pub const STATE_FLAGS: u64 = crate::decode::ARITHMETIC_FLAGS | 0x400;
 

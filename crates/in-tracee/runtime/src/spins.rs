@@ -94,7 +94,7 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     pause::abandon();
     let thread = thread();
     thread.fault_registers = registers;
-    thread.fault_registers.flags &= !pause::TRAP_FLAG;
+    thread.fault_registers.flags &= !(pause::TRAP_FLAG | pause_point::RESUME_FLAG);
     thread.fault_info[..3].copy_from_slice(&[address, passes, u64::from(gives || follows)]);
     thread.fault_signal = GIVES;
     context.rip = entry::rv_entry_fault as *const () as u64;
