@@ -209,7 +209,7 @@ impl<'a> Round<'a> {
     fn new(tool: &'a Tool, user: User, guest: &Guest, variant: Variant) -> Result<Round<'a>, String> {
         let scratch = Scratch::new("att")?;
         let binary = scratch.fresh_directory("bin")?.join(&guest.name);
-        guest.build(variant, &binary)?;
+        guest.put(variant, &binary)?;
         let home = scratch.fresh_directory("home")?;
         scratch.fresh_directory("run")?;
         Ok(Round { tool, user, scratch, home, binary })

@@ -211,11 +211,11 @@ impl Guest {
         // could not be executed (ETXTBSY). Nor as a link: who is recorded runs a file of its own.
         let mut copy = Command::new("cp");
         copy.arg(folder.join(PROGRAM)).arg(output);
-        compile(copy)
+        make_file(copy)
     }
 
     /// Compiles to `output`; a warning is an error.
-    pub fn build(&self, variant: Variant, output: &Path) -> Result<(), String> {
+    fn build(&self, variant: Variant, output: &Path) -> Result<(), String> {
         let mut command = Command::new("gcc");
         command.args(["-Wall", "-Werror", "-g"]).args(variant.arguments());
         for folder in ["include", "tests/guests", "tests/live"] {
@@ -223,14 +223,14 @@ impl Guest {
         }
         // Libraries stand behind what needs them.
         command.arg("-o").arg(output).arg(&self.source).args(&self.build);
-        compile(command)
+        make_file(command)
     }
 }
 
 /// Runs a command that makes a file; what it said if it failed.
-pub fn compile(mut command: Command) -> Result<(), String> {
-    let compiler = command.get_program().display().to_string();
-    let result = command.output().map_err(|error| format!("cannot start {compiler}: {error}"))?;
+pub fn make_file(mut command: Command) -> Result<(), String> {
+    let program = command.get_program().display().to_string();
+    let result = command.output().map_err(|error| format!("cannot start {program}: {error}"))?;
     if result.status.success() {
         Ok(())
     } else {

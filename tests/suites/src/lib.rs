@@ -27,7 +27,9 @@ mod triple;
 mod windowed;
 
 pub use attached::{AttachedGuest, REFUSED, check_no_such_process};
-pub use guest::{Guest, Variant, compile, covered_system_calls, find_guests, find_live_guests, in_workspace};
+pub use guest::{
+    Guest, Variant, covered_system_calls, find_guests, find_live_guests, in_workspace, make_file,
+};
 pub use leftovers::Leftovers;
 pub use live_guest::LiveGuest;
 pub use ordered::Ordered;

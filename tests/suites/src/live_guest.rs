@@ -143,7 +143,7 @@ impl LiveGuest {
         let (argv, environment) = match self.kind {
             Kind::C(variant) => {
                 let binary = bin.join(&self.guest.name);
-                self.guest.build(variant, &binary)?;
+                self.guest.put(variant, &binary)?;
                 (vec![binary.into()], Vec::new())
             }
             Kind::Foreign(foreign) => {

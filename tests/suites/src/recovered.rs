@@ -111,7 +111,7 @@ impl RecoverGuest {
     ) -> TestResult {
         let scratch = Scratch::new("rec")?;
         let binary = scratch.fresh_directory("bin")?.join(&self.guest.name);
-        self.guest.build(self.variant, &binary)?;
+        self.guest.put(self.variant, &binary)?;
         let (home, here) = (scratch.fresh_directory("home")?, scratch.fresh_directory("run")?);
         let leftovers = Leftovers::of(scratch.path());
         let round = Round { tool, user, home, here };

@@ -108,7 +108,7 @@ impl WindowGuest {
     ) -> TestResult {
         let scratch = Scratch::new("win")?;
         let binary = scratch.fresh_directory("bin")?.join(&self.guest.name);
-        self.guest.build(self.variant, &binary)?;
+        self.guest.put(self.variant, &binary)?;
         let home = scratch.fresh_directory("home")?;
         let here = scratch.fresh_directory("run")?;
         let leftovers = Leftovers::of(scratch.path());

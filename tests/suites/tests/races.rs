@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
-use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, compile, in_workspace, run, run_suite};
+use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite};
 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
 const OPTIMISATIONS: [&str; 3] = ["-O0", "-O1", "-O2"];
@@ -21,7 +21,7 @@ fn build(race: &str, optimisation: &str, output: &Path) -> TestResult {
     let source = in_workspace(&format!("tests/races/{race}.c"));
     let mut command = Command::new("gcc");
     command.args(["-Wall", "-Werror", "-g", "-pthread", optimisation]).arg(source).arg("-o").arg(output);
-    compile(command)
+    make_file(command)
 }
 
 fn words(words: &[&str]) -> Vec<OsString> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
-    Case, Scratch, TestResult, Tool, User, Variant, check_case, compile, has_static_libc, in_workspace,
+    Case, Scratch, TestResult, Tool, User, Variant, check_case, has_static_libc, in_workspace, make_file,
     run_suite, unless_missing,
 };
 
@@ -37,7 +37,7 @@ fn build(variant: Variant, output: &Path) -> TestResult {
     let mut command = Command::new("gcc");
     command.args(["-Wall", "-Werror", "-Wno-unused-result", "-g"]).args(variant.arguments());
     command.arg(source).arg("-o").arg(output).args(["-lm", "-pthread"]);
-    compile(command)
+    make_file(command)
 }
 
 fn check_seed(tool: &Tool, binary: &Path, seed: u64, options: &[&str]) -> TestResult {

@@ -48,6 +48,9 @@ pub struct Divergence {
     pub stack: Vec<Frame>,
 }
 
+/// Place of rip among the words of a pause.
+const PAUSE_RIP: usize = 15;
+
 const REGISTERS: [&str; 18] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15", "rip", "flags",
@@ -71,7 +74,11 @@ impl Divergence {
             lane,
             event: report.event,
             text: report.text.clone(),
-            expected: if is_compared { expected(report) } else { String::new() },
+            expected: if is_compared {
+                expected(report.expected_header, &report.expected)
+            } else {
+                String::new()
+            },
             got: if is_compared { got(report) } else { String::new() },
             registers,
             stack: Vec::new(),
@@ -106,9 +113,8 @@ pub fn in_words(report: &ReportCopy) -> String {
     parts.join("; ")
 }
 
-/// The event that the log has.
-fn expected(report: &ReportCopy) -> String {
-    let head = report.expected_header;
+/// The event that the log has, of which these are the header and the first words.
+pub(crate) fn expected(head: u64, words: &[u64]) -> String {
     if head == 0 {
         return String::new();
     }
@@ -117,23 +123,26 @@ fn expected(report: &ReportCopy) -> String {
         Some(Kind::Syscall) => {
             let count = (flags & ARG_COUNT_MASK).min(6) as usize;
             let (args, result) = match flags & IN_PLACE != 0 {
-                true => (&report.expected[..count], 0),
-                false => (&report.expected[1..=count], report.expected[0] as i64),
+                true => (&words[..count], 0),
+                false => (&words[1..=count], words[0] as i64),
             };
             format!("{} = {result}", call(u64::from(code), args))
         }
         Some(Kind::Signal) => format!("signal {code} for a handler"),
-        Some(Kind::Fault) => format!("a fault, signal {code}, at {:#x}", report.expected[0]),
+        Some(Kind::Fault) => format!("a fault, signal {code}, at {:#x}", words[0]),
         Some(Kind::Instruction) => match Instruction::from_code(code) {
             Some(instruction) => format!("the instruction {instruction:?}").to_lowercase(),
             None => format!("an instruction of unknown kind {code}"),
         },
-        Some(Kind::Exit) => format!("the end of the process, exit code {}", report.expected[0] as i64),
+        Some(Kind::Exit) => format!("the end of the process, exit code {}", words[0] as i64),
         Some(Kind::Birth) => "a new image (execve)".to_owned(),
-        Some(Kind::Checksum) => format!("memory with checksum {:#018x}", report.expected[0]),
+        Some(Kind::Checksum) => format!("memory with checksum {:#018x}", words[0]),
         Some(Kind::Island) => "memory for rewritten sites".to_owned(),
         Some(Kind::Stop) => "the end of the recording".to_owned(),
-        Some(Kind::Pause) => "a pause point".to_owned(),
+        Some(Kind::Pause) => match words.get(PAUSE_RIP) {
+            Some(address) => format!("a pause point at {address:#x}"),
+            None => "a pause point".to_owned(),
+        },
         Some(Kind::Turn) => format!("the turn of thread {code}"),
         Some(Kind::Store) => "what a call that sleeps changed".to_owned(),
         Some(Kind::Change) => "a change of the program's code".to_owned(),

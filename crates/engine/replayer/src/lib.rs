@@ -16,6 +16,8 @@ mod error;
 mod feeder;
 mod private_folder;
 mod supervise;
+mod untold_end;
+mod watchdog;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -31,6 +33,7 @@ pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
+pub use untold_end::time_behind_log;
 
 use supervise::{Ends, Supervisor};
 

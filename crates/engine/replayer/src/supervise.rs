@@ -14,6 +14,8 @@ use crate::backtrace::{Start, backtrace};
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
+use crate::untold_end::time_behind_log;
+use crate::watchdog::Watchdog;
 
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -21,10 +23,6 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// was lost with a killed process.
 const GAP_PATIENCE: Duration = Duration::from_millis(300);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
-/// Processor time after the last event that a process may use whose end the log
-/// does not tell: it was killed in its own code, where nothing ends it now. The time
-/// that the recording took is enough, too.
-const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
 
 /// All processes wait so long for tickets before one counts as missing.
 const TICKET_PATIENCE: Duration = Duration::from_secs(1);
@@ -89,6 +87,7 @@ pub(crate) struct Supervisor {
     /// All processes wait for tickets.
     ticket_stalled: Option<Stall>,
     first_pid: i32,
+    watchdog: Watchdog,
 }
 
 /// Processes that wait for each other.
@@ -110,6 +109,7 @@ impl Supervisor {
     ) -> Supervisor {
         let originals =
             trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
+        let took = trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
         Supervisor {
             memory,
             trace,
@@ -125,6 +125,7 @@ impl Supervisor {
             stalled: None,
             ticket_stalled: None,
             first_pid,
+            watchdog: Watchdog::new(took),
         }
     }
 
@@ -156,6 +157,7 @@ impl Supervisor {
                 self.look_at_outputs();
                 self.look_at_tickets();
                 self.look_at_time();
+                self.look_for_missed();
             }
             if let Some(progress) = progress
                 && told.elapsed() >= PROGRESS_EVERY
@@ -437,21 +439,31 @@ impl Supervisor {
         }
     }
 
+    /// Says which process may have missed what its log has next.
+    fn look_for_missed(&mut self) {
+        if !self.watchdog.is_due() {
+            return;
+        }
+        for (segment, process) in &self.processes {
+            let recorded_pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
+            if let Some(text) = self.watchdog.look(&self.memory, *segment, process.pid, recorded_pid) {
+                telling::tell!("retrovane: {text}");
+            }
+        }
+    }
+
     /// Ends processes that run on after a log that does not tell their end.
     fn look_at_time(&mut self) {
         if self.looked_at_time.elapsed() < LOOK_AT_TIME_EVERY {
             return;
         }
         self.looked_at_time = Instant::now();
-        let took = self.trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
-        let time_max = took.unwrap_or(TIME_AFTER_LOG).min(TIME_AFTER_LOG);
         for process in self.processes.values_mut() {
             let lane = self.memory.lane(process.feed.segment);
-            let end = process.recorded.as_ref().and_then(|info| info.end);
-            let end_is_told = matches!(end, Some(LaneEnd::Exited(_) | LaneEnd::Stopped(_)));
-            if process.ended_well || end_is_told || !process.feed.closed || lane.ring().filled_bytes() != 0 {
+            if process.ended_well || !process.feed.closed || lane.ring().filled_bytes() != 0 {
                 continue;
             }
+            let Some(time_max) = time_behind_log(&self.trace, process.recorded.as_ref()) else { continue };
             let Some(time) = cpu_time(process.pid) else { continue };
             let since = *process.time_at_log_end.get_or_insert(time);
             if time.saturating_sub(since) > time_max {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use injector::{Segment, cpu_time, futex_wake, kill_process};
 use lane_protocol::{agent_stop, agent_verb, imports_end, lane_state, report_kind};
+use replayer::time_behind_log;
 use trace_store::{LaneEnd, LaneInfo};
 
 use crate::command::command_of;
@@ -17,9 +18,6 @@ use crate::session::{Shared, lock};
 
 /// A ticket that everybody has waited for so long counts as missing.
 const TICKET_PATIENCE: Duration = Duration::from_secs(1);
-/// Processor time after the last event of a log that does not tell the process's end, which
-/// was in its own code. The time that the recording took is enough, too.
-const TIME_AFTER_LOG: Duration = Duration::from_secs(2);
 
 /// The process that is debugged waits for another one's turn.
 #[derive(Default)]
@@ -150,13 +148,7 @@ impl Shared {
     fn has_run_on(&self, segment: Segment) -> bool {
         let lane = self.memory.lane(segment);
         let trace = self.trace();
-        let recorded = trace.lane_info(lane.ids().0);
-        let end = recorded.and_then(|info| info.end);
-        if matches!(end, Some(LaneEnd::Exited(_) | LaneEnd::Stopped(_))) {
-            return false;
-        }
-        let took = trace.summary().map(|summary| Duration::from_nanos(summary.duration_ns));
-        let time_max = took.unwrap_or(TIME_AFTER_LOG).min(TIME_AFTER_LOG);
+        let Some(time_max) = time_behind_log(&trace, trace.lane_info(lane.ids().0)) else { return false };
         cpu_time(lane.pid().load(Ordering::Acquire)).is_some_and(|time| time > time_max)
     }
 }

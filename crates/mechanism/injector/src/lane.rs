@@ -226,6 +226,17 @@ impl<'session> Lane<'session> {
             && self.put(event) == Ok(event.len())
     }
 
+    /// Replay: where the process is in its log, in bytes, and the first words that come next. The
+    /// process may go on meanwhile: they mean something where it has not.
+    pub fn next_words(&self) -> (u64, [u64; 17]) {
+        let tail = self.ring().tail.load(Ordering::Acquire);
+        // SAFETY: inside of the ring, by whole words.
+        let word = |index: usize| unsafe {
+            self.ring.add(spans(tail + index as u64 * 8, 8).0.0).cast::<u64>().read()
+        };
+        (tail, std::array::from_fn(word))
+    }
+
     /// Replay: no more will come.
     pub fn close(&self) {
         self.ring().closed.store(1, Ordering::Release);

@@ -21,6 +21,7 @@ mod imports;
 mod layout;
 pub mod lent;
 mod live;
+mod numbered_words;
 mod output_places;
 mod ring;
 mod session;

@@ -400,8 +400,13 @@ impl Turn {
 
     /// True if a thread of the lane has it, and runs.
     pub fn is_with(&self, lane: u32) -> bool {
+        self.holder_of(lane).is_some()
+    }
+
+    /// Who has it, if this is a thread of the lane, which runs.
+    fn holder_of(&self, lane: u32) -> Option<u64> {
         let holder = self.holder.load(Ordering::SeqCst);
-        holder & RUNS != 0 && lane_of_identity(holder) == lane
+        (holder & RUNS != 0 && lane_of_identity(holder) == lane).then_some(holder)
     }
 
     /// A lane's process is gone: what it held or had reserved is free again, and its
@@ -413,8 +418,7 @@ impl Turn {
         if reserved != 0 && lane_of_identity(reserved) == lane {
             freed |= self.reserved.compare_exchange(reserved, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         }
-        let holder = self.holder.load(Ordering::SeqCst);
-        if self.is_with(lane) {
+        if let Some(holder) = self.holder_of(lane) {
             freed |= self
                 .holder
                 .compare_exchange(holder, holder & !RUNS, Ordering::SeqCst, Ordering::Relaxed)

@@ -1,10 +1,12 @@
 //! Recording: processes that died while they had a turn, where their log does not tell: what they
 //! had stored in shared memory by then is not known in replay, and whoever has the turn next logs it.
 //!
-//! Invariant: a death is counted before the turn is free. What was logged is a seqlock for each object:
-//! it is read whole or not at all. Deliberately absent: locks. Who writes may be killed.
+//! Invariant: a death is counted before the turn is free; what was logged is read whole or not at all.
+//! Deliberately absent: locks. Who writes may be killed.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::numbered_words::NumberedWords;
 
 /// Deaths of which the turn is known.
 const LATEST: usize = 32;
@@ -19,15 +21,8 @@ pub struct UntoldDeaths {
     /// The turns of the latest.
     turns: [AtomicU32; LATEST],
     next_logged: AtomicU32,
-    logged: [Logged; LOGGED],
-}
-
-/// Part of an object that was logged.
-#[repr(C)]
-struct Logged {
-    /// After which death; 0: it is being written.
-    death: AtomicU32,
-    words: [AtomicU64; 4],
+    /// Parts that were logged, numbered by the death before.
+    logged: [NumberedWords<4>; LOGGED],
 }
 
 /// A part of shared memory.
@@ -52,8 +47,7 @@ impl UntoldDeaths {
             count: AtomicU32::new(0),
             turns: [const { AtomicU32::new(0) }; LATEST],
             next_logged: AtomicU32::new(0),
-            logged: [const { Logged { death: AtomicU32::new(0), words: [const { AtomicU64::new(0) }; 4] } };
-                LOGGED],
+            logged: core::array::from_fn(|_| NumberedWords::new()),
         }
     }
 
@@ -86,29 +80,17 @@ impl UntoldDeaths {
     /// Who has the turn logged this part, after that death.
     pub fn note_logged(&self, death: u32, part: &SharedPart) {
         let place = self.next_logged.fetch_add(1, Ordering::Relaxed) as usize % LOGGED;
-        let logged = &self.logged[place];
-        logged.death.store(0, Ordering::Relaxed);
-        fence(Ordering::Release);
         let words = [part.identity[0], part.identity[1], part.from, part.to];
-        for (word, value) in logged.words.iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
-        }
-        logged.death.store(death, Ordering::Release);
+        self.logged[place].write(u64::from(death), words);
     }
 
     /// True if one who had the turn has logged the whole part since that death.
     pub fn is_logged(&self, death: u32, part: &SharedPart) -> bool {
-        self.logged.iter().any(|logged| {
-            let at = logged.death.load(Ordering::Acquire);
-            let [device, inode, from, to] =
-                [0, 1, 2, 3].map(|word: usize| logged.words[word].load(Ordering::Relaxed));
-            fence(Ordering::Acquire);
-            at == death
-                && logged.death.load(Ordering::Relaxed) == at
-                && [device, inode] == part.identity
-                && from <= part.from
-                && part.to <= to
-        })
+        self.logged.iter().filter_map(|logged| logged.read(u64::from(death))).any(
+            |[device, inode, from, to]| {
+                [device, inode] == part.identity && from <= part.from && part.to <= to
+            },
+        )
     }
 }
 

@@ -1,10 +1,12 @@
 //! Recording: which files somebody has mapped, and what was written to such files by calls: who
 //! has one mapped sees it in memory, and its log has to say so (mmap(2)).
 //!
-//! Invariant: a part is read whole or not at all: its number is stored last, and is taken away
-//! before others take its place. Deliberately absent: locks. Who writes may be killed.
+//! Invariant: a part is read whole or not at all. Deliberately absent: locks. Who writes may be
+//! killed.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::numbered_words::NumberedWords;
 
 /// Parts that are kept.
 const PARTS: usize = 1024;
@@ -16,18 +18,12 @@ const MARKS: usize = 1 << 16;
 pub struct WrittenFiles {
     /// How many parts were written so far.
     count: AtomicU64,
-    parts: [Part; PARTS],
+    /// Numbered from 1 on.
+    parts: [NumberedWords<6>; PARTS],
     marks: [AtomicU32; MARKS / 32],
     /// Three of each file that was written since: what somebody has mapped is hardly ever taken for
     /// one of these by chance.
     written: [AtomicU32; MARKS / 32],
-}
-
-#[repr(C)]
-struct Part {
-    /// Plus one; 0: it is being written.
-    number: AtomicU64,
-    words: [AtomicU64; 6],
 }
 
 /// What a call wrote to a file, or where it moved its end.
@@ -93,8 +89,7 @@ impl WrittenFiles {
     pub fn new() -> WrittenFiles {
         WrittenFiles {
             count: AtomicU64::new(0),
-            parts: [const { Part { number: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 6] } };
-                PARTS],
+            parts: core::array::from_fn(|_| NumberedWords::new()),
             marks: [const { AtomicU32::new(0) }; MARKS / 32],
             written: [const { AtomicU32::new(0) }; MARKS / 32],
         }
@@ -128,15 +123,9 @@ impl WrittenFiles {
             set(&self.written, mark);
         }
         let number = self.count.fetch_add(1, Ordering::AcqRel);
-        let place = &self.parts[number as usize % PARTS];
-        place.number.store(0, Ordering::Relaxed);
-        fence(Ordering::Release);
         let words =
             [u64::from(part.lane), part.identity[0], part.identity[1], part.size, part.from, part.bytes];
-        for (place, word) in place.words.iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
-        }
-        place.number.store(number + 1, Ordering::Release);
+        self.parts[number as usize % PARTS].write(number + 1, words);
     }
 
     /// The part of a number below `count`.
@@ -145,19 +134,13 @@ impl WrittenFiles {
             return Written::Gone;
         }
         let place = &self.parts[number as usize % PARTS];
-        if place.number.load(Ordering::Acquire) != number + 1 {
-            return if self.count().saturating_sub(number) > PARTS as u64 {
-                Written::Gone
-            } else {
-                Written::NotYet
-            };
+        let is_there = place.has(number + 1);
+        match place.read(number + 1) {
+            Some([lane, device, inode, size, from, bytes]) => {
+                Written::Part(WrittenPart { lane: lane as u32, identity: [device, inode], size, from, bytes })
+            }
+            None if is_there || self.count().saturating_sub(number) > PARTS as u64 => Written::Gone,
+            None => Written::NotYet,
         }
-        let [lane, device, inode, size, from, bytes] =
-            core::array::from_fn(|index| place.words[index].load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        if place.number.load(Ordering::Relaxed) != number + 1 {
-            return Written::Gone;
-        }
-        Written::Part(WrittenPart { lane: lane as u32, identity: [device, inode], size, from, bytes })
     }
 }

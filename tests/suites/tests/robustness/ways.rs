@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, compile, run};
+use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, make_file, run};
 
 use crate::bench::{Bench, ORDINARY, check, path, says};
 
@@ -72,7 +72,7 @@ pub fn linked_meanwhile(tool: &Tool) -> TestResult {
     std::fs::write(&source, PROGRAM).map_err(|error| error.to_string())?;
     let mut compiler = std::process::Command::new("gcc");
     compiler.arg(&source).arg("-o").arg(&binary);
-    compile(compiler)?;
+    make_file(compiler)?;
     let is_over = AtomicBool::new(false);
     let link = bench.run.join("link");
     std::thread::scope(|scope| {
