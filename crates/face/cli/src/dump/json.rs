@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use events::{BEFORE_CALL, DETECTED, FATAL, Kind, REFUSED};
+use events::{BEFORE_CALL, DETECTED, FATAL, Kind, REFUSED, SHARED};
 use serde_json::{Map, Value, json};
 use trace_store::LaneInfo;
 
@@ -77,16 +77,21 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
                 put(name, json!(number));
             }
         }
+        Kind::Change if whole.flags & SHARED != 0 => put("memory", memory(whole)),
         Kind::Change => put("changes", json!(recorder::described_environment(u32::from(whole.code)))),
         Kind::Edit => {
-            let (instruction, memory) = line::edit(whole);
+            let instruction = line::edited_place(whole);
             put("instruction", json!(instruction.map(|address| format!("{address:#x}"))));
-            let place = |(address, bytes): &(u64, usize)| json!({ "address": hex(*address), "bytes": bytes });
-            put("memory", memory.iter().map(place).collect());
+            put("memory", memory(whole));
         }
         Kind::Data | Kind::Store => {}
     }
     Value::Object(fields)
+}
+
+/// The memory that an event holds.
+fn memory(whole: &WholeEvent) -> Value {
+    line::memory(whole).map(|(address, bytes)| json!({ "address": hex(address), "bytes": bytes })).collect()
 }
 
 /// The end of a lane that no event tells.

@@ -75,11 +75,11 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
         }
         Kind::Edit => {
             out.push_str("=== the debugger changed");
-            let (instruction, memory) = edit(whole);
+            let instruction = edited_place(whole);
             if let Some(address) = instruction {
                 put(out, format_args!(" the registers (to go on at {address:#x})"));
             }
-            for (number, (address, bytes)) in memory.iter().enumerate() {
+            for (number, (address, bytes)) in memory(whole).enumerate() {
                 let comma = if number > 0 || instruction.is_some() { "," } else { "" };
                 put(out, format_args!("{comma} {bytes} bytes at {address:#x}"));
             }
@@ -114,13 +114,23 @@ pub fn ticket(whole: &WholeEvent) -> Option<[u64; 2]> {
     (whole.flags & events::TICKET != 0).then(|| words(whole))
 }
 
-/// Where the program goes on, if an edit sets registers, and the memory that it changes.
-pub fn edit(whole: &WholeEvent) -> (Option<u64>, Vec<(u64, usize)>) {
+/// Where the program goes on, if an edit sets registers.
+pub fn edited_place(whole: &WholeEvent) -> Option<u64> {
     const RIP: usize = 15;
     let sets = whole.flags & events::SETS_REGISTERS != 0;
-    let memory = whole.blobs().filter(|blob| blob.tag == Tag::Memory);
-    let memory = memory.map(|blob| (blob.address, blob.data.len())).collect();
-    (whole.event().body_word(RIP).filter(|_| sets), memory)
+    whole.event().body_word(RIP).filter(|_| sets)
+}
+
+/// The memory that an event holds: addresses and bytes.
+pub fn memory(whole: &WholeEvent) -> impl Iterator<Item = (u64, u64)> {
+    whole.blobs().filter_map(|blob| match blob.tag {
+        Tag::Memory => Some((blob.address, blob.data.len() as u64)),
+        Tag::Zeros => {
+            let bytes = blob.data.first_chunk().copied().map_or(0, u64::from_le_bytes);
+            Some((blob.address, bytes))
+        }
+        _ => None,
+    })
 }
 
 /// Where a pause point is, and the sum of memory there.
