@@ -150,6 +150,7 @@ fn instruction_of(kind: u8) -> Option<Instruction> {
         site_kind::CPUID => Some(Instruction::Cpuid),
         site_kind::XSAVEC => Some(Instruction::Xsavec),
         site_kind::SPIN => Some(Instruction::Spin),
+        site_kind::RDPID => Some(Instruction::Rdpid),
         _ => None,
     }
 }
@@ -165,7 +166,7 @@ fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
 /// Performs the instruction and logs its result.
 fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
     let outputs = match instruction {
-        Instruction::Rdtsc | Instruction::Rdtscp => {
+        Instruction::Rdtsc | Instruction::Rdtscp | Instruction::Rdpid => {
             let (time, processor) = clocks::with_time_counter(|| {
                 let mut processor = 0u32;
                 // SAFETY: reading the counter has no effect on memory.
@@ -248,18 +249,22 @@ fn publish_words(leaf: u32, subleaf: u32, words: [u32; 4]) {
     }
 }
 
-/// Hides what could not be recorded (randomness, transactions) and what depends
+/// Hides what could not be recorded in generated code (randomness, transactions, the processor) and what depends
 /// on the processor that the thread happens to run on.
 fn hide(inputs: &[u64; 2], words: &mut [u32; 4]) {
     const RDRAND: u32 = 1 << 30;
     const RDSEED: u32 = 1 << 18;
     const HLE_RTM: u32 = 1 << 4 | 1 << 11;
+    const RDPID: u32 = 1 << 22;
     match inputs {
         [1, _] => {
             words[1] &= 0x00ff_ffff;
             words[2] &= !RDRAND;
         }
-        [7, 0] => words[1] &= !(RDSEED | HLE_RTM),
+        [7, 0] => {
+            words[1] &= !(RDSEED | HLE_RTM);
+            words[2] &= !RDPID;
+        }
         [0xb | 0x1f, _] => words[3] = 0,
         _ => {}
     }
@@ -323,6 +328,7 @@ fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], registers: &
             registers.rdx = outputs[3];
             registers.rcx = outputs[2];
         }
+        Instruction::Rdpid => *named_register(code, registers).0 = outputs[2],
         Instruction::Cpuid => {
             registers.rax = outputs[0];
             registers.rbx = outputs[1];
@@ -337,6 +343,18 @@ fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], registers: &
 /// rdrand and rdseed: any general register in 16, 32 or 64 bits; carry says that
 /// it succeeded.
 fn apply_random(code: &[u8], value: u64, registers: &mut Registers) {
+    let (register, bits) = named_register(code, registers);
+    *register = match bits {
+        64 => value,
+        16 => *register & !0xffff | value & 0xffff,
+        _ => value & 0xffff_ffff,
+    };
+    // Carry set; overflow, sign, zero, auxiliary and parity cleared.
+    registers.flags = registers.flags & !0x8d5 | 1;
+}
+
+/// The register that the instruction names in its last byte, and how many of its bits its prefixes do.
+fn named_register<'a>(code: &[u8], registers: &'a mut Registers) -> (&'a mut u64, u32) {
     let mut short = false;
     let mut rex = 0;
     let mut at = 0;
@@ -368,13 +386,10 @@ fn apply_random(code: &[u8], value: u64, registers: &mut Registers) {
         14 => &mut registers.r14,
         _ => &mut registers.r15,
     };
-    *register = if rex & 8 != 0 {
-        value
-    } else if short {
-        *register & !0xffff | value & 0xffff
-    } else {
-        value & 0xffff_ffff
+    let bits = match (rex & 8 != 0, short) {
+        (true, _) => 64,
+        (false, true) => 16,
+        (false, false) => 32,
     };
-    // Carry set; overflow, sign, zero, auxiliary and parity cleared.
-    registers.flags = registers.flags & !0x8d5 | 1;
+    (register, bits)
 }

@@ -175,6 +175,7 @@ fn classify(instruction: &Instruction, code: &[u8]) -> Action {
             | Mnemonic::Cpuid
             | Mnemonic::Rdrand
             | Mnemonic::Rdseed
+            | Mnemonic::Rdpid
             | Mnemonic::Rdpmc
             | Mnemonic::Hlt => Action::LeaveForHost,
             // The address size would change what the base register is.

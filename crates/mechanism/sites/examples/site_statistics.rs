@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 11] =
-    ["", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure", "xsavec", "gs", "spin"];
+const KIND_NAMES: [&str; 12] = [
+    "", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure", "xsavec", "gs", "spin", "rdpid",
+];
 
 #[derive(Default)]
 struct Statistics {

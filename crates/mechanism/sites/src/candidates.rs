@@ -8,7 +8,7 @@ use crate::image::Region;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     Syscall,
-    /// `rdtsc`, `rdtscp`, `rdrand`, `rdseed` or `cpuid`.
+    /// `rdtsc`, `rdtscp`, `rdrand`, `rdseed`, `rdpid` or `cpuid`.
     Time,
     /// `xsavec`.
     Save,
@@ -77,7 +77,7 @@ fn classify(bytes: &[u8]) -> Option<Pattern> {
         0x05 => Some(Pattern::Syscall),
         0x31 | 0xa2 => Some(Pattern::Time),
         0x01 => (*bytes.get(2)? == 0xf9).then_some(Pattern::Time),
-        // rdrand is /6 and rdseed /7, on a register.
+        // rdrand is /6, rdseed and (behind f3) rdpid are /7, on a register.
         0xc7 => match *bytes.get(2)? {
             0xf0.. => Some(Pattern::Time),
             // xsavec is /4, on memory.

@@ -240,6 +240,7 @@ fn kind(code: Code) -> Option<u8> {
         Code::Rdtscp => site_kind::RDTSCP,
         Code::Rdrand_r16 | Code::Rdrand_r32 | Code::Rdrand_r64 => site_kind::RDRAND,
         Code::Rdseed_r16 | Code::Rdseed_r32 | Code::Rdseed_r64 => site_kind::RDSEED,
+        Code::Rdpid_r32 | Code::Rdpid_r64 => site_kind::RDPID,
         Code::Cpuid => site_kind::CPUID,
         Code::Xsavec_mem | Code::Xsavec64_mem => site_kind::XSAVEC,
         _ => return None,

@@ -255,6 +255,8 @@ fn lists_every_kind_with_its_length() -> Result<(), IcedError> {
     a.cmovae(eax, ecx)?;
     a.rdseed(ax)?;
     a.cmovae(eax, ecx)?;
+    a.rdpid(rcx)?;
+    a.mov(eax, ebx)?;
     a.cpuid()?;
     a.mov(eax, ebx)?;
     a.add(eax, ecx)?;
@@ -270,6 +272,7 @@ fn lists_every_kind_with_its_length() -> Result<(), IcedError> {
             (site_kind::RDTSCP, 3),
             (site_kind::RDRAND, 4),
             (site_kind::RDSEED, 4),
+            (site_kind::RDPID, 4),
             (site_kind::CPUID, 2),
             (site_kind::XSAVEC, 5)
         ]

@@ -139,7 +139,7 @@ fn check_site(sweep: &Sweep, content: &[u8], recipe: &Recipe) {
         site_kind::RDTSCP => assert_eq!(bytes, [0x0f, 0x01, 0xf9]),
         site_kind::CPUID => assert_eq!(bytes, [0x0f, 0xa2]),
         site_kind::XSAVEC => assert!(bytes.windows(2).any(|pair| pair == [0x0f, 0xc7])),
-        site_kind::RDRAND | site_kind::RDSEED => assert!(bytes.len() >= 3),
+        site_kind::RDRAND | site_kind::RDSEED | site_kind::RDPID => assert!(bytes.len() >= 3),
         site_kind::SPIN => assert!(matches!(bytes, [0xf3 | 0x90, 0x90])),
         other => panic!("unknown kind {other}"),
     }

@@ -293,6 +293,7 @@ pub enum Instruction {
     /// `pause`, or nops that stand for it, where the thread gave the turn. Its address, and
     /// how often threads of the process came to such a place since the event before.
     Spin = 6,
+    Rdpid = 7,
 }
 
 impl Instruction {
@@ -306,6 +307,7 @@ impl Instruction {
             4 => Instruction::Rdseed,
             5 => Instruction::Xsavec,
             6 => Instruction::Spin,
+            7 => Instruction::Rdpid,
             _ => return None,
         })
     }

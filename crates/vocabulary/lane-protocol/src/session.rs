@@ -296,6 +296,7 @@ pub mod site_kind {
     pub const SETS_GS: u8 = 9;
     /// `pause`, or what stands for it: nops in a loop that only looks at memory.
     pub const SPIN: u8 = 10;
+    pub const RDPID: u8 = 11;
 }
 
 /// How one site of a file is rewritten: found outside, by disassembly, once for

@@ -120,7 +120,7 @@ const CLASSES: &[(&str, &[&str])] = &[
 /// Classes that follow from the arguments, and the instructions.
 const OTHER_CLASSES: [&str; 3] = ["file", "desc", "instruction"];
 
-const INSTRUCTIONS: [&str; 7] = ["rdtsc", "rdtscp", "cpuid", "rdrand", "rdseed", "xsavec", "spin"];
+const INSTRUCTIONS: [&str; 8] = ["rdtsc", "rdtscp", "cpuid", "rdrand", "rdseed", "xsavec", "spin", "rdpid"];
 
 /// What of a trace is wanted.
 #[derive(Debug, Default)]

@@ -186,6 +186,7 @@ fn instruction(out: &mut String, whole: &WholeEvent) {
         ),
         Instruction::Rdrand => put(out, format_args!("rdrand() = {rax:#x}")),
         Instruction::Rdseed => put(out, format_args!("rdseed() = {rax:#x}")),
+        Instruction::Rdpid => put(out, format_args!("rdpid() = {rcx}")),
         Instruction::Xsavec => out.push_str("xsavec()"),
         Instruction::Spin => put(out, format_args!("spin({leaf:#x}), time {subleaf}: waits")),
     }
@@ -201,6 +202,7 @@ pub fn instruction_name(instruction: Instruction) -> &'static str {
         Instruction::Rdseed => "rdseed",
         Instruction::Xsavec => "xsavec",
         Instruction::Spin => "spin",
+        Instruction::Rdpid => "rdpid",
     }
 }
 
