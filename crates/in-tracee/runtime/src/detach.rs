@@ -122,7 +122,7 @@ fn leave_thread() {
     if core::mem::replace(&mut thread().has_left, true) {
         return;
     }
-    crate::pause::delete_timer();
+    crate::pause_timer::delete();
     clocks::end_traps();
     kernel::call(nr::__NR_set_tid_address, [thread().clear_tid, 0, 0, 0, 0, 0]);
     let [address, length, signature] = core::mem::take(&mut thread().rseq);

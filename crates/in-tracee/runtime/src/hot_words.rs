@@ -25,6 +25,11 @@ const KEPT_MAX: usize = 3 * (PAGES_MAX * WORDS_MAX + STACK_WORDS_MAX);
 /// Pages that are summed where writing cannot be seen otherwise.
 const SUMMED_MAX: usize = 2048;
 
+/// Looks in vain, one behind the other, after which the next pauses of one that only waits go without,
+/// and how many of them.
+const VAIN_MAX: u32 = 2;
+const PASSED_MAX: u32 = 16;
+
 /// Protected pages from which on a look at them takes more than 0.2 ms.
 const MANY_PAGES: u64 = 32768;
 
@@ -45,6 +50,9 @@ struct Watch {
     is_new: bool,
     words: [[u64; 2]; KEPT_MAX],
     stack_pointer: u64,
+    /// Looks in a row after which no word had changed, and pauses since without a look.
+    vain: u32,
+    passed: u32,
 }
 
 static WATCH: Owned<Watch> = Owned::new(Watch {
@@ -60,6 +68,8 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     is_new: false,
     words: [[0; 2]; KEPT_MAX],
     stack_pointer: 0,
+    vain: 0,
+    passed: 0,
 });
 
 fn page_of(address: u64) -> u64 {
@@ -178,7 +188,24 @@ pub fn changed_words() -> &'static [[u64; 2]] {
     let watch = watch();
     let looked_at = core::mem::take(&mut watch.count);
     let count = watch.keep_differing(looked_at, false, 0);
+    if looked_at != 0 {
+        watch.vain = if count == 0 { watch.vain + 1 } else { 0 };
+    }
     &watch.words[..count]
+}
+
+/// True where looking is not worth it for one that only waits: nothing changed the last times.
+pub fn are_none() -> bool {
+    let watch = watch();
+    if watch.vain < VAIN_MAX {
+        return false;
+    }
+    watch.passed += 1;
+    if watch.passed >= PASSED_MAX {
+        (watch.vain, watch.passed) = (VAIN_MAX - 1, 0);
+        return false;
+    }
+    true
 }
 
 /// The same with those that changed since the look before, and those of [`words_near`]: a look may

@@ -21,7 +21,7 @@ use crate::pause_place::{self, Search, Stand};
 use crate::pause_timer::{Purpose, Timer, now_ns};
 use crate::{
     chaos, clocks, decode, hot_words, islands, memory, pause_point, private_futexes, rounds, signals, sites,
-    starvation,
+    starvation, turn,
 };
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -44,9 +44,9 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 #[repr(C)]
 #[derive(Default)]
 pub struct Pausing {
-    timer: Timer,
+    pub timer: Timer,
     /// See `private_futexes`.
-    wake_timer: Timer,
+    pub wake_timer: Timer,
     watching: Watching,
     /// The thread's processor time when it was last let run on, in nanoseconds.
     watched_from_ns: u64,
@@ -124,6 +124,8 @@ enum Watching {
     Words,
     /// Whether it gets anywhere.
     Spin,
+    /// The same, as soon as who gave it the turn waits.
+    SpinSoon,
 }
 
 /// A signal was queued while the program computes. False: there is no timer to wait with.
@@ -195,29 +197,6 @@ pub fn nothing_waits() {
     }
 }
 
-/// A new process has no timer yet.
-pub fn forget_timer() {
-    let pausing = &mut thread().pausing;
-    pausing.timer = Timer::default();
-    pausing.wake_timer = Timer::default();
-    (pausing.stepping, pausing.aside) = (false, 0);
-}
-
-/// Live: gives another thread's timer back, which stands.
-pub fn delete_timer_of(other: &mut crate::block::Thread) {
-    let mut pausing = core::mem::take(&mut other.pausing);
-    pausing.timer.delete();
-    pausing.wake_timer.delete();
-}
-
-/// Gives the timer back.
-pub fn delete_timer() {
-    let pausing = &mut thread().pausing;
-    pausing.timer.delete();
-    pausing.wake_timer.delete();
-    pausing.stepping = false;
-}
-
 fn set_timer(after_ns: u64) -> bool {
     thread().pausing.timer.set(after_ns, Purpose::Pause)
 }
@@ -255,10 +234,25 @@ fn on_own_timer(context: &mut RealFrame) {
 /// word to change, it need not wait any longer.
 pub fn on_asked_gently(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
-    let busy = pausing.timer.armed || pausing.stepping || pausing.passing != 0;
-    if busy || chaos::is_on() || !process().shares_turn {
-        return;
+    let is_on_way = pausing.timer.armed && pausing.watching != Watching::SpinSoon;
+    let busy = is_on_way || pausing.stepping || pausing.passing != 0;
+    if !busy && !chaos::is_on() && process().shares_turn {
+        watch_spin(context);
     }
+}
+
+/// The thread, which was paused, goes on with the turn: where threads spin for each other, it looks
+/// by itself whether it does. Who gave it the turn may wait for its processor, and not ask yet.
+pub fn watch_again() {
+    let pausing = &mut thread().pausing;
+    if threads_spin() && !chaos::is_on() && !pausing.timer.armed && !process().debugged {
+        pausing.watching = Watching::SpinSoon;
+        set_timer(SPIN_NS);
+    }
+}
+
+fn watch_spin(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
     pausing.watching = Watching::Spin;
     pausing.watched_at = Stand::of(context);
     pausing.watched_from_ns = now_ns();
@@ -281,6 +275,12 @@ fn approach(context: &mut RealFrame) {
     if crate::live::cannot_pause_at(context.rip) {
         return run_on(context, WATCH_NS);
     }
+    if thread().pausing.watching == Watching::SpinSoon {
+        if !turn::my_turn().has_sleepers() {
+            crate::kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
+        }
+        return watch_spin(context);
+    }
     if thread().pausing.watching == Watching::Spin {
         if now_ns() < thread().pausing.watched_from_ns + SPIN_NS / 2 {
             // Others had the processor.
@@ -298,10 +298,14 @@ fn approach(context: &mut RealFrame) {
         if spins {
             rounds::note_success();
         }
-        // One that spins may count its rounds in memory: what changes there is looked for.
+        // One that spins may count its rounds in memory: what changes there is looked for, unless
+        // nothing did the last times.
         thread().is_asked |= spins;
         if !is_wanted() {
             return;
+        }
+        if spins && hot_words::are_none() {
+            return begin_pause(context);
         }
     }
     let pausing = &mut thread().pausing;
@@ -324,7 +328,7 @@ fn approach(context: &mut RealFrame) {
         }
         // The faults of the first writes behind the look may have taken all of the time.
         Watching::Words if hot_words::looks_on() => Watching::Words,
-        Watching::Words | Watching::Spin => return begin_pause(context),
+        Watching::Words | Watching::Spin | Watching::SpinSoon => return begin_pause(context),
     };
     pausing.watching = next;
     pausing.watched_from_ns = now_ns();
@@ -374,7 +378,7 @@ pub fn on_debugger(context: &mut RealFrame) {
 
 /// True if the timer is to be heeded.
 fn is_watched() -> bool {
-    is_wanted() || thread().pausing.watching == Watching::Spin
+    is_wanted() || matches!(thread().pausing.watching, Watching::Spin | Watching::SpinSoon)
 }
 
 /// A single step of the search for a good place.

@@ -10,8 +10,8 @@ use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
 use crate::{
-    agent, breakpoints, chaos, edits, file_ends, hot_words, islands, page_tracker, probe, report, signals,
-    sites, spins, tracing, turn,
+    agent, breakpoints, chaos, edits, file_ends, hot_words, islands, page_tracker, pause, probe, report,
+    signals, sites, spins, tracing, turn,
 };
 
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -69,7 +69,8 @@ pub fn on_pause(mut registers: Registers) -> ! {
 fn record(registers: &mut Registers) {
     let asked = core::mem::take(&mut thread().is_asked);
     let is_aside = core::mem::take(&mut thread().pausing.is_aside);
-    let yields = asked && (turn::is_wanted() || is_aside);
+    let is_waited_for = turn::is_wanted() || pause::threads_spin() && turn::my_turn().has_sleepers();
+    let yields = asked && (is_waited_for || is_aside);
     log_pause(registers, yields);
     if yields {
         tracing::note_vectors(true);
@@ -81,6 +82,7 @@ fn record(registers: &mut Registers) {
         }
         tracing::note_vectors(false);
         registers.rip = sites::translate(registers.rip);
+        pause::watch_again();
     }
     let events = process().log.events;
     signals::deliver_at_return(registers);

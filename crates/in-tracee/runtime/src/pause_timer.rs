@@ -3,7 +3,7 @@
 
 use linux_abi::general as nr;
 
-use crate::block::thread;
+use crate::block::{Thread, thread};
 use crate::kernel;
 
 /// A thread's POSIX timer, made when it is set first.
@@ -62,6 +62,29 @@ impl Timer {
             *self = Timer::default();
         }
     }
+}
+
+/// A new process has no timers yet.
+pub fn forget() {
+    let pausing = &mut thread().pausing;
+    pausing.timer = Timer::default();
+    pausing.wake_timer = Timer::default();
+    (pausing.stepping, pausing.aside) = (false, 0);
+}
+
+/// Live: gives another thread's timers back, which stands.
+pub fn delete_of(other: &mut Thread) {
+    let mut pausing = core::mem::take(&mut other.pausing);
+    pausing.timer.delete();
+    pausing.wake_timer.delete();
+}
+
+/// Gives the thread's timers back.
+pub fn delete() {
+    let pausing = &mut thread().pausing;
+    pausing.timer.delete();
+    pausing.wake_timer.delete();
+    pausing.stepping = false;
 }
 
 /// The thread's processor time: others may run in between.

@@ -397,7 +397,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     thread().signals.forget_waiting();
     thread().clear_tid = if beginning.flags & CHILD_CLEARTID != 0 { beginning.child_tid } else { 0 };
     thread().robust_list = [0; 2];
-    crate::pause::forget_timer();
+    crate::pause_timer::forget();
     if beginning.flags & VM == 0 {
         crate::page_tracker::begin_child();
         crate::shared_writes::begin_child();

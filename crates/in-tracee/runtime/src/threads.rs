@@ -17,7 +17,8 @@ use crate::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
 use crate::{
-    copies, deaths, kernel, live, memory, pause, pause_point, report, signals, spins, tracing, turn,
+    copies, deaths, kernel, live, memory, pause, pause_point, pause_timer, report, signals, spins, tracing,
+    turn,
 };
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
@@ -270,7 +271,7 @@ pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
         turn::follow_at_end();
     } else {
         signals::pass_on();
-        pause::delete_timer();
+        pause_timer::delete();
         // The list is done with; its memory may be gone before the kernel looks.
         kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
         turn::give();

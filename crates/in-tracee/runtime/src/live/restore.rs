@@ -14,7 +14,7 @@ use super::{
 };
 use crate::block::{BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status};
 use crate::kept_files::request_answer;
-use crate::{changes, kernel, outputs, page_tracker, pause, proc_dir, report, turn};
+use crate::{changes, kernel, outputs, page_tracker, pause, pause_timer, proc_dir, report, turn};
 
 /// What follows once the state is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -229,7 +229,7 @@ fn leave_present() {
         let other = thread_at(index);
         if other.process == own && other.status == thread_status::LIVE {
             other.signals.send_again_to(process().pid, other.tid);
-            pause::delete_timer_of(other);
+            pause_timer::delete_of(other);
         }
     }
     page_tracker::end();
