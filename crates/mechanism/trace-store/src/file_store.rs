@@ -12,8 +12,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -82,6 +81,15 @@ pub struct Kept {
     pub hash: FileHash,
     /// The content was kept before and the file was not read.
     pub was_known: bool,
+}
+
+/// What [`FileStore::remove_unlinked`] did.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    pub files: u64,
+    pub bytes: u64,
+    /// Nothing is left to be looked at.
+    pub is_all: bool,
 }
 
 /// The store of one home directory. Can be used by several threads.
@@ -241,23 +249,46 @@ impl FileStore {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the contents that no trace links, and forgets them. Only for a
-    /// store that nobody else has open.
-    pub(crate) fn remove_unlinked(&self) -> Result<(u64, u64), StoreError> {
-        let (mut files, mut bytes) = (0, 0);
-        for shard in fs::read_dir(&self.dir).doing("read", &self.dir)? {
-            let shard = shard.doing("read", &self.dir)?.path();
-            let name = shard.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if name.starts_with(disk::TEMPORARY_PREFIX) {
-                fs::remove_file(&shard).doing("remove", &shard)?;
-            } else if name.len() == 2 && shard.is_dir() {
-                let removed = remove_unlinked_in(&shard)?;
-                files += removed.0;
-                bytes += removed.1;
+    /// Removes the contents that no trace links, and forgets them, from the directory of this number on,
+    /// which becomes that of the first one that is left when the time is over. Only for a store that
+    /// nobody else has open.
+    pub(crate) fn remove_unlinked(
+        &self,
+        next: &mut usize,
+        time_max: Duration,
+    ) -> Result<Removed, StoreError> {
+        let began = Instant::now();
+        let mut removed = Removed::default();
+        for (number, shard) in self.shards()?.iter().enumerate().skip(*next) {
+            let (files, bytes) = remove_unlinked_in(shard)?;
+            removed.files += files;
+            removed.bytes += bytes;
+            *next = number + 1;
+            if began.elapsed() >= time_max {
+                return Ok(removed);
+            }
+        }
+        for entry in fs::read_dir(&self.dir).doing("read", &self.dir)? {
+            let entry = entry.doing("read", &self.dir)?;
+            if entry.file_name().to_string_lossy().starts_with(disk::TEMPORARY_PREFIX) {
+                fs::remove_file(entry.path()).doing("remove", &entry.path())?;
             }
         }
         self.index().rewrite(|hash| self.content_path(hash).exists())?;
-        Ok((files, bytes))
+        Ok(Removed { is_all: true, ..removed })
+    }
+
+    /// The directories of contents, in order.
+    fn shards(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let mut shards = Vec::new();
+        for entry in fs::read_dir(&self.dir).doing("read", &self.dir)? {
+            let path = entry.doing("read", &self.dir)?.path();
+            if path.file_name().is_some_and(|name| name.len() == 2) && path.is_dir() {
+                shards.push(path);
+            }
+        }
+        shards.sort();
+        Ok(shards)
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use crate::contents::LaneEnd;
 use crate::disk;
@@ -21,6 +22,10 @@ use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
 const LATEST_NAME: &str = "latest";
 /// Longest part of a trace's name that comes from the program, in bytes.
 const STEM_BYTES_MAX: usize = 100;
+
+/// How long others cannot record while kept files are removed, and how long they then can.
+const PRUNED_AT_ONCE: Duration = Duration::from_millis(500);
+const LET_IN: Duration = Duration::from_millis(20);
 
 /// One trace of a home directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,13 +264,32 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Removes the kept files that no trace links.
+/// Removes the kept files that no trace links. Whoever wants to record meanwhile is let in after a
+/// moment, and what is left stays until the next time.
 ///
 /// # Errors
 /// [`StoreError::InUse`] while anybody has the store open, [`StoreError::Io`].
 pub fn prune(home: &Path) -> Result<Pruned, StoreError> {
-    let (files, bytes) = FileStore::open_alone(home)?.remove_unlinked()?;
-    Ok(Pruned { files, bytes })
+    prune_by_parts(home, PRUNED_AT_ONCE)
+}
+
+fn prune_by_parts(home: &Path, part: Duration) -> Result<Pruned, StoreError> {
+    let mut pruned = Pruned { files: 0, bytes: 0 };
+    let mut next = 0;
+    loop {
+        let store = match FileStore::open_alone(home) {
+            Err(StoreError::InUse { .. }) if next > 0 => return Ok(pruned),
+            opened => opened?,
+        };
+        let removed = store.remove_unlinked(&mut next, part)?;
+        pruned.files += removed.files;
+        pruned.bytes += removed.bytes;
+        if removed.is_all {
+            return Ok(pruned);
+        }
+        drop(store);
+        std::thread::sleep(LET_IN);
+    }
 }
 
 /// True if the directory looks like a trace.
@@ -279,4 +303,53 @@ fn is_trace(dir: &Path) -> bool {
 fn is_plain(name: &str) -> bool {
     let mut components = Path::new(name).components();
     matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileKey;
+
+    const CONTENTS: u64 = 20;
+
+    fn store_with_contents(home: &Path) -> FileStore {
+        let store = FileStore::open(home).expect("a new store opens");
+        for number in 0..CONTENTS {
+            let path = home.join(number.to_string());
+            fs::write(&path, number.to_string().repeat(100)).expect("a file can be written");
+            let file = fs::File::open(&path).expect("it is there");
+            let key = FileKey::of(&file).expect("it has one");
+            store.keep(&file, key).expect("it is kept");
+        }
+        store
+    }
+
+    #[test]
+    fn pruning_by_parts_removes_as_much() {
+        let home = tempfile::tempdir().expect("a directory can be made");
+        drop(store_with_contents(home.path()));
+        let pruned = prune_by_parts(home.path(), Duration::ZERO).expect("nobody uses it");
+        assert_eq!(pruned.files, CONTENTS);
+        assert_eq!(prune_by_parts(home.path(), Duration::ZERO).expect("nor now").files, 0);
+    }
+
+    #[test]
+    fn who_records_is_let_in_between_the_parts() {
+        let home = tempfile::tempdir().expect("a directory can be made");
+        let store = store_with_contents(home.path());
+        let kept: Vec<PathBuf> = (0..CONTENTS)
+            .map(|number| blake3::hash(number.to_string().repeat(100).as_bytes()).into())
+            .map(|hash| store.content_path(&hash))
+            .collect();
+        drop(store);
+        let pruned = std::thread::scope(|scope| {
+            let pruning = scope.spawn(|| prune_by_parts(home.path(), Duration::ZERO));
+            while kept.iter().all(|path| path.exists()) {
+                std::thread::yield_now();
+            }
+            let _store = FileStore::open(home.path()).expect("it opens while somebody prunes");
+            pruning.join().expect("it does not panic").expect("it is no error")
+        });
+        assert!((1..CONTENTS).contains(&pruned.files), "{} were removed", pruned.files);
+    }
 }
