@@ -763,11 +763,11 @@ fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
     const PR_GET_NO_NEW_PRIVS: u64 = 39;
     if kernel::call(nr::__NR_prctl, [PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0]) == 1 {
         if session().interception == Interception::Seccomp as u32 {
-            report::tell("a setuid program gains no rights under --seccomp");
+            report::tell("a setuid or setgid program gains no rights under --seccomp");
         }
         return None;
     }
-    Some("it executes a setuid program")
+    Some("it executes a setuid or setgid program")
 }
 
 // --- exit ---
