@@ -44,6 +44,10 @@ const YIELDS_KEPT: u32 = 16;
 /// Reads of the time with nothing in between, after which a thread is taken to wait for
 /// what another one does.
 const TIME_READS: u32 = 64;
+/// Where others computed for so long when it gave the turn there, and did not wait themselves, it
+/// does so after twice as many the next time, so many times: it may as well measure something.
+const COMPUTED_NS: u64 = 200_000;
+const TIME_DOUBLINGS: u32 = 4;
 /// The same of calls that find nothing to do.
 const VAIN_CALLS: u32 = 16;
 
@@ -52,6 +56,7 @@ const VAIN_CALLS: u32 = 16;
 pub struct Vain {
     /// Reads of the time with nothing in between, and the log's events at the last.
     time_reads: u32,
+    time_doublings: u32,
     /// Calls in a row, of the number at hand, that found nothing to do.
     calls: u32,
     number: u64,
@@ -378,14 +383,19 @@ fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
 pub fn before_time_read() -> bool {
     let (vain, log) = (&mut thread().vain, &process().log);
     vain.time_reads = if vain.time_read_at + 1 == log.events { vain.time_reads + 1 } else { 0 };
-    let gives = vain.time_reads >= TIME_READS && is_awaited(u64::from(vain.time_reads));
+    let gives =
+        vain.time_reads >= TIME_READS << vain.time_doublings && is_awaited(u64::from(vain.time_reads));
     if gives {
         vain.time_reads = 0;
     }
     vain.time_read_at = log.events;
     let gives = gives && !starvation::goes_aside();
     if gives {
+        let began_ns = kernel::monotonic_ns();
         let_others_run();
+        let computed = kernel::monotonic_ns() - began_ns >= COMPUTED_NS;
+        let vain = &mut thread().vain;
+        vain.time_doublings = if computed { (vain.time_doublings + 1).min(TIME_DOUBLINGS) } else { 0 };
     }
     gives
 }
