@@ -247,7 +247,9 @@ pub fn watch_again() {
     let pausing = &mut thread().pausing;
     if threads_spin() && !chaos::is_on() && !pausing.timer.armed && !process().debugged {
         pausing.watching = Watching::SpinSoon;
-        set_timer(SPIN_NS);
+        if !set_timer(SPIN_NS) {
+            thread().pausing.watching = Watching::Nothing;
+        }
     }
 }
 
