@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use events::Kind;
-use injector::{Lane, Segment, SessionMemory, cpu_time};
+use injector::{Segment, SessionMemory, cpu_time};
 
 use crate::describe::expected;
 
@@ -68,14 +67,13 @@ impl Watchdog {
         pid: i32,
         recorded_pid: i32,
     ) -> Option<String> {
-        let lane: Lane = memory.lane(segment);
+        let lane = memory.lane(segment);
         let time = cpu_time(pid)?;
         let (bytes, words) = lane.next_words();
         // It waits for another one, or its log is over.
         let waits = memory.waits_for_another(segment) || lane.ring().filled_bytes() == 0;
         let time_max = self.took.map_or(WITHOUT_EVENT, |took| WITHOUT_EVENT.max(took * OF_RECORDING));
         let spent = self.places.entry(segment).or_default().look(bytes, waits, time, time_max)?;
-        let known = if words[0] as u8 == Kind::Pause as u8 { words.len() } else { 9 };
         let took = self.took.map_or(String::new(), |took| {
             format!(" (all of the recording took {:.1} s)", took.as_secs_f64())
         });
@@ -83,7 +81,7 @@ impl Watchdog {
             "process {recorded_pid} has run for {} s without coming to what its log has next, {}{took}: it may have \
              missed it, and go on for ever; `retrovane record --check 100` finds the place where it left the recorded way",
             spent.as_secs(),
-            expected(words[0], &words[1..known]),
+            expected(words[0], &words[1..]),
         ))
     }
 }

@@ -249,8 +249,8 @@ fn publish_words(leaf: u32, subleaf: u32, words: [u32; 4]) {
     }
 }
 
-/// Hides what could not be recorded in generated code (randomness, transactions, the processor) and what depends
-/// on the processor that the thread happens to run on.
+/// Hides what could not be recorded in generated code (randomness, transactions, the processor)
+/// and what depends on the processor that the thread happens to run on.
 fn hide(inputs: &[u64; 2], words: &mut [u32; 4]) {
     const RDRAND: u32 = 1 << 30;
     const RDSEED: u32 = 1 << 18;

@@ -28,14 +28,9 @@ impl<const WORDS: usize> NumberedWords<WORDS> {
         self.number.store(number, Ordering::Release);
     }
 
-    /// True if those of this number, which is not 0, are there.
-    pub(crate) fn has(&self, number: u64) -> bool {
-        self.number.load(Ordering::Acquire) == number
-    }
-
     /// Those of this number, which is not 0.
     pub(crate) fn read(&self, number: u64) -> Option<[u64; WORDS]> {
-        if !self.has(number) {
+        if self.number.load(Ordering::Acquire) != number {
             return None;
         }
         let words = core::array::from_fn(|index| self.words[index].load(Ordering::Relaxed));

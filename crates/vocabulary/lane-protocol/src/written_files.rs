@@ -134,12 +134,11 @@ impl WrittenFiles {
             return Written::Gone;
         }
         let place = &self.parts[number as usize % PARTS];
-        let is_there = place.has(number + 1);
         match place.read(number + 1) {
             Some([lane, device, inode, size, from, bytes]) => {
                 Written::Part(WrittenPart { lane: lane as u32, identity: [device, inode], size, from, bytes })
             }
-            None if is_there || self.count().saturating_sub(number) > PARTS as u64 => Written::Gone,
+            None if self.count().saturating_sub(number) > PARTS as u64 => Written::Gone,
             None => Written::NotYet,
         }
     }
