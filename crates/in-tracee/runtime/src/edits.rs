@@ -282,7 +282,8 @@ fn uncover(start: u64, end: u64) {
         let (address, word) = (log.body((offset - 8) / 8), log.body((offset - 8) / 8 + 1));
         let bytes = word & 0xffff_ffff;
         if (word >> 32) as u32 & 0xffff == Tag::Memory as u32 {
-            (address..address.saturating_add(bytes.min(u64::from(PAGE_BYTES)))).for_each(sites::uncover);
+            (address..address.saturating_add(bytes.min(u64::from(PAGE_BYTES))))
+                .for_each(sites::uncover_for_good);
         }
         offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
     }

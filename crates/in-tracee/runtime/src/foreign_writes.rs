@@ -1,13 +1,16 @@
 //! What other processes of the recording write by calls to files that the program has mapped: a
 //! mapping shows it, a private one where the program has not stored itself (mmap(2)).
 //!
-//! Who writes says so in the session; everybody else looks there at the end of each call, since
-//! it can learn of the write by a call only, and logs what its mappings show with that call.
+//! Who writes says so in the session; everybody else looks there where it can learn of the write,
+//! and logs what its mappings show: with the end of a call, with a signal, and as a change where
+//! another process, with which it shares memory, had the turn.
 //!
 //! Deliberately absent: what somebody stores through a shared mapping of a file that others have
-//! mapped privately, and what is written from outside of the recording. More than a thousand
-//! writes between two calls are not told apart: all is logged that the files' mappings show.
+//! mapped privately, what is written from outside of the recording, and what a program finds that
+//! reads a mapping again and again until a call changes it. More than a thousand writes between two
+//! looks are not told apart: all is logged that the files' mappings show.
 
+use events::{FOREIGN, Kind, SHARED};
 use lane_protocol::{Written, WrittenPart};
 
 use crate::block::{process, session};
@@ -42,7 +45,7 @@ pub fn are_new() -> bool {
     process().foreign_writes.parts != session().written_files.count() + 1
 }
 
-/// Recording, in the event of a call that ended: logs what is new.
+/// Recording, in the event of a call that ended, or of a signal: logs what is new.
 #[inline]
 pub fn log_new() {
     if are_new() {
@@ -50,15 +53,50 @@ pub fn log_new() {
     }
 }
 
+/// Recording: the turn comes from another process, and the program goes on where it stands.
+#[inline]
+pub fn log_change() {
+    if are_new() && are_shown() {
+        let log = &mut process().log;
+        log.begin(Kind::Change, SHARED, FOREIGN);
+        log.word(0);
+        log.word(0);
+        log_parts();
+        log.end();
+    }
+}
+
+/// Passes over what no mapping shows. True if one may show what comes then.
 #[cold]
-fn log_parts() {
+fn are_shown() -> bool {
     let files = &session().written_files;
-    let known = &mut process().foreign_writes.parts;
-    let count = files.count();
+    let (known, count) = known_and_all();
+    while *known <= count {
+        match files.part(*known - 1) {
+            Written::Part(part) if part.lane == process().lane || !mapped_files::is_mapped(part.identity) => {
+                *known += 1;
+            }
+            Written::NotYet => return false,
+            _ => return true,
+        }
+    }
+    false
+}
+
+/// How many parts the process knows, plus one, and how many there are.
+fn known_and_all() -> (&'static mut u64, u64) {
+    let (known, count) = (&mut process().foreign_writes.parts, session().written_files.count());
     if *known == 0 {
         // What it maps it maps from now on.
         *known = count + 1;
     }
+    (known, count)
+}
+
+#[cold]
+fn log_parts() {
+    let files = &session().written_files;
+    let (known, count) = known_and_all();
     while *known <= count {
         match files.part(*known - 1) {
             Written::Part(part) => {

@@ -39,7 +39,6 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     } else {
         let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
         perform(instruction, site.instruction(), registers);
-        pause::step_aside(registers);
         yielded
     };
     // Another thread may have rewritten what follows meanwhile.
@@ -54,9 +53,13 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         agent::leaving(registers);
     } else if process().branched {
         agent::leaving(registers);
-    } else if signals::has_deliverable() {
-        // It came while we were here: the program may compute from here on.
-        pause::signal_waits();
+    } else {
+        // Behind all that frames show of the flags.
+        pause::step_aside(registers);
+        if signals::has_deliverable() {
+            // It came while we were here: the program may compute from here on.
+            pause::signal_waits();
+        }
     }
 }
 
@@ -132,8 +135,15 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     }
     let mut registers = context.registers();
     perform(instruction, &code[..bytes], &mut registers);
+    let address = registers.rip;
     registers.rip += bytes as u64;
+    if process().replaying && sites::cover_again_emulated(address) {
+        registers.rip = sites::translate(registers.rip);
+    }
     context.set_registers(&registers);
+    if spins::deliver_behind_trap(context) {
+        return true;
+    }
     if process().replaying {
         pause_point::arm_if_next();
     }

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BEFORE_CALL, FATAL, Kind, STACKED};
+use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
 use lane_protocol::{ASKING, GOT_FAULT, Mode, report_kind};
 use linux_abi::general as nr;
 
@@ -18,8 +18,9 @@ use crate::frame::{self, RealFrame};
 use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, gs, instructions, islands,
-    kernel, killing, memory, patience, pause, pause_point, probe, report, sites, translate, turn,
+    agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, foreign_writes, gs,
+    instructions, islands, kernel, killing, memory, patience, pause, pause_point, probe, report, sites,
+    translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -41,6 +42,7 @@ impl Action {
 
 /// `siginfo_t`.
 pub type Info = [u64; 16];
+const INFO_BYTES: u64 = size_of::<Info>() as u64;
 
 const DEFAULT: u64 = 0;
 const IGNORE: u64 = 1;
@@ -890,7 +892,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         let log = &mut process().log;
         log.begin(Kind::Fault, flags, signal as u16);
         log.word(registers.rip);
-        log.raw(info.as_ptr() as u64, 128);
+        log.raw(info.as_ptr() as u64, INFO_BYTES);
         log.raw(signals.last_fault.as_ptr() as u64, 24);
         log.end();
     }
@@ -947,7 +949,7 @@ pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
     if !expected {
         report::diverge(registers, word, GOT_FAULT, &[u64::from(signal), registers.rip]);
     }
-    memory::copy(&raw mut thread().fault_info as u64, log.address_of(16), 128);
+    memory::copy(&raw mut thread().fault_info as u64, log.address_of(16), INFO_BYTES);
     memory::copy(&raw mut thread().signals.last_fault as u64, log.address_of(144), 24);
     log.consume(word);
     log.events += 1;
@@ -1105,7 +1107,8 @@ pub fn deliver_after(registers: &mut Registers) -> bool {
 fn deliver_logged(registers: &mut Registers, waiting: &Waiting, flags: u8) {
     let log = &mut process().log;
     log.begin(Kind::Signal, flags, waiting.signal as u16);
-    log.raw(waiting.info.as_ptr() as u64, 128);
+    log.raw(waiting.info.as_ptr() as u64, INFO_BYTES);
+    foreign_writes::log_new();
     log.end();
     if process().actions().actions[waiting.signal as usize].handler == DEFAULT {
         deaths::die(registers, waiting);
@@ -1156,9 +1159,8 @@ fn replay_signal(registers: &mut Registers, word: u64) {
     let signal = (word >> 16) as u16 as u32;
     let mut info: Info = [0; 16];
     let log = &mut process().log;
-    memory::copy(info.as_mut_ptr() as u64, log.address_of(8), 128);
-    log.consume(word);
-    log.events += 1;
+    memory::copy(info.as_mut_ptr() as u64, log.address_of(8), INFO_BYTES);
+    log.apply(word, HEADER_BYTES as u64 + INFO_BYTES, &mut |_, _, _, _| {});
     if signal == 0 || signal > 64 {
         report::fail("a signal of an impossible number");
     }

@@ -20,10 +20,13 @@ use crate::{breakpoints, clocks, gs, kernel, live, log, memory, translate, withh
 
 mod addresses;
 mod table;
+mod uncovered;
 
 pub use addresses::{original, translate};
 use table::{MAPS, SLOTS, find_or_add, sites};
 pub use table::{Sites, find};
+use uncovered::cover_again;
+pub use uncovered::{cover_again_emulated, uncover, uncover_for_good};
 
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;
@@ -44,6 +47,9 @@ enum State {
     Uncovered = 5,
 }
 
+/// What traps in place of an instruction.
+const UD2: [u8; 2] = [0x0f, 0x0b];
+
 /// A site that trapped or was replaced.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -51,7 +57,7 @@ pub struct Site {
     pub address: u64,
     /// Where the island goes on behind the call; 0: behind the site itself.
     resume: u64,
-    /// The island of a rewritten site.
+    /// The island of a site that is rewritten, or was; 0: none.
     island: u64,
     hits: u32,
     state: State,
@@ -194,15 +200,6 @@ fn jump_from(start: u64, island: u64) -> [u8; 5] {
     let displacement = island.wrapping_sub(start + 5) as u32;
     jump[1..5].copy_from_slice(&displacement.to_le_bytes());
     jump
-}
-
-/// Replay: the pause is over, and calls go through the site again.
-fn cover_again(site: &mut Site) {
-    translate::forget();
-    let start = site.address - u64::from(site.before);
-    let is_unchanged = memory::read::<[u8; 5]>(start) == Some(site.covered);
-    let stands = is_unchanged && write_code(start, &jump_from(start, site.island));
-    site.state = if stands { State::Rewritten } else { State::Hopeless };
 }
 
 /// Puts the jump of a recipe in place, by `write`. True if it stands.
@@ -353,7 +350,7 @@ fn replace(address: u64, recipe: &Recipe) {
     site.kind = recipe.kind;
     site.bytes = recipe.site_bytes.clamp(2, 15);
     site.state = State::Trapping;
-    site.resume = 0;
+    (site.resume, site.island) = (0, 0);
     site.hits = 0;
     site.traps_always = recipe.kind == site_kind::SPIN && recipe.before + recipe.after == 0;
     if !memory::copy(site.own.as_mut_ptr() as u64, address, u64::from(site.bytes)) {
@@ -363,7 +360,7 @@ fn replace(address: u64, recipe: &Recipe) {
     let jumps = may_jump(recipe) && cover(site, recipe, &write);
     // Some way to it may not lead over the jump. One that traps by itself may stay.
     let whole = !jumps || recipe.before >= 5;
-    if whole && !traps_by_itself(recipe.kind) && write(address, &[0x0f, 0x0b]) && !jumps {
+    if whole && !traps_by_itself(recipe.kind) && write(address, &UD2) && !jumps {
         site.state = State::Stopped;
     }
 }
@@ -413,7 +410,7 @@ pub fn unmapped(start: u64, bytes: u64) {
             if (start..end).contains(&site.address) {
                 // The slot stays, so that others behind it are still found.
                 site.state = State::Trapping;
-                site.resume = 0;
+                (site.resume, site.island) = (0, 0);
                 site.hits = 0;
             }
         }
@@ -462,31 +459,11 @@ fn restore(site: &mut Site) {
         write_code(site.address - u64::from(site.before), &site.covered);
     }
     site.state = State::Hopeless;
-    site.resume = 0;
 }
 
 /// The instruction at which the program traps shall do what it does by itself: fault.
 pub fn give_back(address: u64) {
     if let Some(site) = find(address) {
         restore(site);
-    }
-}
-
-/// Replay: a pause was recorded at this address, where the program's own code
-/// has to stand.
-pub fn uncover(address: u64) {
-    let state = sites();
-    for site in &mut state.table[..state.site_count] {
-        let start = site.address - u64::from(site.before);
-        if site.state != State::Rewritten || !(start..start + 5).contains(&address) {
-            continue;
-        }
-        let (reads_outside, resume) = (site.is_stopped(), site.resume);
-        restore(site);
-        if reads_outside && write_code(site.address, &[0x0f, 0x0b]) {
-            site.state = State::Stopped;
-        } else if !reads_outside && !process().debugged && !live::is_on() {
-            (site.state, site.resume, site.hits) = (State::Uncovered, resume, 0);
-        }
     }
 }

@@ -26,6 +26,9 @@ const PASSES_OF_TRAP: u64 = 64;
 /// In place of a number of passes: the thread gave the turn, and gives it again.
 const AGAIN: u64 = 0;
 
+/// In place of whether the turn is given: it is not.
+const ONLY_DELIVERS: u64 = 2;
+
 /// In place of a fault's signal: the turn is to be given.
 pub const GIVES: u32 = u32::MAX - 1;
 
@@ -90,21 +93,39 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     if !stops || follows && !signals::is_next() {
         return context.set_registers(&registers);
     }
-    // Not in a handler.
+    leave_handler(context, &registers, [address, passes, u64::from(gives || follows)]);
+}
+
+/// What remains to be done is not done in a handler.
+fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3]) {
     pause::abandon();
     let thread = thread();
-    thread.fault_registers = registers;
+    thread.fault_registers = *registers;
     thread.fault_registers.flags &= !(pause::TRAP_FLAG | pause_point::RESUME_FLAG);
-    thread.fault_info[..3].copy_from_slice(&[address, passes, u64::from(gives || follows)]);
+    thread.fault_info[..3].copy_from_slice(&rest);
     thread.fault_signal = GIVES;
     context.rip = entry::rv_entry_fault as *const () as u64;
+}
+
+/// An instruction that trapped, and that is no such place, was performed; the handler's registers lead
+/// behind it. Signals come there as where a jump leads to it: true if they do, once the handler is left.
+pub fn deliver_behind_trap(context: &mut RealFrame) -> bool {
+    let comes = if process().replaying { signals::is_next() } else { signals::has_deliverable() };
+    let delivers = comes && session().live == 0 && !process().branched;
+    if delivers {
+        let registers = context.registers();
+        leave_handler(context, &registers, [0, 0, ONLY_DELIVERS]);
+    }
+    delivers
 }
 
 /// A thread that was led here by a trap stops, or stopped here.
 pub fn stop_after_trap(mut registers: Registers) -> ! {
     let [address, passes, gives_or_followed, ..] = thread().fault_info;
     let replaying = process().replaying;
-    if !replaying {
+    if gives_or_followed == ONLY_DELIVERS {
+        // The instruction was such a place by itself.
+    } else if !replaying {
         stop([address, passes], gives_or_followed != 0, &registers);
     } else if gives_or_followed == 0 {
         follow(address, passes, &registers);

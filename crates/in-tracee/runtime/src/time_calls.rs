@@ -8,14 +8,17 @@ use crate::block::{process, thread};
 use crate::dispatch::{Done, begin_call};
 use crate::entry::{Leave, Registers};
 use crate::specials::replayed;
-use crate::{chaos, clocks, memory, patience, turn};
+use crate::{chaos, clocks, foreign_writes, memory, patience, turn};
 
 /// Records a call that asks for the time and has it written to one place, if no signal,
 /// other thread or shortage of space stands in the way. `None`: not begun.
 #[inline]
 pub fn record_short(registers: &mut Registers) -> Option<Leave> {
     let (number, args, process) = (registers.rax as u32, registers.args(), process());
-    if thread().pending != 0 || process.shares_turn && (turn::is_wanted() || chaos::is_on()) {
+    if thread().pending != 0
+        || foreign_writes::are_new()
+        || process.shares_turn && (turn::is_wanted() || chaos::is_on())
+    {
         return None;
     }
     // The last argument is where the answer goes.
@@ -71,6 +74,7 @@ pub fn perform(
             log.blob(address, bytes, Tag::Memory, &raw const answer[index] as u64);
         }
     }
+    foreign_writes::log_new();
     log.end();
     Done::Result(result)
 }
@@ -89,6 +93,7 @@ pub fn perform_time(registers: &Registers, number: u64, args: &[u64; 6]) -> Done
     if args[0] != 0 && result >= 0 {
         process().log.blob(args[0], 8, Tag::Memory, args[0]);
     }
+    foreign_writes::log_new();
     process().log.end();
     Done::Result(result)
 }

@@ -18,8 +18,8 @@ use crate::block::{lane, process, session, space, thread, thread_at, thread_stat
 use crate::looks::Looks;
 use crate::patience::{self, Patience};
 use crate::{
-    changes, chaos, clocks, copies, kernel, left_memory, private_futexes, report, spins, starvation, threads,
-    tickets, tracing, turn_end,
+    changes, chaos, clocks, copies, foreign_writes, kernel, left_memory, private_futexes, report, spins,
+    starvation, threads, tickets, tracing, turn_end,
 };
 
 /// A thread's turns.
@@ -320,13 +320,13 @@ fn log_taken(turn: &Turn, before: u64, joins: bool, yielded: bool) {
         log_ticket(ticket);
         process.logged_thread = index;
         left_memory::log_new();
+        foreign_writes::log_change();
     } else if process.logged_thread != index || yielded {
         log_turn();
     }
 }
 
-/// True for the agent of a process that others share memory with: who had the turn before
-/// it may have been one of them.
+/// True for the agent of a process of a group: who had the turn before it may be another process's.
 fn is_agent(identity: u64) -> bool {
     process().in_group && crate::live::agent_identity() == Some(identity)
 }

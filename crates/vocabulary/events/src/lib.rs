@@ -161,6 +161,8 @@ pub const YIELDS: u8 = 1;
 /// Flag of a change event: what memory shows that is shared, after somebody died there of whom no
 /// log tells where.
 pub const SHARED: u8 = 1;
+/// Code of such an event where nobody died: what mappings show that others wrote to files by calls.
+pub const FOREIGN: u16 = 1;
 /// Flag of a fault event: no handler, the process dies of it.
 pub const FATAL: u8 = 1;
 

@@ -1,6 +1,6 @@
 //! An event as text.
 
-use events::{FATAL, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, SHARED, Tag};
+use events::{FATAL, FOREIGN, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, SHARED, Tag};
 use recorder::described_environment;
 use syscall_model::Shape;
 use trace_store::{LaneEnd, LaneInfo};
@@ -56,6 +56,9 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             out.push_str(" ===");
         }
         Kind::Store => out.push_str("=== memory that a call changed before it slept ==="),
+        Kind::Change if whole.flags & SHARED != 0 && whole.code == FOREIGN => {
+            out.push_str("=== mapped files, as others wrote to them ===");
+        }
         Kind::Change if whole.flags & SHARED != 0 => {
             out.push_str("=== memory that is shared, as somebody left it who was killed ===");
         }

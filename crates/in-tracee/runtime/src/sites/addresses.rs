@@ -31,12 +31,11 @@ pub fn translate(rip: u64) -> u64 {
 }
 
 /// The address in the program's own code for an instruction pointer that may be in an
-/// island.
+/// island, also in one to which no jump leads any more: a thread may have waited in it.
 pub fn original(rip: u64) -> u64 {
     let state = sites();
-    let is_near = |site: &&Site| {
-        site.state == State::Rewritten && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip)
-    };
+    let is_near =
+        |site: &&Site| site.island != 0 && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip);
     let Some(site) = state.table[..state.site_count].iter().find(is_near) else { return rip };
     let before = u64::from(site.before);
     let place = rip - site.island;

@@ -1,0 +1,77 @@
+//! Replay: the program's own code stands where a pause was recorded, and later the jumps to islands
+//! again.
+
+use super::table::{find, sites};
+use super::{Site, State, UD2, jump_from, restore, write_code};
+use crate::block::process;
+use crate::{live, memory, translate};
+
+/// Traps of an instruction at which nothing else stands any more before the jump does again.
+const HITS_BEFORE_COVERING: u32 = 4;
+
+/// In place of how often an instruction trapped: no jump leads to it any more.
+const NEVER: u32 = u32::MAX;
+
+/// Replay: a pause was recorded at this address, where the program's own code
+/// has to stand.
+pub fn uncover(address: u64) {
+    give_back_code(address, !process().debugged && !live::is_on());
+}
+
+/// The program's code becomes another one at this address.
+pub fn uncover_for_good(address: u64) {
+    give_back_code(address, false);
+}
+
+fn give_back_code(address: u64, for_a_while: bool) {
+    let state = sites();
+    for site in &mut state.table[..state.site_count] {
+        let start = site.address - u64::from(site.before);
+        if site.state != State::Rewritten || !(start..start + 5).contains(&address) {
+            continue;
+        }
+        let reads_outside = site.is_stopped();
+        restore(site);
+        if reads_outside && write_code(site.address, &UD2) {
+            (site.state, site.hits) = (State::Stopped, if for_a_while { 0 } else { NEVER });
+        } else if !reads_outside && for_a_while {
+            (site.state, site.hits) = (State::Uncovered, 0);
+        }
+    }
+}
+
+/// Replay: the pause is over, and calls go through the site again.
+pub(super) fn cover_again(site: &mut Site) {
+    translate::forget();
+    let start = site.address - u64::from(site.before);
+    let is_unchanged = memory::read::<[u8; 5]>(start) == Some(site.covered);
+    let stands = is_unchanged && write_code(start, &jump_from(start, site.island));
+    site.state = if stands { State::Rewritten } else { State::Hopeless };
+}
+
+/// Replay: the same of an instruction that traps, and was performed. True if a jump leads to it from
+/// now on.
+pub fn cover_again_emulated(address: u64) -> bool {
+    let Some(site) = find(address) else { return false };
+    if site.state != State::Stopped || site.island == 0 || site.hits == NEVER {
+        return false;
+    }
+    site.hits += 1;
+    let start = site.address - u64::from(site.before);
+    let mut stands = site.covered;
+    for (byte, place) in UD2.iter().zip(site.address..) {
+        if let Some(covered) = stands.get_mut((place - start) as usize) {
+            *covered = *byte;
+        }
+    }
+    // A probe may be there still.
+    if site.hits % HITS_BEFORE_COVERING != 0 || memory::read::<[u8; 5]>(start) != Some(stands) {
+        return false;
+    }
+    translate::forget();
+    let jumps_ahead = site.before >= 5;
+    let is_whole = jumps_ahead || write_code(site.address, &site.own[..site.bytes as usize]);
+    let covers = is_whole && write_code(start, &jump_from(start, site.island));
+    site.state = if covers { State::Rewritten } else { State::Stopped };
+    covers
+}
