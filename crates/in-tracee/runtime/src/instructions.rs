@@ -137,7 +137,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     perform(instruction, &code[..bytes], &mut registers);
     let address = registers.rip;
     registers.rip += bytes as u64;
-    if process().replaying && sites::cover_again_emulated(address) {
+    if process().replaying && sites::cover_again_at(address) {
         registers.rip = sites::translate(registers.rip);
     }
     context.set_registers(&registers);

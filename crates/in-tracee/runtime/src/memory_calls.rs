@@ -142,7 +142,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         sites::unmapped(start, pages(bytes));
         mapped_files::forget(start, pages(bytes));
     }
-    if shared && protection & PROT_WRITE != 0 {
+    if shared && (anonymous || is_writable(fd, protection)) {
         note_shared(start, pages(bytes));
     }
     if matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_)) {

@@ -26,7 +26,7 @@ pub use addresses::{original, translate};
 use table::{MAPS, SLOTS, find_or_add, sites};
 pub use table::{Sites, find};
 use uncovered::cover_again;
-pub use uncovered::{cover_again_emulated, uncover, uncover_for_good};
+pub use uncovered::{cover_again_at, cover_again_stopped, uncover, uncover_for_good};
 
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;
@@ -63,6 +63,8 @@ pub struct Site {
     state: State,
     /// One where threads wait that nothing but a trap can replace.
     traps_always: bool,
+    /// Stopped for a while: the jump comes back.
+    comes_back: bool,
     pub kind: u8,
     pub bytes: u8,
     /// Bytes ahead of the site that the jump replaced.
@@ -352,6 +354,7 @@ fn replace(address: u64, recipe: &Recipe) {
     site.state = State::Trapping;
     (site.resume, site.island) = (0, 0);
     site.hits = 0;
+    site.comes_back = false;
     site.traps_always = recipe.kind == site_kind::SPIN && recipe.before + recipe.after == 0;
     if !memory::copy(site.own.as_mut_ptr() as u64, address, u64::from(site.bytes)) {
         return;

@@ -80,9 +80,12 @@ pub fn deliver(registers: &mut Registers) {
 /// The same where a trap led here: it goes on behind the instruction.
 pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let mut registers = context.registers();
+    let replaying = process().replaying;
+    if replaying {
+        sites::cover_again_stopped(site);
+    }
     let address = core::mem::replace(&mut registers.rip, site.behind());
     let Some(passes) = count() else { return context.set_registers(&registers) };
-    let replaying = process().replaying;
     let gives = !replaying && may_give(passes * PASSES_OF_TRAP);
     let stops = gives || if replaying { is_due(passes) } else { signals::has_deliverable() };
     sites::note_spin(site, stops);

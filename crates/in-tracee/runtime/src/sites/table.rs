@@ -81,6 +81,7 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
             hits: 0,
             state: State::Trapping,
             traps_always: false,
+            comes_back: false,
             kind: site_kind::SYSCALL,
             bytes: 2,
             before: 0,

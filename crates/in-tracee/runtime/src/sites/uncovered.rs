@@ -9,9 +9,6 @@ use crate::{live, memory, translate};
 /// Traps of an instruction at which nothing else stands any more before the jump does again.
 const HITS_BEFORE_COVERING: u32 = 4;
 
-/// In place of how often an instruction trapped: no jump leads to it any more.
-const NEVER: u32 = u32::MAX;
-
 /// Replay: a pause was recorded at this address, where the program's own code
 /// has to stand.
 pub fn uncover(address: u64) {
@@ -33,7 +30,7 @@ fn give_back_code(address: u64, for_a_while: bool) {
         let reads_outside = site.is_stopped();
         restore(site);
         if reads_outside && write_code(site.address, &UD2) {
-            (site.state, site.hits) = (State::Stopped, if for_a_while { 0 } else { NEVER });
+            (site.state, site.hits, site.comes_back) = (State::Stopped, 0, for_a_while);
         } else if !reads_outside && for_a_while {
             (site.state, site.hits) = (State::Uncovered, 0);
         }
@@ -49,11 +46,14 @@ pub(super) fn cover_again(site: &mut Site) {
     site.state = if stands { State::Rewritten } else { State::Hopeless };
 }
 
-/// Replay: the same of an instruction that traps, and was performed. True if a jump leads to it from
-/// now on.
-pub fn cover_again_emulated(address: u64) -> bool {
-    let Some(site) = find(address) else { return false };
-    if site.state != State::Stopped || site.island == 0 || site.hits == NEVER {
+/// The same for this address, where an instruction trapped and was performed.
+pub fn cover_again_at(address: u64) -> bool {
+    find(address).is_some_and(cover_again_stopped)
+}
+
+/// Replay: the same of an instruction that traps: true if a jump leads to it from now on.
+pub fn cover_again_stopped(site: &mut Site) -> bool {
+    if site.state != State::Stopped || !site.comes_back {
         return false;
     }
     site.hits += 1;
