@@ -65,6 +65,8 @@ pub struct Site {
     traps_always: bool,
     /// Stopped for a while: the jump comes back.
     comes_back: bool,
+    /// How often it trapped since.
+    stops: u8,
     pub kind: u8,
     pub bytes: u8,
     /// Bytes ahead of the site that the jump replaced.

@@ -82,6 +82,7 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
             state: State::Trapping,
             traps_always: false,
             comes_back: false,
+            stops: 0,
             kind: site_kind::SYSCALL,
             bytes: 2,
             before: 0,

@@ -7,7 +7,7 @@ use crate::block::process;
 use crate::{live, memory, translate};
 
 /// Traps of an instruction at which nothing else stands any more before the jump does again.
-const HITS_BEFORE_COVERING: u32 = 4;
+const STOPS_BEFORE_COVERING: u8 = 4;
 
 /// Replay: a pause was recorded at this address, where the program's own code
 /// has to stand.
@@ -30,7 +30,7 @@ fn give_back_code(address: u64, for_a_while: bool) {
         let reads_outside = site.is_stopped();
         restore(site);
         if reads_outside && write_code(site.address, &UD2) {
-            (site.state, site.hits, site.comes_back) = (State::Stopped, 0, for_a_while);
+            (site.state, site.stops, site.comes_back) = (State::Stopped, 0, for_a_while);
         } else if !reads_outside && for_a_while {
             (site.state, site.hits) = (State::Uncovered, 0);
         }
@@ -56,7 +56,7 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
     if site.state != State::Stopped || !site.comes_back {
         return false;
     }
-    site.hits += 1;
+    site.stops = site.stops.wrapping_add(1);
     let start = site.address - u64::from(site.before);
     let mut stands = site.covered;
     for (byte, place) in UD2.iter().zip(site.address..) {
@@ -65,7 +65,7 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
         }
     }
     // A probe may be there still.
-    if site.hits % HITS_BEFORE_COVERING != 0 || memory::read::<[u8; 5]>(start) != Some(stands) {
+    if site.stops % STOPS_BEFORE_COVERING != 0 || memory::read::<[u8; 5]>(start) != Some(stands) {
         return false;
     }
     translate::forget();
