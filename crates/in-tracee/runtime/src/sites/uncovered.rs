@@ -39,11 +39,13 @@ fn give_back_code(address: u64, for_a_while: bool) {
 
 /// Replay: the pause is over, and calls go through the site again.
 pub(super) fn cover_again(site: &mut Site) {
-    translate::forget();
     let start = site.address - u64::from(site.before);
-    let is_unchanged = memory::read::<[u8; 5]>(start) == Some(site.covered);
-    let stands = is_unchanged && write_code(start, &jump_from(start, site.island));
-    site.state = if stands { State::Rewritten } else { State::Hopeless };
+    // A probe may be there still.
+    if memory::read::<[u8; 5]>(start) == Some(site.covered) {
+        translate::forget();
+        let stands = write_code(start, &jump_from(start, site.island));
+        site.state = if stands { State::Rewritten } else { State::Hopeless };
+    }
 }
 
 /// The same for this address, where an instruction trapped and was performed.
@@ -64,7 +66,6 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
             *covered = *byte;
         }
     }
-    // A probe may be there still.
     if site.stops % STOPS_BEFORE_COVERING != 0 || memory::read::<[u8; 5]>(start) != Some(stands) {
         return false;
     }
