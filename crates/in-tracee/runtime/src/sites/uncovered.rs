@@ -4,7 +4,7 @@
 use super::table::{find, sites};
 use super::{Site, State, UD2, jump_from, restore, write_code};
 use crate::block::process;
-use crate::{live, memory, translate};
+use crate::{live, memory, probe, translate};
 
 /// Traps of an instruction at which nothing else stands any more before the jump does again.
 const STOPS_BEFORE_COVERING: u8 = 4;
@@ -40,12 +40,18 @@ fn give_back_code(address: u64, for_a_while: bool) {
 /// Replay: the pause is over, and calls go through the site again.
 pub(super) fn cover_again(site: &mut Site) {
     let start = site.address - u64::from(site.before);
-    // A probe may be there still.
-    if memory::read::<[u8; 5]>(start) == Some(site.covered) {
+    if !is_probed(site) && memory::read::<[u8; 5]>(start) == Some(site.covered) {
         translate::forget();
         let stands = write_code(start, &jump_from(start, site.island));
         site.state = if stands { State::Rewritten } else { State::Hopeless };
     }
+}
+
+/// True while the probe of a pause is there, also where a step leads over it.
+fn is_probed(site: &Site) -> bool {
+    const REACH: u64 = 16;
+    let place = probe::place();
+    place != 0 && place.abs_diff(site.address) < REACH + u64::from(site.before)
 }
 
 /// The same for this address, where an instruction trapped and was performed.
@@ -55,7 +61,7 @@ pub fn cover_again_at(address: u64) -> bool {
 
 /// Replay: the same of an instruction that traps: true if a jump leads to it from now on.
 pub fn cover_again_stopped(site: &mut Site) -> bool {
-    if site.state != State::Stopped || !site.comes_back {
+    if site.state != State::Stopped || !site.comes_back || is_probed(site) {
         return false;
     }
     site.stops = site.stops.wrapping_add(1);
