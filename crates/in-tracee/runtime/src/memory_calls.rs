@@ -199,8 +199,11 @@ const ANONYMOUS: u64 = u64::from_be_bytes(*b"\0Memory\0");
 /// True if stores through the mapping can reach the file.
 fn is_writable(fd: u64, protection: u64) -> bool {
     const F_GETFL: u64 = 3;
+    if protection & PROT_WRITE != 0 {
+        return true;
+    }
     let flags = kernel::call(nr::__NR_fcntl, [fd, F_GETFL, 0, 0, 0, 0]);
-    protection & PROT_WRITE != 0 || (flags >= 0 && flags & i64::from(nr::O_ACCMODE) == i64::from(nr::O_RDWR))
+    flags >= 0 && flags & i64::from(nr::O_ACCMODE) == i64::from(nr::O_RDWR)
 }
 
 /// The content of a mapping that no kept file has.

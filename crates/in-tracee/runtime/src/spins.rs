@@ -29,7 +29,7 @@ const AGAIN: u64 = 0;
 /// In place of whether the turn is given: it is not.
 const ONLY_DELIVERS: u64 = 2;
 
-/// In place of a fault's signal: the turn is to be given.
+/// In place of a fault's signal: the turn is to be given, or signals are to be delivered.
 pub const GIVES: u32 = u32::MAX - 1;
 
 /// How often threads of a process came to such places.
@@ -126,12 +126,14 @@ pub fn deliver_behind_trap(context: &mut RealFrame) -> bool {
 pub fn stop_after_trap(mut registers: Registers) -> ! {
     let [address, passes, gives_or_followed, ..] = thread().fault_info;
     let replaying = process().replaying;
-    if gives_or_followed == ONLY_DELIVERS {
+    match (replaying, gives_or_followed) {
         // The instruction was such a place by itself.
-    } else if !replaying {
-        stop([address, passes], gives_or_followed != 0, &registers);
-    } else if gives_or_followed == 0 {
-        follow(address, passes, &registers);
+        (_, ONLY_DELIVERS) => {}
+        (false, gives) => stop([address, passes], gives != 0, &registers),
+        (true, 0) => {
+            follow(address, passes, &registers);
+        }
+        (true, _) => {}
     }
     registers.rip = sites::translate(registers.rip);
     deliver(&mut registers);
