@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{FILE_PROBES, file_slot, file_state, lent, request};
+use lane_protocol::{FILE_PROBES, KeptFile, file_slot, file_state, lent, request};
 use linux_abi::{errno, general as nr};
 
 use crate::block::{lane, process, session};
@@ -59,6 +59,15 @@ impl Status {
     /// In bytes.
     pub fn size(&self) -> u64 {
         self.0[6]
+    }
+
+    /// What tells a content from others: device, inode, size, and the times of the last change to the
+    /// content and to the inode.
+    fn key(&self) -> [u64; 5] {
+        let Status(stat) = self;
+        let ns = |at: usize| stat[at].wrapping_mul(1_000_000_000).wrapping_add(stat[at + 1]);
+        // st_mtim and st_ctim.
+        [stat[0], stat[1], self.size(), ns(11), ns(13)]
     }
 
     fn kind(&self) -> u64 {
@@ -126,16 +135,26 @@ pub fn keep_file(fd: i32, status: &Status, executable: bool) -> Kept {
         NO_FILE => return Kept::Kernels,
         _ => return Kept::Nothing,
     }
-    // st_size, st_mtim, st_ctim.
-    let size = status.size();
-    let mtime = stat[11].wrapping_mul(1_000_000_000).wrapping_add(stat[12]);
-    let ctime = stat[13].wrapping_mul(1_000_000_000).wrapping_add(stat[14]);
-    let [device, inode] = status.identity();
-    let key = [device, inode, size, mtime, ctime];
-    match find_or_ask(fd, key, executable) {
+    match find_or_ask(fd, status.key(), executable) {
         Some(file) => Kept::File(file),
-        None => Kept::Content(size),
+        None => Kept::Content(status.size()),
     }
+}
+
+/// The id of a regular file's content that is kept already and found where it is looked for first.
+pub fn kept_before(status: &Status) -> Option<u32> {
+    let key = status.key();
+    let index = file_slot(key[0], key[1], 0);
+    let kept = &session().files[index];
+    let is_it =
+        status.is_regular() && kept.state.load(Ordering::Acquire) == file_state::KEPT && is_of(kept, key);
+    is_it.then_some(index as u32)
+}
+
+/// True if what is kept there, or asked for, is this content.
+fn is_of(kept: &KeptFile, key: [u64; 5]) -> bool {
+    let words = [&kept.device, &kept.inode, &kept.size_bytes, &kept.mtime_ns, &kept.ctime_ns];
+    words.map(|word| word.load(Ordering::Relaxed)) == key
 }
 
 fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
@@ -164,12 +183,7 @@ fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
                     kernel::futex_wait(&kept.state, file_state::CLAIMED, 1);
                 }
                 state => {
-                    let same = kept.device.load(Ordering::Relaxed) == key[0]
-                        && kept.inode.load(Ordering::Relaxed) == key[1]
-                        && kept.size_bytes.load(Ordering::Relaxed) == key[2]
-                        && kept.mtime_ns.load(Ordering::Relaxed) == key[3]
-                        && kept.ctime_ns.load(Ordering::Relaxed) == key[4];
-                    if !same {
+                    if !is_of(kept, key) {
                         break;
                     }
                     match state {

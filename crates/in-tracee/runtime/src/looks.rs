@@ -19,9 +19,12 @@ const LOOKS: u32 = 2000;
 const LOOKERS_MAX: u32 = 2;
 /// How often one looks at once: about a microsecond.
 const LOOKS_AT_ONCE: u32 = 40;
-/// How often it lets others have its processor, and looks again: some 50 microseconds
-/// where nobody else wants to run.
-const YIELDS: u32 = 100;
+/// How often one that waits for its turn lets others have its processor, and looks again: some 200
+/// microseconds where nobody else wants to run. On a virtual machine to wake it takes the other
+/// one some 30, and many turns last longer than that.
+const YIELDS: u32 = 400;
+/// How often one looks whether another is there at all.
+const YIELDS_FOR_ANY: u32 = 100;
 /// So many waits at most sleep at once after one that was looked at in vain.
 const RESTS_MAX: u32 = 64;
 
@@ -76,7 +79,7 @@ impl Looks {
             self.rests -= 1;
             return false;
         }
-        let came = look_and_yield(&came);
+        let came = look_and_yield(&came, YIELDS);
         self.tire(came);
         came
     }
@@ -91,7 +94,7 @@ impl Looks {
 /// Looks whether it came, and lets those run that have something to do; some 50 microseconds where
 /// nobody has.
 pub fn look(came: &dyn Fn() -> bool) -> bool {
-    look_at_once(came) || look_and_yield(came)
+    look_at_once(came) || look_and_yield(came, YIELDS_FOR_ANY)
 }
 
 fn look_at_once(came: &dyn Fn() -> bool) -> bool {
@@ -102,8 +105,8 @@ fn look_at_once(came: &dyn Fn() -> bool) -> bool {
     })
 }
 
-fn look_and_yield(came: &dyn Fn() -> bool) -> bool {
-    (0..YIELDS).any(|_| {
+fn look_and_yield(came: &dyn Fn() -> bool, yields: u32) -> bool {
+    (0..yields).any(|_| {
         kernel::call(nr::__NR_sched_yield, [0; 6]);
         came()
     })

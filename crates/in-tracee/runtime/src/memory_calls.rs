@@ -61,26 +61,31 @@ struct Mapped {
     identity: [u64; 2],
     /// Its memory is shared in the session already.
     known: bool,
+    /// Stores through the mapping can reach others.
+    shares_stores: bool,
 }
 
 impl Mapped {
-    const NOTHING: Mapped = Mapped { kept: Kept::Nothing, identity: [0, 0], known: false };
+    const NOTHING: Mapped =
+        Mapped { kept: Kept::Nothing, identity: [0, 0], known: false, shares_stores: false };
 
     fn of(fd: u64, protection: u64, shared: bool) -> Mapped {
         let Some(status) = kept_files::Status::of(fd as i32) else { return Mapped::NOTHING };
         let identity = status.identity();
-        let known =
-            shared && status.is_regular() && shared_files::enter(identity, is_writable(fd, protection));
+        let shares_stores = shared && is_writable(fd, protection);
+        let known = shared && status.is_regular() && shared_files::enter(identity, shares_stores);
         let kept = if known {
             // It may have changed since, through memory.
             Kept::Content(status.size())
+        } else if let Some(file) = kept_files::kept_before(&status) {
+            Kept::File(file)
         } else if shared && status.is_empty_memory(fd as i32) {
             // Translators make it larger than all memory there is.
             Kept::Empty(status.size())
         } else {
             kept_files::keep_file(fd as i32, &status, protection & PROT_EXEC != 0)
         };
-        Mapped { kept, identity, known }
+        Mapped { kept, identity, known, shares_stores }
     }
 }
 
@@ -100,8 +105,8 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(result);
     }
     let shared = matches!(flags & 15, 1 | 3);
-    let Mapped { kept, identity, known } = match anonymous {
-        true => Mapped { kept: Kept::Anonymous, ..Mapped::NOTHING },
+    let Mapped { kept, identity, known, shares_stores } = match anonymous {
+        true => Mapped { kept: Kept::Anonymous, shares_stores: shared, ..Mapped::NOTHING },
         false => Mapped::of(fd, protection, shared),
     };
     if matches!(kept, Kept::Device) {
@@ -115,7 +120,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         // It may fail behind having unmapped what was there.
         map_changes::note(address, bytes);
     }
-    let result = kernel::call(nr::__NR_mmap, *args);
+    let result = calls::make_aside(|| kernel::call(nr::__NR_mmap, *args));
     if kernel::failed(result) {
         log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
         return Done::Result(result);
@@ -142,7 +147,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         sites::unmapped(start, pages(bytes));
         mapped_files::forget(start, pages(bytes));
     }
-    if shared && (anonymous || is_writable(fd, protection)) {
+    if shares_stores {
         note_shared(start, pages(bytes));
     }
     if matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_)) {
@@ -206,7 +211,6 @@ fn is_writable(fd: u64, protection: u64) -> bool {
     flags >= 0 && flags & i64::from(nr::O_ACCMODE) == i64::from(nr::O_RDWR)
 }
 
-/// The content of a mapping that no kept file has.
 /// How much of the file there is, for the one that stands for it in replay.
 fn log_length(bytes: u64, offset: u64, size: u64) -> u64 {
     let there = size.saturating_sub(offset).min(bytes);
@@ -214,6 +218,7 @@ fn log_length(bytes: u64, offset: u64, size: u64) -> u64 {
     there
 }
 
+/// The content of a mapping that no kept file has.
 fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
     let there = log_length(bytes, offset, size);
     if protection & u64::from(nr::PROT_READ) == 0 {
