@@ -24,11 +24,21 @@ pub struct Known {
     parts: u64,
 }
 
-/// The program has mapped the file.
+/// The program has mapped the file, or is about to.
 pub fn note_mapped(identity: [u64; 2]) {
     if !process().replaying {
         session().written_files.mark(identity);
     }
+}
+
+/// Recording: how much the process has read of the list; see [`look_again`].
+pub fn known() -> u64 {
+    *known_and_all().0
+}
+
+/// Recording: what came since then is new: something is mapped that was about to be.
+pub fn look_again(known: u64) {
+    process().foreign_writes.parts = known;
 }
 
 /// Recording: the program wrote these bytes to a file, or moved its end there.

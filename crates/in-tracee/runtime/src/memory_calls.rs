@@ -12,8 +12,8 @@ use crate::entry::Registers;
 use crate::kept_files::{self, Kept};
 use crate::log::in_region;
 use crate::{
-    calls, clocks, displaced, imports, kernel, live, map_changes, mapped_files, one_processor, packet_rings,
-    page_tracker, region, report, shared_files, shared_writes, sites, withheld,
+    calls, clocks, displaced, foreign_writes, imports, kernel, live, map_changes, mapped_files,
+    one_processor, packet_rings, page_tracker, region, report, shared_files, shared_writes, sites, withheld,
 };
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
@@ -120,6 +120,11 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         // It may fail behind having unmapped what was there.
         map_changes::note(address, bytes);
     }
+    // What others write to the file from here on is seen, though nothing shows it yet.
+    if !anonymous {
+        foreign_writes::note_mapped(identity);
+    }
+    let others = foreign_writes::known();
     let result = calls::make_aside(|| kernel::call(nr::__NR_mmap, *args));
     if kernel::failed(result) {
         log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
@@ -153,6 +158,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     if matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_)) {
         let only_shows = shared && protection & PROT_WRITE == 0;
         mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
+        foreign_writes::look_again(others);
     }
     begin_call(number, args, 6, result, 0);
     let log = &mut process().log;
@@ -172,7 +178,8 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         }
         Kept::Anonymous | Kept::Nothing | Kept::Device | Kept::Kernels => {}
     }
-    log.end();
+    foreign_writes::log_new();
+    process().log.end();
     if protection & PROT_EXEC != 0 {
         match kept {
             Kept::File(file) => {
