@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use events::{ARG_COUNT_MASK, IN_PLACE, Instruction, Kind};
+use events::{ARG_COUNT_MASK, IN_PLACE, Instruction, Kind, pause_word};
 use injector::ReportCopy;
 use lane_protocol::{GOT_FAULT, report_kind};
 use syscall_model::{Row, row};
@@ -47,9 +47,6 @@ pub struct Divergence {
     pub registers: Vec<(&'static str, u64)>,
     pub stack: Vec<Frame>,
 }
-
-/// Place of rip among the words of a pause.
-const PAUSE_RIP: usize = 15;
 
 const REGISTERS: [&str; 18] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
@@ -139,7 +136,7 @@ pub(crate) fn expected(head: u64, words: &[u64]) -> String {
         Some(Kind::Checksum) => format!("memory with checksum {:#018x}", words[0]),
         Some(Kind::Island) => "memory for rewritten sites".to_owned(),
         Some(Kind::Stop) => "the end of the recording".to_owned(),
-        Some(Kind::Pause) => match words.get(PAUSE_RIP) {
+        Some(Kind::Pause) => match words.get(pause_word::RIP) {
             Some(address) => format!("a pause point at {address:#x}"),
             None => "a pause point".to_owned(),
         },

@@ -126,6 +126,11 @@ pub fn socket_option(fd: u64, level: u64, name: u64) -> u32 {
     value
 }
 
+/// Lets others have the processor, if any want it.
+pub fn sched_yield() -> i64 {
+    call(nr::__NR_sched_yield, [0; 6])
+}
+
 /// Sleeps for less than a second, or until a signal comes.
 pub fn sleep_ns(time_ns: u64) {
     let time = [0, time_ns];

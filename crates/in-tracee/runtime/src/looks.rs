@@ -8,8 +8,6 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use linux_abi::general as nr;
-
 use crate::kernel;
 
 /// How often it looks: about 50 microseconds, as long as it takes a thread that sleeps to
@@ -107,7 +105,7 @@ fn look_at_once(came: &dyn Fn() -> bool) -> bool {
 
 fn look_and_yield(came: &dyn Fn() -> bool, yields: u32) -> bool {
     (0..yields).any(|_| {
-        kernel::call(nr::__NR_sched_yield, [0; 6]);
+        kernel::sched_yield();
         came()
     })
 }

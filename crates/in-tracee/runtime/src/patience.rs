@@ -242,17 +242,16 @@ pub fn yield_to_others() {
 /// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
 /// nothing with the processor but take that.
 pub fn yield_processor() -> i64 {
-    let make = || kernel::call(nr::__NR_sched_yield, [0; 6]);
     if turn::my_turn().is_waited_for() {
         // Also where one that has a processor takes the turn at once: others wait for this one.
         give_for_a_while(|| {
-            make();
+            kernel::sched_yield();
         });
         return 0;
     }
     let yields = &mut thread().vain.yields;
     *yields += 1;
-    if *yields % YIELDS_KEPT == 0 { make() } else { 0 }
+    if *yields % YIELDS_KEPT == 0 { kernel::sched_yield() } else { 0 }
 }
 
 /// Gives the turn, and takes it back when somebody else took it, or nobody did for a while.
@@ -336,7 +335,7 @@ pub fn is_awaited(in_vain: u64) -> bool {
     if in_vain % AWAKE_AFTER != 0 || is_alone() {
         return false;
     }
-    kernel::call(nr::__NR_sched_yield, [0; 6]);
+    kernel::sched_yield();
     turn.has_sleepers()
 }
 

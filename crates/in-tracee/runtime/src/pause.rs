@@ -279,7 +279,7 @@ fn approach(context: &mut RealFrame) {
     }
     if thread().pausing.watching == Watching::SpinSoon {
         if !turn::my_turn().has_sleepers() {
-            crate::kernel::call(linux_abi::general::__NR_sched_yield, [0; 6]);
+            crate::kernel::sched_yield();
         }
         return watch_spin(context);
     }

@@ -10,7 +10,7 @@
 //! the jump's displacement has a byte that traps at each of these places, and the
 //! trap goes on at the instruction's copy.
 
-use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded};
+use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded, pause_word};
 
 use crate::block::{Owned, process};
 use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
@@ -83,7 +83,7 @@ fn expected(index: u64) -> u64 {
 
 /// Plants the probe for the pause at hand.
 pub fn plant() {
-    let address = expected(15);
+    let address = expected(pause_word::RIP as u64);
     let probe = probe();
     if probe.address != 0 {
         return;
@@ -164,7 +164,7 @@ pub fn place() -> u64 {
 pub fn may_take(registers: &Registers) -> bool {
     let is_as_expected = |(index, &word): (usize, &u64)| {
         let wanted = expected(index as u64);
-        word == if index == 16 { wanted & STATE_FLAGS } else { wanted }
+        word == if index == pause_word::FLAGS { wanted & STATE_FLAGS } else { wanted }
     };
     state_words(registers).iter().enumerate().all(is_as_expected) && differing_word().is_none()
 }
@@ -366,7 +366,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         let [rax, saved] = probe_stub::kept(probe.stub);
         registers.rax = rax;
         let arithmetic = match probe.flags_are_dead {
-            true => expected(16) & ARITHMETIC_FLAGS,
+            true => expected(pause_word::FLAGS as u64) & ARITHMETIC_FLAGS,
             false => (saved >> 8) & 0xd5 | (saved & 1) << 11,
         };
         registers.flags = registers.flags & !ARITHMETIC_FLAGS | arithmetic;
@@ -451,7 +451,11 @@ pub fn on_fault(context: &mut RealFrame) -> bool {
 fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
     let words = state_words(registers);
     for (index, &word) in words.iter().enumerate() {
-        let wanted = if index == 16 { expected(16) & STATE_FLAGS } else { expected(index as u64) };
+        let wanted = if index == pause_word::FLAGS {
+            expected(pause_word::FLAGS as u64) & STATE_FLAGS
+        } else {
+            expected(index as u64)
+        };
         if word != wanted {
             if NUMBERS[index] != NONE {
                 learn(Condition::Register(NUMBERS[index]), wanted);
@@ -463,7 +467,7 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         learn(Condition::Word(address), wanted);
         return false;
     }
-    if frame::saved_vector_sum(context) != expected(18) {
+    if frame::saved_vector_sum(context) != expected(pause_word::VECTOR_SUM as u64) {
         if let Some((condition, wanted)) = differing_vector() {
             learn(condition, wanted);
         }
@@ -532,7 +536,8 @@ fn with_original<T>(find: &dyn Fn() -> T) -> T {
 fn memory_is_expected() -> bool {
     let probe = probe();
     let Some((first, words)) = blob(Tag::Ranges) else {
-        return with_original(&checksum::sum).is_none_or(|sum| sum == expected(19));
+        return with_original(&checksum::sum)
+            .is_none_or(|sum| sum == expected(pause_word::MEMORY_SUM as u64));
     };
     let count = words / 2;
     let last = probe.last_range.min(count);

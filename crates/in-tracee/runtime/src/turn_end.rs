@@ -4,8 +4,6 @@
 
 use core::sync::atomic::Ordering;
 
-use linux_abi::general as nr;
-
 use crate::block::{process, thread};
 use crate::{kernel, tickets, turn};
 
@@ -53,7 +51,7 @@ pub fn end_log() {
     let process = process();
     process.log_ends.store(1, Ordering::SeqCst);
     while process.taking.load(Ordering::SeqCst) != 0 {
-        kernel::call(nr::__NR_sched_yield, [0; 6]);
+        kernel::sched_yield();
     }
 }
 

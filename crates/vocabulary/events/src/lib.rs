@@ -156,6 +156,13 @@ pub const STACKED: u8 = 2;
 pub const SETS_REGISTERS: u8 = 2;
 /// Flag of a turn event: another process of the lane had the turn before.
 pub const TICKET: u8 = 1;
+/// Places of words in the body of a [`Kind::Pause`], and of registers in that of a [`Kind::Edit`].
+pub mod pause_word {
+    pub const RIP: usize = 15;
+    pub const FLAGS: usize = 16;
+    pub const VECTOR_SUM: usize = 18;
+    pub const MEMORY_SUM: usize = 19;
+}
 /// Flag of a pause event: another thread has the turn next.
 pub const YIELDS: u8 = 1;
 /// Flag of a change event: what memory shows that is shared, after somebody died there of whom no

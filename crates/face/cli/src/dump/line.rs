@@ -1,6 +1,6 @@
 //! An event as text.
 
-use events::{FATAL, FOREIGN, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, SHARED, Tag};
+use events::{FATAL, FOREIGN, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, SHARED, Tag, pause_word};
 use recorder::described_environment;
 use syscall_model::Shape;
 use trace_store::{LaneEnd, LaneInfo};
@@ -119,9 +119,8 @@ pub fn ticket(whole: &WholeEvent) -> Option<[u64; 2]> {
 
 /// Where the program goes on, if an edit sets registers.
 pub fn edited_place(whole: &WholeEvent) -> Option<u64> {
-    const RIP: usize = 15;
     let sets = whole.flags & events::SETS_REGISTERS != 0;
-    whole.event().body_word(RIP).filter(|_| sets)
+    whole.event().body_word(pause_word::RIP).filter(|_| sets)
 }
 
 /// The memory that an event holds: addresses and bytes.
@@ -138,10 +137,8 @@ pub fn memory(whole: &WholeEvent) -> impl Iterator<Item = (u64, u64)> {
 
 /// Where a pause point is, and the sum of memory there.
 pub fn pause(whole: &WholeEvent) -> (u64, u64) {
-    const RIP: usize = 15;
-    const MEMORY_SUM: usize = 19;
     let word = |index| whole.event().body_word(index).unwrap_or(0);
-    (word(RIP), word(MEMORY_SUM))
+    (word(pause_word::RIP), word(pause_word::MEMORY_SUM))
 }
 
 fn call(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {

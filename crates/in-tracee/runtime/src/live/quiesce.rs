@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::command_phase;
-use linux_abi::{errno, general as nr};
+use linux_abi::errno;
 
 use super::{area, seats};
 use crate::block::{known_threads, lane, process, thread, thread_at, thread_status};
@@ -77,7 +77,7 @@ pub fn wait_a_moment(looks: &mut u32) {
     match *looks {
         0..SPINS => core::hint::spin_loop(),
         SPINS..YIELDS => {
-            kernel::call(nr::__NR_sched_yield, [0; 6]);
+            kernel::sched_yield();
         }
         _ => {
             kernel::futex_wait_ns(&NOBODY, 0, NAP_NS);
