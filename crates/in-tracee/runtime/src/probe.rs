@@ -139,6 +139,16 @@ pub fn put_down(breakpoint: bool) {
     }
 }
 
+/// Code beside the probe is the program's own again: a jump may fit where a breakpoint stands.
+pub fn put_down_anew() {
+    let probe = probe();
+    let is_breakpoint = probe.address != 0 && !probe.lifted && !probe.stepping_over && probe.stub == 0;
+    if is_breakpoint && !probe.wants_breakpoint {
+        lift();
+        put_down(false);
+    }
+}
+
 /// What is copied to the stub: the loop, unless its code may change unseen, or somebody wants to
 /// stop the program in it.
 fn body_at(address: u64, run: &Run, stub: u64) -> Body {

@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::block::{process, session, space};
 use crate::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::patching::{put_code, write_code};
-use crate::{breakpoints, clocks, gs, kernel, live, log, memory, translate, withheld};
+use crate::{breakpoints, clocks, gs, kernel, live, log, memory, probe, translate, withheld};
 
 mod addresses;
 mod table;
@@ -451,6 +451,8 @@ pub fn note_spin(site: &mut Site, gave: bool) {
     site.hits = if gave { 0 } else { site.hits + 1 };
     if site.traps_always && site.hits >= HITS_MAX {
         restore(site);
+        // Millions of rounds may follow until the pause that is waited for.
+        probe::put_down_anew();
     }
 }
 
