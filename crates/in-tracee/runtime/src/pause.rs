@@ -182,13 +182,8 @@ fn run_on(context: &mut RealFrame, for_ns: u64) {
 
 /// What waited was delivered at a boundary.
 pub fn nothing_waits() {
-    let pausing = &mut thread().pausing;
-    pausing.stepping = false;
-    if pausing.passing != 0 {
-        abandon();
-    }
-    let pausing = &mut thread().pausing;
-    if pausing.timer.armed {
+    abandon();
+    if thread().pausing.timer.armed {
         set_timer(0);
         // What came in between found the timer armed still.
         if signals::has_deliverable() {
@@ -440,7 +435,7 @@ pub fn on_breakpoint(context: &mut RealFrame) -> bool {
 /// Something else happens first: takes back what the search has changed.
 pub fn abandon() {
     let pausing = &mut thread().pausing;
-    pausing.stepping = false;
+    (pausing.stepping, pausing.steps_left, pausing.way_aside) = (false, 0, WayAside::None);
     if pausing.passing != 0 {
         sites::put_code(pausing.passing, &[pausing.passed_byte]);
         pausing.passing = 0;

@@ -52,7 +52,8 @@ pub struct Probe {
     /// No jump is wanted.
     wants_breakpoint: bool,
     guard: Guard,
-    /// The program's write to what the guard protects is let through, by a step.
+    /// By a step, the program's write to what the guard protects is let through, or what was led to
+    /// by a step over the breakpoint changed code: then something is planted again.
     letting_write: bool,
     /// Under the debugger: nothing is planted at the moment.
     lifted: bool,
@@ -88,6 +89,9 @@ pub fn plant() {
     if probe.address != 0 {
         return;
     }
+    for covered in address..address + JUMP_BYTES as u64 {
+        sites::uncover(covered);
+    }
     probe.address = address;
     probe.stepping_over = false;
     probe.letting_write = false;
@@ -97,9 +101,6 @@ pub fn plant() {
     probe.last_range = 0;
     counters::begin();
     probe.stub = 0;
-    for covered in address..address + JUMP_BYTES as u64 {
-        sites::uncover(covered);
-    }
     if agent::is_debugging() {
         probe.lifted = true;
         return;
@@ -139,13 +140,20 @@ pub fn put_down(breakpoint: bool) {
     }
 }
 
-/// Code beside the probe is the program's own again: a jump may fit where a breakpoint stands.
-pub fn put_down_anew() {
+/// Changes code that the probe may cover, or that may stand beside it: what is planted covers what is
+/// there then, and is a jump if one fits now.
+pub fn while_lifted(change: impl FnOnce()) {
     let probe = probe();
-    let is_breakpoint = probe.address != 0 && !probe.lifted && !probe.stepping_over && probe.stub == 0;
-    if is_breakpoint && !probe.wants_breakpoint {
-        lift();
-        put_down(false);
+    if probe.address == 0 || probe.lifted {
+        return change();
+    }
+    let steps_over = probe.stepping_over;
+    lift();
+    change();
+    if steps_over {
+        probe.letting_write = true;
+    } else {
+        put_down(probe.wants_breakpoint);
     }
 }
 

@@ -451,20 +451,21 @@ pub fn note_spin(site: &mut Site, gave: bool) {
     site.hits = if gave { 0 } else { site.hits + 1 };
     if site.traps_always && site.hits >= HITS_MAX {
         restore(site);
-        // Millions of rounds may follow until the pause that is waited for.
-        probe::put_down_anew();
     }
 }
 
-/// Puts the original code of a site back.
+/// Puts the original code of a site back. Millions of rounds may follow until a pause that is waited
+/// for beside it.
 fn restore(site: &mut Site) {
     translate::forget();
-    if site.is_stopped() {
-        write_code(site.address, &site.own[..site.bytes as usize]);
-    }
-    if site.state == State::Rewritten {
-        write_code(site.address - u64::from(site.before), &site.covered);
-    }
+    probe::while_lifted(|| {
+        if site.is_stopped() {
+            write_code(site.address, &site.own[..site.bytes as usize]);
+        }
+        if site.state == State::Rewritten {
+            write_code(site.address - u64::from(site.before), &site.covered);
+        }
+    });
     site.state = State::Hopeless;
 }
 
