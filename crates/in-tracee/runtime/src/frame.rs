@@ -5,6 +5,7 @@ use linux_abi::errno;
 
 use crate::block::{Owned, space};
 use crate::entry::Registers;
+use crate::float_place::FloatPlace;
 use crate::{memory, vector_saves};
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.
@@ -214,8 +215,9 @@ pub fn live_vector_sum() -> u64 {
     sum_buffer(save_vectors())
 }
 
-/// The same over the registers that the kernel saved in a frame.
-pub fn saved_vector_sum(context: &RealFrame) -> u64 {
+/// The same over the registers that the kernel saved in a frame, but that the floating-point unit was
+/// used at this place at last: the program may have run in a copy.
+pub fn saved_vector_sum(context: &RealFrame, place: &FloatPlace) -> u64 {
     let space = space();
     let buffer = VECTORS.get() as u64;
     if !memory::copy(buffer, context.vector_state, u64::from(space.vector_bytes)) {
@@ -242,6 +244,7 @@ pub fn saved_vector_sum(context: &RealFrame) -> u64 {
             }
         }
     }
+    place.put(buffer);
     sum_buffer(buffer)
 }
 

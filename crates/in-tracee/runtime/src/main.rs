@@ -46,6 +46,7 @@ mod file_ends;
 mod file_extents;
 mod file_places;
 mod filters;
+mod float_place;
 mod foreign_writes;
 mod frame;
 mod gaps;

@@ -15,6 +15,7 @@ use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded, pause_word};
 use crate::block::{Owned, process};
 use crate::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::entry::Registers;
+use crate::float_place::FloatPlace;
 use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
@@ -253,6 +254,7 @@ pub fn takes(context: &mut RealFrame) -> bool {
 }
 
 fn go_to_pause(registers: Registers, context: &mut RealFrame) {
+    float_place().put(context.vector_memory().0);
     remove();
     pause_point::lead_to(context, registers);
 }
@@ -485,7 +487,8 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         learn(Condition::Word(address), wanted);
         return false;
     }
-    if frame::saved_vector_sum(context) != expected(pause_word::VECTOR_SUM as u64) {
+    let sum = frame::saved_vector_sum(context, &float_place());
+    if sum != expected(pause_word::VECTOR_SUM as u64) {
         if let Some((condition, wanted)) = differing_vector() {
             learn(condition, wanted);
         }
@@ -516,6 +519,12 @@ fn differing_vector() -> Option<(Condition, u64)> {
     find(Condition::Vector, 16, &frame::lower_half)
         .or_else(|| find(Condition::VectorHigh, 16, &|number| frame::lower_half(number) + 8))
         .or_else(|| find(Condition::Float, 8, &frame::significand))
+}
+
+/// Where the floating-point unit was used at last before the pause at hand.
+fn float_place() -> FloatPlace {
+    let first = blob(Tag::Vectors).map(|(first, _)| first);
+    FloatPlace(core::array::from_fn(|index| first.map_or(0, |first| expected(first + index as u64))))
 }
 
 /// The first logged word that is not as it was. What the probe covers holds no
