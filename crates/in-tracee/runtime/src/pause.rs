@@ -301,9 +301,9 @@ fn approach(context: &mut RealFrame) {
         if !is_wanted() {
             return;
         }
-    }
-    if thread().pausing.watching == Watching::Nothing && !chaos::is_on() && hot_words::are_none() {
-        return begin_pause(context);
+        if spins && hot_words::are_none() {
+            return begin_pause(context);
+        }
     }
     let pausing = &mut thread().pausing;
     let begin_ns = now_ns();
