@@ -21,6 +21,10 @@ const LOOKS_AT_ONCE: u32 = 40;
 /// microseconds where nobody else wants to run. On a virtual machine to wake it takes the other
 /// one some 30, and many turns last longer than that.
 const YIELDS: u32 = 400;
+/// Where others want to run, each time may take as long as a slice of theirs: it looks for so long at
+/// most, and after so many times whether that is over. Who sleeps for the turn can ask for it.
+const YIELDING_NS: u64 = 1_000_000;
+const YIELDS_PER_CLOCK: u32 = 4;
 /// How often one looks whether another is there at all.
 const YIELDS_FOR_ANY: u32 = 100;
 /// So many waits at most sleep at once after one that was looked at in vain.
@@ -104,8 +108,15 @@ fn look_at_once(came: &dyn Fn() -> bool) -> bool {
 }
 
 fn look_and_yield(came: &dyn Fn() -> bool, yields: u32) -> bool {
-    (0..yields).any(|_| {
+    let until_ns = kernel::monotonic_ns() + YIELDING_NS;
+    for number in 1..=yields {
         kernel::sched_yield();
-        came()
-    })
+        if came() {
+            return true;
+        }
+        if number % YIELDS_PER_CLOCK == 0 && kernel::monotonic_ns() > until_ns {
+            return false;
+        }
+    }
+    false
 }
