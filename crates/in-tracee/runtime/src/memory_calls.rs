@@ -125,7 +125,10 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         foreign_writes::note_mapped(identity);
     }
     let others = foreign_writes::known();
-    let result = calls::make_aside(|| kernel::call(nr::__NR_mmap, *args));
+    let make = || kernel::call(nr::__NR_mmap, *args);
+    // Who shares a file first logs that before those who come to share it, and before they store there.
+    let is_first = shares_stores && !anonymous && !known;
+    let result = if is_first { make() } else { calls::make_aside(make) };
     if kernel::failed(result) {
         log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
         return Done::Result(result);
