@@ -136,6 +136,20 @@ pub fn watch_pages() {
     }
 }
 
+/// The same while the program may yet come to a boundary: only if nothing changed before the last pauses,
+/// and it costs little. True if it begins.
+pub fn watch_pages_early() -> bool {
+    let is_cheap = page_tracker::protects() && page_tracker::protected_pages() < MANY_PAGES;
+    let watch = watch();
+    if chaos::is_on() || watch.vain < VAIN_MAX || !is_cheap {
+        return false;
+    }
+    // One that comes to a boundary after all has looked for nothing.
+    watch.vain = VAIN_MAX - 1;
+    watch_pages();
+    true
+}
+
 /// Words are looked at next, of all pages that were written to since the pause before; false if
 /// nobody knows which these are.
 pub fn skips_pages() -> bool {
@@ -143,8 +157,8 @@ pub fn skips_pages() -> bool {
     page_tracker::protects()
 }
 
-/// Begins to look which of their words change.
-pub fn watch_words(stack_pointer: u64) {
+/// Begins to look which of their words change. False if no page was written to.
+pub fn watch_words(stack_pointer: u64) -> bool {
     let watch = watch();
     let (known, pages_before) = (watch.known, watch.pages);
     watch.count = 0;
@@ -176,6 +190,7 @@ pub fn watch_words(stack_pointer: u64) {
     }
     watch.known = watch.count;
     watch.copy();
+    seen != 0
 }
 
 /// With chaos: true, once, if some of these pages were not looked at before.

@@ -77,22 +77,6 @@ pub struct Pausing {
     pub success: rounds::Success,
 }
 
-impl Pausing {
-    /// Lets those learn of it whom the thread has woken, if nothing else has until then.
-    /// False: there is no timer.
-    pub fn wake_in(&mut self, after_ns: u64) -> bool {
-        self.wake_timer.armed || self.wake_timer.set(after_ns, Purpose::Wake)
-    }
-
-    /// A call that may sleep begins: it is not to be interrupted for that.
-    #[inline]
-    pub fn wake_no_more(&mut self) {
-        if self.wake_timer.armed {
-            self.wake_timer.set(0, Purpose::Wake);
-        }
-    }
-}
-
 /// How far a thread is on its way from a boundary to a place some steps on.
 #[repr(u8)]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -130,12 +114,32 @@ enum Watching {
 
 /// A signal was queued while the program computes. False: there is no timer to wait with.
 pub fn signal_waits() -> bool {
-    let pausing = &mut thread().pausing;
-    if pausing.timer.armed || pausing.stepping {
+    if is_on_way() {
         return true;
     }
-    pausing.watching = Watching::Nothing;
+    thread().pausing.watching = Watching::Nothing;
     set_timer(PATIENCE_NS)
+}
+
+fn is_on_way() -> bool {
+    let pausing = &thread().pausing;
+    pausing.timer.armed || pausing.stepping
+}
+
+/// The same of one that interrupted the program there. Where there was nothing to see the last times, which
+/// pages change is looked at while it waits.
+pub fn signal_waits_at(context: &RealFrame) -> bool {
+    let busy = is_on_way() || thread().pausing.passing != 0 || clocks::is_ours_at(context.rip);
+    let begin_ns = if busy { 0 } else { now_ns() };
+    let looks = !busy && hot_words::watch_pages_early();
+    let is_set = signal_waits();
+    if looks && is_set {
+        let pausing = &mut thread().pausing;
+        pausing.watching = Watching::Pages;
+        pausing.watched_from_ns = now_ns();
+        pausing.spent_ns = pausing.watched_from_ns - begin_ns;
+    }
+    is_set
 }
 
 /// A signal was queued, and there is no timer: the way to a pause begins at once.
@@ -319,10 +323,10 @@ fn approach(context: &mut RealFrame) {
             hot_words::watch_pages();
             Watching::Pages
         }
-        Watching::Pages => {
-            hot_words::watch_words(context.rsp);
-            Watching::Words
-        }
+        Watching::Pages => match hot_words::watch_words(context.rsp) {
+            false if !chaos::is_on() => return begin_pause(context),
+            _ => Watching::Words,
+        },
         // The faults of the first writes behind the look may have taken all of the time.
         Watching::Words if hot_words::looks_on() => Watching::Words,
         Watching::Words | Watching::Spin | Watching::SpinSoon => return begin_pause(context),

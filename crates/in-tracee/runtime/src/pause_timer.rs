@@ -5,6 +5,7 @@ use linux_abi::general as nr;
 
 use crate::block::{Thread, thread};
 use crate::kernel;
+use crate::pause::Pausing;
 
 /// A thread's POSIX timer, made when it is set first.
 #[repr(C)]
@@ -60,6 +61,22 @@ impl Timer {
         if self.id != 0 {
             kernel::call(nr::__NR_timer_delete, [u64::from(self.id - 1), 0, 0, 0, 0, 0]);
             *self = Timer::default();
+        }
+    }
+}
+
+impl Pausing {
+    /// Lets those learn of it whom the thread has woken, if nothing else has until then.
+    /// False: there is no timer.
+    pub fn wake_in(&mut self, after_ns: u64) -> bool {
+        self.wake_timer.armed || self.wake_timer.set(after_ns, Purpose::Wake)
+    }
+
+    /// A call that may sleep begins: it is not to be interrupted for that.
+    #[inline]
+    pub fn wake_no_more(&mut self) {
+        if self.wake_timer.armed {
+            self.wake_timer.set(0, Purpose::Wake);
         }
     }
 }

@@ -680,7 +680,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     thread().pending = 1;
     if !blocked {
         // In the runtime too: it may be past its last look at what waits.
-        if !pause::signal_waits() {
+        if !pause::signal_waits_at(context) {
             pause::without_patience(context);
         }
     }
