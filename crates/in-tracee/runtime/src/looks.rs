@@ -23,7 +23,7 @@ const LOOKS_AT_ONCE: u32 = 40;
 const YIELDS: u32 = 400;
 /// Where others want to run, each time may take as long as a slice of theirs: it looks for so long at
 /// most, and after so many times whether that is over. Who sleeps for the turn can ask for it.
-const YIELDING_NS: u64 = 1_000_000;
+const YIELDING_NS: u64 = 20_000_000;
 const YIELDS_PER_CLOCK: u32 = 4;
 /// How often one looks whether another is there at all.
 const YIELDS_FOR_ANY: u32 = 100;
