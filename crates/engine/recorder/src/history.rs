@@ -11,6 +11,11 @@ use trace_store::{
 
 use crate::lane_log::end_of;
 
+/// Of what may be in memory a chunk takes this part at most, so that what falls off is about what is too
+/// much, but no less than so many bytes.
+const CHUNKS_IN_LIMIT: u64 = 32;
+const CHUNK_BYTES_MIN: u64 = 16 * 1024;
+
 /// A piece of a lane's log: whole events.
 struct Chunk {
     /// Position of its first byte.
@@ -60,13 +65,18 @@ pub(crate) struct History {
     compressor: ChunkCompressor,
     decompressor: ChunkDecompressor,
     stored_bytes: u64,
+    /// Bytes after which a chunk ends with the event at hand.
+    chunk_bytes: usize,
     /// A process that is about to die, and of which signal.
     dying: Option<(i32, i32)>,
 }
 
 impl History {
-    pub fn new() -> std::io::Result<History> {
+    /// `bytes_max`: what of the logs is kept.
+    pub fn new(bytes_max: Option<u64>) -> std::io::Result<History> {
+        let part = bytes_max.map_or(u64::MAX, |bytes| (bytes / CHUNKS_IN_LIMIT).max(CHUNK_BYTES_MIN));
         Ok(History {
+            chunk_bytes: usize::try_from(part).unwrap_or(usize::MAX),
             lanes: BTreeMap::new(),
             files: BTreeMap::new(),
             compressor: ChunkCompressor::new()?,
@@ -99,12 +109,16 @@ impl History {
         self.files.insert(id, file.clone());
     }
 
-    pub fn append(&mut self, lane: u32, raw: &[u8]) {
+    pub fn append(&mut self, lane: u32, mut raw: &[u8]) {
         let Some(history) = self.lanes.get_mut(&lane) else { return };
-        let chunk = Chunk::new(&mut self.compressor, history.position, raw);
-        self.stored_bytes += chunk.bytes.len() as u64;
-        history.position += raw.len() as u64;
-        history.chunks.push_back(chunk);
+        while !raw.is_empty() {
+            let (part, rest) = raw.split_at(bytes_of_chunk(raw, self.chunk_bytes));
+            let chunk = Chunk::new(&mut self.compressor, history.position, part);
+            self.stored_bytes += chunk.bytes.len() as u64;
+            history.position += part.len() as u64;
+            history.chunks.push_back(chunk);
+            raw = rest;
+        }
     }
 
     /// The log from a position on, up to the end of some chunk; `None` at the end,
@@ -334,6 +348,18 @@ fn restore(decompressor: &mut ChunkDecompressor, chunk: &Chunk) -> Option<Vec<u8
     decompressor.restore(&chunk.bytes, chunk.raw_bytes, &mut raw).then_some(raw)
 }
 
+/// Bytes of the first events that are so long together; of all where they are shorter.
+fn bytes_of_chunk(raw: &[u8], wanted: usize) -> usize {
+    let mut bytes = 0;
+    while bytes < raw.len().min(wanted) {
+        match Event::parse(&raw[bytes..]) {
+            Ok((_, len_bytes)) => bytes += len_bytes,
+            Err(_) => return raw.len(),
+        }
+    }
+    bytes
+}
+
 /// The events of a part of a log, as far as it holds whole ones.
 pub(crate) fn events_in(raw: &[u8]) -> impl Iterator<Item = Event<'_>> {
     let mut rest = raw;
@@ -353,8 +379,21 @@ mod tests {
         [header(Kind::Syscall, 0, number, 16).to_le_bytes(), u64::from(number).to_le_bytes()].concat()
     }
 
+    #[test]
+    fn a_chunk_is_a_part_of_the_limit_and_holds_whole_events() {
+        let raw: Vec<u8> = (0..4000).flat_map(event).collect();
+        let mut history = History::new(Some(0)).expect("a compressor");
+        history.begin_lane(0, u32::MAX, 7);
+        history.append(0, &raw);
+        let chunks = &history.lanes[&0].chunks;
+        let lengths: Vec<usize> = chunks.iter().map(|chunk| chunk.raw_bytes).collect();
+        assert_eq!(lengths, [16384, 16384, 16384, 14848]);
+        assert_eq!(history.read(0, 16384).map(|read| read.len()), Some(16384));
+        assert_eq!(history.position(0), raw.len() as u64);
+    }
+
     fn history() -> History {
-        let mut history = History::new().expect("a compressor");
+        let mut history = History::new(None).expect("a compressor");
         history.begin_lane(0, u32::MAX, 7);
         for first in [0, 4] {
             let raw: Vec<u8> = (first..first + 4).flat_map(event).collect();

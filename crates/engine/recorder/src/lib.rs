@@ -196,8 +196,9 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let store = FileStore::open(&options.home)?;
     let meta = meta(&options, interception);
     let writer = TraceWriter::create(&options.trace_dir, &meta)?;
+    let bytes_max = options.live.as_ref().and_then(|live| live.log_max_bytes);
     let history = match is_live {
-        true => Some(history::History::new().map_err(RecordError::History)?),
+        true => Some(history::History::new(bytes_max).map_err(RecordError::History)?),
         false => None,
     };
     let sink = Arc::new(Sink::new(writer, Arc::clone(&memory), history));

@@ -95,7 +95,7 @@ impl Work {
         // checkpoint failed.
         let dies = || segments.iter().any(|segment| is_dying(self.session.memory.lane(*segment)));
         while is_too_much() && !dies() {
-            if !self.drop_some(&segments, bytes_max) {
+            if !self.drop_some(&segments, bytes_max, part_bytes) {
                 return;
             }
         }
@@ -151,21 +151,23 @@ impl Work {
     }
 
     /// Forgets some of the logs: those of processes that have ended, else what is older than
-    /// a checkpoint, else the oldest. Where a checkpoint can be had a little later, the logs may
-    /// take as much again until then.
-    fn drop_some(&self, segments: &[Segment], bytes_max: u64) -> bool {
+    /// a checkpoint, else the oldest. Where a checkpoint can be had a little later, or what follows it
+    /// is to grow to `part_bytes` first, the logs may take as much again until then.
+    fn drop_some(&self, segments: &[Segment], bytes_max: u64, part_bytes: u64) -> bool {
         if self.session.sink.with_history(History::drop_ended) == Some(true) {
             return true;
         }
         let memory = &self.session.memory;
-        let stored = |lane: u32| self.session.sink.with_history(|history| history.stored_since(lane, 0));
+        let stored_since = |lane: u32, position: u64| {
+            self.session.sink.with_history(|history| history.stored_since(lane, position)).unwrap_or(0)
+        };
         let mut largest: Vec<(u64, u32)> = self
             .session
             .sink
             .with_history(|history| history.lanes())
             .unwrap_or_default()
             .into_iter()
-            .map(|lane| (stored(lane).unwrap_or(0), lane))
+            .map(|lane| (stored_since(lane, 0), lane))
             .filter(|(bytes, _)| *bytes != 0)
             .collect();
         largest.sort_unstable();
@@ -178,11 +180,22 @@ impl Work {
             };
             self.session.sink.with_history(drop) == Some(true)
         };
+        let may_wait = self.session.sink.with_history(|history| history.stored_bytes()) < Some(2 * bytes_max);
+        let mut waits = false;
         for (_, id) in largest.iter().rev() {
             let starts = segment_of(*id).map(|segment| windows(memory.lane(segment))).unwrap_or_default();
-            if starts.iter().any(|at| drop_before(*id, at.position)) {
-                return true;
+            for at in starts {
+                let since = stored_since(*id, at.position);
+                if may_wait && since < part_bytes {
+                    // Who crashes now has nothing but that.
+                    waits |= since < stored_since(*id, 0);
+                } else if drop_before(*id, at.position) {
+                    return true;
+                }
             }
+        }
+        if waits {
+            return false;
         }
         let Some((_, id)) = largest.last() else { return false };
         let begun = segment_of(*id).and_then(|segment| self.begin_window(segment));
