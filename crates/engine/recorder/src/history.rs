@@ -9,7 +9,7 @@ use trace_store::{
     ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter,
 };
 
-use crate::lane_log::end_of;
+use crate::lane_log::{end_of, measure};
 
 /// Of what may be in memory a chunk takes this part at most, so that what falls off is about what is too
 /// much, but no less than so many bytes.
@@ -350,11 +350,14 @@ fn restore(decompressor: &mut ChunkDecompressor, chunk: &Chunk) -> Option<Vec<u8
 
 /// Bytes of the first events that are so long together; of all where they are shorter.
 fn bytes_of_chunk(raw: &[u8], wanted: usize) -> usize {
+    if raw.len() <= wanted {
+        return raw.len();
+    }
     let mut bytes = 0;
-    while bytes < raw.len().min(wanted) {
-        match Event::parse(&raw[bytes..]) {
-            Ok((_, len_bytes)) => bytes += len_bytes,
-            Err(_) => return raw.len(),
+    while bytes < wanted {
+        match measure(&raw[bytes..]) {
+            Some((_, len_bytes)) => bytes += len_bytes,
+            None => return raw.len(),
         }
     }
     bytes

@@ -373,7 +373,7 @@ impl LaneLog {
 }
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.
-fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
+pub(crate) fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
     let head = u64::from_le_bytes(bytes.get(..HEADER_BYTES)?.try_into().ok()?);
     let len_bytes = (head >> 32) as usize;
     let kind = Kind::from_byte(head as u8)?;

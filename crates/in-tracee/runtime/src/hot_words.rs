@@ -136,18 +136,17 @@ pub fn watch_pages() {
     }
 }
 
-/// The same while the program may yet come to a boundary: only if nothing changed before the last pauses,
-/// and it costs little. True if it begins.
-pub fn watch_pages_early() -> bool {
+/// True if pages are to be watched while the program may yet come to a boundary: nothing changed before
+/// the last pauses, and it costs little.
+pub fn looks_early() -> bool {
     let is_cheap = page_tracker::protects() && page_tracker::protected_pages() < MANY_PAGES;
     let watch = watch();
-    if chaos::is_on() || watch.vain < VAIN_MAX || !is_cheap {
-        return false;
+    let looks = !chaos::is_on() && watch.vain >= VAIN_MAX && is_cheap;
+    if looks {
+        // One that comes to a boundary after all has looked for nothing.
+        watch.vain = VAIN_MAX - 1;
     }
-    // One that comes to a boundary after all has looked for nothing.
-    watch.vain = VAIN_MAX - 1;
-    watch_pages();
-    true
+    looks
 }
 
 /// Words are looked at next, of all pages that were written to since the pause before; false if

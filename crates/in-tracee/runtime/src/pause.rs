@@ -121,25 +121,26 @@ pub fn signal_waits() -> bool {
     set_timer(PATIENCE_NS)
 }
 
-fn is_on_way() -> bool {
-    let pausing = &thread().pausing;
-    pausing.timer.armed || pausing.stepping
-}
-
 /// The same of one that interrupted the program there. Where there was nothing to see the last times, which
 /// pages change is looked at while it waits.
 pub fn signal_waits_at(context: &RealFrame) -> bool {
     let busy = is_on_way() || thread().pausing.passing != 0 || clocks::is_ours_at(context.rip);
-    let begin_ns = if busy { 0 } else { now_ns() };
-    let looks = !busy && hot_words::watch_pages_early();
+    if busy || !hot_words::looks_early() {
+        return signal_waits();
+    }
+    let begin_ns = now_ns();
+    hot_words::watch_pages();
     let is_set = signal_waits();
-    if looks && is_set {
+    if is_set {
         let pausing = &mut thread().pausing;
-        pausing.watching = Watching::Pages;
-        pausing.watched_from_ns = now_ns();
+        (pausing.watching, pausing.watched_from_ns) = (Watching::Pages, now_ns());
         pausing.spent_ns = pausing.watched_from_ns - begin_ns;
     }
     is_set
+}
+
+fn is_on_way() -> bool {
+    thread().pausing.timer.armed || thread().pausing.stepping
 }
 
 /// A signal was queued, and there is no timer: the way to a pause begins at once.
