@@ -77,9 +77,6 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
         signals::install();
         intercept();
         clocks::trap_time();
-        if session().cpuid_faulting != 0 {
-            clocks::trap_cpuid();
-        }
         if what == beginning::IMAGE {
             keyframes::load();
         }
@@ -153,9 +150,6 @@ fn record_birth(user_stack: u64) -> ! {
     signals::hold_asking(false);
     signals::take_carried(carried);
     filters::take_carried();
-    if session().cpuid_faulting != 0 {
-        clocks::trap_cpuid();
-    }
     intercept();
     space().translates_code = translates_code(birth.entry);
     for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {

@@ -91,9 +91,6 @@ pub fn begin() -> ! {
     clocks::find_vdso(0);
     signals::install();
     signals::follow_actions();
-    if session().cpuid_faulting != 0 {
-        clocks::trap_cpuid();
-    }
     for map in code_maps() {
         sites::code_mapped(*map);
     }

@@ -3,11 +3,11 @@
 //!
 //! The vDSO reads the time stamp counter. Where the program could read it unseen
 //! (generated code, code that could not be analysed), the counter traps, and then
-//! time is asked of the kernel.
+//! time is asked of the kernel. There cpuid traps, too, if the processor can do that (ADR 0044).
 
 use linux_abi::general as nr;
 
-use crate::block::{space, thread};
+use crate::block::{session, space, thread};
 use crate::kernel;
 use crate::log::in_region;
 
@@ -21,6 +21,7 @@ pub struct Clocks {
     getcpu: u64,
     /// The counter traps: the vDSO would too.
     trapping: bool,
+    /// And cpuid does.
     cpuid_trapping: bool,
     /// The vDSO runs on our behalf; where it asks the kernel after all, the call
     /// traps and is made for it.
@@ -113,14 +114,16 @@ fn dynamic_symbols(image: u64) -> Option<(u64, u64, u64)> {
     (symbols != 0 && strings > symbols).then(|| (symbols, (strings - symbols) / 24, strings))
 }
 
-/// From now on reading the time stamp counter traps.
+/// From now on reading the time stamp counter traps, and cpuid where it can.
 pub fn trap_time() {
-    let clocks = &mut space().clocks;
-    if !clocks.trapping {
-        clocks.trapping = true;
-        thread().time_traps = true;
-        set_time_counter(false);
+    if space().clocks.trapping {
+        return;
     }
+    thread().time_traps = true;
+    set_time_counter(false);
+    let cpuid_trapping = session().cpuid_faulting != 0 && set_cpuid(false);
+    let clocks = &mut space().clocks;
+    (clocks.trapping, clocks.cpuid_trapping) = (true, cpuid_trapping);
 }
 
 /// True if the counter traps.
@@ -128,12 +131,16 @@ pub fn time_traps() -> bool {
     space().clocks.trapping
 }
 
+/// True if cpuid traps.
+pub fn cpuid_traps() -> bool {
+    space().clocks.cpuid_trapping
+}
+
 /// The traps are each thread's own: the running one takes over what another began.
+#[inline]
 pub fn follow_traps() {
-    let trapping = space().clocks.trapping;
-    if trapping != thread().time_traps {
-        thread().time_traps = trapping;
-        set_time_counter(!trapping);
+    if space().clocks.trapping != thread().time_traps {
+        take_over_traps();
     }
 }
 
@@ -143,23 +150,15 @@ pub fn take_over_traps() {
     let clocks = &space().clocks;
     thread().time_traps = clocks.trapping;
     set_time_counter(!clocks.trapping);
-    set_cpuid(!clocks.cpuid_trapping);
+    if session().cpuid_faulting != 0 {
+        set_cpuid(!clocks.cpuid_trapping);
+    }
 }
 
-/// A new image inherits the counter's trap from the one before it: ends it.
+/// A new image inherits the counter's trap from the one before it, and not that of cpuid: ends it.
 pub fn begin_untrapped() {
     thread().time_traps = false;
     set_time_counter(true);
-}
-
-/// cpuid traps from now on.
-pub fn trap_cpuid() {
-    space().clocks.cpuid_trapping = set_cpuid(false);
-}
-
-/// True if cpuid traps.
-pub fn cpuid_traps() -> bool {
-    space().clocks.cpuid_trapping
 }
 
 /// Ends all traps.

@@ -100,7 +100,7 @@ impl Site {
 
 /// True for sites that lead to the runtime also where nothing was replaced.
 fn traps_by_itself(kind: u8) -> bool {
-    kind == site_kind::SYSCALL || kind == site_kind::CPUID && clocks::cpuid_traps()
+    kind == site_kind::SYSCALL
 }
 
 /// A system call came through a trap from this site.

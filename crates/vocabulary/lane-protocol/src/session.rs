@@ -81,7 +81,7 @@ pub struct Session {
     pub supervisor_pid: i32,
     /// The memfd's number in traced processes.
     pub control_fd: AtomicI32,
-    /// Not zero: cpuid faulting works here and is to be used.
+    /// Not zero: cpuid can be made to fault here.
     pub cpuid_faulting: u32,
     /// Not zero: programs may read and write the gs base (rdgsbase), as the kernel says.
     pub reads_gs_base: u32,
