@@ -77,6 +77,13 @@ pub struct Pausing {
     pub success: rounds::Success,
 }
 
+impl Pausing {
+    /// True on the way to a place to pause: by steps, or to the end of a repeated instruction.
+    fn searches(&self) -> bool {
+        self.stepping || self.passing != 0
+    }
+}
+
 /// How far a thread is on its way from a boundary to a place some steps on.
 #[repr(u8)]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -124,7 +131,7 @@ pub fn signal_waits() -> bool {
 /// The same of one that interrupted the program there. Where there was nothing to see the last times, which
 /// pages change is looked at while it waits.
 pub fn signal_waits_at(context: &RealFrame) -> bool {
-    let busy = is_on_way() || thread().pausing.passing != 0 || clocks::is_ours_at(context.rip);
+    let busy = is_on_way() || thread().pausing.searches() || clocks::is_ours_at(context.rip);
     if busy || !hot_words::looks_early() {
         return signal_waits();
     }
@@ -145,9 +152,7 @@ fn is_on_way() -> bool {
 
 /// A signal was queued, and there is no timer: the way to a pause begins at once.
 pub fn without_patience(context: &mut RealFrame) {
-    let pausing = &mut thread().pausing;
-    let busy = pausing.stepping || pausing.passing != 0;
-    if !busy && !clocks::is_ours_at(context.rip) {
+    if !thread().pausing.searches() && !clocks::is_ours_at(context.rip) {
         approach(context);
     }
 }
@@ -215,8 +220,7 @@ fn on_own_timer(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     pausing.timer.armed = false;
     // The search goes on by itself; begun anew, it would take its breakpoint for the program's.
-    let searches = pausing.stepping || pausing.passing != 0;
-    if !searches && is_watched() {
+    if !pausing.searches() && is_watched() {
         if clocks::is_ours_at(context.rip) {
             thread().pausing.watching = Watching::Nothing;
             if !is_wanted() {
@@ -235,8 +239,7 @@ fn on_own_timer(context: &mut RealFrame) {
 pub fn on_asked_gently(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;
     let is_on_way = pausing.timer.armed && pausing.watching != Watching::SpinSoon;
-    let busy = is_on_way || pausing.stepping || pausing.passing != 0;
-    if !busy && !chaos::is_on() && process().shares_turn {
+    if !is_on_way && !pausing.searches() && !chaos::is_on() && process().shares_turn {
         watch_spin(context);
     }
 }
@@ -270,11 +273,8 @@ fn compare_ns() -> u64 {
 /// One step on the way to a pause: two looks at what changes, then the search for
 /// a place.
 fn approach(context: &mut RealFrame) {
-    if islands::in_island(context.rip) {
-        // It may lead back into a computation.
-        return run_on(context, WATCH_NS);
-    }
-    if crate::live::cannot_pause_at(context.rip) {
+    if islands::in_island(context.rip) || crate::live::cannot_pause_at(context.rip) {
+        // An island may lead back into a computation.
         return run_on(context, WATCH_NS);
     }
     if thread().pausing.watching == Watching::SpinSoon {
@@ -341,7 +341,7 @@ fn approach(context: &mut RealFrame) {
 /// Another thread asks for the turn while the program computes.
 pub fn on_asked(context: &mut RealFrame) {
     let thread = thread();
-    if thread.pausing.stepping || thread.pausing.passing != 0 || !process().shares_turn {
+    if thread.pausing.searches() || !process().shares_turn {
         return;
     }
     thread.is_asked = true;

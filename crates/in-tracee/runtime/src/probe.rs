@@ -55,7 +55,7 @@ pub struct Probe {
     guard: Guard,
     /// By a step, the program's write to what the guard protects is let through, or what was led to
     /// by a step over the breakpoint changed code: then something is planted again.
-    letting_write: bool,
+    steps_to_put_down: bool,
     /// Under the debugger: nothing is planted at the moment.
     lifted: bool,
 }
@@ -95,7 +95,7 @@ pub fn plant() {
     }
     probe.address = address;
     probe.stepping_over = false;
-    probe.letting_write = false;
+    probe.steps_to_put_down = false;
     probe.guard.begin(address);
     probe.conditions = [Condition::Free; CONDITIONS];
     probe.next_condition = 0;
@@ -152,7 +152,7 @@ pub fn while_lifted(change: impl FnOnce()) {
     lift();
     change();
     if steps_over {
-        probe.letting_write = true;
+        probe.steps_to_put_down = true;
     } else {
         put_down(probe.wants_breakpoint);
     }
@@ -412,7 +412,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
 /// A single step: true if it was the one over a breakpoint.
 pub fn on_step(context: &mut RealFrame) -> bool {
     let probe = probe();
-    if core::mem::take(&mut probe.letting_write) {
+    if core::mem::take(&mut probe.steps_to_put_down) {
         context.flags &= !TRAP_FLAG;
         put_down(probe.wants_breakpoint);
         return true;
@@ -444,7 +444,7 @@ pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool
         context.rip = original;
     }
     lift();
-    probe.letting_write = true;
+    probe.steps_to_put_down = true;
     context.flags |= TRAP_FLAG;
     true
 }

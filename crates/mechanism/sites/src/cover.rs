@@ -267,7 +267,8 @@ pub(crate) fn is_kept_in_place(instruction: &Instruction) -> bool {
         || is_short_relative
 }
 
-/// `mov eax, 15; syscall`: unwinders know a signal's frame by these very bytes.
+/// `mov eax, 15; syscall`: unwinders know a signal's frame by these very bytes, unless an unwind entry
+/// says so.
 fn is_signal_return(image: &Image<'_>, site: &Site) -> bool {
     if site.kind != site_kind::SYSCALL {
         return false;
@@ -276,7 +277,8 @@ fn is_signal_return(image: &Image<'_>, site: &Site) -> bool {
         return false;
     };
     let ahead = region.slice(site.address.saturating_sub(7), site.address);
-    ahead.ends_with(&[0x48, 0xc7, 0xc0, 15, 0, 0, 0]) || ahead.ends_with(&[0xb8, 15, 0, 0, 0])
+    let returns = ahead.ends_with(&[0x48, 0xc7, 0xc0, 15, 0, 0, 0]) || ahead.ends_with(&[0xb8, 15, 0, 0, 0]);
+    returns && !image.has_signal_entry(site.address)
 }
 
 /// The recipe for a cover, or for none. `None`: the covered code does not fit.

@@ -45,6 +45,8 @@ pub(crate) struct Function {
     pub start: u64,
     pub end: u64,
     pub exceptions: Exceptions,
+    /// Handlers of signals return to it, as its unwind entry says.
+    pub is_signal_return: bool,
 }
 
 /// How exceptions enter a function.
@@ -154,6 +156,13 @@ impl<'f> Image<'f> {
         self.objects[..after].last().is_some_and(|object| address < object.1)
     }
 
+    /// Whether an unwind entry says that handlers of signals return to where `address` is.
+    pub fn has_signal_entry(&self, address: u64) -> bool {
+        let after = self.functions.partition_point(|function| function.start <= address);
+        let mut nearest = self.functions[..after].iter().rev().take(4);
+        nearest.any(|function| function.is_signal_return && address < function.end)
+    }
+
     /// The code region that holds `address`.
     pub fn code_at(&self, address: u64) -> Option<&Region<'f>> {
         code_at(&self.code, address)
@@ -183,7 +192,12 @@ impl<'f> Image<'f> {
             self.named.push(start);
             if type_ != elf::STT_NOTYPE && size > 0 {
                 let end = start.saturating_add(size);
-                self.functions.push(Function { start, end, exceptions: Exceptions::None });
+                self.functions.push(Function {
+                    start,
+                    end,
+                    exceptions: Exceptions::None,
+                    is_signal_return: false,
+                });
             }
         }
     }

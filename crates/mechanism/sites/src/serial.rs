@@ -10,7 +10,7 @@ use crate::Analysis;
 
 /// Version of the bytes and of the rules behind them: a cache must not outlive
 /// either.
-pub const FORMAT_VERSION: u16 = 9;
+pub const FORMAT_VERSION: u16 = 10;
 
 const MAGIC: [u8; 6] = *b"rvsite";
 const HEADER_BYTES: usize = 16;
