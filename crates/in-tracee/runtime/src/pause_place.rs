@@ -27,10 +27,24 @@ const WANDER_MAX: u64 = 32;
 const KNOWN_STEPS_MAX: u32 = 12;
 /// How near to it that is tried, in bytes.
 const KNOWN_BYTES: u64 = 256;
+const KNOWN_GOALS: usize = 16;
 
-/// The goal that was paused at last; 0: none. A place that is not the best any more is no
-/// less right.
-static LAST_GOAL: AtomicU64 = AtomicU64::new(0);
+/// The goals that were paused at last, each at the place of its part of the memory; 0: none. Threads that
+/// wait for each other do it in a loop each. A place that is not the best any more is no less right.
+static GOALS: [AtomicU64; KNOWN_GOALS] = [const { AtomicU64::new(0) }; KNOWN_GOALS];
+
+/// Where goals are kept of the part of the memory, of [`KNOWN_BYTES`], that holds the address.
+fn goals_at(address: u64) -> &'static AtomicU64 {
+    &GOALS[(address / KNOWN_BYTES) as usize % KNOWN_GOALS]
+}
+
+/// The nearest goal that is known.
+fn known_goal(rip: u64) -> Option<u64> {
+    let around = [rip, rip.wrapping_sub(KNOWN_BYTES), rip.wrapping_add(KNOWN_BYTES)];
+    let goals = around.map(|address| goals_at(address).load(Ordering::Relaxed));
+    let near = goals.into_iter().filter(|goal| goal.abs_diff(rip) < KNOWN_BYTES);
+    near.min_by_key(|goal| goal.abs_diff(rip)).filter(|&goal| decode::run(goal).is_some())
+}
 
 /// A search step by step.
 #[repr(C)]
@@ -57,11 +71,8 @@ static PATH: Owned<[u64; STEPS_MAX as usize + 1]> = Owned::new([0; STEPS_MAX as 
 impl Search {
     /// A search that begins here.
     pub fn from(rip: u64) -> Search {
-        let last = LAST_GOAL.load(Ordering::Relaxed);
-        if last.abs_diff(rip) >= KNOWN_BYTES || decode::run(last).is_none() {
-            return Search::default();
-        }
-        Search { goal: last, known_left: KNOWN_STEPS_MAX, ..Search::default() }
+        let Some(goal) = known_goal(rip) else { return Search::default() };
+        Search { goal, known_left: KNOWN_STEPS_MAX, ..Search::default() }
     }
 
     /// One that ends here, though replay may come by this place slowly.
@@ -83,7 +94,7 @@ impl Search {
     /// The program is paused here.
     pub fn end(&self, rip: u64) {
         if rip == self.goal {
-            LAST_GOAL.store(rip, Ordering::Relaxed);
+            goals_at(rip).store(rip, Ordering::Relaxed);
         }
     }
 
