@@ -480,3 +480,13 @@ unsafe extern "C" {
     pub fn rv_entry_translate();
     pub fn rv_restorer();
 }
+
+/// True where the entry code has just called ours, and keeps the program's flags.
+pub fn is_behind_entry(rip: u64) -> bool {
+    let called = [
+        crate::dispatch::on_call as *const () as u64,
+        crate::instructions::on_instruction as *const () as u64,
+        crate::displaced::on_breakpoint as *const () as u64,
+    ];
+    called.contains(&rip)
+}

@@ -402,7 +402,11 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     }
     let synchronous = code > 0 && bit(signal) & FAULTS != 0;
     if signal == SIGTRAP && synchronous && (inside || islands::in_island(rip)) {
-        // The program single-steps itself (trap flag): our own steps are not its.
+        // The program single-steps itself (trap flag): our own steps are not its, and where its flags
+        // are kept, there are none any more.
+        if entry::is_behind_entry(rip) {
+            context.flags &= !pause::TRAP_FLAG;
+        }
         return;
     }
     if signal == SIGTRAP && synchronous && thread().swallow_step != 0 && rip == thread().target {
@@ -609,6 +613,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     thread.fault_signal = signal;
     thread.fault_info = *info;
     thread.signals.last_fault = context.fault_words(thread.signals.last_fault);
+    context.flags &= !pause::TRAP_FLAG;
     context.rip = entry::rv_entry_fault as *const () as u64;
 }
 
