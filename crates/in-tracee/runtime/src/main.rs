@@ -24,6 +24,7 @@ mod breakpoints;
 mod cache;
 mod call_places;
 mod calls;
+mod calls_of_32_bits;
 mod caught_signals;
 mod changes;
 mod chaos;

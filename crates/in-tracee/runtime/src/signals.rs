@@ -18,9 +18,9 @@ use crate::frame::{self, RealFrame};
 use crate::log::in_region;
 use crate::stacks::signal_stack;
 use crate::{
-    agent, call_places, caught_signals, clocks, deaths, displaced, file_ends, foreign_writes, gs,
-    instructions, islands, kernel, killing, memory, patience, pause, pause_point, probe, report, sites,
-    translate, turn,
+    agent, call_places, calls_of_32_bits, caught_signals, clocks, deaths, displaced, file_ends,
+    foreign_writes, gs, instructions, islands, kernel, killing, memory, patience, pause, pause_point, probe,
+    report, sites, translate, turn,
 };
 
 /// The kernel's `struct sigaction`.
@@ -351,27 +351,35 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealF
     found.give_back(context.rip);
 }
 
+/// A call of the program trapped.
+fn on_trapped_call(info: &Info, context: &mut RealFrame) {
+    let rip = context.rip;
+    if space().clocks.in_vdso {
+        let args = [context.rdi, context.rsi, context.rdx, context.r10, context.r8, context.r9];
+        context.rax = kernel::call(context.rax as u32, args) as u64;
+        return;
+    }
+    if calls_of_32_bits::is_one(info[3] >> 32) {
+        return calls_of_32_bits::begin(context);
+    }
+    // A call of the program: it goes on at our entry as if it came from an island.
+    if thread().pausing.stepping || agent::is_stepping() {
+        context.flags &= !pause::TRAP_FLAG;
+    }
+    pause::abandon();
+    context.rcx = rip;
+    context.r11 = rip;
+    context.rip = entry::rv_site as *const () as u64;
+    thread().trapped = 1;
+}
+
 /// What the kernel delivers, with gs as the runtime has it.
 fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     let rip = context.rip;
     let inside = clocks::is_ours_at(rip);
     let code = (info[1] & 0xffff_ffff) as i32;
     if signal == SIGSYS && (code == 1 || code == 2) && !in_region(rip, 1) {
-        if space().clocks.in_vdso {
-            let args = [context.rdi, context.rsi, context.rdx, context.r10, context.r8, context.r9];
-            context.rax = kernel::call(context.rax as u32, args) as u64;
-            return;
-        }
-        // A call of the program: it goes on at our entry as if it came from an island.
-        if thread().pausing.stepping || agent::is_stepping() {
-            context.flags &= !pause::TRAP_FLAG;
-        }
-        pause::abandon();
-        context.rcx = rip;
-        context.r11 = rip;
-        context.rip = entry::rv_site as *const () as u64;
-        thread().trapped = 1;
-        return;
+        return on_trapped_call(info, context);
     }
     if signal == ASKING && on_asking(info, context, inside) {
         return;
@@ -865,14 +873,12 @@ pub unsafe extern "C" fn on_fault() -> ! {
     let mut registers = thread.fault_registers;
     thread.user_registers = &raw const thread.fault_registers as u64;
     let signal = thread.fault_signal;
-    if signal == 0 {
-        pause_point::on_pause(registers);
-    }
-    if signal == crate::spins::GIVES {
-        crate::spins::stop_after_trap(registers);
-    }
-    if signal == crate::live::ORDER_OF_DEBUGGER {
-        crate::live::obey_debugger();
+    match signal {
+        0 => pause_point::on_pause(registers),
+        calls_of_32_bits::MAKES_CALL => calls_of_32_bits::make(registers),
+        crate::spins::GIVES => crate::spins::stop_after_trap(registers),
+        crate::live::ORDER_OF_DEBUGGER => crate::live::obey_debugger(),
+        _ => {}
     }
     thread.standing = crate::live::Standing::Fault;
     let mut info = thread.fault_info;
