@@ -13,6 +13,19 @@ static void handler(int number)
 	handled++;
 }
 
+static int ends[2];
+
+static void wake(void)
+{
+	for (int i = 0; i < 3; i++) {
+		usleep(20000);
+		CHECK(kill(getppid(), SIGUSR1) == 0);
+	}
+	usleep(20000);
+	CHECK(write(ends[1], "late", 4) == 4);
+	_exit(0);
+}
+
 // A call with three arguments; no register but rax changes.
 static long call(long number, long first, long second, long third)
 {
@@ -50,6 +63,15 @@ int main(void)
 	for (int i = 0; i < 5; i++)
 		CHECK(call(37, getpid(), SIGUSR1, 0) == 0 && handled == i + 1);
 	say("%d signals", (int)handled);
+	// One that is interrupted, and made again.
+	CHECK(pipe(ends) == 0);
+	action.sa_flags = SA_RESTART;
+	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	pid_t child = start_child(wake);
+	CHECK(call(3, ends[0], (long)low, 16) == 4 && memcmp(low, "late", 4) == 0);
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	say("%d signals, then what it waited for", (int)handled);
 	// Its own end by the last one.
 	call(252, 0, 0, 0);
 	return 1;

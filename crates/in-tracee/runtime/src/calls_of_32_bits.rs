@@ -27,9 +27,8 @@ const INT_BYTES: u64 = 2;
 const LSEEK: u32 = 19;
 
 /// The numbers of both kinds.
-const NUMBERS: [(u32, u32); 24] = [
+const NUMBERS: [(u32, u32); 23] = [
     (1, nr::__NR_exit),
-    (2, nr::__NR_fork),
     (3, nr::__NR_read),
     (4, nr::__NR_write),
     (5, nr::__NR_open),
@@ -97,13 +96,19 @@ pub fn make(mut registers: Registers) -> ! {
     unsafe { rv_resume(&registers) }
 }
 
-/// A signal's handler begins behind the call: its frame has the registers of the wide one.
+/// A signal's handler begins behind the call, or before it is made again: its frame has the registers of
+/// the wide one.
 fn mend_frame(handler: &Registers, registers: &Registers) {
     // Words of the frame behind the address to return to; see `frame::restore`.
+    const RAX: u64 = 18;
     const RIP: u64 = 21;
     let place = |index: u64| handler.rsp + 8 + 8 * index;
-    if memory::read_word(place(RIP)) != Some(registers.rip) {
-        return;
+    match memory::read_word(place(RIP)) {
+        Some(rip) if rip == registers.rip => {}
+        Some(rip) if rip == registers.rip - INT_BYTES => {
+            memory::write(place(RAX), &registers.rax);
+        }
+        _ => return,
     }
     let before = [
         (5, registers.r8),
