@@ -2,6 +2,7 @@
 // makes code that executes it, too, for all threads and their children. The answers hold the number of
 // the processor.
 // covers: mmap fork
+#include "ask_processor.h"
 #include "guest.h"
 #include <pthread.h>
 #include <sys/mman.h>
@@ -10,17 +11,6 @@
 
 static pthread_barrier_t barrier;
 static unsigned (*volatile generated)(void);
-
-// unsigned ask(void): cpuid with eax 1, of which it returns ebx.
-static const unsigned char code[] = {
-	0x53,                         // push %rbx
-	0xb8, 0x01, 0x00, 0x00, 0x00, // mov $1, %eax
-	0x31, 0xc9,                   // xor %ecx, %ecx
-	0x0f, 0xa2,                   // cpuid
-	0x89, 0xd8,                   // mov %ebx, %eax
-	0x5b,                         // pop %rbx
-	0xc3,                         // ret
-};
 
 static unsigned plain(void)
 {

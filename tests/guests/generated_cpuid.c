@@ -1,21 +1,11 @@
 // Code that is written first, and then made executable, asks which processor it runs on; the answers
 // hold the number of the processor, and stay in memory.
 // covers: mmap mprotect munmap
+#include "ask_processor.h"
 #include "guest.h"
 #include <sys/mman.h>
 
 #define ROUNDS 40
-
-// unsigned ask(void): cpuid with eax 1, of which it returns ebx.
-static const unsigned char code[] = {
-	0x53,                         // push %rbx
-	0xb8, 0x01, 0x00, 0x00, 0x00, // mov $1, %eax
-	0x31, 0xc9,                   // xor %ecx, %ecx
-	0x0f, 0xa2,                   // cpuid
-	0x89, 0xd8,                   // mov %ebx, %eax
-	0x5b,                         // pop %rbx
-	0xc3,                         // ret
-};
 
 static unsigned ask(size_t offset)
 {

@@ -10,12 +10,11 @@ use events::{Kind, StopReason};
 use lane_protocol::Interception;
 use linux_abi::{errno, general as nr};
 
-use crate::block::{process, session, thread};
+use crate::block::{process, session};
 use crate::direct_calls::on_made;
 use crate::dispatch::on_call;
-use crate::entry::{Leave, Registers, rv_entry_fault, rv_resume};
-use crate::frame::RealFrame;
-use crate::{agent, detach, kernel, memory, pause};
+use crate::entry::{Leave, Registers, rv_resume};
+use crate::{agent, detach, kernel, memory};
 
 /// In place of a signal's number: such a call is to be made.
 pub const MAKES_CALL: u32 = u32::MAX - 2;
@@ -56,19 +55,6 @@ const NUMBERS: [(u32, u32); 23] = [
 /// True for what SIGSYS says of such a call.
 pub fn is_one(architecture: u64) -> bool {
     architecture as u32 == AUDIT_ARCH_I386
-}
-
-/// It is made outside of the handler.
-pub fn begin(context: &mut RealFrame) {
-    let thread = thread();
-    thread.fault_registers = context.registers();
-    thread.fault_signal = MAKES_CALL;
-    if thread.pausing.stepping || agent::is_stepping() {
-        thread.fault_registers.flags &= !pause::TRAP_FLAG;
-    }
-    pause::abandon();
-    context.flags &= !pause::TRAP_FLAG;
-    context.rip = rv_entry_fault as *const () as u64;
 }
 
 /// Makes the call that the program's registers say.

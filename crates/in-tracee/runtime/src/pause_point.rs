@@ -5,7 +5,7 @@ use events::{Kind, Tag};
 use lane_protocol::report_kind;
 
 use crate::block::{Owned, process, thread};
-use crate::entry::{Registers, rv_entry_fault, rv_resume};
+use crate::entry::{Registers, rv_resume};
 use crate::frame::{self, RealFrame};
 use crate::pause::TRAP_FLAG;
 use crate::pause_timer::now_ns;
@@ -37,13 +37,9 @@ pub fn cost_ns() -> u64 {
 }
 
 /// Leaves a handler for a pause point, where the program stands with these registers.
-pub fn lead_to(context: &mut RealFrame, registers: Registers) {
-    let thread = thread();
-    thread.fault_registers = registers;
-    thread.fault_registers.flags &= !TRAP_FLAG;
-    thread.fault_signal = 0;
-    context.flags &= !TRAP_FLAG;
-    context.rip = rv_entry_fault as *const () as u64;
+pub fn lead_to(context: &mut RealFrame, mut registers: Registers) {
+    registers.flags &= !TRAP_FLAG;
+    signals::leave_handler(context, registers, 0);
 }
 
 /// The program stands at a pause point with these registers.

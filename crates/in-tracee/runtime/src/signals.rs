@@ -359,14 +359,14 @@ fn on_trapped_call(info: &Info, context: &mut RealFrame) {
         context.rax = kernel::call(context.rax as u32, args) as u64;
         return;
     }
-    if calls_of_32_bits::is_one(info[3] >> 32) {
-        return calls_of_32_bits::begin(context);
-    }
-    // A call of the program: it goes on at our entry as if it came from an island.
     if thread().pausing.stepping || agent::is_stepping() {
         context.flags &= !pause::TRAP_FLAG;
     }
     pause::abandon();
+    if calls_of_32_bits::is_one(info[3] >> 32) {
+        return leave_handler(context, context.registers(), calls_of_32_bits::MAKES_CALL);
+    }
+    // It goes on at our entry as if it came from an island.
     context.rcx = rip;
     context.r11 = rip;
     context.rip = entry::rv_site as *const () as u64;
@@ -613,14 +613,21 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     if gave_back || instructions::emulate(signal, context) {
         return;
     }
-    thread.fault_registers = context.registers();
+    let mut registers = context.registers();
     if thread.pausing.stepping || agent::is_stepping() {
-        thread.fault_registers.flags &= !pause::TRAP_FLAG;
+        registers.flags &= !pause::TRAP_FLAG;
     }
     pause::abandon();
-    thread.fault_signal = signal;
     thread.fault_info = *info;
     thread.signals.last_fault = context.fault_words(thread.signals.last_fault);
+    leave_handler(context, registers, signal);
+}
+
+/// What remains to be done is not done in a handler, but by [`on_fault`], without the program's steps:
+/// `what` is a signal's number, or what stands in place of one.
+pub fn leave_handler(context: &mut RealFrame, registers: Registers, what: u32) {
+    let thread = thread();
+    (thread.fault_registers, thread.fault_signal) = (registers, what);
     context.flags &= !pause::TRAP_FLAG;
     context.rip = entry::rv_entry_fault as *const () as u64;
 }

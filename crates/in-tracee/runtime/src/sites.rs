@@ -282,8 +282,7 @@ pub fn code_mapped(map: CodeMap) {
                 false
             }
             site_kind::SPIN => state.replaces_spins,
-            // One that traps by itself may stay as it is.
-            kind => !traps_by_itself(kind) || may_jump(recipe),
+            _ => true,
         };
         if !is_due {
             continue;

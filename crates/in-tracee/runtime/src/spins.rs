@@ -102,12 +102,10 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
 /// What remains to be done is not done in a handler.
 fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3]) {
     pause::abandon();
-    let thread = thread();
-    thread.fault_registers = *registers;
-    thread.fault_registers.flags &= !(pause::TRAP_FLAG | pause_point::RESUME_FLAG);
-    thread.fault_info[..3].copy_from_slice(&rest);
-    thread.fault_signal = GIVES;
-    context.rip = entry::rv_entry_fault as *const () as u64;
+    let mut registers = *registers;
+    registers.flags &= !(pause::TRAP_FLAG | pause_point::RESUME_FLAG);
+    thread().fault_info[..3].copy_from_slice(&rest);
+    signals::leave_handler(context, registers, GIVES);
 }
 
 /// An instruction that trapped, and that is no such place, was performed; the handler's registers lead

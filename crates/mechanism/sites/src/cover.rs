@@ -77,12 +77,8 @@ impl Site {
     }
 
     pub fn new(image: &Image<'_>, address: u64, len: u64, kind: u8, chain: Chain) -> Site {
-        let functions = &image.functions;
-        let after = functions.partition_point(|function| function.start <= address);
-        // A symbol and an unwind entry may describe the same function; those that
-        // start earliest among the nearest are enough, for entries do not nest.
         let mut landing_pads = Some(Vec::new());
-        for function in functions[..after].iter().rev().take(16).filter(|function| address < function.end) {
+        for function in image.functions_around(address) {
             let pads = match function.exceptions {
                 Exceptions::None => continue,
                 Exceptions::Table(table) => landing_pads::of_function(image, function.start, table),

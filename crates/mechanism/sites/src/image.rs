@@ -158,9 +158,14 @@ impl<'f> Image<'f> {
 
     /// Whether an unwind entry says that handlers of signals return to where `address` is.
     pub fn has_signal_entry(&self, address: u64) -> bool {
+        self.functions_around(address).any(|function| function.is_signal_return)
+    }
+
+    /// The parts of the code that hold `address`. A symbol and an unwind entry may describe the same
+    /// function; those that start earliest among the nearest are enough, for entries do not nest.
+    pub fn functions_around(&self, address: u64) -> impl Iterator<Item = &Function> {
         let after = self.functions.partition_point(|function| function.start <= address);
-        let mut nearest = self.functions[..after].iter().rev().take(4);
-        nearest.any(|function| function.is_signal_return && address < function.end)
+        self.functions[..after].iter().rev().take(16).filter(move |function| address < function.end)
     }
 
     /// The code region that holds `address`.

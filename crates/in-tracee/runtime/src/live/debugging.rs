@@ -16,7 +16,7 @@ use super::{Standing, agent, area, checkpoint, error, restore};
 use crate::agent::{Mode, is_stepping, mailbox, state};
 use crate::block::{Owned, Thread, process, thread, thread_status};
 use crate::edits::Made;
-use crate::entry::{Registers, rv_agent_stop, rv_entry_fault};
+use crate::entry::{Registers, rv_agent_stop};
 use crate::frame::RealFrame;
 use crate::pause::TRAP_FLAG;
 use crate::{displaced, edits, kernel, signals, watchpoints};
@@ -171,12 +171,9 @@ pub fn release() {
 
 /// Leaves the handler of the stop, to obey.
 pub fn leave_for_order(context: &mut RealFrame) {
-    let thread = thread();
-    thread.fault_registers = context.registers();
-    thread.fault_registers.flags &= !TRAP_FLAG;
-    thread.fault_signal = ORDER_OF_DEBUGGER;
-    context.flags &= !TRAP_FLAG;
-    context.rip = rv_entry_fault as *const () as u64;
+    let mut registers = context.registers();
+    registers.flags &= !TRAP_FLAG;
+    signals::leave_handler(context, registers, ORDER_OF_DEBUGGER);
 }
 
 /// Does what was ordered; the thread then stands where it stood, or somewhere else.
