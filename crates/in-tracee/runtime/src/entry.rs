@@ -9,8 +9,8 @@
 
 use core::arch::global_asm;
 
-use crate::block::{THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
-use crate::gs;
+use crate::code::gs;
+use crate::state::block::{THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
 
 /// Takes the registers that calls preserve from the stack.
 macro_rules! pop_preserved {
@@ -427,16 +427,16 @@ global_asm!(
     "mov eax, 15",
     "syscall",
     file_data = const lane_protocol::FILE_DATA,
-    home = sym crate::block::HOME,
-    first_stack_top = const crate::block::FIRST_STACK_TOP,
-    birth = sym crate::birth::begin,
+    home = sym crate::state::block::HOME,
+    first_stack_top = const crate::state::block::FIRST_STACK_TOP,
+    birth = sym crate::process::birth::begin,
     boarding = const lane_protocol::BOARDING_START,
-    board = sym crate::boarding::board,
-    on_call = sym crate::dispatch::on_call,
-    on_made = sym crate::direct_calls::on_made,
+    board = sym crate::process::boarding::board,
+    on_call = sym crate::syscalls::dispatch::on_call,
+    on_made = sym crate::syscalls::direct_calls::on_made,
     make = const Leave::Make as u32,
-    on_instruction = sym crate::instructions::on_instruction,
-    on_breakpoint = sym crate::displaced::on_breakpoint,
+    on_instruction = sym crate::syscalls::instructions::on_instruction,
+    on_breakpoint = sym crate::debugger::displaced::on_breakpoint,
     gs = sym gs::GS,
     way_site = const gs::WAY_SITE,
     way_instruction = const gs::WAY_INSTRUCTION,
@@ -444,14 +444,14 @@ global_asm!(
     is_shared = const gs::IS_SHARED,
     kept_r11 = const gs::KEPT_R11,
     on_fault = sym crate::signals::on_fault,
-    translate = sym crate::translate::run,
-    start = const crate::block::THREAD_START,
-    call_number = const crate::block::THREAD_CALL_NUMBER,
+    translate = sym crate::debugger::translate::run,
+    start = const crate::state::block::THREAD_START,
+    call_number = const crate::state::block::THREAD_CALL_NUMBER,
     user_stack = const THREAD_USER_STACK,
     stack_top = const THREAD_STACK_TOP,
     target = const THREAD_TARGET,
     pending = const THREAD_PENDING,
-    aborted = const crate::kernel::ABORTED,
+    aborted = const crate::ground::kernel::ABORTED,
 );
 
 unsafe extern "C" {
@@ -471,7 +471,7 @@ unsafe extern "C" {
     pub fn rv_direct_window();
     pub fn rv_direct_instruction();
     pub fn rv_direct_aborted();
-    pub fn rv_clone_shared(args: *const [u64; 6], child: *mut crate::block::Thread) -> i64;
+    pub fn rv_clone_shared(args: *const [u64; 6], child: *mut crate::state::block::Thread) -> i64;
     pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
     pub fn rv_probe_landing();
     pub fn rv_agent_stop(registers: *const Registers) -> !;
@@ -484,9 +484,9 @@ unsafe extern "C" {
 /// True where the entry code has just called ours, and keeps the program's flags.
 pub fn is_behind_entry(rip: u64) -> bool {
     let called = [
-        crate::dispatch::on_call as *const () as u64,
-        crate::instructions::on_instruction as *const () as u64,
-        crate::displaced::on_breakpoint as *const () as u64,
+        crate::syscalls::dispatch::on_call as *const () as u64,
+        crate::syscalls::instructions::on_instruction as *const () as u64,
+        crate::debugger::displaced::on_breakpoint as *const () as u64,
     ];
     called.contains(&rip)
 }

@@ -5,13 +5,17 @@
 //! contiguous. Memory of a recorded call goes from the program straight into
 //! the ring.
 
+pub mod cache;
+
 use core::sync::atomic::Ordering;
 
 use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
-use crate::block::{lane, process, session};
-use crate::{cache, file_ends, kernel, memory, outputs, report};
+use crate::address_space::file_ends;
+use crate::ground::{kernel, memory, report};
+use crate::state::block::{lane, process, session};
+use crate::syscalls::outputs;
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
@@ -190,7 +194,7 @@ impl Log {
     /// Appends memory that the kernel wrote, by reference where the log has it.
     pub fn memory(&mut self, address: u64, bytes: u64) {
         // What a live process read may have to be given back to it.
-        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES || crate::live::is_on() {
+        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES || crate::checkpoint::is_on() {
             return self.blob(address, bytes, Tag::Memory, address);
         }
         if memory::read::<u8>(address).is_none() || memory::read::<u8>(address + bytes - 1).is_none() {
@@ -573,7 +577,7 @@ pub fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
         add_missing_pages(page, end - page);
         memory::copy(address, source, bytes)
     };
-    crate::live::lose_memory(page, end - page);
+    crate::checkpoint::lose_memory(page, end - page);
     for &(start, end, protection) in &rights[..count] {
         kernel::mprotect(start, end - start, protection);
     }
@@ -587,10 +591,10 @@ const RIGHTS_MAX: usize = 40;
 fn rights_between(start: u64, end: u64) -> ([(u64, u64, u32); RIGHTS_MAX], usize) {
     let mut rights = [(0, 0, 0); RIGHTS_MAX];
     let mut count = 0;
-    crate::maps::for_each(&mut |map| {
+    crate::ground::maps::for_each(&mut |map| {
         let (from, to) = (map.start.max(start), map.end.min(end));
         if from < to && count < RIGHTS_MAX {
-            rights[count] = (from, to, crate::live::protection(map));
+            rights[count] = (from, to, crate::checkpoint::protection(map));
             count += 1;
         }
     });
@@ -621,7 +625,7 @@ fn ring() -> &'static Ring {
 /// True once nobody is there to read or feed the ring.
 pub fn supervisor_died() -> bool {
     if process().pid_space != 0 {
-        return crate::namespaces::supervisor_died();
+        return crate::process::namespaces::supervisor_died();
     }
     let result =
         kernel::call(linux_abi::general::__NR_kill, [session().supervisor_pid as u64, 0, 0, 0, 0, 0]);

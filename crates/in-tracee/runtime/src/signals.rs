@@ -6,22 +6,30 @@
 //! needs), so blocked signals stay in the kernel, where sigpending, signalfd,
 //! sigtimedwait and execve find them.
 
+pub mod caught_signals;
+pub mod deaths;
+pub mod killing;
+pub mod left_memory;
+pub mod stopping;
+
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
 use lane_protocol::{ASKING, GOT_FAULT, Mode, report_kind};
 use linux_abi::general as nr;
 
-use crate::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
+use crate::address_space::{file_ends, foreign_writes};
+use crate::code::{clocks, gs, islands, sites};
+use crate::debugger::{agent, displaced, translate};
 use crate::entry::{self, Leave, Registers};
-use crate::frame::{self, RealFrame};
+use crate::ground::frame::{self, RealFrame};
+use crate::ground::stacks::signal_stack;
+use crate::ground::{call_places, kernel, memory, report};
 use crate::log::in_region;
-use crate::stacks::signal_stack;
-use crate::{
-    agent, call_places, calls_of_32_bits, caught_signals, clocks, deaths, displaced, file_ends,
-    foreign_writes, gs, instructions, islands, kernel, killing, memory, patience, pause, pause_point, probe,
-    report, sites, translate, turn,
-};
+use crate::preemption::{pause, pause_point, probe};
+use crate::scheduler::{patience, turn};
+use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
+use crate::syscalls::{calls_of_32_bits, instructions};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -323,7 +331,7 @@ fn lost_all(info: &Info) -> bool {
 
 /// Another thread asked for what the kernel has forgotten.
 fn on_asked_for_something(context: &mut RealFrame, inside: bool) {
-    if crate::live::stop_asked() {
+    if crate::checkpoint::stop_asked() {
         on_asked(context, inside, STOP_CODE);
     } else if turn::is_wanted() {
         on_asked(context, inside, patience::ASKED);
@@ -609,7 +617,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     let [error, _, address] = context.fault_words(thread.signals.last_fault);
     let ends_file = signal == SIGSEGV && process().replaying && file_ends::is_awaited(address);
     let signal = if ends_file { SIGBUS } else { signal };
-    let gave_back = signal == SIGSEGV && crate::withheld::on_fault(error, address);
+    let gave_back = signal == SIGSEGV && crate::code::withheld::on_fault(error, address);
     if gave_back || instructions::emulate(signal, context) {
         return;
     }
@@ -732,7 +740,7 @@ pub fn end_output() {
 /// is asked for.
 pub fn die_of_outside(signal: u32, die: &mut dyn FnMut(u32)) {
     if bit(signal) & (session().saved_signals | OURS) != 0 {
-        crate::live::save_before_death(signal);
+        crate::checkpoint::save_before_death(signal);
     }
     die(signal);
 }
@@ -825,9 +833,9 @@ fn send_to_itself(signal: u32) {
 /// returns where nothing was done.
 #[cold]
 pub fn die_in_call(registers: &Registers, signal: u32) {
-    if crate::live::is_on() {
-        crate::live::before_crash(signal);
-        crate::live::after_crash(signal);
+    if crate::checkpoint::is_on() {
+        crate::checkpoint::before_crash(signal);
+        crate::checkpoint::after_crash(signal);
     }
     die_at(&Registers { rip: registers.rcx, r11: registers.flags, rax: 0, ..*registers }, signal);
 }
@@ -883,11 +891,11 @@ pub unsafe extern "C" fn on_fault() -> ! {
     match signal {
         0 => pause_point::on_pause(registers),
         calls_of_32_bits::MAKES_CALL => calls_of_32_bits::make(registers),
-        crate::spins::GIVES => crate::spins::stop_after_trap(registers),
-        crate::live::ORDER_OF_DEBUGGER => crate::live::obey_debugger(),
+        crate::syscalls::spins::GIVES => crate::syscalls::spins::stop_after_trap(registers),
+        crate::checkpoint::ORDER_OF_DEBUGGER => crate::checkpoint::obey_debugger(),
         _ => {}
     }
-    thread.standing = crate::live::Standing::Fault;
+    thread.standing = crate::checkpoint::Standing::Fault;
     let mut info = thread.fault_info;
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
@@ -896,11 +904,11 @@ pub unsafe extern "C" fn on_fault() -> ! {
         caught_signals::note_death(&info);
     }
     if process().branched && (!handled || agent::breakpoints().contains(&registers.rip)) {
-        crate::branch::on_fault(&registers, signal);
+        crate::debugger::branch::on_fault(&registers, signal);
     }
     if !handled && !process().replaying {
-        crate::live::stop_at_fault(&registers, signal);
-        crate::live::before_crash(signal);
+        crate::checkpoint::stop_at_fault(&registers, signal);
+        crate::checkpoint::before_crash(signal);
         deaths::let_go_if_seen();
     }
     let flags = if handled { 0 } else { FATAL };
@@ -927,7 +935,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         report::note_registers(&registers);
         report::leave(report_kind::FAULTED, signal as i32, "");
     }
-    crate::live::after_crash(signal);
+    crate::checkpoint::after_crash(signal);
     // The default action once more, at the same instruction: core dump and all.
     set_real(
         signal,
@@ -950,11 +958,11 @@ pub unsafe extern "C" fn on_fault() -> ! {
 
 /// What was recorded of the fault.
 pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
-    crate::changes::follow();
+    crate::syscalls::changes::follow();
     deaths::apply_stores();
     let Some(word) = process().log.peek() else {
-        if crate::live::goes_again() {
-            crate::live::go_live();
+        if crate::checkpoint::goes_again() {
+            crate::checkpoint::go_live();
         }
         report::note_registers(registers);
         report::leave(report_kind::LOG_ENDED, signal as i32, "");

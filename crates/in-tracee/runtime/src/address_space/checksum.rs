@@ -1,0 +1,191 @@
+//! Checksums of the program's writable memory, on request: replay finds a
+//! difference soon after it arises, rather than where it first shows.
+
+use events::Kind;
+
+use crate::address_space::{detect, written_pages};
+use crate::code::islands;
+use crate::entry::Registers;
+use crate::ground::maps::{self, Mapping};
+use crate::ground::{memory, report};
+use crate::state::block::process;
+
+/// Recording: logs a checksum if one is due.
+pub fn record_if_due() {
+    let process = process();
+    if process.log.events < process.next_check {
+        return;
+    }
+    process.next_check = process.log.events + process.check_every;
+    let Some(sum) = sum() else { return };
+    let events = process.log.events;
+    process.log.begin(Kind::Checksum, 0, 0);
+    process.log.word(sum);
+    process.log.word(events);
+    process.log.end();
+}
+
+/// Replay: compares memory with the checksum at hand.
+pub fn verify(registers: &Registers, word: u64) {
+    let sum = sum();
+    let log = &mut process().log;
+    if word >> 32 != 24 || sum.is_some_and(|sum| sum != log.body(0)) {
+        report::diverge(registers, word, u64::MAX, &[sum.unwrap_or(0)]);
+    }
+    log.consume(word);
+    log.events += 1;
+}
+
+/// A sum over address and content of all pages that the program can write and
+/// that are not all zero: how mappings are split makes no difference. `None`: what is mapped
+/// cannot be read (no descriptor is free, or no /proc here).
+pub fn sum() -> Option<u64> {
+    let mut total = 0u64;
+    let is_complete = maps::for_each(&mut |mapping: &Mapping| {
+        if !is_summed(mapping) {
+            return;
+        }
+        let mut add = |page| total = total.wrapping_add(page_sum(page));
+        if is_zero_at_first(mapping) {
+            each_populated_page(mapping.start, mapping.end, &mut add);
+        } else {
+            // A mapping may go on behind the end of its file.
+            (mapping.start..mapping.end)
+                .step_by(4096)
+                .filter(|&page| memory::read::<u8>(page).is_some())
+                .for_each(add);
+        }
+    });
+    is_complete.then_some(total)
+}
+
+/// True for memory that belongs to the program's state.
+pub fn is_summed(mapping: &Mapping) -> bool {
+    mapping.readable && mapping.writable && mapping.private && !islands::is_island(mapping.start)
+}
+
+/// True if pages that are not populated are all zero.
+fn is_zero_at_first(mapping: &Mapping) -> bool {
+    mapping.readable && mapping.private && mapping.inode == 0
+}
+
+/// Hands over the pages to sum: in sparse memory, those that are not populated would be
+/// gigabytes.
+fn each_populated_page(start: u64, end: u64, hand_over: &mut dyn FnMut(u64)) {
+    let mut each_readable = |start, end| {
+        for page in (start..end).step_by(4096) {
+            if memory::read::<u8>(page).is_some() {
+                hand_over(page);
+            }
+        }
+    };
+    let Some(pagemap) = detect::open_high(written_pages::PAGEMAP) else {
+        return each_readable(start, end);
+    };
+    written_pages::scan_populated(pagemap, start, end, true, &mut each_readable);
+    detect::close(pagemap);
+}
+
+/// Pages from which on it is worth a look at what is mapped there.
+const MANY_PAGES: u64 = 1024;
+
+/// The wrapping sum of the sums of so many pages, the first by its number. A page that cannot be
+/// read counts as zeros do: where a file has ended below it, it is zero in replay.
+pub fn range_sum(first: u64, pages: u64) -> u64 {
+    let (from, end) = (first.wrapping_mul(4096), first.saturating_add(pages).wrapping_mul(4096));
+    if pages < MANY_PAGES {
+        return sum_one_by_one(from, end);
+    }
+    let mut total = 0u64;
+    let complete = maps::for_each(&mut |mapping: &Mapping| {
+        let (start, stop) = (mapping.start.max(from), mapping.end.min(end));
+        if start >= stop || !mapping.readable {
+            return;
+        }
+        if is_zero_at_first(mapping) {
+            each_populated_page(start, stop, &mut |page| total = total.wrapping_add(page_sum(page)));
+        } else {
+            total = total.wrapping_add(sum_one_by_one(start, stop));
+        }
+    });
+    if complete { total } else { sum_one_by_one(from, end) }
+}
+
+fn sum_one_by_one(start: u64, end: u64) -> u64 {
+    let is_readable = |&page: &u64| memory::read::<u8>(page).is_some();
+    (start..end).step_by(4096).filter(is_readable).fold(0, |total, page| total.wrapping_add(page_sum(page)))
+}
+
+/// Words of a page.
+pub const PAGE_WORDS: usize = 512;
+/// Sums of a page that run side by side: a single one waits for each multiplication.
+const LANES: usize = 4;
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What takes a multiplication by it back.
+const UNMIX: u64 = inverse(MIX);
+
+/// The sum of one page, which is readable; 0 if it is all zero.
+pub fn page_sum(page: u64) -> u64 {
+    let mut sums = first_sums(page);
+    let mut any = 0;
+    for index in 0..PAGE_WORDS / LANES {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the page is mapped and readable; nothing else runs.
+            let word = unsafe { (page as *const u64).add(index * LANES + lane).read_volatile() };
+            any |= word;
+            *sum = with_word(*sum, word);
+        }
+    }
+    if any == 0 {
+        return 0;
+    }
+    sums.into_iter().fold(0, with_lane)
+}
+
+fn first_sums(page: u64) -> [u64; LANES] {
+    [page, page ^ 1, page ^ 2, page ^ 3]
+}
+
+/// A lane's sum with another word of it.
+fn with_word(sum: u64, word: u64) -> u64 {
+    (sum.rotate_left(5) ^ word).wrapping_mul(MIX)
+}
+
+/// What it was before this word.
+fn without_word(sum: u64, word: u64) -> u64 {
+    (sum.wrapping_mul(UNMIX) ^ word).rotate_right(5)
+}
+
+/// A page's sum with another lane.
+fn with_lane(total: u64, lane: u64) -> u64 {
+    (total.rotate_left(23) ^ lane).wrapping_mul(MIX)
+}
+
+fn without_lane(total: u64, lane: u64) -> u64 {
+    (total.wrapping_mul(UNMIX) ^ lane).rotate_right(23)
+}
+
+/// What one word of the page would have to be for the page to have this sum, with the others as
+/// they are here: [`page_sum`] done forward up to the word, and backward from the sum.
+pub fn word_for_sum(page: u64, words: &[u64; PAGE_WORDS], index: usize, sum: u64) -> u64 {
+    let (lane, row) = (index % LANES, index / LANES);
+    let first = first_sums(page);
+    let words_of = |lane: usize| words.iter().copied().skip(lane).step_by(LANES);
+    let sum_of = |lane: usize| words_of(lane).fold(first[lane], with_word);
+    let total_before = (0..lane).map(sum_of).fold(0, with_lane);
+    let total = (lane + 1..LANES).rev().map(sum_of).fold(sum, without_lane);
+    let lane_sum = total.wrapping_mul(UNMIX) ^ total_before.rotate_left(23);
+    let before = words_of(lane).take(row).fold(first[lane], with_word);
+    let behind = words_of(lane).skip(row + 1).rev().fold(lane_sum, without_word);
+    behind.wrapping_mul(UNMIX) ^ before.rotate_left(5)
+}
+
+/// The number that an odd one gives 1 with: each step doubles the bits that are right.
+const fn inverse(odd: u64) -> u64 {
+    let (mut found, mut right) = (odd, 3);
+    while right < u64::BITS {
+        found = found.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(found)));
+        right *= 2;
+    }
+    found
+}

@@ -1,0 +1,125 @@
+//! What other processes of the recording write by calls to files that the program has mapped: a
+//! mapping shows it, a private one where the program has not stored itself (mmap(2)).
+//!
+//! Who writes says so in the session; everybody else looks there where it can learn of the write,
+//! and logs what its mappings show: with the end of a call, with a signal, and as a change where
+//! another process, with which it shares memory, had the turn.
+//!
+//! Deliberately absent: what somebody stores through a shared mapping of a file that others have
+//! mapped privately, what is written from outside of the recording, and what a program finds that
+//! reads a mapping again and again until a call changes it. More than a thousand writes between two
+//! looks are not told apart: all is logged that the files' mappings show.
+
+use events::{FOREIGN, Kind, SHARED};
+use lane_protocol::{Written, WrittenPart};
+
+use crate::address_space::mapped_files;
+use crate::state::block::{process, session};
+
+/// What the process has read of the session's list.
+#[repr(C)]
+#[derive(Default)]
+pub struct Known {
+    /// Plus one; 0: it has not looked yet.
+    parts: u64,
+}
+
+/// The program has mapped the file, or is about to.
+pub fn note_mapped(identity: [u64; 2]) {
+    if !process().replaying {
+        session().written_files.mark(identity);
+    }
+}
+
+/// Recording: how much the process has read of the list; see [`look_again`].
+pub fn known() -> u64 {
+    *known_and_all().0
+}
+
+/// Recording: what came since then is new: something is mapped that was about to be.
+pub fn look_again(known: u64) {
+    process().foreign_writes.parts = known;
+}
+
+/// Recording: the program wrote these bytes to a file, or moved its end there.
+pub fn tell(identity: [u64; 2], size: u64, from: u64, bytes: u64) {
+    let files = &session().written_files;
+    if files.is_marked(lane_protocol::mark_of(identity)) {
+        files.add(&WrittenPart { lane: process().lane, identity, size, from, bytes });
+    }
+}
+
+/// True if there is something new.
+#[inline]
+pub fn are_new() -> bool {
+    process().foreign_writes.parts != session().written_files.count() + 1
+}
+
+/// Recording, in the event of a call that ended, or of a signal: logs what is new.
+#[inline]
+pub fn log_new() {
+    if are_new() {
+        log_parts();
+    }
+}
+
+/// Recording: the turn comes from another process, and the program goes on where it stands.
+#[inline]
+pub fn log_change() {
+    if are_new() && are_shown() {
+        let log = &mut process().log;
+        log.begin(Kind::Change, SHARED, FOREIGN);
+        log.word(0);
+        log.word(0);
+        log_parts();
+        log.end();
+    }
+}
+
+/// Passes over what no mapping shows. True if one may show what comes then.
+#[cold]
+fn are_shown() -> bool {
+    let files = &session().written_files;
+    let (known, count) = known_and_all();
+    while *known <= count {
+        match files.part(*known - 1) {
+            Written::Part(part) if part.lane == process().lane || !mapped_files::is_mapped(part.identity) => {
+                *known += 1;
+            }
+            Written::NotYet => return false,
+            _ => return true,
+        }
+    }
+    false
+}
+
+/// How many parts the process knows, plus one, and how many there are.
+fn known_and_all() -> (&'static mut u64, u64) {
+    let (known, count) = (&mut process().foreign_writes.parts, session().written_files.count());
+    if *known == 0 {
+        // What it maps it maps from now on.
+        *known = count + 1;
+    }
+    (known, count)
+}
+
+#[cold]
+fn log_parts() {
+    let files = &session().written_files;
+    let (known, count) = known_and_all();
+    while *known <= count {
+        match files.part(*known - 1) {
+            Written::Part(part) => {
+                if part.lane != process().lane {
+                    mapped_files::log_part(part.identity, part.size, part.from, part.bytes);
+                }
+                *known += 1;
+            }
+            Written::NotYet => break,
+            Written::Gone => {
+                *known = count + 1;
+                mapped_files::log_all(|identity| files.is_written(identity));
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Checkpoints of processes that share memory: taken and gone back to as one.
+
+pub mod together;

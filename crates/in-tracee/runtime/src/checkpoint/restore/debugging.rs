@@ -1,0 +1,275 @@
+//! A live program under the debugger: stops before a call, at its end and at its death,
+//! and what the debugger orders while the program stands.
+//!
+//! The agent (`crate::debugger::agent`) stops, steps and watches a live program as it does one
+//! that is replayed: who stands still has the turn, so nobody else of the lane runs.
+//! An order that forks or goes back is obeyed on the runtime's own stack, with the
+//! program's vectors in the processor, and the program then stands where it stood; in a
+//! checkpoint it is about to execute that instruction, as behind a fault.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use lane_protocol::{agent_interrupt, agent_stop, agent_verb, checkpoint_origin, command};
+use linux_abi::{errno, general as nr};
+
+use crate::checkpoint::restore::{agent, rollback};
+use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::{Standing, area, error};
+use crate::debugger::agent::{Mode, is_stepping, mailbox, state};
+use crate::debugger::edits::{self, Made};
+use crate::debugger::{displaced, watchpoints};
+use crate::entry::{Registers, rv_agent_stop};
+use crate::ground::frame::RealFrame;
+use crate::ground::kernel;
+use crate::preemption::pause::TRAP_FLAG;
+use crate::signals;
+use crate::state::block::{Owned, Thread, process, thread, thread_status};
+
+/// In place of a fault's signal: the debugger has ordered something.
+pub const ORDER_OF_DEBUGGER: u32 = u32::MAX;
+const NOBODY: u32 = u32::MAX;
+
+struct State {
+    /// The program stands before a call, at a fault, or at a pause that was logged for
+    /// that: where a replay of its log would end.
+    is_at_log_end: bool,
+    /// Exit code, signal or answer of the stop at hand.
+    code: Option<i32>,
+    /// It was told where it stands that it will end there: the address, or 0.
+    told_end_at: u64,
+    /// It would end by a fault of the instruction there.
+    dies_of_fault: bool,
+    /// It goes on from there.
+    goes_on_from: u64,
+}
+
+static STATE: Owned<State> = Owned::new(State {
+    is_at_log_end: false,
+    code: None,
+    told_end_at: 0,
+    dies_of_fault: false,
+    goes_on_from: 0,
+});
+
+/// Index of the thread that stood at the checkpoint at hand: it stands first again.
+static STANDS_FIRST: AtomicU32 = AtomicU32::new(NOBODY);
+
+fn own() -> &'static mut State {
+    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    unsafe { &mut *STATE.get() }
+}
+
+/// True for a process in the present that the debugger looks at.
+pub fn is_debugged() -> bool {
+    let process = process();
+    process.debugged && !process.replaying && !process.branched
+}
+
+/// True where a replay of the log would end.
+pub fn is_at_log_end() -> bool {
+    is_debugged() && own().is_at_log_end
+}
+
+/// The code of the stop at hand.
+pub fn code_of_stop() -> Option<i32> {
+    own().code.take()
+}
+
+/// The program goes on from where it stands.
+pub fn note_going_on(place: u64) {
+    let own = own();
+    own.is_at_log_end = false;
+    own.goes_on_from = place;
+    edits::note_going_on();
+}
+
+/// True where a pause would get into the debugger's way.
+pub fn cannot_pause_at(place: u64) -> bool {
+    is_debugged() && (is_stepping() || displaced::is_in_stub(place))
+}
+
+/// The calling thread, which has the turn, stands still with these registers.
+fn stand(registers: &Registers, kind: u32, code: i32) -> ! {
+    own().code = Some(code);
+    state().stop_in_stub = Some(kind);
+    // SAFETY: the registers are the program's, complete; the handler of the trap stops there.
+    unsafe { rv_agent_stop(registers) }
+}
+
+// --- stops ---
+
+/// A call is about to be made, with the turn: stands if the debugger wants that, or if
+/// the program will not come back.
+pub fn stop_before_call(registers: &Registers, args: &[u64; 6]) {
+    let place = registers.rcx.wrapping_sub(2);
+    let number = u64::from(registers.rax as u32);
+    let (kind, code) = if mailbox().interrupt.load(Ordering::Relaxed) != 0 {
+        (agent_stop::INTERRUPTED, 0)
+    } else if own().told_end_at == place && own().goes_on_from == place {
+        own().told_end_at = 0;
+        return;
+    } else if ends_process(number) {
+        (agent_stop::LEAVING, args[0] as i32)
+    } else if signals::kills_itself(number, args) {
+        let signal = if number == u64::from(nr::__NR_tgkill) { args[2] } else { args[1] };
+        (agent_stop::FAULTED, signal as i32)
+    } else {
+        return;
+    };
+    if kind != agent_stop::INTERRUPTED {
+        (own().told_end_at, own().dies_of_fault) = (place, false);
+    }
+    own().is_at_log_end = true;
+    let mut registers = *registers;
+    registers.rip = place;
+    stand(&registers, kind, code)
+}
+
+fn ends_process(number: u64) -> bool {
+    number == u64::from(nr::__NR_exit_group) || number == u64::from(nr::__NR_exit) && process().threads <= 1
+}
+
+/// The program is about to die of a fault: stands there once.
+pub fn stop_at_fault(registers: &Registers, signal: u32) {
+    if !is_debugged() {
+        return;
+    }
+    if own().told_end_at == registers.rip && own().goes_on_from == registers.rip {
+        return;
+    }
+    (own().told_end_at, own().dies_of_fault) = (registers.rip, true);
+    own().is_at_log_end = true;
+    stand(registers, agent_stop::FAULTED, signal as i32)
+}
+
+/// The debugger wants a thread to stand that is in the runtime: a call at hand is as
+/// about to begin.
+pub fn leave_call_for_debugger(context: &mut RealFrame) {
+    let wanted = is_debugged() && mailbox().interrupt.load(Ordering::Relaxed) != 0;
+    if wanted && thread().status != thread_status::AGENT {
+        signals::on_asked_to_stop(context, true);
+    }
+}
+
+/// True if the debugger wants the program to stand.
+pub fn stop_is_wanted() -> bool {
+    is_debugged() && mailbox().interrupt.load(Ordering::Relaxed) != 0
+}
+
+/// A pause was logged, and nothing since: the debugger may have wanted it.
+pub fn note_pause() {
+    if stop_is_wanted() {
+        own().is_at_log_end = true;
+        edits::note_pause();
+    }
+}
+
+/// From here on nobody looks.
+pub fn release() {
+    process().debugged = false;
+    watchpoints::forget();
+    state().mode = Mode::Running;
+}
+
+// --- orders ---
+
+/// Leaves the handler of the stop, to obey.
+pub fn leave_for_order(context: &mut RealFrame) {
+    let mut registers = context.registers();
+    registers.flags &= !TRAP_FLAG;
+    signals::leave_handler(context, registers, ORDER_OF_DEBUGGER);
+}
+
+/// Does what was ordered; the thread then stands where it stood, or somewhere else.
+pub fn obey_debugger() -> ! {
+    let thread = thread();
+    thread.standing = Standing::Fault;
+    if state().command.verb != agent_verb::ORDER {
+        obey_edit(thread);
+    }
+    let (kind, argument) = (state().command.order as u32, state().command.argument);
+    let was_at_log_end = own().is_at_log_end;
+    let answer = match kind {
+        command::CHECKPOINT => {
+            STANDS_FIRST.store(thread.index as u32, Ordering::SeqCst);
+            let taken = checkpoint::take(checkpoint_origin::USER);
+            STANDS_FIRST.store(NOBODY, Ordering::SeqCst);
+            taken
+        }
+        command::DISCARD => checkpoint::discard(argument),
+        command::TRY => rollback::could_go_back(argument),
+        // Does not return if it can be done.
+        command::ROLLBACK => agent::ask(kind, argument),
+        _ => error(errno::EINVAL),
+    };
+    own().is_at_log_end = was_at_log_end;
+    stand(&thread.fault_registers, agent_stop::ORDERED, answer as i32)
+}
+
+/// Changes what the debugger wants to be changed, where the program stands.
+fn obey_edit(thread: &mut Thread) -> ! {
+    let made = edits::obey(&mut thread.fault_registers);
+    match made {
+        Ok(Made::Edit) => {
+            own().is_at_log_end = false;
+            if own().dies_of_fault || state().command.verb == agent_verb::SET {
+                // What it was told is about to happen may not happen any more.
+                own().told_end_at = 0;
+            }
+        }
+        Ok(Made::Place) => own().is_at_log_end = true,
+        Ok(Made::Nothing) | Err(_) => {}
+    }
+    let answer = made.map_or_else(|number| -(number as i32), |_| 0);
+    stand(&thread.fault_registers, agent_stop::ORDERED, answer)
+}
+
+// --- behind a way back ---
+
+/// The program was rolled back: it stands before it does anything.
+pub fn note_way_back() {
+    if is_debugged() {
+        area().stands.store(1, Ordering::SeqCst);
+        mailbox().interrupt.store(agent_interrupt::ANYWHERE, Ordering::SeqCst);
+    }
+}
+
+/// A thread is about to take the turn: the one that stood at the checkpoint comes first.
+pub fn let_first_come(index: usize) {
+    while area().stands.load(Ordering::SeqCst) != 0 {
+        let first = STANDS_FIRST.load(Ordering::SeqCst);
+        if first == NOBODY || first == index as u32 {
+            return;
+        }
+        kernel::futex_wait_ns(&area().stands, 1, 1_000_000);
+    }
+}
+
+/// The first thread that comes here, with the turn, stands.
+pub fn stand_if_first(block: &Thread) {
+    if !is_debugged() || area().stands.swap(0, Ordering::SeqCst) == 0 {
+        return;
+    }
+    // What the debugger has kept stands as it stood then, at the end of its log or before that.
+    let was_kept_by_debugger = STANDS_FIRST.swap(NOBODY, Ordering::SeqCst) != NOBODY;
+    own().is_at_log_end &= was_kept_by_debugger;
+    let registers = match block.standing {
+        Standing::Fault => block.fault_registers,
+        // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
+        _ => unsafe { *(block.registers_at as *const Registers) },
+    };
+    let mut registers = registers;
+    match block.standing {
+        Standing::Call => {
+            registers.rip = registers.rcx.wrapping_sub(2);
+            own().is_at_log_end = true;
+        }
+        Standing::Pause => {
+            registers.rip = crate::code::sites::translate(registers.rip);
+            // The pause is the last event.
+            (state().steps, state().steps_known) = (0, true);
+        }
+        Standing::Fault | Standing::Beginning | Standing::Boarded => {}
+    }
+    stand(&registers, agent_stop::ROLLED_BACK, 0)
+}

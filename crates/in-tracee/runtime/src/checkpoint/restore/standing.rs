@@ -1,0 +1,180 @@
+//! Where a thread of the program stands while it has not got the turn, and how it
+//! goes on from there, now or after its memory went back.
+
+use core::sync::atomic::Ordering;
+
+use linux_abi::general as nr;
+
+use crate::checkpoint::restore::debugging;
+use crate::checkpoint::take::holding;
+use crate::code::clocks;
+use crate::entry::{Leave, Registers, rv_make, rv_resume};
+use crate::ground::stacks::signal_stack;
+use crate::ground::{frame, kernel};
+use crate::preemption::pause_point;
+use crate::process::threads;
+use crate::scheduler::turn;
+use crate::signals;
+use crate::state::block::{Thread, process, session, thread};
+use crate::syscalls::{changes, dispatch};
+
+/// What a thread is about to do once it has the turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Standing {
+    /// Nothing of the program was done yet.
+    Beginning = 0,
+    /// Make the call in its registers.
+    Call = 1,
+    /// Go on from a pause that was logged.
+    Pause = 2,
+    /// Execute the instruction at hand again: it faulted.
+    Fault = 3,
+    /// Go on where the thread stood when the session came to its process.
+    Boarded = 4,
+}
+
+/// Bytes below the top of a thread's stack that going on leaves alone.
+const KEPT_STACK_BYTES: u64 = 8192;
+
+/// The thread is about to give the turn: keeps what only the processor has.
+#[inline]
+pub fn note() {
+    if session().live != 0 {
+        note_processor();
+    }
+}
+
+fn note_processor() {
+    let own = thread();
+    own.fs_base = crate::debugger::standing::fs_base();
+    frame::save_vectors_at(signal_stack(own.index));
+}
+
+/// A new thread of the program begins with what its maker's processor has.
+pub fn prepare_new(block: &mut Thread, has_tls: bool, tls: u64) {
+    block.fs_base = if has_tls { tls } else { crate::debugger::standing::fs_base() };
+    frame::save_vectors_at(signal_stack(block.index));
+}
+
+/// A kernel thread that another one left to us may have another processor state than
+/// a new one.
+pub fn begin_thread() {
+    if !crate::checkpoint::is_on() {
+        return;
+    }
+    let own = thread();
+    signals::set_real_mask(!0);
+    clocks::take_over_traps();
+    kernel::set_fs_base(own.fs_base);
+    frame::load_vectors_from(signal_stack(own.index));
+}
+
+/// The block of a thread of then, prepared for the kernel's thread that takes it up.
+pub fn prepare(block: &mut Thread) {
+    block.start = arrive as *const () as u64;
+    if matches!(block.standing, Standing::Call | Standing::Pause) {
+        // They may lie deeper, where it is about to run.
+        let place = (block.stack_top - size_of::<Registers>() as u64) & !15;
+        // SAFETY: the thread is not running, and both places are on its own stack.
+        unsafe { core::ptr::copy(block.registers_at as *const Registers, place as *mut Registers, 1) };
+        block.registers_at = place;
+    }
+    block.stack_top -= KEPT_STACK_BYTES;
+}
+
+/// A kernel thread arrives here to go on as the block's thread.
+unsafe extern "C" fn arrive(block: *mut Thread) -> ! {
+    // SAFETY: the block is the calling thread's alone from here on.
+    let block = unsafe { &mut *block };
+    block.stack_top += KEPT_STACK_BYTES;
+    take_up(block)
+}
+
+/// The calling thread is the block's from now on, and goes on as it.
+fn take_up(block: &mut Thread) -> ! {
+    signals::set_real_mask(!0);
+    // One that had not begun then does not know who it is.
+    turn::begin_thread();
+    signals::use_own_stack();
+    crate::process::birth::intercept();
+    clocks::take_over_traps();
+    if block.robust_list[0] != 0 {
+        kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
+    }
+    if !process().replaying {
+        signals::restore_pending(&crate::checkpoint::area().pending);
+    }
+    crate::checkpoint::area().arrived.fetch_add(1, Ordering::SeqCst);
+    kernel::set_fs_base(block.fs_base);
+    frame::load_vectors_from(signal_stack(block.index));
+    resume()
+}
+
+/// Goes on from where the calling thread stands, in whichever mode the process is.
+pub fn resume() -> ! {
+    let own = thread();
+    if process().replaying {
+        // The thread of the last event is the only one that stands behind a pause to which no
+        // turn event belongs yet. Others may have got the turn before they come here.
+        let was_last = process().logged_thread == own.index as u32;
+        if was_last && own.standing == Standing::Pause || crate::checkpoint::takes_first_ticket(own.index) {
+            turn::follow_yield();
+        } else {
+            turn::wait_to_run();
+        }
+    }
+    if !process().replaying {
+        // A replay, in which nobody gives the turn, has led it here; it waits for the turn now.
+        note();
+        debugging::let_first_come(own.index);
+    }
+    if own.standing == Standing::Beginning {
+        // It takes the turn by itself.
+        threads::begin_here();
+    }
+    if !process().replaying {
+        match own.standing {
+            Standing::Pause => holding::take_at_pause(),
+            _ => holding::take(),
+        }
+        signals::set_real_mask(own.signals.mask);
+        debugging::stand_if_first(own);
+    }
+    if own.standing == Standing::Boarded {
+        go_on_boarded();
+    }
+    if own.standing == Standing::Fault {
+        // SAFETY: the registers are the program's, complete.
+        unsafe { rv_resume(&own.fault_registers) }
+    }
+    // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
+    let mut registers = unsafe { *(own.registers_at as *const Registers) };
+    if own.standing == Standing::Pause {
+        pause_point::go_on(registers);
+    }
+    // SAFETY: registers of a call of this thread.
+    let leave = unsafe { dispatch::on_call(&mut registers) };
+    // SAFETY: as above.
+    unsafe {
+        match leave {
+            Leave::Make => rv_make(&mut registers),
+            Leave::Call => registers.r11 = registers.flags,
+            Leave::Exactly => {}
+        }
+        rv_resume(&registers)
+    }
+}
+
+/// The registers are kept as they were: code may be rewritten under them, now or later.
+fn go_on_boarded() -> ! {
+    let mut registers = thread().fault_registers;
+    registers.rip = crate::code::sites::translate(registers.rip);
+    if process().replaying {
+        changes::follow();
+        pause_point::arm_if_next();
+    }
+    crate::debugger::agent::leaving(&registers);
+    // SAFETY: the registers are the program's, complete.
+    unsafe { rv_resume(&registers) }
+}

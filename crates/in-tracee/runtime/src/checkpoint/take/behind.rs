@@ -1,0 +1,211 @@
+//! Memory comes under protection behind a fork: a large process goes on at once, and the agent
+//! protects its pages meanwhile, which takes as long as half of the fork. What is written before its
+//! page is protected is found by what the fork did: the page is copied then, so that the process
+//! shares it with nobody, and it counts as written.
+//!
+//! Invariant: until [`Protection::settle`] returns the protected ranges stay as they are: what is lost
+//! meanwhile is taken out of them then. A process that shares pages is made after that, as none of
+//! them would be the process's alone any more.
+
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+use lane_protocol::command;
+
+use crate::address_space::detect::{close, open_high};
+use crate::address_space::written_pages as kernel_view;
+use crate::address_space::written_pages::Uffd;
+use crate::checkpoint::area;
+use crate::checkpoint::take::protection::Protection;
+use crate::ground::{kernel, page_entries};
+use crate::state::block::lane;
+
+/// Who works takes so much at a time, in bytes.
+const CHUNK_BYTES: u64 = 2 << 20;
+
+mod state {
+    pub const NONE: u32 = 0;
+    pub const FAILED: u32 = 1;
+    /// The last one who worked on it is ending it.
+    pub const ENDING: u32 = 2;
+    /// It is to be done; and so many above it work on it.
+    pub const WANTED: u32 = 3;
+}
+
+/// What is still to be protected. All zero: nothing.
+#[repr(C)]
+pub struct Behind {
+    /// A futex word.
+    state: AtomicU32,
+    /// The descriptor, plus one; 0: it is not open.
+    pagemap: AtomicI32,
+    /// How many chunks are taken.
+    taken: AtomicU32,
+    /// There are no more to take.
+    all_taken: AtomicBool,
+    failed: AtomicBool,
+    // The turn's holder's:
+    /// It begins with the fork that is about to be made.
+    is_expected: bool,
+    /// Some of what is being protected was lost.
+    has_lost: bool,
+}
+
+impl Behind {
+    /// The descriptor that the work needs.
+    pub fn descriptor(&self) -> Option<u32> {
+        (self.pagemap.load(Ordering::Acquire) as u32).checked_sub(1)
+    }
+
+    pub fn expect(&mut self, is_expected: bool) {
+        self.is_expected = is_expected;
+    }
+
+    fn is_done(&self) -> bool {
+        self.state.load(Ordering::Acquire) == state::NONE
+    }
+
+    /// Some of what is protected is lost; true if it may be taken out at once.
+    pub fn loses(&mut self) -> bool {
+        self.has_lost |= !self.is_done();
+        !self.has_lost
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The calling thread works on it no more; the last one ends it.
+    fn leave(&self) {
+        loop {
+            match self.state.load(Ordering::Acquire) {
+                now if now > state::WANTED + 1 => {
+                    if self.change(now, now - 1) {
+                        return;
+                    }
+                }
+                now if self.change(now, state::ENDING) => return self.end(),
+                _ => {}
+            }
+        }
+    }
+
+    fn end(&self) {
+        if let Some(pagemap) = self.descriptor() {
+            close(pagemap as i32);
+        }
+        self.pagemap.store(0, Ordering::Release);
+        let failed = self.failed.load(Ordering::Acquire);
+        self.state.store(if failed { state::FAILED } else { state::NONE }, Ordering::Release);
+        kernel::futex_wake(&self.state);
+    }
+}
+
+impl Protection {
+    /// The fork was made: what is registered is to be protected, if it is not yet. The calling thread
+    /// has the turn.
+    pub fn go_on_behind(&mut self) {
+        if !core::mem::take(&mut self.behind.is_expected) {
+            return;
+        }
+        let pagemap = open_high(kernel_view::PAGEMAP);
+        let behind = &self.behind;
+        behind.pagemap.store(pagemap.map_or(0, |fd| fd + 1), Ordering::Release);
+        behind.taken.store(0, Ordering::Release);
+        behind.all_taken.store(false, Ordering::Release);
+        behind.failed.store(pagemap.is_none(), Ordering::Release);
+        behind.state.store(state::WANTED, Ordering::Release);
+        // An agent that does something else looks when that is done.
+        let command = &lane().command.kind;
+        let called =
+            command.compare_exchange(command::NONE, command::PROTECT, Ordering::AcqRel, Ordering::Relaxed);
+        if called.is_ok() {
+            kernel::futex_wake(command);
+        }
+    }
+
+    /// Helps to do what is still to be done, and waits until it is. False if it failed: then nothing
+    /// is known of what was written.
+    pub fn settle(&mut self) -> bool {
+        self.wait_for_behind();
+        if core::mem::take(&mut self.behind.has_lost) {
+            self.release_lost();
+        }
+        self.behind.is_done()
+    }
+
+    fn wait_for_behind(&self) {
+        loop {
+            self.help_behind();
+            match self.behind.state.load(Ordering::Acquire) {
+                state::NONE | state::FAILED => return,
+                now => {
+                    if now == state::ENDING || self.behind.all_taken.load(Ordering::Acquire) {
+                        kernel::futex_wait(&self.behind.state, now, 100);
+                    }
+                }
+            }
+        }
+    }
+
+    /// All protection is about to end: nobody works on it afterwards.
+    pub fn end_behind(&mut self) {
+        self.behind.all_taken.store(true, Ordering::Release);
+        if self.behind.change(state::WANTED, state::ENDING) {
+            self.behind.end();
+        }
+        self.wait_for_behind();
+        self.behind.has_lost = false;
+        self.behind.state.store(state::NONE, Ordering::Release);
+    }
+
+    /// Works on it, if there is something to do, until all of it is taken.
+    fn help_behind(&self) {
+        let behind = &self.behind;
+        let now = behind.state.load(Ordering::Acquire);
+        let is_wanted = now >= state::WANTED && !behind.all_taken.load(Ordering::Acquire);
+        if !is_wanted || !behind.change(now, now + 1) {
+            return;
+        }
+        let uffd = Uffd { fd: self.descriptor() - 1 };
+        let done = behind.descriptor().is_some_and(|pagemap| {
+            let take = || behind.taken.fetch_add(1, Ordering::AcqRel);
+            let (mut at, mut mine) = (0, take());
+            self.protected().iter().all(|range| {
+                kernel_view::for_each_part(pagemap as i32, range.start, range.end, &mut |start, end| {
+                    (start..end).step_by(CHUNK_BYTES as usize).all(|from| {
+                        let is_mine = at == mine;
+                        at += 1;
+                        if !is_mine {
+                            return true;
+                        }
+                        mine = take();
+                        protect_behind(pagemap as i32, &uffd, from, end.min(from + CHUNK_BYTES))
+                    })
+                })
+            })
+        });
+        if !done {
+            behind.failed.store(true, Ordering::Release);
+        }
+        behind.all_taken.store(true, Ordering::Release);
+        behind.leave();
+    }
+}
+
+/// Memory that was registered and is other memory now is left out.
+fn protect_behind(pagemap: i32, uffd: &Uffd, start: u64, end: u64) -> bool {
+    let mut count_as_written = |start, end| uffd.count_as_written(start, end);
+    kernel_view::protect_registered(pagemap, start, end)
+        && page_entries::scan_unshared(pagemap, start, end, &mut count_as_written)
+}
+
+/// The agent was called, or has done something else.
+pub fn go_on() {
+    let command = &lane().command.kind;
+    let called =
+        command.compare_exchange(command::PROTECT, command::NONE, Ordering::AcqRel, Ordering::Relaxed);
+    if called.is_ok() {
+        kernel::futex_wake(command);
+    }
+    area().increments.protection.help_behind();
+}

@@ -1,0 +1,453 @@
+//! Later checkpoints: instead of forking, the pages that were written since the state
+//! before are saved. An *increment* is what such a checkpoint adds to the one before it;
+//! the first of them rests on a *base*, which is a shadow made by fork.
+//!
+//! The memory of a checkpoint is what its increment has saved, else what the one before
+//! has, and so on, else what the base has. An increment says of the ranges that it
+//! cleared that nothing before it counts there.
+//!
+//! Discarding moves what an increment has saved into the next one, which needs it. The
+//! newest is kept, hidden, until there is a next one, and a base until nothing rests on
+//! it: so a program that takes and discards one checkpoint after the other forks once.
+//!
+//! Invariant: only the turn's holder is in here. All of it lies in memory that does not
+//! go back.
+
+mod merging;
+mod saving;
+mod tracking;
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{
+    CHECKPOINTS_MAX, Checkpoint, INCREMENT_BYTES, INCREMENTS_MAX, INCREMENTS_START, checkpoint_way,
+};
+use linux_abi::general as nr;
+
+use self::saving::{little_is_shared, own_pages};
+pub use self::tracking::{
+    begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, settle,
+    yield_descriptor,
+};
+use crate::address_space::detect::Range;
+use crate::address_space::page_tracker;
+use crate::checkpoint::area;
+use crate::checkpoint::resources::mappings::{self, List};
+use crate::checkpoint::resources::postponed::{self, Notes};
+use crate::checkpoint::resources::tables;
+use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::take::protection::Protection;
+use crate::checkpoint::take::store::Store;
+use crate::ground::kernel;
+use crate::signals;
+use crate::state::block::{lane, session};
+
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of a keeper's stack.
+const STACK_BYTES: usize = 0x1_0000;
+/// Ranges that all increments of a base clear.
+const CLEARED_MAX: usize = 2048;
+/// Pages that all increments of a base save.
+const SAVED_MAX: usize = 1 << 20;
+/// Shared pages that are saved each time.
+const SHARED_MAX: u64 = 256;
+/// So many may be saved whatever the size of the process.
+const SAVED_LEAST: u64 = 256;
+/// A process with fewer pages of its own is forked in the time that looking at it takes.
+const BASE_LEAST: u64 = 2048;
+/// After so many forks of one that is as small, it may take checkpoints often: what each
+/// fork leaves to do, for the shadow and for its end, is more than looking.
+const FORKS_FEW: u32 = 3;
+/// If fewer than so many increments came to rest on its base, it was not worth it, and it is
+/// forked so many times more often before it is tried again.
+const RESTED_LEAST: u32 = 4;
+const FORKS_MORE: u32 = 8;
+const FORKS_MAX: u32 = 4096;
+/// The part of a process that saving may copy: about what a fork costs.
+const SAVED_PART: u64 = 16;
+
+/// A page, and where its content was saved; 0: not yet.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Saved {
+    pub page: u64,
+    pub copy: u64,
+}
+
+/// What an increment consists of. Mapped when it is needed.
+#[repr(C)]
+pub struct Increment {
+    stack: [u8; STACK_BYTES],
+    pub pending: signals::Pending,
+    pub offsets: crate::checkpoint::resources::first_use::Offsets,
+    pub list: List,
+    pub names: mappings::Names,
+    pub table: tables::Table,
+    /// While it has no keeper.
+    pub notes: Notes,
+    cleared: [Range; CLEARED_MAX],
+    saved: [Saved; SAVED_MAX],
+}
+
+const _: () = assert!(size_of::<Increment>() as u64 <= INCREMENT_BYTES);
+
+/// What is known of an increment without looking at it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Known {
+    is_used: bool,
+    is_mapped: bool,
+    /// The one before it, plus one; 0: the base.
+    before: u16,
+    /// Index of its base.
+    base: u16,
+    cleared: usize,
+    saved: usize,
+}
+
+/// A shadow made by fork.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Base {
+    /// 0: none.
+    pid: i32,
+    /// The number of the fork.
+    serial: u32,
+}
+
+/// Whether a small process takes checkpoints so often that saving pages is worth it. All
+/// zero: that is not known.
+#[repr(C)]
+struct Often {
+    /// Forks since the last try.
+    forks: u32,
+    /// How many there are to be before the next one, if more than `FORKS_FEW`.
+    forks_wanted: u32,
+    /// The last fork was a base.
+    is_tried: bool,
+    /// Increments that came to rest on it.
+    rested: u32,
+}
+
+impl Often {
+    /// A fork is about to be made: true if it is to be a base.
+    fn tries(&mut self) -> bool {
+        let wanted = self.forks_wanted.max(FORKS_FEW);
+        if core::mem::take(&mut self.is_tried) && self.rested < RESTED_LEAST {
+            self.forks = 0;
+            self.forks_wanted = (wanted * FORKS_MORE).min(FORKS_MAX);
+            return false;
+        }
+        self.forks += 1;
+        self.is_tried = self.forks > wanted;
+        self.rested = 0;
+        self.is_tried
+    }
+}
+
+const BASES_MAX: usize = CHECKPOINTS_MAX + 1;
+
+/// All zero: there is none.
+#[repr(C)]
+pub struct Increments {
+    pub protection: Protection,
+    store: Store,
+    bases: [Base; BASES_MAX],
+    serial: u32,
+    /// Of the present: the base, plus one, and the newest increment, plus one.
+    base: u16,
+    newest: u16,
+    /// The program's own pages when the base was made.
+    base_pages: u64,
+    /// What pauses had looked at when the last fork was made.
+    looks: u32,
+    often: Often,
+    known: [Known; INCREMENTS_MAX],
+    /// Of each checkpoint: its base and its increment, each plus one.
+    base_of: [u16; CHECKPOINTS_MAX],
+    increment_of: [u16; CHECKPOINTS_MAX],
+}
+
+/// Content of a page of then.
+pub enum Found {
+    /// At this address.
+    Saved(u64),
+    /// It was empty, or as its file has it.
+    Cleared,
+    /// The base has it.
+    InBase,
+}
+
+/// The increment with this index.
+pub fn of(index: usize) -> &'static mut Increment {
+    // SAFETY: the callers name one that is mapped; the turn's holder uses it alone, but
+    // for its keeper, which uses its own fields.
+    unsafe { &mut *((INCREMENTS_START + index as u64 * INCREMENT_BYTES) as *mut Increment) }
+}
+
+/// Which of the lane's checkpoints this is.
+fn number(slot: &Checkpoint) -> usize {
+    let first = lane().checkpoints.as_ptr() as usize;
+    (slot as *const Checkpoint as usize - first) / size_of::<Checkpoint>()
+}
+
+impl Increments {
+    fn saved(&self, index: usize) -> &'static mut [Saved] {
+        &mut of(index).saved[..self.known[index].saved]
+    }
+
+    fn cleared(&self, index: usize) -> &'static [Range] {
+        &of(index).cleared[..self.known[index].cleared]
+    }
+
+    /// The increment of a checkpoint.
+    pub fn increment_of(&self, slot: &Checkpoint) -> Option<usize> {
+        usize::from(self.increment_of[number(slot)]).checked_sub(1)
+    }
+
+    /// True if no base was made after that of the checkpoint.
+    pub fn is_newest_base(&self, slot: &Checkpoint) -> bool {
+        let Some(base) = usize::from(self.base_of[number(slot)]).checked_sub(1) else { return false };
+        let serial = self.bases[base].serial;
+        !self.bases.iter().any(|other| other.pid != 0 && other.serial > serial)
+    }
+
+    /// Where the content of a page of an increment's state is.
+    pub fn find(&self, increment: Option<usize>, page: u64) -> Found {
+        let mut at = increment;
+        while let Some(index) = at {
+            let saved = self.saved(index);
+            if let Ok(place) = saved.binary_search_by_key(&page, |one| one.page) {
+                return Found::Saved(saved[place].copy);
+            }
+            if contains(self.cleared(index), page) {
+                return Found::Cleared;
+            }
+            at = usize::from(self.known[index].before).checked_sub(1);
+        }
+        Found::InBase
+    }
+
+    /// The first page at `start` or behind it that an increment of the state saved, or `end`.
+    pub fn next_saved(&self, increment: Option<usize>, start: u64, end: u64) -> u64 {
+        let (mut at, mut next) = (increment, end);
+        while let Some(index) = at {
+            let saved = self.saved(index);
+            let place = saved.partition_point(|one| one.page < start);
+            next = saved.get(place).map_or(next, |one| one.page.min(next));
+            at = usize::from(self.known[index].before).checked_sub(1);
+        }
+        next
+    }
+
+    /// Calls `each` with the ranges that may differ between now and a checkpoint; false
+    /// if that is not known. `runtimes`: those of the runtime's memory, else of the program's.
+    pub fn changed_since(
+        &mut self,
+        slot: &Checkpoint,
+        runtimes: bool,
+        each: &mut dyn FnMut(u64, u64),
+    ) -> bool {
+        let base = self.base_of[number(slot)];
+        if base == 0 || base != self.base || !self.protection.is_on() {
+            return false;
+        }
+        let known = self.protection.scan(runtimes, &mut |start, end| {
+            each(start, end);
+            true
+        });
+        if !known {
+            return false;
+        }
+        for range in self.protection.lost() {
+            each(range.start, range.end);
+        }
+        let stop = self.increment_of[number(slot)];
+        let mut at = self.newest;
+        while at != stop {
+            let Some(index) = usize::from(at).checked_sub(1) else { return false };
+            for one in self.saved(index) {
+                each(one.page, one.page + PAGE_BYTES);
+            }
+            for range in self.cleared(index) {
+                each(range.start, range.end);
+            }
+            at = self.known[index].before;
+        }
+        true
+    }
+}
+
+fn contains(ranges: &[Range], page: u64) -> bool {
+    let next = ranges.partition_point(|range| range.end <= page);
+    ranges.get(next).is_some_and(|range| range.start <= page)
+}
+
+// --- for checkpoints ---
+
+/// An increment that belongs to no checkpoint yet.
+pub struct Taken {
+    pub increment: &'static mut Increment,
+    index: usize,
+}
+
+impl Increment {
+    /// Both ends of the stack on which what keeps its descriptors runs.
+    pub fn stack(&self) -> (u64, u64) {
+        let start = self.stack.as_ptr() as u64;
+        (start, start + STACK_BYTES as u64)
+    }
+}
+
+/// Saves what was written since the state before; `None` if a fork is to be made.
+pub fn take() -> Option<Taken> {
+    let index = area().increments.save();
+    let Some(index) = index else {
+        area().increments.leave();
+        return None;
+    };
+    Some(Taken { increment: of(index), index })
+}
+
+/// Saves nothing: a fork is to be made.
+pub fn leave() -> Option<Taken> {
+    area().increments.leave();
+    None
+}
+
+impl Taken {
+    /// It is the checkpoint's.
+    pub fn keep(self, slot: &Checkpoint) {
+        let all = &mut area().increments;
+        all.often.rested += 1;
+        let before = usize::from(all.newest).checked_sub(1);
+        all.newest = self.index as u16 + 1;
+        all.base_of[number(slot)] = all.base;
+        all.increment_of[number(slot)] = self.index as u16 + 1;
+        let base = all.bases[usize::from(all.base) - 1].pid;
+        slot.base.store(base, Ordering::Relaxed);
+        if let Some(before) = before.filter(|&before| !all.is_visible(before)) {
+            all.merge(before, self.index);
+        }
+        slot.saved_bytes.store(all.known[self.index].saved as u64 * PAGE_BYTES, Ordering::Relaxed);
+    }
+
+    /// Its keeper could not be made.
+    pub fn drop(self) {
+        let all = &mut area().increments;
+        all.free(self.index);
+        // What was written since the state before is not known any more.
+        all.reset();
+    }
+}
+
+impl Increments {
+    /// True if saving pages may cost less than forking again. What it maps counts as the
+    /// program's: under a limit that would be noticed.
+    fn is_wanted(&mut self) -> bool {
+        if self.protection.is_refused() || is_limited() {
+            return false;
+        }
+        match session().checkpoint_way {
+            checkpoint_way::FORK => false,
+            checkpoint_way::PAGES => true,
+            _ => own_pages() >= BASE_LEAST || self.often.tries(),
+        }
+    }
+}
+
+/// True if the program may map so much only.
+fn is_limited() -> bool {
+    let mut limit = [u64::MAX; 2];
+    let what = u64::from(nr::RLIMIT_AS);
+    kernel::call(nr::__NR_prlimit64, [0, what, 0, limit.as_mut_ptr() as u64, 0, 0]);
+    limit[0] != u64::MAX
+}
+
+/// A fork is about to be made, on which others may rest.
+pub fn prepare() {
+    let all = &mut area().increments;
+    let looked = core::mem::replace(&mut all.looks, page_tracker::looks()) != page_tracker::looks();
+    if !all.is_wanted() {
+        all.reset();
+        return;
+    }
+    if page_tracker::is_open() && !looked {
+        // No pause since the checkpoint before: they are rare.
+        page_tracker::end();
+    }
+    let possible = !page_tracker::is_open() && little_is_shared() && mappings::list_now();
+    if !possible {
+        all.reset();
+    } else if all.protection.begin_again() {
+        all.protection.forget_lost();
+    }
+}
+
+/// The checkpoint was made by that fork.
+pub fn begin(slot: &Checkpoint) {
+    let all = &mut area().increments;
+    let pid = slot.shadow.load(Ordering::Relaxed);
+    slot.base.store(pid, Ordering::Relaxed);
+    slot.saved_bytes.store(0, Ordering::Relaxed);
+    all.increment_of[number(slot)] = 0;
+    // As many as there are checkpoints, and one that is hidden.
+    let Some(base) = all.bases.iter().position(|base| base.pid == 0) else {
+        all.reset();
+        return;
+    };
+    all.serial += 1;
+    all.bases[base] = Base { pid, serial: all.serial };
+    postponed::begin_base();
+    all.base_of[number(slot)] = base as u16 + 1;
+    if all.protection.is_on() {
+        all.base = base as u16 + 1;
+        all.base_pages = own_pages();
+        all.protection.go_on_behind();
+    }
+}
+
+/// It could not be made.
+pub fn give_up() {
+    area().increments.reset();
+}
+
+/// The checkpoint is discarded. `keeper`: whether its shadow ends with it.
+pub fn discard(slot: &Checkpoint) {
+    let all = &mut area().increments;
+    let base = usize::from(core::mem::take(&mut all.base_of[number(slot)])).checked_sub(1);
+    let increment = usize::from(core::mem::take(&mut all.increment_of[number(slot)])).checked_sub(1);
+    match increment {
+        Some(index) => {
+            checkpoint::end_process(slot.shadow.load(Ordering::Relaxed));
+            all.discard(index);
+        }
+        None if base.is_none() => checkpoint::end_process(slot.shadow.load(Ordering::Relaxed)),
+        None => {}
+    }
+    if let Some(base) = base {
+        all.release_base(base);
+    }
+    if checkpoint::count() == 0
+        && let Some(base) = usize::from(all.base).checked_sub(1)
+    {
+        lane().idle_base.store(all.bases[base].pid, Ordering::SeqCst);
+    }
+}
+
+/// The program went back to a checkpoint, and what came after it was discarded: it is
+/// the newest.
+pub fn dropped_future(slot: &Checkpoint) {
+    let all = &mut area().increments;
+    let base = all.base_of[number(slot)];
+    if base == 0 || all.base != base {
+        all.reset();
+        return;
+    }
+    let stop = all.increment_of[number(slot)];
+    while all.newest != stop {
+        let Some(index) = usize::from(all.newest).checked_sub(1) else { break };
+        all.newest = all.known[index].before;
+        all.free(index);
+    }
+}

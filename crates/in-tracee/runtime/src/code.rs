@@ -1,0 +1,14 @@
+//! The program's code as it was rewritten: patch sites, their trampolines, and instructions that trap.
+//!
+//! Invariant: a byte of the program's code that differs from its file is known here, and can be put back.
+
+pub mod clocks;
+pub mod gaps;
+pub mod gs;
+pub mod islands;
+pub mod one_processor;
+pub mod patching;
+pub mod seccomp;
+pub mod sites;
+pub mod vector_saves;
+pub mod withheld;

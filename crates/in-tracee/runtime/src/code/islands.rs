@@ -1,0 +1,271 @@
+//! Memory near the program's code for what a jump in the code leads to: the calls
+//! of the runtime for rewritten sites, and the stub of a probe.
+//!
+//! Where it lies is logged, so that replay has it at the same place.
+
+use events::Kind;
+use lane_protocol::{Recipe, site_kind};
+use linux_abi::general as nr;
+
+use crate::code::gaps::{self, REACH_BYTES};
+use crate::code::gs;
+use crate::code::sites::map_of;
+use crate::entry::{rv_entry_instruction, rv_entry_site};
+use crate::ground::{kernel, memory};
+use crate::state::block::{process, space};
+
+const ISLANDS: usize = 32;
+/// Bytes of an island for sites; behind them a page for a probe.
+const ISLAND_BYTES: u64 = 0x3000;
+const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
+/// Longest island of one site, in bytes.
+pub const ISLAND_CODE_MAX: u64 = 96;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Island {
+    start: u64,
+    used: u64,
+}
+
+/// The islands of an address space.
+#[repr(C)]
+pub struct Islands {
+    count: usize,
+    list: [Island; ISLANDS],
+}
+
+impl Islands {
+    /// A new image has none.
+    pub fn forget(&mut self) {
+        self.count = 0;
+    }
+}
+
+fn islands() -> &'static mut Islands {
+    &mut space().sites.islands
+}
+
+/// Writes the island of a site; returns the address behind the runtime's call.
+pub fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
+    let mut code = [0u8; ISLAND_CODE_MAX as usize];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        code[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+        at
+    };
+    let before = recipe.before as usize;
+    let after = recipe.after as usize;
+    put(&recipe.code[..before]);
+    let behind = site + u64::from(recipe.site_bytes);
+    let is_call = recipe.kind == site_kind::SYSCALL;
+    let entry = if is_call {
+        // mov rcx, imm64: what the kernel would leave there.
+        put(&[0x48, 0xb9]);
+        put(&behind.to_le_bytes());
+        rv_entry_site as *const () as u64
+    } else {
+        // The instruction leaves it alone.
+        put(&gs::keep_r11());
+        rv_entry_instruction as *const () as u64
+    };
+    // mov r11, imm64: where a call goes on; which instruction it is.
+    put(&[0x49, 0xbb]);
+    let resume_at = put(&[]);
+    put(&site.to_le_bytes());
+    // jmp [rip + 0]: the entry's address follows.
+    put(&[0xff, 0x25, 0, 0, 0, 0]);
+    let after_at = put(&entry.to_le_bytes());
+    put(&recipe.code[before..before + after]);
+    let jump_at = put(&[0xe9]) - 1;
+    let back = behind + after as u64;
+    let end = put(&(back.wrapping_sub(island + jump_at as u64 + 5) as u32).to_le_bytes());
+    let resume = if after > 0 { island + after_at as u64 } else { behind };
+    if is_call {
+        code[resume_at..resume_at + 8].copy_from_slice(&resume.to_le_bytes());
+    }
+    // Displacements relative to the instruction pointer moved with the code.
+    if recipe.fixup_before != 0xff {
+        let moved = (site - before as u64).wrapping_sub(island);
+        fix(&mut code, recipe.fixup_before as usize, moved);
+    }
+    if recipe.fixup_after != 0xff {
+        let place = recipe.fixup_after as usize - before + after_at;
+        let moved = behind.wrapping_sub(island + after_at as u64);
+        fix(&mut code, place, moved);
+    }
+    memory::copy(island, code.as_ptr() as u64, end as u64);
+    resume
+}
+
+fn fix(code: &mut [u8], place: usize, moved: u64) {
+    if let Some(field) = code.get_mut(place..place + 4) {
+        let mut displacement = [0; 4];
+        displacement.copy_from_slice(field);
+        let fixed = u32::from_le_bytes(displacement).wrapping_add(moved as u32);
+        field.copy_from_slice(&fixed.to_le_bytes());
+    }
+}
+
+/// Space for one island within reach of the site.
+pub fn island_near(site: u64) -> Option<u64> {
+    take_near(site, ISLAND_CODE_MAX).or_else(|| {
+        add_island_near(site)?;
+        take_near(site, ISLAND_CODE_MAX)
+    })
+}
+
+/// Takes memory of an island within reach of the address.
+fn take_near(address: u64, bytes: u64) -> Option<u64> {
+    let state = islands();
+    let count = state.count;
+    let island = state.list[..count]
+        .iter_mut()
+        .find(|island| island.start.abs_diff(address) < REACH_BYTES && island.used + bytes <= ISLAND_BYTES)?;
+    island.used += bytes;
+    Some(island.start + island.used - bytes)
+}
+
+/// Maps and logs a new island within reach of the address. Replay has those that
+/// were recorded, and no others.
+fn add_island_near(address: u64) -> Option<()> {
+    if process().replaying || islands().count == ISLANDS {
+        return None;
+    }
+    let near = map_of(address).map_or(address, |map| map.start);
+    let start = map_island(near)?;
+    let log = &mut process().log;
+    log.begin(Kind::Island, 0, 0);
+    log.word(start);
+    log.word(ISLAND_BYTES);
+    log.end();
+    add_island(start);
+    Some(())
+}
+
+/// Recording: sees to it that replay will have memory near the address.
+pub fn ensure_island_near(address: u64) {
+    let state = islands();
+    let there = state.list[..state.count].iter().any(|island| island.start.abs_diff(address) < REACH_BYTES);
+    if !there {
+        // Without, replay uses a breakpoint, which is slower.
+        let _ = add_island_near(address);
+    }
+}
+
+/// Memory for a probe's stub near the address: the last bytes of an island, which
+/// no site takes.
+pub fn probe_space(address: u64) -> Option<u64> {
+    let state = islands();
+    state.list[..state.count]
+        .iter()
+        .find(|island| island.start.abs_diff(address) < REACH_BYTES)
+        .map(|island| island.start + ISLAND_BYTES)
+}
+
+/// Maps memory near the code, below it where there is room.
+fn map_island(code_start: u64) -> Option<u64> {
+    for step in 1..512u64 {
+        let distance = step * 0x10_0000;
+        let below = code_start.wrapping_sub(distance) & !0xfff;
+        if below < code_start && below > 0x10_0000 && map_island_at(below) {
+            return Some(below);
+        }
+        let above = code_start.wrapping_add(distance) & !0xfff;
+        if above < 0x7fff_f000_0000 && map_island_at(above) {
+            return Some(above);
+        }
+    }
+    // In the middle of what is free: neighbours may grow.
+    gaps::find(code_start, ISLAND_MAPPED_BYTES, &mut |gap| {
+        let middle = (gap.start.midpoint(gap.end) - ISLAND_MAPPED_BYTES / 2) & !0xfff;
+        let start = middle.max(gap.start);
+        map_island_at(start).then_some(start)
+    })
+}
+
+fn map_island_at(address: u64) -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let result = kernel::mmap(address, ISLAND_MAPPED_BYTES, protection, flags, -1, 0);
+    if !kernel::failed(result) && result as u64 != address {
+        kernel::munmap(result as u64, ISLAND_MAPPED_BYTES);
+        return false;
+    }
+    result as u64 == address
+}
+
+fn add_island(start: u64) {
+    let state = islands();
+    if state.count < ISLANDS {
+        state.list[state.count] = Island { start, used: 0 };
+        state.count += 1;
+    }
+}
+
+/// Where the islands' memory is.
+pub fn all() -> impl Iterator<Item = core::ops::Range<u64>> {
+    let state = islands();
+    state.list[..state.count].iter().map(|island| island.start..island.start + ISLAND_MAPPED_BYTES)
+}
+
+/// Logs all islands again, at the beginning of a window.
+pub fn log_all() {
+    let log = &mut process().log;
+    for island in all() {
+        log.begin(Kind::Island, 0, 0);
+        log.word(island.start);
+        log.word(ISLAND_BYTES);
+        log.end();
+    }
+}
+
+/// True for an address inside of an island.
+pub fn in_island(address: u64) -> bool {
+    let state = islands();
+    state.list[..state.count]
+        .iter()
+        .any(|island| (island.start..island.start + ISLAND_MAPPED_BYTES).contains(&address))
+}
+
+/// True for the start of an island's memory.
+pub fn is_island(start: u64) -> bool {
+    let state = islands();
+    state.list[..state.count].iter().any(|island| island.start == start)
+}
+
+/// munmap(2) by a program that may name more than it has: not the islands between.
+pub fn unmap_around(address: u64, bytes: u64) -> i64 {
+    let end = address.saturating_add(bytes);
+    let mut at = address;
+    loop {
+        let state = islands();
+        let starts = state.list[..state.count].iter().map(|island| island.start);
+        match starts.filter(|start| (at..end).contains(start)).min() {
+            Some(start) => {
+                let result = if start > at { kernel::munmap(at, start - at) } else { 0 };
+                if result != 0 {
+                    return result;
+                }
+                at = start + ISLAND_BYTES;
+                if at >= end {
+                    return 0;
+                }
+            }
+            None => return kernel::munmap(at, end - at),
+        }
+    }
+}
+
+/// Replay: the recorded process mapped an island here.
+pub fn replay_island(word: u64) {
+    let log = &mut process().log;
+    let start = log.body(0);
+    if log.body(1) != ISLAND_BYTES || !map_island_at(start) {
+        crate::ground::report::fail("the memory of a recorded island is not free");
+    }
+    log.consume(word);
+    log.events += 1;
+    add_island(start);
+}

@@ -1,0 +1,34 @@
+//! Writing into the program's code.
+
+use linux_abi::general as nr;
+
+use crate::checkpoint;
+use crate::code::sites::map_of;
+use crate::code::withheld;
+use crate::ground::{kernel, memory};
+
+/// Writes into code, which may not be written otherwise.
+pub fn write_code(address: u64, bytes: &[u8]) -> bool {
+    let first = address & !4095;
+    let end = (address + bytes.len() as u64 + 4095) & !4095;
+    let read_write = nr::PROT_READ | nr::PROT_WRITE;
+    if kernel::failed(kernel::mprotect(first, end - first, read_write)) {
+        return false;
+    }
+    let written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
+    checkpoint::lose_memory(first, end - first);
+    kernel::mprotect(first, end - first, protection_at(address));
+    withheld::again(first, end);
+    written
+}
+
+/// The same where the code may lie in memory that the program can write to, as
+/// generated code does: its protection stays.
+pub fn put_code(address: u64, bytes: &[u8]) -> bool {
+    memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64) || write_code(address, bytes)
+}
+
+/// Protection of the code at the address.
+fn protection_at(address: u64) -> u32 {
+    map_of(address).map_or(nr::PROT_READ | nr::PROT_EXEC, |map| map.protection)
+}

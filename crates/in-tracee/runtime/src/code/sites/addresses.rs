@@ -1,0 +1,49 @@
+//! Addresses in the program's own code, and in islands.
+
+use super::table::{find, sites};
+use super::{ISLAND_CODE_MAX, Site, State};
+use crate::ground::memory;
+
+/// The address to go on at for an instruction pointer that a frame or a waiting
+/// thread holds: inside of a patch, that is its copy in the island.
+pub fn translate(rip: u64) -> u64 {
+    const JUMP: u8 = 0xe9;
+    const BEFORE_MAX: u64 = 36;
+    let mut behind = [0u8; 4];
+    if !memory::copy(behind.as_mut_ptr() as u64, rip.wrapping_sub(4), 4) || !behind.contains(&JUMP) {
+        return rip;
+    }
+    let lowest = rip.wrapping_sub(4);
+    let covering = (lowest..=lowest + 4 + BEFORE_MAX).filter_map(find).find(|site| {
+        let start = site.address - u64::from(site.before);
+        site.state == State::Rewritten && (start + 1..start + 5).contains(&rip)
+    });
+    let Some(site) = covering else { return rip };
+    let start = site.address - u64::from(site.before);
+    let behind_site = site.address + u64::from(site.bytes);
+    if rip >= behind_site && site.resume != 0 {
+        site.resume + (rip - behind_site)
+    } else if rip <= site.address {
+        site.island + (rip - start)
+    } else {
+        rip
+    }
+}
+
+/// The address in the program's own code for an instruction pointer that may be in an
+/// island, also in one to which no jump leads any more: a thread may have waited in it.
+pub fn original(rip: u64) -> u64 {
+    let state = sites();
+    let is_near =
+        |site: &&Site| site.island != 0 && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip);
+    let Some(site) = state.table[..state.site_count].iter().find(is_near) else { return rip };
+    let before = u64::from(site.before);
+    let place = rip - site.island;
+    if place <= before {
+        site.address - before + place
+    } else if (site.island..=rip).contains(&site.resume) {
+        site.address + u64::from(site.bytes) + (rip - site.resume)
+    } else {
+        rip
+    }
+}

@@ -1,0 +1,96 @@
+//! The sites of an address space that trapped or were replaced, found by their addresses.
+//!
+//! Invariant: a site that was added stays; there is always a free slot behind it, so that a
+//! search ends.
+
+use lane_protocol::{CodeMap, site_kind};
+
+use super::{Site, State};
+use crate::code::islands::Islands;
+use crate::state::block::space;
+
+/// Sites that an address space can have. stress-ng has 1,200 that read time or randomness.
+const TABLE: usize = 3072;
+/// Of these, kept for calls: whoever has more of other sites than fit goes on trapping at them,
+/// and shall not trap at each call as well.
+const KEPT_FOR_CALLS: usize = 512;
+/// Slots of the hash table: a power of two, with room to spare.
+pub const SLOTS: usize = 4096;
+/// Files mapped executable.
+pub const MAPS: usize = 512;
+
+const _: () = assert!(SLOTS.is_power_of_two() && SLOTS > TABLE && TABLE <= u16::MAX as usize);
+
+/// State of an address space's sites.
+#[repr(C)]
+pub struct Sites {
+    pub(super) site_count: usize,
+    pub(super) map_count: usize,
+    /// Passes of the places where threads wait count (see `spins`).
+    pub(super) replaces_spins: bool,
+    pub islands: Islands,
+    /// Hash table: place in `table` plus one; 0: free.
+    pub(super) places: [u16; SLOTS],
+    /// Dense, so that a process that knows few sites touches few pages.
+    pub(super) table: [Site; TABLE],
+    pub(super) maps: [CodeMap; MAPS],
+}
+
+impl Sites {
+    /// Bytes of the state with a few sites.
+    pub const FEW_BYTES: usize = core::mem::offset_of!(Sites, table) + 16 * size_of::<Site>();
+}
+
+pub fn sites() -> &'static mut Sites {
+    &mut space().sites
+}
+
+/// Place of the address in the hash table: its own, or a free one.
+fn slot_of(address: u64) -> Option<usize> {
+    let state = sites();
+    let start = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.trailing_zeros())) as usize;
+    (0..SLOTS).map(|step| (start + step) % SLOTS).find(|&slot| match state.places[slot] {
+        0 => true,
+        place => state.table[usize::from(place) - 1].address == address,
+    })
+}
+
+/// The site at this address, if it is known.
+pub fn find(address: u64) -> Option<&'static mut Site> {
+    let state = sites();
+    match state.places[slot_of(address)?] {
+        0 => None,
+        place => Some(&mut state.table[usize::from(place) - 1]),
+    }
+}
+
+/// The site at this address, made known if it was not; true: it was not.
+pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> {
+    let state = sites();
+    let slot = slot_of(address)?;
+    let is_new = state.places[slot] == 0;
+    if is_new {
+        let kept = if kind == site_kind::SYSCALL { 0 } else { KEPT_FOR_CALLS };
+        if state.site_count >= TABLE - kept {
+            return None;
+        }
+        state.table[state.site_count] = Site {
+            address,
+            resume: 0,
+            island: 0,
+            hits: 0,
+            state: State::Trapping,
+            traps_always: false,
+            comes_back: false,
+            stops: 0,
+            kind: site_kind::SYSCALL,
+            bytes: 2,
+            before: 0,
+            covered: [0; 5],
+            own: [0; 15],
+        };
+        state.site_count += 1;
+        state.places[slot] = state.site_count as u16;
+    }
+    Some((&mut state.table[usize::from(state.places[slot]) - 1], is_new))
+}

@@ -1,0 +1,17 @@
+//! What a debugger asks of a replayed or live process: breakpoints, watchpoints, steps, copies, edits.
+//!
+//! Deliberately absent: the protocol of gdb (the crate `gdb-server`), and where to go (the crate `timeline`).
+
+pub mod agent;
+pub mod branch;
+pub mod breakpoints;
+pub mod copies;
+pub mod displaced;
+pub mod edits;
+pub mod imports;
+pub mod keyframes;
+pub mod programs;
+pub mod shared_writes;
+pub mod standing;
+pub mod translate;
+pub mod watchpoints;

@@ -1,0 +1,596 @@
+//! The debugger's agent in a replaying process: it stops the program, steps it,
+//! counts its instructions, copies it, and tells where it stands.
+//!
+//! All stops are made in the handler of a trap, on the program's own registers: at
+//! a boundary between runtime and program the runtime traps by itself
+//! ([`leaving`]). While the program stands still nothing of ours is in its code:
+//! breakpoints and the probe of a pause are there only while it runs at full speed.
+//! Steps are taken with the trap flag, and the pause is looked for at each.
+//!
+//! Deliberately absent: ptrace; anything that a process does that is not debugged.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::bytecode::NO_PROGRAMS;
+use lane_protocol::{
+    Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_interrupt, agent_stop, agent_verb,
+};
+
+use crate::checkpoint;
+use crate::code::clocks;
+use crate::debugger::{
+    branch, breakpoints, copies, displaced, edits, keyframes, programs, standing, translate, watchpoints,
+};
+use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
+use crate::ground::decode;
+use crate::ground::frame::RealFrame;
+use crate::preemption::pause::TRAP_FLAG;
+use crate::preemption::probe;
+use crate::signals::caught_signals;
+use crate::state::block::{Owned, lane, process, session, thread};
+
+/// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
+/// kernel gives no meaning.
+pub const INTERRUPT: i32 = -79;
+
+/// What the program is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It stands still, or is about to.
+    Stopped,
+    Running,
+    /// One step past what was planted where it stands, then at full speed.
+    Passing,
+    Stepping,
+}
+
+pub struct State {
+    pub mode: Mode,
+    pub command: AgentCommand,
+    /// Where the last step began.
+    pub stepped_from: u64,
+    /// Instructions since the last boundary, and whether that is known.
+    pub steps: u64,
+    pub steps_known: bool,
+    pub command_steps: u64,
+    pub hits: u64,
+    /// Hits since the last boundary, or since the command began, if that was later.
+    pub interval_hits: u64,
+    pub last_hit: Hit,
+    /// The pause at hand was found by a step: its boundary is no instruction's.
+    pub found_pause: bool,
+    /// Why the program is to stand still at the breakpoint whose stub it is in.
+    pub stop_in_stub: Option<u32>,
+    pub boundaries: u64,
+    pub last_boundaries: [Boundary; BOUNDARIES_MAX],
+    /// The call that leads to the next boundary, and to the last one; see `AgentStop::call`.
+    pub call: u64,
+    pub call_here: u64,
+    pub images: u64,
+    pub new_image: bool,
+    pub new_code: bool,
+    pub first_stack: u64,
+}
+
+static STATE: Owned<State> = Owned::new(State {
+    mode: Mode::Stopped,
+    command: AgentCommand {
+        verb: 0,
+        segment: 0,
+        pid: 0,
+        registers: [0; 18],
+        calls: [0; lane_protocol::CALL_WORDS],
+        signals: 0,
+        until_event: NONE,
+        until_thread: NONE,
+        steps_max: 0,
+        hits_max: 0,
+        stops_at_code: 0,
+        order: 0,
+        argument: 0,
+        breakpoint_count: 0,
+        watch_count: 0,
+        breakpoints: [0; lane_protocol::BREAKPOINTS_MAX],
+        programs: [NO_PROGRAMS; lane_protocol::BREAKPOINTS_MAX],
+        watches: [lane_protocol::Watch { address: 0, bytes: 0, kind: 0 }; lane_protocol::WATCHES_MAX],
+    },
+    stepped_from: 0,
+    steps: 0,
+    steps_known: true,
+    command_steps: 0,
+    hits: 0,
+    interval_hits: 0,
+    last_hit: Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE },
+    found_pause: false,
+    stop_in_stub: None,
+    boundaries: 0,
+    last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
+    call: 0,
+    call_here: 0,
+    images: 0,
+    new_image: false,
+    new_code: false,
+    first_stack: 0,
+});
+
+pub fn state() -> &'static mut State {
+    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    unsafe { &mut *STATE.get() }
+}
+
+pub fn mailbox() -> &'static mut Agent {
+    &mut lane().agent
+}
+
+/// A process begins: it may be the one that is debugged.
+pub fn begin_process() {
+    let process = process();
+    let was_debugged = process.debugged;
+    process.debugged = session().debugged_lane == process.lane + 1;
+    if was_debugged && !process.debugged {
+        // It is a child, in which nobody looks at breakpoints.
+        breakpoints::hide();
+    }
+}
+
+/// True if the process is debugged.
+#[inline]
+pub fn is_debugging() -> bool {
+    process().debugged
+}
+
+/// True while each instruction traps.
+pub fn is_stepping() -> bool {
+    is_debugging() && matches!(state().mode, Mode::Stepping | Mode::Passing)
+}
+
+/// A new image begins, with this stack. A child that is debugged may have it of a parent
+/// that is not.
+pub fn note_image(stack: u64) {
+    state().new_image = is_debugging();
+    state().images += 1;
+    state().first_stack = stack;
+}
+
+/// The memory of the image at hand is about to go.
+pub fn forget_image() {
+    if is_debugging() {
+        breakpoints::take_out();
+        displaced::forget();
+    }
+}
+
+// --- boundaries ---
+
+/// The runtime is done with an event and goes back to the program, with these
+/// registers. Returns if the program is to run on.
+#[inline]
+pub fn leaving(registers: &Registers) {
+    if is_debugging() {
+        at_boundary(registers);
+    }
+}
+
+#[cold]
+fn at_boundary(registers: &Registers) {
+    note_boundary();
+    let watched = watchpoints::have_changed();
+    let needs_steps = state().mode == Mode::Running && breakpoints::need_steps_since();
+    if needs_steps {
+        step_from_here();
+    }
+    let stays = needs_steps || stops_here() || edits::is_due() && is_breakpoint(registers.rip);
+    if state().mode == Mode::Running && !watched && !stays {
+        state().steps_known = false;
+        watchpoints::watch_thread();
+        breakpoints::put_in();
+        return;
+    }
+    // SAFETY: the handler knows this trap by its address, takes the registers that
+    // rdi names, and leaves from there to the program.
+    unsafe { rv_agent_stop(registers) }
+}
+
+/// The program has made this system call, and comes to a boundary.
+pub fn note_call(number: u32) {
+    state().call = u64::from(number) + 1;
+}
+
+/// True behind a system call that is to be stopped at.
+fn catches_call() -> bool {
+    let state = state();
+    let Some(number) = state.call_here.checked_sub(1) else { return false };
+    let word = state.command.calls.get(number as usize / 64);
+    state.steps_known && state.steps == 0 && word.is_some_and(|word| word >> (number % 64) & 1 != 0)
+}
+
+/// A boundary that the debugger can name.
+pub fn note_boundary() {
+    let state = state();
+    state.call_here = core::mem::take(&mut state.call);
+    caught_signals::come_to_boundary();
+    let boundary = Boundary { event: process().log.events, thread: thread().index as u64 };
+    let last = state.last_boundaries[state.boundaries.wrapping_sub(1) as usize % BOUNDARIES_MAX];
+    if state.boundaries != 0 && last == boundary {
+        // Nothing was consumed: an instruction like others.
+        state.steps += 1;
+        return;
+    }
+    state.last_boundaries[state.boundaries as usize % BOUNDARIES_MAX] = boundary;
+    state.boundaries += 1;
+    state.steps = 0;
+    state.steps_known = true;
+    state.interval_hits = 0;
+    mailbox().running_tid.store(thread().tid, Ordering::Relaxed);
+}
+
+fn stops_here() -> bool {
+    let state = state();
+    let thread = thread().index as u64;
+    state.mode == Mode::Stopped
+        || state.new_image
+        || branch::wants_stop()
+        || catches_call()
+        || caught_signals::stops_here()
+        || (state.new_code && state.command.stops_at_code != 0)
+        || process().log.events >= state.command.until_event
+        || thread == state.command.until_thread
+        || mailbox().interrupt.load(Ordering::Relaxed) != 0
+}
+
+/// The trap of a boundary: true if it was one.
+fn on_boundary_trap(context: &mut RealFrame) -> bool {
+    if !is_debugging() || context.rip != rv_agent_trap as *const () as u64 {
+        return false;
+    }
+    // SAFETY: rdi is what `at_boundary` put there, on the runtime's stack.
+    let registers = unsafe { *(context.rdi as *const Registers) };
+    context.set_registers(&registers);
+    context.flags &= !TRAP_FLAG;
+    if let Some(kind) = state().stop_in_stub.take() {
+        stop(context, kind);
+        return true;
+    }
+    match translate::take_result() {
+        Some(result) => translate::arrive(context, &result),
+        None => settle_at_boundary(context),
+    }
+    true
+}
+
+/// An instruction was emulated in the handler: the same as a boundary.
+pub fn on_emulated(context: &mut RealFrame) {
+    if !is_debugging() {
+        return;
+    }
+    note_boundary();
+    if state().mode == Mode::Running && !stops_here() {
+        state().steps_known = false;
+        breakpoints::put_in();
+        return;
+    }
+    settle_at_boundary(context);
+}
+
+fn settle_at_boundary(context: &mut RealFrame) {
+    let own = state();
+    let by_pause = core::mem::take(&mut own.found_pause);
+    let begins = own.boundaries == 1;
+    if own.mode == Mode::Stepping && !by_pause {
+        own.command_steps += 1;
+    }
+    breakpoints::take_out();
+    watchpoints::watch_thread();
+    if let Some(kind) = branch::take_stop() {
+        return stop(context, kind);
+    }
+    let new_image = core::mem::take(&mut own.new_image);
+    if begins || new_image {
+        return stop(context, if begins { agent_stop::BEGIN } else { agent_stop::IMAGE });
+    }
+    if core::mem::take(&mut own.new_code) && own.command.stops_at_code != 0 {
+        return stop(context, agent_stop::CODE);
+    }
+    if own.mode == Mode::Passing {
+        own.mode = Mode::Running;
+    }
+    if let Some(watch) = watchpoints::take_changed()
+        && hit(watch)
+    {
+        return stop(context, agent_stop::WATCHPOINT);
+    }
+    let event = process().log.events;
+    if event >= own.command.until_event || thread().index as u64 == own.command.until_thread {
+        return stop(context, agent_stop::REACHED);
+    }
+    arrived(context);
+}
+
+// --- arriving at an instruction ---
+
+/// The program is about to execute the instruction that it stands at; nothing is
+/// planted there.
+pub fn arrived(context: &mut RealFrame) {
+    let own = state();
+    if probe::is_lifted_at(context.rip) && probe::takes(context) {
+        own.found_pause = true;
+        context.flags &= !TRAP_FLAG;
+        return;
+    }
+    let interrupt = mailbox().interrupt.load(Ordering::Relaxed);
+    let is_at_event = own.steps_known && own.steps == 0;
+    if interrupt == agent_interrupt::ANYWHERE || interrupt != 0 && is_at_event {
+        return stop(context, agent_stop::INTERRUPTED);
+    }
+    if own.mode == Mode::Stepping && own.command_steps >= own.command.steps_max {
+        return stop(context, agent_stop::STEPPED);
+    }
+    let vectors = context.vector_memory().0;
+    let at = breakpoints().iter().position(|&address| address == context.rip);
+    let stops = match at {
+        Some(index) => programs::stop_of(programs::decide(index, &context.registers(), vectors, 0)),
+        None if catches_call() => hit(NONE).then_some(agent_stop::CALL),
+        None => (caught_signals::stops_here() && hit(NONE)).then_some(agent_stop::SIGNAL),
+    };
+    if let Some(kind) = stops {
+        return stop(context, kind);
+    }
+    go_on(context);
+}
+
+/// The breakpoints that are wanted.
+pub fn breakpoints() -> &'static [u64] {
+    let command = &state().command;
+    &command.breakpoints[..command.breakpoint_count as usize]
+}
+
+fn is_breakpoint(address: u64) -> bool {
+    breakpoints().contains(&address)
+}
+
+/// Counts a hit; true if it ends the command.
+pub fn hit(watch: u64) -> bool {
+    hit_after(0, watch)
+}
+
+/// The same, after so many more instructions.
+pub fn hit_after(executed: u64, watch: u64) -> bool {
+    let own = state();
+    own.hits += 1;
+    let steps = if own.steps_known { own.steps + executed } else { NONE };
+    // What the event itself wrote is no hit since then.
+    own.interval_hits += u64::from(watch == NONE || steps != 0);
+    own.last_hit = Hit { event: process().log.events, ordinal: own.interval_hits, steps, watch };
+    own.hits >= own.command.hits_max
+}
+
+/// Lets the program execute the instruction that it stands at.
+pub fn go_on(context: &mut RealFrame) {
+    let own = state();
+    own.stepped_from = context.rip;
+    if edits::is_due() {
+        // It is no instruction, and nothing was executed between the two boundaries.
+        own.found_pause = own.mode == Mode::Stepping;
+        own.mode = if own.found_pause { Mode::Stepping } else { Mode::Running };
+        return edits::lead_to(context);
+    }
+    if own.mode != Mode::Stepping {
+        let planted = is_breakpoint(context.rip) || probe::is_lifted_at(context.rip);
+        own.mode = if planted { Mode::Passing } else { Mode::Running };
+    }
+    if own.mode == Mode::Running {
+        own.steps_known = false;
+        context.flags &= !TRAP_FLAG;
+        breakpoints::put_in();
+    } else if own.mode == Mode::Passing || !translate::takes_steps(context) {
+        context.flags |= TRAP_FLAG;
+    }
+}
+
+/// A trap of a process that is debugged: true if it was the agent's.
+pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -> bool {
+    // In a virtual machine the kernel may not learn that a trap was a step's.
+    const TRAP_BRKPT: i32 = 1;
+    const TRAP_TRACE: i32 = 2;
+    const TRAP_HWBKPT: i32 = 4;
+    const TRAP_PERF: i32 = 6;
+    const INT3: i32 = 0x80;
+    if !is_debugging() {
+        return false;
+    }
+    match code {
+        TRAP_PERF => on_watch(context, inside, watched),
+        INT3 => {
+            let running = state().mode == Mode::Running;
+            return on_boundary_trap(context)
+                || running && displaced::on_trap(context)
+                || on_breakpoint(context);
+        }
+        TRAP_BRKPT | TRAP_TRACE | TRAP_HWBKPT => return on_step(context),
+        _ => return false,
+    }
+    true
+}
+
+/// A step was made.
+fn on_step(context: &mut RealFrame) -> bool {
+    if !is_stepping() || clocks::is_ours_at(context.rip) {
+        return false;
+    }
+    let own = state();
+    context.flags &= !TRAP_FLAG;
+    decode::hide_trap_flag(own.stepped_from, context.rsp);
+    if context.rip == own.stepped_from && decode::repeated_bytes(context.rip).is_some() {
+        // A round of a repeated instruction, which is one.
+        context.flags |= TRAP_FLAG;
+        return true;
+    }
+    own.steps += 1;
+    own.command_steps += 1;
+    if own.mode == Mode::Passing {
+        own.mode = Mode::Running;
+    }
+    if let Some(watch) = watchpoints::take_changed()
+        && hit(watch)
+    {
+        stop(context, agent_stop::WATCHPOINT);
+        return true;
+    }
+    arrived(context);
+    true
+}
+
+/// A breakpoint of ours, at full speed.
+fn on_breakpoint(context: &mut RealFrame) -> bool {
+    let address = context.rip.wrapping_sub(1);
+    if !is_debugging() || state().mode != Mode::Running || !breakpoints::is_in(address) {
+        return false;
+    }
+    context.rip = address;
+    breakpoints::take_out();
+    arrived(context);
+    true
+}
+
+/// The processor saw an access to a watched place.
+fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
+    if !is_debugging() {
+        return;
+    }
+    watchpoints::note_access(index);
+    if inside {
+        return;
+    }
+    if decode::repeated_bytes(context.rip).is_some() {
+        edits::note_halfway();
+    }
+    if state().mode != Mode::Running {
+        // Of two traps by one instruction the kernel delivers one.
+        on_step(context);
+        return;
+    }
+    if let Some(original) = probe::original_of(context.rip).or_else(|| displaced::original_of(context.rip)) {
+        context.rip = original;
+    }
+    let changed = watchpoints::take_changed();
+    let is_crowded = watchpoints::is_crowded();
+    if changed.is_none() && !is_crowded {
+        return;
+    }
+    breakpoints::take_out();
+    if let Some(watch) = changed
+        && hit(watch)
+    {
+        if probe::is_lifted_at(context.rip) && probe::takes(context) {
+            // The pause comes first; it is said at its boundary.
+            state().found_pause = true;
+            watchpoints::note_access(watch);
+            return;
+        }
+        return stop(context, agent_stop::WATCHPOINT);
+    }
+    if is_crowded {
+        // The kernel would leave some out.
+        step_from_here();
+    }
+    arrived(context);
+}
+
+/// What the processor or what is planted would miss is looked for step by step.
+fn step_from_here() {
+    let own = state();
+    own.mode = Mode::Stepping;
+    watchpoints::set(&own.command.watches[..own.command.watch_count as usize], true);
+}
+
+/// The debugger wants the program to stand still.
+pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
+    if !is_debugging() {
+        return;
+    }
+    if inside {
+        checkpoint::leave_call_for_debugger(context);
+        return;
+    }
+    if state().mode == Mode::Stopped {
+        return;
+    }
+    if mailbox().interrupt.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    if probe::is_in_stub(context.rip) || displaced::is_in_stub(context.rip) {
+        // It is sent again.
+        return;
+    }
+    if checkpoint::is_debugged() && state().mode == Mode::Running {
+        // A pause says exactly where it was.
+        return crate::preemption::pause::on_debugger(context);
+    }
+    breakpoints::take_out();
+    if probe::is_lifted_at(context.rip) && probe::takes(context) {
+        state().found_pause = true;
+        return;
+    }
+    stop(context, agent_stop::INTERRUPTED);
+}
+
+// --- standing still ---
+
+pub fn stop(context: &mut RealFrame, kind: u32) {
+    breakpoints::take_out();
+    context.flags &= !TRAP_FLAG;
+    state().mode = Mode::Stopped;
+    standing::publish(Some(context), kind, 0, checkpoint::code_of_stop().unwrap_or_else(branch::code));
+    loop {
+        standing::take_command();
+        let command = &state().command;
+        match command.verb {
+            agent_verb::COPY => {
+                let made = copies::make(command.segment);
+                standing::publish(Some(context), agent_stop::COPIED, 0, made);
+            }
+            agent_verb::BRANCH => {
+                let made = branch::make(command);
+                standing::publish(Some(context), agent_stop::COPIED, 0, made);
+            }
+            agent_verb::STAND => {
+                if keyframes::stand() {
+                    standing::publish(Some(context), kind, 0, branch::code());
+                }
+            }
+            agent_verb::SET if !checkpoint::is_debugged() => {
+                branch::set_registers(context, command);
+                standing::publish(Some(context), kind, 0, branch::code());
+            }
+            agent_verb::ORDER | agent_verb::SET | agent_verb::WRITE | agent_verb::MARK => {
+                return checkpoint::leave_for_order(context);
+            }
+            agent_verb::RELEASE => return checkpoint::release(),
+            _ => break,
+        }
+    }
+    begin_command(context);
+}
+
+fn begin_command(context: &mut RealFrame) {
+    let own = state();
+    checkpoint::note_going_on(context.rip);
+    programs::begin_command();
+    own.command_steps = 0;
+    own.hits = 0;
+    own.interval_hits = 0;
+    own.last_hit = Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE };
+    let watches = &own.command.watches[..own.command.watch_count as usize];
+    let asked = own.command.verb == agent_verb::STEP;
+    // What the processor cannot watch is looked at after each instruction, and so are
+    // breakpoints where nothing may be planted.
+    let steps = asked || breakpoints::need_steps() || !watchpoints::set(watches, false);
+    if steps {
+        watchpoints::set(watches, true);
+    }
+    if !asked {
+        own.command.steps_max = u64::MAX;
+    }
+    own.mode = if steps { Mode::Stepping } else { Mode::Running };
+    go_on(context);
+}

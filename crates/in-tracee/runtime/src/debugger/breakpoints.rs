@@ -1,0 +1,172 @@
+//! What is planted in the program's code while it runs at full speed under the
+//! debugger: breakpoints, and the probe of the pause that comes next.
+//!
+//! Invariant: while the program stands still, its code is its own. In a replay nothing is
+//! planted but in code of files that the program cannot write to: what it generates is
+//! written again where a breakpoint was, and was data before, which it reads. A program with
+//! breakpoints there is stepped by the translator.
+
+use lane_protocol::BREAKPOINTS_MAX;
+
+use crate::code::{islands, sites};
+use crate::debugger::{agent, displaced, programs};
+use crate::ground::decode::JUMP_BYTES;
+use crate::ground::memory;
+use crate::preemption::probe;
+use crate::state::block::{Owned, process};
+use crate::syscalls::{changes, open_calls};
+
+const INT3: u8 = 0xcc;
+const JUMP: u8 = 0xe9;
+
+struct Planted {
+    is_in: bool,
+    /// Memory was mapped or unmapped since all were looked at.
+    is_stale: bool,
+    count: usize,
+    addresses: [u64; BREAKPOINTS_MAX],
+    /// What was there, and how many bytes of it are replaced; 0: nothing could be planted.
+    originals: [([u8; JUMP_BYTES], usize); BREAKPOINTS_MAX],
+}
+
+static PLANTED: Owned<Planted> = Owned::new(Planted {
+    is_in: false,
+    is_stale: false,
+    count: 0,
+    addresses: [0; BREAKPOINTS_MAX],
+    originals: [([0; JUMP_BYTES], 0); BREAKPOINTS_MAX],
+});
+
+fn planted() -> &'static mut Planted {
+    // SAFETY: as for the agent's state.
+    unsafe { &mut *PLANTED.get() }
+}
+
+/// Plants all.
+pub fn put_in() {
+    let wanted = agent::breakpoints();
+    // A jump would cover a breakpoint, or a breakpoint break a jump.
+    if probe::is_lifted() {
+        hide();
+        let crowded = wanted.iter().any(|&address| probe::would_cover(address));
+        probe::put_down(crowded);
+    }
+    show(wanted);
+}
+
+/// Takes all away.
+pub fn take_out() {
+    hide();
+    probe::lift();
+}
+
+/// Plants the breakpoints.
+fn show(wanted: &[u64]) {
+    let planted = planted();
+    if planted.is_in {
+        return;
+    }
+    planted.is_in = true;
+    planted.count = wanted.len();
+    planted.addresses[..wanted.len()].copy_from_slice(wanted);
+    for (index, &address) in wanted.iter().enumerate() {
+        planted.originals[index] = plant(address, index, wanted).unwrap_or_default();
+    }
+}
+
+/// Memory was mapped or unmapped.
+pub fn note_mapping() {
+    planted().is_stale = true;
+}
+
+/// The same as [`need_steps`], asked where memory may have been mapped: what is planted is
+/// planted anew then, in what is there now.
+pub fn need_steps_since() -> bool {
+    if !core::mem::take(&mut planted().is_stale) {
+        return false;
+    }
+    hide();
+    need_steps()
+}
+
+/// True if some are in memory of a replay that may become other code, so that the program
+/// has to be stepped.
+pub fn need_steps() -> bool {
+    process().replaying
+        && agent::breakpoints().iter().any(|&address| {
+            !islands::in_island(address)
+                && !sites::is_constant_code(address)
+                && memory::read::<u8>(address).is_some()
+        })
+}
+
+/// Breakpoints where calls end are wanted from now on, or no more.
+pub fn follow_calls() {
+    let planted = planted();
+    if !planted.is_in {
+        return;
+    }
+    let wanted = agent::breakpoints();
+    for (index, &address) in wanted.iter().enumerate().filter(|(index, _)| programs::ends_calls(*index)) {
+        let original = &mut planted.originals[index];
+        let before = core::mem::take(original);
+        restore(address, &before);
+        *original = plant(address, index, wanted).unwrap_or_default();
+    }
+}
+
+/// Plants one, if it is wanted; gives what was there.
+fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES], usize)> {
+    let is_wanted = !programs::ends_calls(index) || open_calls::are_followed();
+    if !is_wanted || changes::is_inside_jump(address) {
+        return None;
+    }
+    let first = memory::read::<u8>(address).filter(|&byte| byte != INT3)?;
+    let (code, bytes) = if programs::are_of(index) && probe::place() != address {
+        let covered = address + 1..address + JUMP_BYTES as u64;
+        // A jump would cover another breakpoint, or the place of a pause.
+        let is_alone = !wanted.iter().chain(&[probe::place()]).any(|other| covered.contains(other));
+        displaced::code_for(address, index, is_alone)
+    } else {
+        ([INT3; JUMP_BYTES], 1)
+    };
+    let mut original = [first; JUMP_BYTES];
+    let read = memory::copy(original.as_mut_ptr() as u64, address, bytes as u64);
+    (read && sites::put_code(address, &code[..bytes])).then_some((original, bytes))
+}
+
+/// Takes the breakpoints away.
+pub fn hide() {
+    let planted = planted();
+    if !core::mem::take(&mut planted.is_in) {
+        return;
+    }
+    for (&address, original) in planted.addresses[..planted.count].iter().zip(&planted.originals) {
+        restore(address, original);
+    }
+}
+
+/// Puts back what was there before one was planted.
+fn restore(address: u64, (bytes, count): &([u8; JUMP_BYTES], usize)) {
+    // Other memory may have been mapped there since.
+    if *count != 0 && matches!(memory::read::<u8>(address), Some(INT3 | JUMP)) {
+        sites::put_code(address, &bytes[..*count]);
+    }
+}
+
+/// Does something while the breakpoints are away.
+pub fn without<T>(act: impl FnOnce() -> T) -> T {
+    let were_in = planted().is_in;
+    hide();
+    let result = act();
+    if were_in {
+        show(agent::breakpoints());
+    }
+    result
+}
+
+/// True if a breakpoint is planted there.
+pub fn is_in(address: u64) -> bool {
+    let planted = planted();
+    planted.is_in && planted.addresses[..planted.count].contains(&address)
+}

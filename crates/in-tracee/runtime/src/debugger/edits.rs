@@ -1,0 +1,294 @@
+//! Edits: what the debugger changes in a live program, where it stands at its present.
+//!
+//! The place is logged first, so that replay finds it again: as a pause point, which any
+//! place can be; where a system call comes next, the edit is one before that call. Then
+//! the edit is an event, of registers or of an address and bytes, and replay does it at
+//! that place. There the debugger sees two boundaries, one before the edit and one behind
+//! it; edits at one place, as of several registers by one command, are one.
+//!
+//! Deliberately absent: other threads' registers, and the past.
+
+use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
+use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
+use lane_protocol::{agent_verb, report_kind};
+use linux_abi::{PAGE_BYTES, errno};
+
+use crate::code::sites;
+use crate::debugger::agent::{self, mailbox, state};
+use crate::debugger::{breakpoints, translate};
+use crate::entry::{Registers, rv_resume};
+use crate::ground::frame::{self, RealFrame};
+use crate::ground::{memory, report};
+use crate::preemption::pause_point;
+use crate::state::block::{Owned, process, space, thread};
+use crate::{checkpoint, log};
+
+/// The flags that can be set: carry, parity, adjust, zero, sign, direction, overflow.
+pub const STATUS_FLAGS: u64 = 0xcd5;
+const REGISTER_WORDS: usize = 18;
+
+struct State {
+    /// Live: the log says where the program stands, in its last event.
+    place_is_logged: bool,
+    /// Live: it may stand in the middle of a repeated instruction.
+    is_halfway: bool,
+}
+
+static STATE: Owned<State> = Owned::new(State { place_is_logged: false, is_halfway: false });
+
+fn own() -> &'static mut State {
+    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    unsafe { &mut *STATE.get() }
+}
+
+// --- live ---
+
+/// The program goes on from where it stands.
+pub fn note_going_on() {
+    (own().place_is_logged, own().is_halfway) = (false, false);
+}
+
+/// It stands at a pause that was logged.
+pub fn note_pause() {
+    own().place_is_logged = true;
+}
+
+/// It stands where a watched place was accessed, maybe in the middle of an instruction.
+pub fn note_halfway() {
+    own().is_halfway = true;
+}
+
+/// Where the log stands behind an order.
+pub enum Made {
+    /// Where it stood.
+    Nothing,
+    /// Behind the pause that says where the program stands.
+    Place,
+    Edit,
+}
+
+/// Does what the command at hand says, one of SET, WRITE, MARK; or an errno.
+pub fn obey(registers: &mut Registers) -> Result<Made, u32> {
+    let command = &state().command;
+    let verb = command.verb;
+    if process().log.broken != 0 {
+        return Err(errno::EIO);
+    }
+    match verb {
+        agent_verb::SET => check_registers(&command.registers)?,
+        agent_verb::WRITE => check_memory(command.argument, command.order)?,
+        _ => {}
+    }
+    let is_at_call = !own().place_is_logged && is_call(registers.rip);
+    if !own().place_is_logged && !is_at_call {
+        if own().is_halfway {
+            return Err(errno::EINTR);
+        }
+        pause_point::log_place(registers);
+        own().place_is_logged = true;
+        agent::note_boundary();
+    }
+    if verb == agent_verb::SET {
+        take_registers(registers, &command.registers);
+    } else if verb != agent_verb::WRITE {
+        return Ok(if is_at_call { Made::Nothing } else { Made::Place });
+    }
+    // A call loses registers on its way here, also in replay.
+    let sets = verb == agent_verb::SET || is_at_call;
+    let flags = if sets { SETS_REGISTERS } else { 0 } | if is_at_call { BEFORE_CALL } else { 0 };
+    process().log.begin(Kind::Edit, flags, 0);
+    if sets {
+        log_registers(registers);
+    }
+    if verb == agent_verb::WRITE {
+        write(command.argument, command.order);
+    }
+    process().log.end();
+    own().place_is_logged = true;
+    agent::note_boundary();
+    Ok(Made::Edit)
+}
+
+/// True if the instruction is a system call.
+fn is_call(address: u64) -> bool {
+    memory::read::<[u8; 2]>(address) == Some([0x0f, 0x05])
+}
+
+fn check_registers(wanted: &[u64; REGISTER_WORDS]) -> Result<(), u32> {
+    const RIP: usize = 16;
+    const END_OF_ADDRESSES: u64 = 1 << 47;
+    let rip = wanted[RIP];
+    if rip >= END_OF_ADDRESSES || log::in_region(rip, 1) { Err(errno::EINVAL) } else { Ok(()) }
+}
+
+/// Writes each page's first byte of the range as it is.
+fn check_memory(address: u64, bytes: u64) -> Result<(), u32> {
+    if bytes == 0 || bytes > PROGRAM_BYTES_MAX as u64 || log::in_region(address, bytes) {
+        return Err(errno::EFAULT);
+    }
+    let mut byte = 0u8;
+    let place = &raw mut byte as u64;
+    let is_there = pieces(address, bytes).all(|(start, _)| {
+        memory::copy(place, start, 1) && (memory::copy(start, place, 1) || log::force_memory(start, place, 1))
+    });
+    if is_there { Ok(()) } else { Err(errno::EFAULT) }
+}
+
+/// The parts of a range in one page each.
+fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = address + bytes;
+    let page = u64::from(PAGE_BYTES);
+    let start_of =
+        move |index: u64| if index == 0 { address } else { (address & !(page - 1)) + index * page };
+    let starts = (0..).map(start_of).take_while(move |&start| start < end);
+    starts.map(move |start| (start, ((start | (page - 1)) + 1).min(end) - start))
+}
+
+fn take_registers(registers: &mut Registers, words: &[u64; REGISTER_WORDS]) {
+    let (r, flags) = (registers, words[REGISTER_WORDS - 1]);
+    [
+        r.rax,
+        r.rbx,
+        r.rcx,
+        r.rdx,
+        r.rsi,
+        r.rdi,
+        r.rbp,
+        r.rsp,
+        r.r8,
+        r.r9,
+        r.r10,
+        r.r11,
+        r.r12,
+        r.r13,
+        r.r14,
+        r.r15,
+        r.rip,
+        ..,
+    ] = *words;
+    r.flags = r.flags & !STATUS_FLAGS | flags & STATUS_FLAGS;
+}
+
+/// Logs them with the vector registers, which are in the processor.
+fn log_registers(registers: &Registers) {
+    // SAFETY: the registers are 18 words, in the order of the log.
+    let words: [u64; REGISTER_WORDS] = unsafe { core::mem::transmute(*registers) };
+    let log = &mut process().log;
+    for word in words {
+        log.word(word);
+    }
+    frame::live_vector_sum();
+    log.whole_blob(0, u64::from(space().vector_bytes), Tag::Vectors, frame::summed_vectors());
+}
+
+/// Logs and writes what the mailbox holds.
+fn write(address: u64, bytes: u64) {
+    let source = mailbox().programs.as_ptr() as u64;
+    for (start, count) in pieces(address, bytes) {
+        process().log.whole_blob(start, count, Tag::Memory, source + (start - address));
+    }
+    for (start, count) in pieces(address, bytes) {
+        let from = source + (start - address);
+        if !memory::copy(start, from, count) && log::force_memory(start, from, count) {
+            checkpoint::lose_memory(start, count);
+        }
+    }
+    translate::forget();
+}
+
+// --- replay ---
+
+/// True if the edit that comes next is one of the place where the program stands.
+pub fn is_due() -> bool {
+    process().replaying && next(0).is_some()
+}
+
+/// The edit that comes next, if it is one with this flag, or without.
+fn next(flag: u8) -> Option<u64> {
+    let word = process().log.peek()?;
+    let is_edit = word as u8 == Kind::Edit as u8 && (word >> 8) as u8 & BEFORE_CALL == flag;
+    is_edit.then_some(word)
+}
+
+/// The debugger lets the program go on: leaves the handler for the edit.
+pub fn lead_to(context: &mut RealFrame) {
+    let registers = context.registers();
+    pause_point::lead_to(context, registers);
+}
+
+/// The edit that comes next was made before the call that the program is about to make: it
+/// goes on where that leads.
+pub fn replay_before(registers: &mut Registers, word: u64) -> ! {
+    thread().standing = checkpoint::Standing::Pause;
+    replay_from(registers, word);
+    agent::leaving(registers);
+    // SAFETY: the registers are the program's, complete.
+    unsafe { rv_resume(registers) }
+}
+
+/// Makes the edits of this place, if one comes next: the debugger has seen the boundary
+/// before them. True if there was one.
+pub fn replay(registers: &mut Registers) -> bool {
+    let Some(word) = next(0) else { return false };
+    replay_from(registers, word);
+    true
+}
+
+fn replay_from(registers: &mut Registers, first: u64) {
+    let mut word = Some(first);
+    while let Some(edit) = word {
+        breakpoints::without(|| apply(registers, edit));
+        word = next(0);
+    }
+    if process().log.peek().is_none() {
+        if checkpoint::goes_again() {
+            return checkpoint::enter_present();
+        }
+        if !agent::is_debugging() {
+            report::note_registers(registers);
+            report::leave(report_kind::LOG_ENDED, 0, "");
+        }
+        // The present of a live program may be some instructions on.
+    }
+    pause_point::arm_if_next();
+}
+
+/// Makes one edit.
+fn apply(registers: &mut Registers, word: u64) {
+    let sets = (word >> 8) as u8 & SETS_REGISTERS != 0;
+    let fixed = if sets { 8 * REGISTER_WORDS as u64 } else { 0 };
+    let start = HEADER_BYTES as u64 + fixed;
+    if word >> 32 < start {
+        report::fail("an edit is shorter than its registers");
+    }
+    if sets {
+        let words: [u64; REGISTER_WORDS] = core::array::from_fn(|index| process().log.body(index as u64));
+        let flags = registers.flags;
+        // SAFETY: as in `log_registers`; any words are registers.
+        *registers = unsafe { core::mem::transmute::<[u64; REGISTER_WORDS], Registers>(words) };
+        registers.flags = flags & !STATUS_FLAGS | registers.flags & STATUS_FLAGS;
+    }
+    uncover(start, word >> 32);
+    process().log.apply(word, start, &mut |tag, _, bytes, source| {
+        if tag == Tag::Vectors && !frame::load_logged_vectors(source, bytes) {
+            report::fail("vector registers of another kind of processor");
+        }
+    });
+    translate::forget();
+    registers.rip = sites::translate(registers.rip);
+}
+
+/// Code that the edit at hand writes to is the program's own.
+fn uncover(start: u64, end: u64) {
+    let mut offset = start;
+    while offset + BLOB_HEADER_BYTES as u64 <= end {
+        let log = &process().log;
+        let (address, word) = (log.body((offset - 8) / 8), log.body((offset - 8) / 8 + 1));
+        let bytes = word & 0xffff_ffff;
+        if (word >> 32) as u32 & 0xffff == Tag::Memory as u32 {
+            (address..address.saturating_add(bytes.min(u64::from(PAGE_BYTES))))
+                .for_each(sites::uncover_for_good);
+        }
+        offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
+    }
+}

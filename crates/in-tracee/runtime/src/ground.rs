@@ -1,0 +1,20 @@
+//! The ground: kernel calls, memory, byte-level decoding, /proc, stacks and frames.
+//!
+//! Invariant: nothing in here knows what a recording is. Deliberately absent: state of threads and processes.
+
+pub mod arena;
+pub mod auxiliary_vector;
+pub mod call_places;
+pub mod decode;
+pub mod float_place;
+pub mod frame;
+pub mod kernel;
+pub mod maps;
+pub mod memory;
+pub mod owned;
+pub mod page_entries;
+pub mod proc_dir;
+pub mod proc_files;
+pub mod range_set;
+pub mod report;
+pub mod stacks;

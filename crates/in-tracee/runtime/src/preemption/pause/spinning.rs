@@ -1,0 +1,34 @@
+//! Threads that spin: whether a loop only waits for others.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::ground::frame::RealFrame;
+use crate::preemption::pause_place::Stand;
+use crate::preemption::pause_timer::now_ns;
+use crate::preemption::rounds;
+use crate::scheduler::chaos;
+use crate::state::block::thread;
+
+use super::{COMPARE_NS, SPIN_NS, Watching, set_timer};
+
+/// Not zero: a thread that was asked gently the last time did spin.
+pub(super) static SPUN: AtomicU32 = AtomicU32::new(0);
+
+/// True if threads of the process spin for each other, as far as was seen.
+pub fn threads_spin() -> bool {
+    SPUN.load(Ordering::Relaxed) != 0
+}
+
+pub(super) fn watch_spin(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
+    pausing.watching = Watching::Spin;
+    pausing.watched_at = Stand::of(context);
+    pausing.watched_from_ns = now_ns();
+    rounds::begin(context);
+    set_timer(SPIN_NS);
+}
+
+/// How long the program runs on between two looks at words.
+pub(super) fn compare_ns() -> u64 {
+    if chaos::is_on() { COMPARE_NS / 5 } else { COMPARE_NS }
+}

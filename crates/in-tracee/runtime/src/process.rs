@@ -1,0 +1,10 @@
+//! Births and ends of processes and threads, and joining or leaving a recording.
+//!
+//! Deliberately absent: what the parent outside does at an execve(2) (the crate `injector`).
+
+pub mod birth;
+pub mod boarding;
+pub mod detach;
+pub mod namespaces;
+pub mod processes;
+pub mod threads;

@@ -1,0 +1,459 @@
+//! A process that ran already when the session came to it: all of its threads begin
+//! here, where the injector sent them, and go on where they stood.
+//!
+//! The first thread writes the log's beginning once all others are here: the memory
+//! that no kept file holds, the signal actions, and each thread. Replay builds the
+//! process from that and lets its threads go on alike.
+//!
+//! Invariant: what a thread was doing when it was stopped is a place in the program's
+//! code; a call that was under way is made again from there.
+
+use core::sync::atomic::Ordering;
+
+use events::{BOARDED_THREAD_WORDS, Kind, SHARED_MAP_WORDS, STANDING_WORDS, Tag, standing};
+use lane_protocol::{
+    BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, SharedMapping, boarder_address, boarding_state,
+};
+use linux_abi::{PAGE_BYTES, general as nr};
+
+use crate::address_space::detect::{close, open_high};
+use crate::address_space::{boarded_sharing, mapped_files};
+use crate::checkpoint::{self, Standing};
+use crate::code::{clocks, sites};
+use crate::debugger::copies;
+use crate::entry::Registers;
+use crate::ground::maps::{self, Mapping};
+use crate::ground::stacks::{signal_stack, stack_top};
+use crate::ground::{frame, kernel, memory, proc_dir, report};
+use crate::process::threads;
+use crate::scheduler::turn;
+use crate::signals;
+use crate::state::block::{
+    Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, space, thread,
+    thread_at, thread_status,
+};
+use crate::syscalls::{memory_calls, shared_segments};
+
+pub const VDSO: &[u8] = b"[vdso]";
+
+fn table() -> &'static Boarding {
+    // SAFETY: the injector mapped and filled it before it sent the threads here.
+    unsafe { &*(BOARDING_START as *const Boarding) }
+}
+
+fn boarder(index: usize) -> &'static mut Boarder {
+    // SAFETY: as above; an entry belongs to its thread, and before that to the first.
+    unsafe { &mut *(boarder_address(index) as *mut Boarder) }
+}
+
+fn code_maps() -> &'static [CodeMap] {
+    &table().code[..table().code_count as usize]
+}
+
+fn shared_mappings() -> &'static [SharedMapping] {
+    &table().shared[..table().shared_count as usize]
+}
+
+fn set_state(state: u32) {
+    table().state.store(state, Ordering::Release);
+    kernel::futex_wake(&table().state);
+}
+
+// --- recording ---
+
+/// The process's first thread, which has its block: brings the others in, begins the
+/// log, and goes on as the program.
+pub fn begin() -> ! {
+    let count = table().count as usize;
+    if table().proc_dir != 0 {
+        proc_dir::take(table().proc_dir as i32 - 1);
+    }
+    for index in 0..count {
+        if !provide_thread(index) {
+            report::die("memory for the threads could not be mapped");
+        }
+        let block = prepare_block(index, 0);
+        boarder(index).block = block.own_address;
+        boarder(index).stack_top = stack_top(index);
+    }
+    process().threads = count as u32;
+    space().boarded = true;
+    set_state(boarding_state::PREPARED);
+    arrive(0);
+    loop {
+        let seen = table().arrived.load(Ordering::Acquire);
+        if seen as usize == count {
+            break;
+        }
+        kernel::futex_wait(&table().arrived, seen, 1000);
+    }
+    space().break_start = table().break_start;
+    space().break_now = kernel::call(nr::__NR_brk, [0; 6]) as u64;
+    let acts = process().actions();
+    acts.learn_all();
+    log_image();
+    clocks::find_vdso(0);
+    signals::install();
+    signals::follow_actions();
+    for map in code_maps() {
+        sites::code_mapped(*map);
+    }
+    if has_unknown_code() {
+        clocks::trap_time();
+    }
+    for known in &table().advised[..table().advised_count as usize] {
+        checkpoint::note_advice(known.start, known.end - known.start, known.advice as u32);
+    }
+    checkpoint::begin();
+    if count > 1 {
+        turn::begin_sharing();
+        crate::syscalls::spins::begin();
+    }
+    boarded_sharing::begin(shared_mappings());
+    set_state(boarding_state::OPEN);
+    go_on()
+}
+
+/// Another thread, which has its block: waits until the log has begun.
+pub unsafe extern "C" fn board(own: *const Boarder) -> ! {
+    arrive((own as u64 - boarder_address(0)) as usize / size_of::<Boarder>());
+    while table().state.load(Ordering::Acquire) != boarding_state::OPEN {
+        kernel::futex_wait(&table().state, boarding_state::PREPARED, 1000);
+    }
+    go_on()
+}
+
+/// The calling thread keeps what it has of the program's, and takes what it needs.
+fn arrive(index: usize) {
+    const RSEQ_FLAG_UNREGISTER: u64 = 1;
+    const PR_GET_TID_ADDRESS: u64 = 40;
+    let (told, own) = (boarder(index), thread());
+    if index != 0 {
+        let place = &raw mut told.clear_tid as u64;
+        kernel::call(nr::__NR_prctl, [PR_GET_TID_ADDRESS, place, 0, 0, 0, 0]);
+        own_block();
+    }
+    let mut stack = [0u64; 3];
+    kernel::call(nr::__NR_sigaltstack, [0, stack.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    let [address, length, signature] = told.rseq;
+    if address != 0 {
+        kernel::call(nr::__NR_rseq, [address, length, RSEQ_FLAG_UNREGISTER, signature, 0, 0]);
+    }
+    own.signals.begin_thread(told.mask);
+    own.signals.stack.take_over(stack);
+    own.clear_tid = told.clear_tid;
+    own.robust_list = told.robust_list;
+    own.rseq = told.rseq;
+    own.fs_base = crate::debugger::standing::fs_base();
+    own.fault_registers = registers_of(&told.registers);
+    own.standing = Standing::Boarded;
+    clocks::begin_untrapped();
+    frame::save_vectors_at(signal_stack(index));
+    table().arrived.fetch_add(1, Ordering::AcqRel);
+    kernel::futex_wake(&table().arrived);
+}
+
+fn registers_of(words: &[u64; 18]) -> Registers {
+    // SAFETY: the registers are 18 words in this order.
+    unsafe { core::mem::transmute_copy(words) }
+}
+
+/// What follows the birth event that the injector put into the log.
+fn log_image() {
+    let log = &mut process().log;
+    log.begin(Kind::Data, 0, 0);
+    // As at every birth, and where the break is.
+    let break_now = space().break_now;
+    for word in [space().break_start, thread().signals.mask, memory_calls::stack_limit(), break_now] {
+        log.blob(word, 0, Tag::Memory, 0);
+    }
+    for range in &table().ranges[..table().range_count as usize] {
+        log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
+    }
+    boarded_sharing::log(shared_mappings());
+    log_memory();
+    note_files();
+    let (place, bytes) = process().actions().as_memory();
+    log.whole_blob(0, bytes, Tag::Actions, place);
+    for index in 0..table().count as usize {
+        let words = words_of(thread_at(index));
+        log.whole_blob(index as u64, size_of_val(&words) as u64, Tag::ThreadState, words.as_ptr() as u64);
+        log.whole_blob(index as u64, u64::from(space().vector_bytes), Tag::Vectors, signal_stack(index));
+    }
+    log.end();
+}
+
+/// A thread as the log has it.
+pub fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
+    let mut words = [0; BOARDED_THREAD_WORDS];
+    let stack = &of.signals.stack;
+    words[..8].copy_from_slice(&[
+        of.fs_base,
+        of.signals.mask,
+        stack.address,
+        u64::from(stack.flags),
+        stack.bytes,
+        of.clear_tid,
+        of.robust_list[0],
+        of.robust_list[1],
+    ]);
+    // SAFETY: as in `registers_of`.
+    let registers: [u64; 18] = unsafe { core::mem::transmute(of.fault_registers) };
+    words[8..].copy_from_slice(&registers);
+    words
+}
+
+/// Logs all memory that is the process's own.
+fn log_memory() {
+    // One that changed its user may not open it as it is, and loses what it has of files else.
+    let opened = open_high(c"/proc/thread-self/pagemap");
+    let pagemap = opened.map_or(-1, i64::from);
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        let bytes = map.end - map.start;
+        if name == VDSO {
+            process().log.blob(map.start, bytes, Tag::Memory, map.start);
+        } else if map.private && !map.is_kernels {
+            let is_closed = !map.readable;
+            if is_closed {
+                kernel::mprotect(map.start, bytes, checkpoint::protection(map) | nr::PROT_READ);
+            }
+            log_own_pages(map, pagemap);
+            if is_closed {
+                kernel::mprotect(map.start, bytes, checkpoint::protection(map));
+            }
+        }
+    });
+    if let Some(opened) = opened {
+        close(opened);
+    }
+}
+
+/// What the program writes from here on to files that it has mapped, its mappings show.
+fn note_files() {
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        if map.inode == 0 || map.is_kernels {
+            return;
+        }
+        let only_shows = !map.private && !map.writable;
+        mapped_files::note(map.start, map.end, identity_of(map, name), map.offset, only_shows);
+    });
+}
+
+/// Files are known by what stat(2) says of them; one without a name any more by its device
+/// as the list has it.
+pub fn identity_of(map: &Mapping, name: &[u8]) -> [u64; 2] {
+    const NAME_BYTES: usize = 4096;
+    const SEGMENT_NAME: &[u8] = b"/SYSV";
+    if name.starts_with(SEGMENT_NAME) {
+        return shared_segments::identity_of(map.inode);
+    }
+    let mut path = [0u8; NAME_BYTES];
+    let mut status = [0u64; mapped_files::STATUS_WORDS];
+    let place = [path.as_ptr() as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0];
+    let is_found = name.len() < NAME_BYTES && {
+        path[..name.len()].copy_from_slice(name);
+        !kernel::failed(kernel::call(nr::__NR_stat, place))
+    };
+    let has_name = is_found && status[mapped_files::STATUS_INODE] == map.inode;
+    [if has_name { status[0] } else { maps::stat_device(map.device) }, map.inode]
+}
+
+/// Logs pages of a private mapping that are not its file's. Without a list of pages,
+/// all that may be such.
+pub fn log_own_pages(map: &Mapping, pagemap: i64) {
+    const ENTRIES: usize = 512;
+    let mut entries = [0u64; ENTRIES];
+    let mut run = map.start..map.start;
+    let mut at = map.start;
+    while at < map.end {
+        let count = ((map.end - at) / PAGE_BYTES).min(ENTRIES as u64);
+        let place = [pagemap as u64, entries.as_mut_ptr() as u64, count * 8, at / PAGE_BYTES * 8, 0, 0];
+        let is_known = kernel::call(nr::__NR_pread64, place) as u64 == count * 8;
+        for &entry in &entries[..count as usize] {
+            let is_own = if is_known { is_own_page(entry) } else { map.inode == 0 || map.writable };
+            if is_own && run.end == at {
+                run.end = at + PAGE_BYTES;
+            } else if is_own {
+                log_run(&run);
+                run = at..at + PAGE_BYTES;
+            }
+            at += PAGE_BYTES;
+        }
+    }
+    log_run(&run);
+}
+
+/// What an entry of pagemap says (proc_pid_pagemap(5)): it is present or swapped out,
+/// and no file's. A guard's page (bit 58) has no content.
+fn is_own_page(entry: u64) -> bool {
+    let (present, swapped, of_file, guard) = (entry >> 63, entry >> 62 & 1, entry >> 61 & 1, entry >> 58 & 1);
+    (present | swapped) != 0 && of_file == 0 && guard == 0
+}
+
+fn log_run(run: &core::ops::Range<u64>) {
+    if run.start < run.end {
+        process().log.blob(run.start, run.end - run.start, Tag::Memory, run.start);
+    }
+}
+
+/// Code of which nobody knows whether it reads time unseen.
+fn has_unknown_code() -> bool {
+    let mut found = false;
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        let is_known = || code_maps().iter().any(|known| known.start <= map.start && map.end <= known.end);
+        let written_by_us = crate::code::islands::in_island(map.start);
+        found |= map.executable && !map.is_kernels && name != VDSO && !written_by_us && !is_known();
+    });
+    found
+}
+
+/// The process goes on without us: what stands for the vDSO makes its calls by itself.
+pub fn leave_vdso() {
+    /// Of the address in each body, to its start; and to what jumps over it there.
+    const ADDRESS_AT: u64 = 21;
+    const JUMP_AT: u64 = 5;
+    /// `jmp` to the call's instruction.
+    const JUMP: [u8; 2] = [0xeb, 22];
+    let mut vdso = 0..0;
+    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+        if name == VDSO {
+            vdso = map.start..map.end;
+        }
+    });
+    let bytes = vdso.end - vdso.start;
+    let read_write = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let mut at = vdso.start + ADDRESS_AT;
+    let mut opened = false;
+    while at + 8 <= vdso.end {
+        if memory::read_word(at) == Some(BOARD_CALL) {
+            if !opened && kernel::failed(kernel::mprotect(vdso.start, bytes, read_write)) {
+                return;
+            }
+            opened = true;
+            memory::write(at - ADDRESS_AT + JUMP_AT, &JUMP);
+        }
+        at += 1;
+    }
+    if opened {
+        kernel::mprotect(vdso.start, bytes, nr::PROT_READ | nr::PROT_EXEC);
+    }
+}
+
+// --- replaying ---
+
+/// A blob of the birth event that is about the process's threads.
+pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
+    let index = address as usize;
+    match tag {
+        Tag::Actions => {
+            let (place, room) = process().actions().as_memory();
+            memory::copy(place, source, bytes.min(room));
+            process().actions().know_all();
+        }
+        Tag::ThreadState if bytes == 8 * BOARDED_THREAD_WORDS as u64 && provide(index) => {
+            // SAFETY: the log holds as many words.
+            let words = unsafe { &*(source as *const [u64; BOARDED_THREAD_WORDS]) };
+            let block = prepare_block(index, 0);
+            block.fs_base = words[0];
+            block.signals.begin_thread(words[1]);
+            block.signals.stack.take_over([words[2], words[3], words[4]]);
+            block.clear_tid = words[5];
+            block.robust_list = [words[6], words[7]];
+            let mut registers = [0; 18];
+            registers.copy_from_slice(&words[8..]);
+            block.fault_registers = registers_of(&registers);
+            block.standing = Standing::Boarded;
+        }
+        Tag::Standing if bytes == 8 * STANDING_WORDS as u64 && provide(index) => {
+            // SAFETY: the log holds as many words.
+            let words = unsafe { &*(source as *const [u64; STANDING_WORDS]) };
+            let block = thread_at(index);
+            block.standing = match words[0] {
+                standing::PAUSED => Standing::Pause,
+                standing::BEGINS => Standing::Beginning,
+                _ => Standing::Boarded,
+            };
+            block.registers_at = &raw const block.fault_registers as u64;
+            block.signals.last_fault.copy_from_slice(&words[2..]);
+            if words[1] != 0 {
+                process().logged_thread = index as u32;
+            }
+        }
+        Tag::SharedMap if bytes == 8 * SHARED_MAP_WORDS as u64 => {
+            // SAFETY: the log holds as many words.
+            boarded_sharing::replay(address, unsafe { &*(source as *const [u64; SHARED_MAP_WORDS]) });
+        }
+        Tag::Vectors if provide(index) => frame::keep_vectors(signal_stack(index), source, bytes),
+        _ => {}
+    }
+}
+
+fn provide(index: usize) -> bool {
+    if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
+        report::fail("the log has a thread that there is no room for");
+    }
+    true
+}
+
+/// The memory is there, and the threads' blocks are filled: makes them, and goes on.
+/// `first`: whether the process's first thread is among them.
+pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
+    for map in code {
+        sites::code_mapped(*map);
+    }
+    if has_unknown_code {
+        clocks::trap_time();
+    }
+    let process = process();
+    let own = thread().index;
+    thread().status = if first { thread_status::LIVE } else { thread_status::ENDED };
+    let is_live = |index: usize| index < known_threads() && thread_at(index).status == thread_status::LIVE;
+    let others = || (0..known_threads()).filter(|&index| index != own && is_live(index));
+    process.threads = u32::from(first) + others().count() as u32;
+    if process.threads > 1 {
+        crate::syscalls::spins::begin();
+    }
+    process.running_thread.store(process.logged_thread, Ordering::SeqCst);
+    if !is_live(process.logged_thread as usize) {
+        checkpoint::pass_on();
+    }
+    if !is_live(process.running_thread.load(Ordering::SeqCst) as usize) {
+        report::log_ended();
+    }
+    for index in others() {
+        let block = thread_at(index);
+        block.start = begin_replaying as *const () as u64;
+        threads::remake_kernel_thread(block);
+    }
+    if !first {
+        // It had ended before the log begins.
+        copies::stay_if_first();
+        loop {
+            kernel::call(nr::__NR_exit, [0; 6]);
+        }
+    }
+    go_on()
+}
+
+unsafe extern "C" fn begin_replaying(block: *mut Thread) -> ! {
+    // SAFETY: the maker prepared the block for us alone.
+    enter_block(unsafe { (*block).index });
+    go_on()
+}
+
+// --- both ---
+
+/// The calling thread goes on where it stood.
+fn go_on() -> ! {
+    let own = thread();
+    turn::begin_thread();
+    signals::use_own_stack();
+    crate::process::birth::intercept();
+    if process().replaying {
+        clocks::follow_traps();
+        kernel::set_fs_base(own.fs_base);
+        frame::load_vectors_from(signal_stack(own.index));
+        own.user_registers = &raw const own.fault_registers as u64;
+    }
+    checkpoint::resume()
+}

@@ -1,0 +1,123 @@
+//! Namespaces of process ids (pid_namespaces(7)): a process may have other ids than the
+//! supervisor knows it by, and cannot see the supervisor.
+//!
+//! The program gets its own ids, by which the runtime signals the process's own threads too.
+//! The supervisor's are asked of it once, at the beginning of a process that may be elsewhere:
+//! the process locks a byte of the session's file, and whoever meets the lock is told the
+//! owner's id as it sees it itself (fcntl(2)).
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::request;
+use linux_abi::general as nr;
+use syscall_model::Arg;
+
+use crate::address_space::kept_files::request_answer;
+use crate::entry::Registers;
+use crate::ground::kernel;
+use crate::state::block::{lane, process, session};
+use crate::syscalls::dispatch::Done;
+use crate::syscalls::specials;
+
+const UNKNOWN_SPACE: u32 = u32::MAX;
+const F_SETLK: u64 = 6;
+const F_OFD_GETLK: u64 = 36;
+const F_RDLCK: u16 = 0;
+const F_WRLCK: u16 = 1;
+const F_UNLCK: u16 = 2;
+
+/// `struct flock`.
+#[repr(C)]
+struct Lock {
+    kind: u16,
+    whence: u16,
+    start: u64,
+    bytes: u64,
+    pid: i32,
+}
+
+fn lock(command: u64, kind: u16, byte: u64) -> Option<u16> {
+    let mut lock = Lock { kind, whence: 0, start: byte, bytes: 1, pid: 0 };
+    let fd = process().control_fd as u64;
+    let result = kernel::call(nr::__NR_fcntl, [fd, command, &raw mut lock as u64, 0, 0, 0]);
+    (!kernel::failed(result)).then_some(lock.kind)
+}
+
+/// unshare(2) and setns(2): the children that follow may be in another namespace.
+pub fn change(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let done = specials::plain(registers, number, args, model);
+    let ids_stay = number as u32 == nr::__NR_unshare && args[0] & u64::from(nr::CLONE_NEWPID) == 0;
+    if !process().replaying && !ids_stay && matches!(done, Done::Result(0)) {
+        process().children_apart = true;
+        lane().children_apart.store(1, Ordering::Relaxed);
+    }
+    done
+}
+
+/// A new image begins, or one is taken over.
+pub fn begin_image() {
+    let (process, header) = (process(), lane());
+    process.outer_pid = header.pid.load(Ordering::Relaxed);
+    process.children_apart = header.children_apart.load(Ordering::Relaxed) != 0;
+    process.pid_space = header.pid_space.load(Ordering::Relaxed);
+    if process.pid_space == 0 && process.outer_pid != process.pid {
+        process.pid_space = process.outer_pid as u32;
+    }
+}
+
+/// A child begins, `apart` if it may have other ids than its parent sees. False if it is not
+/// known which process it is.
+pub fn begin_child(apart: bool) -> bool {
+    let own = process();
+    own.outer_pid = own.pid;
+    let (parent_space, parents_apart) = (own.pid_space, core::mem::take(&mut own.children_apart));
+    let apart = apart || parents_apart;
+    if !own.replaying && (apart || parent_space != 0) {
+        // Whether the supervisor can be seen is not known yet.
+        own.pid_space = UNKNOWN_SPACE;
+        let outer_pid = identify(own.segment).unwrap_or(0);
+        let own = process();
+        own.outer_pid = outer_pid;
+        own.pid_space = match (apart, own.outer_pid == own.pid) {
+            (false, _) => parent_space,
+            (true, true) => 0,
+            (true, false) => own.outer_pid as u32,
+        };
+    }
+    let header = lane();
+    // The first process of a namespace has its parent in another.
+    let waited = if own.pid == 1 { own.outer_pid } else { own.pid };
+    header.waited_pid.store(waited, Ordering::Relaxed);
+    header.pid_space.store(own.pid_space, Ordering::Relaxed);
+    header.children_apart.store(0, Ordering::Relaxed);
+    own.outer_pid != 0
+}
+
+/// The calling process's id as the supervisor sees it.
+fn identify(segment: u64) -> Option<i32> {
+    lock(F_SETLK, F_WRLCK, segment)?;
+    let answer = request_answer(request::IDENTIFY, [segment, 0, 0, 0], &session().keep_doorbell);
+    lock(F_SETLK, F_UNLCK, segment);
+    answer.filter(|&pid| pid > 0)
+}
+
+/// True if the supervisor, which cannot be seen, is gone: it has a byte locked while it lives.
+pub fn supervisor_died() -> bool {
+    lock(F_OFD_GETLK, F_RDLCK, lane_protocol::LIFE_LOCK) == Some(F_UNLCK)
+}
+
+/// A number for the calling thread that no thread of another process has.
+pub fn writer(tid: u32) -> u32 {
+    const APART: u32 = 1 << 31;
+    match process().pid_space {
+        0 => tid,
+        _ => APART | (process().outer_pid as u32) << 9 ^ tid & 0x1ff,
+    }
+}
+
+/// Whether the thread that [`writer`] gave the number of can be looked at from here.
+pub fn is_visible(writer: u32) -> bool {
+    process().pid_space == 0 && writer >> 31 == 0
+}
+
+const _: () = assert!(size_of::<Lock>() == 32);

@@ -1,0 +1,455 @@
+//! Threads: their beginning, their end, and what the kernel would write behind
+//! the program's back at either, which the runtime does itself under the turn.
+
+use core::sync::atomic::Ordering;
+
+use events::{Kind, Tag};
+use linux_abi::{errno, general as nr};
+use syscall_model::Arg;
+
+use crate::checkpoint;
+use crate::debugger::copies;
+use crate::entry::{Registers, rv_clone_shared, rv_resume};
+use crate::ground::{kernel, memory, report};
+use crate::preemption::{pause, pause_point, pause_timer};
+use crate::process::processes::{
+    CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
+};
+use crate::scheduler::turn;
+use crate::signals::{self, deaths};
+use crate::state::block::{
+    Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
+    thread_at, thread_status, used_threads,
+};
+use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
+use crate::syscalls::{spins, tracing};
+
+/// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
+const ROBUST_MAX: u32 = 2048;
+/// In the word of a robust futex: FUTEX_OWNER_DIED, FUTEX_WAITERS.
+pub const OWNER_DIED: u32 = 0x4000_0000;
+pub const WAITERS: u32 = 0x8000_0000;
+
+/// The call that makes threads.
+const CLONE: u64 = nr::__NR_clone as u64;
+
+/// clone with CLONE_THREAD.
+pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
+    if process().replaying {
+        return replay_create(registers, request);
+    }
+    let Some(index) = find_free_thread() else {
+        return crate::syscalls::specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+    };
+    let mut pidfd = 0u32;
+    let result = start_thread(registers, index, request, &raw mut pidfd as u64, 0);
+    begin_call(number, &registers.args(), count, result, 0);
+    let log = &mut process().log;
+    if result > 0 {
+        let place = index as u64;
+        log.blob(0, 8, Tag::Thread, &raw const place as u64);
+        let tid = result as u32;
+        for (flag, address, value) in
+            [(PARENT_SETTID, request.parent_tid, tid), (PIDFD, request.pidfd, pidfd)]
+        {
+            if request.flags & flag != 0 && memory::write(address, &value) {
+                log.blob(address, 4, Tag::Memory, address);
+            }
+        }
+    }
+    log.end();
+    Done::Result(result)
+}
+
+fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    let mut place = None;
+    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+        if tag == Tag::Thread && bytes == 8 {
+            place = memory::read::<u64>(source);
+        }
+    });
+    if let Some(index) = place {
+        let index = index as usize;
+        if !make_room(index) {
+            report::fail("the log makes a thread that there is no room for");
+        }
+        let mut pidfd = 0u32;
+        must_be_made(start_thread(registers, index, request, &raw mut pidfd as u64, result));
+    }
+    Done::Result(result)
+}
+
+/// Replay: sees to it that a thread of this number can be made.
+pub fn make_room(index: usize) -> bool {
+    if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
+        return false;
+    }
+    let block = thread_at(index);
+    // Another process's was killed then.
+    if block.status == thread_status::LIVE && block.process == thread().process {
+        return false;
+    }
+    // The one before it may be on its last instructions.
+    while block.alive.load(Ordering::Acquire) != 0 {
+        kernel::futex_wait(&block.alive, 1, 100);
+    }
+    true
+}
+
+/// Makes the kernel's thread; the child waits for the turn.
+/// Live: while the process does again what it did, the kernel's thread is the one
+/// with the id `wanted`, if it is there.
+fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
+    turn::begin_sharing();
+    spins::begin();
+    let process = process();
+    let mask = thread().signals.mask;
+    let block = prepare_block(index, index_of_process(process));
+    block.start = begin as *const () as u64;
+    block.born_at = process.log.position();
+    block.signals.begin_thread(mask);
+    block.pausing = pause::Pausing::default();
+    block.waiter = Default::default();
+    block.pending = 0;
+    block.trapped = 0;
+    block.swallow_step = 0;
+    block.output.store(0, Ordering::Relaxed);
+    block.is_asked = false;
+    block.time_traps = thread().time_traps;
+    block.filters = thread().filters;
+    block.robust_list = [0; 2];
+    block.user_registers = 0;
+    block.programs_gs = thread().programs_gs;
+    block.fs_base = if request.flags & SETTLS != 0 { request.tls } else { thread().fs_base };
+    block.clear_tid = if request.flags & CHILD_CLEARTID != 0 { request.child_tid } else { 0 };
+    block.fault_registers = *registers;
+    block.fault_registers.rax = 0;
+    block.fault_registers.r11 = registers.flags;
+    if request.stack != 0 {
+        block.fault_registers.rsp = request.stack;
+    }
+    let settid = if request.flags & CHILD_SETTID != 0 { request.child_tid } else { 0 };
+    block.fault_info[..3].copy_from_slice(&[request.flags, request.tls, settid]);
+    block.alive.store(1, Ordering::Release);
+    process.threads += 1;
+    if !process.replaying {
+        // A signal must not find the child before it can take it.
+        signals::set_real_mask(!0);
+    }
+    let ours = CHILD_SETTID | SETTLS | PARENT_SETTID | PIDFD;
+    let real = request.flags & !ours | CHILD_CLEARTID;
+    let real = if process.replaying { real } else { real | request.flags & PIDFD };
+    let alive = block.alive.as_ptr() as u64;
+    block.standing = checkpoint::Standing::Beginning;
+    if checkpoint::is_on() {
+        checkpoint::prepare_new(block, request.flags & SETTLS != 0, request.tls);
+    }
+    let result = match checkpoint::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
+        Some(true) => wanted,
+        // SAFETY: the block is the child's alone, and its stack is unused.
+        _ => unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, CLONE], block) },
+    };
+    if result > 0 {
+        // It may be looked for before it runs.
+        block.tid = result as i32;
+    }
+    if !process.replaying {
+        signals::set_real_mask(mask);
+    }
+    if kernel::failed(result) {
+        block.alive.store(0, Ordering::Relaxed);
+        block.status = thread_status::FREE;
+        process.threads -= 1;
+    }
+    result
+}
+
+/// Makes a thread of the kernel's for a block that is prepared; it shares all.
+pub fn make_kernel_thread(block: &mut Thread) -> i64 {
+    const FLAGS: u32 = nr::CLONE_VM
+        | nr::CLONE_FS
+        | nr::CLONE_FILES
+        | nr::CLONE_SIGHAND
+        | nr::CLONE_THREAD
+        | nr::CLONE_SYSVSEM
+        | nr::CLONE_CHILD_CLEARTID;
+    block.alive.store(1, Ordering::Release);
+    let alive = block.alive.as_ptr() as u64;
+    // SAFETY: the block and its stack are the new thread's alone.
+    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, CLONE], block) }
+}
+
+/// The same for replay, which cannot do without it.
+pub fn remake_kernel_thread(block: &mut Thread) {
+    must_be_made(make_kernel_thread(block));
+}
+
+fn must_be_made(made: i64) {
+    if kernel::failed(made) {
+        report::stand(lane_protocol::report_kind::MISSING, made as i32, "a thread could not be made");
+    }
+}
+
+/// A new thread arrives here, on its own stack.
+unsafe extern "C" fn begin(block: *mut Thread) -> ! {
+    // SAFETY: the parent prepared the block for us alone.
+    let index = unsafe { (*block).index };
+    crate::state::block::enter_block(index);
+    turn::begin_thread();
+    signals::use_own_stack();
+    crate::process::birth::intercept();
+    checkpoint::begin_thread();
+    let [flags, tls, ..] = thread().fault_info;
+    if flags & SETTLS != 0 {
+        kernel::set_fs_base(tls);
+    }
+    begin_here()
+}
+
+/// Waits for the turn, and enters the program behind the call that made the thread.
+pub fn begin_here() -> ! {
+    let settid = thread().fault_info[2];
+    let mut registers = thread().fault_registers;
+    if process().replaying {
+        thread().user_registers = &raw const thread().fault_registers as u64;
+        turn::wait_to_run();
+        turn::follow();
+        let Some(word) = process().log.peek() else { report::log_ended() };
+        if word as u8 != Kind::Syscall as u8 || process().log.body(0) != 0 {
+            report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
+        }
+        feed(word, &registers);
+        pause_point::arm_if_next();
+    } else {
+        checkpoint::take_turn();
+        checkpoint::park_if_wanted();
+        if settid != 0 {
+            memory::write(settid, &thread().tid);
+        }
+        crate::process::detach::leave_if_over();
+        if !thread().has_left {
+            let log = &mut process().log;
+            log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
+            log.word(0);
+            if settid != 0 {
+                log.blob(settid, 4, Tag::Memory, settid);
+            }
+            log.end();
+            signals::set_real_mask(thread().signals.mask);
+        }
+    }
+    registers.rip = crate::code::sites::translate(registers.rip);
+    crate::debugger::agent::leaving(&registers);
+    // SAFETY: the registers are the parent's at its call.
+    unsafe { rv_resume(&registers) }
+}
+
+/// exit(2) of a thread that is not the last.
+pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
+    end(registers, args[0], &|| begin_call(u64::from(nr::__NR_exit), args, 1, 0, 0))
+}
+
+/// The end of a thread that is not the last, by a call whose event `begin` begins.
+pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
+    let own = thread();
+    let process = process();
+    let replaying = process.replaying;
+    if replaying {
+        crate::syscalls::memory_calls::consume(registers);
+    } else {
+        signals::set_real_mask(!0);
+        begin();
+        release_robust_list(own);
+        clear_tid(own);
+        process.log.end();
+    }
+    own.status = thread_status::ENDED;
+    process.threads -= 1;
+    let ended_at = process.log.position();
+    tracing::let_all_go();
+    if replaying {
+        turn::follow_at_end();
+    } else {
+        signals::pass_on();
+        pause_timer::delete();
+        // The list is done with; its memory may be gone before the kernel looks.
+        kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
+        turn::give();
+    }
+    leave(code, ended_at)
+}
+
+/// Replay: a thread of an image that is over.
+pub fn end_in_replay() -> ! {
+    thread().status = thread_status::ENDED;
+    leave(0, process().log.position())
+}
+
+/// `ended_at`: bytes of the log so far.
+fn leave(code: u64, ended_at: u64) -> ! {
+    checkpoint::sit_down_at_end(ended_at);
+    copies::stay_if_first();
+    loop {
+        kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// The word that others wait for at a thread's end is zero; logged.
+fn clear_tid(own: &Thread) {
+    let address = own.clear_tid;
+    if address != 0 && memory::write(address, &0u32) {
+        process().log.blob(address, 4, Tag::Memory, address);
+        wake_futex(address);
+    }
+}
+
+pub fn wake_futex(address: u64) {
+    kernel::call(nr::__NR_futex, [address, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
+}
+
+/// The process is about to be killed: what the kernel then does with its robust
+/// futexes is done now, while it can be logged.
+#[cold]
+pub fn log_dead_owner() {
+    process().log.begin(Kind::Store, 0, 0);
+    let_go_of_memory();
+    process().log.end();
+    deaths::tell();
+}
+
+/// The end of the process: its threads let go of their robust futexes, as the event
+/// at hand says, and those who live on in its memory learn that they are gone.
+pub fn let_go_of_memory() {
+    each_of_process(&mut |own| let_go(own, process().in_parents_memory));
+}
+
+/// Calls `each` with the threads that the process has.
+pub fn each_of_process(each: &mut dyn FnMut(&mut Thread)) {
+    let process = process() as *mut Process as u64;
+    for other in (0..used_threads()).map(thread_at) {
+        if other.process == process && other.status == thread_status::LIVE {
+            each(other);
+        }
+    }
+}
+
+/// What a thread leaves behind in memory, of which others go on having `all`.
+fn let_go(own: &Thread, all: bool) {
+    let tid = own.tid as u32;
+    each_robust_futex(own.robust_list[0], &mut |address, pending| owner_died(address, tid, pending));
+    if all {
+        clear_tid(own);
+    }
+}
+
+/// Calls `each` with all words that [`let_go_of_memory`] may change.
+pub fn each_word_of_process(each: &mut dyn FnMut(u64)) {
+    each_of_process(&mut |own| {
+        each_robust_futex(own.robust_list[0], &mut |address, _| each(address));
+        each(own.clear_tid);
+    });
+}
+
+/// Does and logs what the kernel would do at a thread's end with the robust futexes
+/// that it owns.
+fn release_robust_list(own: &mut Thread) {
+    let_go(own, false);
+    own.robust_list = [0; 2];
+}
+
+/// The robust futexes of a list (get_robust_list(2)), and whether each is the one of an operation
+/// that is pending: the head holds the list, the futex's offset from an entry, and that entry.
+fn each_robust_futex(head: u64, each: &mut dyn FnMut(u64, bool)) {
+    if head == 0 {
+        return;
+    }
+    let Some([first, offset, pending]) = memory::read::<[u64; 3]>(head) else { return };
+    let mut entry = first;
+    for _ in 0..ROBUST_MAX {
+        if entry & !1 == head || entry == 0 {
+            break;
+        }
+        let Some(next) = memory::read_word(entry & !1) else { break };
+        if entry & !1 != pending & !1 {
+            each((entry & !1).wrapping_add(offset), false);
+        }
+        entry = next;
+    }
+    if pending != 0 {
+        each((pending & !1).wrapping_add(offset), true);
+    }
+}
+
+/// The same of a thread that the kernel has killed: it has done its part.
+pub fn log_let_go(own: &Thread) {
+    each_robust_futex(own.robust_list[0], &mut |address, _| {
+        if memory::read::<u32>(address).is_some_and(|word| word & !WAITERS == OWNER_DIED) {
+            process().log.blob(address, 4, Tag::Memory, address);
+        }
+    });
+    clear_tid(own);
+}
+
+fn owner_died(address: u64, tid: u32, pending: bool) {
+    const TID_MASK: u32 = 0x3fff_ffff;
+    let Some(word) = memory::read::<u32>(address) else { return };
+    if pending && word == 0 {
+        wake_futex(address);
+        return;
+    }
+    if word & TID_MASK != tid {
+        return;
+    }
+    if !memory::write(address, &(word & WAITERS | OWNER_DIED)) {
+        return;
+    }
+    process().log.blob(address, 4, Tag::Memory, address);
+    if word & WAITERS != 0 {
+        wake_futex(address);
+    }
+}
+
+/// Replay of execve: all other threads end before the image does.
+pub fn end_others() {
+    let process = process();
+    let own = thread().index;
+    process.ending_others.store(1, Ordering::SeqCst);
+    for index in (0..known_threads()).filter(|&index| index != own) {
+        let other = thread_at(index);
+        if other.process != process as *mut Process as u64 || other.status == thread_status::FREE {
+            continue;
+        }
+        if other.status == thread_status::LIVE {
+            other.turn_wake.fetch_add(1, Ordering::SeqCst);
+            kernel::futex_wake(&other.turn_wake);
+        }
+        // One that ended by itself may be on its last instructions.
+        while other.alive.load(Ordering::Acquire) != 0 {
+            kernel::futex_wait(&other.alive, 1, 100);
+        }
+    }
+    process.ending_others.store(0, Ordering::SeqCst);
+}
+
+/// set_tid_address(2): the kernel has another word of the thread's.
+pub fn set_tid_address(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+    thread().clear_tid = args[0];
+    if process().replaying {
+        return crate::syscalls::specials::replayed(registers);
+    }
+    let tid = i64::from(thread().tid);
+    begin_call(number, args, 1, tid, 0);
+    process().log.end();
+    Done::Result(tid)
+}
+
+/// set_robust_list(2).
+pub fn set_robust_list(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if args[1] == 24 {
+        thread().robust_list = [args[0], args[1]];
+    }
+    crate::syscalls::specials::plain(registers, number, args, model)
+}

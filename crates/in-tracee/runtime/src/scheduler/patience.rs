@@ -1,0 +1,404 @@
+//! How long a thread sleeps for the turn, and what it does then: it asks to be the
+//! next, and stops the one that computes when its slice is over.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use lane_protocol::{OLDEST, Turn};
+use linux_abi::{errno, general as nr};
+
+use crate::ground::kernel;
+use crate::preemption::{pause, pause_point};
+use crate::scheduler::{chaos, looks, starvation, turn};
+use crate::signals;
+use crate::state::block::{lane, process, thread, thread_status};
+use crate::syscalls::calls;
+
+/// How long a thread waits before it asks to be the next.
+const RESERVE_AFTER_NS: u64 = 1_000_000;
+/// The same where threads spin for each other.
+const RESERVE_SOON_NS: u64 = 100_000;
+/// How long a thread that computes keeps the turn when others want it.
+const SLICE_NS: u64 = 5_000_000;
+/// No slice is longer, whatever a pause costs: the others wait.
+const SLICE_MAX_NS: u64 = 1_000_000_000;
+/// A slice is as much longer than what a pause costs: pausing takes less than 2 %
+/// of the time.
+const PAUSES_PER_SLICE: u64 = 50;
+/// Pauses before a slice is over, for threads that wait after a sleep of their own: what
+/// they cost is a sixteenth of the time at most...
+const SOON_SHARE: u64 = 16;
+/// ... but for so much of it at once, as at a program's start.
+const SOON_AT_ONCE_NS: u64 = 100_000_000;
+/// The slice of one that computes where somebody waits for the agent.
+const URGENT_SLICE_NS: u64 = 2_000_000;
+/// How long the agent sleeps before it looks again whether that is so.
+const URGENT_LOOK_NS: u64 = 10_000_000;
+/// Code of the signal that asks for the turn: among those of rt_sigqueueinfo(2)
+/// that the kernel gives no meaning.
+pub const ASKED: i32 = -77;
+/// The same, where only one that gets nowhere by itself is to give it.
+pub const ASKED_GENTLY: i32 = -80;
+
+/// Rounds in vain, with nobody asleep for the turn, after which others may have the processor.
+const AWAKE_AFTER: u64 = 64;
+
+/// Of so many calls of sched_yield(2) that let nobody have the turn, one is made.
+const YIELDS_KEPT: u32 = 16;
+
+/// Reads of the time with nothing in between, after which a thread is taken to wait for
+/// what another one does.
+const TIME_READS: u32 = 64;
+/// Where others computed for so long when it gave the turn there, and did not wait themselves, it
+/// does so after twice as many the next time, so many times: it may as well measure something.
+const COMPUTED_NS: u64 = 200_000;
+const TIME_DOUBLINGS: u32 = 4;
+/// The same of calls that find nothing to do.
+const VAIN_CALLS: u32 = 16;
+
+/// What a thread does in vain, as one does that waits for another without sleeping.
+#[repr(C)]
+pub struct Vain {
+    /// Reads of the time with nothing in between, and the log's events at the last.
+    time_reads: u32,
+    time_doublings: u32,
+    /// Calls in a row, of the number at hand, that found nothing to do.
+    calls: u32,
+    number: u64,
+    time_read_at: u64,
+    /// Calls of sched_yield(2) that let nobody else have the turn.
+    yields: u32,
+    wakes: starvation::Wakes,
+}
+
+/// How a thread waits for the turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Newly,
+    /// It is the next.
+    Next,
+    /// Somebody else is.
+    Behind,
+}
+
+/// When pauses before a slice is over would be paid for (CLOCK_MONOTONIC).
+static SOON_PAID_NS: AtomicU64 = AtomicU64::new(0);
+
+/// A thread's patience while it waits for the turn.
+pub struct Patience {
+    waiting: Waiting,
+    /// It was not stopped computing, but comes back from a call: it most likely has little to do,
+    /// and others may wait for that.
+    is_light: bool,
+    /// How often the turn had changed hands when the slice at hand was first seen, and
+    /// how long that slice has lasted.
+    changes: u32,
+    waited_ns: u64,
+    /// How long the sleep at hand is, and when it ends; 0: not begun.
+    sleep_ns: u64,
+    until_ns: u64,
+}
+
+impl Patience {
+    pub fn new() -> Patience {
+        let is_light = !thread().yielded;
+        Patience { waiting: Waiting::Newly, is_light, changes: 0, waited_ns: 0, sleep_ns: 0, until_ns: 0 }
+    }
+
+    /// When the next sleep ends. It lasts on while signals interrupt it.
+    pub fn until_ns(&mut self, turn: &Turn) -> u64 {
+        if self.until_ns == 0 {
+            self.follow(turn);
+            self.sleep_ns = self.next_sleep_ns(turn);
+            if thread().status == thread_status::AGENT {
+                self.sleep_ns = self.sleep_ns.min(URGENT_LOOK_NS);
+            }
+            self.until_ns = kernel::monotonic_ns() + self.sleep_ns;
+        }
+        self.until_ns
+    }
+
+    /// A sleep ended so: asks for the turn when it was long enough.
+    pub fn end_sleep(&mut self, turn: &Turn, result: i64) {
+        if result == -i64::from(errno::EINTR) {
+            return;
+        }
+        self.until_ns = 0;
+        if result != -i64::from(errno::ETIMEDOUT) {
+            return;
+        }
+        let is_same = !self.follow(turn);
+        self.waited_ns = if is_same { self.waited_ns + self.sleep_ns } else { 0 };
+        let is_over = is_same && self.waited_ns >= self.others_slice_ns() || is_urgent();
+        let firmly = self.waiting != Waiting::Newly && is_over;
+        let is_soon = firmly && self.waited_ns < slice_ns();
+        if firmly {
+            self.waited_ns = 0;
+        }
+        self.waiting = press(turn, firmly, self.age(turn));
+        if is_soon && self.waiting == Waiting::Next {
+            let paid_ns = SOON_PAID_NS.load(Ordering::Relaxed).max(kernel::monotonic_ns());
+            SOON_PAID_NS.store(paid_ns + SOON_SHARE * pause_point::cost_ns(), Ordering::Relaxed);
+        }
+    }
+
+    /// True if the turn changed hands: another slice has begun.
+    fn follow(&mut self, turn: &Turn) -> bool {
+        let before = core::mem::replace(&mut self.changes, turn.changes.load(Ordering::Relaxed));
+        let is_new = before != self.changes;
+        if is_new {
+            self.waited_ns = 0;
+        }
+        is_new
+    }
+
+    fn next_sleep_ns(&self, turn: &Turn) -> u64 {
+        const CHAOS_MIN_NS: u64 = 30_000;
+        // Where many wait, they do not take the processor from the one that runs.
+        const PATIENT: u64 = 8;
+        let sleepers = u64::from(turn.sleepers());
+        let others = 1 + sleepers / PATIENT;
+        if chaos::is_on() {
+            // Whoever comes first ends the slice: all together come as often as a few do.
+            let others = 1 + sleepers.saturating_sub(PATIENT);
+            // Short slices more often than long ones.
+            let slice_ns = others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12)));
+            return slice_ns + chaos::debt_ns().min(SLICE_NS);
+        }
+        let spin = pause::threads_spin();
+        match self.waiting {
+            Waiting::Newly if spin => RESERVE_SOON_NS * others,
+            Waiting::Newly => RESERVE_AFTER_NS * others,
+            // One that computes may spin later in its slice.
+            Waiting::Next => {
+                let again_ns = RESERVE_AFTER_NS + if spin { self.waited_ns / 8 } else { self.waited_ns };
+                self.others_slice_ns().saturating_sub(self.waited_ns).clamp(RESERVE_AFTER_NS, again_ns)
+            }
+            Waiting::Behind => self.others_slice_ns() * others,
+        }
+    }
+
+    /// How long a thread that computes keeps the turn where this one waits.
+    fn others_slice_ns(&self) -> u64 {
+        let paid_until_ns = kernel::monotonic_ns() + SOON_SHARE * SOON_AT_ONCE_NS;
+        if self.is_light && SOON_PAID_NS.load(Ordering::Relaxed) < paid_until_ns {
+            slice_ns().min(SLICE_NS)
+        } else {
+            slice_ns()
+        }
+    }
+
+    /// How long the thread has gone without the turn, as [`Turn::reserve`] counts.
+    fn age(&self, turn: &Turn) -> u32 {
+        if chaos::is_on() {
+            return 0;
+        }
+        if is_urgent() {
+            return OLDEST;
+        }
+        // Before those who were stopped in its absence. Where the turn changes hands fast, theirs
+        // grows all the same.
+        let ahead = if self.is_light { 2 + 2 * turn.sleepers() } else { 0 };
+        turn.age_of(thread().turns.had_at).saturating_add(ahead).min(OLDEST)
+    }
+}
+
+/// True for the agent, while somebody waits for what it was told to do.
+fn is_urgent() -> bool {
+    thread().status == thread_status::AGENT && lane().command.urgent.load(Ordering::Relaxed) != 0
+}
+
+/// How long a thread that computes keeps the turn.
+fn slice_ns() -> u64 {
+    if chaos::is_on() {
+        return 0;
+    }
+    if is_urgent() {
+        return URGENT_SLICE_NS;
+    }
+    (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS)
+}
+
+/// Asks to be the next, and the one that has it whether it only waits; `firmly`: stops
+/// it, also if it computes.
+fn press(turn: &Turn, firmly: bool, age: u32) -> Waiting {
+    if !turn.reserve(thread().identity, age) {
+        if firmly && turn.running().is_none() {
+            // Whoever is to be the next was stopped, or killed.
+            turn.forget_reservation();
+        }
+        return Waiting::Behind;
+    }
+    // Who is in another namespace cannot be signalled: it gives the turn at its next call.
+    if turn.running().is_some() && turn.holder_space.load(Ordering::Relaxed) == process().pid_space {
+        let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
+        signals::ask(pid, tid, if firmly { ASKED } else { ASKED_GENTLY });
+    }
+    Waiting::Next
+}
+
+/// Lets somebody else run who waits, if anybody does.
+pub fn yield_to_others() {
+    if turn::my_turn().has_sleepers() {
+        let_others_run();
+    }
+}
+
+/// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
+/// nothing with the processor but take that.
+pub fn yield_processor() -> i64 {
+    if turn::my_turn().is_waited_for() {
+        // Also where one that has a processor takes the turn at once: others wait for this one.
+        give_for_a_while(|| {
+            kernel::sched_yield();
+        });
+        return 0;
+    }
+    let yields = &mut thread().vain.yields;
+    *yields += 1;
+    if *yields % YIELDS_KEPT == 0 { kernel::sched_yield() } else { 0 }
+}
+
+/// Gives the turn, and takes it back when somebody else took it, or nobody did for a while.
+pub fn let_others_run() {
+    give_for_a_while(|| {});
+}
+
+/// The same, with something to do before it is looked whether somebody took it.
+fn give_for_a_while(before_looks: impl FnOnce()) {
+    let turn = turn::my_turn();
+    let seen = turn.changes.load(Ordering::Relaxed);
+    turn::give();
+    before_looks();
+    looks::look(&|| turn.changes.load(Ordering::Relaxed) != seen);
+    turn::take();
+}
+
+/// With chaos: at some boundaries others go first, or some steps behind them: a thread may be over
+/// before another one that waits has let it have its slice.
+pub fn yield_by_chance() {
+    if !chaos::is_on() {
+        return;
+    }
+    let goes_aside =
+        || starvation::goes_aside_by_chance() || turn::my_turn().has_sleepers() && starvation::goes_aside();
+    if is_newborn_awaited() {
+        let_newborn_run();
+    } else if chaos::below(2) == 0 && !goes_aside() && chaos::below(2) == 0 {
+        yield_to_others();
+    }
+}
+
+/// With chaos: who has given the turn between boundaries comes back late, as one of low priority would.
+/// Who waited then has time to come where the two may meet, though it has yet to begin.
+pub fn stay_away_by_chance() {
+    if chaos::is_on() && chaos::below(2) == 0 {
+        kernel::sleep_ns(chaos::below(1 << (12 + chaos::below(11))));
+    }
+}
+
+/// Threads of the process when one last came here; see `is_newborn_awaited`.
+static THREADS_KNOWN: AtomicU32 = AtomicU32::new(1);
+
+/// With chaos: true if a thread was made since the last call, and is to begin before others go on.
+/// Where processors are busy it would come when the one that made it has ended.
+fn is_newborn_awaited() -> bool {
+    let now = process().threads;
+    THREADS_KNOWN.swap(now, Ordering::Relaxed) < now && chaos::below(2) == 0
+}
+
+/// Gives the turn to a thread that may have no processor yet. It is waited for, but not for long.
+fn let_newborn_run() {
+    const NAPS: u32 = 100;
+    const NAP_NS: u64 = 50_000;
+    let turn = turn::my_turn();
+    let naps_while = |waits: &dyn Fn() -> bool| {
+        (0..NAPS).take_while(|_| waits()).for_each(|_| {
+            kernel::sleep_ns(NAP_NS);
+        });
+    };
+    naps_while(&|| !turn.has_sleepers());
+    let seen = turn.changes.load(Ordering::Relaxed);
+    turn::give();
+    naps_while(&|| turn.changes.load(Ordering::Relaxed) == seen);
+    turn::take();
+}
+
+/// True if there is nobody else who could have the turn.
+pub fn is_alone() -> bool {
+    process().threads < 2 && !process().in_group
+}
+
+/// What a thread does so often in vain, it does for another one that waits for the turn: true if
+/// there is one. One that is awake and has no processor comes to its sleep first.
+#[inline]
+pub fn is_awaited(in_vain: u64) -> bool {
+    let turn = turn::my_turn();
+    if turn.has_sleepers() {
+        return true;
+    }
+    if in_vain % AWAKE_AFTER != 0 || is_alone() {
+        return false;
+    }
+    kernel::sched_yield();
+    turn.has_sleepers()
+}
+
+/// Recording, before a call: one that makes the same in vain, again and again, lets the
+/// others run.
+#[inline]
+pub fn before_vain_call() {
+    let calls = thread().vain.calls;
+    if calls >= VAIN_CALLS && is_awaited(u64::from(calls)) {
+        thread().vain.calls = 0;
+        if !starvation::goes_aside() {
+            let_others_run();
+        }
+    }
+}
+
+/// Recording: a call ended so.
+#[inline]
+pub fn note_result(number: u64, args: &[u64; 6], result: i64) {
+    let vain = &mut thread().vain;
+    let is_again = vain.calls == 0 || vain.number == number;
+    vain.calls = if is_again && found_nothing(number, args, result) { vain.calls + 1 } else { 0 };
+    vain.number = number;
+    vain.wakes.note(number, args, result);
+}
+
+#[inline]
+fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
+    const EAGAIN: i64 = -(errno::EAGAIN as i64);
+    match (number as u32, result) {
+        // Where a futex's word is not as expected, somebody has been there.
+        (nr::__NR_futex, 0) => calls::wakes_others(args),
+        (nr::__NR_futex, _) => false,
+        (nr::__NR_poll | nr::__NR_epoll_wait | nr::__NR_epoll_pwait, 0) => {
+            calls::returns_at_once(number, args)
+        }
+        (_, EAGAIN) => true,
+        _ => false,
+    }
+}
+
+/// Recording, at a read of the time: one that spins with an eye on the clock lets the
+/// others run. True if it gave the turn.
+pub fn before_time_read() -> bool {
+    let (vain, log) = (&mut thread().vain, &process().log);
+    vain.time_reads = if vain.time_read_at + 1 == log.events { vain.time_reads + 1 } else { 0 };
+    let gives =
+        vain.time_reads >= TIME_READS << vain.time_doublings && is_awaited(u64::from(vain.time_reads));
+    if gives {
+        vain.time_reads = 0;
+    }
+    vain.time_read_at = log.events;
+    let gives = gives && !starvation::goes_aside();
+    if gives {
+        let began_ns = kernel::monotonic_ns();
+        let_others_run();
+        let computed = kernel::monotonic_ns() - began_ns >= COMPUTED_NS;
+        let vain = &mut thread().vain;
+        vain.time_doublings = if computed { (vain.time_doublings + 1).min(TIME_DOUBLINGS) } else { 0 };
+    }
+    gives
+}

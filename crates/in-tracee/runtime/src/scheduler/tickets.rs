@@ -1,0 +1,131 @@
+//! Replay of processes that share memory: they run in the order of their tickets.
+//!
+//! Deliberately absent: who gets which ticket (the recording's, see `turn`).
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{TICKETS_NEAR, ticket_bit, ticket_in_place};
+use linux_abi::errno;
+
+use crate::debugger::{imports, shared_writes};
+use crate::ground::{kernel, report};
+use crate::scheduler::turn;
+use crate::state::block::{known_threads, lane, process, session, thread, thread_at};
+use crate::syscalls::spins;
+
+/// While no ticket is handed on, those who wait say so as often.
+const STALL_NS: u64 = 100_000_000;
+
+/// A ticket that a thread is to wait for before it runs.
+#[repr(C)]
+#[derive(Default)]
+pub struct Due {
+    turn: u32,
+    /// 0: none.
+    ticket_and_one: u64,
+}
+
+/// The calling thread ends, and this one is the next to run, with a ticket: it waits for that
+/// by itself. Others may have to see this one gone before they come to the ticket.
+pub fn leave_to(next: u32, turn: u32, ticket: u64) {
+    if (next as usize) < known_threads() {
+        thread_at(next as usize).turns.due = Due { turn, ticket_and_one: ticket + 1 };
+    }
+}
+
+/// The calling thread is the next to run.
+pub fn wait_if_due() {
+    let due = core::mem::take(&mut thread().turns.due);
+    if let Some(ticket) = due.ticket_and_one.checked_sub(1) {
+        wait_for(due.turn, ticket);
+    }
+}
+
+/// Hands the ticket that the process holds to the lane's next process, and waits
+/// for another.
+pub fn wait_for(number: u32, ticket: u64) {
+    let is_first = ticket == 0;
+    if imports::is_without_others() {
+        let process = process();
+        (process.turn, process.in_group, process.ticket) = (number, true, ticket);
+        if is_first {
+            spins::begin();
+        } else {
+            imports::turn_is_back();
+        }
+        return;
+    }
+    leave();
+    let ticket = ticket_in_place(number, ticket);
+    let process = process();
+    process.turn = number;
+    process.in_group = true;
+    process.met_others |= !is_first;
+    if is_first {
+        spins::begin();
+    }
+    let turn = turn::my_turn();
+    let lane = lane();
+    // Who looks from outside compares the two.
+    lane.turn.store(number + 1, Ordering::SeqCst);
+    lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
+    let has_come = || turn.ticket.load(Ordering::SeqCst) >= ticket;
+    while !is_first && !has_come() {
+        if turn.is_near(ticket) && thread().turns.looks.see_soon(has_come) {
+            break;
+        }
+        let seen = turn.prepare_ticket_sleep(ticket);
+        let at = turn.ticket.load(Ordering::SeqCst);
+        let mut result = 0;
+        if at < ticket {
+            if session().stop.load(Ordering::Relaxed) != 0 {
+                // The log of the process that would hand it over is cut.
+                report::log_ended();
+            }
+            let until_ns = kernel::monotonic_ns() + STALL_NS;
+            result = kernel::futex_wait_until(turn.ticket_wake(ticket), seen, until_ns, ticket_bit(ticket));
+        }
+        turn.end_ticket_sleep(ticket);
+        // Hundreds may wait while others go on: of those none has to say so.
+        if result == -i64::from(errno::ETIMEDOUT) && turn.ticket.load(Ordering::SeqCst) == at {
+            session().doorbell.fetch_add(1, Ordering::Release);
+            kernel::futex_wake(&session().doorbell);
+        }
+    }
+    lane.waits_for_ticket.store(0, Ordering::SeqCst);
+    hold(ticket);
+    if !is_first {
+        imports::turn_is_back();
+    }
+}
+
+/// Replay: the lane's next process waits for this one.
+pub fn hold(ticket: u64) {
+    let (process, lane) = (process(), lane());
+    process.has_ticket = true;
+    process.ticket = ticket;
+    lane.ticket.store(ticket, Ordering::SeqCst);
+    lane.turn.store(process.turn + 1, Ordering::SeqCst);
+    lane.has_ticket.store(1, Ordering::SeqCst);
+}
+
+/// Replay: the process runs no more before the lane's next one.
+pub fn leave() {
+    let process = process();
+    if !process.has_ticket {
+        return;
+    }
+    shared_writes::tell();
+    process.has_ticket = false;
+    let turn = turn::my_turn();
+    turn.end_ticket(process.ticket);
+    // The next but some is to be looking when it is due.
+    for next in [process.ticket + 1, process.ticket + TICKETS_NEAR] {
+        if let Some(wake) = turn.call_ticket(next) {
+            kernel::futex_wake_bits(wake, ticket_bit(next));
+        }
+    }
+    // Last: one that has reported its end may be killed anywhere, and who reaps it ends what it
+    // still has.
+    lane().has_ticket.store(0, Ordering::SeqCst);
+}

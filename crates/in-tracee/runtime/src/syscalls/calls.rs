@@ -1,0 +1,220 @@
+//! Calls on the program's behalf, with the turn or without.
+
+use events::{Kind, Tag};
+use linux_abi::{errno, general as nr};
+use syscall_model::{Arg, TABLE};
+
+use crate::ground::kernel::{self, ABORTED};
+use crate::ground::memory;
+use crate::scheduler::{patience, private_futexes, turn};
+use crate::signals::{self, stopping};
+use crate::state::block::{process, thread, used_processes};
+use crate::syscalls::{bounce, outputs, tracing, visible_maps};
+
+/// The calls that may sleep, by number.
+pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
+    let mut blocks = [false; syscall_model::NR_MAX + 1];
+    let mut number = 0;
+    while number < blocks.len() {
+        if let Some(row) = &TABLE[number] {
+            blocks[number] = row.blocks;
+        }
+        number += 1;
+    }
+    blocks
+};
+
+/// Makes a call as the kernel shall see it (`real`), which the program made with
+/// `args`. If it may sleep and others could run, they have the turn meanwhile.
+#[inline]
+pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if number == u64::from(nr::__NR_futex)
+        && process().in_parents_memory
+        && let Some(result) = private_futexes::perform(number, args)
+    {
+        return result;
+    }
+    if visible_maps::are_open()
+        && let Some(result) = visible_maps::perform(number, args)
+    {
+        return result;
+    }
+    if !process().shares_turn {
+        return kernel::call_for_program(number, real);
+    }
+    let result = make_among_others(number, args, real, model, blocks);
+    patience::note_result(number, args, result);
+    result
+}
+
+fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if number == u64::from(nr::__NR_sched_yield) {
+        return patience::yield_processor();
+    }
+    if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
+        return result;
+    }
+    if !gives_turn(number, args, blocks || stopping::stops_itself(number, args)) {
+        let result = kernel::call_for_program(number, real);
+        note_dead_owner(number, args);
+        return result;
+    }
+    thread().pausing.wake_no_more();
+    let Some(bounce) = bounce::begin(model, args, real) else {
+        return kernel::call_for_program(number, real);
+    };
+    private_futexes::note_elsewhere(number, true);
+    turn::give();
+    let mut result = kernel::call_for_program(number, &bounce.args);
+    turn::take_back();
+    private_futexes::note_elsewhere(number, false);
+    if result != ABORTED {
+        if !bounce.end(model, args, result) {
+            result = -i64::from(errno::EFAULT);
+        }
+        note_dead_owner(number, args);
+    }
+    result
+}
+
+/// True if others have the turn while the call is made, which may sleep or not.
+fn gives_turn(number: u64, args: &[u64; 6], blocks: bool) -> bool {
+    let gives = blocks && !returns_at_once(number, args) || takes_a_while(number, args) && is_worth_giving();
+    gives && !thread().keeps_turn
+}
+
+/// True if nothing happens at a call but that it is made, and [`note_made`] behind it. It sends no
+/// signal.
+#[inline]
+pub fn is_only_made(number: u64, args: &[u64; 6], blocks: bool) -> bool {
+    let is_special = matches!(number as u32, nr::__NR_futex | nr::__NR_sched_yield | nr::__NR_wait4)
+        || visible_maps::are_open();
+    !is_special && !(process().shares_turn && gives_turn(number, args, blocks))
+}
+
+/// A call was made of which [`is_only_made`] said so.
+#[inline]
+pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
+    if process().shares_turn {
+        patience::note_result(number, args, result);
+    }
+}
+
+/// Most bytes that are read of a file while others have the turn.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// True for a call that does so much in the kernel that another process may run meanwhile.
+/// What it writes to a file keeps its place among what others see of that by mappings.
+fn takes_a_while(number: u64, args: &[u64; 6]) -> bool {
+    match number as u32 {
+        nr::__NR_write | nr::__NR_writev | nr::__NR_sendto | nr::__NR_sendmsg | nr::__NR_sendfile => {
+            !outputs::is_regular(args[0])
+        }
+        // Of a file no less may be read than was asked for.
+        nr::__NR_read | nr::__NR_pread64 => args[2] <= FILE_BYTES_MAX || !outputs::is_regular(args[0]),
+        nr::__NR_recvfrom
+        | nr::__NR_recvmsg
+        | nr::__NR_accept
+        | nr::__NR_accept4
+        | nr::__NR_stat
+        | nr::__NR_lstat
+        | nr::__NR_newfstatat
+        | nr::__NR_statx
+        | nr::__NR_epoll_wait
+        | nr::__NR_poll => true,
+        nr::__NR_close => is_only_thread(),
+        _ => false,
+    }
+}
+
+/// True if nobody else has the process's memory, or its descriptors.
+fn is_only_thread() -> bool {
+    process().threads == 1 && used_processes() == 1
+}
+
+/// Makes a call on what is the process's own; others have the turn meanwhile if they want it.
+pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
+    if process().replaying || !is_only_thread() || !is_worth_giving() {
+        return call();
+    }
+    turn::give();
+    let result = call();
+    turn::take_back();
+    result
+}
+
+/// True if processes that share memory want to run at the same time. Where calls of live
+/// sessions are under way, they may have to be made again.
+#[inline]
+fn is_worth_giving() -> bool {
+    process().in_group && turn::my_turn().is_much_wanted() && !crate::checkpoint::is_on()
+}
+
+/// Where a process that owned a robust futex was killed, the kernel said so in the
+/// futex's word, and so does the log.
+#[inline]
+fn note_dead_owner(number: u64, args: &[u64; 6]) {
+    if number != u64::from(nr::__NR_futex) || !process().in_group {
+        return;
+    }
+    let word = args[0];
+    if memory::read::<u32>(word).is_some_and(|value| value & crate::process::threads::OWNER_DIED != 0) {
+        let log = &mut process().log;
+        log.begin(Kind::Store, 0, 0);
+        log.blob(word, 4, Tag::Memory, word);
+        log.end();
+    }
+}
+
+/// True if a call of a row that may sleep will not: others would only get in the
+/// way for its time.
+pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
+    const MSG_DONTWAIT: u64 = 0x40;
+    match number as u32 {
+        // Reading and writing a file on a disk does not wait for anybody.
+        nr::__NR_read | nr::__NR_readv | nr::__NR_write | nr::__NR_writev => {
+            outputs::never_sleeps(args[0]) || outputs::is_regular(args[0])
+        }
+        nr::__NR_pread64
+        | nr::__NR_preadv
+        | nr::__NR_preadv2
+        | nr::__NR_pwrite64
+        | nr::__NR_pwritev
+        | nr::__NR_pwritev2 => outputs::is_regular(args[0]),
+        nr::__NR_recvfrom | nr::__NR_sendto | nr::__NR_recvmmsg | nr::__NR_sendmmsg => {
+            args[3] & MSG_DONTWAIT != 0 || outputs::never_sleeps(args[0])
+        }
+        nr::__NR_recvmsg | nr::__NR_sendmsg => args[2] & MSG_DONTWAIT != 0 || outputs::never_sleeps(args[0]),
+        nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect | nr::__NR_sendfile => {
+            outputs::never_sleeps(args[0])
+        }
+        nr::__NR_epoll_wait | nr::__NR_epoll_pwait => args[3] as u32 == 0,
+        nr::__NR_poll => args[2] as u32 == 0,
+        nr::__NR_futex => wakes_others(args),
+        nr::__NR_close => true,
+        _ => false,
+    }
+}
+
+/// True for futex(2) where it wakes those who wait.
+pub fn wakes_others(args: &[u64; 6]) -> bool {
+    let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
+    matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
+}
+
+/// A call of a process with a turn is about to be made.
+#[inline]
+pub fn announce(number: u64, args: &[u64; 6]) {
+    note_flags(number, args);
+    if process().in_group && signals::kills_itself(number, args) {
+        crate::process::threads::log_dead_owner();
+    }
+}
+
+/// The flags of a descriptor may change: by fcntl(2) or ioctl(2).
+#[inline]
+pub fn note_flags(number: u64, args: &[u64; 6]) {
+    if matches!(number as u32, nr::__NR_fcntl | nr::__NR_ioctl) {
+        outputs::forget_flags(args[0]);
+    }
+}

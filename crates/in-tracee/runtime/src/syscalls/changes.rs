@@ -1,0 +1,94 @@
+//! Changes of the program's code that the supervisor asked for, where the program went
+//! back instead of dying: memory that is mapped for new code, and jumps to it.
+//!
+//! A change is an event: what was written, with the addresses. It stands in the log where
+//! all threads stood still, behind the last event of the thread that comes next, so that
+//! replay makes it before this thread does anything else.
+//!
+//! Memory that others share changes so, too, where one of them died untold: see `left_memory`.
+//!
+//! Invariant: no thread goes on inside of what a jump has replaced.
+
+use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
+use linux_abi::general as nr;
+
+use crate::debugger::{breakpoints, translate};
+use crate::ground::{kernel, report};
+use crate::log::in_region;
+use crate::signals::left_memory;
+use crate::state::block::{process, space};
+
+/// Bytes of a jump.
+pub const JUMP_BYTES: u64 = 5;
+/// Bytes of the event's header and of its words.
+const FIXED_BYTES: u64 = HEADER_BYTES as u64 + 16;
+
+/// Where the jumps are.
+#[repr(C)]
+pub struct Changes {
+    count: usize,
+    jumps: [u64; 2 * lane_protocol::ENTRIES_MAX],
+}
+
+/// Maps memory for code and what it works with; false if something is there.
+pub fn map(place: u64, bytes: u64) -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let result = kernel::mmap(place, bytes, protection, flags, -1, 0);
+    if !kernel::failed(result) && result as u64 != place {
+        kernel::munmap(result as u64, bytes);
+        return false;
+    }
+    result as u64 == place
+}
+
+/// A jump was written there.
+pub fn note_jump(address: u64) {
+    let changes = &mut space().changes;
+    if let Some(slot) = changes.jumps.get_mut(changes.count) {
+        *slot = address;
+        changes.count += 1;
+    }
+}
+
+/// True for an address inside of a jump, which no instruction of the program's has any more.
+pub fn is_inside_jump(address: u64) -> bool {
+    let changes = &space().changes;
+    changes.jumps[..changes.count].iter().any(|&jump| (jump + 1..jump + JUMP_BYTES).contains(&address))
+}
+
+/// Replay: makes the changes that come next, if any do.
+pub fn follow() {
+    while let Some(word) = process().log.peek()
+        && word as u8 == Kind::Change as u8
+    {
+        replay(word);
+    }
+}
+
+/// Replay: the event at hand is a change.
+pub fn replay(word: u64) {
+    let log = &mut process().log;
+    let (place, bytes) = (log.body(0), log.body(1));
+    // A change of what files show needs none.
+    if bytes != 0 && (in_region(place, bytes) || !map(place, bytes)) {
+        report::fail("the memory of a recorded change is not free");
+    }
+    note_jumps(word >> 32);
+    translate::forget();
+    breakpoints::without(|| process().log.apply(word, FIXED_BYTES, &mut left_memory::replay));
+}
+
+/// Notes the jumps of the event at hand, which is so long.
+fn note_jumps(event_bytes: u64) {
+    let log = &process().log;
+    let mut offset = FIXED_BYTES;
+    while offset + BLOB_HEADER_BYTES as u64 <= event_bytes {
+        let at = (offset - HEADER_BYTES as u64) / 8;
+        let bytes = log.body(at + 1) & 0xffff_ffff;
+        if bytes == JUMP_BYTES {
+            note_jump(log.body(at));
+        }
+        offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
+    }
+}

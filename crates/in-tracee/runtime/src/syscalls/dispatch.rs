@@ -1,0 +1,478 @@
+//! One system call of the program, from arrival to departure: recorded or replayed.
+
+use core::sync::atomic::Ordering;
+use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+
+use linux_abi::errno;
+use syscall_model::{Act, Arg, Row, VariantTable, row};
+
+use crate::address_space::{checksum, detect, file_ends, foreign_writes, packet_rings};
+use crate::checkpoint;
+use crate::code::{islands, one_processor, sites};
+use crate::debugger::{agent, branch, edits};
+use crate::entry::{Leave, Registers};
+use crate::ground::kernel::ABORTED;
+use crate::ground::{proc_files, report};
+use crate::preemption::pause;
+use crate::process::detach;
+use crate::scheduler::{patience, starvation, turn};
+use crate::signals::{self, deaths, killing, stopping};
+use crate::state::block::{process, session, thread};
+use crate::syscalls::effects::{self, Before};
+use crate::syscalls::{calls, changes, direct_calls, filters, specials};
+
+/// Called by the entry code for each system call.
+pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
+    // SAFETY: the entry code passes the registers that it pushed.
+    let registers = unsafe { &mut *registers };
+    let thread = thread();
+    thread.standing = checkpoint::Standing::Call;
+    thread.registers_at = &raw const *registers as u64;
+    if checkpoint::is_call(u64::from(registers.rax as u32)) && checkpoint::replaying_asked(registers) {
+        return Leave::Call;
+    }
+    if thread.processors.calls_left != 0 {
+        one_processor::before_call(registers.rax as u32);
+    }
+    let given_up = process().given_up.load(Ordering::Acquire);
+    if given_up != 0 {
+        return if process().branched { branch::call(registers) } else { detach::follow(registers) };
+    }
+    let trapped = core::mem::take(&mut thread.trapped) != 0;
+    if trapped {
+        sites::on_trap(registers.rcx.wrapping_sub(2));
+        // The bytes behind the site may be a part of its jump by now.
+        registers.rip = sites::translate(registers.rip);
+    }
+    let leave = if process().replaying {
+        thread.user_registers = registers as *const Registers as u64;
+        let number = registers.rax as u32;
+        let leave = replay_call(registers);
+        crate::preemption::pause_point::arm_if_next();
+        if process().debugged {
+            agent::note_call(number);
+            return leave_debugged(registers, leave, trapped);
+        }
+        leave
+    } else if process().debugged {
+        record_debugged(registers, trapped)
+    } else {
+        let begun = direct_calls::begin_at_once(registers);
+        let leave = begun.unwrap_or_else(|| record_call(registers, Way::Direct));
+        if leave != Leave::Make {
+            direct_calls::note_pending();
+        }
+        leave
+    };
+    if trapped {
+        leave_trapped(registers, leave);
+    }
+    let flags = registers.flags;
+    if leave != Leave::Make && pause::step_aside(registers) {
+        if leave == Leave::Call {
+            registers.r11 = flags;
+        }
+        return Leave::Exactly;
+    }
+    leave
+}
+
+/// Behind a call that came through a trap: another thread may have rewritten the site meanwhile.
+#[cold]
+pub fn leave_trapped(registers: &mut Registers, leave: Leave) {
+    thread().direct.trapped = leave == Leave::Make;
+    if leave == Leave::Call && process().shares_turn {
+        registers.rip = sites::translate(registers.rip);
+    }
+}
+
+/// A call of a live program that the debugger looks at.
+#[cold]
+fn record_debugged(registers: &mut Registers, trapped: bool) -> Leave {
+    thread().user_registers = registers as *const Registers as u64;
+    let number = registers.rax as u32;
+    let leave = record_call(registers, Way::Whole);
+    direct_calls::note_pending();
+    agent::note_call(number);
+    leave_debugged(registers, leave, trapped)
+}
+
+/// Under the debugger: the registers are complete before the agent sees them.
+#[cold]
+pub fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) -> Leave {
+    if leave == Leave::Call {
+        if trapped {
+            registers.rip = sites::translate(registers.rip);
+        }
+        registers.r11 = registers.flags;
+    }
+    agent::leaving(registers);
+    Leave::Exactly
+}
+
+/// The model of a call, with variants looked up.
+pub struct Meaning {
+    pub args: &'static [Arg],
+    pub work: u8,
+    pub act: Act,
+    /// It may sleep.
+    pub blocks: bool,
+}
+
+const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, blocks: false };
+
+/// Looks the call up.
+#[inline]
+pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
+    match row(nr) {
+        Some(row) => match row.act {
+            Act::Variant(table) => variant(row, table, args),
+            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act, blocks: row.blocks },
+        },
+        // Numbers that the kernel does not know answer ENOSYS and write nothing;
+        // what a newer kernel added is refused alike.
+        None => Meaning { act: Act::Refuse("not part of the pinned ABI"), ..UNKNOWN_CALL },
+    }
+}
+
+/// The meaning of a call whose request selects it.
+fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
+    match table.find(args[table.selector as usize]) {
+        Some(variant) => {
+            let (args, act, blocks) = (variant.args, variant.act, variant.blocks);
+            Meaning { args, work: effects::work_of(args), act, blocks }
+        }
+        None => {
+            let (args, act, blocks) = (row.args, table.fallback, row.blocks);
+            Meaning { args, work: effects::work_of(args), act, blocks }
+        }
+    }
+}
+
+// --- recording ---
+
+/// Whether the entry code may make the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Whole,
+    Direct,
+}
+
+fn record_call(registers: &mut Registers, way: Way) -> Leave {
+    if process().log.broken != 0 {
+        return detach::detach(registers, process().log.broken, "");
+    }
+    // The kernel looks at the lower half of the number only.
+    let nr = u64::from(registers.rax as u32);
+    let args = registers.args();
+    if process().debugged {
+        checkpoint::stop_before_call(registers, &args);
+    }
+    if process().shares_turn && let_others_run(nr) {
+        return detach::follow(registers);
+    }
+    if process().check_every != 0 {
+        checksum::record_if_due();
+    }
+    if thread().pending != 0 && signals::deliver_before(registers) {
+        return Leave::Exactly;
+    }
+    if thread().filters.newest != 0
+        && let Some(leave) = filters::hold_back(registers, &args)
+    {
+        return leave;
+    }
+    if process().shares_turn {
+        calls::announce(nr, &args);
+    }
+    if let Some(signal) = signals::crashes_itself(nr, &args) {
+        signals::die_in_call(registers, signal);
+    }
+    let mut wants_end = false;
+    if checkpoint::is_on() {
+        if checkpoint::is_call(nr) {
+            return leave_logged(checkpoint::call(registers), registers);
+        }
+        wants_end = checkpoint::before_call(nr, &args);
+    }
+    if checkpoint::gives_back()
+        && let Some(result) = checkpoint::give_back(nr, &args)
+    {
+        return leave_logged(result, registers);
+    }
+    let meaning = meaning(nr, &args);
+    if way == Way::Direct
+        && !wants_end
+        && let Some(leave) = direct_calls::begin(nr, &args, &meaning)
+    {
+        return leave;
+    }
+    let result = match meaning.act {
+        Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &args, &meaning) => {
+            match record_fed(nr, &args, &meaning) {
+                ABORTED => return aborted(registers),
+                result => result,
+            }
+        }
+        Act::Feed | Act::Detect => match detect::record(registers, nr, &args, meaning.args) {
+            Done::Result(result) => result,
+            Done::Aborted => return aborted(registers),
+            Done::Elsewhere(leave) => return leave,
+        },
+        Act::Perform(special) => match specials::perform(special, nr, registers, meaning.args) {
+            Done::Result(result) => result,
+            Done::Aborted => return aborted(registers),
+            Done::Elsewhere(leave) => return leave,
+        },
+        Act::Refuse(_) => refuse(nr, &args, &meaning),
+        Act::Variant(_) => report::die("a variant of a variant"),
+    };
+    stopping::finish(nr, &args, result);
+    if wants_end {
+        checkpoint::after_call(nr, &args, result);
+    }
+    leave_logged(result, registers)
+}
+
+/// A call is logged: the signal is delivered of which its event said that it follows.
+pub fn leave_logged(result: i64, registers: &mut Registers) -> Leave {
+    registers.rax = result as u64;
+    if thread().pending != 0 && signals::deliver_after(registers) {
+        return Leave::Exactly;
+    }
+    Leave::Call
+}
+
+/// Makes and logs a call that its row describes.
+#[inline]
+fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
+    let before = if meaning.work & effects::NEEDS_BEFORE != 0 {
+        effects::before(meaning.args, args)
+    } else {
+        Before::default()
+    };
+    packet_rings::give_back();
+    let mut make = || calls::make(nr, args, args, meaning.args, meaning.blocks);
+    let mut result = match sends_death(nr, args, meaning) {
+        true => killing::kill(nr, args, &mut make),
+        false => make(),
+    };
+    if result == ABORTED {
+        return result;
+    }
+    if meaning.work & effects::READS_TEXT != 0 && result >= 0 {
+        result = proc_files::opened(nr, args, result);
+    }
+    stopping::log_killed(nr, args, result);
+    log_call(nr, args, meaning.args, meaning.work, result, &before, 0);
+    result
+}
+
+/// A call that is not made.
+fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
+    let result = -i64::from(errno::ENOSYS);
+    log_call(nr, args, meaning.args, 0, result, &Before::default(), REFUSED);
+    result
+}
+
+/// Before a call is made: others have the turn if they want it. Whether the process was
+/// given up meanwhile.
+#[inline]
+fn let_others_run(nr: u64) -> bool {
+    thread().is_asked = false;
+    starvation::note_call(nr);
+    turn::yield_if_wanted();
+    patience::before_vain_call();
+    patience::yield_by_chance();
+    checkpoint::park_if_wanted();
+    process().given_up.load(Ordering::Acquire) != 0
+}
+
+/// A new size of a mapped file is not a write that could be detected; while a thread sleeps in a
+/// call, or is stopped, or lets others in, those write; and where a process is killed the kernel does.
+fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
+    file_ends::moves_end(nr)
+        || (process().shares_turn && (meaning.blocks || starvation::lets_in(nr)))
+        || (process().in_group && stopping::target(nr, args).is_some())
+        || stopping::stops_itself(nr, args)
+        || sends_death(nr, args, meaning)
+}
+
+/// True for a call by which others may be killed in the middle of an output.
+fn sends_death(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
+    meaning.work & effects::SIGNALS != 0 && killing::kills(nr, args)
+}
+
+/// How a call with code of its own ended.
+pub enum Done {
+    Result(i64),
+    /// A signal is to be delivered before the call.
+    Aborted,
+    /// The registers are set as the program shall find them.
+    Elsewhere(Leave),
+}
+
+/// The call was not begun because a signal waits: deliver it first; the program
+/// then makes the call again.
+pub fn aborted(registers: &mut Registers) -> Leave {
+    if signals::deliver_before(registers) {
+        return Leave::Exactly;
+    }
+    record_call(registers, Way::Whole)
+}
+
+/// Logs a call with everything that its row names.
+pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, before: &Before, flags: u8) {
+    begin_call(nr, args, model.len(), result, flags);
+    if work != 0 {
+        if work & effects::READS_TEXT != 0 {
+            effects::log_texts(model, args);
+        }
+        if work & effects::SENDS != 0 {
+            effects::log_sent(model, args, result);
+        }
+        if work & effects::WRITES != 0 {
+            effects::log_written(model, args, result, before);
+        }
+    }
+    packet_rings::log_arrived(nr, args, result);
+    file_ends::log_moved(nr, args, result);
+    foreign_writes::log_new();
+    process().log.end();
+}
+
+/// Begins the event of a call: result and arguments. Blobs and `end` follow.
+#[inline]
+pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags: u8) {
+    let log = &mut process().log;
+    let follows = if signals::has_deliverable() { SIGNAL_FOLLOWS } else { 0 };
+    log.follows = follows != 0;
+    log.begin(Kind::Syscall, arg_count as u8 | flags | follows, nr as u16);
+    log.word(result as u64);
+    for &arg in &args[..arg_count] {
+        log.word(arg);
+    }
+}
+
+// --- replaying ---
+
+fn replay_call(registers: &mut Registers) -> Leave {
+    let nr = u64::from(registers.rax as u32);
+    let args = registers.args();
+    let Some(word) = process().log.peek() else {
+        report::note_registers(registers);
+        report::log_ended();
+    };
+    // The commonest: the call itself comes next.
+    let kind = word as u8;
+    if kind != Kind::Syscall as u8 {
+        return replay_other(registers, word, nr);
+    }
+    let count = (word >> 8) & 7;
+    if (word >> 8) as u8 & IN_PLACE != 0 && (1..=6).contains(&count) {
+        check(registers, word, nr, &args, 0);
+        process().log.apply_in_place(word, count);
+        registers.rax = 0;
+        return Leave::Call;
+    }
+    check(registers, word, nr, &args, 1);
+    if (word >> 8) as u8 & FILTERED == FILTERED {
+        return filters::replay(registers, word);
+    }
+    let meaning = meaning(nr, &args);
+    if let Act::Perform(special) = meaning.act {
+        match specials::perform(special, nr, registers, meaning.args) {
+            Done::Result(result) => registers.rax = result as u64,
+            Done::Aborted => report::fail("a replayed call was interrupted"),
+            Done::Elsewhere(leave) => return leave,
+        }
+    } else {
+        registers.rax = feed(word, registers) as u64;
+    }
+    if (word >> 8) as u8 & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
+        return Leave::Exactly;
+    }
+    Leave::Call
+}
+
+/// What comes before the call that the program is about to make.
+#[cold]
+fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
+    match Kind::from_byte(word as u8) {
+        Some(Kind::Signal) => {
+            signals::replay_before(registers, word);
+            Leave::Exactly
+        }
+        Some(Kind::Birth) if nr == 59 || nr == 322 => crate::process::birth::replay_exec(),
+        Some(Kind::Exit) if nr == 60 || nr == 231 => specials::replay_exit(registers, word),
+        Some(Kind::Fault) => filters::replay_death(registers, word),
+        Some(Kind::Stop) => {
+            report::note_registers(registers);
+            report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
+        }
+        Some(Kind::Island) => {
+            islands::replay_island(word);
+            replay_call(registers)
+        }
+        Some(Kind::Turn) => {
+            turn::follow();
+            replay_call(registers)
+        }
+        Some(Kind::Edit) if (word >> 8) as u8 & events::BEFORE_CALL != 0 => {
+            signals::point_at_call(registers);
+            edits::replay_before(registers, word)
+        }
+        Some(Kind::Store) => {
+            deaths::apply_stores();
+            replay_call(registers)
+        }
+        Some(Kind::Change) => {
+            changes::replay(word);
+            replay_call(registers)
+        }
+        Some(Kind::Checksum) => {
+            checksum::verify(registers, word);
+            replay_call(registers)
+        }
+        _ => report::diverge(registers, word, nr, &registers.args()),
+    }
+}
+
+/// Compares number and arguments, which begin at word `first`, with the event at hand.
+#[inline]
+fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64) {
+    let count = (word >> 8) as usize & 7;
+    let mut same =
+        (word >> 16) as u16 == nr as u16 && count <= 6 && (word >> 32) >= 8 + 8 * (first + count as u64);
+    let log = &process().log;
+    for index in 0..count.min(6) {
+        same &= log.body(first + index as u64) == args[index];
+    }
+    if !same {
+        report::diverge(registers, word, nr, args);
+    }
+}
+
+/// Injects the result and the memory of the event at hand, and consumes it.
+#[inline]
+pub fn feed(word: u64, registers: &Registers) -> i64 {
+    feed_with(word, registers, &mut |_, _, _, _| {})
+}
+
+/// Like [`feed`], handing all blobs that are not memory to `other`.
+#[inline]
+pub fn feed_with(word: u64, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
+    let log = &mut process().log;
+    let result = log.body(0) as i64;
+    let offset = 16 + ((word >> 8) & 7) * 8;
+    if offset == word >> 32 && (word >> 8) as u8 & events::MORE == 0 {
+        log.consume(word);
+        log.events += 1;
+        return result;
+    }
+    log.apply(word, offset, &mut |tag, address, bytes, source| match tag {
+        Tag::Sent => effects::check_sent(registers, word, address, bytes, source),
+        other_tag => other(other_tag, address, bytes, source),
+    });
+    result
+}

@@ -1,0 +1,408 @@
+//! Instructions whose results come from outside: they trap, or lead here by a
+//! jump, and are recorded and replayed.
+
+use core::arch::x86_64::__cpuid_count;
+
+use core::sync::atomic::Ordering;
+
+use events::{Instruction, Kind};
+use lane_protocol::cpuid_state::{CLAIMED as CPUID_CLAIMED, FREE as CPUID_FREE, READY as CPUID_READY};
+use lane_protocol::site_kind;
+
+use crate::code::{clocks, sites, vector_saves};
+use crate::debugger::agent;
+use crate::entry::Registers;
+use crate::ground::frame::RealFrame;
+use crate::ground::{memory, report};
+use crate::preemption::{pause, pause_point};
+use crate::scheduler::{patience, starvation, turn};
+use crate::state::block::{process, session, thread};
+use crate::syscalls::spins;
+use crate::{checkpoint, signals};
+
+const SIGILL: u32 = 4;
+const SIGSEGV: u32 = 11;
+
+/// Called from the island of a rewritten site; `rip` is the site.
+pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
+    // SAFETY: the entry code passes the registers that it pushed.
+    let registers = unsafe { &mut *registers };
+    let found = sites::find(registers.rip).and_then(|site| Some((instruction_of(site.kind)?, site)));
+    let Some((instruction, site)) = found else {
+        report::fail("an island belongs to no site");
+    };
+    if instruction == Instruction::Xsavec && !vector_saves::save(site.instruction(), registers) {
+        // It traps there.
+        return;
+    }
+    let behind = site.behind();
+    let yielded = if instruction == Instruction::Spin {
+        registers.rip = behind;
+        spins::pass(site.address, registers)
+    } else {
+        let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
+        perform(instruction, site.instruction(), registers);
+        yielded
+    };
+    // Another thread may have rewritten what follows meanwhile.
+    registers.rip = if yielded { sites::translate(behind) } else { behind };
+    // A spin says where signals come, any other instruction is such a place itself: one that reads
+    // the time in a loop is seldom found elsewhere.
+    if yielded || instruction != Instruction::Spin && !process().branched {
+        spins::deliver(registers);
+    }
+    if process().replaying {
+        pause_point::arm_if_next();
+        agent::leaving(registers);
+    } else if process().branched {
+        agent::leaving(registers);
+    } else {
+        // Behind all that frames show of the flags.
+        pause::step_aside(registers);
+        if signals::has_deliverable() {
+            // It came while we were here: the program may compute from here on.
+            pause::signal_waits();
+        }
+    }
+}
+
+/// Recording: before the instruction others may have the turn, as before a call. Not where
+/// checkpoints could be taken: a thread goes on from calls and pauses only.
+fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
+    if session().live != 0 || !matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) {
+        return false;
+    }
+    thread().standing = checkpoint::Standing::Pause;
+    thread().registers_at = &raw const *registers as u64;
+    starvation::get_on();
+    if turn::is_wanted() {
+        turn::yield_if_wanted();
+        return thread().pausing.aside == 0;
+    }
+    patience::before_time_read()
+}
+
+/// The first bytes of the instruction that trapped. None of ours is a page fault, nor SIGBUS, so
+/// that what is read here is there: a second fault of this kind, in a handler, kills the process.
+fn code_at(signal: u32, context: &RealFrame) -> Option<[u8; 16]> {
+    const PROTECTION_FAULT: u64 = 13;
+    /// Some processors fault behind a jump to no possible address.
+    const ADDRESS_BITS: u32 = 47;
+    let [_, trap, _] = context.fault_words([0; 3]);
+    let possible = signal == SIGILL || signal == SIGSEGV && trap == PROTECTION_FAULT;
+    if !possible || context.rip >> ADDRESS_BITS != 0 {
+        return None;
+    }
+    let mut code = [0u8; 16];
+    // The instruction may stand at the end of a page: not a byte more than it has.
+    for (index, before) in [&[][..], &[0x0f], &[0x0f, 0x01]].into_iter().enumerate() {
+        let place = code.as_mut_ptr() as u64 + index as u64;
+        if code.starts_with(before) && !memory::copy(place, context.rip + index as u64, 1) {
+            return None;
+        }
+    }
+    Some(code)
+}
+
+/// Emulates the instruction at which the program trapped, if it is one of ours.
+pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
+    let Some(mut code) = code_at(signal, context) else { return false };
+    let (instruction, bytes) = match (signal, code) {
+        (SIGSEGV, [0x0f, 0x31, ..]) => (Instruction::Rdtsc, 2),
+        (SIGSEGV, [0x0f, 0x01, 0xf9, ..]) => (Instruction::Rdtscp, 3),
+        (SIGSEGV, [0x0f, 0xa2, ..]) => (Instruction::Cpuid, 2),
+        (SIGILL, [0x0f, 0x0b, ..]) => match sites::find(context.rip) {
+            Some(site) if site.kind == site_kind::SPIN && site.is_stopped() => {
+                spins::pass_by_trap(site, context);
+                if process().replaying {
+                    pause_point::arm_if_next();
+                }
+                agent::on_emulated(context);
+                return true;
+            }
+            Some(site) if site.is_stopped() => {
+                code[..site.bytes as usize].copy_from_slice(site.instruction());
+                match instruction_of(site.kind) {
+                    Some(instruction) => (instruction, usize::from(site.bytes)),
+                    None => return false,
+                }
+            }
+            _ => return false,
+        },
+        _ => return false,
+    };
+    if instruction == Instruction::Xsavec && !vector_saves::save_of_trap(&code[..bytes], context) {
+        // It faults as what it is.
+        sites::give_back(context.rip);
+        return true;
+    }
+    let mut registers = context.registers();
+    perform(instruction, &code[..bytes], &mut registers);
+    let address = registers.rip;
+    registers.rip += bytes as u64;
+    if process().replaying && sites::cover_again_at(address) {
+        registers.rip = sites::translate(registers.rip);
+    }
+    context.set_registers(&registers);
+    if spins::deliver_behind_trap(context) {
+        return true;
+    }
+    if process().replaying {
+        pause_point::arm_if_next();
+    }
+    agent::on_emulated(context);
+    true
+}
+
+fn instruction_of(kind: u8) -> Option<Instruction> {
+    match kind {
+        site_kind::RDTSC => Some(Instruction::Rdtsc),
+        site_kind::RDTSCP => Some(Instruction::Rdtscp),
+        site_kind::RDRAND => Some(Instruction::Rdrand),
+        site_kind::RDSEED => Some(Instruction::Rdseed),
+        site_kind::CPUID => Some(Instruction::Cpuid),
+        site_kind::XSAVEC => Some(Instruction::Xsavec),
+        site_kind::SPIN => Some(Instruction::Spin),
+        site_kind::RDPID => Some(Instruction::Rdpid),
+        _ => None,
+    }
+}
+
+/// Performs the instruction with these registers, but for the instruction pointer.
+fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
+    let inputs = [registers.rax & 0xffff_ffff, registers.rcx & 0xffff_ffff];
+    let outputs =
+        if is_replayed() { replay(instruction, &inputs, registers) } else { record(instruction, &inputs) };
+    apply(instruction, code, &outputs, registers);
+}
+
+/// Performs the instruction and logs its result.
+fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
+    let outputs = match instruction {
+        Instruction::Rdtsc | Instruction::Rdtscp | Instruction::Rdpid => {
+            let (time, processor) = clocks::with_time_counter(|| {
+                let mut processor = 0u32;
+                // SAFETY: reading the counter has no effect on memory.
+                let time = unsafe { core::arch::x86_64::__rdtscp(&mut processor) };
+                (time, processor)
+            });
+            [time & 0xffff_ffff, 0, u64::from(processor), time >> 32, 0]
+        }
+        Instruction::Cpuid => {
+            let words = processor_words(inputs);
+            [words[0], words[1], words[2], words[3], 0].map(u64::from)
+        }
+        Instruction::Rdrand | Instruction::Rdseed => [random(), 0, 0, 0, 1],
+        Instruction::Xsavec | Instruction::Spin => [0; 5],
+    };
+    let log = &mut process().log;
+    log.begin(Kind::Instruction, 0, instruction as u16);
+    for &word in inputs.iter().chain(&outputs) {
+        log.word(word);
+    }
+    log.end();
+    outputs
+}
+
+/// What cpuid says to the program: asked once in a session, since cpuid costs an
+/// exit of the virtual machine, and two more for letting it through.
+pub fn processor_words(inputs: &[u64; 2]) -> [u32; 4] {
+    let leaf = inputs[0] as u32;
+    // Leaves that do not look at ecx; others are told apart by it.
+    let subleaf =
+        if matches!(leaf, 0..=3 | 5 | 6 | 0x8000_0000..=0x8000_0008) { 0 } else { inputs[1] as u32 };
+    let words = if differs_between_processors(leaf) { None } else { find_words(leaf, subleaf) };
+    words.unwrap_or_else(|| {
+        let found = clocks::with_cpuid(|| __cpuid_count(leaf, subleaf));
+        let mut words = [found.eax, found.ebx, found.ecx, found.edx];
+        hide(inputs, &mut words);
+        publish_words(leaf, subleaf, words);
+        words
+    })
+}
+
+/// Core types, hypervisors' own leaves, AMD's topology.
+fn differs_between_processors(leaf: u32) -> bool {
+    matches!(leaf, 0x1a | 0x4000_0000..=0x4fff_ffff | 0x8000_001e)
+}
+
+fn find_words(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
+    for entry in &session().processor {
+        match entry.state.load(Ordering::Acquire) {
+            CPUID_READY => {
+                let key = (entry.leaf.load(Ordering::Relaxed), entry.subleaf.load(Ordering::Relaxed));
+                if key == (leaf, subleaf) {
+                    return Some([0, 1, 2, 3].map(|index: usize| entry.words[index].load(Ordering::Relaxed)));
+                }
+            }
+            CPUID_FREE => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Keeps an answer for the next who asks; two who ask at once keep it twice.
+fn publish_words(leaf: u32, subleaf: u32, words: [u32; 4]) {
+    if differs_between_processors(leaf) {
+        return;
+    }
+    let claimed = session().processor.iter().find(|entry| {
+        let claim =
+            entry.state.compare_exchange(CPUID_FREE, CPUID_CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
+        claim.is_ok()
+    });
+    if let Some(entry) = claimed {
+        entry.leaf.store(leaf, Ordering::Relaxed);
+        entry.subleaf.store(subleaf, Ordering::Relaxed);
+        for (place, word) in entry.words.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        entry.state.store(CPUID_READY, Ordering::Release);
+    }
+}
+
+/// Hides what could not be recorded in generated code (randomness, transactions, the processor)
+/// and what depends on the processor that the thread happens to run on.
+fn hide(inputs: &[u64; 2], words: &mut [u32; 4]) {
+    const RDRAND: u32 = 1 << 30;
+    const RDSEED: u32 = 1 << 18;
+    const HLE_RTM: u32 = 1 << 4 | 1 << 11;
+    const RDPID: u32 = 1 << 22;
+    match inputs {
+        [1, _] => {
+            words[1] &= 0x00ff_ffff;
+            words[2] &= !RDRAND;
+        }
+        [7, 0] => {
+            words[1] &= !(RDSEED | HLE_RTM);
+            words[2] &= !RDPID;
+        }
+        [0xb | 0x1f, _] => words[3] = 0,
+        _ => {}
+    }
+}
+
+fn random() -> u64 {
+    let mut value = 0u64;
+    crate::ground::kernel::call(linux_abi::general::__NR_getrandom, [&raw mut value as u64, 8, 0, 0, 0, 0]);
+    value
+}
+
+/// True if the result comes from the log; the log may end right here.
+fn is_replayed() -> bool {
+    if crate::checkpoint::goes_again() && process().log.peek().is_none() {
+        crate::checkpoint::enter_present();
+    }
+    process().replaying
+}
+
+fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) -> [u64; 5] {
+    crate::syscalls::changes::follow();
+    let Some(mut word) = process().log.peek() else {
+        report::note_registers(registers);
+        report::log_ended();
+    };
+    let is_cpuid = instruction == Instruction::Cpuid;
+    if word as u8 == Kind::Turn as u8 && !is_cpuid {
+        thread().user_registers = &raw const *registers as u64;
+        turn::follow();
+        word = process().log.peek().unwrap_or_else(|| report::log_ended());
+    }
+    let log = &mut process().log;
+    let is_named = word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == instruction as u16;
+    if instruction == Instruction::Xsavec && !is_named {
+        return [0; 5];
+    }
+    if is_cpuid && !is_named {
+        // Where cpuid does not trap, what was not replaced was not recorded.
+        let words = processor_words(inputs);
+        return [words[0], words[1], words[2], words[3], 0].map(u64::from);
+    }
+    let same = is_named && word >> 32 == 64 && (!is_cpuid || [log.body(0), log.body(1)] == *inputs);
+    if !same {
+        report::diverge(registers, word, u64::MAX, &[instruction as u64, inputs[0], inputs[1]]);
+    }
+    let outputs = [log.body(2), log.body(3), log.body(4), log.body(5), log.body(6)];
+    log.consume(word);
+    log.events += 1;
+    outputs
+}
+
+/// Puts the result into the program's registers.
+fn apply(instruction: Instruction, code: &[u8], outputs: &[u64; 5], registers: &mut Registers) {
+    match instruction {
+        Instruction::Rdtsc => {
+            registers.rax = outputs[0];
+            registers.rdx = outputs[3];
+        }
+        Instruction::Rdtscp => {
+            registers.rax = outputs[0];
+            registers.rdx = outputs[3];
+            registers.rcx = outputs[2];
+        }
+        Instruction::Rdpid => *named_register(code, registers).0 = outputs[2],
+        Instruction::Cpuid => {
+            registers.rax = outputs[0];
+            registers.rbx = outputs[1];
+            registers.rcx = outputs[2];
+            registers.rdx = outputs[3];
+        }
+        Instruction::Xsavec | Instruction::Spin => {}
+        Instruction::Rdrand | Instruction::Rdseed => apply_random(code, outputs[0], registers),
+    }
+}
+
+/// rdrand and rdseed: any general register in 16, 32 or 64 bits; carry says that
+/// it succeeded.
+fn apply_random(code: &[u8], value: u64, registers: &mut Registers) {
+    let (register, bits) = named_register(code, registers);
+    *register = match bits {
+        64 => value,
+        16 => *register & !0xffff | value & 0xffff,
+        _ => value & 0xffff_ffff,
+    };
+    // Carry set; overflow, sign, zero, auxiliary and parity cleared.
+    registers.flags = registers.flags & !0x8d5 | 1;
+}
+
+/// The register that the instruction names in its last byte, and how many of its bits its prefixes do.
+fn named_register<'a>(code: &[u8], registers: &'a mut Registers) -> (&'a mut u64, u32) {
+    let mut short = false;
+    let mut rex = 0;
+    let mut at = 0;
+    while at < code.len() && code[at] != 0x0f {
+        match code[at] {
+            0x66 => short = true,
+            0x40..=0x4f => rex = code[at],
+            _ => {}
+        }
+        at += 1;
+    }
+    let modrm = code.get(at + 2).copied().unwrap_or(0);
+    let number = (modrm & 7) | (rex & 1) << 3;
+    let register = match number {
+        0 => &mut registers.rax,
+        1 => &mut registers.rcx,
+        2 => &mut registers.rdx,
+        3 => &mut registers.rbx,
+        4 => &mut registers.rsp,
+        5 => &mut registers.rbp,
+        6 => &mut registers.rsi,
+        7 => &mut registers.rdi,
+        8 => &mut registers.r8,
+        9 => &mut registers.r9,
+        10 => &mut registers.r10,
+        11 => &mut registers.r11,
+        12 => &mut registers.r12,
+        13 => &mut registers.r13,
+        14 => &mut registers.r14,
+        _ => &mut registers.r15,
+    };
+    let bits = match (rex & 8 != 0, short) {
+        (true, _) => 64,
+        (false, true) => 16,
+        (false, false) => 32,
+    };
+    (register, bits)
+}

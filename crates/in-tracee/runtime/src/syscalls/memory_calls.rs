@@ -1,0 +1,605 @@
+//! Memory management: performed in both modes, at the same addresses.
+
+use events::Tag;
+use lane_protocol::{CodeMap, MemoryRange};
+use linux_abi::{errno, general as nr};
+use syscall_model::Arg;
+
+use crate::address_space::kept_files::{self, Kept};
+use crate::address_space::{
+    foreign_writes, map_changes, mapped_files, packet_rings, page_tracker, region, shared_files,
+};
+use crate::checkpoint;
+use crate::code::{clocks, one_processor, sites, withheld};
+use crate::debugger::{displaced, imports, shared_writes};
+use crate::entry::Registers;
+use crate::ground::{kernel, report};
+use crate::log::in_region;
+use crate::state::block::{process, space};
+use crate::syscalls::calls;
+use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with, log_call};
+use crate::syscalls::effects::Before;
+
+const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
+const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
+const PAGE_MASK: u64 = 4095;
+
+pub fn pages(bytes: u64) -> u64 {
+    bytes.saturating_add(PAGE_MASK) & !PAGE_MASK
+}
+
+fn error(number: u32) -> i64 {
+    -i64::from(number)
+}
+
+/// Replay: the result of the event at hand.
+pub fn recorded_result(registers: &Registers) -> i64 {
+    match process().log.peek() {
+        Some(_) => process().log.body(0) as i64,
+        None => {
+            report::note_registers(registers);
+            report::log_ended()
+        }
+    }
+}
+
+/// Replay: what was performed has to give what was recorded.
+pub fn same(registers: &Registers, recorded: i64, now: i64) {
+    if recorded != now {
+        let word = process().log.peek().unwrap_or(0);
+        report::diverge(registers, word, registers.rax, &[recorded as u64, now as u64]);
+    }
+}
+
+pub fn consume(registers: &Registers) -> i64 {
+    match process().log.peek() {
+        Some(word) => feed(word, registers),
+        None => report::log_ended(),
+    }
+}
+
+/// A file that is about to be mapped.
+struct Mapped {
+    kept: Kept,
+    /// Device and inode.
+    identity: [u64; 2],
+    /// Its memory is shared in the session already.
+    known: bool,
+    /// Stores through the mapping can reach others.
+    shares_stores: bool,
+}
+
+impl Mapped {
+    const NOTHING: Mapped =
+        Mapped { kept: Kept::Nothing, identity: [0, 0], known: false, shares_stores: false };
+
+    fn of(fd: u64, protection: u64, shared: bool) -> Mapped {
+        let Some(status) = kept_files::Status::of(fd as i32) else { return Mapped::NOTHING };
+        let identity = status.identity();
+        let shares_stores = shared && is_writable(fd, protection);
+        let known = shared && status.is_regular() && shared_files::enter(identity, shares_stores);
+        let kept = if known {
+            // It may have changed since, through memory.
+            Kept::Content(status.size())
+        } else if let Some(file) = kept_files::kept_before(&status) {
+            Kept::File(file)
+        } else if shared && status.is_empty_memory(fd as i32) {
+            // Translators make it larger than all memory there is.
+            Kept::Empty(status.size())
+        } else {
+            kept_files::keep_file(fd as i32, &status, protection & PROT_EXEC != 0)
+        };
+        Mapped { kept, identity, known, shares_stores }
+    }
+}
+
+/// mmap(2).
+pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
+    let [address, bytes, protection, flags, fd, offset] = *args;
+    let anonymous = flags & u64::from(nr::MAP_ANONYMOUS) != 0;
+    if process().replaying {
+        return replay_mmap(registers, args, anonymous);
+    }
+    let number = u64::from(nr::__NR_mmap);
+    let fixed = flags & u64::from(nr::MAP_FIXED | nr::MAP_FIXED_NOREPLACE) != 0;
+    if fixed && in_region(address, bytes) {
+        let result = if region::is_reserved(args) { region::reserve(args) } else { error(errno::ENOMEM) };
+        begin_call(number, args, 6, result, 0);
+        process().log.end();
+        return Done::Result(result);
+    }
+    let shared = matches!(flags & 15, 1 | 3);
+    let Mapped { kept, identity, known, shares_stores } = match anonymous {
+        true => Mapped { kept: Kept::Anonymous, shares_stores: shared, ..Mapped::NOTHING },
+        false => Mapped::of(fd, protection, shared),
+    };
+    if matches!(kept, Kept::Device) {
+        return Done::Elsewhere(crate::process::detach::detach(
+            registers,
+            events::StopReason::Unsupported as u16,
+            "it maps the memory of a device, which cannot be recorded",
+        ));
+    }
+    if fixed {
+        // It may fail behind having unmapped what was there.
+        map_changes::note(address, bytes);
+    }
+    // What others write to the file from here on is seen, though nothing shows it yet.
+    if !anonymous {
+        foreign_writes::note_mapped(identity);
+    }
+    let others = foreign_writes::known();
+    let make = || kernel::call(nr::__NR_mmap, *args);
+    // Who shares a file first logs that before those who come to share it, and before they store there.
+    let is_first = shares_stores && !anonymous && !known;
+    let result = if is_first { make() } else { calls::make_aside(make) };
+    if kernel::failed(result) {
+        log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
+        return Done::Result(result);
+    }
+    let start = result as u64;
+    if fixed {
+        packet_rings::unmapped(start, pages(bytes));
+    }
+    if kept == Kept::Kernels && !packet_rings::map(args, start, identity[1]) {
+        // Behind the call: most such descriptors cannot be mapped, and nothing is lost then.
+        sites::unmapped(start, pages(bytes));
+        return Done::Elsewhere(crate::process::detach::detach_behind(
+            registers,
+            events::StopReason::Unsupported as u16,
+            "it maps memory that the kernel writes at any time, which cannot be recorded",
+            result,
+        ));
+    }
+    page_tracker::forget(start, pages(bytes));
+    if flags & u64::from(nr::MAP_GROWSDOWN) != 0 {
+        page_tracker::note_growing();
+    }
+    if fixed {
+        sites::unmapped(start, pages(bytes));
+        mapped_files::forget(start, pages(bytes));
+    }
+    if shares_stores {
+        note_shared(start, pages(bytes));
+    }
+    if matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_)) {
+        let only_shows = shared && protection & PROT_WRITE == 0;
+        mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
+        foreign_writes::look_again(others);
+    }
+    begin_call(number, args, 6, result, 0);
+    let log = &mut process().log;
+    let mut refer = |file: u32| {
+        let reference = [u64::from(file), offset, identity[0], identity[1]];
+        log.blob(start, 32, Tag::FileRef, reference.as_ptr() as u64);
+    };
+    match kept {
+        Kept::File(file) => refer(file),
+        Kept::Content(size) => {
+            refer(if known { SHARED_MEMORY } else { LOGGED_CONTENT });
+            log_content(start, bytes, offset, size, protection);
+        }
+        Kept::Empty(size) => {
+            refer(LOGGED_CONTENT);
+            log_length(bytes, offset, size);
+        }
+        Kept::Anonymous | Kept::Nothing | Kept::Device | Kept::Kernels => {}
+    }
+    foreign_writes::log_new();
+    process().log.end();
+    if protection & PROT_EXEC != 0 {
+        match kept {
+            Kept::File(file) => {
+                let end = start + pages(bytes);
+                sites::code_mapped(CodeMap {
+                    start,
+                    end,
+                    file_offset: offset,
+                    file,
+                    protection: protection as u32,
+                });
+            }
+            _ => {
+                clocks::trap_time();
+                one_processor::generated_code_mapped();
+            }
+        }
+    }
+    Done::Result(result)
+}
+
+/// In place of a kept file's id: memory that other processes have mapped as well;
+/// content that is logged.
+const SHARED_MEMORY: u32 = u32::MAX;
+const LOGGED_CONTENT: u32 = u32::MAX - 1;
+/// A device of stat(2) that no file has.
+const ANONYMOUS: u64 = u64::from_be_bytes(*b"\0Memory\0");
+
+/// True if stores through the mapping can reach the file.
+fn is_writable(fd: u64, protection: u64) -> bool {
+    const F_GETFL: u64 = 3;
+    if protection & PROT_WRITE != 0 {
+        return true;
+    }
+    let flags = kernel::call(nr::__NR_fcntl, [fd, F_GETFL, 0, 0, 0, 0]);
+    flags >= 0 && flags & i64::from(nr::O_ACCMODE) == i64::from(nr::O_RDWR)
+}
+
+/// How much of the file there is, for the one that stands for it in replay.
+fn log_length(bytes: u64, offset: u64, size: u64) -> u64 {
+    let there = size.saturating_sub(offset).min(bytes);
+    process().log.blob(there, 0, Tag::Memory, 0);
+    there
+}
+
+/// The content of a mapping that no kept file has.
+fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
+    let there = log_length(bytes, offset, size);
+    if protection & u64::from(nr::PROT_READ) == 0 {
+        return;
+    }
+    let mut done = 0;
+    while done < there {
+        let part = (there - done).min(PAGE_MASK + 1);
+        process().log.memory(start + done, part);
+        done += part;
+    }
+}
+
+static SIX_WORDS: &[Arg] = {
+    const WORD: Arg = Arg::new("", syscall_model::Ty::Hex);
+    &[WORD, WORD, WORD, WORD, WORD, WORD]
+};
+
+fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done {
+    let [_, bytes, protection, flags, ..] = *args;
+    let recorded = recorded_result(registers);
+    if kernel::failed(recorded) {
+        return Done::Result(consume(registers));
+    }
+    let start = recorded as u64;
+    if in_region(start, bytes) && region::is_reserved(args) {
+        same(registers, recorded, region::reserve(args));
+        return Done::Result(consume(registers));
+    }
+    if in_region(start, bytes) || start & PAGE_MASK != 0 {
+        report::fail("a recorded mapping lies where the runtime is");
+    }
+    let Some(word) = process().log.peek() else {
+        report::log_ended();
+    };
+    // A file's mapping is private in replay: the file itself is never touched.
+    let mut reference = if anonymous { None } else { file_reference(word) };
+    let growing = flags & u64::from(nr::MAP_GROWSDOWN | nr::MAP_NORESERVE | nr::MAP_STACK);
+    let is_shared = matches!(flags & 15, 1 | 3);
+    let identity = [ANONYMOUS, process().log.events];
+    if anonymous
+        && is_shared
+        && (process().debugged || imports::are_wanted())
+        && mapped_files::object_of_memory(identity, pages(bytes)).is_some()
+    {
+        reference = Some((LOGGED_CONTENT, 0, identity));
+        // It counts as in use from here on.
+        mapped_files::note(start, start + pages(bytes), identity, 0, false);
+    }
+    let kind = if is_shared && reference.is_none() { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
+    let real_flags = u64::from(kind | nr::MAP_FIXED) | growing;
+    let source = reference.map(|(file, ..)| match file {
+        SHARED_MEMORY => mapped_files::Source::Shared,
+        LOGGED_CONTENT => mapped_files::Source::Logged,
+        file => mapped_files::Source::File(file),
+    });
+    let is_logged = matches!(source, Some(mapped_files::Source::Shared | mapped_files::Source::Logged));
+    let file = reference.filter(|_| !is_logged);
+    let writable_first = is_logged;
+    let real_protection = if writable_first { 3 } else { protection };
+    // A large file that is only read is mapped as it was kept, not copied.
+    const COPIED_BYTES_MAX: u64 = 64 << 20;
+    let writable = protection & PROT_WRITE != 0;
+    let is_small = || {
+        let kept_bytes = |(file, ..): (u32, u64, [u64; 2])| mapped_files::bytes_of_kept(file);
+        bytes <= COPIED_BYTES_MAX || reference.map_or(0, kept_bytes) <= COPIED_BYTES_MAX
+    };
+    let shared = !anonymous && is_shared && (writable || is_logged || is_small());
+    let common = source
+        .zip(reference)
+        .and_then(|(source, (.., identity))| mapped_files::common_copy(source, identity, shared, !writable));
+    let content = file.map(|(file, offset, _)| (file, offset));
+    match (common, reference) {
+        (Some(fd), Some((_, offset, _))) => {
+            let kind = if is_shared { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
+            let flags = u64::from(nr::MAP_FIXED | kind);
+            if is_logged {
+                mapped_files::grow(fd, offset + logged_bytes(word));
+            }
+            map_at(start, bytes, real_protection, flags, fd, offset);
+        }
+        _ => map_kept(start, bytes, real_protection, real_flags, content),
+    }
+    sites::unmapped(start, pages(bytes));
+    mapped_files::forget(start, pages(bytes));
+    if let Some((_, offset, identity)) = reference {
+        let only_shows = is_shared && !writable;
+        mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
+    }
+    let result = feed_with(word, registers, &mut |_, _, _, _| {});
+    if writable_first && protection != 3 {
+        kernel::mprotect(start, pages(bytes), protection as u32);
+    }
+    if protection & PROT_EXEC != 0 {
+        if let Some((file, file_offset)) = content {
+            let end = start + pages(bytes);
+            sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
+            crate::debugger::agent::state().new_code = true;
+        } else {
+            clocks::trap_time();
+            one_processor::generated_code_mapped();
+        }
+    }
+    Done::Result(result)
+}
+
+/// How many bytes of content the event at hand logs: the address of an empty blob
+/// behind the reference, by convention.
+fn logged_bytes(word: u64) -> u64 {
+    let log = &process().log;
+    let reference = 16 + 8 * 6 + 48;
+    if word >> 32 < reference + 16 {
+        return 0;
+    }
+    log.body((reference - 8) / 8)
+}
+
+/// The file reference among the blobs of the event at hand, if there is one: it
+/// comes first.
+fn file_reference(word: u64) -> Option<(u32, u64, [u64; 2])> {
+    let log = &process().log;
+    let first = 16 + 8 * 6;
+    if word >> 32 < first + 48 {
+        return None;
+    }
+    let index = (first - 8) / 8;
+    let is_reference = log.body(index + 1) == 32 | (Tag::FileRef as u64) << 32;
+    let identity = [log.body(index + 4), log.body(index + 5)];
+    is_reference.then(|| (log.body(index + 2) as u32, log.body(index + 3), identity))
+}
+
+/// Maps memory at its recorded place, with a kept file's content or empty.
+pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Option<(u32, u64)>) {
+    match file {
+        Some((file, offset)) => {
+            let fd = kept_files::open(file);
+            map_at(start, bytes, protection, flags, fd, offset);
+            kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        None => map_at(start, bytes, protection, flags | u64::from(nr::MAP_ANONYMOUS), -1, 0),
+    }
+}
+
+/// Maps memory at its recorded place, or stands still.
+pub fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {
+    displaced::make_room(start, bytes);
+    let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
+    if result as u64 != start {
+        report::stand(
+            lane_protocol::report_kind::MISSING,
+            result as i32,
+            "memory could not be mapped where it was when recording",
+        );
+    }
+}
+
+/// munmap(2).
+pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
+    let [address, bytes, ..] = *args;
+    let number = u64::from(nr::__NR_munmap);
+    if process().replaying && recorded_result(registers) != 0 {
+        // Refused then (bad arguments, sealed memory): nothing changes now.
+        return Done::Result(consume(registers));
+    }
+    displaced::make_room(address, bytes);
+    let result = calls::make_aside(|| region::unmap(address, bytes));
+    if result == 0 {
+        page_tracker::forget(address, pages(bytes));
+        mapped_files::forget(address, pages(bytes));
+        sites::unmapped(address, pages(bytes));
+        forget_shared(address, pages(bytes));
+        packet_rings::unmapped(address, pages(bytes));
+    }
+    if process().replaying {
+        same(registers, recorded_result(registers), result);
+        return Done::Result(consume(registers));
+    }
+    begin_call(number, args, 2, result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// mprotect(2).
+pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let [address, bytes, protection, ..] = *args;
+    if process().replaying && recorded_result(registers) != 0 {
+        // It may have got half-way, over a hole; sealed memory refuses it whole.
+        if recorded_result(registers) == error(errno::ENOMEM) {
+            kernel::call(number as u32, *args);
+        }
+        return Done::Result(consume(registers));
+    }
+    withheld::give_back_if_met(address, bytes);
+    let result = region::around(address, bytes, error(errno::ENOMEM), &mut |start, bytes| {
+        kernel::call(number as u32, [start, bytes, args[2], args[3], args[4], args[5]])
+    });
+    page_tracker::mappings_changed();
+    map_changes::note(address, bytes);
+    if result == 0 && protection & PROT_WRITE != 0 {
+        checkpoint::begin_writing(address, pages(bytes));
+    }
+    // Code that the program generates: it may write it first, and make it executable then.
+    let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
+    if result == 0 && protection & PROT_EXEC != 0 && is_generated {
+        clocks::trap_time();
+        one_processor::generated_code_protected(address, pages(bytes));
+    }
+    if process().replaying {
+        same(registers, recorded_result(registers), result);
+        return Done::Result(consume(registers));
+    }
+    begin_call(number, args, model.len(), result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// How far the stack may grow, in bytes: the soft limit.
+pub fn stack_limit() -> u64 {
+    stack_limits()[0]
+}
+
+fn stack_limits() -> [u64; 2] {
+    let mut limits = [0u64; 2];
+    let arguments = [0, u64::from(nr::RLIMIT_STACK), 0, limits.as_mut_ptr() as u64, 0, 0];
+    kernel::call(nr::__NR_prlimit64, arguments);
+    limits
+}
+
+/// Replay: lets the stack grow as far as it could when recording, if we may.
+pub fn set_stack_limit(soft: u64) {
+    let hard = stack_limits()[1];
+    let limits = [soft.min(hard), hard];
+    kernel::call(nr::__NR_prlimit64, [0, u64::from(nr::RLIMIT_STACK), limits.as_ptr() as u64, 0, 0, 0]);
+}
+
+/// brk(2): the break is the runtime's own, so that it can be where it was when
+/// recording, whatever the kernel would choose.
+pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
+    let space = space();
+    let wanted = args[0];
+    if wanted >= space.break_start && wanted != space.break_now {
+        let old_end = pages(space.break_now);
+        let new_end = pages(wanted);
+        displaced::make_room(old_end.min(new_end), old_end.abs_diff(new_end));
+        let possible = if new_end > old_end {
+            let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+            let recorded_refusal = process().replaying && recorded_result(registers) as u64 != wanted;
+            !recorded_refusal && kernel::mmap(old_end, new_end - old_end, 3, flags, -1, 0) as u64 == old_end
+        } else {
+            new_end == old_end || kernel::munmap(new_end, old_end - new_end) == 0
+        };
+        if possible {
+            page_tracker::forget(old_end.min(new_end), old_end.abs_diff(new_end));
+            space.break_now = wanted;
+        }
+    }
+    let result = space.break_now as i64;
+    if process().replaying {
+        same(registers, recorded_result(registers), result);
+        return Done::Result(consume(registers));
+    }
+    begin_call(u64::from(nr::__NR_brk), args, 1, result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+// linux/mman.h, Linux 6.13
+const MADV_GUARD_INSTALL: u32 = 102;
+const MADV_GUARD_REMOVE: u32 = 103;
+
+/// madvise(2): advice that changes content, or what may be touched, is followed in both modes.
+pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let [address, bytes, advice, ..] = *args;
+    let advice = advice as u32;
+    let changes_children =
+        matches!(advice, nr::MADV_DONTFORK | nr::MADV_DOFORK | nr::MADV_WIPEONFORK | nr::MADV_KEEPONFORK);
+    let mut real = *args;
+    if advice == nr::MADV_FREE {
+        // When the kernel takes the pages is its own affair: take them at once.
+        real[2] = u64::from(nr::MADV_DONTNEED);
+    }
+    if drops_content(advice) {
+        checkpoint::lose_memory(address, bytes);
+    }
+    if process().replaying {
+        let recorded = recorded_result(registers);
+        // The debugger's copies have all memory.
+        let follows = changes_content(advice) || changes_children && !process().debugged;
+        if follows && recorded == 0 {
+            shared_writes::disturb(address, bytes);
+            let result = kernel::call(nr::__NR_madvise, real);
+            if result == 0 {
+                checkpoint::note_advice(address, bytes, advice);
+            }
+            // Removing from a file's mapping: private in replay.
+            if advice == nr::MADV_REMOVE && result != 0 {
+                // SAFETY: the recorded kernel zeroed this range, which has to be
+                // mapped writable for that.
+                unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes as usize) };
+            }
+        }
+        return Done::Result(consume(registers));
+    }
+    let result = if in_region(address, bytes) && !region::wraps(address, bytes) {
+        error(errno::ENOMEM)
+    } else {
+        kernel::call(nr::__NR_madvise, real)
+    };
+    if result == 0 {
+        checkpoint::note_advice(address, bytes, advice);
+    }
+    begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
+    process().log.end();
+    Done::Result(result)
+}
+
+/// True for advice of madvise(2) after which pages hold something else, or fault.
+fn changes_content(advice: u32) -> bool {
+    matches!(
+        advice,
+        nr::MADV_DONTNEED
+            | nr::MADV_DONTNEED_LOCKED
+            | nr::MADV_FREE
+            | nr::MADV_REMOVE
+            | MADV_GUARD_INSTALL
+            | MADV_GUARD_REMOVE
+    )
+}
+
+/// True for advice after which pages may be gone, and for unknown advice.
+fn drops_content(advice: u32) -> bool {
+    /// The last that is known to keep content.
+    const MADV_COLLAPSE: u32 = 25;
+    changes_content(advice) || advice > MADV_COLLAPSE
+}
+
+// --- shared writable memory ---
+
+pub fn note_shared(start: u64, bytes: u64) {
+    let space = space();
+    // A full list stays as it is: then the process has shared memory for ever.
+    if space.shared_count < space.shared.len() {
+        space.shared[space.shared_count] = MemoryRange { start, end: start + bytes };
+        space.shared_count += 1;
+    }
+}
+
+pub fn is_shared(start: u64, bytes: u64) -> bool {
+    let space = space();
+    space.shared[..space.shared_count].iter().any(|range| range.start < start + bytes && start < range.end)
+}
+
+pub fn forget_shared(start: u64, bytes: u64) {
+    let space = space();
+    let mut index = 0;
+    while index < space.shared_count && space.shared_count < space.shared.len() {
+        let range = space.shared[index];
+        if start <= range.start && range.end <= start.saturating_add(bytes) {
+            space.shared_count -= 1;
+            space.shared[index] = space.shared[space.shared_count];
+        } else {
+            index += 1;
+        }
+    }
+}
+
+/// True if the program has memory that a child of fork would share.
+pub fn has_shared() -> bool {
+    space().shared_count != 0
+}

@@ -1,0 +1,249 @@
+//! Where a thread says by itself that it waits in a loop: at `pause`, or at nops that stand
+//! for it (see the recipes of `sites`). The one that it waits for runs at once, instead of
+//! when a slice is over, and there is no pause to be found again.
+//!
+//! The log says how often the process came to such places since the event before: that
+//! is where the turn is given, and where signals that wait are delivered. No pause would find
+//! the loop: most of it is the runtime's.
+//!
+//! Invariant: from a process's first thread on, or the first memory that it shares with others, each
+//! pass counts, in replay as in recording, whichever way it leads here. A thread that gives the turn
+//! here stands as at a pause.
+//! Deliberately absent: live programs under the debugger; generated code.
+
+use events::{Instruction, Kind};
+
+use crate::code::sites::{self, Site};
+use crate::debugger::agent;
+use crate::entry::{self, Registers};
+use crate::ground::frame::RealFrame;
+use crate::ground::report;
+use crate::preemption::{pause, pause_point};
+use crate::scheduler::{patience, starvation, turn};
+use crate::state::block::{process, session, thread};
+use crate::{checkpoint, signals};
+
+/// Passes with nothing in between, after which a thread is taken to wait for another one.
+const PASSES: u64 = 16;
+/// What a trap counts for, which a virtual machine may make dear (10 us were seen).
+const PASSES_OF_TRAP: u64 = 64;
+/// In place of a number of passes: the thread gave the turn, and gives it again.
+const AGAIN: u64 = 0;
+
+/// In place of whether the turn is given: it is not.
+const ONLY_DELIVERS: u64 = 2;
+
+/// In place of a fault's signal: the turn is to be given, or signals are to be delivered.
+pub const GIVES: u32 = u32::MAX - 1;
+
+/// How often threads of a process came to such places.
+#[repr(C)]
+#[derive(Default)]
+pub struct Spins {
+    /// Since this many events were in the log.
+    events: u64,
+    passes: u64,
+}
+
+/// The process makes a thread, or has some when the log begins, or joins others: from now on passes
+/// count.
+pub fn begin() {
+    if session().live == 0 || session().rewriting_off == 0 {
+        sites::replace_spins();
+    }
+}
+
+/// A thread came to the place of this address; the registers lead behind it. True if it gave
+/// the turn, or signals are to be delivered.
+pub fn pass(address: u64, registers: &Registers) -> bool {
+    let Some(passes) = count() else { return false };
+    if process().replaying {
+        return follow(address, passes, registers);
+    }
+    core::hint::spin_loop();
+    let gives = may_give(passes);
+    let stops = gives || signals::has_deliverable();
+    if stops {
+        stop([address, passes], gives, registers);
+    }
+    stops
+}
+
+/// Delivers the signals that wait where `pass` said so; the registers lead to where the program
+/// goes on.
+pub fn deliver(registers: &mut Registers) {
+    if !process().replaying {
+        if thread().pending != 0 {
+            signals::deliver_at_return(registers);
+        }
+    } else if signals::is_next() {
+        signals::replay_at_return(registers);
+    }
+}
+
+/// The same where a trap led here: it goes on behind the instruction.
+pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
+    let mut registers = context.registers();
+    let replaying = process().replaying;
+    if replaying {
+        sites::cover_again_stopped(site);
+    }
+    let address = core::mem::replace(&mut registers.rip, site.behind());
+    let Some(passes) = count() else { return context.set_registers(&registers) };
+    let gives = !replaying && may_give(passes * PASSES_OF_TRAP);
+    let stops = gives || if replaying { is_due(passes) } else { signals::has_deliverable() };
+    sites::note_spin(site, stops);
+    let follows = stops && replaying && !checkpoint::goes_again();
+    if follows {
+        follow(address, passes, &registers);
+    }
+    if !stops || follows && !signals::is_next() {
+        return context.set_registers(&registers);
+    }
+    leave_handler(context, &registers, [address, passes, u64::from(gives || follows)]);
+}
+
+/// What remains to be done is not done in a handler.
+fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3]) {
+    pause::abandon();
+    let mut registers = *registers;
+    registers.flags &= !(pause::TRAP_FLAG | pause_point::RESUME_FLAG);
+    thread().fault_info[..3].copy_from_slice(&rest);
+    signals::leave_handler(context, registers, GIVES);
+}
+
+/// An instruction that trapped, and that is no such place, was performed; the handler's registers lead
+/// behind it. Signals come there as where a jump leads to it: true if they do, once the handler is left.
+pub fn deliver_behind_trap(context: &mut RealFrame) -> bool {
+    let comes = if process().replaying { signals::is_next() } else { signals::has_deliverable() };
+    let delivers = comes && session().live == 0 && !process().branched;
+    if delivers {
+        let registers = context.registers();
+        leave_handler(context, &registers, [0, 0, ONLY_DELIVERS]);
+    }
+    delivers
+}
+
+/// A thread that was led here by a trap stops, or stopped here.
+pub fn stop_after_trap(mut registers: Registers) -> ! {
+    let [address, passes, gives_or_followed, ..] = thread().fault_info;
+    let replaying = process().replaying;
+    match (replaying, gives_or_followed) {
+        // The instruction was such a place by itself.
+        (_, ONLY_DELIVERS) => {}
+        (false, gives) => stop([address, passes], gives != 0, &registers),
+        (true, 0) => {
+            follow(address, passes, &registers);
+        }
+        (true, _) => {}
+    }
+    registers.rip = sites::translate(registers.rip);
+    deliver(&mut registers);
+    if replaying {
+        pause_point::arm_if_next();
+        agent::leaving(&registers);
+    } else if signals::has_deliverable() {
+        pause::signal_waits();
+    }
+    // SAFETY: the registers are the program's, complete.
+    unsafe { entry::rv_resume(&registers) }
+}
+
+/// How often threads came to such places since the last event; `None` where nobody counts.
+fn count() -> Option<u64> {
+    let process = process();
+    if process.log.broken != 0 || process.branched {
+        return None;
+    }
+    let spins = &mut process.spins;
+    if spins.events != process.log.events {
+        *spins = Spins { events: process.log.events, passes: 0 };
+    }
+    spins.passes += 1;
+    Some(spins.passes)
+}
+
+/// Recording: whether the thread is to give the turn.
+fn may_give(passes: u64) -> bool {
+    process().shares_turn && passes >= PASSES && is_awaited(passes)
+}
+
+/// Logs where the thread stops, and gives the turn if it `gives` it.
+fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
+    let thread = thread();
+    thread.standing = checkpoint::Standing::Pause;
+    thread.registers_at = &raw const *registers as u64;
+    if gives {
+        starvation::note_wait();
+    }
+    log_place(address, passes);
+    if !gives {
+        return;
+    }
+    thread.yielded = true;
+    thread.is_asked = false;
+    patience::let_others_run();
+    while checkpoint::stop_asked() {
+        // Others come before what the program does from here on: once more.
+        log_place(address, AGAIN);
+        checkpoint::park_at_pause();
+    }
+}
+
+fn log_place(address: u64, passes: u64) {
+    let log = &mut process().log;
+    log.begin(Kind::Instruction, 0, Instruction::Spin as u16);
+    for word in [address, passes, 0, 0, 0, 0, 0] {
+        log.word(word);
+    }
+    log.end();
+}
+
+fn is_awaited(passes: u64) -> bool {
+    turn::is_wanted() || patience::is_awaited(passes)
+}
+
+/// Replay: the thread has the turn back, and gives it as often as it did then.
+pub fn follow_again() {
+    while let Some(word) = process().log.peek()
+        && is_spin(word)
+        && process().log.body(1) == AGAIN
+    {
+        process().log.consume(word);
+        process().log.events += 1;
+        turn::follow_yield();
+    }
+}
+
+fn is_spin(word: u64) -> bool {
+    word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == Instruction::Spin as u16
+}
+
+/// Replay: true if the thread stopped at this pass, or ought to have stopped before.
+fn is_due(passes: u64) -> bool {
+    let log = &mut process().log;
+    log.peek().is_some_and(is_spin) && passes >= log.body(1)
+}
+
+/// Replay: gives the turn if the thread gave it here; true if it stopped.
+fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
+    if !is_due(passes) {
+        return false;
+    }
+    let log = &mut process().log;
+    let word = log.peek().unwrap_or(0);
+    if [log.body(0), log.body(1)] != [address, passes] {
+        report::diverge(registers, word, u64::MAX, &[Instruction::Spin as u64, address, passes]);
+    }
+    log.consume(word);
+    log.events += 1;
+    let thread = thread();
+    thread.user_registers = &raw const *registers as u64;
+    thread.standing = checkpoint::Standing::Pause;
+    thread.registers_at = thread.user_registers;
+    if !signals::is_next() {
+        turn::follow_yield();
+        follow_again();
+    }
+    true
+}

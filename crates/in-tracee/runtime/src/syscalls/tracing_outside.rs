@@ -1,0 +1,115 @@
+//! ptrace(2) on processes that are not recorded.
+//!
+//! A process that asks to be traced by its parent leaves the recording: what its tracer does
+//! to it is beyond what a log can hold. The tracer is recorded on, and its calls are made for
+//! real: what the kernel tells about the traced process is logged as what other calls tell.
+
+use events::{StopReason, Tag};
+use lane_protocol::Interception;
+use linux_abi::errno;
+use syscall_model::Arg;
+
+use crate::entry::Registers;
+use crate::ground::{kernel, memory};
+use crate::process::detach;
+use crate::state::block::{process, session};
+use crate::syscalls::dispatch::{Done, begin_call};
+use crate::syscalls::specials;
+
+/// Requests of ptrace(2) that begin something, or write to the caller's memory.
+mod request {
+    pub const TRACEME: u64 = 0;
+    pub const PEEKTEXT: u64 = 1;
+    pub const PEEKDATA: u64 = 2;
+    pub const PEEKUSER: u64 = 3;
+    pub const GETREGS: u64 = 12;
+    pub const GETFPREGS: u64 = 14;
+    pub const ATTACH: u64 = 16;
+    pub const GET_THREAD_AREA: u64 = 25;
+    pub const GETEVENTMSG: u64 = 0x4201;
+    pub const GETSIGINFO: u64 = 0x4202;
+    pub const GETREGSET: u64 = 0x4204;
+    pub const SEIZE: u64 = 0x4206;
+    pub const PEEKSIGINFO: u64 = 0x4209;
+    pub const GETSIGMASK: u64 = 0x420a;
+    pub const SECCOMP_GET_FILTER: u64 = 0x420c;
+    pub const SECCOMP_GET_METADATA: u64 = 0x420d;
+    pub const GET_SYSCALL_INFO: u64 = 0x420e;
+    pub const GET_RSEQ_CONFIGURATION: u64 = 0x420f;
+    pub const GET_SYSCALL_USER_DISPATCH_CONFIG: u64 = 0x4211;
+}
+
+const WORD_BYTES: u64 = 8;
+/// Of `struct user_regs_struct`, `struct user_fpregs_struct`, `siginfo_t`, `struct user_desc`.
+const REGISTERS_BYTES: u64 = 216;
+const FLOATING_BYTES: u64 = 512;
+const SIGINFO_BYTES: u64 = 128;
+const SEGMENT_BYTES: u64 = 16;
+
+/// The call, of a process that none of the lane is.
+pub fn perform(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    match args[0] {
+        request::TRACEME => be_traced(registers, number, args, model),
+        request::ATTACH | request::SEIZE => {
+            specials::refuse(registers, number, args, model.len(), errno::EPERM)
+        }
+        _ => {
+            let result = kernel::call(number as u32, *args);
+            begin_call(number, args, model.len(), result, 0);
+            if !kernel::failed(result) {
+                for (start, bytes) in written(args, result as u64).into_iter().filter(|range| range.1 != 0) {
+                    process().log.blob(start, bytes, Tag::Memory, start);
+                }
+            }
+            process().log.end();
+            Done::Result(result)
+        }
+    }
+}
+
+fn be_traced(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let is_first = process().lane == 0;
+    if !is_first && session().interception == Interception::Seccomp as u32 {
+        // It would go on through the runtime, and its new image would die of the filter.
+        return specials::refuse(registers, number, args, model.len(), errno::EPERM);
+    }
+    if !is_first && !process().in_parents_memory {
+        return Done::Elsewhere(detach::detach(registers, StopReason::Traced as u16, ""));
+    }
+    // The parent of the first is not recorded, and traces nobody: programs ask to find out
+    // whether they are traced already. A child of vfork leaves where it executes a program.
+    process().is_to_be_traced = !is_first;
+    begin_call(number, args, model.len(), 0, 0);
+    process().log.end();
+    Done::Result(0)
+}
+
+/// A child of vfork that asked to be traced executes a program.
+pub fn execute(number: u64, args: &[u64; 6]) -> ! {
+    detach::execute(number, args, StopReason::Traced, "")
+}
+
+/// Where a request has written that succeeded: start and length in bytes.
+fn written(args: &[u64; 6], result: u64) -> [(u64, u64); 2] {
+    let [what, _, address, data, ..] = *args;
+    let bytes = match what {
+        request::PEEKTEXT | request::PEEKDATA | request::PEEKUSER | request::GETEVENTMSG => WORD_BYTES,
+        request::GETREGS => REGISTERS_BYTES,
+        request::GETFPREGS => FLOATING_BYTES,
+        request::GETSIGINFO => SIGINFO_BYTES,
+        request::GET_THREAD_AREA => SEGMENT_BYTES,
+        request::PEEKSIGINFO => result * SIGINFO_BYTES,
+        request::GETSIGMASK | request::GET_SYSCALL_USER_DISPATCH_CONFIG => address,
+        request::SECCOMP_GET_FILTER if data != 0 => result * WORD_BYTES,
+        request::SECCOMP_GET_METADATA | request::GET_SYSCALL_INFO | request::GET_RSEQ_CONFIGURATION => {
+            result.min(address)
+        }
+        request::GETREGSET => {
+            // The length in the vector is that of what was written.
+            let vector = memory::read::<[u64; 2]>(data).unwrap_or_default();
+            return [(vector[0], vector[1]), (data, size_of_val(&vector) as u64)];
+        }
+        _ => 0,
+    };
+    [(data, bytes), (0, 0)]
+}

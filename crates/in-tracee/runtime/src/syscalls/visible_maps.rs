@@ -1,0 +1,274 @@
+//! The lists of mappings that proc(5) has (`maps`, `smaps`), without the runtime's region:
+//! programs that look where there is room (sanitizers), or for their own memory, see what
+//! they would see without us. The vDSO is not shown either: it is there for the runtime alone.
+//!
+//! Positions count in the list as it is shown, and are kept here; the kernel is read from
+//! where the last read ended, since it makes all that comes before for any other place.
+//!
+//! Deliberately absent: descriptors that were duplicated, inherited by an image, or come
+//! from another process; and copies inside the kernel (sendfile). Those show all.
+
+use linux_abi::errno::EINVAL;
+use linux_abi::general as nr;
+
+use crate::code::clocks;
+use crate::ground::{kernel, maps, memory};
+use crate::log::in_region;
+use crate::state::block::{Owned, process};
+use crate::syscalls::outputs;
+
+/// Such descriptors that a process is known to have at a time.
+const KNOWN: usize = 8;
+/// What is read from the kernel at a time, at most.
+const BUFFER_BYTES: usize = 16 * 1024;
+static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
+/// So much of a line tells whether it begins a mapping, and which.
+const HEAD_BYTES: usize = 40;
+
+#[repr(C)]
+#[derive(Default)]
+pub struct Descriptors {
+    count: u32,
+    list: [List; KNOWN],
+}
+
+/// A descriptor of such a list, and how far it was read.
+#[repr(C)]
+struct List {
+    /// The descriptor, plus one; 0: none.
+    fd: u32,
+    /// Where the program reads next.
+    position: u64,
+    reached: Reached,
+}
+
+impl Default for List {
+    fn default() -> List {
+        List { fd: 0, position: 0, reached: Reached::START }
+    }
+}
+
+/// How far a list was taken from the kernel.
+#[repr(C)]
+struct Reached {
+    /// In the list as it is shown.
+    shown: u64,
+    /// In the kernel's list.
+    real: u64,
+    /// Begin of the line at hand: until it tells what line this is, and after that while
+    /// there was no room for it.
+    head: [u8; HEAD_BYTES],
+    head_bytes: usize,
+    /// The head is to be shown.
+    head_waits: bool,
+    /// It is known what line this is.
+    in_line: bool,
+    /// The mapping at hand is the runtime's.
+    hidden: bool,
+}
+
+impl Reached {
+    const START: Reached = Reached {
+        shown: 0,
+        real: 0,
+        head: [0; HEAD_BYTES],
+        head_bytes: 0,
+        head_waits: false,
+        in_line: false,
+        hidden: false,
+    };
+}
+
+/// The descriptor reaches such a list.
+pub fn note(fd: u64) {
+    let known = &mut process().lists_of_maps;
+    if let Some(free) = known.list.iter_mut().find(|known| known.fd == 0) {
+        *free = List { fd: fd as u32 + 1, ..List::default() };
+        known.count += 1;
+    }
+}
+
+/// The descriptor was closed, or means something else now.
+#[inline]
+pub fn forget(fd: u64) {
+    let known = &mut process().lists_of_maps;
+    if known.count != 0 {
+        for entry in known.list.iter_mut().filter(|entry| entry.fd == fd as u32 + 1) {
+            entry.fd = 0;
+            known.count -= 1;
+        }
+    }
+}
+
+/// True if the process has such a descriptor.
+#[inline]
+pub fn are_open() -> bool {
+    process().lists_of_maps.count != 0
+}
+
+/// Reads from such a list, or moves in it; `None`: the call is something else. The caller
+/// has the turn.
+#[cold]
+pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
+    let [fd, buffer, count, offset, ..] = *args;
+    let (vectored, positioned) = match number as u32 {
+        nr::__NR_read => (false, false),
+        nr::__NR_pread64 => (false, true),
+        nr::__NR_readv => (true, false),
+        nr::__NR_preadv => (true, true),
+        nr::__NR_lseek => (false, false),
+        _ => return None,
+    };
+    let list = process().lists_of_maps.list.iter_mut().find(|list| list.fd == fd as u32 + 1)?;
+    if number as u32 == nr::__NR_lseek {
+        return Some(list.seek(args[1], args[2]));
+    }
+    let position = if positioned { offset } else { list.position };
+    i64::try_from(position).ok()?;
+    let mut pieces = |index: usize| match vectored {
+        true => outputs::vector_piece(buffer, count, index),
+        false => (index == 0).then_some((buffer, count)),
+    };
+    let bytes = list.reached.read(fd, position, &mut pieces)?;
+    if !positioned {
+        list.position = position + bytes;
+    }
+    Some(bytes as i64)
+}
+
+impl List {
+    fn seek(&mut self, offset: u64, whence: u64) -> i64 {
+        const SEEK_SET: u64 = 0;
+        const SEEK_CUR: u64 = 1;
+        let position = match whence {
+            SEEK_SET => offset as i64,
+            SEEK_CUR => (self.position as i64).wrapping_add(offset as i64),
+            _ => -1,
+        };
+        if position < 0 {
+            return -i64::from(EINVAL);
+        }
+        self.position = position as u64;
+        position
+    }
+}
+
+impl Reached {
+    /// Copies what the list has from the position on, as far as there is room; `None`: it
+    /// cannot be read, or written to where it shall go.
+    fn read(&mut self, fd: u64, position: u64, pieces: Pieces) -> Option<u64> {
+        if position < self.shown {
+            *self = Reached::START;
+        }
+        let skip = position - self.shown;
+        let mut target = Target { skip, room: 0, copied: 0, piece: 0, used: 0, failed: false, pieces };
+        let bytes = (0..).map_while(|index| (target.pieces)(index)).map(|(_, bytes)| bytes);
+        target.room = bytes.fold(skip, u64::saturating_add);
+        // SAFETY: the caller has the turn.
+        let buffer = unsafe { &mut *BUFFER.get() };
+        while target.room > 0 && !target.failed {
+            if self.head_waits {
+                self.show_head(&mut target);
+                continue;
+            }
+            // All of it has room, but for a head that is complete with one byte.
+            let bytes = target.room.saturating_sub(self.head_bytes as u64).clamp(1, BUFFER_BYTES as u64);
+            let read =
+                kernel::call(nr::__NR_pread64, [fd, buffer.as_mut_ptr() as u64, bytes, self.real, 0, 0]);
+            if read <= 0 {
+                if read < 0 && target.copied == 0 {
+                    return None;
+                }
+                break;
+            }
+            self.real += read as u64;
+            self.filter(&buffer[..read as usize], &mut target);
+        }
+        self.shown = position + target.copied - target.skip;
+        if target.failed {
+            *self = Reached::START;
+        }
+        // What cannot be written to is an error only if nothing was read.
+        (!target.failed || target.copied > 0).then_some(target.copied)
+    }
+
+    /// Shows of the kernel's text what is not the runtime's.
+    fn filter(&mut self, mut text: &[u8], target: &mut Target) {
+        while let Some(&byte) = text.first() {
+            if self.in_line {
+                let (bytes, ends) = match text.iter().position(|&byte| byte == b'\n') {
+                    Some(end) => (end + 1, true),
+                    None => (text.len(), false),
+                };
+                if !self.hidden {
+                    target.take(&text[..bytes]);
+                }
+                self.in_line = !ends;
+                text = &text[bytes..];
+                continue;
+            }
+            self.head[self.head_bytes] = byte;
+            self.head_bytes += 1;
+            text = &text[1..];
+            if matches!(byte, b' ' | b':' | b'\n') || self.head_bytes == HEAD_BYTES {
+                if let Some((start, end)) = maps::range_of(&self.head[..self.head_bytes]) {
+                    self.hidden = in_region(start, end - start) || clocks::is_vdso(start);
+                }
+                self.in_line = byte != b'\n';
+                self.head_waits = true;
+                self.show_head(target);
+            }
+        }
+    }
+
+    fn show_head(&mut self, target: &mut Target) {
+        let shown = if self.hidden { self.head_bytes } else { target.take(&self.head[..self.head_bytes]) };
+        self.head.copy_within(shown..self.head_bytes, 0);
+        self.head_bytes -= shown;
+        self.head_waits = self.head_bytes > 0;
+    }
+}
+
+/// The program's buffers, by index.
+type Pieces<'a> = &'a mut dyn FnMut(usize) -> Option<(u64, u64)>;
+
+struct Target<'a> {
+    /// Bytes of the list that come before the position.
+    skip: u64,
+    /// For how many bytes there is room, with those.
+    room: u64,
+    copied: u64,
+    pieces: Pieces<'a>,
+    piece: usize,
+    /// Of the piece at hand.
+    used: u64,
+    failed: bool,
+}
+
+impl Target<'_> {
+    /// Takes text; how many bytes of it had room.
+    fn take(&mut self, text: &[u8]) -> usize {
+        let skipped = self.skip.min(text.len() as u64);
+        self.skip -= skipped;
+        self.room -= skipped;
+        let mut taken = skipped as usize;
+        while taken < text.len() {
+            let Some((address, bytes)) = (self.pieces)(self.piece) else { break };
+            let rest = &text[taken..];
+            let part = (bytes - self.used).min(rest.len() as u64);
+            if part == 0 {
+                (self.piece, self.used) = (self.piece + 1, 0);
+                continue;
+            }
+            if !memory::copy(address + self.used, rest.as_ptr() as u64, part) {
+                self.failed = true;
+                break;
+            }
+            self.used += part;
+            self.copied += part;
+            self.room -= part;
+            taken += part as usize;
+        }
+        taken
+    }
+}
