@@ -8,6 +8,7 @@ mod documents;
 mod layers;
 mod lengths;
 mod names;
+mod rooms;
 mod runtime_image;
 mod source;
 mod tree;
@@ -40,8 +41,9 @@ impl std::fmt::Display for Finding {
 }
 
 /// The checks, each for one rule or a few that belong together.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 8] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     layers::dependencies_point_downwards,
+    rooms::import_what_stands_before,
     unsafe_code::is_forbidden_or_explained,
     lengths::are_short_or_excepted,
     names::say_what_is_there,
