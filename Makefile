@@ -34,7 +34,7 @@ API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
 API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
 API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lost
 
-.PHONY: build library test demo bench install install-built uninstall setup setup-test setup-bench clean
+.PHONY: build library test lint check demo bench install install-built uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -54,10 +54,25 @@ $(API_DIR)/libretrovane.so.$(VERSION): $(API)/retrovane.c include/retrovane.h $(
 
 # The closing line adds up what all test programs of the workspace said.
 test: setup-test
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
+	$(MAKE) lint
 	$(CARGO) build --release
 	tests/run-all tests/run-everything $(CARGO)
+
+# The runtime is a package apart, for a target of its own.
+RUNTIME := crates/in-tracee/runtime
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --check --manifest-path $(RUNTIME)/Cargo.toml
+	$(CARGO) clippy --workspace --all-targets --release -- -D warnings
+	$(CARGO) clippy --release --manifest-path $(RUNTIME)/Cargo.toml --target x86_64-unknown-none \
+		--target-dir $(TARGET_DIR)/runtime-lint -- -D warnings
+
+# What a change is tried with before all of `make test`: each guest once, recorded and replayed.
+check: setup
+	$(CARGO) build --release -p retrovane
+	$(CARGO) run -q --release -p xtask -- tidy
+	$(CARGO) test --release -p suites --test guests -- O2::root \
+		--skip chaos --skip seccomp --skip write-protection --skip sums
 
 demo: setup
 	$(CARGO) build --release -p retrovane

@@ -41,7 +41,7 @@ impl std::fmt::Display for Finding {
 }
 
 /// The checks, each for one rule or a few that belong together.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
     layers::dependencies_point_downwards,
     rooms::import_what_stands_before,
     unsafe_code::is_forbidden_or_explained,
@@ -50,6 +50,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     source::panics_say_why,
     source::nothing_is_left_over,
     documents::name_what_exists,
+    documents::list_all_decisions,
     runtime_image::has_no_vector_instructions,
 ];
 

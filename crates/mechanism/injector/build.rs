@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the runtime is made of, relative to this package.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 10] = [
     "../../in-tracee/runtime",
+    "../../in-tracee/bytecode/Cargo.toml",
+    "../../in-tracee/bytecode/src",
     "../../in-tracee/translator/Cargo.toml",
     "../../in-tracee/translator/src",
     "../../vocabulary/events",
@@ -82,7 +84,7 @@ fn watch(path: &Path) {
     }
     // A file that is added shows in its folder's time. A name that does not exist
     // would make every build a new one.
-    if path.ends_with("src") {
+    if path.iter().any(|part| part == "src") {
         println!("cargo:rerun-if-changed={}", path.display());
     }
 }

@@ -28,6 +28,20 @@ pub fn name_what_exists(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// The index of decisions.
+const DECISIONS: &str = "docs/adr/README.md";
+
+/// Each decision is in the index, by a link.
+pub fn list_all_decisions(tree: &Tree) -> Vec<Finding> {
+    let index = tree.file(DECISIONS).map_or("", |file| file.text.as_str());
+    let listed: Vec<&str> = index.lines().flat_map(links).collect();
+    let decisions = tree.files.iter().filter_map(|file| file.path.strip_prefix("docs/adr/"));
+    decisions
+        .filter(|name| *name != "README.md" && !listed.contains(name))
+        .map(|name| Finding::new(DECISIONS, 0, format!("{name} is not listed")))
+        .collect()
+}
+
 /// Paths in backquotes, with braces expanded.
 fn named_paths(line: &str) -> impl Iterator<Item = String> {
     let quoted = line.split('`').skip(1).step_by(2);
@@ -76,6 +90,15 @@ fn link_exists(tree: &Tree, file: &TextFile, link: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decisions_that_the_index_lacks_are_found() {
+        let index = "| 0001 | [One](0001-one.md) |\n";
+        let tree =
+            Tree::of(&[(DECISIONS, index), ("docs/adr/0001-one.md", ""), ("docs/adr/0002-two.md", "")]);
+        let found: Vec<String> = list_all_decisions(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(found, ["0002-two.md is not listed"]);
+    }
 
     #[test]
     fn missing_paths_are_found() {

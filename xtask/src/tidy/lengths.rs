@@ -71,12 +71,9 @@ fn long_functions(text: &str) -> Vec<(String, usize, usize)> {
     for at in places(&code, "fn ") {
         let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
         let name: String = code[at + 3..].chars().take_while(|char| is_name(*char)).collect();
-        let (brace, semicolon) = (code[at..].find('{'), code[at..].find(';'));
-        // A declaration, or the type of a pointer.
-        let Some(brace) = brace.filter(|brace| semicolon.is_none_or(|semicolon| semicolon > *brace)) else {
-            continue;
-        };
-        let Some(end) = end_of_braces(&code, at + brace).filter(|_| !name.is_empty()) else { continue };
+        // Otherwise a declaration, or the type of a pointer.
+        let Some(brace) = body_of(&code, at) else { continue };
+        let Some(end) = end_of_braces(&code, brace).filter(|_| !name.is_empty()) else { continue };
         let (first, last) = (line_at(&code, at), line_at(&code, end));
         if last - first + 1 > FUNCTION_LINES_MAX {
             long.push((name, first, last - first + 1));
@@ -85,9 +82,38 @@ fn long_functions(text: &str) -> Vec<(String, usize, usize)> {
     long
 }
 
+/// The brace that begins the body of the function at `at`. A semicolon between brackets belongs
+/// to the type of an array, one outside of them ends a declaration.
+fn body_of(code: &str, at: usize) -> Option<usize> {
+    let mut depth = 0i32;
+    for (offset, byte) in code.bytes().enumerate().skip(at) {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth -= 1,
+            b'{' if depth == 0 => return Some(offset),
+            b';' if depth == 0 => return None,
+            _ => {}
+        }
+        if depth < 0 {
+            return None;
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_with_arrays_among_their_parameters_are_measured() {
+        let lines = "    a();\n".repeat(80);
+        let text = format!(
+            "trait T {{ fn declared(a: [u64; 6]); }}\nfn long(a: [u64; 6]) -> [u8; 2] {{\n{lines}}}\n\
+             static POINTER: fn(u64) = short;\nfn short() {{}}\n"
+        );
+        assert_eq!(long_functions(&text), [("long".to_owned(), 2, 82)]);
+    }
 
     #[test]
     fn long_files_and_functions_are_found_unless_excepted() {

@@ -194,7 +194,7 @@ impl Log {
     /// Appends memory that the kernel wrote, by reference where the log has it.
     pub fn memory(&mut self, address: u64, bytes: u64) {
         // What a live process read may have to be given back to it.
-        if bytes < cache::BLOCK_BYTES_MIN || bytes > 4 * cache::BLOCK_BYTES || crate::checkpoint::is_on() {
+        if !(cache::BLOCK_BYTES_MIN..=4 * cache::BLOCK_BYTES).contains(&bytes) || crate::checkpoint::is_on() {
             return self.blob(address, bytes, Tag::Memory, address);
         }
         if memory::read::<u8>(address).is_none() || memory::read::<u8>(address + bytes - 1).is_none() {
@@ -239,7 +239,7 @@ impl Log {
         let target = self.here(self.at + BLOB_HEADER_BYTES as u64);
         // The padding is deterministic.
         // SAFETY: as in `word`; events keep room for one short blob.
-        unsafe { ((target + (bytes - 1 & !7)) as *mut u64).write(0) };
+        unsafe { ((target + ((bytes - 1) & !7)) as *mut u64).write(0) };
         if memory::copy(target, address, bytes) {
             self.word(address);
             self.word(bytes | (Tag::Sent as u64) << 32);

@@ -101,7 +101,7 @@ pub fn begin(table: &[SharedMapping]) {
 pub fn replay(start: u64, words: &[u64; SHARED_MAP_WORDS]) {
     let [end, protection, flags, offset, device, inode, there] = *words;
     let bytes = end.wrapping_sub(start);
-    if end <= start || start % PAGE_BYTES != 0 || log::in_region(start, bytes) {
+    if end <= start || !start.is_multiple_of(PAGE_BYTES) || log::in_region(start, bytes) {
         report::fail("a birth maps shared memory where the runtime is");
     }
     if flags & shared_map::FILLED != 0 {

@@ -137,7 +137,7 @@ fn check_memory(address: u64, bytes: u64) -> Result<(), u32> {
 /// The parts of a range in one page each.
 fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = address + bytes;
-    let page = u64::from(PAGE_BYTES);
+    let page = PAGE_BYTES;
     let start_of =
         move |index: u64| if index == 0 { address } else { (address & !(page - 1)) + index * page };
     let starts = (0..).map(start_of).take_while(move |&start| start < end);
@@ -286,8 +286,7 @@ fn uncover(start: u64, end: u64) {
         let (address, word) = (log.body((offset - 8) / 8), log.body((offset - 8) / 8 + 1));
         let bytes = word & 0xffff_ffff;
         if (word >> 32) as u32 & 0xffff == Tag::Memory as u32 {
-            (address..address.saturating_add(bytes.min(u64::from(PAGE_BYTES))))
-                .for_each(sites::uncover_for_good);
+            (address..address.saturating_add(bytes.min(PAGE_BYTES))).for_each(sites::uncover_for_good);
         }
         offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
     }

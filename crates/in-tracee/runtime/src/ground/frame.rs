@@ -394,8 +394,34 @@ pub fn build(
     if bounded && !stack.contains(frame) {
         return false;
     }
-    let r = &registers;
-    let context = RealFrame {
+    let context = context_of(registers, mask, fault, &seen, vectors);
+    let saved = save_vectors();
+    let context_address = frame + 8;
+    let info_address = context_address + 304;
+    let written = memory::copy(vectors, saved, vector_bytes)
+        && memory::write(info_address, info)
+        && memory::write(context_address, &context)
+        && memory::write(frame, &restorer);
+    if !written {
+        return false;
+    }
+    // By each signal, also one whose handler wants no such stack.
+    if stack.flags & SS_AUTODISARM != 0 {
+        *stack = SignalStack::default();
+    }
+    registers.rdi = u64::from(signal);
+    registers.rsi = info_address;
+    registers.rdx = context_address;
+    registers.rax = 0;
+    registers.rip = handler;
+    registers.rsp = frame;
+    registers.flags &= !DIRECTION_RESUME_TRAP;
+    true
+}
+
+/// The context of a frame whose vector registers are saved at `vectors`.
+fn context_of(r: &Registers, mask: u64, fault: [u64; 3], seen: &SignalStack, vectors: u64) -> RealFrame {
+    RealFrame {
         _flags: UC_SIGCONTEXT_SS
             | UC_STRICT_RESTORE_SS
             | if space().vector_features != 0 { UC_FP_XSTATE } else { 0 },
@@ -427,29 +453,7 @@ pub fn build(
         vector_state: vectors,
         _reserved: [0; 8],
         mask,
-    };
-    let saved = save_vectors();
-    let context_address = frame + 8;
-    let info_address = context_address + 304;
-    let written = memory::copy(vectors, saved, vector_bytes)
-        && memory::write(info_address, info)
-        && memory::write(context_address, &context)
-        && memory::write(frame, &restorer);
-    if !written {
-        return false;
     }
-    // By each signal, also one whose handler wants no such stack.
-    if stack.flags & SS_AUTODISARM != 0 {
-        *stack = SignalStack::default();
-    }
-    registers.rdi = u64::from(signal);
-    registers.rsi = info_address;
-    registers.rdx = context_address;
-    registers.rax = 0;
-    registers.rip = handler;
-    registers.rsp = frame;
-    registers.flags &= !DIRECTION_RESUME_TRAP;
-    true
 }
 
 /// Reads the frame that the program returns from. Gives the mask that holds

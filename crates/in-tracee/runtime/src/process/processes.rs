@@ -342,7 +342,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
         block.in_parents_memory = true;
         block.threads = 1;
         BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).write((*registers, *beginning));
-        rv_clone_shared(&args, child)
+        rv_clone_shared(&args, core::ptr::from_mut(child).cast())
     };
     if !beginning.shares || kernel::failed(result) {
         // The child has gone: it ended, or has memory of its own.
@@ -650,13 +650,8 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     if !filters::carry() {
         return log_exec(number, args, count, path, -i64::from(errno::ENOMEM));
     }
-    const PR_SET_PTRACER: u64 = 0x5961_6d61;
-    if session().yama != 0 {
-        // Where that has no id here, whoever may for other reasons is permitted.
-        let supervisor = if process().pid_space == 0 { session().supervisor_pid as u64 } else { u64::MAX };
-        kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
-    }
-    let (pid, tid) = (process().pid as u64, thread().tid as u64);
+    permit_supervisor_to_attach();
+    let tid = thread().tid as u64;
     match request_answer(
         request::ATTACH,
         [process().outer_pid as u64, process().control_fd as u64, tid, u64::from(process().pid_space)],
@@ -688,13 +683,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     // A signal that came until now would be lost with this image.
     let result = kernel::call_for_program(number, args);
     signals::hold_asking(false);
-    // Still here: it failed, or a signal comes first. The supervisor lets go of us while we stand.
-    let request = &lane().request;
-    request.state.store(request::RELEASE, Ordering::Release);
-    kernel::call(nr::__NR_tgkill, [pid, tid, 19, 0, 0, 0]);
-    while request.state.load(Ordering::Acquire) == request::RELEASE {
-        kernel::futex_wait(&request.state, request::RELEASE, 100);
-    }
+    stand_until_released();
     lane().carried_signals = [0; 3];
     lane().carried_events = 0;
     if let Some(undo) = undo {
@@ -704,6 +693,26 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         return Done::Aborted;
     }
     log_exec(number, args, count, path, result)
+}
+
+fn permit_supervisor_to_attach() {
+    const PR_SET_PTRACER: u64 = 0x5961_6d61;
+    if session().yama != 0 {
+        // Where that has no id here, whoever may for other reasons is permitted.
+        let supervisor = if process().pid_space == 0 { session().supervisor_pid as u64 } else { u64::MAX };
+        kernel::call(nr::__NR_prctl, [PR_SET_PTRACER, supervisor, 0, 0, 0, 0]);
+    }
+}
+
+/// Still here: execve(2) failed, or a signal comes first. The supervisor lets go of us while we stand.
+fn stand_until_released() {
+    const SIGSTOP: u64 = 19;
+    let request = &lane().request;
+    request.state.store(request::RELEASE, Ordering::Release);
+    kernel::call(nr::__NR_tgkill, [process().pid as u64, thread().tid as u64, SIGSTOP, 0, 0, 0]);
+    while request.state.load(Ordering::Acquire) == request::RELEASE {
+        kernel::futex_wait(&request.state, request::RELEASE, 100);
+    }
 }
 
 fn execute_unrecorded(registers: &mut Registers, number: u64, args: &[u64; 6], text: &str) -> Done {

@@ -150,7 +150,9 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let result = match checkpoint::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
-        _ => unsafe { rv_clone_shared(&[real, 0, pidfd, alive, 0, CLONE], block) },
+        _ => unsafe {
+            rv_clone_shared(&[real, 0, pidfd, alive, 0, CLONE], core::ptr::from_mut(block).cast())
+        },
     };
     if result > 0 {
         // It may be looked for before it runs.
@@ -179,7 +181,7 @@ pub fn make_kernel_thread(block: &mut Thread) -> i64 {
     block.alive.store(1, Ordering::Release);
     let alive = block.alive.as_ptr() as u64;
     // SAFETY: the block and its stack are the new thread's alone.
-    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, CLONE], block) }
+    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, CLONE], core::ptr::from_mut(block).cast()) }
 }
 
 /// The same for replay, which cannot do without it.

@@ -255,7 +255,7 @@ pub fn yield_processor() -> i64 {
     }
     let yields = &mut thread().vain.yields;
     *yields += 1;
-    if *yields % YIELDS_KEPT == 0 { kernel::sched_yield() } else { 0 }
+    if (*yields).is_multiple_of(YIELDS_KEPT) { kernel::sched_yield() } else { 0 }
 }
 
 /// Gives the turn, and takes it back when somebody else took it, or nobody did for a while.
@@ -336,7 +336,7 @@ pub fn is_awaited(in_vain: u64) -> bool {
     if turn.has_sleepers() {
         return true;
     }
-    if in_vain % AWAKE_AFTER != 0 || is_alone() {
+    if !in_vain.is_multiple_of(AWAKE_AFTER) || is_alone() {
         return false;
     }
     kernel::sched_yield();

@@ -186,7 +186,7 @@ fn command(args: &[u64; 6]) -> Option<i64> {
 
 /// What the kernel would refuse is left to it.
 fn can_be_futex(word: u64) -> bool {
-    word % 4 == 0 && word >> 47 == 0
+    word.is_multiple_of(4) && word >> 47 == 0
 }
 
 fn has_two(operation: u32) -> bool {

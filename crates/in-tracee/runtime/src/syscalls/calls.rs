@@ -89,7 +89,7 @@ fn gives_turn(number: u64, args: &[u64; 6], blocks: bool) -> bool {
 pub fn is_only_made(number: u64, args: &[u64; 6], blocks: bool) -> bool {
     let is_special = matches!(number as u32, nr::__NR_futex | nr::__NR_sched_yield | nr::__NR_wait4)
         || visible_maps::are_open();
-    !is_special && !(process().shares_turn && gives_turn(number, args, blocks))
+    !(is_special || process().shares_turn && gives_turn(number, args, blocks))
 }
 
 /// A call was made of which [`is_only_made`] said so.

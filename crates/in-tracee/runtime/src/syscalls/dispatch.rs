@@ -445,8 +445,8 @@ fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64)
     let mut same =
         (word >> 16) as u16 == nr as u16 && count <= 6 && (word >> 32) >= 8 + 8 * (first + count as u64);
     let log = &process().log;
-    for index in 0..count.min(6) {
-        same &= log.body(first + index as u64) == args[index];
+    for (index, arg) in args.iter().enumerate().take(count.min(6)) {
+        same &= log.body(first + index as u64) == *arg;
     }
     if !same {
         report::diverge(registers, word, nr, args);

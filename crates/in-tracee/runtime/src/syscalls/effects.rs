@@ -191,10 +191,8 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
             continue;
         }
         match arg.ty {
-            Ty::Out(len, when) | Ty::InOut(len, when) => {
-                if written(when, result) {
-                    sink(address, written_length(len, address, args, result));
-                }
+            Ty::Out(len, when) | Ty::InOut(len, when) if written(when, result) => {
+                sink(address, written_length(len, address, args, result));
             }
             Ty::IovOut(count) => scatter(address, args[count as usize], result, &mut sink),
             Ty::OutSockLen(length) if result >= 0 => {

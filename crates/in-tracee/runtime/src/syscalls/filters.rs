@@ -35,7 +35,6 @@ const STRICT: u64 = 1;
 
 /// What a thread has of filters.
 #[derive(Clone, Copy, Default)]
-#[repr(C)]
 pub struct OfThread {
     /// Address of the newest of those that its calls pass; 0: none.
     pub newest: u64,

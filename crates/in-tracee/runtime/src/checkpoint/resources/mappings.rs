@@ -347,7 +347,7 @@ pub fn find_files(from: &Then) -> Result<(), i64> {
         for_each_piece(&mut |piece| {
             if let Some(then) = piece.then.as_ref().filter(|_| is_needed(piece)) {
                 // Whoever opens it here is gone in a moment, and the descriptor with it.
-                result = open_file(then, from).map(|fd| close_file(fd));
+                result = open_file(then, from).map(close_file);
             }
             result.is_ok()
         });

@@ -19,7 +19,7 @@ use crate::ground::{kernel, proc_dir, report};
 use crate::preemption::{pause, pause_timer};
 use crate::scheduler::turn;
 use crate::state::block::{
-    BLOCKS, known_threads, lane, process, session, space, thread, thread_at, thread_status,
+    BLOCKS, Thread, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
 use crate::syscalls::{changes, outputs};
 
@@ -265,23 +265,9 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     outputs::forget_classes();
     let own = process as *const _ as u64;
     let agent = thread().index;
-    for index in 0..known_threads() {
-        let block = thread_at(index);
-        if block.process != own || index == agent {
-            continue;
-        }
-        match block.status {
-            thread_status::LIVE => {
-                block.alive.store(1, Ordering::SeqCst);
-                block.pausing = pause::Pausing::default();
-                block.signals.stand_again(way == Way::Replay);
-                block.pending = u32::from(way == Way::Branch);
-                block.is_asked = false;
-                block.parked = false;
-                standing::prepare(block);
-            }
-            thread_status::ENDED => block.alive.store(0, Ordering::SeqCst),
-            _ => {}
+    for block in (0..known_threads()).filter(|&index| index != agent).map(thread_at) {
+        if block.process == own {
+            stand_again(block, way);
         }
     }
     area().asker = 0;
@@ -293,18 +279,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
             run_anybody();
         }
     } else if let Some(undo) = undo {
-        debugging::note_way_back();
-        area().files.forget();
-        file_pages::keep_present(slot.id.load(Ordering::Relaxed));
-        environment::change();
-        area().recovering = [0; 2];
-        pushback::load(undo);
-        tables::restore(&from, &mut pushback::hide);
-        slot.rollbacks.fetch_add(1, Ordering::SeqCst);
-        let id = slot.id.load(Ordering::Relaxed);
-        checkpoint::drop_future(position, id);
-        increments::dropped_future(slot);
-        area().replays_for = 0;
+        begin_branch(slot, &from, undo, position);
     }
     area().returns_again = match way {
         Way::Branch if slot.origin.load(Ordering::Relaxed) == checkpoint_origin::PROGRAM => {
@@ -336,6 +311,39 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
         seats::end_since(position);
     }
     Arrived { first }
+}
+
+/// A thread of then, at the place where it stood.
+fn stand_again(block: &mut Thread, way: Way) {
+    match block.status {
+        thread_status::LIVE => {
+            block.alive.store(1, Ordering::SeqCst);
+            block.pausing = pause::Pausing::default();
+            block.signals.stand_again(way == Way::Replay);
+            block.pending = u32::from(way == Way::Branch);
+            block.is_asked = false;
+            block.parked = false;
+            standing::prepare(block);
+        }
+        thread_status::ENDED => block.alive.store(0, Ordering::SeqCst),
+        _ => {}
+    }
+}
+
+/// Kernel objects are made as they were at `slot`, and what came after it is dropped.
+fn begin_branch(slot: &Checkpoint, from: &Then, undo: i64, position: u64) {
+    debugging::note_way_back();
+    area().files.forget();
+    file_pages::keep_present(slot.id.load(Ordering::Relaxed));
+    environment::change();
+    area().recovering = [0; 2];
+    pushback::load(undo);
+    tables::restore(from, &mut pushback::hide);
+    slot.rollbacks.fetch_add(1, Ordering::SeqCst);
+    let id = slot.id.load(Ordering::Relaxed);
+    checkpoint::drop_future(position, id);
+    increments::dropped_future(slot);
+    area().replays_for = 0;
 }
 
 /// Nothing was logged since, so that nobody is named: any thread finds that out.

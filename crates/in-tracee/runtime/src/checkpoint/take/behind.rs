@@ -75,6 +75,8 @@ impl Behind {
     }
 
     /// The calling thread works on it no more; the last one ends it.
+    // With the second condition in the guard, one that lost the race would try the next arm.
+    #[allow(clippy::collapsible_match)]
     fn leave(&self) {
         loop {
             match self.state.load(Ordering::Acquire) {

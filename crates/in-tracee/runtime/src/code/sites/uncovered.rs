@@ -75,7 +75,7 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
             *covered = *byte;
         }
     }
-    if site.stops % STOPS_BEFORE_COVERING != 0 || memory::read::<[u8; 5]>(start) != Some(stands) {
+    if !site.stops.is_multiple_of(STOPS_BEFORE_COVERING) || memory::read::<[u8; 5]>(start) != Some(stands) {
         return false;
     }
     translate::forget();
