@@ -40,6 +40,32 @@ pub(crate) struct Start {
     pub rbp: u64,
 }
 
+/// Stacks of processes that map the same files: these are read once.
+#[derive(Default)]
+pub struct Stacks {
+    files: Vec<(PathBuf, u64, u64)>,
+    known: Option<(UnwinderX86_64<Vec<u8>>, Vec<MappedFile>)>,
+}
+
+impl Stacks {
+    /// The frames of a process that stands, from its instruction, stack and frame pointers.
+    pub fn of(&mut self, pid: i32, rip: u64, rsp: u64, rbp: u64) -> Vec<Frame> {
+        let Ok(maps) = read_maps(pid) else { return Vec::new() };
+        let code = |map: &&Mapping| map.has_file() && !map.shared;
+        let files: Vec<_> =
+            maps.iter().filter(code).map(|map| (path_of(map), map.start, map.file_offset)).collect();
+        if self.known.is_none() || files != self.files {
+            let private: Vec<Mapping> = maps.iter().filter(code).cloned().collect();
+            let mut unwinder = UnwinderX86_64::new();
+            let mapped = mapped_files(&private, &HashMap::new(), &mut unwinder);
+            (self.files, self.known) = (files, Some((unwinder, mapped)));
+        }
+        let Some((unwinder, mapped)) = &self.known else { return Vec::new() };
+        let addresses = unwind(pid, &Start { rip, rsp, rbp }, unwinder);
+        addresses.iter().enumerate().map(|(depth, address)| frame(*address, depth > 0, mapped)).collect()
+    }
+}
+
 /// The frames of a process, innermost first. `originals` gives the recorded
 /// paths of kept files by their hash in hex.
 pub(crate) fn backtrace(pid: i32, start: &Start, originals: &HashMap<String, Vec<u8>>) -> Vec<Frame> {

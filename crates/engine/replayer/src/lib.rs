@@ -28,6 +28,7 @@ use injector::{Features, SessionMemory, Setup, reap_any, start_replay};
 use lane_protocol::{Interception, Mode};
 use trace_store::{FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
 
+pub use backtrace::Stacks;
 pub use describe::{Divergence, Frame, ReportKind, in_words};
 pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};

@@ -17,6 +17,8 @@ pub struct Image {
     /// `None` where the log does not hold the stack.
     pub arguments: Option<Vec<OsString>>,
     pub environment_count: Option<u64>,
+    /// `name=value`, in order; empty where the log does not hold it.
+    pub environment: Vec<OsString>,
     pub entry: u64,
     pub map_count: usize,
 }
@@ -33,10 +35,14 @@ impl Image {
             (0..ARGUMENTS_MAX * 16)
                 .find(|index| stack.word(start.wrapping_add(8 * index)).is_none_or(|word| word == 0))
         });
+        let environment = arguments
+            .as_ref()
+            .and_then(|list| stack.list(birth.stack_pointer.wrapping_add(8 * (list.len() as u64 + 2))));
         Some(Image {
             path: OsString::from_vec(birth.path.to_vec()),
             arguments,
             environment_count,
+            environment: environment.unwrap_or_default(),
             entry: birth.entry,
             map_count: birth.maps().count(),
         })

@@ -17,6 +17,7 @@ use crate::keyframe::KeyframeArguments;
 use crate::live::LiveArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
+use crate::minimize::MinimizeArguments;
 use crate::pack::PackArguments;
 use crate::print::{CallsArguments, PrintArguments};
 use crate::record::RecordArguments;
@@ -63,6 +64,7 @@ pub enum Command {
     Record(RecordArguments),
     Hunt(HuntArguments),
     Replay(ReplayArguments),
+    Minimize(MinimizeArguments),
     Live(LiveArguments),
     Ctl(CtlArguments),
     Debug(DebugArguments),

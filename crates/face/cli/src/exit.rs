@@ -32,7 +32,7 @@ pub const NOT_FOUND: u8 = 127;
 pub const CODES: &str = "\
 Exit codes:
   record and replay end with the program's own code (128+N if signal N killed it), the others with 0;
-  1    hunt: no try failed
+  1    hunt: no try failed; minimize: the failure does not come again
   2    the command line makes no sense
   119  replay: the trace is cut (its recorder was killed, say), and does not say how the program ended
   120  replay diverged from the recording
@@ -86,6 +86,8 @@ pub enum CommandError {
         source: io::Error,
     },
     #[error("{0}")]
+    Sandbox(String),
+    #[error("{0}")]
     Live(String),
     #[error("{0}")]
     Debugger(String),
@@ -125,6 +127,7 @@ impl CommandError {
             CommandError::Output(_)
             | CommandError::Write { .. }
             | CommandError::Try { .. }
+            | CommandError::Sandbox(_)
             | CommandError::Live(_)
             | CommandError::Debugger(_)
             | CommandError::Json(_) => FAILED,
@@ -147,6 +150,7 @@ impl CommandError {
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. }
             | CommandError::Write { .. }
+            | CommandError::Sandbox(_)
             | CommandError::Live(_)
             | CommandError::Try { .. } => false,
         }

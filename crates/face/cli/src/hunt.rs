@@ -71,7 +71,7 @@ pub struct HuntArguments {
 }
 
 /// A length of time on the command line.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
         "ms" => 0.001,

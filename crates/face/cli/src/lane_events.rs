@@ -49,6 +49,8 @@ pub struct WholeEvent {
     body: Vec<u8>,
     blobs: Vec<KeptBlob>,
     bytes: Vec<u8>,
+    /// What is kept of each blob, in bytes.
+    kept_bytes_max: usize,
 }
 
 impl Default for WholeEvent {
@@ -61,11 +63,17 @@ impl Default for WholeEvent {
             body: Vec::new(),
             blobs: Vec::new(),
             bytes: Vec::new(),
+            kept_bytes_max: KEPT_BYTES_MAX,
         }
     }
 }
 
 impl WholeEvent {
+    /// One that keeps blobs whole, up to this many bytes.
+    pub fn keeping(kept_bytes_max: usize) -> WholeEvent {
+        WholeEvent { kept_bytes_max, ..WholeEvent::default() }
+    }
+
     /// The event without its blobs.
     pub fn event(&self) -> Event<'_> {
         Event { kind: self.kind, flags: self.flags, code: self.code, body: &self.body }
@@ -124,7 +132,10 @@ impl WholeEvent {
     }
 
     fn add_blobs(&mut self, event: &Event<'_>, cache: &mut BlockCache) {
-        let kept_max = if self.kind == Kind::Birth { KEPT_OF_BIRTH_BYTES_MAX } else { KEPT_BYTES_MAX };
+        let kept_max = match self.kind {
+            Kind::Birth => KEPT_OF_BIRTH_BYTES_MAX.max(self.kept_bytes_max),
+            _ => self.kept_bytes_max,
+        };
         for blob in event.blobs() {
             let (tag, data, total_bytes) = match blob.tag {
                 Tag::MemoryToCache => {

@@ -22,10 +22,12 @@ mod lane_events;
 mod live;
 mod ls;
 mod manual;
+mod minimize;
 mod pack;
 mod print;
 mod progress;
 mod record;
+mod recorded;
 mod replay;
 mod rm;
 mod seeds;
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Live(arguments) => live::run(arguments, &settings),
         Command::Ctl(arguments) => exit::of_command(ctl::run(&arguments, &settings)),
         Command::Replay(arguments) => replay::run(arguments, &settings),
+        Command::Minimize(arguments) => exit::of_command(minimize::run(&arguments, &settings)),
         Command::Ls(arguments) => exit::of_command(ls::run(&arguments, &settings)),
         Command::Info(arguments) => exit::of_command(info::run(&arguments, &settings)),
         Command::Dump(arguments) => exit::of_command(dump::run(&arguments, &settings)),

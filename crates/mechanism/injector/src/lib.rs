@@ -30,6 +30,7 @@ mod process_facts;
 mod program;
 mod remote;
 mod replay_start;
+mod sandbox;
 mod session_memory;
 mod session_turns;
 mod shared_mappings;
@@ -39,6 +40,7 @@ mod standard_files;
 mod threads;
 mod together;
 mod tracee;
+mod tries;
 mod vdso;
 
 pub use attach::{AttachEvents, AttachService};
@@ -63,7 +65,12 @@ pub use process::{
 pub use process_facts::{has_ended, is_stopped, waiting_signals};
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
+pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, enter_sandbox};
 pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, spawn};
 pub use standard_files::append_from_now_on;
+pub use tries::{
+    Readiness, StdinKind, Stopping, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, Watcher,
+    run_whole,
+};

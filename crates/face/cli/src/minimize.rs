@@ -1,0 +1,194 @@
+//! `retrovane minimize`.
+
+mod failure;
+mod results;
+mod search;
+mod tries;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use injector::{ExitReport, Side, StdinKind, TryLimits, enter_sandbox};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use trace_store::{LaneEnd, TraceReader};
+
+use crate::exit::{self, CommandError};
+use crate::recorded::{Recorded, World};
+use crate::settings::Settings;
+use crate::wording;
+use search::Search;
+use tries::Ended;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane record -- ./parser < crash.txt     once, where it fails
+  retrovane minimize -o small                  small/stdin is the smallest input that fails the same
+  sh small/reproduce.sh                        the failure, from nothing but that script
+  retrovane minimize gcc-3 --input bug.c -o small
+  retrovane minimize -o small --until 'grep -q \"out of range\" \"$RETROVANE_STDERR\"'
+
+Runs the recorded program again and again in a sandbox, with less of its input each time: standard
+input, files that are named on its command line or lie in its directory, arguments, variables of
+the environment. A try is a copy of the program that stands right before it reads the input, where
+that can be; nothing reaches the network, other processes, or files outside of DIR.
+
+The same failure is the same signal in the same innermost three functions (libc's left out); or the
+same exit code with the same line on standard error, numbers and quoted texts left out. The test of
+--until decides instead, if there is one: a shell's, with RETROVANE_EXIT_CODE, RETROVANE_SIGNAL, and
+the files RETROVANE_INPUT, RETROVANE_STDOUT and RETROVANE_STDERR.
+
+Ctrl-C keeps what was found; the same command again goes on from there.
+The last line of the output says the sizes before and after.";
+
+/// Find the smallest input with which a recorded program still fails
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct MinimizeArguments {
+    /// Name or directory of the trace [default: the latest]
+    trace: Option<String>,
+    /// Directory for the result [default: NAME-minimal here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Only this input: a file that the program read, or `stdin` [default: all that look like input]
+    #[arg(long, value_name = "FILE")]
+    input: Vec<PathBuf>,
+    /// Shell test that decides what fails, instead of the recorded failure
+    #[arg(long, value_name = "TEST")]
+    until: Option<OsString>,
+    /// Kill a try that runs for longer [default: ten times the recorded run, at least 2s]
+    #[arg(long, value_name = "DURATION", value_parser = crate::hunt::duration)]
+    timeout: Option<Duration>,
+    /// Leave arguments and environment as they are
+    #[arg(long)]
+    input_only: bool,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// The user's wish to end.
+pub struct Interruption(SignalFd);
+
+impl Interruption {
+    fn begin() -> std::io::Result<Interruption> {
+        let set = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
+        set.thread_block()?;
+        Ok(Interruption(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
+    }
+
+    /// An error if it was uttered.
+    pub fn check(&self) -> Result<(), Ended> {
+        match self.0.read_signal() {
+            Ok(Some(_)) => Err(Ended::Interrupted),
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Minimises.
+pub fn run(arguments: &MinimizeArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let trace = settings.open(arguments.trace.as_deref())?;
+    let recorded = Recorded::of(&trace)?;
+    let output = output_dir(arguments, &trace)?;
+    check_before(arguments, &recorded)?;
+    let world = World::of(&trace, &recorded, vec![output.clone()]);
+    for path in &world.restored {
+        tracing::debug!(path = %path.display(), "as it was when it was recorded");
+    }
+    let limits = TryLimits { time: arguments.timeout.unwrap_or_else(|| usual_limit(&trace)) };
+    let mut plan = world.plan.clone();
+    // What changes is a file of the sandbox's own.
+    for input in chosen(arguments, &recorded)? {
+        if let search::Stream::File(path) = &input
+            && let Some(file) = recorded.file(path)
+            && !plan.placed.iter().any(|placed| placed.at == file.path)
+        {
+            let (at, content) = (file.path.clone(), file.content.clone());
+            plan.placed.push(injector::Placed { at, content, mode: 0o644 });
+        }
+    }
+    match enter_sandbox(&plan).map_err(|error| CommandError::Sandbox(error.to_string()))? {
+        Side::Outside(ExitReport::Exited(code)) => Ok(ExitCode::from(code as u8)),
+        Side::Outside(ExitReport::Killed(signal)) => Ok(ExitCode::from(128u8.wrapping_add(signal as u8))),
+        Side::Inside => {
+            let streams = chosen(arguments, &recorded)?;
+            let failed = |source| CommandError::Try { doing: "listen to signals", source };
+            let interruption = Interruption::begin().map_err(failed)?;
+            let mut search = Search::new(recorded, limits, arguments, settings, &interruption, output);
+            search.run(&streams)
+        }
+    }
+}
+
+/// What to make smaller, in this order.
+fn chosen(arguments: &MinimizeArguments, recorded: &Recorded) -> Result<Vec<search::Stream>, CommandError> {
+    if arguments.input.is_empty() {
+        let mut streams = Vec::new();
+        if recorded.has_stdin() {
+            streams.push(search::Stream::Stdin);
+        }
+        streams.extend(recorded.input_files().iter().map(|file| search::Stream::File(file.path.clone())));
+        return Ok(streams);
+    }
+    let stream = |path: &PathBuf| {
+        if path.as_os_str() == "stdin" && recorded.has_stdin() {
+            return Ok(search::Stream::Stdin);
+        }
+        match recorded.file(path) {
+            Some(file) if !file.content.is_empty() => Ok(search::Stream::File(file.path.clone())),
+            Some(_) | None => Err(CommandError::Usage(format!(
+                "the program did not read {}: `retrovane dump --call open,openat` lists what it opened",
+                path.display()
+            ))),
+        }
+    };
+    arguments.input.iter().map(stream).collect()
+}
+
+/// What makes no sense is said before any long work.
+fn check_before(arguments: &MinimizeArguments, recorded: &Recorded) -> Result<(), CommandError> {
+    if arguments.until.is_none() && matches!(recorded.end, LaneEnd::Exited(0)) {
+        return Err(CommandError::Usage(
+            "the recorded program did not fail (exit code 0): say with --until what to look for".to_owned(),
+        ));
+    }
+    if chosen(arguments, recorded)?.is_empty() && arguments.input_only {
+        return Err(CommandError::Usage(
+            "the recorded program read neither standard input nor a file that looks like input: name one with --input"
+                .to_owned(),
+        ));
+    }
+    if recorded.program.stdin_kind == StdinKind::Nothing && recorded.has_stdin() {
+        return Err(CommandError::Usage("standard input is not in the trace".to_owned()));
+    }
+    Ok(())
+}
+
+/// A program that hangs is not waited for.
+fn usual_limit(trace: &TraceReader) -> Duration {
+    let recorded = trace.summary().map_or(0, |summary| summary.duration_ns);
+    Duration::from_nanos(recorded.saturating_mul(10)).clamp(Duration::from_secs(2), Duration::from_secs(600))
+}
+
+fn output_dir(arguments: &MinimizeArguments, trace: &TraceReader) -> Result<PathBuf, CommandError> {
+    let dir = arguments.output.clone().unwrap_or_else(|| {
+        let name = trace.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        PathBuf::from(format!("{name}-minimal"))
+    });
+    let made = std::fs::create_dir_all(&dir).and_then(|()| dir.canonicalize());
+    made.map_err(|source| CommandError::Write { path: dir, source })
+}
+
+/// The exit code where the failure does not come again.
+pub const NOT_THE_SAME: u8 = exit::NOT_CAUGHT;
+
+/// A text for people, in front of which the name of the tool stands.
+fn say(settings: &Settings, text: &str) {
+    if !settings.quiet {
+        telling::tell!("retrovane: {}", wording::printable(text.as_bytes()));
+    }
+}

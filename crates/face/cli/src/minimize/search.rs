@@ -1,0 +1,335 @@
+//! The order in which things get smaller, and what is said meanwhile.
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use injector::{Readiness, TryError, TryInput, TryLimits, TryProgram};
+use reducer::Reduction;
+
+use super::failure::{CrashReader, Failure};
+use super::results::{Changed, Results};
+use super::tries::{Ended, Runner, Tries, Wanted, copies, observe_whole, succeeds};
+use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say};
+use crate::exit::CommandError;
+use crate::recorded::Recorded;
+use crate::settings::Settings;
+
+/// Whole runs that must agree before anything is changed.
+const CONFIRMATIONS: usize = 3;
+/// Between two messages of how far the search is.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Something that gets smaller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stream {
+    Stdin,
+    File(PathBuf),
+    Arguments,
+    Environment,
+}
+
+impl Stream {
+    pub fn name(&self) -> String {
+        match self {
+            Stream::Stdin => "stdin".to_owned(),
+            Stream::File(path) => path.display().to_string(),
+            Stream::Arguments => "arguments".to_owned(),
+            Stream::Environment => "environment".to_owned(),
+        }
+    }
+}
+
+/// A search.
+pub struct Search<'a> {
+    recorded: Recorded,
+    limits: TryLimits,
+    arguments: &'a MinimizeArguments,
+    settings: &'a Settings,
+    interruption: &'a Interruption,
+    results: Results,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(
+        recorded: Recorded,
+        limits: TryLimits,
+        arguments: &'a MinimizeArguments,
+        settings: &'a Settings,
+        interruption: &'a Interruption,
+        output: PathBuf,
+    ) -> Search<'a> {
+        Search { recorded, limits, arguments, settings, interruption, results: Results::new(output) }
+    }
+
+    /// Searches, and says what came of it.
+    pub fn run(&mut self, streams: &[Stream]) -> Result<ExitCode, CommandError> {
+        let wanted = match self.confirm() {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return Ok(ExitCode::from(NOT_THE_SAME)),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut all = streams.to_vec();
+        if !self.arguments.input_only {
+            all.extend([Stream::Arguments, Stream::Environment]);
+        }
+        let mut interrupted = false;
+        for stream in all {
+            match self.minimise(&stream, &wanted) {
+                Ok(changed) => self.results.add(changed),
+                Err(Ended::Interrupted) => {
+                    interrupted = true;
+                    break;
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        self.results.finish(&self.recorded)?;
+        self.results.tell(self.arguments.json, interrupted)?;
+        Ok(if interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+    }
+
+    /// What fails, if it does so every time.
+    fn confirm(&self) -> Result<Option<Wanted>, Ended> {
+        let mut crashes = CrashReader::default();
+        let mut first: Option<Failure> = None;
+        let program = &self.recorded.program;
+        for _ in 0..CONFIRMATIONS {
+            let (failure, out, errors) = observe_whole(program, &self.limits, &mut crashes)?;
+            if let Some(test) = &self.arguments.until {
+                if !succeeds(test, failure.end, &program.stdin, &out, &errors)? {
+                    say(
+                        self.settings,
+                        "the test of --until does not succeed for the recorded run itself: nothing to make smaller",
+                    );
+                    return Ok(None);
+                }
+            } else if !failure.ended_as(self.recorded.end) {
+                say(
+                    self.settings,
+                    &format!(
+                        "run again, the program does not end as it was recorded ({}), but: {}; it may need luck, another schedule or what is not in the trace",
+                        crate::wording::lane_end(self.recorded.end),
+                        failure.text()
+                    ),
+                );
+                return Ok(None);
+            } else if first.as_ref().is_some_and(|first| *first != failure) {
+                say(
+                    self.settings,
+                    &format!("run again and again, it fails now so, now so: {}", failure.text()),
+                );
+                return Ok(None);
+            }
+            first = Some(failure);
+        }
+        let Some(failure) = first else { return Ok(None) };
+        say(self.settings, &format!("the failure: {}", failure.text()));
+        Ok(Some(match &self.arguments.until {
+            Some(test) => Wanted::Test(test.clone()),
+            None => Wanted::Same(failure),
+        }))
+    }
+
+    fn content(&self, stream: &Stream) -> Vec<u8> {
+        let program = &self.recorded.program;
+        let lines = |words: &[std::ffi::OsString]| {
+            words.iter().flat_map(|word| [word.as_bytes(), b"\n"].concat()).collect::<Vec<u8>>()
+        };
+        match stream {
+            Stream::Stdin => program.stdin.clone(),
+            Stream::File(path) => {
+                self.recorded.file(path).map(|file| file.content.clone()).unwrap_or_default()
+            }
+            Stream::Arguments => lines(program.command.get(1..).unwrap_or_default()),
+            Stream::Environment => lines(&program.environment),
+        }
+    }
+
+    /// The program with another content of the stream. Files are written to the sandbox.
+    fn changed(program: &TryProgram, stream: &Stream, content: &[u8]) -> Result<TryProgram, TryError> {
+        let mut changed = program.clone();
+        let words = || {
+            let lines = content.split_inclusive(|byte| *byte == b'\n');
+            lines.map(|line| std::ffi::OsString::from_vec(line.strip_suffix(b"\n").unwrap_or(line).to_vec()))
+        };
+        match stream {
+            Stream::Stdin => changed.stdin = content.to_vec(),
+            Stream::File(path) => std::fs::write(path, content)
+                .map_err(|source| TryError::System { doing: "write the file of a try", source })?,
+            Stream::Arguments => {
+                changed.command.truncate(1);
+                changed.command.extend(words());
+            }
+            Stream::Environment => changed.environment = words().collect(),
+        }
+        Ok(changed)
+    }
+
+    fn minimise(&mut self, stream: &Stream, wanted: &Wanted) -> Result<Changed, Ended> {
+        let content = self.content(stream);
+        let original = content.len();
+        if matches!(stream, Stream::Arguments | Stream::Environment) {
+            // A line is a word here: one that holds another cannot be told.
+            let words = match stream {
+                Stream::Arguments => self.recorded.program.command.len().saturating_sub(1),
+                _ => self.recorded.program.environment.len(),
+            };
+            if content.iter().filter(|byte| **byte == b'\n').count() != words || words == 0 {
+                return Ok(Changed::nothing(stream.clone(), content));
+            }
+        }
+        let content = self.gone_on_with(stream, content, wanted)?;
+        for readiness in [Some(Readiness::BeforeReading), Some(Readiness::BeforeAsking), None] {
+            let Some(runner) = self.runner(stream, readiness, wanted)? else { continue };
+            let reduced = self.reduce(stream, runner, wanted, content.clone(), original)?;
+            let Some(changed) = reduced else { continue };
+            if changed.content == content || self.is_confirmed(stream, &changed.content, wanted)? {
+                self.keep(stream, &changed.content)?;
+                return Ok(changed);
+            }
+            tracing::debug!(stream = stream.name(), "the result of copies does not hold for a whole run");
+        }
+        Ok(Changed::nothing(stream.clone(), content))
+    }
+
+    /// What an earlier search found, if it fails too.
+    fn gone_on_with(&self, stream: &Stream, content: Vec<u8>, wanted: &Wanted) -> Result<Vec<u8>, Ended> {
+        match self.results.earlier(stream) {
+            Some(earlier)
+                if earlier.len() < content.len() && self.is_confirmed(stream, &earlier, wanted)? =>
+            {
+                say(self.settings, &format!("{}: going on from {} bytes", stream.name(), earlier.len()));
+                Ok(earlier)
+            }
+            _ => Ok(content),
+        }
+    }
+
+    /// A way to try; `None` if this one is of no use for the stream.
+    fn runner(
+        &self,
+        stream: &Stream,
+        readiness: Option<Readiness>,
+        wanted: &Wanted,
+    ) -> Result<Option<Runner>, Ended> {
+        let program = self.recorded.program.clone();
+        let input = match stream {
+            Stream::Stdin => TryInput::Stdin,
+            Stream::File(path) => TryInput::File(path.clone()),
+            Stream::Arguments | Stream::Environment => {
+                if readiness.is_some() {
+                    return Ok(None);
+                }
+                return Ok(Some(self.whole(stream)));
+            }
+        };
+        let Some(readiness) = readiness else { return Ok(Some(self.whole(stream))) };
+        let mut runner = match copies(&program, &input, readiness, &self.limits) {
+            Ok(runner) => runner,
+            Err(TryError::NeverRead(_) | TryError::Threads) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // The test is about the whole program's end.
+        if let (Runner::Copies(server), Wanted::Test(_)) = (&mut runner, wanted)
+            && !server.is_first()
+        {
+            return Ok(None);
+        }
+        Ok(Some(runner))
+    }
+
+    fn whole(&self, stream: &Stream) -> Runner {
+        let (program, stream) = (self.recorded.program.clone(), stream.clone());
+        Runner::Whole(Box::new(move |content| Search::changed(&program, &stream, content)))
+    }
+
+    fn reduce(
+        &mut self,
+        stream: &Stream,
+        runner: Runner,
+        wanted: &Wanted,
+        content: Vec<u8>,
+        original: usize,
+    ) -> Result<Option<Changed>, Ended> {
+        let mut progress = Progress { told: Instant::now(), stream: stream.name(), original };
+        let settings = self.settings;
+        let note = move |best: &[u8], tests: u64| progress.tell(settings, best.len(), tests);
+        let mut tries = Tries {
+            runner,
+            wanted: wanted.clone(),
+            limits: self.limits,
+            crashes: CrashReader::default(),
+            interruption: self.interruption,
+            note: Box::new(note),
+        };
+        // Copies of a process deep down fail in their own way: what it is then, and whether it is one.
+        if let (Runner::Copies(_), Wanted::Same(_)) = (&tries.runner, wanted) {
+            let own = tries.observe(&content)?.0;
+            if !own.is_one() || tries.observe(&content)?.0 != own {
+                return Ok(None);
+            }
+            tries.wanted = Wanted::Same(own);
+        }
+        let begun = Instant::now();
+        let mut reduction = Reduction::new(&mut tries, content);
+        let ended = match stream {
+            Stream::Stdin | Stream::File(_) => reduction.run(),
+            Stream::Arguments | Stream::Environment => reduction.run_by_lines(),
+        };
+        let changed = Changed {
+            stream: stream.clone(),
+            before: original,
+            content: reduction.best().to_vec(),
+            tests: reduction.tests(),
+            time: begun.elapsed(),
+            is_minimal: reduction.is_minimal(),
+        };
+        match ended {
+            Ok(()) => Ok(Some(changed)),
+            Err(error) => {
+                self.results.add(changed);
+                Err(error)
+            }
+        }
+    }
+
+    /// True if a whole run with this content fails as wanted.
+    fn is_confirmed(&self, stream: &Stream, content: &[u8], wanted: &Wanted) -> Result<bool, Ended> {
+        let program = Search::changed(&self.recorded.program, stream, content)?;
+        let mut crashes = CrashReader::default();
+        let (failure, out, errors) = observe_whole(&program, &self.limits, &mut crashes)?;
+        match wanted {
+            Wanted::Same(wanted) => Ok(failure == *wanted),
+            Wanted::Test(test) => succeeds(test, failure.end, content, &out, &errors),
+        }
+    }
+
+    /// Later streams are made smaller with this one as it is now.
+    fn keep(&mut self, stream: &Stream, content: &[u8]) -> Result<(), Ended> {
+        self.recorded.program = Search::changed(&self.recorded.program, stream, content)?;
+        Ok(())
+    }
+}
+
+/// Says now and then how far it is.
+struct Progress {
+    told: Instant,
+    stream: String,
+    original: usize,
+}
+
+impl Progress {
+    fn tell(&mut self, settings: &Settings, bytes: usize, tests: u64) {
+        if self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            let Progress { stream, original, .. } = self;
+            say(settings, &format!("{stream}: {original} -> {bytes} bytes, {tests} tests so far"));
+        }
+    }
+}
+
+fn failed(error: Ended) -> CommandError {
+    CommandError::Usage(error.to_string())
+}

@@ -1,0 +1,179 @@
+//! Tries of a changed input, and whether each fails as the recording did.
+
+use std::process::{Command, Stdio};
+
+use injector::{
+    ExitReport, Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, run_whole,
+};
+use reducer::Oracle;
+
+use super::Interruption;
+use super::failure::{CrashReader, Failure};
+
+/// Why a search ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    #[error("interrupted")]
+    Interrupted,
+    #[error(transparent)]
+    Try(#[from] TryError),
+    #[error("cannot run the test of --until: {0}")]
+    Test(std::io::Error),
+}
+
+/// What counts as the failure.
+#[derive(Clone)]
+pub enum Wanted {
+    /// This one.
+    Same(Failure),
+    /// Whatever this shell test succeeds for.
+    Test(std::ffi::OsString),
+}
+
+/// Makes the program with another content of its input.
+pub type Changing = dyn FnMut(&[u8]) -> Result<TryProgram, TryError>;
+/// Hears of everything smaller that is found, and of the tests so far.
+pub type Noting<'a> = dyn FnMut(&[u8], u64) + 'a;
+
+/// A way to run the program with another input.
+pub enum Runner {
+    /// Copies of a process that stands before the input.
+    Copies(Box<TryServer>),
+    /// From the beginning each time.
+    Whole(Box<Changing>),
+}
+
+/// An oracle for the search.
+pub struct Tries<'a> {
+    pub runner: Runner,
+    pub wanted: Wanted,
+    pub limits: TryLimits,
+    pub crashes: CrashReader,
+    pub interruption: &'a Interruption,
+    pub note: Box<Noting<'a>>,
+}
+
+/// Runs a program from its beginning, and says how it failed.
+pub fn observe_whole(
+    program: &TryProgram,
+    limits: &TryLimits,
+    crashes: &mut CrashReader,
+) -> Result<(Failure, Vec<u8>, Vec<u8>), TryError> {
+    let (end, out, errors) = run_whole(program, limits, &mut |stopping| crashes.note(stopping))?;
+    Ok((Failure::new(end, crashes.take(), &errors), out, errors))
+}
+
+/// Makes a runner of copies, if the program can stand before this input.
+pub fn copies(
+    program: &TryProgram,
+    input: &TryInput,
+    readiness: Readiness,
+    limits: &TryLimits,
+) -> Result<Runner, TryError> {
+    TryServer::start(program, input, readiness, limits).map(|server| Runner::Copies(Box::new(server)))
+}
+
+impl Tries<'_> {
+    /// How a run with this input fails.
+    pub fn observe(&mut self, input: &[u8]) -> Result<(Failure, Vec<u8>, Vec<u8>), Ended> {
+        let crashes = &mut self.crashes;
+        Ok(match &mut self.runner {
+            Runner::Copies(server) => {
+                let end = server.observe(input, &mut |stopping| crashes.note(stopping))?;
+                let (out, errors) = server.outputs()?;
+                (Failure::new(end, crashes.take(), &errors), out, errors)
+            }
+            Runner::Whole(program) => observe_whole(&program(input)?, &self.limits, crashes)?,
+        })
+    }
+
+    /// True if this input fails as wanted.
+    pub fn fails(&mut self, input: &[u8]) -> Result<bool, Ended> {
+        self.interruption.check()?;
+        let (failure, out, errors) = self.observe(input)?;
+        match &self.wanted {
+            Wanted::Same(wanted) => Ok(failure == *wanted),
+            Wanted::Test(test) => succeeds(test, failure.end, input, &out, &errors),
+        }
+    }
+
+    /// Many at once, where ends alone sort most of them out.
+    fn sift(&mut self, candidates: &[Vec<u8>]) -> Result<(Option<usize>, u64), Ended> {
+        let Wanted::Same(wanted) = self.wanted.clone() else { return self.one_by_one(candidates) };
+        let TryEnd::Ended(end) = wanted.end else { return self.one_by_one(candidates) };
+        let mut from = 0;
+        loop {
+            self.interruption.check()?;
+            let Runner::Copies(server) = &mut self.runner else { return self.one_by_one(candidates) };
+            let rest: Vec<&[u8]> = candidates[from..].iter().map(Vec::as_slice).collect();
+            let ends = server.run(&rest, Some(end))?;
+            let Some(last) = ends.last().filter(|last| **last == TryEnd::Ended(end)) else {
+                return Ok((None, candidates.len() as u64));
+            };
+            let at = from + ends.len() - 1;
+            // A message is there already; a stack needs another look.
+            let is_same = match (last, wanted.crash.is_some()) {
+                (TryEnd::Ended(ExitReport::Exited(_)), false) => {
+                    Failure::new(*last, None, &server.outputs()?.1) == wanted
+                }
+                _ => self.fails(&candidates[at])?,
+            };
+            if is_same {
+                return Ok((Some(at), at as u64 + 1));
+            }
+            from = at + 1;
+            if from == candidates.len() {
+                return Ok((None, candidates.len() as u64));
+            }
+        }
+    }
+
+    fn one_by_one(&mut self, candidates: &[Vec<u8>]) -> Result<(Option<usize>, u64), Ended> {
+        for (at, candidate) in candidates.iter().enumerate() {
+            if self.fails(candidate)? {
+                return Ok((Some(at), at as u64 + 1));
+            }
+        }
+        Ok((None, candidates.len() as u64))
+    }
+}
+
+impl Oracle for Tries<'_> {
+    type Error = Ended;
+
+    fn first_failing(&mut self, candidates: &[Vec<u8>]) -> Result<(Option<usize>, u64), Ended> {
+        self.sift(candidates)
+    }
+
+    fn found(&mut self, best: &[u8], tests: u64) -> Result<(), Ended> {
+        (self.note)(best, tests);
+        Ok(())
+    }
+}
+
+/// Asks the test of --until.
+pub fn succeeds(
+    test: &std::ffi::OsStr,
+    end: TryEnd,
+    input: &[u8],
+    out: &[u8],
+    errors: &[u8],
+) -> Result<bool, Ended> {
+    let (code, signal) = match end {
+        TryEnd::Ended(ExitReport::Exited(code)) => (code, String::new()),
+        TryEnd::Ended(ExitReport::Killed(signal)) => (128 + signal, signal.to_string()),
+        TryEnd::Expired => (124, String::new()),
+    };
+    let folder = std::env::temp_dir();
+    let number = std::process::id();
+    let write = |name: &str, content: &[u8]| {
+        let path = folder.join(format!(".retrovane-{number}-{name}"));
+        std::fs::write(&path, content).map_err(Ended::Test).map(|()| path)
+    };
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(test).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    shell.env("RETROVANE_EXIT_CODE", code.to_string()).env("RETROVANE_SIGNAL", signal);
+    shell.env("RETROVANE_INPUT", write("input", input)?);
+    shell.env("RETROVANE_STDOUT", write("stdout", out)?).env("RETROVANE_STDERR", write("stderr", errors)?);
+    Ok(shell.status().map_err(Ended::Test)?.success())
+}

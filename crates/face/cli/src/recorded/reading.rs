@@ -1,0 +1,282 @@
+//! What the processes of a trace read from standard input and from files.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use events::{Kind, Tag};
+use injector::StdinKind;
+use linux_abi::general as raw;
+use trace_store::{LaneInfo, TraceReader};
+
+use crate::exit::CommandError;
+use crate::info::in_tree_order;
+use crate::lane_events::{LaneEvents, WholeEvent};
+
+/// Longest read that is looked at, in bytes.
+const READ_BYTES_MAX: usize = 1 << 30;
+
+/// A file that was read.
+#[derive(Debug, Clone, Default)]
+pub struct ReadFile {
+    pub path: PathBuf,
+    pub content: Vec<u8>,
+    /// All of it was read.
+    pub is_whole: bool,
+    /// The program wrote to it as well.
+    pub is_written: bool,
+}
+
+/// All that was read.
+pub struct Readings {
+    pub stdin_kind: StdinKind,
+    pub stdin: Vec<u8>,
+    pub files: Vec<ReadFile>,
+}
+
+/// What a description stands for.
+#[derive(Debug, Clone)]
+enum Source {
+    Stdin,
+    File(PathBuf),
+}
+
+/// An open file description: shared by duplicates of a descriptor.
+#[derive(Debug, Clone)]
+struct Description {
+    source: Source,
+    offset: Rc<Cell<u64>>,
+}
+
+/// One process.
+#[derive(Debug, Clone, Default)]
+struct Process {
+    descriptors: HashMap<i32, (Description, bool)>,
+    directory: PathBuf,
+}
+
+#[derive(Default)]
+struct Collected {
+    files: BTreeMap<PathBuf, ReadFile>,
+    stdin: Vec<u8>,
+    stdin_mode: Option<u32>,
+    is_seekable: bool,
+}
+
+impl Readings {
+    /// Goes through all lanes, parents before their children.
+    pub fn of(trace: &TraceReader) -> Result<Readings, CommandError> {
+        let lanes = trace.lanes();
+        let mut begun: HashMap<u32, Process> = HashMap::new();
+        let mut collected = Collected::default();
+        for (position, _) in in_tree_order(lanes) {
+            let info = &lanes[position];
+            let mut process =
+                begun.remove(&info.lane).unwrap_or_else(|| Process::first(trace.meta().cwd.clone()));
+            read_lane(trace, info, &mut process, &mut begun, &mut collected)?;
+        }
+        for kept in trace.files() {
+            let path = PathBuf::from(OsString::from_vec(kept.file.path.clone()));
+            if let Some(file) = collected.files.get_mut(&path)
+                && file.content.is_empty()
+                && !file.is_whole
+                && let Ok(content) = trace.file_path(&kept.file).map(std::fs::read)
+            {
+                file.content = content.unwrap_or_default();
+                file.is_whole = true;
+            }
+        }
+        let kind = match collected.stdin_mode.map(|mode| mode & raw::S_IFMT) {
+            Some(raw::S_IFREG) => StdinKind::File,
+            Some(_) => StdinKind::Pipe,
+            None if collected.is_seekable => StdinKind::File,
+            None if collected.stdin.is_empty() => StdinKind::Nothing,
+            None => StdinKind::File,
+        };
+        Ok(Readings {
+            stdin_kind: kind,
+            stdin: collected.stdin,
+            files: collected.files.into_values().collect(),
+        })
+    }
+}
+
+impl Process {
+    fn first(directory: PathBuf) -> Process {
+        let stdin = Description { source: Source::Stdin, offset: Rc::default() };
+        Process { descriptors: HashMap::from([(0, (stdin, false))]), directory }
+    }
+
+    fn path(&self, directory: Option<i32>, text: &[u8]) -> PathBuf {
+        let path = PathBuf::from(OsString::from_vec(text.to_vec()));
+        let base = match directory.filter(|fd| *fd != raw::AT_FDCWD) {
+            Some(fd) => match self.descriptors.get(&fd) {
+                Some((Description { source: Source::File(base), .. }, _)) => base.clone(),
+                _ => return path,
+            },
+            None => self.directory.clone(),
+        };
+        simplified(&base.join(path))
+    }
+}
+
+/// Without `.` and `..`.
+fn simplified(path: &Path) -> PathBuf {
+    let mut simple = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => drop(simple.pop()),
+            other => simple.push(other),
+        }
+    }
+    simple
+}
+
+fn read_lane(
+    trace: &TraceReader,
+    info: &LaneInfo,
+    process: &mut Process,
+    begun: &mut HashMap<u32, Process>,
+    into: &mut Collected,
+) -> Result<(), CommandError> {
+    let mut events = LaneEvents::open(trace, info.lane)?;
+    let mut whole = WholeEvent::keeping(READ_BYTES_MAX);
+    while events.read(&mut whole)? {
+        match whole.kind {
+            Kind::Birth => process.descriptors.retain(|_, (_, closes)| !*closes),
+            Kind::Syscall if !whole.is_filtered() => {
+                if let Some(child) = whole.child_lane() {
+                    begun.insert(child, process.clone());
+                }
+                if whole.event().result() >= 0 {
+                    call(process, &whole, into);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a call that succeeded means for descriptors and readings.
+fn call(process: &mut Process, whole: &WholeEvent, into: &mut Collected) {
+    let event = whole.event();
+    let (result, first) = (event.result(), event.arg(0) as i32);
+    let text = || whole.blob(Tag::Text).map(|blob| blob.data).unwrap_or_default();
+    match u32::from(whole.code) {
+        raw::__NR_open => open(process, whole, None, event.arg(1), into),
+        raw::__NR_creat => open(process, whole, None, u64::from(raw::O_WRONLY | raw::O_TRUNC), into),
+        raw::__NR_openat => open(process, whole, Some(first), event.arg(2), into),
+        raw::__NR_openat2 => {
+            let how = whole.blobs().find(|blob| blob.tag == Tag::Sent).map(|blob| blob.data);
+            let flags = how.and_then(|how| Some(u64::from_le_bytes(how.get(..8)?.try_into().ok()?)));
+            open(process, whole, Some(first), flags.unwrap_or(0), into);
+        }
+        raw::__NR_chdir => process.directory = process.path(None, text()),
+        raw::__NR_close => drop(process.descriptors.remove(&first)),
+        raw::__NR_dup | raw::__NR_dup2 => duplicate(process, first, result as i32, false),
+        raw::__NR_dup3 => {
+            duplicate(process, first, result as i32, event.arg(2) & u64::from(raw::O_CLOEXEC) != 0);
+        }
+        raw::__NR_fcntl => match event.arg(1) as u32 {
+            raw::F_DUPFD => duplicate(process, first, result as i32, false),
+            raw::F_DUPFD_CLOEXEC => duplicate(process, first, result as i32, true),
+            raw::F_SETFD => {
+                if let Some((_, closes)) = process.descriptors.get_mut(&first) {
+                    *closes = event.arg(2) & 1 != 0;
+                }
+            }
+            _ => {}
+        },
+        raw::__NR_lseek => {
+            if let Some((description, _)) = process.descriptors.get(&first) {
+                description.offset.set(result as u64);
+                into.is_seekable |= matches!(description.source, Source::Stdin);
+            }
+        }
+        raw::__NR_fstat => look(process, whole, first, event.arg(1), into),
+        raw::__NR_newfstatat if text().is_empty() => look(process, whole, first, event.arg(2), into),
+        raw::__NR_read | raw::__NR_readv => read(process, whole, first, None, into),
+        raw::__NR_pread64 | raw::__NR_preadv | raw::__NR_preadv2 => {
+            read(process, whole, first, Some(event.arg(3)), into);
+        }
+        _ => {}
+    }
+}
+
+fn open(process: &mut Process, whole: &WholeEvent, at: Option<i32>, flags: u64, into: &mut Collected) {
+    let text = whole.blob(Tag::Text).map(|blob| blob.data).unwrap_or_default();
+    let path = process.path(at, text);
+    let flags = flags as u32;
+    let is_written = flags & raw::O_ACCMODE != raw::O_RDONLY || flags & raw::O_TRUNC != 0;
+    if !["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel)) {
+        let file = into.files.entry(path.clone()).or_default();
+        file.path.clone_from(&path);
+        file.is_written |= is_written;
+    }
+    let description = Description { source: Source::File(path), offset: Rc::default() };
+    let closes = flags & raw::O_CLOEXEC != 0;
+    process.descriptors.insert(whole.event().result() as i32, (description, closes));
+}
+
+fn duplicate(process: &mut Process, from: i32, to: i32, closes: bool) {
+    match process.descriptors.get(&from).cloned() {
+        Some((description, _)) => drop(process.descriptors.insert(to, (description, closes))),
+        None => drop(process.descriptors.remove(&to)),
+    }
+}
+
+/// What the program learns of standard input's kind.
+fn look(process: &Process, whole: &WholeEvent, fd: i32, address: u64, into: &mut Collected) {
+    /// Of `st_mode` in `struct stat`.
+    const MODE_AT: usize = 24;
+    let is_stdin = process.descriptors.get(&fd).is_some_and(|(of, _)| matches!(of.source, Source::Stdin));
+    if is_stdin
+        && let Some(blob) = whole.memory(address)
+        && let Some(bytes) = blob.data.get(MODE_AT..MODE_AT + 4)
+    {
+        into.stdin_mode = bytes.try_into().ok().map(u32::from_le_bytes);
+    }
+}
+
+fn read(process: &Process, whole: &WholeEvent, fd: i32, at: Option<u64>, into: &mut Collected) {
+    let Some((description, _)) = process.descriptors.get(&fd) else { return };
+    let count = whole.event().result() as u64;
+    let offset = at.unwrap_or_else(|| description.offset.get());
+    if at.is_none() {
+        description.offset.set(offset + count);
+    }
+    let (content, file) = match &description.source {
+        Source::Stdin => (&mut into.stdin, None),
+        Source::File(path) => match into.files.get_mut(path) {
+            Some(file) => (&mut file.content, Some((&mut file.is_whole, file.is_written))),
+            None => return,
+        },
+    };
+    if let Some((is_whole, is_written)) = file {
+        if is_written {
+            return;
+        }
+        if count == 0 && offset == content.len() as u64 {
+            *is_whole = true;
+        }
+    }
+    let mut left = count as usize;
+    let mut place = offset as usize;
+    for blob in whole.blobs().filter(|blob| blob.tag == Tag::Memory) {
+        let piece = &blob.data[..blob.data.len().min(left)];
+        let end = place + piece.len();
+        if content.len() < end {
+            if end > READ_BYTES_MAX {
+                return;
+            }
+            content.resize(end, 0);
+        }
+        content[place..end].copy_from_slice(piece);
+        (place, left) = (end, left - piece.len());
+    }
+}

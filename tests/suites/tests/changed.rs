@@ -1,0 +1,184 @@
+//! Recorded failures that are run again with something changed: made small.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use libtest_mimic::{Failed, Trial};
+use suites::{
+    Mode, Outcome, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite,
+    unless_missing,
+};
+
+/// A trace and the folder that it was recorded in.
+struct Recording {
+    scratch: Scratch,
+    tool: Arc<Tool>,
+}
+
+impl Recording {
+    fn new(tool: &Arc<Tool>, label: &str, program: &str) -> Result<Recording, String> {
+        let recording = Recording { scratch: Scratch::new(label)?, tool: Arc::clone(tool) };
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-Wall", "-Werror", "-g", "-O1", "-pthread"]);
+        compiler
+            .arg(in_workspace(&format!("tests/changed/{program}.c")))
+            .arg("-o")
+            .arg(recording.path(program));
+        make_file(compiler)?;
+        Ok(recording)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) -> Result<(), String> {
+        std::fs::write(self.path(name), content).map_err(|error| format!("cannot write {name}: {error}"))
+    }
+
+    fn read(&self, name: &str) -> Result<String, String> {
+        std::fs::read_to_string(self.path(name)).map_err(|error| format!("cannot read {name}: {error}"))
+    }
+
+    /// Runs the tool in the folder.
+    fn tool(&self, words: &[&str], stdin: Option<&str>) -> Result<Outcome, String> {
+        let words: Vec<OsString> = words.iter().map(Into::into).collect();
+        let redirected = stdin.map(|name| format!("exec \"$@\" <{name}"));
+        let launcher: Vec<OsString> = match &redirected {
+            Some(script) => ["sh", "-c", script, "sh"].iter().map(Into::into).collect(),
+            None => Vec::new(),
+        };
+        let mut command = self.tool.command_behind(&launcher, User::Current, self.scratch.path(), &words);
+        command.current_dir(self.scratch.path());
+        run(command, RUN_TIME_MAX)
+    }
+}
+
+/// Some 64 KB with three words that are needed.
+fn long_input(needed: [&str; 3]) -> String {
+    let mut text = String::new();
+    for line in 0..2000 {
+        let _ = writeln!(text, "  int value = compute({line}, argument);");
+        match line {
+            77 => text.push_str(&format!("  if (x) {} end;\n", needed[0])),
+            1033 => text.push_str(&format!("  {} (y) {{ case 1: break; }}\n", needed[1])),
+            1998 => text.push_str(&format!("  {} u {{ int a; }};\n", needed[2])),
+            _ => {}
+        }
+    }
+    text
+}
+
+fn check(outcome: &Outcome, code: i32, says: &str) -> TestResult {
+    let text = outcome.stdout_text() + &outcome.stderr_text();
+    if outcome.code == code && text.contains(says) {
+        return Ok(());
+    }
+    Err(format!("exit code {} instead of {code}, or no \"{says}\" in:\n{text}", outcome.code))
+}
+
+/// The script that `minimize` leaves fails by itself with this code.
+fn check_script(recording: &Recording, code: i32) -> TestResult {
+    let mut script = Command::new("sh");
+    script.arg(recording.path("small/reproduce.sh")).stdin(Stdio::null());
+    let outcome = run(script, RUN_TIME_MAX)?;
+    if outcome.code == code { Ok(()) } else { Err(format!("the script ended with {outcome:?}")) }
+}
+
+fn stdin_gets_small(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "minimize-stdin", "parser")?;
+    recording.write("in", &long_input(["goto", "switch", "union"]))?;
+    check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "./parser"], Some("in"))?, 139, "")?;
+    // What is minimised is what was recorded, not what is there today.
+    recording.write("in", "")?;
+    let outcome = recording.tool(&["minimize", "trace", "-o", "small"], None)?;
+    check(&outcome, 0, "1-minimal")?;
+    let small = recording.read("small/stdin")?;
+    let mut words: Vec<&str> = small.split(|char: char| !char.is_alphabetic()).collect();
+    words.sort_unstable();
+    if small.len() != 17 || words != ["goto", "switch", "union"] {
+        return Err(format!("not the smallest: {small:?}"));
+    }
+    let last = outcome.stdout_text().lines().last().unwrap_or_default().to_owned();
+    if !last.contains(" 17 bytes after") {
+        return Err(format!("the last line does not say the size: {last}"));
+    }
+    check_script(&recording, 139)
+}
+
+fn files_get_small(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "minimize-file", "parser")?;
+    recording.write("in.txt", &long_input(["goto", "while", "if"]))?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
+    check(&recording.tool(&record, None)?, 3, "error: 'goto' is forbidden")?;
+    let before = recording.read("in.txt")?;
+    check(&recording.tool(&["minimize", "trace", "-o", "small"], None)?, 0, "1-minimal")?;
+    if recording.read("in.txt")? != before {
+        return Err("the program's own file has changed".into());
+    }
+    let small = recording.read("small/files/in.txt")?;
+    if small != "goto" {
+        return Err(format!("not the smallest: {small:?}"));
+    }
+    check_script(&recording, 3)
+}
+
+fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "minimize-until", "parser")?;
+    recording.write("in", "one two goto three\nfour five six\n")?;
+    check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "./parser"], Some("in"))?, 3, "")?;
+    let until = "grep -q five \"$RETROVANE_INPUT\"";
+    let minimize = ["minimize", "trace", "-o", "small", "--input-only", "--until", until];
+    check(&recording.tool(&minimize, None)?, 0, "1-minimal")?;
+    let small = recording.read("small/stdin")?;
+    if small == "five" { Ok(()) } else { Err(format!("not the smallest: {small:?}")) }
+}
+
+/// What makes no sense is said at once.
+fn nonsense_is_refused(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "minimize-nonsense", "parser")?;
+    recording.write("in", "one two\n")?;
+    check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "./parser"], Some("in"))?, 0, "")?;
+    check(&recording.tool(&["minimize", "trace", "-o", "small"], None)?, 2, "did not fail")?;
+    let missing = ["minimize", "trace", "-o", "small", "--until", "true", "--input", "nothing"];
+    check(&recording.tool(&missing, None)?, 2, "did not read nothing")?;
+    let never = ["minimize", "trace", "-o", "small", "--until", "false"];
+    check(&recording.tool(&never, None)?, 1, "does not succeed for the recorded run itself")
+}
+
+/// Why there is no sandbox here, if so.
+fn missing_sandbox() -> Option<String> {
+    let tried = Command::new("unshare").args(["-U", "-r", "-m", "-n", "-p", "-f", "true"]).output();
+    match tried {
+        Ok(output) if output.status.success() => None,
+        _ => Some("user namespaces (unshare -U) are not permitted here".to_owned()),
+    }
+}
+
+type Check = fn(&Arc<Tool>) -> TestResult;
+
+fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let checks: [(&str, Check); 4] = [
+        ("minimize::stdin", stdin_gets_small),
+        ("minimize::file", files_get_small),
+        ("minimize::until", a_test_decides),
+        ("minimize::nonsense", nonsense_is_refused),
+    ];
+    let missing = missing_sandbox();
+    let trial = |(name, check): (&str, Check)| {
+        let tool = Arc::clone(tool);
+        let run = move || match tool.mode {
+            Mode::Native => Ok(()),
+            _ => check(&tool).map_err(Failed::from),
+        };
+        unless_missing(Trial::test(name, run), missing.clone())
+    };
+    checks.into_iter().map(trial).collect()
+}
+
+fn main() -> ExitCode {
+    run_suite(|tool| Ok(trials(tool)))
+}
