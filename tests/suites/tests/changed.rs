@@ -1,4 +1,4 @@
-//! Recorded failures that are run again with something changed: made small.
+//! Recorded failures that are run again with something changed, compared, and made small.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -21,14 +21,16 @@ struct Recording {
 impl Recording {
     fn new(tool: &Arc<Tool>, label: &str, program: &str) -> Result<Recording, String> {
         let recording = Recording { scratch: Scratch::new(label)?, tool: Arc::clone(tool) };
-        let mut compiler = Command::new("gcc");
-        compiler.args(["-Wall", "-Werror", "-g", "-O1", "-pthread"]);
-        compiler
-            .arg(in_workspace(&format!("tests/changed/{program}.c")))
-            .arg("-o")
-            .arg(recording.path(program));
-        make_file(compiler)?;
+        recording.build(program, "-DAS_IT_WAS", program)?;
         Ok(recording)
+    }
+
+    /// Another build of the program.
+    fn build(&self, program: &str, definition: &str, output: &str) -> Result<(), String> {
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-Wall", "-Werror", "-g", "-O1", "-pthread", definition]);
+        compiler.arg(in_workspace(&format!("tests/changed/{program}.c"))).arg("-o").arg(self.path(output));
+        make_file(compiler)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -137,6 +139,34 @@ fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
     if small == "five" { Ok(()) } else { Err(format!("not the smallest: {small:?}")) }
 }
 
+/// A fix is tried on the recorded crash, whose files are gone meanwhile.
+fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "retry", "parser")?;
+    recording.write("in.txt", "goto switch union\n")?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
+    check(&recording.tool(&record, None)?, 139, "")?;
+    std::fs::remove_file(recording.path("in.txt")).map_err(|error| error.to_string())?;
+    check(&recording.tool(&["retry", "trace", "-o", "again"], None)?, 1, "the failure: the same")?;
+    recording.build("parser", "-DFIXED", "fixed")?;
+    let retry = ["retry", "trace", "--program", "fixed", "-o", "fixed-trace"];
+    let outcome = recording.tool(&retry, None)?;
+    check(&outcome, 118, "the failure: another")?;
+    check(&outcome, 118, "recorded: SIGSEGV in check_words < main")?;
+    recording.write("other.txt", "union switch\n")?;
+    let retry = ["retry", "trace", "--input", "in.t?t=other.txt", "-o", "other", "--json"];
+    check(&recording.tool(&retry, None)?, 0, "\"failure\":\"gone\"")?;
+    // What was written is inside of the sandbox alone.
+    if recording.path("in.txt").exists() {
+        return Err("the file came back outside of the sandbox".into());
+    }
+    check(&recording.tool(&["diff", "trace", "again"], None)?, 0, "no difference")?;
+    check(&recording.tool(&["diff", "trace", "other"], None)?, 1, "st_size=18")?;
+    check(&recording.tool(&["replay", "--run", "again"], None)?, 139, "")?;
+    check(&recording.tool(&["retry", "trace", "--program", "nowhere"], None)?, 2, "no such file")?;
+    check(&recording.tool(&["retry", "trace", "--arg", "7=x"], None)?, 2, "the last argument")?;
+    check(&recording.tool(&["retry", "trace", "--arg", "1=missing", "-o", "arg"], None)?, 118, "exit 2")
+}
+
 /// What makes no sense is said at once.
 fn nonsense_is_refused(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "minimize-nonsense", "parser")?;
@@ -161,7 +191,8 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, Check); 5] = [
+        ("retry", a_fix_is_tried),
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),
         ("minimize::until", a_test_decides),

@@ -43,11 +43,19 @@ pub(crate) struct Start {
 /// Stacks of processes that map the same files: these are read once.
 #[derive(Default)]
 pub struct Stacks {
+    /// Recorded paths of kept files, by their hashes in hex.
+    originals: HashMap<String, Vec<u8>>,
     files: Vec<(PathBuf, u64, u64)>,
     known: Option<(UnwinderX86_64<Vec<u8>>, Vec<MappedFile>)>,
 }
 
 impl Stacks {
+    /// For replaying processes, which map kept files: with the recorded paths of these, by their
+    /// hashes in hex.
+    pub fn with_originals(originals: HashMap<String, Vec<u8>>) -> Stacks {
+        Stacks { originals, ..Stacks::default() }
+    }
+
     /// The frames of a process that stands, from its instruction, stack and frame pointers.
     pub fn of(&mut self, pid: i32, rip: u64, rsp: u64, rbp: u64) -> Vec<Frame> {
         let Ok(maps) = read_maps(pid) else { return Vec::new() };
@@ -57,7 +65,7 @@ impl Stacks {
         if self.known.is_none() || files != self.files {
             let private: Vec<Mapping> = maps.iter().filter(code).cloned().collect();
             let mut unwinder = UnwinderX86_64::new();
-            let mapped = mapped_files(&private, &HashMap::new(), &mut unwinder);
+            let mapped = mapped_files(&private, &self.originals, &mut unwinder);
             (self.files, self.known) = (files, Some((unwinder, mapped)));
         }
         let Some((unwinder, mapped)) = &self.known else { return Vec::new() };

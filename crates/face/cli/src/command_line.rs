@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::completions::CompletionsArguments;
 use crate::ctl::CtlArguments;
 use crate::debug::{DebugArguments, ServeLiveArguments};
+use crate::diff::DiffArguments;
 use crate::doctor::DoctorArguments;
 use crate::dump::DumpArguments;
 use crate::exit;
@@ -22,6 +23,7 @@ use crate::pack::PackArguments;
 use crate::print::{CallsArguments, PrintArguments};
 use crate::record::RecordArguments;
 use crate::replay::ReplayArguments;
+use crate::retry::RetryArguments;
 use crate::rm::RmArguments;
 use crate::settings::Settings;
 
@@ -64,7 +66,9 @@ pub enum Command {
     Record(RecordArguments),
     Hunt(HuntArguments),
     Replay(ReplayArguments),
+    Retry(RetryArguments),
     Minimize(MinimizeArguments),
+    Diff(DiffArguments),
     Live(LiveArguments),
     Ctl(CtlArguments),
     Debug(DebugArguments),

@@ -21,6 +21,7 @@ use trace_store::{LaneInfo, TraceReader};
 
 use crate::exit::CommandError;
 use crate::info::in_tree_order;
+use crate::lane_events::WholeEvent;
 use crate::settings::Settings;
 use crate::wording;
 use filter::Filter;
@@ -104,13 +105,18 @@ pub struct Showing<'t> {
 }
 
 impl<'t> Showing<'t> {
-    fn new(trace: &'t TraceReader, string_bytes_max: usize) -> Showing<'t> {
+    pub fn new(trace: &'t TraceReader, string_bytes_max: usize) -> Showing<'t> {
         Showing {
             string_bytes_max,
             files: trace.files().iter().map(|kept| (kept.id, kept.file.path.as_slice())).collect(),
             pids: trace.lanes().iter().map(|info| (info.lane, info.pid)).collect(),
         }
     }
+}
+
+/// An event as its line.
+pub fn line_of(whole: &WholeEvent, showing: &Showing<'_>) -> String {
+    line::text(whole, showing)
 }
 
 /// Shows a trace.

@@ -11,6 +11,8 @@ use trace_store::StoreError;
 pub const NOT_CAUGHT: u8 = 1;
 /// The command line makes no sense.
 pub const USAGE: u8 = 2;
+/// A run with something changed failed in another way than the recording.
+pub const ANOTHER_FAILURE: u8 = 118;
 /// All that a cut trace holds was replayed, and it does not say how the program ended.
 pub const END_UNKNOWN: u8 = 119;
 /// Replay diverged.
@@ -32,8 +34,9 @@ pub const NOT_FOUND: u8 = 127;
 pub const CODES: &str = "\
 Exit codes:
   record and replay end with the program's own code (128+N if signal N killed it), the others with 0;
-  1    hunt: no try failed; minimize: the failure does not come again
+  1    hunt: no try failed; minimize: the failure does not come again; retry: it does; diff: a difference
   2    the command line makes no sense
+  118  retry: it fails in another way than the recording
   119  replay: the trace is cut (its recorder was killed, say), and does not say how the program ended
   120  replay diverged from the recording
   121  the trace is damaged, missing, or cannot be used here

@@ -11,9 +11,11 @@ mod command_line;
 mod completions;
 mod ctl;
 mod debug;
+mod diff;
 mod doctor;
 mod dump;
 mod exit;
+mod failure;
 mod gdb;
 mod hunt;
 mod info;
@@ -29,9 +31,11 @@ mod progress;
 mod record;
 mod recorded;
 mod replay;
+mod retry;
 mod rm;
 mod seeds;
 mod settings;
+mod stack_at;
 mod wording;
 
 use std::panic;
@@ -61,6 +65,8 @@ fn main() -> ExitCode {
         Command::Live(arguments) => live::run(arguments, &settings),
         Command::Ctl(arguments) => exit::of_command(ctl::run(&arguments, &settings)),
         Command::Replay(arguments) => replay::run(arguments, &settings),
+        Command::Retry(arguments) => exit::of_command(retry::run(&arguments, &settings)),
+        Command::Diff(arguments) => exit::of_command(diff::run(&arguments, &settings)),
         Command::Minimize(arguments) => exit::of_command(minimize::run(&arguments, &settings)),
         Command::Ls(arguments) => exit::of_command(ls::run(&arguments, &settings)),
         Command::Info(arguments) => exit::of_command(info::run(&arguments, &settings)),

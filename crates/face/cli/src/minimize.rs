@@ -1,6 +1,5 @@
 //! `retrovane minimize`.
 
-mod failure;
 mod results;
 mod search;
 mod tries;

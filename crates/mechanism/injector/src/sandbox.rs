@@ -65,12 +65,19 @@ pub(crate) fn while_doing(doing: impl Into<String>) -> impl FnOnce(io::Error) ->
     move |source| SandboxError { doing: doing.into(), source }
 }
 
-/// Goes on inside of a sandbox, as its first process. The caller must have one thread.
+/// Goes on inside of a sandbox, as its first process. The caller must have one thread, and stays
+/// outside itself: a copy of it goes in.
 ///
 /// # Errors
-/// If the kernel or this machine's settings forbid a part of it. Then the caller has moved into
-/// namespaces that are of no use: it should end.
+/// If the kernel or this machine's settings forbid a part of it. They are told by the copy, which should
+/// end with them; the caller sees its end.
 pub fn enter_sandbox(plan: &SandboxPlan) -> Result<Side, SandboxError> {
+    // SAFETY: there is one thread; the child goes on with a copy of all memory.
+    let between = check(unsafe { libc::fork() }).map_err(while_doing("fork"))?;
+    if between != 0 {
+        return Ok(Side::Outside(accompany(between)));
+    }
+    end_with_parent();
     // SAFETY: these calls only ask for numbers.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let spaces = libc::CLONE_NEWUSER
@@ -89,13 +96,21 @@ pub fn enter_sandbox(plan: &SandboxPlan) -> Result<Side, SandboxError> {
     // SAFETY: there is one thread; the child goes on with a copy of all memory.
     let child = check(unsafe { libc::fork() }).map_err(while_doing("fork"))?;
     if child == 0 {
-        // SAFETY: asks for a signal at the parent's death; no memory is concerned.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        end_with_parent();
         mounts::make(plan)?;
         raise_loopback();
         return Ok(Side::Inside);
     }
-    Ok(Side::Outside(accompany(child)))
+    // Whoever has made namespaces of processes makes no other processes: it only waits.
+    std::process::exit(match accompany(child) {
+        ExitReport::Exited(code) => code,
+        ExitReport::Killed(signal) => 128 + signal,
+    })
+}
+
+fn end_with_parent() {
+    // SAFETY: asks for a signal at the parent's death; no memory is concerned.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
 /// Waits for the process inside. The terminal's signals reach it as well; others are passed on.

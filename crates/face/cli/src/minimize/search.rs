@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use injector::{Readiness, TryError, TryInput, TryLimits, TryProgram};
 use reducer::Reduction;
 
-use super::failure::{CrashReader, Failure};
 use super::results::{Changed, Results};
 use super::tries::{Ended, Runner, Tries, Wanted, copies, observe_whole, succeeds};
 use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say};
 use crate::exit::CommandError;
+use crate::failure::{CrashReader, Failure};
 use crate::recorded::Recorded;
 use crate::settings::Settings;
 

@@ -8,7 +8,7 @@ use injector::{
 use reducer::Oracle;
 
 use super::Interruption;
-use super::failure::{CrashReader, Failure};
+use crate::failure::{CrashReader, Failure};
 
 /// Why a search ended before its end.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,88 @@
+//! The stack of a recorded process at a position, and where it died.
+
+use replayer::{Frame, ReplayOptions, Stacks};
+use timeline::{Position, Timeline, TimelineError};
+use trace_store::{LaneEnd, TraceReader, hash_hex};
+
+use crate::exit::CommandError;
+use crate::failure::{Crash, innermost};
+use crate::settings::Settings;
+
+/// Places of registers in a stop report.
+const RIP: usize = 16;
+const RSP: usize = 7;
+const RBP: usize = 6;
+
+/// A recorded process that can be brought to positions.
+pub struct Past {
+    timeline: Timeline,
+    stacks: Stacks,
+}
+
+impl Past {
+    /// Opens the recording of a process.
+    pub fn open(trace: &TraceReader, pid: i32, settings: &Settings) -> Result<Past, CommandError> {
+        let options = ReplayOptions {
+            trace_dir: trace.dir().to_owned(),
+            home: settings.home().ok(),
+            pid: Some(pid),
+            show_output: false,
+            interception: None,
+            rewriting_off: true,
+            progress: None,
+        };
+        let timeline = Timeline::open(&options, &|| false).map_err(failed)?;
+        let originals =
+            trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
+        Ok(Past { timeline, stacks: Stacks::with_originals(originals) })
+    }
+
+    /// The stack behind this many events, innermost frame first.
+    pub fn at_event(&mut self, event: u64) -> Result<Vec<Frame>, CommandError> {
+        self.timeline.seek(Position { event, steps: 0 }, &|| false).map_err(failed)?;
+        Ok(self.stack())
+    }
+
+    /// The stack at the end of its history.
+    pub fn at_end(&mut self) -> Result<Vec<Frame>, CommandError> {
+        self.timeline.seek_end(&|| false).map_err(failed)?;
+        Ok(self.stack())
+    }
+
+    fn stack(&mut self) -> Vec<Frame> {
+        let registers = &self.timeline.stop().threads[0].registers;
+        self.stacks.of(self.timeline.pid(), registers[RIP], registers[RSP], registers[RBP])
+    }
+}
+
+/// Where the first process died that a signal killed; `None` if none did.
+pub fn crash(trace: &TraceReader, settings: &Settings) -> Result<Option<(Crash, Vec<Frame>)>, CommandError> {
+    let died = trace.lanes().iter().find_map(|info| match info.end {
+        Some(LaneEnd::Killed(signal)) => Some((info.pid, signal)),
+        _ => None,
+    });
+    let Some((pid, signal)) = died else { return Ok(None) };
+    let frames = Past::open(trace, pid, settings)?.at_end()?;
+    Ok(Some((Crash { signal, frames: innermost(&frames) }, frames)))
+}
+
+/// A frame in a line.
+pub fn frame_text(frame: &Frame) -> String {
+    let place = match (&frame.function, &frame.module) {
+        (Some((name, _)), _) => name.clone(),
+        (None, module) => format!("{:#x} ({})", frame.address, module.as_deref().unwrap_or("?")),
+    };
+    match &frame.source {
+        Some((file, line)) => format!("{place} at {}:{line}", file.rsplit('/').next().unwrap_or(file)),
+        None => place,
+    }
+}
+
+fn failed(error: TimelineError) -> CommandError {
+    match error {
+        TimelineError::Replay(replayer::ReplayError::Store(error)) | TimelineError::Store(error) => {
+            CommandError::Store(error)
+        }
+        error => CommandError::Debugger(error.to_string()),
+    }
+}
