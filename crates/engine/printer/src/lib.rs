@@ -45,5 +45,5 @@ mod variants;
 pub use error::PrintError;
 pub use parse::{Expression, Named, parse, parse_list};
 pub use plan::Wanted;
-pub use print::{Outcome, Request, Row, print};
+pub use print::{Failing, Outcome, Request, Row, print};
 pub use shown::Shown;

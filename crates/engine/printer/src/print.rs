@@ -7,7 +7,7 @@ use lane_protocol::NONE;
 use lane_protocol::bytecode::{RecordHeader, part};
 use replayer::ReplayOptions;
 use timeline::{Passage, Pausing, report_kind};
-use trace_store::TraceReader;
+use trace_store::{Cut, TraceReader};
 
 use crate::calls::{self, Pending, Returns};
 use crate::error::PrintError;
@@ -60,9 +60,20 @@ impl Row {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub rows: u64,
-    /// A process did something else in replay than the recording says.
-    pub has_diverged: bool,
+    /// Why not all was shown that the recording has.
+    pub worst: Option<Failing>,
+    /// The trace is cut.
+    pub cut: Option<Cut>,
     pub notes: Vec<String>,
+}
+
+/// Why the replay of a process did not come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failing {
+    /// It did something else than the recording says.
+    Diverged,
+    /// It could not go on.
+    Stuck,
 }
 
 /// Prints: gives each row to `each`, those of one process after the other.
@@ -74,6 +85,7 @@ pub fn print(
     each: &mut dyn FnMut(&Row) -> std::io::Result<()>,
 ) -> Result<Outcome, PrintError> {
     let trace = TraceReader::open(&request.trace_dir)?;
+    trace.verify_files(request.home.as_deref())?;
     let mut planner = Planner::new(&trace, request.wanted.clone(), request.condition.clone())?;
     let known: Vec<i32> = trace.lanes().iter().map(|lane| lane.pid).collect();
     if let Some(unknown) = request.pids.iter().find(|pid| !known.contains(pid)) {
@@ -85,7 +97,8 @@ pub fn print(
             pids.push(pid);
         }
     }
-    let mut outcome = Outcome { rows: 0, has_diverged: false, notes: std::mem::take(&mut planner.notes) };
+    let notes = std::mem::take(&mut planner.notes);
+    let mut outcome = Outcome { rows: 0, worst: None, cut: trace.cut().copied(), notes };
     for pid in pids {
         let mut passing = Passing {
             planner: &mut planner,
@@ -200,7 +213,12 @@ impl Passing<'_> {
             ));
         }
         let (event, said) = (passage.stop().event, passage.said());
-        self.outcome.has_diverged |= report == report_kind::DIVERGENCE;
+        let failing = match report {
+            report_kind::DIVERGENCE => Some(Failing::Diverged),
+            report_kind::FAILED | report_kind::MISSING => Some(Failing::Stuck),
+            _ => None,
+        };
+        self.outcome.worst = self.outcome.worst.max(failing);
         match report {
             report_kind::DIVERGENCE => self.outcome.notes.push(format!(
                 "process {pid}: its replay diverges from the recording at event {event} ({said}); what is shown ends there"

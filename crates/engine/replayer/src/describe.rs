@@ -196,7 +196,9 @@ impl fmt::Display for Divergence {
         let what = match self.kind {
             ReportKind::Divergence => "replay diverged",
             ReportKind::Missing => "replay lacks something",
-            ReportKind::Failed => "replay failed, which is a fault of retrovane",
+            ReportKind::Failed => {
+                "replay failed: the trace is damaged where its checksums do not show it, or retrovane is wrong"
+            }
         };
         write!(f, "{what}: process {}, after {} events", self.pid, self.event)?;
         for (name, text) in [("what", &self.text), ("expected", &self.expected), ("got", &self.got)] {

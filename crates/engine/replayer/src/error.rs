@@ -19,8 +19,14 @@ pub enum ReplayError {
     #[error("the trace holds no process {pid}: `retrovane info` lists those that it holds")]
     NoSuchProcess { pid: i32 },
     /// The log of a lane is no sequence of events, though its checksums are right.
-    #[error("the log of lane {lane} holds something that is no event: record again")]
-    BadEvents { lane: u32 },
+    #[error(
+        "the log of lane {lane} holds something that is no event ({source}), though its checksums are right: record again, or take another copy of the trace"
+    )]
+    BadEvents {
+        lane: u32,
+        #[source]
+        source: events::DecodeError,
+    },
     /// There is no place for the files that stand for shared memory.
     #[error(
         "no temporary directory can be made in /dev/shm or TMPDIR, which replay of shared memory needs: {0}"

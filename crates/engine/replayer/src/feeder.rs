@@ -1,6 +1,6 @@
 //! One lane's log on its way from the trace into the ring.
 
-use events::HEADER_BYTES;
+use events::{DecodeError, Event, HEADER_BYTES};
 use injector::{Lane, RingDamaged, Segment};
 use lane_protocol::RING_BYTES;
 use trace_store::{LaneReader, StoreError};
@@ -9,8 +9,8 @@ use trace_store::{LaneReader, StoreError};
 #[derive(Debug)]
 pub enum FeedError {
     Store(StoreError),
-    /// The chunk holds no whole events.
-    BadEvents,
+    /// The chunk holds no whole events, though its checksum is right.
+    BadEvents(DecodeError),
     Ring(RingDamaged),
 }
 
@@ -48,7 +48,7 @@ impl Feed {
             feed.next_chunk()?;
             feed.done = rest;
         }
-        if rest > feed.chunk.len() { Err(FeedError::BadEvents) } else { Ok(feed) }
+        if rest > feed.chunk.len() { Err(FeedError::BadEvents(DecodeError::Truncated)) } else { Ok(feed) }
     }
 
     /// Puts into the ring what fits, by whole events, and closes it after the
@@ -82,8 +82,23 @@ impl Feed {
     fn next_chunk(&mut self) -> Result<bool, FeedError> {
         self.done = 0;
         let Some(reader) = self.reader.as_mut() else { return Ok(false) };
-        Ok(reader.next_chunk(&mut self.chunk).map_err(FeedError::Store)?.is_some())
+        let is_there = reader.next_chunk(&mut self.chunk).map_err(FeedError::Store)?.is_some();
+        check_events(&self.chunk)?;
+        Ok(is_there)
     }
+}
+
+/// Errors where bytes are no events. The last one may lack its end: of a process that was killed.
+fn check_events(bytes: &[u8]) -> Result<(), FeedError> {
+    let mut at = 0;
+    while at < bytes.len() {
+        match Event::parse(&bytes[at..]) {
+            Ok((_, len_bytes)) => at += len_bytes,
+            Err(DecodeError::Truncated) => return Ok(()),
+            Err(error) => return Err(FeedError::BadEvents(error)),
+        }
+    }
+    Ok(())
 }
 
 /// Length of as many whole events from the start as fit into `space_bytes`.
@@ -91,13 +106,14 @@ fn whole_events(bytes: &[u8], space_bytes: usize) -> Result<usize, FeedError> {
     if bytes.len() <= space_bytes {
         return Ok(bytes.len());
     }
+    let bad = |len_bytes: usize| FeedError::BadEvents(DecodeError::BadLength(len_bytes as u32));
     let mut at = 0;
     while at < bytes.len() {
-        let head = bytes.get(at..at + HEADER_BYTES).ok_or(FeedError::BadEvents)?;
-        let head = u64::from_le_bytes(head.try_into().map_err(|_| FeedError::BadEvents)?);
+        let head = bytes.get(at..at + HEADER_BYTES).ok_or_else(|| bad(bytes.len() - at))?;
+        let head = u64::from_le_bytes(head.try_into().map_err(|_| bad(bytes.len() - at))?);
         let len_bytes = (head >> 32) as usize;
         if len_bytes < HEADER_BYTES || len_bytes > bytes.len() - at || !len_bytes.is_multiple_of(8) {
-            return Err(FeedError::BadEvents);
+            return Err(bad(len_bytes));
         }
         if at + len_bytes > space_bytes {
             break;

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use injector::{Features, SessionMemory, Setup, reap_any, start_replay};
 use lane_protocol::{Interception, Mode};
-use trace_store::{FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
+use trace_store::{Cut, FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
 
 pub use backtrace::Stacks;
 pub use describe::{Divergence, Frame, ReportKind, in_words};
@@ -34,7 +34,8 @@ pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
-pub use untold_end::time_behind_log;
+pub use untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
+pub use watchdog::{Finding, OF_RECORDING_MAX, Watchdog, Way};
 
 use supervise::{Ends, Supervisor};
 
@@ -74,7 +75,7 @@ pub struct ReplayOutcome {
     /// How the program ended when it was recorded; `None` where the trace does not say.
     pub status: Option<ExitReport>,
     /// The trace ends where its recorder did, as by a kill.
-    pub is_cut: bool,
+    pub cut: Option<Cut>,
     /// What went wrong, if something did.
     pub divergence: Option<Divergence>,
     /// What the user should know.
@@ -103,6 +104,7 @@ pub struct Prepared {
 /// As for [`replay`].
 pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, ReplayError> {
     let trace = TraceReader::open(&options.trace_dir)?;
+    trace.verify_files(options.home.as_deref())?;
     let shown = shown_lane(&trace, options.pid)?;
     let lanes: HashMap<u32, LaneInfo> = trace.lanes().iter().map(|info| (info.lane, info.clone())).collect();
     let wanted = (options.pid.is_some() || debugged).then(|| ancestors(&lanes, shown.lane));
@@ -148,7 +150,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
         Some(LaneEnd::Killed(signal)) => Some(ExitReport::Killed(signal)),
         Some(LaneEnd::Unknown | LaneEnd::Stopped(_)) | None => None,
     };
-    let is_cut = trace.cut().is_some();
+    let cut = trace.cut().copied();
     let first_pid = start_replay(&memory)?;
     let ends = Arc::new(Mutex::new(Ends::default()));
     let mut supervisor =
@@ -165,7 +167,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     supervise::ring(&memory);
     let result = thread.join().map_err(|_| ReplayError::Panicked)??;
     notes.extend(result.notes);
-    Ok(ReplayOutcome { status, is_cut, divergence: result.divergence, notes, events: result.events })
+    Ok(ReplayOutcome { status, cut, divergence: result.divergence, notes, events: result.events })
 }
 
 /// The lane whose end is the replay's: the wanted process's last, else the first.
@@ -248,9 +250,6 @@ fn is_elf(path: &Path) -> bool {
 /// What the trace itself says that a user should know.
 fn notes_of(trace: &TraceReader, shown: &LaneInfo) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(cut) = trace.cut() {
-        notes.push(format!("{cut}; replay goes as far as it reaches"));
-    }
     notes.extend(trace.summary().map(|summary| summary.notes.clone()).unwrap_or_default());
     if let (None, Some(LaneEnd::Unknown)) = (trace.cut(), shown.end) {
         notes.push(format!("how process {} ended is not known", shown.pid));

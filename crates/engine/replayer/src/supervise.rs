@@ -1,5 +1,7 @@
 //! The thread that feeds all lanes, looks at reports and at ends.
 
+mod missed;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +16,7 @@ use crate::backtrace::{Start, backtrace};
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
-use crate::untold_end::time_behind_log;
+use crate::untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 use crate::watchdog::Watchdog;
 
 const SLEEP: Duration = Duration::from_millis(20);
@@ -227,8 +229,8 @@ impl Supervisor {
                     self.error.get_or_insert(error.into());
                     self.ending = true;
                 }
-                Err(FeedError::BadEvents) => {
-                    self.error.get_or_insert(ReplayError::BadEvents { lane: process.feed.lane });
+                Err(FeedError::BadEvents(source)) => {
+                    self.error.get_or_insert(ReplayError::BadEvents { lane: process.feed.lane, source });
                     self.ending = true;
                 }
                 Err(FeedError::Ring(error)) => {
@@ -262,9 +264,21 @@ impl Supervisor {
         let report = self.memory.lane(segment).report();
         let Some(process) = self.processes.get_mut(&segment) else { return };
         let recorded_pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
+        let ends_too_soon = tells_its_end(&self.trace, process.recorded.as_ref())
+            && self.memory.stop().load(Ordering::Acquire) == 0;
         match report.kind {
             // It exits by itself.
             report_kind::EXITED => process.ended_well = true,
+            report_kind::LOG_ENDED if ends_too_soon => {
+                kill_process(process.pid, libc::SIGKILL);
+                let failure = Divergence::of_death(
+                    recorded_pid,
+                    process.feed.lane,
+                    report.event,
+                    LOG_TOO_SHORT.to_owned(),
+                );
+                self.fail(failure);
+            }
             report_kind::FAULTED | report_kind::LOG_ENDED | report_kind::STOPPED => {
                 process.ended_well = true;
                 let is_traced = report.code == events::StopReason::Traced as i32;
@@ -436,19 +450,6 @@ impl Supervisor {
                 "processes were replayed up to where they wait for one that was killed, whose log ends before"
                     .to_owned(),
             );
-        }
-    }
-
-    /// Says which process may have missed what its log has next.
-    fn look_for_missed(&mut self) {
-        if !self.watchdog.is_due() {
-            return;
-        }
-        for (segment, process) in &self.processes {
-            let recorded_pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
-            if let Some(text) = self.watchdog.look(&self.memory, *segment, process.pid, recorded_pid) {
-                telling::tell!("retrovane: {text}");
-            }
         }
     }
 

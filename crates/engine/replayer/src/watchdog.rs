@@ -1,8 +1,9 @@
 //! Says which process runs on without coming to what its log has next: replay may have missed a
 //! pause, and in a loop that waits for another thread it would go on for ever.
 //!
-//! Deliberately absent: any remedy. A probe in a hot loop makes it slower than it was, and nobody
-//! can tell that from one that comes too late.
+//! One that is only late is told: a probe in a hot loop makes it slower than it was, and nobody can tell
+//! that from one that comes too late. One that takes many times as long as all of the recording did
+//! counts as lost, so that every replay ends.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,10 +11,19 @@ use std::time::{Duration, Instant};
 use injector::{Segment, SessionMemory, cpu_time};
 
 use crate::describe::expected;
+use crate::untold_end::LOG_TOO_SHORT;
 
 /// Processor time between two events that is told, and as a multiple of what the recording took.
-const WITHOUT_EVENT: Duration = Duration::from_secs(10);
+const LATE: Duration = Duration::from_secs(10);
 const OF_RECORDING: u32 = 4;
+/// Processor time between two events after which a process counts as lost, beside a multiple of what the
+/// recording took: this one where nothing makes the process slower than it was.
+const LOST: Duration = Duration::from_secs(20);
+pub const OF_RECORDING_MAX: u32 = 20;
+/// What a recording is taken to have taken that does not say so.
+const TOOK_UNTOLD: Duration = Duration::from_secs(5);
+/// Processor time behind a log that is over.
+const BEHIND_LOG: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a process is in its log, in bytes, and since when, in its processor time.
@@ -25,20 +35,41 @@ struct Place {
 }
 
 impl Place {
-    /// How long the process has been there, if that is longer than it may and was not told yet.
-    fn look(&mut self, bytes: u64, waits: bool, time: Duration, time_max: Duration) -> Option<Duration> {
+    /// How long the process has been there.
+    fn look(&mut self, bytes: u64, waits: bool, time: Duration) -> Duration {
         if self.bytes != bytes || waits {
             *self = Place { bytes, since: time, told: false };
         }
-        let spent = time.saturating_sub(self.since);
+        time.saturating_sub(self.since)
+    }
+
+    /// True once, when it was there for longer than it may.
+    fn tells(&mut self, spent: Duration, time_max: Duration) -> bool {
         let tells = !self.told && spent >= time_max;
         self.told |= tells;
-        tells.then_some(spent)
+        tells
     }
 }
 
+/// A process that is on its way.
+pub struct Way<'a> {
+    pub memory: &'a SessionMemory,
+    pub segment: Segment,
+    pub pid: i32,
+    /// No more of its log will come, and its end should have.
+    pub log_is_over: bool,
+}
+
+/// What is to be said of a process.
+pub enum Finding {
+    /// It may have missed something.
+    Late(String),
+    /// It will not come to what its log has next.
+    Lost(String),
+}
+
 /// What is known of the processes so far.
-pub(crate) struct Watchdog {
+pub struct Watchdog {
     looked: Instant,
     /// What the recording took.
     took: Option<Duration>,
@@ -59,30 +90,40 @@ impl Watchdog {
         due
     }
 
-    /// What is to be told of a process.
-    pub fn look(
-        &mut self,
-        memory: &SessionMemory,
-        segment: Segment,
-        pid: i32,
-        recorded_pid: i32,
-    ) -> Option<String> {
-        let lane = memory.lane(segment);
-        let time = cpu_time(pid)?;
+    /// What processes did so far does not count.
+    pub fn forget(&mut self) {
+        self.places.clear();
+    }
+
+    /// What is to be said of a process, which may take up to so many times what the recording took.
+    pub fn look(&mut self, way: &Way<'_>, of_recording_max: u32) -> Option<Finding> {
+        let lane = way.memory.lane(way.segment);
+        let time = cpu_time(way.pid)?;
         let (bytes, words) = lane.next_words();
-        // It waits for another one, or its log is over.
-        let waits = memory.waits_for_another(segment) || lane.ring().filled_bytes() == 0;
-        let time_max = self.took.map_or(WITHOUT_EVENT, |took| WITHOUT_EVENT.max(took * OF_RECORDING));
-        let spent = self.places.entry(segment).or_default().look(bytes, waits, time, time_max)?;
-        let took = self.took.map_or(String::new(), |took| {
-            format!(" (all of the recording took {:.1} s)", took.as_secs_f64())
-        });
-        Some(format!(
-            "process {recorded_pid} has run for {} s without coming to what its log has next, {}{took}: it may have \
-             missed it, and go on for ever; `retrovane record --check 100` finds the place where it left the recorded way",
-            spent.as_secs(),
-            expected(words[0], &words[1..]),
-        ))
+        let is_empty = lane.ring().filled_bytes() == 0;
+        let waits = way.memory.waits_for_another(way.segment) || is_empty && !way.log_is_over;
+        let place = self.places.entry(way.segment).or_default();
+        let spent = place.look(bytes, waits, time);
+        if is_empty {
+            return (spent >= BEHIND_LOG).then(|| Finding::Lost(LOG_TOO_SHORT.to_owned()));
+        }
+        let seconds = spent.as_secs();
+        let next = expected(words[0], &words[1..]);
+        let took = self.took.unwrap_or(TOOK_UNTOLD);
+        if spent >= LOST + took * of_recording_max {
+            return Some(Finding::Lost(format!(
+                "it has run for {seconds} s without coming to what its log has next, {next}"
+            )));
+        }
+        let late = self.took.map_or(LATE, |took| LATE.max(took * OF_RECORDING));
+        place.tells(spent, late).then(|| {
+            let took = self.took.map_or(String::new(), |took| {
+                format!(" (all of the recording took {:.1} s)", took.as_secs_f64())
+            });
+            Finding::Late(format!(
+                "has run for {seconds} s without coming to what its log has next, {next}{took}: it may have missed it"
+            ))
+        })
     }
 }
 
@@ -95,12 +136,16 @@ mod tests {
         let seconds = Duration::from_secs;
         let mut place = Place::default();
         // The first look comes where the process is already.
-        assert_eq!(place.look(64, false, seconds(50), seconds(10)), None);
-        assert_eq!(place.look(64, false, seconds(59), seconds(10)), None);
-        assert_eq!(place.look(64, false, seconds(60), seconds(10)), Some(seconds(10)));
-        assert_eq!(place.look(64, false, seconds(90), seconds(10)), None);
-        assert_eq!(place.look(128, false, seconds(91), seconds(10)), None);
-        assert_eq!(place.look(128, false, seconds(101), seconds(10)), Some(seconds(10)));
+        let mut tells = |bytes, second| {
+            let spent = place.look(bytes, false, seconds(second));
+            place.tells(spent, seconds(10)).then_some(spent)
+        };
+        assert_eq!(tells(64, 50), None);
+        assert_eq!(tells(64, 59), None);
+        assert_eq!(tells(64, 60), Some(seconds(10)));
+        assert_eq!(tells(64, 90), None);
+        assert_eq!(tells(128, 91), None);
+        assert_eq!(tells(128, 101), Some(seconds(10)));
     }
 
     #[test]
@@ -108,8 +153,8 @@ mod tests {
         let seconds = Duration::from_secs;
         let mut place = Place::default();
         for second in 0..100 {
-            assert_eq!(place.look(64, true, seconds(second), seconds(10)), None);
+            assert_eq!(place.look(64, true, seconds(second)), Duration::ZERO);
         }
-        assert_eq!(place.look(64, false, seconds(108), seconds(10)), None);
+        assert_eq!(place.look(64, false, seconds(108)), seconds(9));
     }
 }

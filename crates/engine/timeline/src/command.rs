@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
-use lane_protocol::{AgentCommand, BREAKPOINTS_MAX, WATCHES_MAX, Watch};
+use lane_protocol::{AgentCommand, BREAKPOINTS_MAX, WATCHES_MAX, Watch, agent_verb};
 
 use crate::error::TimelineError;
 use crate::position::Stops;
@@ -54,4 +54,16 @@ pub fn command_of(
         }
     }
     Ok((command, programs))
+}
+
+/// How many times slower than at full speed a command may make a process that computes.
+pub(crate) fn slowed_by(verb: u32, stops: &Stops) -> u32 {
+    let stops_often = !stops.breakpoints.is_empty() || !stops.watches.is_empty();
+    if verb == agent_verb::STEP {
+        100
+    } else if stops_often {
+        50
+    } else {
+        1
+    }
 }

@@ -15,8 +15,8 @@ pub enum TimelineError {
     /// A process of the replay is gone.
     #[error("the replaying process ended: {0}")]
     Died(String),
-    /// The log cannot be read on.
-    #[error("the log cannot be read: {0}")]
+    /// The log cannot be read on, or does not lead on.
+    #[error("the replay cannot go on: {0}")]
     Feed(String),
     #[error("the process cannot be copied (error {0})")]
     Copy(i32),

@@ -30,6 +30,7 @@ mod process;
 mod ranges;
 mod repeats;
 mod session;
+mod spectator;
 mod timeline;
 mod way;
 mod ways;

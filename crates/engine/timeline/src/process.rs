@@ -7,16 +7,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
-use lane_protocol::bytecode::{PROGRAM_BYTES_MAX, breakpoint_kind, register};
+use lane_protocol::bytecode::{PROGRAM_BYTES_MAX, breakpoint_kind};
 use lane_protocol::{
     AgentCommand, AgentStop, NONE, REGION_BYTES, REGION_START, agent_stop, agent_verb, report_kind,
 };
 use recorder::debuggee::Debuggee;
 
-use crate::command::command_of;
+use crate::command::{command_of, slowed_by};
 use crate::error::TimelineError;
 use crate::position::Stops;
 use crate::session::{Session, wait_standing};
+use crate::spectator::Spectator;
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an interrupted process may take to its next event.
@@ -113,8 +114,11 @@ impl Process {
             if let Some(segment) = session.first_segment() {
                 return Process::at(session, segment);
             }
+            if let Some(failure) = session.failure() {
+                return Err(failure);
+            }
             if session.is_over() {
-                return Err(TimelineError::Died("before it came to the process that is debugged".to_owned()));
+                return Err(session.failure_before());
             }
             if patience() == Patience::Enough {
                 return Err(TimelineError::Interrupted);
@@ -214,6 +218,9 @@ impl Process {
         patience: AskPatience,
     ) -> Result<(), TimelineError> {
         let (command, programs) = command_of(verb, stops, limits)?;
+        if let Home::Replay(session) = &self.home {
+            session.note_command(slowed_by(verb, stops));
+        }
         self.home.memory().lane(self.segment).give_command(&command, &programs);
         let began = Instant::now();
         let waited = self.wait(verb, patience);
@@ -227,6 +234,13 @@ impl Process {
         }
         if self.stop.kind == agent_stop::END && self.stop.report == report_kind::ALONE {
             return Err(TimelineError::Alone);
+        }
+        if self.stop.kind == agent_stop::END
+            && self.stop.report == report_kind::LOG_ENDED
+            && let Home::Replay(session) = &self.home
+            && let Some(failure) = session.ends_too_soon()
+        {
+            return Err(failure);
         }
         waited
     }
@@ -456,24 +470,6 @@ impl Process {
     /// What the process said at its end, or of why it cannot go on.
     pub fn said(&self) -> String {
         replayer::in_words(&self.home.memory().lane(self.segment).report())
-    }
-}
-
-/// What conditions of breakpoints see of a process that stands still.
-struct Spectator<'a>(&'a Process);
-
-impl bytecode::Host for Spectator<'_> {
-    fn register(&mut self, number: u16) -> Option<u64> {
-        let thread = &self.0.stop.threads[0];
-        match number {
-            register::FS_BASE => Some(thread.fs_base),
-            register::GS_BASE => Some(0),
-            _ => thread.registers.get(usize::from(number)).copied(),
-        }
-    }
-
-    fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
-        self.0.read(address, into) == into.len()
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,7 +14,10 @@ use injector::{
     start_from_image, start_replay_in_group,
 };
 use lane_protocol::lane_state;
-use replayer::{Feed, FeedError, Prepared, PrivateFolder};
+use replayer::{
+    Feed, FeedError, Finding, LOG_TOO_SHORT, OF_RECORDING_MAX, Prepared, PrivateFolder, Watchdog, Way,
+    tells_its_end,
+};
 use trace_store::TraceReader;
 
 use crate::error::TimelineError;
@@ -36,6 +39,10 @@ pub(crate) struct Shared {
     pub others_failure: Mutex<Option<String>>,
     /// The process that goes with the others of its group, where copies go without them.
     pub scout: Mutex<Option<Segment>>,
+    /// Commands that were given so far, and what the last one does to the speed of processes: how many
+    /// times as long as the recording they may take between two events.
+    commands: AtomicU32,
+    of_recording_max: AtomicU32,
     closing: AtomicBool,
 }
 
@@ -83,6 +90,8 @@ impl Session {
             failure: Mutex::default(),
             others_failure: Mutex::default(),
             scout: Mutex::default(),
+            commands: AtomicU32::new(0),
+            of_recording_max: AtomicU32::new(OF_RECORDING_MAX),
             closing: AtomicBool::new(false),
         });
         let feeder = Arc::clone(&shared);
@@ -204,6 +213,20 @@ impl Session {
         memory.segments_in_use().into_iter().find(is_wanted)
     }
 
+    /// A process is given a command which may make it so many times slower.
+    pub fn note_command(&self, slower: u32) {
+        self.shared.of_recording_max.store(OF_RECORDING_MAX.saturating_mul(slower), Ordering::Relaxed);
+        self.shared.commands.fetch_add(1, Ordering::Release);
+    }
+
+    /// Why the process ends behind its log, though the log should tell its end; `None` if it need not.
+    pub fn ends_too_soon(&self) -> Option<TimelineError> {
+        let trace = self.trace();
+        let too_soon = tells_its_end(&trace, trace.lane_info(self.lane))
+            && self.memory().stop().load(Ordering::Acquire) == 0;
+        too_soon.then(|| TimelineError::Feed(LOG_TOO_SHORT.to_owned()))
+    }
+
     /// Takes a segment for a copy of the process, and feeds it from there on.
     pub fn prepare_copy(&self, position_bytes: u64) -> Result<Segment, TimelineError> {
         let mut feeds = lock(&self.shared.feeds);
@@ -271,7 +294,19 @@ impl Session {
         if let Some(how) = lock(&self.shared.ends).get(&pid) {
             return Some(TimelineError::Died(how.to_string()));
         }
+        self.failure()
+    }
+
+    /// What makes it impossible that the processes go on.
+    pub fn failure(&self) -> Option<TimelineError> {
         lock(&self.shared.failure).clone().map(TimelineError::Feed)
+    }
+
+    /// Why the process that is debugged was never come to.
+    pub fn failure_before(&self) -> TimelineError {
+        let others = lock(&self.shared.others_failure).clone();
+        let why = others.map_or(String::new(), |why| format!(": {why}"));
+        TimelineError::Died(format!("before it came to the process that is debugged{why}"))
     }
 
     /// True once no process is left.
@@ -294,11 +329,17 @@ impl Shared {
 
     fn feed(&self) {
         let mut stall = Stall::default();
+        let took = self.trace().summary().map(|summary| Duration::from_nanos(summary.duration_ns));
+        let mut watchdog = Watchdog::new(took);
+        let mut commands = 0;
         while !self.closing.load(Ordering::Relaxed) {
             let seen = self.memory.doorbell().load(Ordering::Acquire);
             let moved = self.feed_all();
             self.look_at_scout();
             self.look_at_tickets(&mut stall);
+            if watchdog.is_due() {
+                self.look_for_lost(&mut watchdog, &mut commands);
+            }
             if !moved {
                 futex_wait(self.memory.doorbell(), seen, SLEEP);
             }
@@ -330,6 +371,28 @@ impl Shared {
         moved
     }
 
+    /// Ends the wait for a process that does not come to what its log has next.
+    fn look_for_lost(&self, watchdog: &mut Watchdog, commands: &mut u32) {
+        let given = self.commands.load(Ordering::Acquire);
+        if std::mem::replace(commands, given) != given {
+            watchdog.forget();
+        }
+        let of_recording_max = self.of_recording_max.load(Ordering::Relaxed);
+        let trace = self.trace();
+        for (segment, feed) in lock(&self.feeds).iter() {
+            let lane = self.memory.lane(*segment);
+            if lane.stands_still() || lane.state().load(Ordering::Acquire) != lane_state::LIVE {
+                continue;
+            }
+            let pid = lane.pid().load(Ordering::Acquire);
+            let log_is_over = feed.closed && tells_its_end(&trace, trace.lane_info(feed.lane));
+            let way = Way { memory: &self.memory, segment: *segment, pid, log_is_over };
+            if let Some(Finding::Lost(text)) = watchdog.look(&way, of_recording_max) {
+                lock(&self.failure).get_or_insert(text);
+            }
+        }
+    }
+
     fn reap(&self, group: i32) {
         while let Some((pid, how)) = reap_group(group) {
             lock(&self.ends).insert(pid, how);
@@ -342,7 +405,9 @@ impl Shared {
 fn describe(error: FeedError) -> String {
     match error {
         FeedError::Store(error) => error.to_string(),
-        FeedError::BadEvents => "it holds something that is no event: record again".to_owned(),
+        FeedError::BadEvents(error) => format!(
+            "the log holds something that is no event ({error}), though its checksums are right: record again, or take another copy of the trace"
+        ),
         FeedError::Ring(error) => error.to_string(),
     }
 }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Args;
 use trace_store::{LaneInfo, TraceReader};
 
-use crate::exit::CommandError;
+use crate::exit::{self, CommandError};
 use crate::info::in_tree_order;
 use crate::lane_events::WholeEvent;
 use crate::settings::Settings;
@@ -139,12 +139,7 @@ pub fn run(arguments: &DumpArguments, settings: &Settings) -> Result<ExitCode, C
     // What was shown before an error belongs before it.
     out.flush()?;
     shown?;
-    if let Some(cut) = trace.cut()
-        && !settings.quiet
-    {
-        telling::tell!("retrovane: {cut}");
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit::of_shown(trace.cut()))
 }
 
 fn show_all(

@@ -4,8 +4,9 @@ use std::io;
 use std::process::ExitCode;
 
 use printer::PrintError;
-use replayer::ExitReport;
-use trace_store::StoreError;
+use replayer::{ExitReport, ReplayError};
+use timeline::TimelineError;
+use trace_store::{Cut, StoreError};
 
 /// A hunt ended and nothing had failed.
 pub const NOT_CAUGHT: u8 = 1;
@@ -13,8 +14,8 @@ pub const NOT_CAUGHT: u8 = 1;
 pub const USAGE: u8 = 2;
 /// A run with something changed failed in another way than the recording.
 pub const ANOTHER_FAILURE: u8 = 118;
-/// All that a cut trace holds was replayed, and it does not say how the program ended.
-pub const END_UNKNOWN: u8 = 119;
+/// All that a cut trace holds was shown, and what came after it is missing.
+pub const CUT: u8 = 119;
 /// Replay diverged.
 pub const DIVERGED: u8 = 120;
 /// The trace is damaged, missing or unusable.
@@ -37,7 +38,7 @@ Exit codes:
   1    hunt: no try failed; minimize: the failure does not come again; retry: it does; diff: a difference
   2    the command line makes no sense
   118  retry: it fails in another way than the recording
-  119  replay: the trace is cut (its recorder was killed, say), and does not say how the program ended
+  119  the trace is cut (its recorder was killed, say): what it holds was shown, and the rest is missing
   120  replay diverged from the recording
   121  the trace is damaged, missing, or cannot be used here
   122  the program cannot be recorded, or nothing can on this machine
@@ -96,6 +97,11 @@ pub enum CommandError {
     Debugger(String),
     #[error(transparent)]
     Print(PrintError),
+    #[error(transparent)]
+    Timeline(TimelineError),
+    /// A trace shows that it is damaged while it is replayed.
+    #[error("{0}")]
+    BadReplay(String),
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -111,7 +117,19 @@ impl From<PrintError> for CommandError {
         match error {
             PrintError::Output(error) => CommandError::Output(error),
             PrintError::Store(error) => CommandError::Store(error),
+            PrintError::Timeline(error) => CommandError::from(error),
             other => CommandError::Print(other),
+        }
+    }
+}
+
+impl From<TimelineError> for CommandError {
+    fn from(error: TimelineError) -> CommandError {
+        match error {
+            TimelineError::Replay(ReplayError::Store(error)) | TimelineError::Store(error) => {
+                CommandError::Store(error)
+            }
+            other => CommandError::Timeline(other),
         }
     }
 }
@@ -124,6 +142,8 @@ impl CommandError {
             CommandError::NoHome => FAILED,
             CommandError::Store(error) => code_of_store(error),
             CommandError::Print(error) => code_of_print(error),
+            CommandError::Timeline(error) => code_of_timeline(error),
+            CommandError::BadReplay(_) => BAD_TRACE,
             CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. } => BAD_TRACE,
@@ -149,6 +169,8 @@ impl CommandError {
             | CommandError::Usage(_)
             | CommandError::Debugger(_)
             | CommandError::Print(_)
+            | CommandError::Timeline(_)
+            | CommandError::BadReplay(_)
             | CommandError::BadEvents { .. }
             | CommandError::NoSuchProcess { .. }
             | CommandError::Read { .. }
@@ -181,8 +203,49 @@ fn code_of_print(error: &PrintError) -> u8 {
         | PrintError::Expression(..) => USAGE,
         PrintError::Store(error) => code_of_store(error),
         PrintError::NoDebugInformation | PrintError::NoSuchProcess(_) => BAD_TRACE,
-        PrintError::Timeline(_) | PrintError::Output(_) => FAILED,
+        PrintError::Timeline(error) => code_of_timeline(error),
+        PrintError::Output(_) => FAILED,
     }
+}
+
+/// The code for a replay that did not begin, or could not go on.
+pub fn code_of_replay(error: &ReplayError) -> u8 {
+    match error {
+        ReplayError::Inject(_) | ReplayError::Objects(_) | ReplayError::Panicked => FAILED,
+        ReplayError::Store(error) => code_of_store(error),
+        ReplayError::Empty | ReplayError::NoSuchProcess { .. } | ReplayError::BadEvents { .. } => BAD_TRACE,
+    }
+}
+
+/// The code for a replay under the debugger, or one that prints, which cannot go on.
+fn code_of_timeline(error: &TimelineError) -> u8 {
+    match error {
+        TimelineError::Replay(error) => code_of_replay(error),
+        TimelineError::Store(error) => code_of_store(error),
+        // What is replayed dies of nothing but what its log says.
+        TimelineError::Feed(_) | TimelineError::Died(_) | TimelineError::Lost(..) => BAD_TRACE,
+        TimelineError::NoSuchPosition(_) => USAGE,
+        TimelineError::Copy(_)
+        | TimelineError::Ended
+        | TimelineError::Past(_)
+        | TimelineError::Order(_)
+        | TimelineError::NoKeyframe(_)
+        | TimelineError::Alone
+        | TimelineError::Interrupted
+        | TimelineError::TooMany(_)
+        | TimelineError::TooLong(_)
+        | TimelineError::Memory(_) => FAILED,
+    }
+}
+
+/// What is told of a trace that is cut, by every command that has shown all that it holds.
+pub fn cut_in_words(cut: &Cut) -> String {
+    format!("{cut}: what came after is missing, and the trace does not say how the program ended")
+}
+
+/// The code of a command that has shown all that a trace holds; says if that was not all.
+pub fn of_shown(trace: Option<&Cut>) -> ExitCode {
+    trace.map_or(ExitCode::SUCCESS, |cut| failure(CUT, &cut_in_words(cut)))
 }
 
 /// Says what went wrong and gives the code that stands for it.

@@ -14,7 +14,7 @@ use gdb_server::{Connection, serve};
 use nix::sys::signal::Signal;
 use object::read::elf::{Dyn, FileHeader};
 use replayer::ReplayOptions;
-use timeline::{Position, Reason, Timeline, TimelineError};
+use timeline::{Position, Reason, Timeline};
 use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::exit::{self, CommandError};
@@ -117,7 +117,15 @@ fn open(
     settings: &Settings,
 ) -> Result<ExitCode, CommandError> {
     let trace = TraceReader::open(trace_dir)?;
-    let gdb = Gdb { batch: arguments.batch, ex: &arguments.ex, root: None };
+    trace.verify_files(settings.home().ok().as_deref())?;
+    let mut ex = arguments.ex.clone();
+    if let Some(cut) = trace.cut() {
+        telling::tell!("retrovane: {}", exit::cut_in_words(cut));
+        if arguments.batch {
+            ex.push(format!("quit {}", exit::CUT));
+        }
+    }
+    let gdb = Gdb { batch: arguments.batch, ex: &ex, root: None };
     gdb.open(&|folder| {
         prepare_folder(folder, &trace)?;
         server_command(arguments, trace_dir, pid, folder, settings)
@@ -430,20 +438,16 @@ fn open_timeline(
         rewriting_off: true,
         progress: None,
     };
-    let failed = |error: TimelineError| match error {
-        TimelineError::Replay(replayer::ReplayError::Store(error)) => CommandError::Store(error),
-        error => CommandError::Debugger(error.to_string()),
-    };
-    let mut timeline = Timeline::open(&options, give_up).map_err(failed)?;
+    let mut timeline = Timeline::open(&options, give_up)?;
     keyframes.begin(&mut timeline);
     let reason = match at {
         None | Some("start") => Reason::Begin,
-        Some("end" | "crash") => timeline.seek_end(give_up).map_err(failed)?,
+        Some("end" | "crash") => timeline.seek_end(give_up)?,
         Some(position) => {
             let target: Position = position.parse().map_err(|_| {
                 CommandError::Usage(format!("--at {position}: neither start, end, crash nor a position"))
             })?;
-            timeline.seek(target, give_up).map_err(failed)?;
+            timeline.seek(target, give_up)?;
             Reason::Stepped
         }
     };

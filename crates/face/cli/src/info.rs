@@ -16,7 +16,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use trace_store::{LaneEnd, TraceReader};
 
-use crate::exit::CommandError;
+use crate::exit::{self, CommandError};
 use crate::settings::Settings;
 use crate::wording;
 use facts::{CallCounts, Facts};
@@ -60,7 +60,8 @@ pub fn run(arguments: &InfoArguments, settings: &Settings) -> Result<ExitCode, C
         out.write_all(text(&trace, &facts).as_bytes())?;
     }
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    trace.verify_files(settings.home().ok().as_deref())?;
+    Ok(exit::of_shown(trace.cut()))
 }
 
 /// Kept files, and the bytes of theirs that no other trace shares.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 use replayer::ReplayOptions;
-use timeline::{Reason, Timeline, TimelineError, report_kind};
+use timeline::{Reason, Timeline, report_kind};
 use trace_store::keyframes;
 
-use crate::exit::CommandError;
+use crate::exit::{self, CommandError};
 use crate::live::duration;
 use crate::settings::Settings;
 
@@ -111,19 +111,17 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
         rewriting_off: true,
         progress: None,
     };
-    let failed = |error: TimelineError| match error {
-        TimelineError::Replay(replayer::ReplayError::Store(error)) | TimelineError::Store(error) => {
-            CommandError::Store(error)
-        }
-        error => CommandError::Debugger(error.to_string()),
-    };
-    let mut timeline = Timeline::open(&options, &|| false).map_err(failed)?;
+    let mut timeline = Timeline::open(&options, &|| false)?;
     Use::Write(arguments.every).begin(&mut timeline);
-    let end = timeline.seek_end(&|| false).map_err(failed)?;
-    if let Reason::End { report, .. } = end
-        && matches!(report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING)
-    {
-        return Err(CommandError::Debugger(timeline.said()));
+    let end = timeline.seek_end(&|| false)?;
+    let event = timeline.stop().event;
+    if let Reason::End { report: report_kind::DIVERGENCE, .. } = end {
+        let text = format!("replay diverged after {event} events: {}", timeline.said());
+        return Ok(exit::failure(exit::DIVERGED, &text));
+    }
+    if let Reason::End { report: report_kind::FAILED | report_kind::MISSING, .. } = end {
+        let text = format!("the replay cannot go on after {event} events: {}", timeline.said());
+        return Err(CommandError::BadReplay(text));
     }
     let positions = timeline.keyframes();
     if let Some(why) = timeline.no_keyframes() {
@@ -135,7 +133,8 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
     for position in positions {
         writeln!(std::io::stdout(), "{position}")?;
     }
-    Ok(ExitCode::SUCCESS)
+    let trace = timeline.trace();
+    Ok(exit::of_shown(trace.as_ref().and_then(|trace| trace.cut())))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use trace_store::{TraceReader, pack, traces};
 
-use crate::exit::CommandError;
+use crate::exit::{self, CommandError};
 use crate::progress;
 use crate::settings::Settings;
 use crate::wording;
@@ -50,7 +50,7 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
     if arguments.output.is_none() {
         writeln!(std::io::stdout(), "{}", output.display())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit::of_shown(TraceReader::open(&dir)?.cut()))
 }
 
 /// `NAME.rvpack` in the current directory. Nobody named this file: one that is
@@ -82,9 +82,9 @@ pub fn unpack(file: &Path, settings: &Settings) -> Result<PathBuf, CommandError>
     if holds(file, &wanted) {
         return Ok(wanted);
     }
-    let is_name = !stem.starts_with('.') && stem != "latest" && stem.chars().all(|char| !char.is_control());
     make_home(&home)?;
-    let dir = if is_name && !wanted.exists() { wanted } else { traces::new_dir(&home, &stem)? };
+    let dir =
+        if traces::can_be_named(&stem) && !wanted.exists() { wanted } else { traces::new_dir(&home, &stem)? };
     pack::unpack(file, &dir)?;
     if !settings.quiet {
         telling::tell!("retrovane: unpacked into {}", dir.display());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use printer::{Request, Row, Shown, Wanted, parse, parse_list, print};
+use printer::{Failing, Request, Row, Shown, Wanted, parse, parse_list, print};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{self, CommandError};
@@ -158,7 +158,11 @@ fn show(
             telling::tell!("retrovane: {nothing}{limit}");
         }
     }
-    Ok(if outcome.has_diverged { ExitCode::from(exit::DIVERGED) } else { ExitCode::SUCCESS })
+    Ok(match outcome.worst {
+        Some(Failing::Diverged) => ExitCode::from(exit::DIVERGED),
+        Some(Failing::Stuck) => ExitCode::from(exit::BAD_TRACE),
+        None => exit::of_shown(outcome.cut.as_ref()),
+    })
 }
 
 fn write_row(out: &mut impl Write, row: &Row) -> std::io::Result<()> {

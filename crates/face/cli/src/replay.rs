@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use replayer::{ReplayError, ReplayOptions, ReportKind, replay};
+use replayer::{ReplayOptions, ReportKind, replay};
 use trace_store::pack::is_pack;
 
 use crate::exit::{self, CommandError};
@@ -69,16 +69,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     bar.finish_and_clear();
     let outcome = match replayed {
         Ok(outcome) => outcome,
-        Err(error) => {
-            let code = match error {
-                ReplayError::Inject(_) | ReplayError::Objects(_) | ReplayError::Panicked => exit::FAILED,
-                ReplayError::Store(_)
-                | ReplayError::Empty
-                | ReplayError::NoSuchProcess { .. }
-                | ReplayError::BadEvents { .. } => exit::BAD_TRACE,
-            };
-            return exit::failure(code, &error);
-        }
+        Err(error) => return exit::failure(exit::code_of_replay(&error), &error),
     };
     if !settings.quiet {
         for note in &outcome.notes {
@@ -88,19 +79,16 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     if let Some(divergence) = &outcome.divergence {
         let code = match divergence.kind {
             ReportKind::Divergence => exit::DIVERGED,
-            ReportKind::Missing => exit::BAD_TRACE,
-            ReportKind::Failed => exit::FAILED,
+            ReportKind::Missing | ReportKind::Failed => exit::BAD_TRACE,
         };
         return exit::failure(code, divergence);
     }
-    match outcome.status {
-        Some(status) => exit::of_program(status),
+    match (outcome.cut, outcome.status) {
+        // Also where the end of the first process is in it: of the others it may not be.
+        (Some(cut), _) => exit::of_shown(Some(&cut)),
+        (None, Some(status)) => exit::of_program(status),
         // What a live session saved, or what left the recording, ends where it is meant to.
-        None if !outcome.is_cut => ExitCode::SUCCESS,
-        None => exit::failure(
-            exit::END_UNKNOWN,
-            &"the trace is cut, and does not say how the program ended: `retrovane info` tells what is known",
-        ),
+        (None, None) => ExitCode::SUCCESS,
     }
 }
 

@@ -75,7 +75,10 @@ fn info_says_that_a_trace_is_cut() {
     let mut trace = home.trace("prog-0");
     trace.lane(0, None, 100, &[call("getpid", 100, &[], &[])], None);
     drop(trace);
-    let text = home.prints(&["info", "prog-0"]);
+    let output = home.run(&["info", "prog-0"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(119));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("does not say how the program ended"));
     assert!(text.contains("what lies before can be replayed"), "{text}");
     assert!(text.contains("after the trace's end"), "{text}");
 }

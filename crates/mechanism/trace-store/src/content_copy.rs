@@ -38,6 +38,16 @@ pub(crate) fn copy_content(from: &File, to: &File) -> io::Result<(FileHash, u64)
     Ok((*hasher.finalize().as_bytes(), len))
 }
 
+/// The hash of a file's content.
+pub(crate) fn hash_content(file: &File) -> io::Result<FileHash> {
+    let mut hasher = blake3::Hasher::new();
+    read_blocks(file, |_, bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
 fn read_blocks(from: &File, mut take: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<u64> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut holes = Holes::of(from)?;

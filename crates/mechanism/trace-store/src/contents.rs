@@ -4,6 +4,9 @@
 //! may not do is exactly what a reader refuses.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +59,13 @@ pub struct FileEntry {
     pub size: u64,
     /// st_mode.
     pub mode: u32,
+}
+
+impl FileEntry {
+    /// Where it was.
+    pub fn original(&self) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(&self.path))
+    }
 }
 
 /// A kept file with the id that events name it by.

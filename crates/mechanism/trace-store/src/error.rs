@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::record::{FORMAT_VERSION, OLDEST_VERSION};
+
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +35,12 @@ pub enum StoreError {
         path.display()
     )]
     Version { path: PathBuf, found: u32, supported: u32 },
+    /// An earlier version of Retrovane wrote this.
+    #[error(
+        "{} has format version {found}, this retrovane reads from {oldest} on: use the version that made it, or record again",
+        path.display()
+    )]
+    TooOld { path: PathBuf, found: u32, oldest: u32 },
     /// Bytes are not what was written. Nothing after them can be trusted.
     #[error("{} is damaged at byte {offset}: {what}; record again, or take another copy of the trace", path.display())]
     Damaged { path: PathBuf, offset: u64, what: &'static str },
@@ -59,6 +67,9 @@ pub enum StoreError {
     /// A kept file is gone.
     #[error("the content of {} (BLAKE3 {}) is missing: record again, or take a pack of the trace", path.display(), crate::hash_hex(hash))]
     MissingFile { hash: crate::FileHash, path: PathBuf },
+    /// A kept file holds something else.
+    #[error("the kept content of {} (BLAKE3 {}) was changed since it was recorded: record again, or take a pack of the trace", path.display(), crate::hash_hex(hash))]
+    ChangedFile { hash: crate::FileHash, path: PathBuf },
     /// No trace of that name.
     #[error("there is no trace {name:?} in {}: `retrovane list` shows what there is", home.display())]
     NoSuchTrace { name: String, home: PathBuf },
@@ -83,6 +94,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What has a format of this version is not read.
+    pub(crate) fn version(path: &Path, found: u32) -> StoreError {
+        let path = path.to_owned();
+        if found < OLDEST_VERSION {
+            return StoreError::TooOld { path, found, oldest: OLDEST_VERSION };
+        }
+        StoreError::Version { path, found, supported: FORMAT_VERSION }
+    }
+
     /// Wraps a system error; a full disk becomes [`StoreError::DiskFull`].
     /// An operation on a file failed.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {

@@ -20,10 +20,11 @@ use crate::content_copy::copy_content;
 use crate::disk::{self, Temporary};
 use crate::error::{Doing, StoreError};
 use crate::key_index::KeyIndex;
+use crate::verified::VERIFIED_NAME;
 use crate::{FileHash, hash_hex};
 
 /// Name of the store in the home directory.
-const STORE_NAME: &str = "files";
+pub(crate) const STORE_NAME: &str = "files";
 const LOCK_NAME: &str = "lock";
 /// A recording waits so long for somebody else's pruning.
 const PRUNED_WITHIN: Duration = Duration::from_secs(10);
@@ -69,7 +70,7 @@ impl FileKey {
         }
     }
 
-    fn has_settled(&self) -> bool {
+    pub(crate) fn has_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         u128::from(self.mtime_ns.max(self.ctime_ns)) + u128::from(SETTLED_NS) < now
     }
@@ -273,6 +274,13 @@ impl FileStore {
             if entry.file_name().to_string_lossy().starts_with(disk::TEMPORARY_PREFIX) {
                 fs::remove_file(entry.path()).doing("remove", &entry.path())?;
             }
+        }
+        // What is linked from now on has other times, and is checked again.
+        match fs::remove_file(self.dir.join(VERIFIED_NAME)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::io("remove", &self.dir.join(VERIFIED_NAME), error));
+            }
+            Ok(()) | Err(_) => {}
         }
         self.index().rewrite(|hash| self.content_path(hash).exists())?;
         Ok(Removed { is_all: true, ..removed })

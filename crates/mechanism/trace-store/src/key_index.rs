@@ -54,6 +54,11 @@ impl KeyIndex {
         Ok(self.known.get(key).copied())
     }
 
+    /// The same, without a look at what others have added since it was opened.
+    pub fn known(&self, key: &FileKey) -> Option<FileHash> {
+        self.known.get(key).copied()
+    }
+
     /// Adds a file.
     pub fn add(&mut self, key: FileKey, hash: FileHash) -> Result<(), StoreError> {
         self.file.write_all(line(&key, &hash).as_bytes()).doing("write", &self.path)?;

@@ -31,6 +31,7 @@ mod reader;
 mod record;
 mod scan;
 pub mod traces;
+mod verified;
 mod writer;
 
 pub use compress::{ChunkCompressor, ChunkDecompressor, Pressure};

@@ -14,7 +14,7 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::disk::{self, Temporary};
 use crate::error::{Doing, StoreError};
 use crate::reader::TraceReader;
-use crate::record::FORMAT_VERSION;
+use crate::record::{FORMAT_VERSION, is_read};
 use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
 use crate::{FileHash, hash_hex};
 
@@ -239,12 +239,8 @@ fn read_manifest(entry: &mut impl Read, file: &Path) -> Result<Manifest, StoreEr
         .map_err(|_| bad("its structure is damaged, or it is truncated"))?;
     let manifest: Manifest =
         serde_json::from_slice(&json).map_err(|_| bad("its first entry makes no sense"))?;
-    if manifest.pack > FORMAT_VERSION {
-        return Err(StoreError::Version {
-            path: file.to_owned(),
-            found: manifest.pack,
-            supported: FORMAT_VERSION,
-        });
+    if !is_read(manifest.pack) {
+        return Err(StoreError::version(file, manifest.pack));
     }
     Ok(manifest)
 }

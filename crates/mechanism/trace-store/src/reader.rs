@@ -12,7 +12,7 @@ use crate::disk;
 use crate::error::{Doing, StoreError};
 use crate::meta::{Closing, Meta, Summary, Totals};
 use crate::record::{
-    BadHeader, FILE_HEADER_BYTES, FORMAT_VERSION, RECORD_HEADER_BYTES, RecordHeader, RecordKind, meta_fits,
+    BadHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, is_read, meta_fits,
     parse_file_header, payload_fits,
 };
 use crate::scan::{Log, Scan, parse_closing, scan};
@@ -162,11 +162,7 @@ impl TraceReader {
         let path = self.files_dir().join(hash_hex(&file.hash));
         match std::fs::metadata(&path) {
             Ok(found) if found.is_file() && found.len() == file.size => Ok(path),
-            Ok(_) | Err(_) => {
-                use std::os::unix::ffi::OsStrExt;
-                let original = Path::new(std::ffi::OsStr::from_bytes(&file.path)).to_owned();
-                Err(StoreError::MissingFile { hash: file.hash, path: original })
-            }
+            Ok(_) | Err(_) => Err(StoreError::MissingFile { hash: file.hash, path: file.original() }),
         }
     }
 
@@ -238,14 +234,17 @@ fn open_parts(dir: &Path) -> Result<Opened, StoreError> {
         Some(parse_file_header(&bytes).map_err(|bad| log.bad_header(0, bad))?)
     };
     if header.is_some_and(|meta_sum| !meta_fits(&json, meta_sum)) {
-        return Err(newer_version(&json, &meta_path).unwrap_or(StoreError::Damaged {
+        return Err(other_version(&json, &meta_path).unwrap_or(StoreError::Damaged {
             path: meta_path,
             offset: 0,
             what: "it is not what the recorder wrote",
         }));
     }
+    if let Some(error) = other_version(&json, &meta_path) {
+        return Err(error);
+    }
     let meta = serde_json::from_slice(&json).map_err(|_| {
-        newer_version(&json, &meta_path).unwrap_or(StoreError::Damaged {
+        other_version(&json, &meta_path).unwrap_or(StoreError::Damaged {
             path: meta_path.clone(),
             offset: 0,
             what: "it does not describe a trace",
@@ -254,18 +253,14 @@ fn open_parts(dir: &Path) -> Result<Opened, StoreError> {
     Ok(Opened { path, file, len, meta, header: header.map(|_| ()) })
 }
 
-/// The error for a `trace.json` that a later version wrote, if one did.
-fn newer_version(json: &[u8], path: &Path) -> Option<StoreError> {
+/// The error for a `trace.json` that a version wrote whose traces are not read, if one did.
+fn other_version(json: &[u8], path: &Path) -> Option<StoreError> {
     #[derive(serde::Deserialize)]
     struct Format {
         format: u32,
     }
     let found = serde_json::from_slice::<Format>(json).ok()?.format;
-    (found > FORMAT_VERSION).then(|| StoreError::Version {
-        path: path.to_owned(),
-        found,
-        supported: FORMAT_VERSION,
-    })
+    (!is_read(found)).then(|| StoreError::version(path, found))
 }
 
 /// The record that ends a complete trace: its last bytes.

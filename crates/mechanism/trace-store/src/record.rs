@@ -13,7 +13,13 @@ use crate::contents::{ChunkPlace, Entry, FileEntry, LaneEnd, TraceFile};
 /// Version of the format that is written, and the latest that is read.
 pub const FORMAT_VERSION: u32 = 8;
 /// The earliest that is read: what came since has only been added.
-const OLDEST_VERSION: u32 = 7;
+pub(crate) const OLDEST_VERSION: u32 = 7;
+
+/// True for the versions of the format that are read.
+pub(crate) fn is_read(version: u32) -> bool {
+    (OLDEST_VERSION..=FORMAT_VERSION).contains(&version)
+}
+
 /// Most bytes of events in one chunk, and most bytes of any record's payload.
 pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 /// Longest path of a kept file, in bytes (PATH_MAX).
@@ -82,8 +88,11 @@ pub(crate) fn parse_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<u64, 
     let _reserved = fields.u32();
     let meta_sum = fields.u64().unwrap_or(0);
     let right = fields.u64().is_some_and(|sum| agree(xxh3_64(&bytes[..24]), sum));
-    if !right || version == 0 {
+    if !right {
         return Err(BadHeader::What("the checksum of the file's header is wrong"));
+    }
+    if !is_read(version) {
+        return Err(BadHeader::Version(version));
     }
     Ok(meta_sum)
 }
@@ -182,7 +191,7 @@ impl RecordHeader {
         if magic != RECORD_MAGIC || !agree(xxh3_64_with_seed(&bytes[..56], offset), sum) {
             return Err(damaged);
         }
-        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&u32::from(version)) {
+        if !is_read(u32::from(version)) {
             return Err(BadHeader::Version(u32::from(version)));
         }
         let [kind, flags] = fields.array::<2>().ok_or(damaged)?;

@@ -14,8 +14,7 @@ use crate::index;
 use crate::meta::Closing;
 use crate::reader::{Cut, CutWhy};
 use crate::record::{
-    BadHeader, FILE_HEADER_BYTES, FORMAT_VERSION, RECORD_HEADER_BYTES, RecordHeader, RecordKind, parse_entry,
-    payload_fits,
+    BadHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, parse_entry, payload_fits,
 };
 
 /// A log that is being read, and its length when it was opened.
@@ -33,9 +32,7 @@ impl Log<'_> {
 
     pub fn bad_header(&self, offset: u64, bad: BadHeader) -> StoreError {
         match bad {
-            BadHeader::Version(found) => {
-                StoreError::Version { path: self.path.to_owned(), found, supported: FORMAT_VERSION }
-            }
+            BadHeader::Version(found) => StoreError::version(self.path, found),
             BadHeader::What(what) => self.damaged(offset, what),
         }
     }

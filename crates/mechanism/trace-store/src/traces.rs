@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::contents::LaneEnd;
 use crate::disk;
 use crate::error::{Doing, StoreError};
-use crate::file_store::FileStore;
+use crate::file_store::{FileStore, STORE_NAME};
 use crate::keyframes;
 use crate::reader::glance;
 use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
@@ -290,6 +290,15 @@ fn prune_by_parts(home: &Path, part: Duration) -> Result<Pruned, StoreError> {
         drop(store);
         std::thread::sleep(LET_IN);
     }
+}
+
+/// True if a trace in the home directory can have this name: what the directory has of its own, links
+/// and the store of kept files, has others.
+pub fn can_be_named(name: &str) -> bool {
+    is_plain(name)
+        && !name.starts_with('.')
+        && ![LATEST_NAME, STORE_NAME].contains(&name)
+        && name.chars().all(|char| !char.is_control())
 }
 
 /// True if the directory looks like a trace.

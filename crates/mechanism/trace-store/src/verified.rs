@@ -1,0 +1,62 @@
+//! Whether kept files have the content that they had when they were recorded.
+//!
+//! A content is named by its hash, and whoever maps it believes the name: so it is checked before. What was
+//! checked once is remembered by inode, size and times, beside the store of kept files, so that the next
+//! replay reads nothing. A file whose bytes change below its file system keeps its times: that is noticed
+//! by `pack` alone, which reads all files.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::content_copy::hash_content;
+use crate::contents::FileEntry;
+use crate::disk;
+use crate::error::StoreError;
+use crate::file_store::{FileKey, STORE_NAME};
+use crate::key_index::KeyIndex;
+use crate::{TraceReader, hash_hex};
+
+/// Name of the index of files that were found to be what their names say, in the store's directory.
+pub(crate) const VERIFIED_NAME: &str = "verified";
+
+impl TraceReader {
+    /// Checks each kept file that is there. What was checked before is looked up in `home`, if that is given.
+    ///
+    /// # Errors
+    /// [`StoreError::ChangedFile`] for the first whose content is another one.
+    pub fn verify_files(&self, home: Option<&Path>) -> Result<(), StoreError> {
+        // Without it, or where it cannot be read, all files are read.
+        let mut index = home.and_then(|home| KeyIndex::open(&home.join(STORE_NAME).join(VERIFIED_NAME)).ok());
+        let mut seen = HashSet::new();
+        for kept in self.files() {
+            if seen.insert(kept.file.hash) {
+                self.verify_file(&kept.file, index.as_mut())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_file(&self, entry: &FileEntry, index: Option<&mut KeyIndex>) -> Result<(), StoreError> {
+        let path = self.files_dir().join(hash_hex(&entry.hash));
+        // What is missing is told by who needs it.
+        let Ok(file) = disk::open_regular(&path) else { return Ok(()) };
+        let read = |error| StoreError::io("read", &path, error);
+        let key = FileKey::of(&file).map_err(read)?;
+        if key.size == entry.size {
+            let known = index.as_ref().and_then(|index| index.known(&key));
+            if known == Some(entry.hash) {
+                return Ok(());
+            }
+            if hash_content(&file).map_err(read)? == entry.hash {
+                if let Some(index) = index
+                    && key.has_settled()
+                {
+                    // It is a cache: what is not remembered is read again.
+                    let _ = index.add(key, entry.hash);
+                }
+                return Ok(());
+            }
+        }
+        Err(StoreError::ChangedFile { hash: entry.hash, path: entry.original() })
+    }
+}
