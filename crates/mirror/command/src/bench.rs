@@ -1,0 +1,184 @@
+//! The comparison: each scheme at each size, with checkpoints and without.
+
+use std::path::Path;
+use std::time::Instant;
+
+use retrovane_mirror::{Options, Region};
+use serde_json::{Map, Value, json};
+
+use crate::Bench;
+use crate::measure::{median, quantile};
+use crate::plots;
+use crate::rivals::{Fork, Mirror, Scheme, Stop};
+use crate::task::{self, STORES};
+use crate::write_protect::{Mprotect, Userfault};
+
+const MIB: usize = 1 << 20;
+/// The paper's region.
+const SMALL: usize = 24 * MIB;
+/// The part of periods that are no worse than what is reported.
+const WORST: f64 = 0.9999;
+/// Names of all schemes, in the order of the output.
+const SCHEMES: [&str; 5] = ["mirror", "fork", "mprotect", "uffd", "stop"];
+
+fn scheme(name: &str, folder: &Path, size: usize) -> Result<Box<dyn Scheme>, String> {
+    let failed = |error: std::io::Error| format!("{name}: {error}");
+    Ok(match name {
+        "mirror" => Box::new(Mirror::new(folder, size).map_err(|error| error.to_string())?),
+        "fork" => Box::new(Fork::new(folder, size).map_err(failed)?),
+        "mprotect" => Box::new(Mprotect::new(folder, size).map_err(failed)?),
+        "uffd" => Box::new(Userfault::new(folder, size).map_err(failed)?),
+        _ => Box::new(Stop::new(folder, size).map_err(failed)?),
+    })
+}
+
+/// A folder for checkpoints, which goes away.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(within: &Path) -> std::io::Result<Folder> {
+        let path = within.join(format!("retrovane-mirror-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed stays, and hurts nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn run(options: &Bench) -> Result<(), String> {
+    let folder = Folder::new(&options.dir).map_err(|error| format!("{}: {error}", options.dir.display()))?;
+    if let Some(plots) = &options.plots {
+        std::fs::create_dir_all(plots).map_err(|error| format!("{}: {error}", plots.display()))?;
+    }
+    let (periods, large) = if options.quick { (1000, 256 * MIB) } else { (40_000, 1024 * MIB) };
+    let mut keys = Map::new();
+    println!(
+        "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",
+        "scheme", "MiB", "without us", "with us", "extra us"
+    );
+    for name in SCHEMES {
+        for (size, key) in [(SMALL, "24mb"), (large, "1gb")] {
+            let extra = periods_of(name, &folder.0, size, periods, options.plots.as_deref());
+            keys.insert(named(name, &format!("worst_extra_us_{key}")), number(extra));
+        }
+        keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, &folder.0, options.quick)));
+    }
+    keys.insert("recovery_first_ms".into(), number(recovery(&folder.0, large)));
+    keys.insert("periods".into(), json!(periods));
+    keys.insert("large_mib".into(), json!(large / MIB));
+    for path in &options.merge {
+        keys.extend(read_keys(path)?);
+    }
+    // What was not measured in this run is there all the same, and says so.
+    for key in ["barrier_median", "barrier_worst", "server_p999_ratio", "kills", "lost"] {
+        keys.entry(key).or_insert(Value::Null);
+    }
+    for rival in &SCHEMES[1..] {
+        for key in
+            ["barrier_median", "barrier_worst", "recovery_first_ms", "server_p999_ratio", "kills", "lost"]
+        {
+            keys.entry(named(rival, key)).or_insert(Value::Null);
+        }
+    }
+    let text = serde_json::to_string_pretty(&Value::Object(keys)).map_err(|error| error.to_string())?;
+    println!("{text}");
+    std::fs::write(&options.json, text + "\n").map_err(|error| format!("{}: {error}", options.json.display()))
+}
+
+fn read_keys(path: &Path) -> Result<Map<String, Value>, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    serde_json::from_str(&text).map_err(|error| failed(&error))
+}
+
+/// A key of the output: the mirror's have no name before them.
+fn named(scheme: &str, key: &str) -> String {
+    if scheme == "mirror" { key.to_owned() } else { format!("{scheme}_{key}") }
+}
+
+fn number(value: Result<f64, String>) -> Value {
+    match value {
+        Ok(value) => json!((value * 1000.0).round() / 1000.0),
+        Err(error) => {
+            eprintln!("retrovane-mirror: not measured: {error}");
+            Value::Null
+        }
+    }
+}
+
+/// Microseconds that checkpoints add to the worst period.
+fn periods_of(
+    name: &str,
+    folder: &Path,
+    size: usize,
+    periods: usize,
+    plots: Option<&Path>,
+) -> Result<f64, String> {
+    let scheme = scheme(name, folder, size)?;
+    let (without, _) = task::run(&*scheme, periods, false);
+    let (with, checkpoints) = task::run(&*scheme, periods, true);
+    let worst = |samples: &[task::Sample]| {
+        quantile(&samples.iter().map(|sample| sample.total()).collect::<Vec<_>>(), WORST)
+    };
+    let (plain, extra) = (worst(&without), worst(&with) - worst(&without));
+    let mib = size / MIB;
+    println!("{name:9} {mib:6} {plain:12.1} {:12.1} {extra:12.1}  {checkpoints}", worst(&with));
+    if let Some(plots) = plots {
+        for (kind, samples) in [("without", &without), ("with", &with)] {
+            let title = format!("{} ({mib} MiB), {kind} checkpoints", scheme.name());
+            plots::draw(plots, &format!("{name}-{mib}-{kind}"), &title, samples)?;
+        }
+    }
+    if checkpoints == 0 {
+        return Err(format!("{name}: no checkpoint was taken in {periods} periods"));
+    }
+    Ok(extra)
+}
+
+/// How much longer the first stores take behind the beginning of a checkpoint: one to a page.
+fn first_writes(name: &str, folder: &Path, quick: bool) -> Result<f64, String> {
+    let scheme = scheme(name, folder, SMALL)?;
+    let rounds = if quick { 15 } else { 200 };
+    let (mut before, mut behind) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        task::stores(&*scheme, round);
+        before.push(task::stores(&*scheme, round + 1));
+        std::thread::scope(|scope| {
+            scheme.begin();
+            behind.push(task::stores(&*scheme, round + 2));
+            scope.spawn(|| scheme.wait());
+        });
+    }
+    println!(
+        "{name:9} {STORES} stores: {:.0} us, behind a checkpoint {:.0} us",
+        median(&before),
+        median(&behind)
+    );
+    Ok(median(&behind) / median(&before))
+}
+
+/// Milliseconds from opening a region that is on disk to the first look at its data.
+fn recovery(folder: &Path, size: usize) -> Result<f64, String> {
+    let path = folder.join("mirror");
+    let _ = [0, 1].map(|slot| std::fs::remove_file(folder.join(format!("mirror.{slot}"))));
+    {
+        let mirror = Mirror::new(folder, size).map_err(|error| error.to_string())?;
+        let (base, bytes) = mirror.range();
+        (0..bytes / 4096).for_each(|page| mirror.store(base + page * 4096, page as u64 + 1));
+        mirror.region().set_root("data", base as u64).map_err(|error| error.to_string())?;
+        mirror.begin();
+        mirror.wait();
+    }
+    let begun = Instant::now();
+    let region = Region::open(&path, &Options::default()).map_err(|error| error.to_string())?;
+    let data = region.root("data").ok_or("the root is gone")? as usize;
+    // SAFETY: a word of the block that the root names, which nobody stores to.
+    let value = unsafe { ((data + size / 2) as *const u64).read_volatile() };
+    let first = begun.elapsed().as_secs_f64() * 1e3;
+    if value == (size / 2 / 4096) as u64 + 1 { Ok(first) } else { Err("the data are others".into()) }
+}

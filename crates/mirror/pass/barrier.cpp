@@ -1,0 +1,737 @@
+// The compiler's part of the mirror: a pass for clang that makes each store that may hit the
+// region a second time, in the region's mirror.
+//
+//   clang -fpass-plugin=libretrovane-mirror-pass.so ...
+//
+// It runs behind all optimisations, so that it sees the stores that will be made. Addresses
+// are in the region if their upper bits are those of the window (layout.rs). A store is
+// mirrored by copying what is in memory behind it; so one copy serves several stores, up to
+// the next call or atomic operation, behind which another thread may look.
+//
+// Whatever else may write to memory is covered, or refused: at run time where its address is
+// known and turns out to be in the region (rv_mirror_refuse), else by a warning, or an error
+// with RETROVANE_MIRROR_PASS=strict in the environment.
+//
+// Deliberately absent: assumptions on types or aliases beyond what the object says that a
+// pointer comes from.
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/DebugLoc.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/PassPlugin.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+#include <cstdlib>
+#include <string>
+
+using namespace llvm;
+
+namespace {
+
+/// StringRef's own function has another name from LLVM 16 on.
+bool beginsWith(StringRef text, StringRef start)
+{
+	return text.substr(0, start.size()) == start;
+}
+
+// As in layout.rs.
+constexpr unsigned windowBits = 40;
+constexpr uint64_t windowKey = 0x20;
+
+/// What a library function that was not compiled with the pass writes.
+enum class Length { Argument, Result, ResultTimes, String, Printed, Product };
+
+struct Writer {
+	unsigned pointer;
+	Length length;
+	int argument;
+	int factor;
+};
+
+bool libraryWriter(StringRef name, Writer &writer)
+{
+	struct Row {
+		const char *name;
+		Writer writer;
+	};
+	static const Row rows[] = {
+		{"memcpy", {0, Length::Argument, 2, -1}},
+		{"memmove", {0, Length::Argument, 2, -1}},
+		{"memset", {0, Length::Argument, 2, -1}},
+		{"__memcpy_chk", {0, Length::Argument, 2, -1}},
+		{"__memmove_chk", {0, Length::Argument, 2, -1}},
+		{"__memset_chk", {0, Length::Argument, 2, -1}},
+		{"mempcpy", {0, Length::Argument, 2, -1}},
+		{"bzero", {0, Length::Argument, 1, -1}},
+		{"bcopy", {1, Length::Argument, 2, -1}},
+		{"strncpy", {0, Length::Argument, 2, -1}},
+		{"strcpy", {0, Length::String, -1, -1}},
+		{"stpcpy", {0, Length::String, -1, -1}},
+		{"strcat", {0, Length::String, -1, -1}},
+		{"strncat", {0, Length::String, -1, -1}},
+		{"__strcpy_chk", {0, Length::String, -1, -1}},
+		{"__strcat_chk", {0, Length::String, -1, -1}},
+		{"sprintf", {0, Length::String, -1, -1}},
+		{"vsprintf", {0, Length::String, -1, -1}},
+		{"__sprintf_chk", {0, Length::String, -1, -1}},
+		{"snprintf", {0, Length::Printed, 1, -1}},
+		{"vsnprintf", {0, Length::Printed, 1, -1}},
+		{"__snprintf_chk", {0, Length::Printed, 1, -1}},
+		{"__vsnprintf_chk", {0, Length::Printed, 1, -1}},
+		{"fgets", {0, Length::String, -1, -1}},
+		{"read", {1, Length::Result, -1, -1}},
+		{"pread", {1, Length::Result, -1, -1}},
+		{"pread64", {1, Length::Result, -1, -1}},
+		{"recv", {1, Length::Result, -1, -1}},
+		{"recvfrom", {1, Length::Result, -1, -1}},
+		{"getrandom", {0, Length::Result, -1, -1}},
+		{"readlink", {1, Length::Result, -1, -1}},
+		{"fread", {0, Length::ResultTimes, 1, -1}},
+		{"qsort", {0, Length::Product, 1, 2}},
+	};
+	for (const Row &row : rows)
+		if (name == row.name) {
+			writer = row.writer;
+			return true;
+		}
+	return false;
+}
+
+/// What is told at compile time: a remark that cannot be overlooked.
+class Refusal : public DiagnosticInfo {
+	std::string text;
+
+public:
+	Refusal(std::string text, DiagnosticSeverity severity)
+	    : DiagnosticInfo(static_cast<DiagnosticKind>(getNextAvailablePluginDiagnosticKind()), severity),
+	      text(std::move(text))
+	{
+	}
+	void print(DiagnosticPrinter &printer) const override { printer << text; }
+};
+
+/// A store that waits for its barrier: bytes from a base.
+struct Pending {
+	Value *base;
+	int64_t offset;
+	uint64_t bytes;
+	uint64_t alignment;
+};
+
+class Barrier {
+	Module &module;
+	const DataLayout &layout;
+	IntegerType *word;
+	bool strict;
+
+public:
+	explicit Barrier(Module &module)
+	    : module(module), layout(module.getDataLayout()), word(Type::getInt64Ty(module.getContext()))
+	{
+		const char *mode = std::getenv("RETROVANE_MIRROR_PASS");
+		strict = mode && StringRef(mode) == "strict";
+	}
+
+	bool run(Function &function);
+
+private:
+	void flush(SmallVectorImpl<Pending> &pending, Instruction *before);
+	void note(SmallVectorImpl<Pending> &pending, StoreInst *store);
+	bool visit(Instruction *instruction, SmallVectorImpl<Pending> &pending);
+	void visitCall(CallBase *call);
+	void visitIntrinsic(IntrinsicInst *call);
+	void visitAsm(CallBase *call);
+	void visitLibrary(CallBase *call, const Writer &writer);
+	void maskedStore(IntrinsicInst *call);
+	void scatter(IntrinsicInst *call);
+	void compressStore(IntrinsicInst *call);
+	void atomic(Instruction *instruction, Value *pointer, Type *type);
+	void wrote(IRBuilder<> &builder, Value *address, Value *bytes);
+	void refuseAt(Instruction *before, Value *pointer, const std::string &what);
+	void tell(Instruction *at, const std::string &what);
+	std::string place(Instruction *at);
+	Value *address(IRBuilder<> &builder, Value *pointer);
+	Value *inWindow(IRBuilder<> &builder, Value *address);
+	bool isOutside(Value *pointer);
+	void put(IRBuilder<> &builder, Value *address, uint64_t bytes, uint64_t alignment);
+	Instruction *behind(Instruction *instruction);
+};
+
+Value *Barrier::address(IRBuilder<> &builder, Value *pointer)
+{
+	return builder.CreatePtrToInt(pointer, word);
+}
+
+Value *Barrier::inWindow(IRBuilder<> &builder, Value *address)
+{
+	return builder.CreateICmpEQ(builder.CreateLShr(address, windowBits), ConstantInt::get(word, windowKey));
+}
+
+/// True for pointers to what is never in the region: the stack, variables, what malloc just gave.
+bool Barrier::isOutside(Value *pointer)
+{
+	if (pointer->getType()->isPointerTy() && pointer->getType()->getPointerAddressSpace() != 0)
+		return true;
+	const Value *object = getUnderlyingObject(pointer, 0);
+	if (isa<AllocaInst>(object) || isa<GlobalValue>(object) || isa<ConstantPointerNull>(object) ||
+	    isa<UndefValue>(object))
+		return true;
+	if (auto *argument = dyn_cast<Argument>(object))
+		return argument->hasByValAttr();
+	if (auto *call = dyn_cast<CallBase>(object))
+		if (const Function *callee = call->getCalledFunction())
+			return StringSwitch<bool>(callee->getName())
+			    .Cases("malloc", "calloc", "_Znwm", "_Znam", "strdup", "__errno_location", true)
+			    .Default(false);
+	return false;
+}
+
+std::string Barrier::place(Instruction *at)
+{
+	std::string function = at->getFunction()->getName().str();
+	const DebugLoc &location = at->getDebugLoc();
+	if (!location)
+		return function;
+	return (location->getFilename() + ":" + Twine(location.getLine()) + " (" + function + ")").str();
+}
+
+void Barrier::tell(Instruction *at, const std::string &what)
+{
+	std::string text = "retrovane-mirror: " + place(at) + ": " + what;
+	module.getContext().diagnose(Refusal(text, strict ? DS_Error : DS_Warning));
+}
+
+Instruction *Barrier::behind(Instruction *instruction)
+{
+	if (auto *invoke = dyn_cast<InvokeInst>(instruction)) {
+		BasicBlock *normal = invoke->getNormalDest();
+		if (!normal->getSinglePredecessor())
+			normal = SplitEdge(invoke->getParent(), normal);
+		return &*normal->getFirstInsertionPt();
+	}
+	return instruction->getNextNode();
+}
+
+void Barrier::wrote(IRBuilder<> &builder, Value *address, Value *bytes)
+{
+	FunctionCallee callee = module.getOrInsertFunction("rv_mirror_wrote", builder.getVoidTy(), word, word);
+	builder.CreateCall(callee, {address, bytes});
+}
+
+void Barrier::put(IRBuilder<> &builder, Value *address, uint64_t bytes, uint64_t alignment)
+{
+	bool isWhole = bytes <= 32 && (bytes & (bytes - 1)) == 0;
+	if (!isWhole) {
+		wrote(builder, address, ConstantInt::get(word, bytes));
+		return;
+	}
+	// The function changes these registers only: no other is spilled for it.
+	auto *type = FunctionType::get(builder.getVoidTy(), {word}, false);
+	// Names with a u are for bytes that may be in two pages.
+	const char *end = alignment < bytes || bytes > 8 ? "u" : "";
+	std::string code = "call *rv_mirror_put" + std::to_string(bytes) + end + "@GOTPCREL(%rip)";
+	builder.CreateCall(InlineAsm::get(type, code,
+	                                  "{rax},~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}", true),
+	                   {address});
+}
+
+/// Barriers for all stores that wait for one; neighbours are joined.
+void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
+{
+	while (!pending.empty()) {
+		Value *base = pending.front().base;
+		SmallVector<Pending, 8> own, rest;
+		for (const Pending &one : pending)
+			(one.base == base ? own : rest).push_back(one);
+		llvm::sort(own, [](const Pending &a, const Pending &b) { return a.offset < b.offset; });
+		SmallVector<Pending, 8> joined;
+		for (const Pending &one : own) {
+			if (!joined.empty()) {
+				Pending &last = joined.back();
+				int64_t end = last.offset + int64_t(last.bytes);
+				// Only what was stored: bytes between belong to others.
+				if (one.offset <= end && (one.offset < end || last.bytes + one.bytes <= last.alignment)) {
+					last.bytes = std::max(end, one.offset + int64_t(one.bytes)) - last.offset;
+					continue;
+				}
+			}
+			joined.push_back(one);
+		}
+		IRBuilder<> builder(before);
+		Value *at = address(builder, base);
+		Value *first = builder.CreateAdd(at, ConstantInt::getSigned(word, joined.front().offset));
+		Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, first), before, false);
+		builder.SetInsertPoint(then);
+		for (const Pending &one : joined)
+			put(builder, builder.CreateAdd(at, ConstantInt::getSigned(word, one.offset)), one.bytes,
+			    one.alignment);
+		pending.assign(rest.begin(), rest.end());
+	}
+}
+
+void Barrier::note(SmallVectorImpl<Pending> &pending, StoreInst *store)
+{
+	Value *pointer = store->getPointerOperand();
+	if (isOutside(pointer))
+		return;
+	Type *type = store->getValueOperand()->getType();
+	TypeSize size = layout.getTypeStoreSize(type);
+	if (size.isScalable()) {
+		refuseAt(store, pointer, "a store of a scalable vector");
+		return;
+	}
+	APInt offset(layout.getIndexTypeSizeInBits(pointer->getType()), 0);
+	Value *base = pointer->stripAndAccumulateConstantOffsets(layout, offset, true);
+#if LLVM_VERSION_MAJOR >= 16
+	uint64_t bytes = size.getFixedValue();
+#else
+	uint64_t bytes = size.getFixedSize();
+#endif
+	for (Pending &other : pending)
+		if (other.base == base && other.offset <= offset.getSExtValue() &&
+		    offset.getSExtValue() + int64_t(bytes) <= other.offset + int64_t(other.bytes))
+			return;
+	pending.push_back({base, offset.getSExtValue(), bytes, store->getAlign().value()});
+}
+
+/// Ends the program where a pointer is in the region, before an instruction that cannot be mirrored.
+void Barrier::refuseAt(Instruction *before, Value *pointer, const std::string &what)
+{
+	if (isOutside(pointer))
+		return;
+	IRBuilder<> builder(before);
+	Value *at = address(builder, pointer);
+	Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, at), before, false);
+	builder.SetInsertPoint(then);
+	FunctionCallee callee = module.getOrInsertFunction("rv_mirror_refuse", builder.getVoidTy(), word);
+	Value *text = builder.CreateGlobalStringPtr(place(before) + ": " + what);
+	builder.CreateCall(callee, {address(builder, text)});
+}
+
+/// An atomic operation, which in the region is made by the library, which orders it with freezes.
+void Barrier::atomic(Instruction *instruction, Value *pointer, Type *type)
+{
+	if (isOutside(pointer))
+		return;
+	uint64_t bytes = layout.getTypeStoreSize(type);
+	if (bytes > 8) {
+		tell(instruction, "an atomic operation of " + std::to_string(bytes) +
+		                      " bytes is refused where its address is in the region");
+		refuseAt(instruction, pointer, "an atomic operation of more than 8 bytes");
+		return;
+	}
+	IRBuilder<> builder(instruction);
+	Value *at = address(builder, pointer);
+	Instruction *then, *otherwise;
+	SplitBlockAndInsertIfThenElse(inWindow(builder, at), instruction, &then, &otherwise);
+	BasicBlock *behindBoth = instruction->getParent();
+	IntegerType *own = builder.getIntNTy(bytes * 8);
+	auto toWord = [&](Value *value) {
+		if (value->getType()->isPointerTy())
+			value = builder.CreatePtrToInt(value, own);
+		return builder.CreateZExt(builder.CreateBitCast(value, own), word);
+	};
+	auto fromWord = [&](Value *value) {
+		value = builder.CreateTrunc(value, own);
+		return type->isPointerTy() ? builder.CreateIntToPtr(value, type) : builder.CreateBitCast(value, type);
+	};
+	builder.SetInsertPoint(then);
+	Value *size = builder.getInt32(bytes), *result = nullptr;
+	FunctionCallee modify = module.getOrInsertFunction("rv_mirror_modify", word, word, builder.getInt32Ty(),
+	                                                   builder.getInt32Ty(), word);
+	if (auto *store = dyn_cast<StoreInst>(instruction)) {
+		builder.CreateCall(modify, {at, size, builder.getInt32(0), toWord(store->getValueOperand())});
+	} else if (auto *change = dyn_cast<AtomicRMWInst>(instruction)) {
+		static const struct {
+			AtomicRMWInst::BinOp operation;
+			unsigned number;
+		} operations[] = {
+			{AtomicRMWInst::Xchg, 0}, {AtomicRMWInst::Add, 1}, {AtomicRMWInst::Sub, 2},
+			{AtomicRMWInst::And, 3}, {AtomicRMWInst::Nand, 4}, {AtomicRMWInst::Or, 5},
+			{AtomicRMWInst::Xor, 6}, {AtomicRMWInst::Max, 7}, {AtomicRMWInst::Min, 8},
+			{AtomicRMWInst::UMax, 9}, {AtomicRMWInst::UMin, 10}, {AtomicRMWInst::FAdd, 11},
+			{AtomicRMWInst::FSub, 12},
+#if LLVM_VERSION_MAJOR >= 15
+			{AtomicRMWInst::FMax, 13}, {AtomicRMWInst::FMin, 14},
+#endif
+#if LLVM_VERSION_MAJOR >= 16
+			{AtomicRMWInst::UIncWrap, 15}, {AtomicRMWInst::UDecWrap, 16},
+#endif
+		};
+		int number = -1;
+		for (auto &known : operations)
+			if (known.operation == change->getOperation())
+				number = int(known.number);
+		if (number < 0) {
+			tell(instruction, "an atomic operation that the library does not know");
+			number = 99;
+		}
+		Value *old = builder.CreateCall(modify, {at, size, builder.getInt32(unsigned(number)),
+		                                         toWord(change->getValOperand())});
+		result = fromWord(old);
+	} else {
+		auto *exchange = cast<AtomicCmpXchgInst>(instruction);
+		FunctionCallee callee = module.getOrInsertFunction("rv_mirror_compare_exchange", word, word,
+		                                                   builder.getInt32Ty(), word, word);
+		Value *expected = toWord(exchange->getCompareOperand());
+		Value *old = builder.CreateCall(callee, {at, size, expected, toWord(exchange->getNewValOperand())});
+		Value *both = UndefValue::get(exchange->getType());
+		both = builder.CreateInsertValue(both, fromWord(old), 0);
+		result = builder.CreateInsertValue(both, builder.CreateICmpEQ(old, expected), 1);
+	}
+	instruction->moveBefore(otherwise);
+	if (result) {
+		builder.SetInsertPoint(&*behindBoth->begin());
+		PHINode *phi = builder.CreatePHI(result->getType(), 2);
+		instruction->replaceAllUsesWith(phi);
+		phi->addIncoming(result, then->getParent());
+		phi->addIncoming(instruction, otherwise->getParent());
+	}
+}
+
+/// Lanes that a mask leaves out belong to others: each lane is copied for itself.
+void Barrier::maskedStore(IntrinsicInst *call)
+{
+	Value *pointer = call->getArgOperand(1), *mask = call->getArgOperand(3);
+	auto *type = dyn_cast<FixedVectorType>(call->getArgOperand(0)->getType());
+	if (!type) {
+		refuseAt(call, pointer, "a masked store of a scalable vector");
+		return;
+	}
+	if (isOutside(pointer))
+		return;
+	uint64_t bytes = layout.getTypeStoreSize(type->getElementType());
+	IRBuilder<> builder(behind(call));
+	Value *at = address(builder, pointer);
+	Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, at), &*builder.GetInsertPoint(), false);
+	builder.SetInsertPoint(then);
+	for (unsigned lane = 0; lane < type->getNumElements(); lane++)
+		wrote(builder, builder.CreateAdd(at, ConstantInt::get(word, lane * bytes)),
+		      builder.CreateSelect(builder.CreateExtractElement(mask, lane), ConstantInt::get(word, bytes),
+		                           ConstantInt::get(word, 0)));
+}
+
+void Barrier::scatter(IntrinsicInst *call)
+{
+	auto *type = dyn_cast<FixedVectorType>(call->getArgOperand(0)->getType());
+	if (!type) {
+		tell(call, "a scattered store of a scalable vector is not mirrored");
+		return;
+	}
+	Value *pointers = call->getArgOperand(1), *mask = call->getArgOperand(3);
+	uint64_t bytes = layout.getTypeStoreSize(type->getElementType());
+	IRBuilder<> builder(behind(call));
+	for (unsigned lane = 0; lane < type->getNumElements(); lane++)
+		wrote(builder, address(builder, builder.CreateExtractElement(pointers, lane)),
+		      builder.CreateSelect(builder.CreateExtractElement(mask, lane), ConstantInt::get(word, bytes),
+		                           ConstantInt::get(word, 0)));
+}
+
+void Barrier::compressStore(IntrinsicInst *call)
+{
+	auto *type = dyn_cast<FixedVectorType>(call->getArgOperand(0)->getType());
+	Value *pointer = call->getArgOperand(1), *mask = call->getArgOperand(2);
+	if (!type) {
+		refuseAt(call, pointer, "a compressing store of a scalable vector");
+		return;
+	}
+	uint64_t bytes = layout.getTypeStoreSize(type->getElementType());
+	IRBuilder<> builder(behind(call));
+	Value *count = ConstantInt::get(word, 0);
+	for (unsigned lane = 0; lane < type->getNumElements(); lane++)
+		count = builder.CreateAdd(count, builder.CreateZExt(builder.CreateExtractElement(mask, lane), word));
+	wrote(builder, address(builder, pointer), builder.CreateMul(count, ConstantInt::get(word, bytes)));
+}
+
+void Barrier::visitIntrinsic(IntrinsicInst *call)
+{
+	if (auto *copy = dyn_cast<AnyMemIntrinsic>(call)) {
+		if (isOutside(copy->getRawDest()))
+			return;
+		IRBuilder<> builder(behind(call));
+		Value *bytes = builder.CreateZExtOrTrunc(copy->getLength(), word);
+		Value *at = address(builder, copy->getRawDest());
+		Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, at), &*builder.GetInsertPoint(), false);
+		builder.SetInsertPoint(then);
+		wrote(builder, at, bytes);
+		return;
+	}
+	switch (call->getIntrinsicID()) {
+	case Intrinsic::masked_store:
+		return maskedStore(call);
+	case Intrinsic::masked_scatter:
+		return scatter(call);
+	case Intrinsic::masked_compressstore:
+		return compressStore(call);
+	case Intrinsic::lifetime_start:
+	case Intrinsic::lifetime_end:
+	case Intrinsic::invariant_start:
+	case Intrinsic::invariant_end:
+	case Intrinsic::prefetch:
+	case Intrinsic::assume:
+	case Intrinsic::vastart:
+	case Intrinsic::vaend:
+	case Intrinsic::vacopy:
+		return;
+	default:
+		break;
+	}
+	if (!call->mayWriteToMemory())
+		return;
+	std::string what = "a store by " + call->getCalledFunction()->getName().str();
+	for (unsigned index = 0; index < call->arg_size(); index++) {
+		Value *operand = call->getArgOperand(index);
+		Type *type = operand->getType();
+		if (type->isVectorTy() && type->getScalarType()->isPointerTy())
+			tell(call, what + " to several addresses is not mirrored");
+		else if (type->isPointerTy() && !call->onlyReadsMemory(index))
+			refuseAt(call, operand, what);
+	}
+}
+
+/// True for code that writes no memory, whatever its clobbers say.
+bool writesNothing(StringRef code)
+{
+	SmallVector<StringRef, 8> lines;
+	code.split(lines, '\n');
+	for (StringRef line : lines) {
+		SmallVector<StringRef, 4> parts;
+		line.split(parts, ';');
+		for (StringRef part : parts) {
+			StringRef name = part.trim(" \t").split(' ').first.split('\t').first;
+			bool harmless = StringSwitch<bool>(name)
+			                    .Cases("", "nop", "pause", "mfence", "lfence", "sfence", "rep", true)
+			                    .Cases("cpuid", "rdtsc", "rdtscp", "xgetbv", "int3", "ud2", true)
+			                    .Cases("rdpmc", "prefetcht0", "prefetchw", "endbr64", "clflush", true)
+			                    .Default(beginsWith(name, "#"));
+			if (!harmless)
+				return false;
+		}
+	}
+	return true;
+}
+
+void Barrier::visitAsm(CallBase *call)
+{
+	auto *code = cast<InlineAsm>(call->getCalledOperand());
+	StringRef text = code->getAsmString();
+	if (writesNothing(text))
+		return;
+	bool isLocked = text.contains("lock") || text.contains("xchg");
+	bool clobbersMemory = false, hasPointer = false;
+	unsigned argument = 0;
+	SmallVector<std::pair<Value *, uint64_t>, 4> outputs;
+	for (const InlineAsm::ConstraintInfo &constraint : code->ParseConstraints()) {
+		if (constraint.Type == InlineAsm::isClobber) {
+			for (const std::string &name : constraint.Codes)
+				clobbersMemory |= name == "{memory}";
+			continue;
+		}
+		bool isArgument = constraint.Type == InlineAsm::isInput ||
+		                  (constraint.Type == InlineAsm::isOutput && constraint.isIndirect);
+		if (!isArgument)
+			continue;
+		Value *operand = call->getArgOperand(argument);
+		Type *element = constraint.isIndirect ? call->getAttributes().getParamElementType(argument) : nullptr;
+#if LLVM_VERSION_MAJOR < 15
+		if (constraint.isIndirect && !element && !cast<PointerType>(operand->getType())->isOpaque())
+			element = operand->getType()->getPointerElementType();
+#endif
+		argument++;
+		if (constraint.Type == InlineAsm::isOutput) {
+			hasPointer = true;
+			if (isLocked || !element)
+				refuseAt(call, operand, "an atomic operation by inline assembly");
+			else if (!isOutside(operand))
+				outputs.push_back({operand, layout.getTypeStoreSize(element)});
+		} else if (operand->getType()->isPointerTy() && clobbersMemory == false && !constraint.isIndirect) {
+			// Whether it clobbers memory stands behind the operands: looked at below.
+			hasPointer = true;
+		}
+	}
+	if (clobbersMemory || call->mayWriteToMemory()) {
+		for (Value *operand : call->args())
+			if (operand->getType()->isPointerTy() && clobbersMemory) {
+				bool isOutput = llvm::any_of(outputs, [&](auto &output) { return output.first == operand; });
+				if (!isOutput)
+					refuseAt(call, operand, "inline assembly that may write to memory");
+			}
+		if (clobbersMemory && !hasPointer)
+			tell(call, "inline assembly may write to memory by an address that is not an operand; what it "
+			           "writes into the region is not mirrored: name the memory as an output");
+	}
+	for (auto &output : outputs) {
+		IRBuilder<> builder(behind(call));
+		wrote(builder, address(builder, output.first), ConstantInt::get(word, output.second));
+	}
+}
+
+void Barrier::visitLibrary(CallBase *call, const Writer &writer)
+{
+	Value *pointer = call->getArgOperand(writer.pointer);
+	if (isOutside(pointer))
+		return;
+	IRBuilder<> builder(behind(call));
+	Value *at = address(builder, pointer);
+	Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, at), &*builder.GetInsertPoint(), false);
+	builder.SetInsertPoint(then);
+	Value *zero = ConstantInt::get(word, 0), *one = ConstantInt::get(word, 1), *bytes = zero;
+	auto argument = [&](int index) { return builder.CreateZExtOrTrunc(call->getArgOperand(index), word); };
+	auto result = [&] {
+		Value *count = builder.CreateSExtOrTrunc(call, word);
+		return builder.CreateSelect(builder.CreateICmpSGT(count, zero), count, zero);
+	};
+	switch (writer.length) {
+	case Length::Argument:
+		bytes = argument(writer.argument);
+		break;
+	case Length::Result:
+		bytes = result();
+		break;
+	case Length::ResultTimes:
+		bytes = builder.CreateMul(result(), argument(writer.argument));
+		break;
+	case Length::Product:
+		bytes = builder.CreateMul(argument(writer.argument), argument(writer.factor));
+		break;
+	case Length::String: {
+		FunctionCallee length = module.getOrInsertFunction("rv_mirror_string_bytes", word, word);
+		bytes = builder.CreateCall(length, {at});
+		break;
+	}
+	case Length::Printed: {
+		Value *printed = builder.CreateAdd(result(), one), *room = argument(writer.argument);
+		bytes = builder.CreateSelect(builder.CreateICmpULT(printed, room), printed, room);
+		break;
+	}
+	}
+	wrote(builder, at, bytes);
+}
+
+void Barrier::visitCall(CallBase *call)
+{
+	if (call->isInlineAsm())
+		return visitAsm(call);
+	Function *callee = call->getCalledFunction();
+	// A structure that a function returns in memory is written by a function that may not be
+	// compiled so.
+	if (call->hasStructRetAttr() && !isa<CallBrInst>(call) && !call->isMustTailCall()) {
+		Value *result = call->getArgOperand(0);
+		if (!isOutside(result) && (!callee || callee->isDeclaration())) {
+			Type *type = call->getParamAttr(0, Attribute::StructRet).getValueAsType();
+			IRBuilder<> builder(behind(call));
+			wrote(builder, address(builder, result), ConstantInt::get(word, layout.getTypeStoreSize(type)));
+		}
+	}
+	if (!callee)
+		return;
+	StringRef name = callee->getName();
+	Writer writer;
+	if (callee->isDeclaration() && libraryWriter(name, writer) && call->arg_size() > writer.pointer)
+		return visitLibrary(call, writer);
+	// Atomic operations of sizes that the processor does not have are calls.
+	bool isAtomic = (beginsWith(name, "__atomic_") && !beginsWith(name, "__atomic_load")) ||
+	                (beginsWith(name, "__sync_") && name != "__sync_synchronize");
+	if (isAtomic && callee->isDeclaration() && name != "__atomic_thread_fence")
+		for (Value *operand : call->args())
+			if (operand->getType()->isPointerTy())
+				refuseAt(call, operand, "an atomic operation by " + name.str());
+}
+
+/// Handles one instruction; returns false for one that only waits for its barrier.
+bool Barrier::visit(Instruction *instruction, SmallVectorImpl<Pending> &pending)
+{
+	if (auto *store = dyn_cast<StoreInst>(instruction)) {
+		if (!store->isAtomic()) {
+			note(pending, store);
+			if (store->isVolatile())
+				flush(pending, store->getNextNode());
+			return true;
+		}
+		flush(pending, instruction);
+		atomic(store, store->getPointerOperand(), store->getValueOperand()->getType());
+		return true;
+	}
+	if (auto *change = dyn_cast<AtomicRMWInst>(instruction)) {
+		flush(pending, instruction);
+		atomic(change, change->getPointerOperand(), change->getType());
+		return true;
+	}
+	if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(instruction)) {
+		flush(pending, instruction);
+		atomic(exchange, exchange->getPointerOperand(), exchange->getNewValOperand()->getType());
+		return true;
+	}
+	bool isCall = isa<CallBase>(instruction);
+	bool orders = isCall || isa<FenceInst>(instruction) || instruction->isTerminator() ||
+	              (isa<LoadInst>(instruction) && !cast<LoadInst>(instruction)->isUnordered());
+	if (auto *intrinsic = dyn_cast<IntrinsicInst>(instruction))
+		orders = intrinsic->mayWriteToMemory() && !isa<DbgInfoIntrinsic>(intrinsic) &&
+		         !intrinsic->isLifetimeStartOrEnd();
+	if (!orders)
+		return false;
+	flush(pending, instruction);
+	if (auto *intrinsic = dyn_cast<IntrinsicInst>(instruction))
+		visitIntrinsic(intrinsic);
+	else if (isCall)
+		visitCall(cast<CallBase>(instruction));
+	return true;
+}
+
+bool Barrier::run(Function &function)
+{
+	if (function.isDeclaration() || function.hasFnAttribute(Attribute::Naked) ||
+	    beginsWith(function.getName(), "rv_mirror_"))
+		return false;
+	// Blocks are split on the way: the instructions of each are those of before.
+	SmallVector<SmallVector<Instruction *, 32>, 32> blocks;
+	for (BasicBlock &block : function) {
+		blocks.emplace_back();
+		for (Instruction &instruction : block)
+			blocks.back().push_back(&instruction);
+	}
+	size_t before = function.getInstructionCount();
+	for (auto &block : blocks) {
+		SmallVector<Pending, 8> pending;
+		for (Instruction *instruction : block)
+			visit(instruction, pending);
+	}
+	bool changed = function.getInstructionCount() != before;
+	// The barrier is called below the stack pointer's red zone.
+	if (changed)
+		function.addFnAttr(Attribute::NoRedZone);
+	return changed;
+}
+
+struct MirrorBarrier : PassInfoMixin<MirrorBarrier> {
+	PreservedAnalyses run(Module &module, ModuleAnalysisManager &)
+	{
+		bool changed = false;
+		Barrier barrier(module);
+		for (Function &function : module)
+			changed |= barrier.run(function);
+		return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+	}
+	static bool isRequired() { return true; }
+};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
+{
+	return {LLVM_PLUGIN_API_VERSION, "retrovane-mirror", "1", [](PassBuilder &builder) {
+		        builder.registerOptimizerLastEPCallback(
+		            [](ModulePassManager &manager, auto &&...) { manager.addPass(MirrorBarrier()); });
+	        }};
+}

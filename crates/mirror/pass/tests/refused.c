@@ -1,0 +1,59 @@
+/* Stores that the pass cannot mirror. Those whose address is known are refused where it is in
+ * the region; the others are told when this is compiled, and found by the check. */
+#include <retrovane-mirror.h>
+
+#include <emmintrin.h>
+#include <immintrin.h>
+#include <stdio.h>
+#include <string.h>
+
+__attribute__((noinline)) static void hidden(uintptr_t at)
+{
+	/* The compiler is not told that this number is an address. */
+	asm volatile("movq $5, (%0)" : : "r"(at) : "memory");
+}
+
+/* 16 bytes at once. */
+__attribute__((noinline)) static void wide(__int128 *at)
+{
+	__sync_bool_compare_and_swap(at, (__int128)0, (__int128)5);
+}
+
+__attribute__((noinline)) static void masked(char *at)
+{
+	_mm_maskmoveu_si128(_mm_set1_epi8(7), _mm_set1_epi8(-1), at);
+}
+
+__attribute__((noinline)) static void saved(char *at)
+{
+	_xsave(at, 1);
+}
+
+__attribute__((noinline)) static void pointed(char *at)
+{
+	asm volatile("movb $5, (%0)" : : "r"(at) : "memory");
+}
+
+int main(int argc, char **argv)
+{
+	rv_mirror *region;
+	struct rv_mirror_options options = {.size = 1 << 20};
+	if (argc < 3 || rv_mirror_open(argv[1], &options, &region) < 0)
+		return 2;
+	char *block = rv_mirror_aligned_alloc(region, 64, 4096);
+	if (!strcmp(argv[2], "asm"))
+		hidden((uintptr_t)block);
+	else if (!strcmp(argv[2], "wide"))
+		wide((__int128 *)block);
+	else if (!strcmp(argv[2], "maskmov"))
+		masked(block);
+	else if (!strcmp(argv[2], "xsave"))
+		saved(block);
+	else
+		pointed(block);
+	uintptr_t at;
+	size_t pages = rv_mirror_differences(region, &at, 1);
+	fprintf(stderr, "%zu page differs\n", pages);
+	rv_mirror_close(region);
+	return 0;
+}

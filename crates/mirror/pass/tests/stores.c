@@ -1,0 +1,219 @@
+/* Every kind of store into the region. After each kind the mirror must be equal; then the
+ * state of a checkpoint is compared with what it was. Prints one line for each kind. */
+#define _GNU_SOURCE
+#include <retrovane-mirror.h>
+
+#include <emmintrin.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static rv_mirror *region;
+static int failures;
+
+static void look(const char *kind)
+{
+	uintptr_t at[4];
+	size_t count = rv_mirror_differences(region, at, 4);
+	printf("%-28s %s\n", kind, count ? "DIFFERS" : "ok");
+	if (count) {
+		printf("    %zu pages, first at %#lx\n", count, (unsigned long)at[0]);
+		failures++;
+	}
+}
+
+struct mixed {
+	char byte;
+	short half;
+	int word;
+	long wide;
+	float single;
+	double real;
+	long double extended;
+	unsigned bits : 5, more : 11;
+	char text[37];
+	__int128 huge;
+};
+
+struct big {
+	long numbers[100];
+};
+
+#define NEVER __attribute__((noinline))
+
+NEVER static void scalars(struct mixed *m)
+{
+	m->byte = 1;
+	m->half = 2;
+	m->word = 3;
+	m->wide = 4;
+	m->single = 5.5f;
+	m->real = 6.5;
+	m->extended = 7.5L;
+	m->bits = 8;
+	m->more = 900;
+	m->huge = ((__int128)1 << 100) + 5;
+	m->wide += 10;
+	volatile int *changing = &m->word;
+	*changing = 33;
+}
+
+NEVER static void unaligned(char *p, long value)
+{
+	/* Across the end of a page, too. */
+	for (int at = 4080; at < 4100; at += 5) {
+		memcpy(p + at, &value, 8);
+		memcpy(p + at + 4096, &value, 4);
+		memcpy(p + at + 8192, &value, 2);
+	}
+}
+
+NEVER static struct big make(long seed)
+{
+	struct big b;
+	for (int i = 0; i < 100; i++)
+		b.numbers[i] = seed * i;
+	return b;
+}
+
+NEVER static void structures(struct big *to, const struct big *from)
+{
+	to[0] = *from;
+	to[1] = make(7);
+	to[2] = (struct big){{1, 2, 3}};
+}
+
+NEVER static void ranges(char *p, size_t n)
+{
+	memset(p, 0x5a, n);
+	memcpy(p + n, p, n / 2);
+	memmove(p + 3, p, n / 2);
+	strcpy(p + 20, "a string");
+	strncpy(p + 40, "another", 20);
+	snprintf(p + 100, 30, "%d and %s", 42, "more than there is room for, surely");
+	sprintf(p + 200, "%d", 77);
+	p[n - 1] = 1;
+}
+
+NEVER static void loops(int *p, int n, int seed)
+{
+	for (int i = 0; i < n; i++)
+		p[i] = i * seed;
+	for (int i = 0; i < n; i += 3)
+		p[i] ^= 0x55;
+}
+
+NEVER static void vectors(char *p)
+{
+	__m128i ones = _mm_set1_epi32(0x01010101);
+	_mm_store_si128((__m128i *)p, ones);
+	_mm_storeu_si128((__m128i *)(p + 4090), ones);
+	_mm_stream_si128((__m128i *)(p + 64), ones);
+	_mm_stream_si32((int *)(p + 128), 7);
+	_mm_storel_epi64((__m128i *)(p + 160), ones);
+	_mm_sfence();
+}
+
+NEVER static void atomics(void *at)
+{
+	_Atomic unsigned char *b = at;
+	_Atomic short *h = (void *)((char *)at + 8);
+	_Atomic int *w = (void *)((char *)at + 16);
+	_Atomic long *d = (void *)((char *)at + 24);
+	void *_Atomic *p = (void *)((char *)at + 32);
+	atomic_store(b, 200);
+	atomic_fetch_add(b, 100);
+	atomic_store_explicit(h, -3, memory_order_relaxed);
+	atomic_fetch_sub(h, 4);
+	atomic_store(w, 5);
+	int expected = 5;
+	if (!atomic_compare_exchange_strong(w, &expected, 6) || *w != 6)
+		failures++;
+	expected = 99;
+	if (atomic_compare_exchange_strong(w, &expected, 7) || expected != 6)
+		failures++;
+	atomic_fetch_or(w, 0x100);
+	atomic_fetch_and(w, 0x1ff);
+	atomic_fetch_xor(w, 1);
+	if (atomic_exchange(d, 1L << 40) != 0 || *d != 1L << 40)
+		failures++;
+	__atomic_fetch_nand((long *)d, 3, __ATOMIC_SEQ_CST);
+	__sync_fetch_and_add((long *)d, 9);
+	atomic_store(p, at);
+	if (*b != 44 || *h != -7 || *w != 0x107)
+		failures++;
+}
+
+NEVER static void assembly(long *p)
+{
+	asm("movq $77, %0" : "=m"(p[0]));
+	asm volatile("addq $5, %0" : "+m"(p[0]) : : "cc");
+	asm volatile("" : : : "memory");
+	asm volatile("pause" : : : "memory");
+	if (p[0] != 82)
+		failures++;
+}
+
+NEVER static void from_files(char *p)
+{
+	int ends[2];
+	if (pipe(ends) || write(ends[1], "from a pipe", 11) != 11 || read(ends[0], p, 100) != 11)
+		failures++;
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+int main(int argc, char **argv)
+{
+	struct rv_mirror_options options = {.size = 4 << 20};
+	if (argc < 2 || rv_mirror_open(argv[1], &options, &region) < 0) {
+		fprintf(stderr, "%s\n", rv_mirror_error());
+		return 2;
+	}
+	char *p = rv_mirror_calloc(region, 1, 1 << 20);
+	rv_mirror_set_root(region, "block", p);
+	look("allocation");
+	scalars((void *)p);
+	look("scalars");
+	unaligned(p + 16384, 0x1122334455667788);
+	look("unaligned");
+	struct big local = make(3);
+	structures((void *)(p + 65536), &local);
+	look("structures");
+	ranges(p + 131072, 5000);
+	look("ranges");
+	loops((void *)(p + 196608), 10000, argc);
+	look("loops");
+	vectors(p + 262144);
+	look("vectors");
+	atomics(p + 327680);
+	look("atomics");
+	assembly((void *)(p + 393216));
+	look("assembly");
+	from_files(p + 458752);
+	look("read");
+	loops((void *)(p + 524288), 100, -7);
+	qsort(p + 524288, 100, sizeof(int), by_number);
+	look("qsort");
+	/* Frozen, stores go to the region only; afterwards the mirror is equal again. */
+	int64_t checkpoint = rv_mirror_checkpoint(region, 1);
+	for (int round = 0; round < 50; round++) {
+		scalars((void *)(p + 4096 * round));
+		loops((void *)(p + 196608), 10000, round);
+		atomics(memset(p + 327680, 0, 64));
+	}
+	if (checkpoint < 0 || rv_mirror_wait(region, checkpoint, -1) < 0)
+		failures++;
+	rv_mirror_wait_idle(region);
+	look("stores while frozen");
+	rv_mirror_close(region);
+	printf("%s\n", failures ? "failed" : "all mirrored");
+	return failures != 0;
+}

@@ -1,0 +1,169 @@
+//! The barrier as functions: for stores that compiled code does not mirror by itself.
+
+use std::arch::asm;
+
+use crate::layout::{PAGE, is_in_window};
+use crate::{protocol, sections};
+
+/// Stores a word to the region and to its mirror.
+///
+/// # Safety
+/// The address is that of an aligned word in the open region, which nobody else uses now.
+#[inline]
+pub unsafe fn put(address: usize, value: u64) {
+    debug_assert!(is_in_window(address) && address.is_multiple_of(8));
+    // SAFETY: the word is ours to write, as the caller says; the barrier changes the mirror and
+    // the registers that are named.
+    unsafe {
+        (address as *mut u64).write_volatile(value);
+        asm!(
+            "call {put}",
+            put = sym sections::rv_mirror_put8,
+            in("rax") address,
+            out("r10") _,
+            out("r11") _,
+        );
+    }
+}
+
+/// Mirrors what was just stored, as far as it is in the region.
+///
+/// # Safety
+/// The bytes are mapped, and no other thread stores to them meanwhile.
+pub unsafe fn wrote(address: usize, count: usize) {
+    if count == 0 || !is_in_window(address) {
+        return;
+    }
+    let (mut at, end) = (address, address + count);
+    while at < end {
+        let piece = (PAGE - at % PAGE).min(end - at);
+        // SAFETY: the piece is in one page of the region.
+        unsafe { sections::copy_within_page(at, piece) };
+        at += piece;
+    }
+}
+
+/// What is done to a value in one step. The numbers are those of the C interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Operation {
+    Exchange = 0,
+    Add = 1,
+    Subtract = 2,
+    And = 3,
+    Nand = 4,
+    Or = 5,
+    Xor = 6,
+    Max = 7,
+    Min = 8,
+    UnsignedMax = 9,
+    UnsignedMin = 10,
+    FloatAdd = 11,
+    FloatSubtract = 12,
+    FloatMax = 13,
+    FloatMin = 14,
+    IncrementWrapped = 15,
+    DecrementWrapped = 16,
+}
+
+impl Operation {
+    const ALL: [Operation; 17] = [
+        Operation::Exchange,
+        Operation::Add,
+        Operation::Subtract,
+        Operation::And,
+        Operation::Nand,
+        Operation::Or,
+        Operation::Xor,
+        Operation::Max,
+        Operation::Min,
+        Operation::UnsignedMax,
+        Operation::UnsignedMin,
+        Operation::FloatAdd,
+        Operation::FloatSubtract,
+        Operation::FloatMax,
+        Operation::FloatMin,
+        Operation::IncrementWrapped,
+        Operation::DecrementWrapped,
+    ];
+
+    /// The operation of a number.
+    pub fn of(number: u32) -> Option<Operation> {
+        Operation::ALL.get(number as usize).copied()
+    }
+
+    fn apply(self, size: usize, old: u64, operand: u64) -> u64 {
+        let shift = 64 - 8 * size as u32;
+        let signed = |value: u64| (value << shift) as i64 >> shift;
+        let unsigned = |value: u64| value << shift >> shift;
+        match self {
+            Operation::Exchange => operand,
+            Operation::Add => old.wrapping_add(operand),
+            Operation::Subtract => old.wrapping_sub(operand),
+            Operation::And => old & operand,
+            Operation::Nand => !(old & operand),
+            Operation::Or => old | operand,
+            Operation::Xor => old ^ operand,
+            Operation::Max => signed(old).max(signed(operand)) as u64,
+            Operation::Min => signed(old).min(signed(operand)) as u64,
+            Operation::UnsignedMax => unsigned(old).max(unsigned(operand)),
+            Operation::UnsignedMin => unsigned(old).min(unsigned(operand)),
+            Operation::FloatAdd => float(size, old, operand, |a, b| a + b, |a, b| a + b),
+            Operation::FloatSubtract => float(size, old, operand, |a, b| a - b, |a, b| a - b),
+            Operation::FloatMax => float(size, old, operand, f32::max, f64::max),
+            Operation::FloatMin => float(size, old, operand, f32::min, f64::min),
+            Operation::IncrementWrapped if unsigned(old) >= unsigned(operand) => 0,
+            Operation::IncrementWrapped => old.wrapping_add(1),
+            Operation::DecrementWrapped if unsigned(old) == 0 || unsigned(old) > unsigned(operand) => operand,
+            Operation::DecrementWrapped => old.wrapping_sub(1),
+        }
+    }
+}
+
+fn float(
+    size: usize,
+    old: u64,
+    operand: u64,
+    single: impl Fn(f32, f32) -> f32,
+    double: impl Fn(f64, f64) -> f64,
+) -> u64 {
+    match size {
+        4 => u64::from(single(f32::from_bits(old as u32), f32::from_bits(operand as u32)).to_bits()),
+        _ => double(f64::from_bits(old), f64::from_bits(operand)).to_bits(),
+    }
+}
+
+/// Changes a value of the region in one step, there and in the mirror; returns the old one.
+///
+/// # Safety
+/// The address is in the open region, aligned to the size, which is 1, 2, 4 or 8.
+pub unsafe fn modify(address: usize, size: usize, operation: Operation, operand: u64) -> u64 {
+    let mut old = protocol::load(address, size);
+    loop {
+        let new = operation.apply(size, old, operand);
+        // SAFETY: as the caller says.
+        let found = unsafe { protocol::compare_exchange(address, size, old, new) };
+        if found == old {
+            return old;
+        }
+        old = found;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_know_sizes_and_signs() {
+        assert_eq!(Operation::Max.apply(1, 0xff, 1), 1);
+        assert_eq!(Operation::UnsignedMax.apply(1, 0xff, 1), 0xff);
+        assert_eq!(Operation::Min.apply(2, 0x8000, 7) as u16, 0x8000);
+        let sum = Operation::FloatAdd.apply(4, u64::from(1.5f32.to_bits()), u64::from(2.0f32.to_bits()));
+        assert_eq!(sum, u64::from(3.5f32.to_bits()));
+        assert_eq!(Operation::DecrementWrapped.apply(4, 0, 9), 9);
+        for (number, operation) in Operation::ALL.iter().enumerate() {
+            assert_eq!(*operation as usize, number);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The check: pages that differ from their mirror though no checkpoint is under way. Somebody
+//! stored there without a barrier.
+
+use std::time::Duration;
+
+use crate::fence;
+use crate::memory::Memory;
+
+/// How long a word must differ in the same way: a thread that is interrupted between its two
+/// stores makes the second one when it runs again.
+const LOOKS: usize = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// Addresses of words that differ and stay so, one for each page. Stores are mirrored meanwhile.
+pub fn differences(memory: &Memory) -> Vec<usize> {
+    let mut found: Vec<usize> = (0..memory.pages()).filter_map(|page| memory.differs(page)).collect();
+    for _ in 0..LOOKS {
+        if found.is_empty() {
+            break;
+        }
+        fence::all_threads();
+        std::thread::sleep(BETWEEN_LOOKS);
+        found.retain(|&address| memory.word_differs(address));
+    }
+    found
+}

@@ -1,0 +1,279 @@
+//! The thread that writes checkpoints, and what others agree on with it.
+//!
+//! A checkpoint: freeze (in the thread that asks, where none is under way), write the pages
+//! that were stored to, thaw, bring the mirror up to date in small pieces. It is durable
+//! before the last two, and so `wait` returns before them.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::files::DiskFile;
+use crate::memory::Memory;
+use crate::pages::Pages;
+use crate::protocol;
+use crate::slots::Slots;
+
+/// Pages that are brought up to date before others may run.
+const PIECE_PAGES: usize = 16;
+/// Failed checkpoints that are remembered.
+const FAILURES_MAX: usize = 64;
+
+/// A checkpoint that was asked for; later ones have larger numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What a thread that asks and the one that writes tell each other.
+#[derive(Default)]
+struct Progress {
+    /// The last ticket that was given out.
+    given: u64,
+    /// The last one whose moment is past.
+    frozen: u64,
+    /// The last one that is durable or failed.
+    done: u64,
+    /// A checkpoint is under way: the mirror is frozen, or is being brought up to date.
+    busy: bool,
+    closing: bool,
+    period: Option<Duration>,
+    /// Bytes for each second; 0: as fast as it goes.
+    rate: u64,
+    failures: VecDeque<(u64, Error)>,
+    counts: Counts,
+}
+
+/// What was done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Checkpoints that are durable.
+    pub checkpoints: u64,
+    /// Pages that were written to the files.
+    pub pages_written: u64,
+    /// Pages that were compared with their mirror, and those that differed.
+    pub pages_compared: u64,
+    pub pages_copied: u64,
+}
+
+/// The state that both sides share.
+#[derive(Default)]
+pub struct Checkpoints {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl Checkpoints {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a checkpoint of now, or with `queue` of as soon as the one under way is over.
+    pub fn ask(&self, queue: bool) -> Result<Ticket, Error> {
+        let mut progress = self.lock();
+        if progress.closing {
+            return Err(Error::Closed);
+        }
+        if progress.busy {
+            return match queue {
+                true => {
+                    progress.given = progress.given.max(progress.frozen + 1);
+                    Ok(Ticket(progress.given))
+                }
+                false => Err(Error::Busy),
+            };
+        }
+        progress.busy = true;
+        progress.given = progress.frozen + 1;
+        let ticket = progress.given;
+        drop(progress);
+        protocol::freeze();
+        self.lock().frozen = ticket;
+        self.changed.notify_all();
+        Ok(Ticket(ticket))
+    }
+
+    /// True if a checkpoint would be taken at once.
+    pub fn is_idle(&self) -> bool {
+        !self.lock().busy
+    }
+
+    /// Whether a checkpoint is durable: `None` while it is not known.
+    pub fn poll(&self, ticket: Ticket) -> Option<Result<(), Error>> {
+        outcome(&self.lock(), ticket)
+    }
+
+    /// Waits until a checkpoint is durable, or it is known why not.
+    pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> Result<(), Error> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut progress = self.lock();
+        loop {
+            if let Some(outcome) = outcome(&progress, ticket) {
+                return outcome;
+            }
+            progress = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                None => self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Err(Error::TimedOut),
+                Some(left) => {
+                    self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Waits until no checkpoint is under way, and its traces are gone.
+    pub fn wait_idle(&self) {
+        let mut progress = self.lock();
+        while progress.busy {
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Does something while no checkpoint is under way; one that is asked for waits.
+    pub fn while_idle<T>(&self, action: impl FnOnce() -> T) -> T {
+        let mut progress = self.lock();
+        while progress.busy {
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+        progress.busy = true;
+        drop(progress);
+        let result = action();
+        self.lock().busy = false;
+        self.changed.notify_all();
+        result
+    }
+
+    /// A checkpoint is taken each time this is over; `None`: only when one is asked for.
+    pub fn set_period(&self, period: Option<Duration>) {
+        self.lock().period = period;
+        self.changed.notify_all();
+    }
+
+    /// Bytes that are written in a second at most; 0: no limit.
+    pub fn set_rate(&self, rate: u64) {
+        self.lock().rate = rate;
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    /// The thread ends when what is under way is over.
+    pub fn close(&self) {
+        self.lock().closing = true;
+        self.changed.notify_all();
+    }
+
+    /// What the thread does until the region is closed.
+    pub fn run(&self, memory: &Memory, slots: &mut Slots<DiskFile>, mut warm_from: Option<usize>) {
+        let mut last = Instant::now();
+        // Pages whose mirror may differ from what was written last.
+        let mut changed = Pages::none(memory.pages());
+        while let Some(ticket) = self.next(memory, &mut warm_from, last) {
+            last = Instant::now();
+            memory.take_marks(&mut changed);
+            // SAFETY: frozen until the thaw below, which only this thread does.
+            let frozen = unsafe { memory.frozen() };
+            let written = slots.write(&changed, frozen, |bytes| self.pause(bytes));
+            self.tell(ticket, written, changed.count());
+            protocol::thaw();
+            self.resynchronise(memory, &mut changed);
+            self.lock().busy = false;
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next checkpoint, frozen; `None` at the end.
+    fn next(&self, memory: &Memory, warm_from: &mut Option<usize>, last: Instant) -> Option<u64> {
+        let mut progress = self.lock();
+        loop {
+            if progress.frozen > progress.done {
+                return Some(progress.frozen);
+            }
+            let is_due = progress.period.is_some_and(|period| last.elapsed() >= period);
+            if !progress.busy && (progress.given > progress.frozen || (is_due && !progress.closing)) {
+                progress.busy = true;
+                progress.given = progress.given.max(progress.frozen + 1);
+                let ticket = progress.given;
+                drop(progress);
+                protocol::freeze();
+                progress = self.lock();
+                progress.frozen = ticket;
+                return Some(ticket);
+            }
+            if progress.closing && !progress.busy {
+                return None;
+            }
+            if let Some(index) = *warm_from {
+                drop(progress);
+                *warm_from = memory.warm_piece(index).then_some(index + 1);
+                std::thread::yield_now();
+                progress = self.lock();
+                continue;
+            }
+            progress = match progress.period.filter(|_| !progress.busy) {
+                None => self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+                Some(period) => {
+                    let left = period.saturating_sub(last.elapsed());
+                    self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn pause(&self, bytes: usize) {
+        let rate = self.lock().rate;
+        if rate != 0 {
+            std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
+        }
+    }
+
+    fn tell(&self, ticket: u64, written: Result<(), Error>, pages: usize) {
+        let mut progress = self.lock();
+        match written {
+            Ok(()) => {
+                progress.counts.checkpoints += 1;
+                progress.counts.pages_written += pages as u64;
+            }
+            Err(error) => {
+                progress.failures.push_back((ticket, error));
+                if progress.failures.len() > FAILURES_MAX {
+                    progress.failures.pop_front();
+                }
+            }
+        }
+        progress.done = ticket;
+        drop(progress);
+        self.changed.notify_all();
+    }
+
+    /// Brings the mirror up to date. `changed` holds the pages of the checkpoint that is over,
+    /// and afterwards those that differ from it.
+    fn resynchronise(&self, memory: &Memory, changed: &mut Pages) {
+        memory.take_marks(changed);
+        let looked_at: Vec<usize> = changed.iter().collect();
+        changed.clear();
+        let mut copied = 0;
+        for (index, page) in looked_at.iter().enumerate() {
+            if memory.resynchronise(*page) {
+                changed.insert(*page);
+                copied += 1;
+            }
+            if index % PIECE_PAGES == PIECE_PAGES - 1 {
+                std::thread::yield_now();
+            }
+        }
+        let mut progress = self.lock();
+        progress.counts.pages_compared += looked_at.len() as u64;
+        progress.counts.pages_copied += copied;
+    }
+}
+
+fn outcome(progress: &Progress, ticket: Ticket) -> Option<Result<(), Error>> {
+    if progress.done < ticket.0 {
+        return None;
+    }
+    // Tickets that waited for one moment were served together: the first failure from there on
+    // is theirs, if its checkpoint was.
+    let failed = progress.failures.iter().find(|(failed, _)| *failed == ticket.0);
+    Some(failed.map_or(Ok(()), |(_, error)| Err(error.clone())))
+}

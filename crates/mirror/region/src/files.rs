@@ -1,0 +1,85 @@
+//! The pair of files on a real disk.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::slots::{SlotFile, pair};
+
+/// A file of the pair. It is locked while it is open.
+pub struct DiskFile {
+    path: PathBuf,
+    /// Through the page cache: for reading and for the mapping of recovery.
+    pub cached: File,
+    /// Past it, where the file system can do that.
+    direct: Option<File>,
+}
+
+impl DiskFile {
+    /// Opens both, or makes them.
+    pub fn open_pair(path: &Path) -> Result<[DiskFile; 2], Error> {
+        let [first, second] = pair(path);
+        let files = [DiskFile::open(first)?, DiskFile::open(second)?];
+        // New names are durable when their folder is.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| Error::disk("cannot sync", folder, &error))?;
+        Ok(files)
+    }
+
+    fn open(path: PathBuf) -> Result<DiskFile, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let cached = options.open(&path).map_err(|error| Error::disk("cannot open", &path, &error))?;
+        // SAFETY: the call changes the lock of our own file only.
+        if unsafe { libc::flock(cached.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(Error::InUse { path });
+        }
+        let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).ok();
+        Ok(DiskFile { path, cached, direct })
+    }
+}
+
+impl SlotFile for DiskFile {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(direct) = &self.direct {
+            match direct.write_all_at(bytes, offset) {
+                // The file system opens such files and then refuses: it is asked no more.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.direct = None,
+                other => return other,
+            }
+        }
+        self.cached.write_all_at(bytes, offset)
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.cached.read_exact_at(bytes, offset)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.cached.sync_data()
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.cached.metadata()?.len())
+    }
+
+    fn reset(&mut self, bytes: u64) -> io::Result<()> {
+        self.cached.set_len(0)?;
+        self.cached.set_len(bytes)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRawFd for DiskFile {
+    fn as_raw_fd(&self) -> i32 {
+        self.cached.as_raw_fd()
+    }
+}

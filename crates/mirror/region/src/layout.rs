@@ -1,0 +1,31 @@
+//! Addresses: where regions, their mirrors and the marks of their pages are.
+//!
+//! A region lies in a window of fixed addresses, so that compiled code tells a store into it
+//! from others by a shift and a comparison, without looking at memory. The mirror is at a
+//! fixed distance.
+
+/// Bits of an address within a page.
+pub const PAGE_BITS: u32 = 12;
+/// Bytes of a page.
+pub const PAGE: usize = 1 << PAGE_BITS;
+/// Bits of an address within the window: 1 TiB.
+pub const WINDOW_BITS: u32 = 40;
+/// What the bits above them are for an address in the window.
+pub const WINDOW_KEY: usize = 0x20;
+/// First address of the window.
+pub const WINDOW: usize = WINDOW_KEY << WINDOW_BITS;
+/// Distance from a byte to its mirror.
+pub const MIRROR_DISTANCE: usize = 1 << (WINDOW_BITS + 1);
+/// Largest region, in bytes.
+pub const REGION_BYTES_MAX: usize = 1 << WINDOW_BITS;
+
+/// True if an address can be in a region.
+#[inline]
+pub const fn is_in_window(address: usize) -> bool {
+    address >> WINDOW_BITS == WINDOW_KEY
+}
+
+/// The next multiple of a page's size.
+pub const fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE)
+}

@@ -1,0 +1,52 @@
+//! Memory that is checkpointed to disk in the background, without pauses that grow with its
+//! size: the mirror of Cunei and Vitek (VEE'06), for several threads on today's Linux.
+//!
+//! A [`Region`] has a second copy, which every store also changes. A checkpoint freezes the
+//! copy by one word that every store looks at; a thread writes it to one of two files and
+//! brings it up to date again. After a crash the region is there as of the last checkpoint
+//! that was durable, at the same address.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("counters");
+//! use retrovane_mirror::{Options, Region};
+//!
+//! let region = Region::open(&path, &Options { size: 1 << 20, ..Options::default() })?;
+//! let counters = region.words("counters", 100)?;
+//! counters[7].add(1);
+//! let checkpoint = region.checkpoint()?; // returns at once
+//! counters[7].add(1); // not in it
+//! region.wait(checkpoint, None)?; // now it is on disk
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Programs in C and C++ use `include/retrovane-mirror.h` and the compiler pass of
+//! `crates/mirror/pass`; `docs/MIRROR.md` says how.
+//!
+//! Invariant: no store waits for a checkpoint. Deliberately absent: copy-on-write, fork, and
+//! anything of `retrovane record`: programs use this with it or without.
+
+pub mod barrier;
+mod c_interface;
+mod cells;
+mod check;
+mod checkpoints;
+mod error;
+mod fence;
+mod files;
+mod heap;
+mod layout;
+mod memory;
+mod pages;
+mod protocol;
+mod region;
+mod roots;
+mod sections;
+mod slots;
+
+pub use cells::Word;
+pub use checkpoints::{Counts, Ticket};
+pub use error::Error;
+pub use pages::Pages;
+pub use region::{Options, Region};
+pub use slots::{Header, Recovered, SlotFile, Slots, data_offset, pair};

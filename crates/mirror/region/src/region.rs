@@ -1,0 +1,305 @@
+//! A region: opening, recovering, allocating, checkpoints, closing.
+
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::check;
+use crate::checkpoints::{Checkpoints, Counts, Ticket};
+use crate::error::Error;
+use crate::files::DiskFile;
+use crate::heap::{self, Heap};
+use crate::layout::{PAGE, REGION_BYTES_MAX, WINDOW, whole_pages};
+use crate::memory::Memory;
+use crate::roots::{self, Roots};
+use crate::slots::{Slots, data_offset};
+use crate::{fence, protocol};
+
+/// Smallest region, in bytes.
+pub const REGION_BYTES_MIN: usize = 64 * 1024;
+/// How much less important than the program the writing thread is.
+const NICE: i32 = 10;
+
+/// How a region is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Bytes; 0: as the files say.
+    pub size: usize,
+    /// Bytes that are written in a second at most; 0: no limit.
+    pub rate: u64,
+    /// A checkpoint is begun each time this is over, at whatever the threads do then.
+    pub period: Option<Duration>,
+}
+
+/// True while the process has a region.
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// The open region of this process.
+pub struct Region {
+    path: PathBuf,
+    memory: Arc<Memory>,
+    checkpoints: Arc<Checkpoints>,
+    parts: Mutex<Parts>,
+    thread: Option<JoinHandle<()>>,
+    recovered: Option<u64>,
+    /// The process that opened it: its children have no checkpoints.
+    process: u32,
+}
+
+/// What is in the region and belongs to the library.
+struct Parts {
+    roots: Roots,
+    heap: Heap,
+}
+
+/// Gives the process's place for a region back, where opening one fails.
+struct Place;
+
+impl Place {
+    fn take() -> Result<Place, Error> {
+        if OPEN.swap(true, SeqCst) { Err(Error::AlreadyOpen) } else { Ok(Place) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        OPEN.store(false, SeqCst);
+    }
+}
+
+impl Region {
+    /// Opens the region of a pair of files: as its last whole checkpoint, or new.
+    pub fn open(path: &Path, options: &Options) -> Result<Region, Error> {
+        let size = whole_pages(options.size);
+        if options.size != 0 && !(REGION_BYTES_MIN..=REGION_BYTES_MAX).contains(&size) {
+            return Err(Error::BadSize(options.size));
+        }
+        let place = Place::take()?;
+        fence::prepare()?;
+        let (slots, found) = Slots::open(DiskFile::open_pair(path)?, size, WINDOW)?;
+        let (base, size) = (slots.base(), slots.size());
+        let is_ours = base == WINDOW && (REGION_BYTES_MIN..=REGION_BYTES_MAX).contains(&size);
+        if !is_ours {
+            return Err(Error::WrongFile { path: path.to_owned() });
+        }
+        let memory = Arc::new(match &found {
+            None => Memory::new(base, size)?,
+            Some(found) => {
+                Memory::of_file(base, size, slots.files[found.slot].as_raw_fd(), data_offset(size))?
+            }
+        });
+        protocol::thaw();
+        let recovered = found.map(|found| found.generation);
+        let parts = match parts_of(base, size, recovered.is_some(), path) {
+            Ok(parts) => Mutex::new(parts),
+            Err(error) => {
+                protocol::stop();
+                return Err(error);
+            }
+        };
+        no_checkpoints_in_children();
+        let checkpoints = Arc::new(Checkpoints::default());
+        checkpoints.set_period(options.period);
+        checkpoints.set_rate(options.rate);
+        let thread = match begin_thread(&checkpoints, &memory, slots, recovered.is_some()) {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                protocol::stop();
+                return Err(error);
+            }
+        };
+        // From here on the place is the region's.
+        std::mem::forget(place);
+        Ok(Region {
+            path: path.to_owned(),
+            memory,
+            checkpoints,
+            parts,
+            thread,
+            recovered,
+            process: std::process::id(),
+        })
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Generation of the checkpoint that it began with; `None`: it is new.
+    pub fn recovered(&self) -> Option<u64> {
+        self.recovered
+    }
+
+    /// First address and bytes.
+    pub fn range(&self) -> (usize, usize) {
+        (self.memory.base, self.memory.size)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A block of the region, in constant time. Its bytes are not cleared.
+    pub fn allocate(&self, size: usize, alignment: usize) -> Result<usize, Error> {
+        assert!(alignment.is_power_of_two(), "an alignment is a power of two");
+        self.parts().heap.allocate(size, alignment).ok_or(Error::OutOfMemory(size))
+    }
+
+    /// Frees a block.
+    ///
+    /// # Panics
+    /// If it is none of the region's, or was freed before.
+    pub fn free(&self, address: usize) {
+        self.parts().heap.free(address);
+    }
+
+    /// Bytes of a block.
+    pub fn usable(&self, address: usize) -> usize {
+        self.parts().heap.usable(address)
+    }
+
+    /// Bytes of the block at an address, if one is there.
+    pub(crate) fn usable_checked(&self, address: usize) -> Option<usize> {
+        let parts = self.parts();
+        parts.heap.is_block(address).then(|| parts.heap.usable(address))
+    }
+
+    /// Bytes in blocks that are in use.
+    pub fn used(&self) -> usize {
+        self.parts().heap.used()
+    }
+
+    /// Looks at every block of the allocator; says what is wrong.
+    pub fn check_heap(&self) -> Result<usize, String> {
+        self.parts().heap.check()
+    }
+
+    /// Names an address, so that the program finds it in a recovered region.
+    pub fn set_root(&self, name: &str, value: u64) -> Result<(), Error> {
+        self.parts().roots.set(name, value)
+    }
+
+    /// What a name stands for.
+    pub fn root(&self, name: &str) -> Option<u64> {
+        self.parts().roots.get(name)
+    }
+
+    /// Begins a checkpoint of now, and returns some microseconds later. Where one is under way,
+    /// this one is of the moment when that is over.
+    pub fn checkpoint(&self) -> Result<Ticket, Error> {
+        self.checkpoints.ask(true)
+    }
+
+    /// Begins a checkpoint of now, or fails with [`Error::Busy`].
+    pub fn checkpoint_now(&self) -> Result<Ticket, Error> {
+        self.checkpoints.ask(false)
+    }
+
+    /// True if a checkpoint would be of now.
+    pub fn is_idle(&self) -> bool {
+        self.checkpoints.is_idle()
+    }
+
+    /// Whether a checkpoint is durable: `None` while it is not known.
+    pub fn poll(&self, ticket: Ticket) -> Option<Result<(), Error>> {
+        self.checkpoints.poll(ticket)
+    }
+
+    /// Waits until a checkpoint is durable, or it is known why not.
+    pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> Result<(), Error> {
+        self.checkpoints.wait(ticket, timeout)
+    }
+
+    /// Waits until the mirror is up to date again behind the last checkpoint.
+    pub fn wait_idle(&self) {
+        self.checkpoints.wait_idle();
+    }
+
+    /// Begins a checkpoint each time this is over.
+    pub fn set_period(&self, period: Option<Duration>) {
+        self.checkpoints.set_period(period);
+    }
+
+    /// Bytes that are written in a second at most; 0: no limit.
+    pub fn set_rate(&self, bytes: u64) {
+        self.checkpoints.set_rate(bytes);
+    }
+
+    /// Addresses of words that differ from the mirror and stay so, one for each page: stores
+    /// that no barrier followed. No checkpoint is begun meanwhile.
+    pub fn differences(&self) -> Vec<usize> {
+        self.checkpoints.while_idle(|| check::differences(&self.memory))
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.checkpoints.counts()
+    }
+}
+
+impl Drop for Region {
+    /// Ends when the checkpoint under way is over; takes none.
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The thread is the parent's.
+            std::mem::forget(self.thread.take());
+        }
+        self.checkpoints.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of that thread was reported by itself.
+            let _ = thread.join();
+        }
+        protocol::stop();
+        drop(Place);
+    }
+}
+
+fn parts_of(base: usize, size: usize, is_recovered: bool, path: &Path) -> Result<Parts, Error> {
+    let heap_at = base + roots::BYTES.next_multiple_of(heap::ALIGNMENT);
+    // SAFETY: the beginning of the region that was just mapped, of which nobody else knows.
+    let (mut roots, mut heap) = unsafe { (Roots::at(base), Heap::at(heap_at, base + size)) };
+    if !is_recovered {
+        heap.begin();
+        roots.begin();
+    } else if !roots.is_begun() || !heap.recover() {
+        return Err(Error::WrongFile { path: path.to_owned() });
+    }
+    Ok(Parts { roots, heap })
+}
+
+fn begin_thread(
+    checkpoints: &Arc<Checkpoints>,
+    memory: &Arc<Memory>,
+    mut slots: Slots<DiskFile>,
+    is_recovered: bool,
+) -> Result<JoinHandle<()>, Error> {
+    let (checkpoints, memory) = (checkpoints.clone(), memory.clone());
+    let begin = move || {
+        // SAFETY: the call changes this thread's priority only.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as u32, NICE) };
+        checkpoints.run(&memory, &mut slots, is_recovered.then_some(0));
+    };
+    std::thread::Builder::new()
+        .name("mirror".into())
+        .spawn(begin)
+        .map_err(|_| Error::last_os("the thread that writes checkpoints cannot be started"))
+}
+
+/// A child of fork(2) has a copy of the region, and no checkpoints: its stores are made once.
+fn no_checkpoints_in_children() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    extern "C" fn in_child() {
+        protocol::stop();
+    }
+    ONCE.call_once(|| {
+        // SAFETY: the handler stores to two atomics.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+// A page is what all of this counts in.
+const _: () = assert!(REGION_BYTES_MIN.is_multiple_of(PAGE));

@@ -1,0 +1,413 @@
+//! The barrier's instructions: restartable sequences that copy what was just stored.
+//!
+//! Each sequence reads the offset word and, unless the mirror is frozen, makes the second
+//! store as its last instruction. The kernel restarts a sequence whose thread was
+//! preempted, migrated or signalled in it (rseq(2)), and `membarrier` with the command
+//! `PRIVATE_EXPEDITED_RSEQ` does so for all running threads: behind that call no thread is
+//! between its look at the word and its second store.
+//!
+//! The functions that compiled code calls (`rv_mirror_put8` and its kin) take the address in
+//! `rax` and change `r10`, `r11` and the flags only, so that a store costs the compiler no
+//! other register. They are called by inline assembly that the compiler pass inserts.
+//!
+//! Invariant: a sequence has no effect but the dirty mark before its last store, so that
+//! starting again is harmless. Deliberately absent: locks, calls, and branches on the
+//! region's size.
+
+use core::arch::naked_asm;
+use core::sync::atomic::{AtomicU64, AtomicUsize};
+
+use crate::layout::PAGE_BITS;
+
+/// What the barrier reads. One per process: it has one region at most.
+#[repr(C, align(64))]
+pub struct Control {
+    /// Distance from a byte to its mirror; 0 while stores are not mirrored.
+    pub offset: AtomicUsize,
+    /// State in the lowest two bits ([`crate::protocol`]), above them the generation.
+    pub state: AtomicU64,
+    /// Address of page 0's mark: that of a page is this plus the page's number.
+    pub marks: AtomicUsize,
+    /// Where a thread's `rseq_cs` is, from its thread pointer.
+    pub rseq_cs: AtomicUsize,
+}
+
+/// The one control block.
+pub static CONTROL: Control = Control {
+    offset: AtomicUsize::new(0),
+    state: AtomicU64::new(0),
+    marks: AtomicUsize::new(0),
+    rseq_cs: AtomicUsize::new(0),
+};
+
+/// Offset of each field, for the assembly.
+const OFFSET: usize = core::mem::offset_of!(Control, offset);
+const STATE: usize = core::mem::offset_of!(Control, state);
+const MARKS: usize = core::mem::offset_of!(Control, marks);
+const RSEQ: usize = core::mem::offset_of!(Control, rseq_cs);
+
+/// One `struct rseq_cs` of the kernel's.
+#[repr(C, align(32))]
+pub struct Section {
+    version: u32,
+    flags: u32,
+    /// First instruction of the sequence.
+    pub start: usize,
+    /// Bytes up to the instruction behind the last one.
+    pub length: usize,
+    /// Where a thread goes on that was in it.
+    pub abort: usize,
+}
+
+/// The end of a sequence's function: its descriptor, and the way back to its beginning.
+///
+/// The signature before the abort handler is glibc's (sys/rseq.h, x86): an operand of `ud1`.
+macro_rules! descriptor {
+    () => {
+        r#"
+        .pushsection rv_mirror_sections, "aw"
+        .balign 32
+    91: .long 0, 0
+        .quad 92b, 93b - 92b, 94f
+        .popsection
+        .pushsection .text.rv_mirror_aborts, "ax", @progbits
+        .byte 0x0f, 0xb9, 0x3d
+        .long 0x53053053
+    94: jmp 90b
+        .popsection
+        "#
+    };
+}
+
+/// The beginning of a sequence: tells the kernel of it.
+macro_rules! enter {
+    () => {
+        "
+    90: lea r10, [rip + 91f]
+        mov r11, [rip + {control} + {rseq}]
+        mov fs:[r11], r10
+    92:
+        "
+    };
+}
+
+/// Marks the page of the address in a register, and changes `r10` and `r11`.
+macro_rules! mark {
+    ($address:literal) => {
+        concat!(
+            "mov r10, ",
+            $address,
+            "
+                mov r11, [rip + {control} + {marks}]
+                shr r10, {page}
+                cmp byte ptr [r11 + r10], 0
+                jne 95f
+                mov byte ptr [r11 + r10], 1
+            95:
+            "
+        )
+    };
+}
+
+/// A barrier for an aligned store of a fixed size: marks the page, then copies.
+macro_rules! put {
+    ($(#[$doc:meta])* $name:ident, $copy:literal) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// To be called by inline assembly: the address is in `rax`, no byte of it in another
+        /// page; `r10`, `r11` and the flags change.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                enter!(),
+                mark!("rax"),
+                "
+                mov r11, [rip + {control} + {offset}]
+                test r11, r11
+                jz 93f
+                ",
+                $copy,
+                "93: ret",
+                descriptor!(),
+                control = sym CONTROL,
+                rseq = const RSEQ,
+                marks = const MARKS,
+                offset = const OFFSET,
+                page = const PAGE_BITS,
+            )
+        }
+    };
+}
+
+put!(
+    /// Copies the byte at `rax` to its mirror.
+    rv_mirror_put1,
+    "mov r10b, [rax]\nmov [rax + r11], r10b"
+);
+put!(
+    /// Copies two bytes at `rax` to their mirror.
+    rv_mirror_put2,
+    "mov r10w, [rax]\nmov [rax + r11], r10w"
+);
+put!(
+    /// Copies four bytes at `rax` to their mirror.
+    rv_mirror_put4,
+    "mov r10d, [rax]\nmov [rax + r11], r10d"
+);
+put!(
+    /// Copies eight bytes at `rax` to their mirror.
+    rv_mirror_put8,
+    "mov r10, [rax]\nmov [rax + r11], r10"
+);
+
+/// As [`put`], for bytes that may lie in two pages.
+macro_rules! put_unaligned {
+    ($(#[$doc:meta])* $name:ident, $last:literal, $copy:literal) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for `rv_mirror_put1`, but that the bytes may be in two pages.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                enter!(),
+                mark!("rax"),
+                concat!("lea r10, [rax + ", $last, "]"),
+                mark!("r10"),
+                "
+                mov r11, [rip + {control} + {offset}]
+                test r11, r11
+                jz 93f
+                ",
+                $copy,
+                "93: ret",
+                descriptor!(),
+                control = sym CONTROL,
+                rseq = const RSEQ,
+                marks = const MARKS,
+                offset = const OFFSET,
+                page = const PAGE_BITS,
+            )
+        }
+    };
+}
+
+put_unaligned!(
+    /// Copies two bytes at `rax` to their mirror.
+    rv_mirror_put2u,
+    "1",
+    "mov r10w, [rax]\nmov [rax + r11], r10w"
+);
+put_unaligned!(
+    /// Copies four bytes at `rax` to their mirror.
+    rv_mirror_put4u,
+    "3",
+    "mov r10d, [rax]\nmov [rax + r11], r10d"
+);
+put_unaligned!(
+    /// Copies eight bytes at `rax` to their mirror.
+    rv_mirror_put8u,
+    "7",
+    "mov r10, [rax]\nmov [rax + r11], r10"
+);
+put_unaligned!(
+    /// Copies 16 bytes at `rax` to their mirror, eight at a time.
+    rv_mirror_put16u,
+    "15",
+    "add r11, rax
+    mov r10, [rax]\nmov [r11], r10
+    mov r10, [rax + 8]\nmov [r11 + 8], r10"
+);
+put_unaligned!(
+    /// Copies 32 bytes at `rax` to their mirror, eight at a time.
+    rv_mirror_put32u,
+    "31",
+    "add r11, rax
+    mov r10, [rax]\nmov [r11], r10
+    mov r10, [rax + 8]\nmov [r11 + 8], r10
+    mov r10, [rax + 16]\nmov [r11 + 16], r10
+    mov r10, [rax + 24]\nmov [r11 + 24], r10"
+);
+
+/// Marks the page and copies `count` bytes of it to their mirror, if it is not frozen.
+///
+/// # Safety
+/// The bytes are in the region, all in one page.
+#[unsafe(naked)]
+pub unsafe extern "C" fn copy_within_page(from: usize, count: usize) {
+    naked_asm!(
+        // An interrupted sequence has changed rdi and rsi: r8 and r9 keep the arguments.
+        "mov r8, rdi\nmov r9, rsi",
+        enter!(),
+        mark!("r8"),
+        "
+        mov r11, [rip + {control} + {offset}]
+        test r11, r11
+        jz 93f
+        mov rsi, r8
+        mov rcx, r9
+        lea rdi, [r8 + r11]
+        rep movsb
+    93: ret
+        ",
+        descriptor!(),
+        control = sym CONTROL,
+        rseq = const RSEQ,
+        marks = const MARKS,
+        offset = const OFFSET,
+        page = const PAGE_BITS,
+    )
+}
+
+/// What a compare-exchange found.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Exchanged {
+    /// The value that was there.
+    pub found: u64,
+    /// Not 0: nothing was done, since a freeze is under way.
+    pub held: u64,
+}
+
+/// A compare-exchange that is made before the freeze is complete, or not at all.
+macro_rules! exchange {
+    ($name:ident, $exchange:literal, $extend:literal) => {
+        /// # Safety
+        /// The address is aligned and in the region.
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(address: usize, expected: u64, new: u64) -> Exchanged {
+            naked_asm!(
+                enter!(),
+                mark!("rdi"),
+                "
+                mov ecx, [rip + {control} + {state}]
+                and ecx, 3
+                cmp ecx, {hold}
+                je 96f
+                mov rax, rsi
+                ",
+                $exchange,
+                "93:",
+                $extend,
+                "
+                xor edx, edx
+                ret
+            96: mov edx, 1
+                ret
+                ",
+                descriptor!(),
+                control = sym CONTROL,
+                rseq = const RSEQ,
+                marks = const MARKS,
+                page = const PAGE_BITS,
+                state = const STATE,
+                hold = const crate::protocol::HOLD,
+            )
+        }
+    };
+}
+
+exchange!(exchange1, "lock cmpxchg [rdi], dl", "movzx eax, al");
+exchange!(exchange2, "lock cmpxchg [rdi], dx", "movzx eax, ax");
+exchange!(exchange4, "lock cmpxchg [rdi], edx", "mov eax, eax");
+exchange!(exchange8, "lock cmpxchg [rdi], rdx", "");
+
+/// Copies a value to its mirror, if the state is still the expected one.
+macro_rules! copy_if {
+    ($name:ident, $load:literal, $store:literal) => {
+        /// # Safety
+        /// The value and its mirror are aligned and mapped.
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(from: usize, to: usize, state: u64) {
+            naked_asm!(
+                enter!(),
+                $load,
+                "
+                cmp rdx, [rip + {control} + {state}]
+                jne 93f
+                ",
+                $store,
+                "93: ret",
+                descriptor!(),
+                control = sym CONTROL,
+                rseq = const RSEQ,
+                state = const STATE,
+            )
+        }
+    };
+}
+
+copy_if!(copy_if1, "mov r10b, [rdi]", "mov [rsi], r10b");
+copy_if!(copy_if2, "mov r10w, [rdi]", "mov [rsi], r10w");
+copy_if!(copy_if4, "mov r10d, [rdi]", "mov [rsi], r10d");
+copy_if!(copy_if8, "mov r10, [rdi]", "mov [rsi], r10");
+
+/// Clears the offset word if the state is still the expected one.
+///
+/// # Safety
+/// Stores are no longer mirrored in that state.
+#[unsafe(naked)]
+pub unsafe extern "C" fn clear_offset_if(state: u64) {
+    naked_asm!(
+        enter!(),
+        "
+        cmp rdi, [rip + {control} + {state}]
+        jne 93f
+        mov qword ptr [rip + {control} + {offset}], 0
+    93: ret
+        ",
+        descriptor!(),
+        control = sym CONTROL,
+        rseq = const RSEQ,
+        offset = const OFFSET,
+        state = const STATE,
+    )
+}
+
+unsafe extern "C" {
+    #[link_name = "__start_rv_mirror_sections"]
+    static FIRST: Section;
+    #[link_name = "__stop_rv_mirror_sections"]
+    static END: Section;
+}
+
+/// All sequences of this library.
+pub fn all() -> &'static [Section] {
+    let (first, end) = (&raw const FIRST, &raw const END);
+    // SAFETY: the linker puts all descriptors, which are nothing but `Section`s of 32 bytes,
+    // between these two symbols.
+    unsafe { core::slice::from_raw_parts(first, (end as usize - first as usize) / size_of::<Section>()) }
+}
+
+/// Where a thread's `rseq_cs` is, from its thread pointer, in a C library that has one.
+///
+/// The symbol is glibc's from 2.35 on, weak here; the area exists also where the kernel
+/// refused to register it.
+#[unsafe(naked)]
+extern "C" fn rseq_offset_address() -> *const isize {
+    naked_asm!(".weak __rseq_offset", "mov rax, [rip + __rseq_offset@GOTPCREL]", "ret")
+}
+
+/// As [`rseq_offset_address`], of the size: 0 where the kernel does not know the area.
+#[unsafe(naked)]
+extern "C" fn rseq_size_address() -> *const u32 {
+    naked_asm!(".weak __rseq_size", "mov rax, [rip + __rseq_size@GOTPCREL]", "ret")
+}
+
+/// The place of `rseq_cs` from the thread pointer, and whether the kernel looks at it.
+/// `None` where the C library keeps no such area.
+pub fn rseq_place() -> Option<(usize, bool)> {
+    let (offset, size) = (rseq_offset_address(), rseq_size_address());
+    if offset.is_null() || size.is_null() {
+        return None;
+    }
+    // SAFETY: both are variables of the C library, constant after its beginning.
+    let (offset, size) = unsafe { (*offset, *size) };
+    Some(((offset + RSEQ_CS_OFFSET) as usize, size != 0))
+}
+
+/// Offset of `rseq_cs` in `struct rseq`.
+const RSEQ_CS_OFFSET: isize = 8;

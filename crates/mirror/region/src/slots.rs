@@ -1,0 +1,357 @@
+//! The files of a region: two slots, of which one always holds the last whole checkpoint.
+//!
+//! A checkpoint goes to the slot that does not hold the last one: the pages that differ from
+//! what that slot has, the table of page checksums, a flush; then the header with the new
+//! generation, and another flush. Until the second flush the other slot is the one.
+//!
+//! File: header (one page), checksums (8 bytes for each page, XXH3-64, 0: never written,
+//! zeros), the region's pages at their offsets, so that recovery maps them as they are.
+//!
+//! Invariant: nothing is written to the slot with the last whole checkpoint. Deliberately
+//! absent: a log that must be replayed before the first access.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::Error;
+use crate::layout::{PAGE, whole_pages};
+use crate::pages::Pages;
+
+/// Format of the files.
+pub const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"RVMIRROR";
+/// Pages that are written by one call: 1 MiB.
+const RUN_PAGES_MAX: usize = 256;
+/// Bytes of the header before its own checksum.
+const HEADER_BYTES: usize = 48;
+
+/// One file of the pair: a disk's, or a simulated one's.
+pub trait SlotFile {
+    /// Writes all bytes; buffer, offset and length are whole pages.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+    /// Returns when everything that was written is durable.
+    fn flush(&mut self) -> io::Result<()>;
+    fn bytes(&self) -> io::Result<u64>;
+    /// Empties the file and gives it a length: zeros.
+    fn reset(&mut self, bytes: u64) -> io::Result<()>;
+    /// For messages.
+    fn path(&self) -> &Path;
+}
+
+/// What a slot's header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// 0: no checkpoint yet.
+    pub generation: u64,
+    pub size: u64,
+    pub base: u64,
+    table_hash: u64,
+}
+
+impl Header {
+    fn encode(&self) -> PageBuffer {
+        let mut page = PageBuffer::zeroed(PAGE);
+        let bytes = page.bytes_mut();
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let fields = [self.generation, self.size, self.base, self.table_hash];
+        for (index, field) in fields.iter().enumerate() {
+            bytes[16 + index * 8..][..8].copy_from_slice(&field.to_le_bytes());
+        }
+        let hash = xxh3_64(&bytes[..HEADER_BYTES]);
+        bytes[HEADER_BYTES..][..8].copy_from_slice(&hash.to_le_bytes());
+        page
+    }
+}
+
+/// What a file is.
+enum Found {
+    /// New, or never completed.
+    Empty,
+    /// A header was being written, or is damaged.
+    Torn,
+    Whole(Header),
+}
+
+/// Where the data of a region of this size begin.
+pub fn data_offset(size: usize) -> u64 {
+    (PAGE + table_bytes(size)) as u64
+}
+
+fn table_bytes(size: usize) -> usize {
+    whole_pages(size / PAGE * 8)
+}
+
+fn file_bytes(size: usize) -> u64 {
+    data_offset(size) + size as u64
+}
+
+fn read_header<F: SlotFile>(file: &F) -> Result<Found, Error> {
+    let failed = |error| Error::disk("cannot read", file.path(), &error);
+    if file.bytes().map_err(failed)? < PAGE as u64 {
+        let mut start = vec![0; file.bytes().map_err(failed)?.min(8) as usize];
+        file.read_at(0, &mut start).map_err(failed)?;
+        return if is_begun(&start) { Ok(Found::Empty) } else { Err(wrong(file)) };
+    }
+    let mut bytes = vec![0; PAGE];
+    file.read_at(0, &mut bytes).map_err(failed)?;
+    if bytes[..8] != MAGIC {
+        // The first header of all may be torn, in a file that is otherwise empty.
+        let is_new = is_begun(&bytes[..8]) && bytes[HEADER_BYTES + 8..].iter().all(|byte| *byte == 0);
+        return if is_new { Ok(Found::Empty) } else { Err(wrong(file)) };
+    }
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
+    let version = number(8) as u32;
+    if number(HEADER_BYTES) != xxh3_64(&bytes[..HEADER_BYTES]) {
+        return Ok(Found::Torn);
+    }
+    if version != VERSION {
+        return Err(Error::OtherVersion { path: file.path().to_owned(), found: version, wanted: VERSION });
+    }
+    Ok(Found::Whole(Header {
+        generation: number(16),
+        size: number(24),
+        base: number(32),
+        table_hash: number(40),
+    }))
+}
+
+/// True for the beginning of a file of ours, each byte of it written or not.
+fn is_begun(start: &[u8]) -> bool {
+    start.iter().zip(&MAGIC).all(|(byte, ours)| *byte == 0 || byte == ours)
+}
+
+fn wrong<F: SlotFile>(file: &F) -> Error {
+    Error::WrongFile { path: file.path().to_owned() }
+}
+
+/// Both files, and what is known of them.
+pub struct Slots<F> {
+    pub files: [F; 2],
+    size: usize,
+    base: usize,
+    /// The slot with the last whole checkpoint.
+    last: Option<usize>,
+    generation: u64,
+    /// Checksums of the pages as of the last checkpoint that was begun.
+    table: PageBuffer,
+    /// Pages of each slot that differ from the last checkpoint that was begun.
+    stale: [Pages; 2],
+    /// Slots of which nothing is known: they are emptied before they are written.
+    unknown: [bool; 2],
+}
+
+/// What recovery found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    pub slot: usize,
+    pub generation: u64,
+}
+
+impl<F: SlotFile> Slots<F> {
+    /// Looks into both files, and begins them where they are new. `size` 0: whatever they hold.
+    pub fn open(mut files: [F; 2], size: usize, base: usize) -> Result<(Slots<F>, Option<Recovered>), Error> {
+        let found = [read_header(&files[0])?, read_header(&files[1])?];
+        let mut whole: Vec<(usize, Header)> = found
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, found)| match found {
+                Found::Whole(header) => Some((slot, *header)),
+                Found::Empty | Found::Torn => None,
+            })
+            .collect();
+        whole.sort_by_key(|(_, header)| std::cmp::Reverse(header.generation));
+        if let Some((slot, header)) = whole.first() {
+            let path = files[*slot].path().to_owned();
+            if size != 0 && header.size != size as u64 {
+                return Err(Error::OtherSize { path, found: header.size, wanted: size as u64 });
+            }
+        } else if found.iter().any(|found| matches!(found, Found::Torn)) {
+            return Err(Error::NoWholeCheckpoint {
+                path: files[0].path().to_owned(),
+                why: "their headers are damaged",
+            });
+        }
+        let has_torn = found.iter().any(|found| matches!(found, Found::Torn));
+        let mut is_first = !has_torn;
+        let mut damaged = false;
+        for (slot, header) in whole.iter().filter(|(_, header)| header.generation > 0) {
+            if let Some(table) = read_table(&files[*slot], header)
+                && (is_first || is_intact(&files[*slot], header, &table))
+            {
+                let recovered = Recovered { slot: *slot, generation: header.generation };
+                return Ok((Slots::known(files, header, table, Some(recovered)), Some(recovered)));
+            }
+            (is_first, damaged) = (false, true);
+        }
+        if damaged {
+            return Err(Error::NoWholeCheckpoint {
+                path: files[0].path().to_owned(),
+                why: "their checksums do not fit",
+            });
+        }
+        let size = whole.first().map_or(size, |(_, header)| header.size as usize);
+        let base = whole.first().map_or(base, |(_, header)| header.base as usize);
+        if size == 0 {
+            return Err(Error::BadSize(0));
+        }
+        let header = Header { generation: 0, size: size as u64, base: base as u64, table_hash: 0 };
+        for file in &mut files {
+            begin(file, &header).map_err(|error| Error::disk("cannot begin", file.path(), &error))?;
+        }
+        let table = PageBuffer::zeroed(table_bytes(size));
+        Ok((Slots::known(files, &header, table, None), None))
+    }
+
+    fn known(files: [F; 2], header: &Header, table: PageBuffer, found: Option<Recovered>) -> Slots<F> {
+        let size = header.size as usize;
+        let none = Pages::none(size / PAGE);
+        let last = found.map(|found| found.slot);
+        let unknown = [0, 1].map(|slot| last.is_some_and(|last| last != slot));
+        let (base, generation) = (header.base as usize, header.generation);
+        Slots { files, size, base, last, generation, table, stale: [none.clone(), none], unknown }
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// The generation of the last whole checkpoint.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Makes the next checkpoint durable: `changed` since the last one that was begun, out of
+    /// all pages. `pause` is called with the bytes of each write.
+    pub fn write(
+        &mut self,
+        changed: &Pages,
+        pages: &[u8],
+        mut pause: impl FnMut(usize),
+    ) -> Result<(), Error> {
+        assert_eq!(pages.len(), self.size, "the frozen copy is the region's");
+        for page in changed.iter() {
+            self.set_hash(page, xxh3_64(&pages[page * PAGE..][..PAGE]).max(1));
+        }
+        self.stale.iter_mut().for_each(|stale| stale.add(changed));
+        let slot = self.last.map_or(0, |last| 1 - last);
+        let result = self.write_slot(slot, pages, &mut pause);
+        result.map_err(|error| Error::disk("cannot write", self.files[slot].path(), &error))?;
+        self.stale[slot].clear();
+        self.last = Some(slot);
+        self.generation += 1;
+        Ok(())
+    }
+
+    fn write_slot(&mut self, slot: usize, pages: &[u8], pause: &mut impl FnMut(usize)) -> io::Result<()> {
+        if self.unknown[slot] {
+            self.files[slot].reset(file_bytes(self.size))?;
+            let written: Vec<usize> = (0..self.size / PAGE).filter(|page| self.hash(*page) != 0).collect();
+            written.into_iter().for_each(|page| self.stale[slot].insert(page));
+            self.unknown[slot] = false;
+        }
+        let (file, stale) = (&mut self.files[slot], &self.stale[slot]);
+        for (first, count) in stale.runs(RUN_PAGES_MAX) {
+            let run = &pages[first * PAGE..][..count * PAGE];
+            file.write_at(data_offset(self.size) + (first * PAGE) as u64, run)?;
+            pause(run.len());
+        }
+        let mut blocks = Pages::none(table_bytes(self.size) / PAGE);
+        stale.iter().for_each(|page| blocks.insert(page * 8 / PAGE));
+        for (first, count) in blocks.runs(RUN_PAGES_MAX) {
+            let run = &self.table.bytes()[first * PAGE..][..count * PAGE];
+            file.write_at((PAGE + first * PAGE) as u64, run)?;
+        }
+        file.flush()?;
+        let header = Header {
+            generation: self.generation + 1,
+            size: self.size as u64,
+            base: self.base as u64,
+            table_hash: xxh3_64(self.table.bytes()),
+        };
+        file.write_at(0, header.encode().bytes())?;
+        file.flush()
+    }
+
+    fn hash(&self, page: usize) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|index| self.table.bytes()[page * 8 + index]))
+    }
+
+    fn set_hash(&mut self, page: usize, hash: u64) {
+        self.table.bytes_mut()[page * 8..][..8].copy_from_slice(&hash.to_le_bytes());
+    }
+
+    /// True if these are the bytes of a page as of the last checkpoint.
+    pub fn is_page(&self, page: usize, bytes: &[u8]) -> bool {
+        match self.hash(page) {
+            0 => bytes.iter().all(|byte| *byte == 0),
+            hash => hash == xxh3_64(bytes).max(1),
+        }
+    }
+}
+
+fn begin<F: SlotFile>(file: &mut F, header: &Header) -> io::Result<()> {
+    file.reset(file_bytes(header.size as usize))?;
+    file.write_at(0, header.encode().bytes())?;
+    file.flush()
+}
+
+fn read_table<F: SlotFile>(file: &F, header: &Header) -> Option<PageBuffer> {
+    let size = usize::try_from(header.size).ok()?;
+    if file.bytes().ok()? != file_bytes(size) {
+        return None;
+    }
+    let mut table = PageBuffer::zeroed(table_bytes(size));
+    file.read_at(PAGE as u64, table.bytes_mut()).ok()?;
+    (xxh3_64(table.bytes()) == header.table_hash).then_some(table)
+}
+
+/// Compares all pages with their checksums.
+fn is_intact<F: SlotFile>(file: &F, header: &Header, table: &PageBuffer) -> bool {
+    let mut page = vec![0; PAGE];
+    table.bytes().chunks_exact(8).take(header.size as usize / PAGE).enumerate().all(|(index, hash)| {
+        let hash = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
+        let offset = data_offset(header.size as usize) + (index * PAGE) as u64;
+        hash == 0 || (file.read_at(offset, &mut page).is_ok() && xxh3_64(&page).max(1) == hash)
+    })
+}
+
+/// Bytes whose address is that of a page, as O_DIRECT wants it.
+pub struct PageBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl PageBuffer {
+    pub fn zeroed(length: usize) -> PageBuffer {
+        let bytes = vec![0; length + PAGE];
+        let start = bytes.as_ptr().align_offset(PAGE);
+        PageBuffer { bytes, start, length }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..][..self.length]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..][..self.length]
+    }
+}
+
+/// The paths of the pair.
+pub fn pair(path: &Path) -> [PathBuf; 2] {
+    ["0", "1"].map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".");
+        name.push(end);
+        PathBuf::from(name)
+    })
+}

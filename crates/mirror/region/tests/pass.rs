@@ -1,0 +1,118 @@
+//! The compiler pass, with each clang that is installed: every kind of store is mirrored.
+//!
+//! A test for a clang that is not there is counted as ignored by `skipped`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The versions that the supported releases of Debian and Ubuntu have.
+const VERSIONS: [u32; 7] = [14, 15, 16, 17, 18, 19, 20];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The versions of which compiler and headers are there.
+fn installed() -> Vec<u32> {
+    // One of several takes a quarter of the time: `MIRROR_CLANG=16`.
+    let only = std::env::var("MIRROR_CLANG").ok().and_then(|text| text.parse::<u32>().ok());
+    let has_both =
+        |version: &u32| is_there(&format!("clang-{version}")) && is_there(&format!("llvm-config-{version}"));
+    VERSIONS.into_iter().filter(|version| only.is_none_or(|only| only == *version)).filter(has_both).collect()
+}
+
+/// Runs a command; its output, if it ended well.
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("it can be started");
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} ended with {}:\n{text}", output.status);
+    text
+}
+
+/// The versions with their pass, which is built once.
+fn plugins() -> &'static [(u32, PathBuf)] {
+    static BUILT: OnceLock<(tempfile::TempDir, Vec<(u32, PathBuf)>)> = OnceLock::new();
+    let build = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let build_one = |version: u32| {
+            let plugin = folder.path().join(format!("pass-{version}.so"));
+            let build = root().join("crates/mirror/pass/build");
+            run(Command::new(build).arg(version.to_string()).arg(&plugin).env("CXXFLAGS", "-O0"));
+            (version, plugin)
+        };
+        let built = installed().into_iter().map(build_one).collect();
+        (folder, built)
+    };
+    &BUILT.get_or_init(build).1
+}
+
+/// The library, which is built before this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("this program");
+    let folder = test.parent().expect("it is in a folder of the target's");
+    folder.join("libretrovane_mirror.a")
+}
+
+fn compile(version: u32, plugin: &Path, flags: &[&str], source: &str, program: &Path) -> String {
+    let source = root().join("crates/mirror/pass/tests").join(source);
+    let compiler = if source.extension().is_some_and(|end| end == "cc") { "clang++" } else { "clang" };
+    run(Command::new(format!("{compiler}-{version}"))
+        .args(["-Wall", "-g", "-pthread"])
+        .args(flags)
+        .arg(format!("-fpass-plugin={}", plugin.display()))
+        .arg(format!("-I{}", root().join("include").display()))
+        .arg("-o")
+        .args([program, &source, &library()])
+        .args(["-lm", "-ldl"]))
+}
+
+#[test]
+fn every_kind_of_store_is_mirrored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (version, plugin) in plugins() {
+        for level in ["-O0", "-O1", "-O2", "-O3"] {
+            let program = folder.path().join("stores");
+            let region = folder.path().join(format!("region-{version}{level}"));
+            compile(*version, plugin, &[level], "stores.c", &program);
+            let said = run(Command::new(&program).arg(&region));
+            assert!(said.contains("all mirrored"), "clang {version} {level}:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_mirrored_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (version, plugin) in plugins() {
+        let program = folder.path().join("refused");
+        let said = compile(*version, plugin, &["-O2", "-mavx", "-mcx16", "-mxsave"], "refused.c", &program);
+        for line in ["refused.c:13", "refused.c:19"] {
+            assert!(said.contains(line), "clang {version} says nothing of {line}:\n{said}");
+        }
+        for kind in ["asm", "wide", "maskmov", "xsave", "pointer"] {
+            let region = folder.path().join(format!("refused-{version}-{kind}"));
+            let output = Command::new(&program).arg(&region).arg(kind).output().expect("started");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let is_refused = said.contains("cannot be mirrored") && said.contains("refused.c:");
+            let is_hidden = kind == "asm";
+            assert_eq!(is_refused, !is_hidden, "clang {version}, {kind}: {said}");
+            if is_hidden {
+                assert!(said.contains("1 page differs"), "the check does not see it: {said}");
+            }
+        }
+    }
+}
+
+/// Without any clang the tests above look at nothing: said here, and counted.
+#[test]
+fn some_clang_is_there_where_tests_are_installed() {
+    let versions = installed();
+    println!("tested with clang {versions:?} of {VERSIONS:?}");
+    assert!(!versions.is_empty() || std::env::var_os("CI").is_none(), "make setup-test installs one");
+}

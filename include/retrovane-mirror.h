@@ -1,0 +1,130 @@
+/* Memory that is checkpointed to disk in the background: the mirror.
+ *
+ * A region has a second copy, which every store also changes. A checkpoint freezes the copy
+ * and writes it to disk; no store waits for it. Programs are built with
+ * -fpass-plugin=libretrovane-mirror-pass.so (clang), which makes their stores twice.
+ * retrovane_mirror(7) and docs/MIRROR.md say how; rv_mirror_open(3) describes the functions.
+ *
+ * Functions that return int or int64_t return a number below 0 where they fail;
+ * rv_mirror_error() then says why and what to do.
+ */
+#ifndef RETROVANE_MIRROR_H
+#define RETROVANE_MIRROR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Errors, as what functions return. */
+#define RV_MIRROR_ALREADY_OPEN (-1)
+#define RV_MIRROR_BAD_SIZE (-2)
+#define RV_MIRROR_OTHER_SIZE (-3)
+#define RV_MIRROR_OTHER_VERSION (-4)
+#define RV_MIRROR_WRONG_FILE (-5)
+#define RV_MIRROR_NO_WHOLE_CHECKPOINT (-6)
+#define RV_MIRROR_IN_USE (-7)
+#define RV_MIRROR_BASE_IN_USE (-8)
+#define RV_MIRROR_NO_RSEQ_AREA (-9)
+#define RV_MIRROR_OUT_OF_MEMORY (-10)
+#define RV_MIRROR_NO_PLACE_FOR_ROOT (-11)
+#define RV_MIRROR_BUSY (-12)
+#define RV_MIRROR_DISK (-13)
+#define RV_MIRROR_TIMED_OUT (-14)
+#define RV_MIRROR_CLOSED (-15)
+#define RV_MIRROR_OS (-16)
+
+typedef struct rv_mirror rv_mirror;
+
+struct rv_mirror_options {
+	size_t size;        /* bytes, from 64 KiB; 0: as the files say */
+	uint64_t rate;      /* bytes that are written in a second at most; 0: no limit */
+	uint64_t period_ms; /* a checkpoint each time this is over; 0: only when asked for */
+};
+
+/* Opens the region of PATH.0 and PATH.1: as its last checkpoint, or new. */
+int rv_mirror_open(const char *path, const struct rv_mirror_options *options, rv_mirror **region);
+/* Ends when the checkpoint under way is over; takes none. */
+void rv_mirror_close(rv_mirror *region);
+/* What this thread's last call that failed would say. */
+const char *rv_mirror_error(void);
+/* Generation of the checkpoint that it began with; 0: it is new. */
+uint64_t rv_mirror_recovered(const rv_mirror *region);
+
+void *rv_mirror_alloc(rv_mirror *region, size_t size);
+void *rv_mirror_calloc(rv_mirror *region, size_t count, size_t size);
+void *rv_mirror_realloc(rv_mirror *region, void *block, size_t size);
+void *rv_mirror_aligned_alloc(rv_mirror *region, size_t alignment, size_t size);
+void rv_mirror_free(rv_mirror *region, void *block);
+size_t rv_mirror_usable_size(const rv_mirror *region, const void *block);
+size_t rv_mirror_used(const rv_mirror *region);
+/* 1 for addresses where regions are. */
+int rv_mirror_contains(const void *address);
+
+/* Names an address, so that the program finds it in a recovered region. */
+int rv_mirror_set_root(rv_mirror *region, const char *name, void *value);
+/* NULL where the name is not known. */
+void *rv_mirror_root(const rv_mirror *region, const char *name);
+
+/* Begins a checkpoint of now and returns its number. Where one is under way, it is of the
+ * moment when that is over; with now != 0, RV_MIRROR_BUSY instead. */
+int64_t rv_mirror_checkpoint(rv_mirror *region, int now);
+/* 1: a checkpoint would be of now. */
+int rv_mirror_is_idle(const rv_mirror *region);
+/* Waits until it is durable; below 0 for timeout_ms: as long as it takes. */
+int rv_mirror_wait(rv_mirror *region, int64_t checkpoint, int timeout_ms);
+/* 1: durable, 0: not known yet. */
+int rv_mirror_poll(const rv_mirror *region, int64_t checkpoint);
+/* Waits until the mirror is up to date behind the last one. */
+void rv_mirror_wait_idle(rv_mirror *region);
+void rv_mirror_set_period(rv_mirror *region, uint64_t milliseconds);
+void rv_mirror_set_rate(rv_mirror *region, uint64_t bytes);
+
+/* Mirrors what code that was not compiled with the pass has just stored. Other addresses than
+ * the region's are ignored. */
+void rv_mirror_wrote(const void *address, size_t count);
+
+/* Looks for words that differ from the mirror and stay so: stores that were not mirrored.
+ * Returns in how many pages, and the first such address of up to `room` of them. */
+size_t rv_mirror_differences(rv_mirror *region, uintptr_t addresses[], size_t room);
+
+#ifdef __cplusplus
+}
+
+#include <new>
+
+namespace retrovane {
+
+/* For the containers of the standard library:
+ *   std::vector<int, retrovane::mirror_allocator<int>> numbers(region);
+ * The containers themselves belong into the region too: rv_mirror_alloc and placement new. */
+template <typename T> class mirror_allocator {
+	template <typename U> friend class mirror_allocator;
+	rv_mirror *region;
+
+public:
+	typedef T value_type;
+	mirror_allocator(rv_mirror *of) : region(of) {}
+	template <typename U> mirror_allocator(const mirror_allocator<U> &other) : region(other.region) {}
+
+	T *allocate(size_t count)
+	{
+		if (count > SIZE_MAX / sizeof(T))
+			throw std::bad_alloc();
+		const size_t alignment = alignof(T) > 16 ? alignof(T) : 16;
+		void *block = rv_mirror_aligned_alloc(region, alignment, count * sizeof(T));
+		if (!block)
+			throw std::bad_alloc();
+		return static_cast<T *>(block);
+	}
+	void deallocate(T *block, size_t) { rv_mirror_free(region, block); }
+	template <typename U> bool operator==(const mirror_allocator<U> &other) const { return region == other.region; }
+	template <typename U> bool operator!=(const mirror_allocator<U> &other) const { return region != other.region; }
+};
+
+} // namespace retrovane
+#endif
+
+#endif
