@@ -34,7 +34,7 @@ API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
 API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
 API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lost
 
-.PHONY: build library test lint check demo bench bench-mirror install install-built uninstall setup setup-test setup-bench clean
+.PHONY: build library test lint check demo bench bench-minimize bench-mirror install install-built uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -86,6 +86,19 @@ bench-mirror: setup
 	$(CARGO) build --release -p mirror-command
 	$(TARGET_DIR)/release/retrovane-mirror bench $(if $(QUICK),--quick) --json bench-mirror.json \
 		--plots $(BENCH_PLOTS) $(BENCH_FLAGS)
+
+# Beside reducers of PyPI and Debian, in a folder of their own. QUICK=1: in less than a minute.
+PEERS := $(TARGET_DIR)/minimize-peers
+bench-minimize: setup $(PEERS)/bin/picire
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) python3 sqlite3 $(if $(QUICK),,cvise)
+	$(CARGO) build --release -p retrovane
+	python3 benches/minimize/compare.py --tool $(TARGET_DIR)/release/retrovane --tools $(PEERS)/bin \
+		--json bench-minimize.json $(if $(QUICK),--quick)
+
+$(PEERS)/bin/picire:
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) python3 python3-venv
+	python3 -m venv $(PEERS)
+	$(PEERS)/bin/pip install -q picire==21.8 lithium-reducer==4.0.0 shrinkray==0.0.2
 
 # Directories are for the machine that the files are used on; DESTDIR, where they
 # are put meanwhile.

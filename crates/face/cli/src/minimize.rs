@@ -64,6 +64,9 @@ pub struct MinimizeArguments {
     /// Leave arguments and environment as they are
     #[arg(long)]
     input_only: bool,
+    /// Measure how many tries a second are made of the result (for the benchmark)
+    #[arg(long, hide = true)]
+    rate: bool,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,

@@ -23,13 +23,23 @@ pub struct Changed {
     pub time: Duration,
     /// No single character, argument or variable of it can be left out.
     pub is_minimal: bool,
+    /// Of the result, where that was measured.
+    pub tries_per_second: Option<f64>,
 }
 
 impl Changed {
     /// A stream that stays as it was.
     pub fn nothing(stream: Stream, content: Vec<u8>) -> Changed {
         let before = content.len();
-        Changed { stream, before, content, tests: 0, time: Duration::ZERO, is_minimal: false }
+        Changed {
+            stream,
+            before,
+            content,
+            tests: 0,
+            time: Duration::ZERO,
+            is_minimal: false,
+            tries_per_second: None,
+        }
     }
 
     fn text(&self) -> String {
@@ -56,6 +66,7 @@ impl Changed {
             "tests": self.tests,
             "seconds": self.time.as_secs_f64(),
             "is_minimal": self.is_minimal,
+            "tries_per_s": self.tries_per_second,
         })
     }
 }

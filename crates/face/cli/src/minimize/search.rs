@@ -278,14 +278,18 @@ impl<'a> Search<'a> {
             Stream::Stdin | Stream::File(_) => reduction.run(),
             Stream::Arguments | Stream::Environment => reduction.run_by_lines(),
         };
-        let changed = Changed {
+        let mut changed = Changed {
             stream: stream.clone(),
             before: original,
             content: reduction.best().to_vec(),
             tests: reduction.tests(),
             time: begun.elapsed(),
             is_minimal: reduction.is_minimal(),
+            tries_per_second: None,
         };
+        if self.arguments.rate {
+            changed.tries_per_second = tries.rate(&changed.content)?;
+        }
         match ended {
             Ok(()) => Ok(Some(changed)),
             Err(error) => {

@@ -87,6 +87,15 @@ impl Tries<'_> {
         })
     }
 
+    /// How many copies a second try this input; `None` where there are no copies.
+    pub fn rate(&mut self, input: &[u8]) -> Result<Option<f64>, Ended> {
+        const TRIES: usize = 1000;
+        let Runner::Copies(server) = &mut self.runner else { return Ok(None) };
+        let begun = std::time::Instant::now();
+        server.run(&vec![input; TRIES], None)?;
+        Ok(Some((TRIES as f64 / begun.elapsed().as_secs_f64()).round()))
+    }
+
     /// True if this input fails as wanted.
     pub fn fails(&mut self, input: &[u8]) -> Result<bool, Ended> {
         self.interruption.check()?;
