@@ -167,6 +167,50 @@ fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
     check(&recording.tool(&["retry", "trace", "--arg", "1=missing", "-o", "arg"], None)?, 118, "exit 2")
 }
 
+/// A page and a pack, and what is left out of them.
+fn a_report_tells(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "report", "parser")?;
+    recording.write("in.txt", "goto switch union <b> secret-word\n")?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
+    check(&recording.tool(&record, None)?, 139, "")?;
+    check(&recording.tool(&["report", "trace", "-o", "page.html"], None)?, 0, "page.rvpack")?;
+    let page = recording.read("page.html")?;
+    for wanted in ["SIGSEGV in check_words, called by main", "secret-word", "&lt;b&gt;", "first-&gt;text[0]"]
+    {
+        if !page.contains(wanted) {
+            return Err(format!("the page does not say {wanted}:\n{page}"));
+        }
+    }
+    check(&recording.tool(&["replay", "--run", "page.rvpack"], None)?, 139, "")?;
+    check(&recording.tool(&["report", "trace", "-o", "safe.html", "--redact"], None)?, 0, "left out")?;
+    let page = recording.read("safe.html")?;
+    if page.contains("secret-word") || recording.path("safe.rvpack").exists() {
+        return Err(format!("a secret is left:\n{page}"));
+    }
+    check(&recording.tool(&["report", "trace", "--minimal", "."], None)?, 2, "no result of")
+}
+
+/// Recorded output is dropped, or goes into a file.
+fn outputs_go_where_policies_say(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "policies", "parser")?;
+    recording.write("in.txt", "goto\n")?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
+    check(&recording.tool(&record, None)?, 3, "is forbidden")?;
+    let replay = |policy: &[&str]| recording.tool(&[&["replay", "--run", "trace"], policy].concat(), None);
+    check(&replay(&[])?, 3, "is forbidden")?;
+    for policy in [&["--output", "stderr=drop"][..], &["--policy", "policies"]] {
+        recording.write("policies", "# quiet\noutput *=drop\noutput stderr=to errors.txt\n")?;
+        let outcome = replay(policy)?;
+        if outcome.code != 3 || !outcome.stderr.is_empty() {
+            return Err(format!("{policy:?}: {outcome:?}"));
+        }
+    }
+    if !recording.read("errors.txt")?.contains("is forbidden") {
+        return Err("the output did not go into the file".into());
+    }
+    check(&replay(&["--output", "tcp:*=real"])?, 2, "stdout and stderr")
+}
+
 /// What makes no sense is said at once.
 fn nonsense_is_refused(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "minimize-nonsense", "parser")?;
@@ -191,7 +235,9 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 7] = [
+        ("report", a_report_tells),
+        ("policies", outputs_go_where_policies_say),
         ("retry", a_fix_is_tried),
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),

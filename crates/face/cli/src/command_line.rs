@@ -23,6 +23,7 @@ use crate::pack::PackArguments;
 use crate::print::{CallsArguments, PrintArguments};
 use crate::record::RecordArguments;
 use crate::replay::ReplayArguments;
+use crate::report::ReportArguments;
 use crate::retry::RetryArguments;
 use crate::rm::RmArguments;
 use crate::settings::Settings;
@@ -69,6 +70,7 @@ pub enum Command {
     Retry(RetryArguments),
     Minimize(MinimizeArguments),
     Diff(DiffArguments),
+    Report(ReportArguments),
     Live(LiveArguments),
     Ctl(CtlArguments),
     Debug(DebugArguments),

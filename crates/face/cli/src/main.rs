@@ -26,11 +26,13 @@ mod ls;
 mod manual;
 mod minimize;
 mod pack;
+mod policy;
 mod print;
 mod progress;
 mod record;
 mod recorded;
 mod replay;
+mod report;
 mod retry;
 mod rm;
 mod seeds;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Live(arguments) => live::run(arguments, &settings),
         Command::Ctl(arguments) => exit::of_command(ctl::run(&arguments, &settings)),
         Command::Replay(arguments) => replay::run(arguments, &settings),
+        Command::Report(arguments) => exit::of_command(report::run(&arguments, &settings)),
         Command::Retry(arguments) => exit::of_command(retry::run(&arguments, &settings)),
         Command::Diff(arguments) => exit::of_command(diff::run(&arguments, &settings)),
         Command::Minimize(arguments) => exit::of_command(minimize::run(&arguments, &settings)),

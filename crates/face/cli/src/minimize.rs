@@ -5,6 +5,7 @@ mod search;
 mod tries;
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -181,7 +182,9 @@ fn output_dir(arguments: &MinimizeArguments, trace: &TraceReader) -> Result<Path
         let name = trace.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
         PathBuf::from(format!("{name}-minimal"))
     });
-    let made = std::fs::create_dir_all(&dir).and_then(|()| dir.canonicalize());
+    // It holds what the program read: for its owner only, unless it is there already.
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    let made = made.and_then(|()| dir.canonicalize());
     made.map_err(|source| CommandError::Write { path: dir, source })
 }
 

@@ -10,6 +10,7 @@ use trace_store::pack::is_pack;
 use crate::exit::{self, CommandError};
 use crate::gdb::{self, GdbArguments};
 use crate::pack::unpack;
+use crate::policy::PolicyArguments;
 use crate::progress;
 use crate::settings::Settings;
 
@@ -20,6 +21,7 @@ Examples:
   retrovane replay make.rvpack      a pack: it is unpacked into the directory of traces
   retrovane replay make-3 --pid 4711
   retrovane replay --at crash       gdb where the program died
+  retrovane replay --run --output 'stdout=to out.txt' --output stderr=drop
   retrovane replay --batch -ex 'break main' -ex continue -ex reverse-stepi
 
 On a terminal it opens gdb at the start, where all of gdb's reverse- commands
@@ -42,6 +44,8 @@ pub struct ReplayArguments {
     #[arg(long)]
     no_rewrite: bool,
     #[command(flatten)]
+    policies: PolicyArguments,
+    #[command(flatten)]
     gdb: GdbArguments,
 }
 
@@ -53,6 +57,9 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     };
     if arguments.gdb.are_wanted() {
         return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, settings);
+    }
+    if let Err(error) = arguments.policies.apply() {
+        return exit::failure(error.code(), &error);
     }
     let bar = progress::events(settings, "replaying");
     let shown = bar.clone();

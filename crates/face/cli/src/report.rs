@@ -1,0 +1,229 @@
+//! `retrovane report`: one page that tells a stranger what happened.
+
+mod page;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use replayer::Frame;
+use serde_json::json;
+use trace_store::{TraceReader, pack};
+
+use crate::dump::{Showing, line_of};
+use crate::exit::CommandError;
+use crate::lane_events::{LaneEvents, WholeEvent};
+use crate::recorded::Recorded;
+use crate::settings::Settings;
+use crate::stack_at;
+use crate::wording;
+use page::Page;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane report crash -o crash.html                    the page, and crash.rvpack beside it
+  retrovane report crash -o crash.html --minimal small    with what `minimize -o small` found
+  retrovane report crash -o crash.html --redact           for strangers
+
+The page holds: how the program ended, the stack with source lines, the last events, the minimal
+input, machine and versions, how to replay. It refers to nothing outside of itself. The pack is the whole
+trace for `retrovane replay`.
+
+--redact leaves values of the environment, and data that was read from or sent to connections and files,
+out of the page, and makes no pack: a pack holds the program's whole memory. It says what it left out.";
+
+/// Events that are shown.
+const EVENTS_SHOWN: usize = 60;
+/// Bytes of a text in them.
+const STRING_BYTES: usize = 48;
+/// Lines of a source file above and below.
+const SOURCE_LINES: usize = 3;
+
+/// Write one self-contained page about a recorded failure, and the pack beside it
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ReportArguments {
+    /// Name or directory of the trace [default: the latest]
+    trace: Option<String>,
+    /// The page to write [default: NAME.html here]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Directory that `retrovane minimize -o` left
+    #[arg(long, value_name = "DIR")]
+    minimal: Option<PathBuf>,
+    /// Leave data out that may be secret, and make no pack
+    #[arg(long)]
+    redact: bool,
+    /// One JSON object that names what was written
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reports.
+pub fn run(arguments: &ReportArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let trace = settings.open(arguments.trace.as_deref())?;
+    let output = arguments.output.clone().unwrap_or_else(|| {
+        let name = trace.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        PathBuf::from(format!("{name}.html"))
+    });
+    let minimal = arguments.minimal.as_deref().map(minimal_files).transpose()?;
+    let pack_path = (!arguments.redact).then(|| output.with_extension("rvpack"));
+    let mut page = Page::new(&wording::command(&trace.meta().command));
+    add_end(&mut page, &trace, settings)?;
+    if let Some(files) = &minimal {
+        for (name, content) in files {
+            page.section(&format!("Minimal input: {name} ({} bytes)", content.len()));
+            page.text(&String::from_utf8_lossy(content));
+        }
+    }
+    add_events(&mut page, &trace, arguments.redact)?;
+    add_machine(&mut page, &trace, pack_path.as_deref());
+    let mut text = page.finish();
+    if arguments.redact {
+        text = redacted(text, &trace)?;
+    }
+    // What the program read may be secret: for its owner only.
+    let mut file = std::fs::File::options();
+    let file = file.write(true).create(true).truncate(true).mode(0o600).open(&output);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|source| CommandError::Write { path: output.clone(), source })?;
+    if let Some(path) = &pack_path {
+        pack::pack(trace.dir(), path, &mut |_, _| {})?;
+    }
+    tell(arguments, &output, pack_path.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(arguments: &ReportArguments, output: &Path, pack: Option<&Path>) -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", json!({ "page": output, "pack": pack, "redacted": arguments.redact }))?;
+        return Ok(());
+    }
+    writeln!(out, "{}", output.display())?;
+    match pack {
+        Some(pack) => writeln!(out, "{}", pack.display())?,
+        None => writeln!(
+            out,
+            "left out: values of the environment, data of reads and writes, and the pack (it holds the program's memory)"
+        )?,
+    }
+    Ok(())
+}
+
+/// Files of a minimal input, with their names.
+fn minimal_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, CommandError> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|source| CommandError::Read { path: path.to_owned(), source })
+    };
+    let mut files = Vec::new();
+    for name in ["stdin", "reproduce.sh"] {
+        let path = dir.join(name);
+        if path.is_file() {
+            files.push((name.to_owned(), read(&path)?));
+        }
+    }
+    for entry in std::fs::read_dir(dir.join("files")).into_iter().flatten().flatten() {
+        files.insert(0, (entry.file_name().to_string_lossy().into_owned(), read(&entry.path())?));
+    }
+    if files.is_empty() {
+        return Err(CommandError::Usage(format!("{}: no result of `retrovane minimize`", dir.display())));
+    }
+    Ok(files)
+}
+
+fn add_end(page: &mut Page, trace: &TraceReader, settings: &Settings) -> Result<(), CommandError> {
+    let end = trace.summary().map_or_else(
+        || "the trace does not say how it ended".to_owned(),
+        |summary| wording::lane_end(summary.exit),
+    );
+    page.section("What happened");
+    match stack_at::crash(trace, settings)? {
+        Some((crash, frames)) => {
+            page.line(&format!("{} in {}", wording::signal(crash.signal), crash.frames.join(", called by ")));
+            page.line(&format!("The program's end: {end}"));
+            page.section("Stack");
+            for (depth, frame) in frames.iter().enumerate() {
+                page.line(&format!("#{depth} {}", stack_at::frame_text(frame)));
+                if let Some(lines) = source_of(frame) {
+                    page.text(&lines);
+                }
+            }
+        }
+        None => page.line(&format!("The program's end: {end}")),
+    }
+    Ok(())
+}
+
+/// Lines around a frame, where the source file is there.
+fn source_of(frame: &Frame) -> Option<String> {
+    let (path, line) = frame.source.as_ref()?;
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = *line as usize;
+    let from = line.saturating_sub(SOURCE_LINES + 1);
+    let shown = text.lines().enumerate().skip(from).take(2 * SOURCE_LINES + 1);
+    let numbered = shown.map(|(index, text)| {
+        let mark = if index + 1 == line { ">" } else { " " };
+        format!("{mark} {:5} {text}\n", index + 1)
+    });
+    Some(numbered.collect())
+}
+
+fn add_events(page: &mut Page, trace: &TraceReader, redact: bool) -> Result<(), CommandError> {
+    let showing = Showing::new(trace, if redact { 0 } else { STRING_BYTES });
+    for info in trace.lanes() {
+        let mut events = LaneEvents::open(trace, info.lane)?;
+        let mut whole = WholeEvent::default();
+        let mut last = VecDeque::new();
+        while events.read(&mut whole)? {
+            if last.len() == EVENTS_SHOWN {
+                last.pop_front();
+            }
+            last.push_back(format!("{:6} {}", whole.index, line_of(&whole, &showing)));
+        }
+        page.section(&format!("Process {}: the last of {} events", info.pid, info.events));
+        page.text(&last.into_iter().map(|line| line + "\n").collect::<String>());
+    }
+    Ok(())
+}
+
+fn add_machine(page: &mut Page, trace: &TraceReader, pack: Option<&Path>) {
+    let meta = trace.meta();
+    page.section("Machine and versions");
+    page.line(&format!("recorded {} by Retrovane {}", wording::time(&meta.started), meta.tool));
+    page.line(&format!("Linux {}, {}", meta.kernel, meta.cpu));
+    page.line(&format!("in {}", wording::printable(meta.cwd.as_os_str().as_bytes())));
+    page.section("Again");
+    match pack.and_then(Path::file_name) {
+        Some(name) => {
+            let words: [OsString; 3] = ["retrovane".into(), "replay".into(), name.to_owned()];
+            page.text(&wording::command(&words));
+        }
+        None => page.line("The pack was left out: ask whoever made this page."),
+    }
+}
+
+/// Takes values of the environment out, and looks whether they are gone.
+fn redacted(mut text: String, trace: &TraceReader) -> Result<String, CommandError> {
+    /// Shorter values would take words apart, and tell nothing.
+    const VALUE_BYTES_MIN: usize = 4;
+    let recorded = Recorded::of(trace)?;
+    let mut values: Vec<String> = recorded
+        .program
+        .environment
+        .iter()
+        .filter_map(|entry| Some(String::from_utf8_lossy(entry.as_bytes()).split_once('=')?.1.to_owned()))
+        .filter(|value| value.len() >= VALUE_BYTES_MIN)
+        .collect();
+    // The longest first: another may be a part of it.
+    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    for value in values {
+        text = text.replace(&page::escaped(&value), "[redacted]");
+    }
+    Ok(text)
+}
