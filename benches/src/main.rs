@@ -15,6 +15,7 @@ mod apache;
 mod checkpoints;
 mod figures;
 mod flight;
+mod limited;
 mod logging;
 mod measure;
 mod peers;
@@ -50,7 +51,7 @@ pub struct Options {
     /// flight-recorder and printing
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Leave out strace, gdb, rr and valgrind
+    /// Leave out strace, rr and valgrind
     #[arg(long)]
     no_peers: bool,
     /// Write the results to this file

@@ -2,8 +2,9 @@
 //! times, and a condition of gdb's that was false as often.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
+
+use crate::limited::{self, RUN_TIME_MAX};
 
 /// The line with the mark in `micro/printing.c`.
 const PLACE: &str = "printing.c:11";
@@ -48,11 +49,10 @@ pub fn measure(tool: &Path) -> Result<(), String> {
 
 /// The seconds that a command takes, of which nothing is shown.
 fn timed(what: &str, command: &mut Command) -> Result<f64, String> {
-    let since = Instant::now();
-    let status = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .map_err(|error| format!("{what} cannot be started: {error}"))?;
-    if status.success() { Ok(since.elapsed().as_secs_f64()) } else { Err(format!("{what}: {status}")) }
+    let ended = limited::run(command, RUN_TIME_MAX).map_err(|error| format!("{what}: {error}"))?;
+    if ended.status.success() {
+        Ok(ended.wall.as_secs_f64())
+    } else {
+        Err(format!("{what}: {}", ended.status))
+    }
 }

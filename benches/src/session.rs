@@ -3,21 +3,15 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::Options;
+use crate::limited::{self, Ended, RUN_TIME_MAX};
 use crate::measure::median;
 use crate::rows::{Row, START_UP, Target, Work, all};
-
-/// A run that takes longer is killed and reported as not measured.
-const RUN_TIME_MAX: Duration = Duration::from_secs(180);
 
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
 
@@ -198,7 +192,7 @@ impl Session {
         let argv: [OsString; 4] =
             [self.tool.clone().into(), "replay".into(), "-q".into(), self.trace().into()];
         fresh(&self.run_directory())?;
-        self.taken(ready, &argv)
+        self.taken(ready, &argv, RUN_TIME_MAX)
     }
 
     fn run_directory(&self) -> PathBuf {
@@ -207,14 +201,24 @@ impl Session {
 
     /// Runs in a fresh directory, a server with its load.
     pub fn timed(&self, ready: &Ready, argv: &[OsString]) -> Result<Taken, String> {
+        self.timed_within(ready, argv, RUN_TIME_MAX)
+    }
+
+    /// The same, with another limit of time.
+    pub fn timed_within(
+        &self,
+        ready: &Ready,
+        argv: &[OsString],
+        time_max: Duration,
+    ) -> Result<Taken, String> {
         let directory = self.run_directory();
         fresh(&directory)?;
         self.shell(&ready.prepare, &directory, &ready.inputs)?;
         let Some(driver) = &ready.driver else {
-            return self.taken(ready, argv);
+            return self.taken(ready, argv, time_max);
         };
         let driven = ["sh", "-ec", driver, "driver"].map(OsString::from);
-        let mut taken = self.taken(ready, &[&driven[..], argv].concat())?;
+        let mut taken = self.taken(ready, &[&driven[..], argv].concat(), time_max)?;
         let rate = fs::read_to_string(directory.join("rate")).unwrap_or_default();
         let per_s = rate.trim().parse().map_err(|_| format!("the load tells no rate: {rate:?}"))?;
         taken.per_s = Some(per_s);
@@ -222,16 +226,11 @@ impl Session {
     }
 
     /// The clock covers the process only.
-    fn taken(&self, ready: &Ready, argv: &[OsString]) -> Result<Taken, String> {
+    fn taken(&self, ready: &Ready, argv: &[OsString], time_max: Duration) -> Result<Taken, String> {
         let mut command = Command::new(&argv[0]);
-        command
-            .args(&argv[1..])
-            .current_dir(self.run_directory())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.args(&argv[1..]).current_dir(self.run_directory());
         self.environment(&mut command, &ready.inputs);
-        let (status, stderr, wall) = run_limited(command)?;
+        let Ended { status, stderr, wall } = limited::run(&mut command, time_max)?;
         if !status.success() {
             let last = stderr.lines().last().unwrap_or_default();
             return Err(format!("{status}: {last}"));
@@ -259,7 +258,7 @@ impl Session {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).args(&ready.argv).env("COUNT", &count).current_dir(&directory);
         self.environment(&mut command, &ready.inputs);
-        command.status().ok()?;
+        limited::run(&mut command, RUN_TIME_MAX).ok()?;
         fs::read_to_string(&count).ok()?.trim().parse().ok()
     }
 
@@ -275,37 +274,6 @@ impl Session {
             walls.push(taken.wall.as_secs_f64());
         }
         Ok(StartUp { replay: Duration::from_secs_f64(median(&walls)) })
-    }
-}
-
-/// Status, stderr and wall-clock time of a run that may take `RUN_TIME_MAX`.
-fn run_limited(mut command: Command) -> Result<(ExitStatus, String, Duration), String> {
-    let start = Instant::now();
-    let mut child = command
-        .process_group(0)
-        .spawn()
-        .map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
-    let group = child.id();
-    let mut pipe = child.stderr.take().expect("stderr is piped");
-    let (sender, end) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = pipe.read_to_end(&mut bytes);
-        let status = child.wait();
-        // Nobody listens any more when the limit has passed.
-        let _ = sender.send((start.elapsed(), read.and(status), bytes));
-    });
-    match end.recv_timeout(RUN_TIME_MAX) {
-        Ok((wall, status, bytes)) => {
-            let status = status.map_err(|error| error.to_string())?;
-            Ok((status, String::from_utf8_lossy(&bytes).into_owned(), wall))
-        }
-        Err(_) => {
-            // First what a driver can act upon. A group that has just ended needs no kill.
-            let kill = format!("kill -TERM -{group}; sleep 1; kill -KILL -{group}");
-            let _ = Command::new("sh").args(["-c", &kill]).status();
-            Err(format!("no end after {} s", RUN_TIME_MAX.as_secs()))
-        }
     }
 }
 
