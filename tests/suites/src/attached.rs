@@ -398,7 +398,7 @@ pub fn check_no_such_process(tool: &Tool) -> TestResult {
     let home: &Path = &scratch.fresh_directory("home")?;
     let outcome = run(tool.command(User::Current, home, &args), TIME_MAX)?;
     let said = outcome.stderr_text().contains("there is no such process");
-    if outcome.code == 2 && said {
+    if outcome.code == 127 && said {
         Ok(())
     } else {
         Err(format!("{}: {}", outcome.code, outcome.stderr_text()))

@@ -372,7 +372,17 @@ impl Work {
             (_, _) => LaneEnd::Unknown,
         };
         let dying = killed_by.map(|signal| (pid.unwrap_or(main), signal));
-        let saved = self.save_log(dir, pid, dying, &exit)?;
+        let was_there = dir.symlink_metadata().is_ok();
+        let is_full = std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+        let saved = self.save_log(dir, pid, dying, &exit).inspect_err(|_| {
+            // Half of a trace is none: what was begun goes, but nothing that was there before.
+            if !is_full {
+                empty(dir);
+            }
+            if !was_there {
+                let _ = std::fs::remove_dir(dir);
+            }
+        })?;
         let notes: String = saved.notes.into_iter().map(|note| note + "\n").collect();
         Ok(format!("saved {} events in {}\n{notes}", saved.events, dir.display()))
     }
@@ -460,4 +470,12 @@ pub(crate) fn is_process(lane: Lane, pid: i32) -> bool {
 fn is_window(lane: Lane, number: u64) -> bool {
     let is_it = |at: &Shown| u64::from(at.id) == number && at.origin == checkpoint_origin::WINDOW;
     checkpoints(lane).iter().any(is_it)
+}
+
+/// Removes what a trace that is being saved has in its directory.
+pub(crate) fn empty(dir: &Path) {
+    let _ = std::fs::remove_dir_all(dir.join("files"));
+    for name in ["events.rvt", "trace.json"] {
+        let _ = std::fs::remove_file(dir.join(name));
+    }
 }

@@ -113,6 +113,10 @@ impl Sink {
     pub fn finish(&self, summary: &Summary) {
         let mut state = self.lock();
         let result = state.writer.take().map(|writer| writer.finish(summary));
+        if let Some(Err(error @ StoreError::Removed { .. })) = &result {
+            telling::tell!("retrovane: {error}");
+            return;
+        }
         if let (Some(Err(error)), None) = (result, &state.failure) {
             telling::tell!(
                 "retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut"

@@ -264,7 +264,7 @@ impl Work {
                 let summary = Summary { exit: exit(main), duration_ns: 0, notes: notes.clone() };
                 let files_dir = self.session.trace_dir.join("files");
                 let saved =
-                    self.history(|history| history.save(dir, &self.session.meta, &files_dir, &summary))?;
+                    self.history(|history| history.save(dir, &self.saved_meta(), &files_dir, &summary))?;
                 Ok(Saved { events: saved.map_err(|error| error.to_string())?, notes })
             }
             Beginning::Window { lane, segment, candidates } => {
@@ -276,7 +276,7 @@ impl Work {
                         Ok(saved) => return Ok(saved),
                         Err(text) => why = text,
                     }
-                    empty(dir);
+                    crate::live::empty(dir);
                 }
                 Err(why)
             }
@@ -345,8 +345,15 @@ impl Work {
         }
     }
 
-    fn meta_of(&self, at: &Shown) -> Meta {
+    /// What is said of a trace that is saved: it need not have the program's end.
+    fn saved_meta(&self) -> Meta {
         let mut meta = self.session.meta.clone();
+        meta.options.insert("saved".into(), "yes".into());
+        meta
+    }
+
+    fn meta_of(&self, at: &Shown) -> Meta {
+        let mut meta = self.saved_meta();
         meta.options.insert("begins".into(), format!("checkpoint {}", at.id));
         meta
     }
@@ -467,13 +474,6 @@ fn windows(lane: Lane) -> Vec<Shown> {
 }
 
 /// Removes what was made of a trace: it is of no use, and in the way of another try.
-fn empty(dir: &Path) {
-    let _ = std::fs::remove_dir_all(dir.join("files"));
-    for name in ["events.rvt", "trace.json"] {
-        let _ = std::fs::remove_file(dir.join(name));
-    }
-}
-
 /// What is said of processes of which a trace has no log.
 fn left_out(history: &History, is_in: &dyn Fn(u32) -> bool) -> Vec<String> {
     let out: Vec<String> = history

@@ -251,7 +251,9 @@ fn is_elf(path: &Path) -> bool {
 fn notes_of(trace: &TraceReader, shown: &LaneInfo) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(trace.summary().map(|summary| summary.notes.clone()).unwrap_or_default());
-    if let (None, Some(LaneEnd::Unknown)) = (trace.cut(), shown.end) {
+    if let (None, Some(LaneEnd::Unknown), false) =
+        (trace.cut(), shown.end, trace.meta().options.contains_key("saved"))
+    {
         notes.push(format!("how process {} ended is not known", shown.pid));
     }
     let is_traced = |info: &&LaneInfo| info.end == Some(LaneEnd::Stopped(events::StopReason::Traced as u16));

@@ -45,7 +45,7 @@ Exit codes:
   123  live --attach: not permitted (another user, Yama, a debugger has it)
   125  retrovane failed otherwise
   126  the program is not executable
-  127  the program was not found";
+  127  the program was not found; live --attach: there is no such process";
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

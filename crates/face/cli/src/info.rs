@@ -172,7 +172,9 @@ fn headlines(trace: &TraceReader, facts: &Facts) -> Vec<(&'static str, String)> 
 fn ended(trace: &TraceReader) -> String {
     let first =
         trace.lanes().iter().find(|info| info.parent == trace_store::NO_PARENT).and_then(|info| info.end);
+    let was_saved = trace.meta().options.contains_key("saved");
     match trace.summary().map(|summary| summary.exit).or(first) {
+        Some(LaneEnd::Unknown) if was_saved => "it went on: this is its past, saved while it ran".to_owned(),
         Some(LaneEnd::Exited(code)) => format!("with exit code {code}"),
         Some(LaneEnd::Killed(number)) => format!("killed by {}", wording::signal(number)),
         Some(LaneEnd::Unknown) => "nobody knows how".to_owned(),

@@ -177,7 +177,8 @@ pub fn code_of(error: &RecordError) -> u8 {
 /// The code for a process that is not taken over.
 fn code_of_refusal(why: &Refusal) -> u8 {
     match why {
-        Refusal::NoSuchProcess | Refusal::Ourselves | Refusal::IsThread(_) => exit::USAGE,
+        Refusal::NoSuchProcess => exit::NOT_FOUND,
+        Refusal::Ourselves | Refusal::IsThread(_) => exit::USAGE,
         why if why.is_permission() => exit::NOT_PERMITTED,
         _ => exit::NOT_RECORDABLE,
     }

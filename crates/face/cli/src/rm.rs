@@ -14,15 +14,15 @@ Examples:
   retrovane rm make-3 ls-0
   retrovane rm --all --yes
 
-Kept files that no other trace needs are removed with the last trace that does.
-A trace that was recorded with -o lies outside of the directory of traces: remove
-its directory.";
+  retrovane rm ./bug                 a trace that was recorded with -o
+
+Kept files that no other trace needs are removed with the last trace that does.";
 
 /// Remove traces
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, visible_alias = "remove")]
 pub struct RmArguments {
-    /// Names of the traces
+    /// Names or directories of the traces
     #[arg(required_unless_present = "all", value_name = "TRACE", conflicts_with = "all")]
     traces: Vec<String>,
     /// Every trace; needs --yes
@@ -47,15 +47,20 @@ pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, Com
         arguments.traces.clone()
     };
     // One that cannot be removed does not keep the others.
-    let mut first_error = None;
+    let (mut first_error, mut removed) = (None, 0);
     for name in &names {
-        if let Err(error) = traces::remove(&home, name) {
+        let done = traces::remove(&home, name);
+        removed += u32::from(done.is_ok());
+        if let Err(error) = done {
             if first_error.is_some() {
                 telling::tell!("retrovane: {error}");
             } else {
                 first_error = Some(error);
             }
         }
+    }
+    if removed == 0 && first_error.is_some() {
+        return first_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()));
     }
     match traces::prune(&home) {
         Ok(pruned) if pruned.files > 0 && !settings.quiet => {

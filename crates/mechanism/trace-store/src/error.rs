@@ -61,6 +61,9 @@ pub enum StoreError {
         "a file changed while its content was being kept (inode {inode}, {size} bytes): its content has to be logged instead"
     )]
     Changing { inode: u64, size: u64 },
+    /// The trace's files are not where they are written.
+    #[error("the trace was removed, or something else put in its place, while {} was written: nothing is left of it", path.display())]
+    Removed { path: PathBuf },
     /// Only regular files have content that can be kept.
     #[error("inode {inode} is not a regular file: its content cannot be kept")]
     NotRegular { inode: u64 },

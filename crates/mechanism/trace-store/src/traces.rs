@@ -135,6 +135,9 @@ pub fn resolve(home: &Path, name: Option<&str>) -> Result<PathBuf, StoreError> {
     if crate::pack::is_pack(path) {
         return Err(StoreError::NotATrace { path: path.to_owned(), why: "it is a pack: unpack it first" });
     }
+    if let Some(error) = refused(path).or_else(|| refused(&named).filter(|_| is_plain(name))) {
+        return Err(error);
+    }
     if path.exists() {
         return Err(StoreError::NotATrace {
             path: path.to_owned(),
@@ -210,24 +213,30 @@ fn own_bytes(dir: &Path) -> u64 {
         + keyframes::bytes_of_all(dir)
 }
 
-/// Removes a trace of the home directory. Kept files that no other trace needs
+/// Removes a trace of the home directory, by its name, or another, by its path. Kept files that no other trace needs
 /// are freed by [`prune`].
 ///
 /// # Errors
 /// [`StoreError::BadName`] for what is no plain name, [`StoreError::NoSuchTrace`],
 /// [`StoreError::InUse`] while it is recorded, [`StoreError::Io`].
 pub fn remove(home: &Path, name: &str) -> Result<(), StoreError> {
-    if !is_plain(name) {
-        return Err(StoreError::BadName {
-            name: name.to_owned(),
-            why: "only traces in the home directory are removed, by their name",
-        });
-    }
-    let dir = home.join(name);
-    let is_dir = fs::symlink_metadata(&dir).is_ok_and(|found| found.is_dir());
-    if !is_dir || !is_trace(&dir) {
-        return Err(StoreError::NoSuchTrace { name: name.to_owned(), home: home.to_owned() });
-    }
+    // What a link leads to is not meant.
+    let is_own = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) && is_trace(dir);
+    let named = home.join(name);
+    let dir = match is_plain(name) && is_own(&named) {
+        true => named,
+        false if is_own(Path::new(name)) => PathBuf::from(name),
+        false if is_plain(name) => {
+            return Err(refused(&named).unwrap_or_else(|| StoreError::NoSuchTrace {
+                name: name.to_owned(),
+                home: home.to_owned(),
+            }));
+        }
+        false => {
+            let why = "it is neither a trace in the home directory nor the directory of one";
+            return Err(StoreError::BadName { name: name.to_owned(), why });
+        }
+    };
     discard(&dir)?;
     // A link that leads nowhere now.
     let latest = home.join(LATEST_NAME);
@@ -299,6 +308,12 @@ pub fn can_be_named(name: &str) -> bool {
         && !name.starts_with('.')
         && ![LATEST_NAME, STORE_NAME].contains(&name)
         && name.chars().all(|char| !char.is_control())
+}
+
+/// The error for a directory that may not be looked into: somebody else's.
+fn refused(dir: &Path) -> Option<StoreError> {
+    let error = fs::metadata(dir.join(META_NAME)).err()?;
+    (error.kind() == ErrorKind::PermissionDenied).then(|| StoreError::io("look into", dir, error))
 }
 
 /// True if the directory looks like a trace.

@@ -188,6 +188,9 @@ impl TraceWriter {
         self.write_with_payload(&end, &[])?;
         // A process that is just being started may have the file for a moment still.
         disk::unlock(&self.file);
+        if !disk::is_at(&self.file, &self.path) {
+            return Err(StoreError::Removed { path: self.path });
+        }
         Ok(totals)
     }
 

@@ -170,3 +170,48 @@ pub fn dump_and_info(tool: &Tool) -> TestResult {
     let info = bench.call(&["info", path(&bench.trace)])?;
     check(info.code == 0 && info.stdout_text().contains("bash"), "info names the command", &info)
 }
+
+/// A kept file that holds something else, of the same length, is believed by nobody who needs it.
+pub fn changed_kept_file(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "changed")?;
+    let recorded = bench.record(ORDINARY)?;
+    // What was found to be right once is not taken for right for ever.
+    compare("recorded", &recorded, "replayed", &bench.replay()?)?;
+    let kept =
+        trace_files(&bench.trace)?.into_iter().filter(|file| file.starts_with(bench.trace.join("files")));
+    let largest = kept.max_by_key(|file| fs::metadata(file).map_or(0, |found| found.len()));
+    let file = largest.ok_or("the trace keeps no file")?;
+    let mut bytes = fs::read(&file).map_err(|error| error.to_string())?;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    // The file is a link into the store.
+    fs::remove_file(&file).and_then(|()| fs::write(&file, bytes)).map_err(|error| error.to_string())?;
+    for words in [&["replay", "--run"][..], &["info"], &["keyframe"], &["calls", "main"]] {
+        let mut arguments = words.to_vec();
+        arguments.insert(1, path(&bench.trace));
+        let outcome = bench.call(&arguments)?;
+        check(outcome.code == 121, &format!("{} should refuse it", words[0]), &outcome)?;
+        says(&outcome, &["was changed since it was recorded"])?;
+    }
+    Ok(())
+}
+
+/// Somebody removes the trace while it is written: that is told at the end.
+pub fn removed_meanwhile(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "removed")?;
+    let outcome = bench.record(&format!("rm -r {}; exit 5", path(&bench.trace)))?;
+    check(outcome.code == 5, "the program's code", &outcome)?;
+    says(&outcome, &["was removed"])
+}
+
+/// The directory of traces has names of its own, which a pack does not get.
+pub fn pack_named_as_the_store(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "store")?;
+    bench.record("exit 5")?;
+    let packed = bench.call(&["pack", "-q", "-o", "files.rvpack", path(&bench.trace)])?;
+    check(packed.code == 0, "it is packed", &packed)?;
+    bench.scratch.fresh_directory("home")?;
+    let replayed = bench.call(&["replay", "--run", "files.rvpack"])?;
+    check(replayed.code == 5, "it is replayed", &replayed)?;
+    says(&replayed, &["files-0"])
+}
