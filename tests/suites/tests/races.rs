@@ -11,6 +11,23 @@ use libtest_mimic::{Failed, Trial};
 use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite};
 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
+/// Each as its bug is in real programs, with nothing that widens a window.
+const CORPUS: [&str; 14] = [
+    "check_then_act",
+    "descriptor_reuse",
+    "file_count",
+    "init_order",
+    "late_thread",
+    "lazy_table",
+    "lock_order",
+    "lost_wakeup",
+    "pool_count",
+    "refcount",
+    "spsc_ring",
+    "stop_flag",
+    "timer_cancel",
+    "torn_pair",
+];
 const OPTIMISATIONS: [&str; 3] = ["-O0", "-O1", "-O2"];
 /// A hunt is over long before, if it can catch the race at all.
 const TRIES: &str = "1000";
@@ -29,9 +46,10 @@ fn words(words: &[&str]) -> Vec<OsString> {
 }
 
 fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
-    let scratch = Scratch::new(&format!("race-{race}"))?;
+    let name = race.rsplit('/').next().unwrap_or(race);
+    let scratch = Scratch::new(&format!("race-{name}"))?;
     let (home, trace) = (scratch.path(), scratch.path().join("trace"));
-    let binary: PathBuf = home.join(race);
+    let binary: PathBuf = home.join(name);
     build(race, optimisation, &binary)?;
     if tool.mode == Mode::Native {
         return Ok(());
@@ -59,16 +77,16 @@ fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
 }
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let mut trials = Vec::new();
-    for race in RACES {
-        for optimisation in OPTIMISATIONS {
-            let tool = Arc::clone(tool);
-            let name = format!("{race}::{}", optimisation.trim_start_matches('-'));
-            trials
-                .push(Trial::test(name, move || check_race(&tool, race, optimisation).map_err(Failed::from)));
-        }
-    }
-    trials
+    let races =
+        RACES.iter().flat_map(|race| OPTIMISATIONS.map(|optimisation| (race.to_string(), optimisation)));
+    // The others are hunted by `make bench-hunt`.
+    let corpus = CORPUS.iter().map(|race| (format!("corpus/{race}"), "-O2"));
+    let trial = |(race, optimisation): (String, &'static str)| {
+        let tool = Arc::clone(tool);
+        let name = format!("{}::{}", race.replace('/', "::"), optimisation.trim_start_matches('-'));
+        Trial::test(name, move || check_race(&tool, &race, optimisation).map_err(Failed::from))
+    };
+    races.chain(corpus).map(trial).collect()
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,7 @@
 //! `retrovane hunt`.
 
 mod attempt;
+mod reach;
 mod watch;
 
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use trace_store::{LaneEnd, StoreError, traces};
+use trace_store::{LaneEnd, StoreError, TraceReader, traces};
 
 use crate::exit::{self, CommandError};
 use crate::progress;
@@ -18,7 +19,7 @@ use crate::seeds;
 use crate::settings::Settings;
 use crate::wording;
 use attempt::{Try, TryEnd};
-use watch::{Waited, Watch};
+use watch::{Limited, Waited, Watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +31,8 @@ Examples:
 Records the program with --chaos, each time with another seed, until it fails: it
 ends with another code than 0, a signal kills it, or it runs for longer than
 --timeout. The trace of that try is kept, and those of the others are removed.
+The seed also draws how a try looks: threads are preempted at places in the code,
+at calls or some steps behind them, by time, rarely or often.
 
 The test of --until is a shell's. It finds in its environment RETROVANE_EXIT_CODE
 (128+N if signal N killed the program), RETROVANE_SIGNAL (the number of that
@@ -50,6 +53,10 @@ pub struct HuntArguments {
     /// Most tries
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     tries: u64,
+    /// Tries at once [default: 1, or one for each processor if the first try shows that the program
+    /// neither writes to files nor waits at addresses]
+    #[arg(short, long, value_name = "N", value_parser = jobs)]
+    jobs: Option<usize>,
     /// Shell test that ends the hunt, instead of a failure, when it succeeds
     #[arg(long, value_name = "TEST")]
     until: Option<OsString>,
@@ -68,6 +75,21 @@ pub struct HuntArguments {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// A number of tries on the command line.
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=1024) => Ok(jobs),
+        Ok(_) | Err(_) => Err("a number from 1 to 1024 is wanted".to_owned()),
+    }
+}
+
+/// How many tries may run at once, by what the first one did.
+fn jobs_beside(first: &Try) -> usize {
+    let trace = TraceReader::open(&first.dir).ok();
+    let alone = trace.is_none_or(|trace| !reach::keeps_to_itself(&trace).unwrap_or(false));
+    if alone { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
 /// A length of time on the command line.
@@ -192,65 +214,123 @@ impl<'a> Hunt<'a> {
     }
 
     fn run(&mut self) -> Result<Outcome, CommandError> {
-        for number in 1..=self.arguments.tries {
-            let seed = seeds::of_try(self.seed, number);
-            let dir = self.new_dir()?;
-            let mut attempt = Try::start(self.arguments, &self.watch, seed, &self.home, &dir)
-                .inspect_err(|_| self.forget(&dir))?;
-            match self.judge(&mut attempt).inspect_err(|_| self.forget(&dir))? {
-                Verdict::Good => traces::discard(&dir)?,
-                Verdict::Failed(failure) => {
-                    self.bar.finish_and_clear();
-                    attempt.show_output()?;
-                    return Ok(Outcome::Caught { number, seed, failure, dir });
-                }
-                Verdict::Refused(code) => {
-                    self.bar.finish_and_clear();
-                    self.forget(&dir);
-                    attempt.show_output()?;
-                    return Ok(Outcome::Refused(code));
-                }
-                Verdict::Broken => {
-                    self.bar.finish_and_clear();
-                    attempt.show_output()?;
-                    let why = format!("its recorder ended before the trace {} was whole", dir.display());
-                    let source = std::io::Error::other(why);
-                    return Err(CommandError::Try { doing: "record a try", source });
-                }
-                Verdict::Interrupted(signal) => {
-                    self.forget(&dir);
-                    return Ok(Outcome::Interrupted { number, signal });
-                }
-            }
-            self.tell_progress(number);
-        }
-        Ok(Outcome::Nothing)
+        let mut running = Vec::new();
+        let outcome = self.run_tries(&mut running);
+        // Those that still run are of no use to anybody.
+        let ended = self.watch.kill_all();
+        running.iter().for_each(|attempt: &Try| self.forget(&attempt.dir));
+        ended.map_err(|source| CommandError::Try { doing: "end the other tries", source })?;
+        outcome
     }
 
-    /// Where the next try goes.
-    fn new_dir(&self) -> Result<PathBuf, CommandError> {
+    fn run_tries(&mut self, running: &mut Vec<Try>) -> Result<Outcome, CommandError> {
+        let failed = |source| CommandError::Try { doing: "wait for a try", source };
+        let (mut started, mut done) = (0, 0);
+        // The first one says whether others may run beside it.
+        let mut jobs = if self.arguments.show { 1 } else { self.arguments.jobs.unwrap_or(1) };
+        loop {
+            while running.len() < jobs && started < self.arguments.tries {
+                started += 1;
+                running.push(self.start(started)?);
+            }
+            if running.is_empty() {
+                return Ok(Outcome::Nothing);
+            }
+            let mut recorders: Vec<&mut Limited> =
+                running.iter_mut().map(|attempt| &mut attempt.recorder).collect();
+            let (index, waited) = self.watch.wait_for_any(&mut recorders).map_err(failed)?;
+            let mut attempt = running.swap_remove(index);
+            let verdict = self.judge(&mut attempt, waited).inspect_err(|_| self.forget(&attempt.dir))?;
+            let is_first = started == 1 && self.arguments.jobs.is_none() && !self.arguments.show;
+            if is_first && matches!(verdict, Verdict::Good) {
+                jobs = jobs_beside(&attempt);
+            }
+            if let Some(outcome) = self.conclude(attempt, verdict)? {
+                return Ok(outcome);
+            }
+            done += 1;
+            self.tell_progress(done);
+        }
+    }
+
+    fn start(&self, number: u64) -> Result<Try, CommandError> {
+        let seed = seeds::of_try(self.seed, number);
+        let dir = self.new_dir(number)?;
+        Try::start(self.arguments, &self.watch, (number, seed), &self.home, &dir)
+            .inspect_err(|_| self.forget(&dir))
+    }
+
+    /// What a try leads to, if the hunt does not go on.
+    fn conclude(&mut self, mut attempt: Try, verdict: Verdict) -> Result<Option<Outcome>, CommandError> {
+        let dir = attempt.dir.clone();
+        match verdict {
+            Verdict::Good => {
+                traces::discard(&dir)?;
+                return Ok(None);
+            }
+            Verdict::Interrupted(signal) => {
+                self.forget(&dir);
+                return Ok(Some(Outcome::Interrupted { number: attempt.number, signal }));
+            }
+            Verdict::Refused(_) => self.forget(&dir),
+            Verdict::Failed(_) | Verdict::Broken => {}
+        }
+        self.bar.finish_and_clear();
+        attempt.show_output()?;
+        match verdict {
+            Verdict::Failed(failure) => {
+                let dir = self.keep(dir)?;
+                Ok(Some(Outcome::Caught { number: attempt.number, seed: attempt.seed, failure, dir }))
+            }
+            Verdict::Refused(code) => Ok(Some(Outcome::Refused(code))),
+            Verdict::Broken => {
+                let why = format!("its recorder ended before the trace {} was whole", dir.display());
+                let source = std::io::Error::other(why);
+                Err(CommandError::Try { doing: "record a try", source })
+            }
+            Verdict::Good | Verdict::Interrupted(_) => Ok(None),
+        }
+    }
+
+    /// Where a try goes: beside the directory that was named, as several may run.
+    fn new_dir(&self, number: u64) -> Result<PathBuf, CommandError> {
         match &self.output {
-            Some(dir) => Ok(dir.clone()),
+            Some(dir) => {
+                let mut name = dir.as_os_str().to_owned();
+                name.push(format!(".try-{number}"));
+                Ok(name.into())
+            }
             None => Ok(traces::new_dir(&self.home, &self.arguments.command[0].to_string_lossy())?),
+        }
+    }
+
+    /// The trace of the try that failed gets the name that was asked for.
+    fn keep(&self, dir: PathBuf) -> Result<PathBuf, CommandError> {
+        let Some(output) = &self.output else { return Ok(dir) };
+        // An empty directory is replaced.
+        match std::fs::rename(&dir, output) {
+            Ok(()) => Ok(output.clone()),
+            Err(source) => {
+                Err(CommandError::Try { doing: "rename the trace of the try that failed", source })
+            }
         }
     }
 
     /// Removes what a try left that did not come to its end.
     fn forget(&self, dir: &std::path::Path) {
-        // No trace: then the empty directory, which goes only if nobody named it.
-        if traces::discard(dir).is_err() && self.output.is_none() {
+        // No trace: then the empty directory.
+        if traces::discard(dir).is_err() {
             let _ = std::fs::remove_dir(dir);
         }
     }
 
-    /// Waits for a try, and says what it leads to.
-    fn judge(&mut self, attempt: &mut Try) -> Result<Verdict, CommandError> {
+    /// What a try leads to that was waited for.
+    fn judge(&mut self, attempt: &mut Try, waited: Waited) -> Result<Verdict, CommandError> {
         let failed = |source| CommandError::Try { doing: "wait for a try", source };
-        let waited = self.watch.wait(&mut attempt.recorder, self.arguments.timeout).map_err(failed)?;
         let (status, hung) = match waited {
             Waited::Ended(status) => (status, None),
             Waited::Expired => {
-                (self.watch.kill(&mut attempt.recorder).map_err(failed)?, self.arguments.timeout)
+                (self.watch.kill(&attempt.recorder.child).map_err(failed)?, self.arguments.timeout)
             }
             Waited::Interrupted(signal) => {
                 self.watch.interrupt(&mut attempt.recorder, signal).map_err(failed)?;
@@ -290,11 +370,12 @@ impl<'a> Hunt<'a> {
         shell.arg("-c").arg(self.arguments.until.as_deref().unwrap_or_default());
         shell.env("RETROVANE_EXIT_CODE", code.to_string()).env("RETROVANE_SIGNAL", signal);
         shell.env("RETROVANE_TRACE", &attempt.dir).stdin(Stdio::null());
-        let mut shell = self.watch.start(&mut shell).map_err(failed)?;
-        match self.watch.wait(&mut shell, None).map_err(failed)? {
+        let child = self.watch.start(&mut shell).map_err(failed)?;
+        let mut shell = Limited { child, left: None };
+        match self.watch.wait(&mut shell).map_err(failed)? {
             Waited::Ended(status) => verdict_of_test(status),
             Waited::Interrupted(signal) => {
-                shell.kill().and_then(|()| shell.wait()).map_err(failed)?;
+                shell.child.kill().map_err(failed)?;
                 Ok(Verdict::Interrupted(signal))
             }
             Waited::Expired => unreachable!("the test has no limit of time"),

@@ -2,12 +2,14 @@
 //!
 //! Invariant: nothing in here knows what a recording is. Deliberately absent: state of threads and processes.
 
+pub mod accesses;
 pub mod arena;
 pub mod auxiliary_vector;
 pub mod call_places;
 pub mod decode;
 pub mod float_place;
 pub mod frame;
+pub mod image_functions;
 pub mod kernel;
 pub mod maps;
 pub mod memory;

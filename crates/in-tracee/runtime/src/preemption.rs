@@ -13,3 +13,4 @@ pub mod probe_body;
 pub mod probe_guard;
 pub mod probe_stub;
 pub mod rounds;
+pub mod sampled_places;

@@ -7,6 +7,7 @@ pub mod looks;
 pub mod patience;
 pub mod private_futexes;
 pub mod starvation;
+pub mod strategy;
 pub mod tickets;
 pub mod turn;
 pub mod turn_end;

@@ -26,7 +26,7 @@ use crate::ground::frame::{self, RealFrame};
 use crate::ground::stacks::signal_stack;
 use crate::ground::{call_places, kernel, memory, report};
 use crate::log::in_region;
-use crate::preemption::{pause, pause_point, probe};
+use crate::preemption::{pause, pause_point, probe, sampled_places};
 use crate::scheduler::{patience, turn};
 use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
 use crate::syscalls::{calls_of_32_bits, instructions};
@@ -399,7 +399,9 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
         return pause::on_step(context);
     }
     let trapped = signal == SIGTRAP
-        && (agent::on_trap(code, context, inside, info[3]) || pause::on_breakpoint(context));
+        && (agent::on_trap(code, context, inside, info[3])
+            || pause::on_breakpoint(context)
+            || sampled_places::on_trap(context));
     if trapped {
         return;
     }

@@ -6,17 +6,20 @@ use std::io::{self, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use trace_store::{LaneEnd, TraceReader};
 
 use super::HuntArguments;
-use super::watch::Watch;
+use super::watch::{Limited, Watch};
 use crate::exit::CommandError;
 
 /// A try that runs, or has run.
 pub struct Try {
-    pub recorder: Child,
+    /// Counted from 1.
+    pub number: u64,
+    pub seed: u64,
+    pub recorder: Limited,
     /// Where the trace is, absolute.
     pub dir: PathBuf,
     /// What the program writes to standard output and error, unless it is shown.
@@ -39,7 +42,7 @@ impl Try {
     pub fn start(
         arguments: &HuntArguments,
         watch: &Watch,
-        seed: u64,
+        (number, seed): (u64, u64),
         home: &Path,
         dir: &Path,
     ) -> Result<Try, CommandError> {
@@ -56,8 +59,9 @@ impl Try {
             recorder.stdout(write(&files[0])?).stderr(write(&files[1])?);
             captured = Some(files);
         }
-        let recorder = watch.start(&mut recorder).map_err(failed("start a recorder"))?;
-        Ok(Try { recorder, dir: dir.to_owned(), captured })
+        let child = watch.start(&mut recorder).map_err(failed("start a recorder"))?;
+        let recorder = Limited { child, left: arguments.timeout };
+        Ok(Try { number, seed, recorder, dir: dir.to_owned(), captured })
     }
 
     /// What came of it, after the recorder has ended like this.

@@ -8,8 +8,10 @@
 //! Invariant: whatever a try starts is a descendant of the hunt, daemons included,
 //! because the hunt adopts the orphans; so nothing outlives a try that is ended.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The ear for signals; they are blocked from its beginning on.
 pub struct Watch {
     signals: SignalFd,
+    /// Children that ended and that nobody has asked for yet.
+    ended: RefCell<HashMap<u32, ExitStatus>>,
 }
 
 /// What a wait ended with.
@@ -45,6 +49,12 @@ pub enum Waited {
     Interrupted(i32),
 }
 
+/// A child, and how long it may yet run.
+pub struct Limited {
+    pub child: Child,
+    pub left: Option<Duration>,
+}
+
 impl Watch {
     /// To be called before the first child is made, while there is one thread.
     pub fn begin() -> io::Result<Watch> {
@@ -52,7 +62,7 @@ impl Watch {
         set.thread_block()?;
         set_child_subreaper(Some(getpid()))?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Watch { signals })
+        Ok(Watch { signals, ended: RefCell::default() })
     }
 
     /// Starts a child, which hears signals for itself.
@@ -60,42 +70,62 @@ impl Watch {
         start_bound(command, &HEARD.map(|signal| signal as i32))
     }
 
-    /// Waits for a child to end, no longer than the limit.
-    pub fn wait(&self, child: &mut Child, limit: Option<Duration>) -> io::Result<Waited> {
-        let mut left = limit;
+    /// Waits for one of the children to end, or to have run for as long as it may: which one.
+    /// There is one at least.
+    pub fn wait_for_any(&self, children: &mut [&mut Limited]) -> io::Result<(usize, Waited)> {
         loop {
             let looked = Instant::now();
             // In this order: a program that Ctrl-C ended looks like one that failed.
-            let ended = child.try_wait()?;
-            if let Some(signal) = self.interruption(child)? {
-                return Ok(Waited::Interrupted(signal));
+            let ended = children.iter().enumerate().find_map(|(index, limited)| {
+                self.take_end(&limited.child).map(|status| (index, Waited::Ended(status)))
+            });
+            if let Some(signal) = self.interruption(children)? {
+                return Ok((0, Waited::Interrupted(signal)));
             }
-            if let Some(status) = ended {
-                self.reap_orphans();
-                return Ok(Waited::Ended(status));
-            }
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(Waited::Expired);
+            let expired =
+                || children.iter().position(|limited| limited.left.is_some_and(|left| left.is_zero()));
+            if let Some(found) = ended.or_else(|| expired().map(|index| (index, Waited::Expired))) {
+                return Ok(found);
             }
             // The time in which the hunt is stopped does not count.
             let before = looked.elapsed().min(LOOK_AGAIN);
-            let slept = self.sleep(left)?;
-            left = left.map(|left| left.saturating_sub(before + slept));
+            let shortest = children.iter().filter_map(|limited| limited.left).min();
+            let slept = self.sleep(shortest)?;
+            for limited in children.iter_mut() {
+                limited.left = limited.left.map(|left| left.saturating_sub(before + slept));
+            }
         }
+    }
+
+    /// Waits for a child to end, whatever others do.
+    pub fn wait(&self, limited: &mut Limited) -> io::Result<Waited> {
+        self.wait_for_any(&mut [limited]).map(|(_, waited)| waited)
+    }
+
+    /// How a child ended, if it has. All that ended are reaped: orphans among them, who leave with it.
+    fn take_end(&self, child: &Child) -> Option<ExitStatus> {
+        let mut ended = self.ended.borrow_mut();
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            ended.insert(pid.as_raw_nonzero().get().unsigned_abs(), ExitStatus::from_raw(status.as_raw()));
+        }
+        ended.remove(&child.id())
     }
 
     /// The signal that ends the hunt, if one has come. One that stops it stops
     /// child and hunt, and returns when they go on.
-    fn interruption(&self, child: &Child) -> io::Result<Option<i32>> {
+    fn interruption(&self, children: &[&mut Limited]) -> io::Result<Option<i32>> {
         while let Some(info) = self.signals.read_signal()? {
             let signal = info.ssi_signo as i32;
             if END.iter().any(|end| *end as i32 == signal) {
                 return Ok(Some(signal));
             }
             if signal == Signal::SIGTSTP as i32 {
-                signal_group(child, rustix::process::Signal::TSTP);
+                let signal_all = |signal| {
+                    children.iter().for_each(|limited| signal_group(&limited.child, signal));
+                };
+                signal_all(rustix::process::Signal::TSTP);
                 stop_self();
-                signal_group(child, rustix::process::Signal::CONT);
+                signal_all(rustix::process::Signal::CONT);
             }
         }
         Ok(None)
@@ -112,17 +142,15 @@ impl Watch {
         }
     }
 
-    /// Ends a recorded program at once, by SIGKILL; its recorder finishes the trace.
-    pub fn kill(&self, recorder: &mut Child) -> io::Result<ExitStatus> {
+    /// Ends a recorded program at once, by SIGKILL, and all other tries; its recorder finishes the trace.
+    pub fn kill(&self, recorder: &Child) -> io::Result<ExitStatus> {
         // It may have been stopped together with its program.
         kill_process(recorder.id() as i32, Signal::SIGCONT as i32);
-        let started = Instant::now();
+        let (started, mut ended) = (Instant::now(), None);
         loop {
             let is_late = started.elapsed() > FINISH_MAX;
-            let ended = recorder.try_wait()?;
-            if ended.is_some() {
-                self.reap_orphans();
-            }
+            let now = self.take_end(recorder);
+            ended = ended.or(now);
             let spared = if ended.is_none() && !is_late { Some(recorder.id() as i32) } else { None };
             let killed = kill_descendants(spared);
             // What cannot be killed sleeps in the kernel: it is not waited for.
@@ -136,21 +164,31 @@ impl Watch {
     }
 
     /// Passes a signal on to a recorded program, and kills it if it does not end.
-    pub fn interrupt(&self, recorder: &mut Child, signal: i32) -> io::Result<()> {
+    pub fn interrupt(&self, recorder: &mut Limited, signal: i32) -> io::Result<()> {
         match Signal::try_from(signal) {
             // A recorder passes on what is not a terminal's.
-            Ok(Signal::SIGTERM | Signal::SIGHUP) => kill_process(recorder.id() as i32, signal),
-            Ok(Signal::SIGQUIT) => signal_group(recorder, rustix::process::Signal::QUIT),
-            Ok(_) | Err(_) => signal_group(recorder, rustix::process::Signal::INT),
+            Ok(Signal::SIGTERM | Signal::SIGHUP) => kill_process(recorder.child.id() as i32, signal),
+            Ok(Signal::SIGQUIT) => signal_group(&recorder.child, rustix::process::Signal::QUIT),
+            Ok(_) | Err(_) => signal_group(&recorder.child, rustix::process::Signal::INT),
         }
         // Whoever interrupts again does not want to wait.
-        self.wait(recorder, Some(GRACE))?;
-        self.kill(recorder).map(drop)
+        recorder.left = Some(GRACE);
+        match self.wait(recorder)? {
+            Waited::Ended(_) => self.kill_all(),
+            Waited::Expired | Waited::Interrupted(_) => self.kill(&recorder.child).map(drop),
+        }
     }
 
-    /// To be called while there is no child that somebody waits for.
-    fn reap_orphans(&self) {
-        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+    /// Ends all that was started and still runs.
+    pub fn kill_all(&self) -> io::Result<()> {
+        let started = Instant::now();
+        while kill_descendants(None) != 0 && started.elapsed() < FINISH_MAX {
+            self.sleep(Some(LOOK_AGAIN))?;
+            while self.signals.read_signal()?.is_some() {}
+            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+        }
+        self.ended.borrow_mut().clear();
+        Ok(())
     }
 }
 

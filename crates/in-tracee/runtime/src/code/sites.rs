@@ -18,7 +18,7 @@ pub use crate::code::patching::{put_code, write_code};
 use crate::code::{clocks, gs, withheld};
 use crate::debugger::{breakpoints, translate};
 use crate::ground::{kernel, memory};
-use crate::preemption::probe;
+use crate::preemption::{probe, sampled_places};
 use crate::state::block::{process, session, space};
 use crate::{checkpoint, log};
 
@@ -400,6 +400,7 @@ pub fn unmapped(start: u64, bytes: u64) {
     breakpoints::note_mapping();
     let end = start.saturating_add(bytes);
     withheld::unmapped(start, end);
+    sampled_places::unmapped(start, end);
     let state = sites();
     let mut touched = false;
     let mut index = 0;
@@ -437,6 +438,13 @@ pub fn reset() {
         state.places = [0; SLOTS];
         state.site_count = 0;
     }
+}
+
+/// True if code near that place is, or may be, replaced by a jump.
+pub fn is_near(address: u64) -> bool {
+    const COVERED_MAX: u64 = 64;
+    let state = sites();
+    state.table[..state.site_count].iter().any(|site| site.address.abs_diff(address) < COVERED_MAX)
 }
 
 /// Puts the original code back everywhere.

@@ -17,6 +17,7 @@ use crate::code::sites;
 use crate::debugger::agent::{self, mailbox, state};
 use crate::debugger::{breakpoints, translate};
 use crate::entry::{Registers, rv_resume};
+use crate::ground::accesses::Change;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::{memory, report};
 use crate::preemption::pause_point;
@@ -194,6 +195,21 @@ fn write(address: u64, bytes: u64) {
         }
     }
     translate::forget();
+}
+
+// --- recording with chaos ---
+
+/// The thread goes on from a pause in the middle of an instruction: what that does is an event, as
+/// others may have written there meanwhile. False: it was not done.
+pub fn end_change(registers: &mut Registers, change: &Change) -> bool {
+    if !change.end(registers) {
+        return false;
+    }
+    process().log.begin(Kind::Edit, SETS_REGISTERS, 0);
+    log_registers(registers);
+    process().log.whole_blob(change.address, change.bytes, Tag::Memory, &raw const change.result as u64);
+    process().log.end();
+    true
 }
 
 // --- replay ---

@@ -4,7 +4,7 @@ use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
-use crate::entry::Registers;
+pub use crate::entry::Registers;
 use crate::ground::memory;
 
 /// Bytes of the jump that replaces instructions.
@@ -56,7 +56,7 @@ impl Run {
 }
 
 /// Reads the code at the address and decodes one instruction.
-fn decode(address: u64) -> Option<([u8; 16], Instruction, ConstantOffsets)> {
+pub fn decode(address: u64) -> Option<([u8; 16], Instruction, ConstantOffsets)> {
     let mut code = [0u8; 16];
     let first = (4096 - address % 4096).min(16);
     if !memory::copy(code.as_mut_ptr() as u64, address, first) {
@@ -132,12 +132,12 @@ pub fn each_operand_ahead(registers: &Registers, hand_over: &mut dyn FnMut(u64))
 }
 
 /// Which of an instruction's operands is memory.
-fn memory_operand(instruction: &Instruction) -> Option<u32> {
+pub fn memory_operand(instruction: &Instruction) -> Option<u32> {
     (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory)
 }
 
 /// The memory that an instruction names.
-fn named_memory(instruction: &Instruction, registers: &Registers) -> Option<u64> {
+pub fn named_memory(instruction: &Instruction, registers: &Registers) -> Option<u64> {
     instruction
         .virtual_address(memory_operand(instruction)?, 0, |register, _, _| value_of(register, registers))
 }

@@ -18,11 +18,12 @@ use core::sync::atomic::Ordering;
 
 use crate::code::{clocks, islands, sites};
 use crate::entry::Registers;
+use crate::ground::accesses::Change;
 use crate::ground::frame::RealFrame;
 use crate::ground::{decode, memory};
 use crate::preemption::pause_place::{self, Search, Stand};
 use crate::preemption::pause_timer::{Purpose, Timer, now_ns};
-use crate::preemption::{hot_words, pause_point, rounds};
+use crate::preemption::{hot_words, pause_point, rounds, sampled_places};
 use crate::scheduler::{chaos, private_futexes, starvation, turn};
 use crate::signals;
 use crate::state::block::{process, thread};
@@ -71,6 +72,10 @@ pub struct Pausing {
     aside_steps: u32,
     pub way_from_ns: u64,
     way_aside: WayAside,
+    /// The step at hand leads over an instruction that a breakpoint of chaos was at.
+    pub steps_over: bool,
+    /// What the thread, which is preempted in the middle of an instruction, does when it goes on.
+    pub change: Option<Change>,
     /// It has got there: others are to have the turn, even if they have not asked for it yet.
     pub is_aside: bool,
     /// The search for a place to pause.
@@ -122,7 +127,7 @@ pub fn signal_waits() -> bool {
         return true;
     }
     thread().pausing.watching = Watching::Nothing;
-    set_timer(PATIENCE_NS)
+    set_timer(if chaos::is_on() { chaos::below(1 << (10 + chaos::below(12))) + 1 } else { PATIENCE_NS })
 }
 
 /// The same of one that interrupted the program there. Where there was nothing to see the last times, which
@@ -347,6 +352,11 @@ pub fn on_asked(context: &mut RealFrame) {
     }
 }
 
+/// A signal waits that can be delivered.
+pub fn signal_is_due() -> bool {
+    signals::has_deliverable()
+}
+
 /// True if there is still a reason to pause.
 fn is_wanted() -> bool {
     signals::has_deliverable() || thread().is_asked || crate::checkpoint::stop_is_wanted()
@@ -369,6 +379,9 @@ fn is_watched() -> bool {
 /// A single step of the search for a good place.
 pub fn on_step(context: &mut RealFrame) {
     context.flags &= !TRAP_FLAG;
+    if sampled_places::on_step(context) {
+        return;
+    }
     let pausing = &mut thread().pausing;
     pausing.stepping = false;
     let is_ours = clocks::is_ours_at(context.rip);
@@ -424,6 +437,7 @@ pub fn on_breakpoint(context: &mut RealFrame) -> bool {
 pub fn abandon() {
     let pausing = &mut thread().pausing;
     (pausing.stepping, pausing.steps_left, pausing.way_aside) = (false, 0, WayAside::None);
+    pausing.steps_over = false;
     if pausing.passing != 0 {
         sites::put_code(pausing.passing, &[pausing.passed_byte]);
         pausing.passing = 0;

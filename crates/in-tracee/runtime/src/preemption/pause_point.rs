@@ -12,7 +12,7 @@ use crate::ground::frame::{self, RealFrame};
 use crate::ground::report;
 use crate::preemption::pause::{self, TRAP_FLAG};
 use crate::preemption::pause_timer::now_ns;
-use crate::preemption::{hot_words, probe};
+use crate::preemption::{hot_words, probe, sampled_places};
 use crate::scheduler::{chaos, turn};
 use crate::signals;
 use crate::state::block::{Owned, process, thread};
@@ -84,10 +84,19 @@ fn record(registers: &mut Registers) {
         registers.rip = sites::translate(registers.rip);
         pause::watch_again();
     }
+    let changes = core::mem::take(&mut thread().pausing.change);
+    if changes.is_some_and(|change| edits::end_change(registers, &change)) {
+        // Not where the pause is any more: what waits has another one.
+        if signals::has_deliverable() {
+            pause::signal_waits();
+        }
+        return sampled_places::leave(registers);
+    }
     let events = process().log.events;
     signals::deliver_at_return(registers);
     if process().log.events == events {
         crate::checkpoint::note_pause();
+        sampled_places::leave(registers);
     }
 }
 

@@ -82,6 +82,7 @@ fn end_recording(reason: u16, text: &str) {
     crate::address_space::page_tracker::end();
     crate::process::boarding::leave_vdso();
     crate::checkpoint::end_increments();
+    crate::preemption::sampled_places::end();
     sites::restore_all();
     crate::address_space::packet_rings::leave();
     leave_process();

@@ -63,6 +63,12 @@ pub fn below(n: u64) -> u64 {
     ((u128::from(number) * u128::from(n)) >> 64) as u64
 }
 
+/// The same of the whole recording: each of its processes draws the same, `which` says of what.
+pub fn of_recording(which: u64, n: u64) -> u64 {
+    let number = mix(mix(session().chaos_seed ^ STEP).wrapping_add(which.wrapping_mul(STEP)));
+    ((u128::from(number) * u128::from(n)) >> 64) as u64
+}
+
 /// Where the numbers of this thread, of this process, of this lane begin.
 fn origin() -> u64 {
     let process = process();

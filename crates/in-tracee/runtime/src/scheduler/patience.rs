@@ -7,7 +7,8 @@ use lane_protocol::{OLDEST, Turn};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
-use crate::preemption::{pause, pause_point};
+use crate::preemption::{pause, pause_point, sampled_places};
+use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, looks, starvation, turn};
 use crate::signals;
 use crate::state::block::{lane, process, thread, thread_status};
@@ -161,7 +162,8 @@ impl Patience {
             // Whoever comes first ends the slice: all together come as often as a few do.
             let others = 1 + sleepers.saturating_sub(PATIENT);
             // Short slices more often than long ones.
-            let slice_ns = others * CHAOS_MIN_NS + chaos::below(1 << (10 + chaos::below(12)));
+            let least_ns = if strategy().slices { CHAOS_MIN_NS } else { RESERVE_AFTER_NS };
+            let slice_ns = others * least_ns + chaos::below(1 << (10 + chaos::below(12)));
             return slice_ns + chaos::debt_ns().min(SLICE_NS);
         }
         let spin = pause::threads_spin();
@@ -236,13 +238,6 @@ fn press(turn: &Turn, firmly: bool, age: u32) -> Waiting {
     Waiting::Next
 }
 
-/// Lets somebody else run who waits, if anybody does.
-pub fn yield_to_others() {
-    if turn::my_turn().has_sleepers() {
-        let_others_run();
-    }
-}
-
 /// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
 /// nothing with the processor but take that.
 pub fn yield_processor() -> i64 {
@@ -279,20 +274,62 @@ pub fn yield_by_chance() {
     if !chaos::is_on() {
         return;
     }
-    let goes_aside =
-        || starvation::goes_aside_by_chance() || turn::my_turn().has_sleepers() && starvation::goes_aside();
+    sampled_places::at_boundary();
+    let strategy = strategy();
     if is_newborn_awaited() {
         let_newborn_run();
-    } else if chaos::below(2) == 0 && !goes_aside() && chaos::below(2) == 0 {
-        yield_to_others();
+    } else if strategy.goes_aside.is_now() && starvation::goes_aside_by_chance() {
+        // The turn is given some steps on.
+    } else if strategy.stays_away.is_now() && !is_alone() {
+        if !starvation::goes_aside() {
+            give_for_a_while(stay_away);
+        }
+    } else if strategy.yields.is_now() && turn::my_turn().has_sleepers() && !starvation::goes_aside() {
+        let_others_run();
+    }
+}
+
+/// With chaos: the turn has come to the thread for the first time, maybe: it may make no call from here on.
+pub fn begin_by_chance() {
+    if chaos::is_on() {
+        sampled_places::begin();
+    }
+}
+
+/// With chaos, at a boundary of a process that shares no memory with others: they may go first all the
+/// same, as two may look at a file.
+pub fn delay_by_chance() {
+    let has_others = process().made_others || process().lane != 0;
+    if has_others && chaos::is_on() && strategy().delays.is_now() {
+        kernel::sleep_ns(away_ns());
     }
 }
 
 /// With chaos: who has given the turn between boundaries comes back late, as one of low priority would.
 /// Who waited then has time to come where the two may meet, though it has yet to begin.
 pub fn stay_away_by_chance() {
-    if chaos::is_on() && chaos::below(2) == 0 {
-        kernel::sleep_ns(chaos::below(1 << (12 + chaos::below(11))));
+    if chaos::is_on() && chaos::below(4) != 0 {
+        stay_away();
+    }
+}
+
+fn away_ns() -> u64 {
+    chaos::below(1 << (12 + chaos::below(strategy().away_doublings - 11)))
+}
+
+/// The turn is given: it is not taken back before a time, or before nobody else makes use of it.
+fn stay_away() {
+    /// Looks at which nobody had it, one behind the other.
+    const QUIET: u32 = 3;
+    const LOOK_NS: u64 = 20_000;
+    if !strategy().until_quiet {
+        return kernel::sleep_ns(away_ns());
+    }
+    let (turn, until_ns) = (turn::my_turn(), kernel::monotonic_ns() + (1 << strategy().away_doublings));
+    let mut quiet = 0;
+    while quiet < QUIET && kernel::monotonic_ns() < until_ns {
+        kernel::sleep_ns(LOOK_NS);
+        quiet = if turn.running().is_none() && !turn.has_sleepers() { quiet + 1 } else { 0 };
     }
 }
 

@@ -15,6 +15,7 @@ use linux_abi::general as nr;
 
 use crate::ground::kernel;
 use crate::scheduler::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
+use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, patience, turn};
 use crate::state::block::{process, session, thread};
 use crate::syscalls::calls;
@@ -37,8 +38,7 @@ const TRIES_MAX: u32 = 64;
 /// Steps behind a boundary: up to 8, or twice that, and so on, so many times.
 const STEPS_LEAST: u64 = 8;
 const STEP_DOUBLINGS: u64 = 5;
-/// The same by chance, and how much longer than the steps the time to the next ones is.
-const CHANCE_DOUBLINGS: u64 = 10;
+/// By chance: how much longer than the steps the time to the next ones is.
 const CHANCE_SHARE: u64 = 10;
 /// So many times a new thread does not wait for it: most of its first boundaries follow each other
 /// closely, and the steps end at the next one.
@@ -120,7 +120,7 @@ pub fn goes_aside_by_chance() -> bool {
     if patience::is_alone() || is_over || chaos::debt_ns() != 0 || process().debugged || session().live != 0 {
         return false;
     }
-    let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(CHANCE_DOUBLINGS));
+    let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(strategy().aside_doublings));
     pausing.asides = pausing.asides.saturating_add(1);
     ASIDE_AGAIN_NS.store(now_ns + CHANCE_SHARE * steps * chaos::step_ns(), Ordering::Relaxed);
     pausing.aside = steps as u32;

@@ -23,7 +23,7 @@ use crate::ground::{kernel, report};
 use crate::process::threads;
 use crate::scheduler::looks::Looks;
 use crate::scheduler::patience::{self, Patience};
-use crate::scheduler::{private_futexes, starvation, tickets, turn_end};
+use crate::scheduler::{chaos, private_futexes, starvation, tickets, turn_end};
 use crate::signals::left_memory;
 use crate::state::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::syscalls::{changes, spins, tracing};
@@ -201,10 +201,14 @@ pub fn take_back() {
 pub fn take() {
     let me = thread().identity;
     my_turn().note_wanted();
-    thread().turns.looks.see_soon(|| {
+    let is_open = || {
         my_turn().note_look();
         my_turn().is_open(me)
-    });
+    };
+    // With chaos others are asked soon, and several recordings may share the processors.
+    if !chaos::is_on() {
+        thread().turns.looks.see_soon(is_open);
+    }
     let mut patience = Patience::new();
     loop {
         if process().given_up.load(Ordering::Acquire) != 0 {
@@ -272,6 +276,7 @@ fn taken(turn: &Turn, before: u64) {
         log_taken(turn, before, joins, yielded);
     }
     thread().turns.began_at = process.log.events;
+    patience::begin_by_chance();
 }
 
 /// The turn comes from another thread, or it is to be said that it came back.

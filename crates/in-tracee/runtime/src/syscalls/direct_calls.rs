@@ -86,7 +86,7 @@ fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
 /// The same of one that its row describes, of a process with one thread.
 #[inline]
 fn begin_described(registers: &Registers, number: usize) -> Option<Leave> {
-    if process().shares_turn || checkpoint::is_on() || thread().filters.newest != 0 {
+    if process().shares_turn || chaos::is_on() || checkpoint::is_on() || thread().filters.newest != 0 {
         return None;
     }
     let row = TABLE[number].as_ref()?;

@@ -168,7 +168,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     if process().debugged {
         checkpoint::stop_before_call(registers, &args);
     }
-    if process().shares_turn && let_others_run(nr) {
+    if let_others_run(nr) {
         return detach::follow(registers);
     }
     if process().check_every != 0 {
@@ -279,6 +279,10 @@ fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
 /// given up meanwhile.
 #[inline]
 fn let_others_run(nr: u64) -> bool {
+    if !process().shares_turn {
+        patience::delay_by_chance();
+        return false;
+    }
     thread().is_asked = false;
     starvation::note_call(nr);
     turn::yield_if_wanted();

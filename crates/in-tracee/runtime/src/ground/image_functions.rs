@@ -1,0 +1,82 @@
+//! Where the functions of the program's own file begin: its sorted table of unwind entries says so
+//! (`.eh_frame_hdr`, Linux Standard Base Core 5.0, 10.6.2), which is mapped with it.
+//!
+//! Deliberately absent: files without such a table (Go), and libraries.
+
+use crate::ground::memory;
+use crate::ground::proc_files::Path;
+
+const AT_PHDR: u64 = 3;
+const AT_PHNUM: u64 = 5;
+const PT_PHDR: u32 = 6;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+/// Version; a pointer relative to itself, a number, and a table relative to the header, of 4 bytes each.
+const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+const HEADER_BYTES: u64 = 12;
+const ENTRY_BYTES: u64 = 8;
+
+/// An entry of the program headers (elf(5)).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    _physical: u64,
+    file_bytes: u64,
+    memory_bytes: u64,
+    _align: u64,
+}
+
+/// The table.
+#[derive(Clone, Copy, Default)]
+pub struct Functions {
+    header: u64,
+    count: u64,
+}
+
+impl Functions {
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Where a function begins, and where it ends: what fills the space to the next one is no code.
+    pub fn at(&self, index: u64) -> Option<(u64, u64)> {
+        let [start, entry]: [i32; 2] = memory::read(self.header + HEADER_BYTES + ENTRY_BYTES * index)?;
+        let [start, entry] = [start, entry].map(|offset| self.header.wrapping_add(offset as u64));
+        // Length, place of the common part, start relative to itself, bytes of the function.
+        let [_, _, relative, bytes]: [u32; 4] = memory::read(entry)?;
+        let is_as_usual = (entry + 8).wrapping_add(relative as i32 as u64) == start;
+        is_as_usual.then(|| (start, start + u64::from(bytes)))
+    }
+}
+
+/// The functions of the program that is executed.
+pub fn of_program() -> Functions {
+    table().unwrap_or_default()
+}
+
+fn table() -> Option<Functions> {
+    let (mut path, mut vector) = (Path::new(), [0u64; 96]);
+    path.text(b"/proc/thread-self/auxv");
+    // SAFETY: words are bytes.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(vector.as_mut_ptr().cast::<u8>(), size_of_val(&vector)) };
+    let words = path.read(bytes)?.len() / 8;
+    let entry = |kind: u64| vector[..words].as_chunks::<2>().0.iter().find(|entry| entry[0] == kind);
+    let (headers, count) = (entry(AT_PHDR)?[1], entry(AT_PHNUM)?[1]);
+    let segment_of = |kind: u32| {
+        let mut segments = (0..count).filter_map(|index| {
+            memory::read::<Segment>(headers + index * size_of::<Segment>() as u64)
+        });
+        segments.find(|segment| segment.kind == kind)
+    };
+    // Without one the file is not moved.
+    let moved = segment_of(PT_PHDR).map_or(0, |segment| headers.wrapping_sub(segment.address));
+    let header = moved.wrapping_add(segment_of(PT_GNU_EH_FRAME)?.address);
+    if memory::read::<[u8; 4]>(header)? != HEADER {
+        return None;
+    }
+    let count: u32 = memory::read(header + 8)?;
+    Some(Functions { header, count: u64::from(count) })
+}

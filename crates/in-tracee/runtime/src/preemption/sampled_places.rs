@@ -1,0 +1,361 @@
+//! Places in the program's code at which chaos preempts a thread: drawn among the instructions that
+//! touch memory which others may share, those behind them, and calls.
+//!
+//! A breakpoint stands at each; who comes to it is paused there, after a number of visits that is
+//! drawn, and others go first. So a window between two instructions is met however short it is, and
+//! however seldom its thread comes to it (Erickson et al., Effective data-race detection for the kernel,
+//! OSDI 2010, samples accesses so). An instruction that reads, changes and writes memory, and is not
+//! atomic, is paused in its middle: see [`Change`].
+//!
+//! Invariant: only recording plants, in code of the program's own file that it cannot write to.
+//! Deliberately absent: places in libraries, and in code that is generated.
+
+use core::sync::atomic::Ordering;
+
+use crate::code::{clocks, sites};
+use crate::ground::accesses::{self, Access, Change};
+use crate::ground::decode::Registers;
+use crate::ground::frame::RealFrame;
+use crate::ground::{image_functions, memory};
+use crate::preemption::pause::{self, TRAP_FLAG};
+use crate::preemption::pause_point;
+use crate::preemption::pause_timer::now_ns;
+use crate::scheduler::strategy::strategy;
+use crate::scheduler::{chaos, patience};
+use crate::state::block::{Owned, process, session, thread};
+
+const INT3: u8 = 0xcc;
+/// So many places at most are drawn from, and so many instructions looked at for them.
+const CANDIDATES: usize = 4096;
+const INSTRUCTIONS_MAX: usize = 8192;
+/// So many stand at a time.
+const PLACES: usize = 32;
+/// Visits of a place, of which none was one to preempt at, after which another place is drawn: each
+/// takes some microseconds.
+const VISITS_MAX: u32 = 256;
+/// The same of all places: so much do all visits cost together.
+const ALL_VISITS_MAX: u32 = 8192;
+/// A place is preempted at once, and again one time in so many.
+const AGAIN: u64 = 3;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing is drawn.
+    Empty,
+    Planted,
+    /// Away for as long as somebody executes what is there.
+    Lifted,
+    /// Away for good.
+    Done,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    standing: Standing,
+    address: u64,
+    /// What the breakpoint replaces.
+    byte: u8,
+    visits: u32,
+    skips: u32,
+}
+
+const NOWHERE: Place = Place { standing: Standing::Empty, address: 0, byte: 0, visits: 0, skips: 0 };
+
+struct State {
+    is_ready: bool,
+    count: usize,
+    candidates: [u64; CANDIDATES],
+    /// How likely each is.
+    weights: [u8; CANDIDATES],
+    weight: u64,
+    places: [Place; PLACES],
+    preemptions: u32,
+    visits: u32,
+}
+
+static STATE: Owned<State> = Owned::new(State {
+    is_ready: false,
+    count: 0,
+    candidates: [0; CANDIDATES],
+    weights: [0; CANDIDATES],
+    weight: 0,
+    places: [NOWHERE; PLACES],
+    preemptions: 0,
+    visits: 0,
+});
+
+fn own() -> &'static mut State {
+    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    unsafe { &mut *STATE.get() }
+}
+
+/// Recording with chaos, at a boundary: plants what is to stand.
+pub fn at_boundary() {
+    let wanted = strategy().places.min(PLACES);
+    let is_over = own().is_ready && own().weight == 0 && !own().has_lifted();
+    if wanted == 0 || is_over || process().debugged || session().live != 0 || patience::is_alone() {
+        return;
+    }
+    let state = own();
+    if !state.is_ready {
+        state.is_ready = true;
+        state.collect();
+    }
+    for index in 0..wanted {
+        if state.places[index].standing == Standing::Empty {
+            state.draw(index);
+        }
+    }
+    state.plant_lifted(0);
+}
+
+/// The same where nothing was planted yet.
+pub fn begin() {
+    if !own().is_ready {
+        at_boundary();
+    }
+}
+
+/// A breakpoint: true if it was one of these.
+pub fn on_trap(context: &mut RealFrame) -> bool {
+    let address = context.rip.wrapping_sub(1);
+    let state = own();
+    let stands = |place: &Place| place.address == address && place.standing != Standing::Empty;
+    let Some(index) = state.places.iter().position(stands) else {
+        return false;
+    };
+    context.rip = address;
+    state.lift(index);
+    state.visits += 1;
+    if state.visits > ALL_VISITS_MAX {
+        state.take_out();
+        state.weight = 0;
+        return true;
+    }
+    let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
+    let registers = context.registers();
+    if !goes_on || patience::is_alone() && !pause::signal_is_due() {
+        return true;
+    }
+    if touches_own(&registers) {
+        state.draw(index);
+        return true;
+    }
+    let place = &mut state.places[index];
+    place.visits += 1;
+    if place.visits > place.skips && !process().in_parents_memory && chaos::debt_ns() == 0 {
+        state.note_preemption(index);
+        preempt(context);
+        return true;
+    }
+    if place.visits > VISITS_MAX {
+        state.draw(index);
+        return true;
+    }
+    step_over(context);
+    true
+}
+
+/// The instruction names memory of its thread's own stack.
+fn touches_own(registers: &Registers) -> bool {
+    let is_shared_access = matches!(
+        accesses::look(registers.rip),
+        Some((Access::Load | Access::Store | Access::Change | Access::Atomic, _))
+    );
+    is_shared_access && accesses::shared_address(registers).is_none()
+}
+
+fn step_over(context: &mut RealFrame) {
+    let pausing = &mut thread().pausing;
+    if !pausing.stepping {
+        (pausing.stepping, pausing.steps_over) = (true, true);
+    }
+    context.flags |= TRAP_FLAG;
+}
+
+/// The thread goes on from a pause with these registers: what stood there is planted again behind it.
+pub fn leave(registers: &mut Registers) {
+    let is_at_place = own().is_lifted_at(registers.rip);
+    if is_at_place && process().log.broken == 0 {
+        let pausing = &mut thread().pausing;
+        (pausing.stepping, pausing.steps_over) = (true, true);
+        registers.flags |= TRAP_FLAG;
+    } else {
+        own().plant_lifted(0);
+    }
+}
+
+/// A step ended here: true if it only led over a place, or is on the way there.
+pub fn on_step(context: &mut RealFrame) -> bool {
+    let state = own();
+    let is_there = state.is_lifted_at(context.rip);
+    state.plant_lifted(context.rip);
+    let pausing = &mut thread().pausing;
+    if !pausing.steps_over {
+        return false;
+    }
+    pausing.steps_over = is_there || clocks::is_ours_at(context.rip);
+    pausing.stepping = pausing.steps_over;
+    if pausing.steps_over {
+        context.flags |= TRAP_FLAG;
+    } else if pause::signal_is_due() {
+        // It came while the thread was on its way over the place, and set no timer.
+        pause::signal_waits();
+    }
+    true
+}
+
+/// The thread is preempted before the instruction at hand, or in its middle.
+fn preempt(context: &mut RealFrame) {
+    pause::abandon();
+    let (registers, pausing) = (context.registers(), &mut thread().pausing);
+    thread().is_asked = true;
+    pausing.is_aside = true;
+    pausing.change = Change::begin(&registers);
+    pausing.way_from_ns = now_ns();
+    pause_point::lead_to(context, registers);
+}
+
+/// Recording ends: the program's code is its own again.
+pub fn end() {
+    own().take_out();
+    own().weight = 0;
+    own().is_ready = true;
+}
+
+/// Memory was unmapped: what stood there is gone.
+pub fn unmapped(start: u64, end: u64) {
+    let state = own();
+    for place in state.places.iter_mut().filter(|place| (start..end).contains(&place.address)) {
+        *place = NOWHERE;
+    }
+    if state.count != 0 && (start..end).contains(&state.candidates[0]) {
+        state.weight = 0;
+    }
+}
+
+impl State {
+    /// Looks for instructions to preempt at, from one function on that is drawn.
+    fn collect(&mut self) {
+        let mut left = INSTRUCTIONS_MAX;
+        (self.count, self.weight) = (0, 0);
+        let functions = image_functions::of_program();
+        let first = chaos::below(functions.count());
+        for index in (first..functions.count()).chain(0..first) {
+            let Some((start, end)) = functions.at(index) else { continue };
+            if left == 0 || self.count == CANDIDATES {
+                break;
+            }
+            self.collect_function(start, end, &mut left);
+        }
+    }
+
+    fn collect_function(&mut self, start: u64, end: u64, left: &mut usize) {
+        let (mut address, mut is_behind_load) = (start, false);
+        while address < end && *left != 0 {
+            *left -= 1;
+            let Some((access, next)) = accesses::look(address) else { return };
+            let weight = match access {
+                Access::NoPlace => 0,
+                Access::Nothing => u8::from(is_behind_load),
+                Access::Call | Access::Load | Access::Atomic => 1,
+                Access::Store => 2,
+                Access::Change => 3,
+            };
+            if weight != 0 && !sites::is_near(address) {
+                self.add(address, weight);
+            }
+            is_behind_load = matches!(access, Access::Load | Access::Atomic | Access::Store);
+            address = next;
+        }
+    }
+
+    fn add(&mut self, address: u64, weight: u8) {
+        if self.count < CANDIDATES {
+            self.candidates[self.count] = address;
+            self.weights[self.count] = weight;
+            self.weight += u64::from(weight);
+            self.count += 1;
+        }
+    }
+
+    /// Plants another place there.
+    fn draw(&mut self, index: usize) {
+        self.lift(index);
+        self.places[index] = NOWHERE;
+        if self.weight == 0 {
+            return;
+        }
+        let mut at = chaos::below(self.weight);
+        let candidate = self.weights[..self.count].iter().position(|&weight| {
+            let is_it = at < u64::from(weight);
+            at = at.wrapping_sub(u64::from(weight));
+            is_it
+        });
+        let Some(candidate) = candidate else { return };
+        let address = self.candidates[candidate];
+        // Each is drawn once: those that are visited often would be all that is seen.
+        self.weight -= u64::from(core::mem::take(&mut self.weights[candidate]));
+        if let Some(byte) = memory::read::<u8>(address).filter(|&byte| byte != INT3) {
+            self.places[index] =
+                Place { standing: Standing::Lifted, address, byte, visits: 0, skips: skips() };
+        }
+    }
+
+    fn note_preemption(&mut self, index: usize) {
+        self.preemptions += 1;
+        if self.preemptions >= strategy().preemptions {
+            self.take_out();
+            self.weight = 0;
+        } else if chaos::below(AGAIN) == 0 {
+            (self.places[index].visits, self.places[index].skips) = (0, skips());
+        } else {
+            // What is visited first would be all that is seen.
+            self.places[index].standing = Standing::Done;
+        }
+    }
+
+    fn lift(&mut self, index: usize) {
+        let place = &mut self.places[index];
+        if place.standing == Standing::Planted {
+            place.standing = Standing::Lifted;
+            // Other memory may have been mapped there since.
+            if memory::read::<u8>(place.address) == Some(INT3) {
+                sites::put_code(place.address, &[place.byte]);
+            }
+        }
+    }
+
+    /// Plants what is lifted, but there.
+    fn plant_lifted(&mut self, but: u64) {
+        let is_due = |place: &&mut Place| place.standing == Standing::Lifted && place.address != but;
+        for place in self.places.iter_mut().filter(is_due) {
+            let is_there = memory::read::<u8>(place.address) == Some(place.byte);
+            let is_planted = is_there && sites::put_code(place.address, &[INT3]);
+            place.standing = if is_planted { Standing::Planted } else { Standing::Done };
+        }
+    }
+
+    fn has_lifted(&self) -> bool {
+        self.places.iter().any(|place| place.standing == Standing::Lifted)
+    }
+
+    fn is_lifted_at(&self, rip: u64) -> bool {
+        self.places.iter().any(|place| place.standing == Standing::Lifted && place.address == rip)
+    }
+
+    fn take_out(&mut self) {
+        for index in 0..PLACES {
+            self.lift(index);
+            self.places[index] = NOWHERE;
+        }
+    }
+}
+
+/// Visits that are let pass: often none.
+fn skips() -> u32 {
+    match chaos::below(2) {
+        0 => 0,
+        _ => chaos::below(1 << chaos::below(1 + strategy().visits_doublings)) as u32,
+    }
+}
