@@ -18,9 +18,12 @@ use crate::keyframe::KeyframeArguments;
 use crate::live::LiveArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
+use crate::mcp::McpArguments;
 use crate::minimize::MinimizeArguments;
 use crate::pack::PackArguments;
+use crate::page::TimelineArguments;
 use crate::print::{CallsArguments, PrintArguments};
+use crate::query::QueryArguments;
 use crate::record::RecordArguments;
 use crate::replay::ReplayArguments;
 use crate::report::ReportArguments;
@@ -80,6 +83,9 @@ pub enum Command {
     Dump(DumpArguments),
     Print(PrintArguments),
     Calls(CallsArguments),
+    Query(QueryArguments),
+    Mcp(McpArguments),
+    Timeline(TimelineArguments),
     Keyframe(KeyframeArguments),
     Pack(PackArguments),
     Rm(RmArguments),

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod call;
+mod each;
 mod filter;
 mod json;
 mod line;
@@ -24,6 +25,7 @@ use crate::info::in_tree_order;
 use crate::lane_events::WholeEvent;
 use crate::settings::Settings;
 use crate::wording;
+pub use each::{Seen, class_has, each_event};
 use filter::Filter;
 use order::{Merge, Step};
 

@@ -207,7 +207,8 @@ impl Gdb<'_> {
     }
 }
 
-fn private_folder() -> Result<PathBuf, CommandError> {
+/// A folder for one debugger, which only its user sees.
+pub fn private_folder() -> Result<PathBuf, CommandError> {
     let parent = std::env::temp_dir();
     for number in 0..1000 {
         let folder = parent.join(format!("retrovane-gdb-{}-{number}", std::process::id()));

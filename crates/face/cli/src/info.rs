@@ -169,7 +169,8 @@ fn headlines(trace: &TraceReader, facts: &Facts) -> Vec<(&'static str, String)> 
     lines
 }
 
-fn ended(trace: &TraceReader) -> String {
+/// How the first process ended, behind "ended".
+pub fn ended(trace: &TraceReader) -> String {
     let first =
         trace.lanes().iter().find(|info| info.parent == trace_store::NO_PARENT).and_then(|info| info.end);
     let was_saved = trace.meta().options.contains_key("saved");

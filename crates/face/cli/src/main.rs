@@ -24,11 +24,14 @@ mod lane_events;
 mod live;
 mod ls;
 mod manual;
+mod mcp;
 mod minimize;
 mod pack;
 mod policy;
+mod page;
 mod print;
 mod progress;
+mod query;
 mod record;
 mod recorded;
 mod replay;
@@ -38,6 +41,7 @@ mod rm;
 mod seeds;
 mod settings;
 mod stack_at;
+mod verbs;
 mod wording;
 
 use std::panic;
@@ -77,6 +81,9 @@ fn main() -> ExitCode {
         Command::Print(arguments) => exit::of_command(print::run_print(&arguments, &settings)),
         Command::Calls(arguments) => exit::of_command(print::run_calls(&arguments, &settings)),
         Command::Keyframe(arguments) => exit::of_command(keyframe::run(&arguments, &settings)),
+        Command::Mcp(arguments) => mcp::run(arguments, settings),
+        Command::Query(arguments) => exit::of_command(query::run(&arguments, &settings)),
+        Command::Timeline(arguments) => exit::of_command(page::run(&arguments, &settings)),
         Command::Pack(arguments) => exit::of_command(pack::run(&arguments, &settings)),
         Command::Rm(arguments) => exit::of_command(rm::run(&arguments, &settings)),
         Command::Doctor(arguments) => exit::of_command(doctor::run(&arguments, &settings)),

@@ -178,6 +178,12 @@ impl Filter {
         Ok(())
     }
 
+    /// True if this call is wanted.
+    pub fn has_call(&self, name: &str) -> bool {
+        let Some(calls) = &self.calls else { return true };
+        by_name(name).is_some_and(|row| calls[usize::from(row.nr)])
+    }
+
     /// True if a process with this pid is wanted.
     pub fn has_pid(&self, pid: i32) -> bool {
         self.pids.is_empty() || self.pids.contains(&pid)
@@ -195,7 +201,7 @@ impl Filter {
 
     fn wants_kind(&self, whole: &WholeEvent) -> bool {
         let Some(calls) = &self.calls else { return true };
-        let has = |name: &str| by_name(name).is_some_and(|row| calls[usize::from(row.nr)]);
+        let has = |name: &str| self.has_call(name);
         match whole.kind {
             Kind::Syscall => calls.get(usize::from(whole.code)).copied().unwrap_or(false),
             Kind::Birth => has("execve") || has("execveat"),

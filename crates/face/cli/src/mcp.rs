@@ -1,0 +1,229 @@
+//! `retrovane mcp`: the verbs of [`crate::verbs`] for agents, by the Model Context Protocol on
+//! standard input and output.
+//!
+//! Deliberately absent: tools that run a command of a shell or of a debugger, or that reach outside of
+//! the traces; a network port.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clap::Args;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt};
+use rmcp::{ErrorData, transport};
+use serde_json::{Value, json};
+
+use crate::exit::{self, CommandError};
+use crate::settings::Settings;
+use crate::verbs::cursor::{Beginning, Cursor, Limit};
+use crate::verbs::table::{self, CLOSE, CURSOR, OPEN, Of, Parameter, TIMEOUT, TRACE, VERBS, Verb};
+use crate::verbs::{Arguments, VerbError, bounded, number, text, whole};
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane mcp                         an agent's client starts it: its standard input and output are the protocol
+  claude mcp add retrovane -- retrovane mcp
+  {\"mcpServers\": {\"retrovane\": {\"command\": \"retrovane\", \"args\": [\"mcp\"]}}}
+
+The tools are read-only: they look at recordings, move cursors in them, and change nothing. See docs/AGENTS.md.";
+
+/// Cursors that may be open at once: each has a debugger and a replaying program.
+const CURSORS_MAX: usize = 8;
+/// So long a request may take where nobody says otherwise, in seconds.
+const TIMEOUT_S: u64 = 120;
+const TIMEOUT_S_MAX: u64 = 3600;
+
+const INSTRUCTIONS: &str = "Recordings of programs, which replay exactly, forwards and backwards. Begin with `open` \
+(it stands at the crash, or at the end) and `backtrace` with locals; ask `last_write` of the value that is wrong, and again of \
+what it came from; `evaluate` where it was written. Positions in answers lead back by `go`.";
+
+/// Serve recordings to agents, by the Model Context Protocol on standard input and output
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct McpArguments {
+    /// The trace that tools mean where they name none [default: the latest]
+    trace: Option<String>,
+}
+
+/// Serves until the client closes standard input.
+pub fn run(arguments: McpArguments, settings: Settings) -> ExitCode {
+    let server = Server { settings, trace: arguments.trace, cursors: Mutex::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+        runtime.block_on(async {
+            let service = Agents(Arc::new(server)).serve(transport::stdio()).await;
+            let service = service.map_err(|error| error.to_string())?;
+            service.waiting().await.map(drop).map_err(|error| error.to_string())
+        })
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let text = format!("the client does not speak the Model Context Protocol: {error}");
+            exit::failure(exit::FAILED, &CommandError::Usage(text))
+        }
+    }
+}
+
+struct Server {
+    settings: Settings,
+    trace: Option<String>,
+    cursors: Mutex<Cursors>,
+}
+
+#[derive(Default)]
+struct Cursors {
+    open: HashMap<u64, Arc<Mutex<Cursor>>>,
+    next: u64,
+}
+
+impl Server {
+    fn cursors(&self) -> MutexGuard<'_, Cursors> {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trace_dir(&self, arguments: &Arguments) -> Result<PathBuf, VerbError> {
+        let name = text(arguments, "trace")?.or(self.trace.as_deref());
+        self.settings.trace_dir(name).map_err(|error| VerbError::Refused(error.to_string()))
+    }
+
+    fn answer(
+        &self,
+        verb: &Verb,
+        mut arguments: Arguments,
+        give_up: &AtomicBool,
+    ) -> Result<Value, VerbError> {
+        let seconds = number(&arguments, "timeout_s", TIMEOUT_S_MAX)?.unwrap_or(TIMEOUT_S).max(1);
+        let limit = Limit::new(seconds, give_up);
+        if verb.of == Of::Trace {
+            let trace = self.trace_dir(&arguments)?;
+            return match verb.name {
+                "open" => self.open(&trace, &arguments, limit),
+                "overview" => whole::overview(&trace, &limit),
+                "search" => whole::search(&trace, &arguments, &limit),
+                "calls" => whole::calls(&trace, &arguments, &limit),
+                "values" => whole::values(&trace, &arguments, &limit),
+                other => Err(VerbError::Refused(format!("{other} is no verb of a trace"))),
+            };
+        }
+        let wanted = number(&arguments, "cursor", u64::MAX)?
+            .ok_or_else(|| VerbError::Refused("`cursor` is missing: `open` gives one".to_owned()))?;
+        if verb.name == CLOSE.name {
+            let closed = self.cursors().open.remove(&wanted);
+            return match closed {
+                Some(_) => Ok(json!({"closed": wanted})),
+                None => Err(no_cursor(wanted)),
+            };
+        }
+        let cursor = self.cursors().open.get(&wanted).cloned().ok_or_else(|| no_cursor(wanted))?;
+        arguments.remove("cursor");
+        arguments.remove("timeout_s");
+        let answer = cursor.lock().unwrap_or_else(PoisonError::into_inner).ask(verb.name, &arguments, limit);
+        if matches!(answer, Err(VerbError::Ended(_))) {
+            self.cursors().open.remove(&wanted);
+        }
+        answer
+    }
+
+    fn open(
+        &self,
+        trace: &std::path::Path,
+        arguments: &Arguments,
+        limit: Limit<'_>,
+    ) -> Result<Value, VerbError> {
+        if self.cursors().open.len() >= CURSORS_MAX {
+            return Err(VerbError::Refused(format!("{CURSORS_MAX} cursors are open: `close` one")));
+        }
+        let at = text(arguments, "at")?.unwrap_or("crash");
+        if at.starts_with('-') {
+            return Err(VerbError::Refused("`at` is start, end, crash or a position".to_owned()));
+        }
+        let pid = number(arguments, "process", u64::from(u32::MAX))?;
+        let opened = Cursor::open(&Beginning { trace, pid, at }, limit);
+        let (cursor, mut place) = match opened {
+            // A program that did not crash has an end.
+            Err(VerbError::Ended(_)) if at == "crash" && !arguments.contains_key("at") => {
+                Cursor::open(&Beginning { trace, pid, at: "end" }, limit)?
+            }
+            opened => opened?,
+        };
+        let mut cursors = self.cursors();
+        cursors.next += 1;
+        let number = cursors.next;
+        cursors.open.insert(number, Arc::new(Mutex::new(cursor)));
+        place["cursor"] = Value::from(number);
+        Ok(place)
+    }
+}
+
+fn no_cursor(number: u64) -> VerbError {
+    VerbError::Refused(format!("there is no cursor {number}: `open` makes one"))
+}
+
+/// The server, as the protocol's library wants it.
+struct Agents(Arc<Server>);
+
+impl ServerHandler for Agents {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("retrovane", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some(INSTRUCTIONS.to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(all_verbs().map(tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(verb) = all_verbs().find(|verb| verb.name == request.name) else {
+            return Err(ErrorData::invalid_params(format!("there is no tool {}", request.name), None));
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let (server, give_up) = (Arc::clone(&self.0), Arc::new(AtomicBool::new(false)));
+        let seen = Arc::clone(&give_up);
+        let mut work = tokio::task::spawn_blocking(move || server.answer(verb, arguments, &seen));
+        let answer = tokio::select! {
+            answer = &mut work => answer,
+            () = context.ct.cancelled() => {
+                give_up.store(true, Ordering::Release);
+                work.await
+            }
+        };
+        let result = match answer {
+            Ok(Ok(answer)) => CallToolResult::structured(bounded(answer)),
+            Ok(Err(error)) => CallToolResult::structured_error(json!({"error": error.to_string()})),
+            Err(error) => CallToolResult::structured_error(json!({"error": error.to_string()})),
+        };
+        Ok(result.into())
+    }
+}
+
+fn all_verbs() -> impl Iterator<Item = &'static Verb> {
+    [&OPEN, &CLOSE].into_iter().chain(VERBS)
+}
+
+fn tool(verb: &Verb) -> Tool {
+    let others: &[Parameter] = match verb.of {
+        Of::Trace => &[TRACE, TIMEOUT],
+        Of::Cursor => &[CURSOR, TIMEOUT],
+    };
+    let mut tool = Tool::new(verb.name, verb.about, Arc::new(table::schema(verb, others)));
+    tool.annotations = Some(ToolAnnotations::new().read_only(true).open_world(false));
+    tool
+}

@@ -1,0 +1,146 @@
+//! `retrovane query`: one verb of [`crate::verbs`], asked from a shell.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::exit::CommandError;
+use crate::settings::Settings;
+use crate::verbs::cursor::{Beginning, Cursor, Limit};
+use crate::verbs::table::{self, Kind, Of, VERBS, Verb};
+use crate::verbs::{Arguments, bounded, whole};
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane query backtrace locals=true             at the crash of the latest recording
+  retrovane query last_write expression=cache->log  who wrote it last
+  retrovane query evaluate --at 109+4578 expressions=n expressions=p->key
+  retrovane query search make-3 text=ENOENT calls=file most=5
+  retrovane query calls function=insert last=true
+  retrovane query --list                            all verbs and their arguments
+
+The answer is one JSON object; its fields are those of the tools of `retrovane mcp` (docs/AGENTS.md).
+An error is {\"error\": why}, with exit code 1.";
+
+/// Ask a recording one question, and get one JSON object
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct QueryArguments {
+    /// What to ask; --list shows all
+    #[arg(required_unless_present = "list")]
+    verb: Option<String>,
+    /// The trace [default: the latest], and the verb's arguments
+    #[arg(value_name = "TRACE|NAME=VALUE")]
+    words: Vec<String>,
+    /// Where to ask: start, end, crash, or a position [default: the crash, or the end]
+    #[arg(long, value_name = "start|end|crash|POSITION")]
+    at: Option<String>,
+    /// Of this process
+    #[arg(long, value_name = "PID")]
+    pid: Option<u64>,
+    /// Give up after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// List the verbs, with their arguments
+    #[arg(long)]
+    list: bool,
+}
+
+pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let mut out = std::io::stdout().lock();
+    let Some(name) = arguments.verb.as_deref().filter(|_| !arguments.list) else {
+        for verb in VERBS {
+            writeln!(out, "{}", listed(verb))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let verb = table::find(name).ok_or_else(|| {
+        let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
+        CommandError::Usage(format!("there is no verb {name}: it is one of {}", names.join(", ")))
+    })?;
+    let (trace, given) = parse(verb, &arguments.words)?;
+    let trace = settings.trace_dir(trace)?;
+    let (never, answer);
+    never = AtomicBool::new(false);
+    let limit = Limit::new(arguments.timeout, &never);
+    answer = match verb.of {
+        Of::Trace => match verb.name {
+            "overview" => whole::overview(&trace, &limit),
+            "search" => whole::search(&trace, &given, &limit),
+            "calls" => whole::calls(&trace, &given, &limit),
+            _ => whole::values(&trace, &given, &limit),
+        },
+        Of::Cursor => {
+            let open = |at| Cursor::open(&Beginning { trace: &trace, pid: arguments.pid, at }, limit);
+            let opened = match arguments.at.as_deref() {
+                Some(at) => open(at),
+                None => open("crash").or_else(|_| open("end")),
+            };
+            opened.and_then(|(mut cursor, place)| match verb.name {
+                "where" => Ok(place),
+                name => cursor.ask(name, &given, limit),
+            })
+        }
+    };
+    match answer {
+        Ok(answer) => {
+            writeln!(out, "{}", bounded(answer))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            writeln!(out, "{}", json!({"error": error.to_string()}))?;
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+/// The trace, if one is named, and the arguments by their kinds.
+fn parse<'a>(verb: &Verb, words: &'a [String]) -> Result<(Option<&'a str>, Arguments), CommandError> {
+    let (mut trace, mut given) = (None, Arguments::new());
+    for word in words {
+        let Some((name, value)) = word.split_once('=') else {
+            if trace.replace(word.as_str()).is_some() {
+                return Err(CommandError::Usage(format!(
+                    "{word}: a trace was named before; arguments are NAME=VALUE"
+                )));
+            }
+            continue;
+        };
+        let parameter = verb.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
+            CommandError::Usage(format!("{} has no argument {name}: {}", verb.name, listed(verb)))
+        })?;
+        let wrong = |what: &str| CommandError::Usage(format!("{word}: {name} is {what}"));
+        let value = match parameter.kind {
+            Kind::Number => Value::from(value.parse::<u64>().map_err(|_| wrong("a number"))?),
+            Kind::Truth => Value::from(value.parse::<bool>().map_err(|_| wrong("true or false"))?),
+            Kind::Text | Kind::OneOf(_) => Value::from(value),
+            Kind::Texts => {
+                let mut list = given.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+                list.push(Value::from(value));
+                Value::from(list)
+            }
+        };
+        given.insert(name.to_owned(), value);
+    }
+    Ok((trace, given))
+}
+
+fn listed(verb: &Verb) -> String {
+    let mut text = verb.name.to_owned();
+    for parameter in verb.parameters {
+        let shown = match parameter.kind {
+            Kind::OneOf(words) => words.join("|"),
+            Kind::Number => "N".to_owned(),
+            Kind::Truth => "true".to_owned(),
+            Kind::Text | Kind::Texts => "TEXT".to_owned(),
+        };
+        text += &match parameter.is_needed {
+            true => format!(" {}={shown}", parameter.name),
+            false => format!(" [{}={shown}]", parameter.name),
+        };
+    }
+    format!("{text}\n    {}", verb.about)
+}

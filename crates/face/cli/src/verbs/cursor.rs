@@ -1,0 +1,211 @@
+//! A place in a recording, held by a debugger of its own.
+//!
+//! The debugger is gdb on our server, as `replay` opens it; in it `gdb/verbs.py` answers requests
+//! over a Unix socket in a private folder. Dropping a cursor ends all of that.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::{Arguments, VerbError};
+use crate::gdb;
+
+const VERBS: &str = include_str!("../../../../../gdb/verbs.py");
+/// How often it is looked whether an answer has come.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// So long a debugger may take to leave what it does when it is told to.
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(20);
+/// Longest answer that is read.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Where a cursor begins.
+pub struct Beginning<'a> {
+    pub trace: &'a Path,
+    pub pid: Option<u64>,
+    pub at: &'a str,
+}
+
+pub struct Cursor {
+    debugger: Child,
+    folder: PathBuf,
+    stream: BufReader<UnixStream>,
+    /// What arrived of the next answer.
+    read: Vec<u8>,
+}
+
+impl Cursor {
+    /// Opens a debugger; gives where it stands, too.
+    pub fn open(beginning: &Beginning<'_>, limit: Limit<'_>) -> Result<(Cursor, Value), VerbError> {
+        let folder = gdb::private_folder().map_err(|error| VerbError::Refused(error.to_string()))?;
+        match start(beginning, &folder, &limit) {
+            Ok((debugger, stream)) => {
+                let mut cursor =
+                    Cursor { debugger, folder, stream: BufReader::new(stream), read: Vec::new() };
+                let place = cursor.answer(&limit)?;
+                Ok((cursor, place))
+            }
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// The answer to one verb. A request that fails leaves the position as it was.
+    pub fn ask(&mut self, verb: &str, arguments: &Arguments, limit: Limit<'_>) -> Result<Value, VerbError> {
+        let request = json!({"verb": verb, "arguments": arguments});
+        let sent = writeln!(self.stream.get_mut(), "{request}");
+        sent.map_err(|_| VerbError::Ended(said_last(&self.folder)))?;
+        let answer = self.answer(&limit)?;
+        match answer.get("error").and_then(Value::as_str) {
+            Some(problem) => Err(VerbError::Refused(problem.to_owned())),
+            None => Ok(answer),
+        }
+    }
+
+    fn answer(&mut self, limit: &Limit<'_>) -> Result<Value, VerbError> {
+        if let Some(answer) = self.answer_within(limit)? {
+            return Ok(answer);
+        }
+        // gdb leaves what it does, and the position of before comes back.
+        let _ = kill(Pid::from_raw(self.debugger.id() as i32), Signal::SIGINT);
+        let patience =
+            Limit { until: Instant::now() + GIVE_UP_WITHIN, give_up: &AtomicBool::new(false), ..*limit };
+        match self.answer_within(&patience)? {
+            Some(_) => Err(limit.error()),
+            None => Err(VerbError::Ended("it did not leave what it does; open another cursor".to_owned())),
+        }
+    }
+
+    /// `None` if the limit was reached first.
+    fn answer_within(&mut self, limit: &Limit<'_>) -> Result<Option<Value>, VerbError> {
+        loop {
+            match self.stream.read_until(b'\n', &mut self.read) {
+                Ok(0) => return Err(VerbError::Ended(said_last(&self.folder))),
+                Ok(_) if self.read.ends_with(b"\n") => {
+                    let answer = serde_json::from_slice(&self.read);
+                    self.read.clear();
+                    return answer.map(Some).map_err(|error| VerbError::Refused(error.to_string()));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(source) => return Err(VerbError::Try { doing: "read an answer", source }),
+            }
+            if self.read.len() > LINE_BYTES_MAX {
+                return Err(VerbError::Ended("its answer is too long".to_owned()));
+            }
+            if limit.is_reached() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Both);
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end && matches!(self.debugger.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.debugger.kill();
+        let _ = self.debugger.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// How long a request may take, and whether it is still wanted.
+#[derive(Clone, Copy)]
+pub struct Limit<'a> {
+    until: Instant,
+    seconds: u64,
+    give_up: &'a AtomicBool,
+}
+
+impl<'a> Limit<'a> {
+    pub fn new(seconds: u64, give_up: &'a AtomicBool) -> Limit<'a> {
+        Limit { until: Instant::now() + Duration::from_secs(seconds), seconds, give_up }
+    }
+
+    pub fn is_reached(&self) -> bool {
+        Instant::now() >= self.until || self.give_up.load(Ordering::Acquire)
+    }
+
+    /// Why there is no answer, once it is reached.
+    pub fn error(&self) -> VerbError {
+        match self.give_up.load(Ordering::Acquire) {
+            true => VerbError::Refused("given up, as was asked".to_owned()),
+            false => VerbError::TooLong(self.seconds),
+        }
+    }
+}
+
+/// Starts the debugger, and waits until it asks what is wanted.
+fn start(
+    beginning: &Beginning<'_>,
+    folder: &Path,
+    limit: &Limit<'_>,
+) -> Result<(Child, UnixStream), VerbError> {
+    let doing = |doing| move |source| VerbError::Try { doing, source };
+    let (socket, script) = (folder.join("verbs"), folder.join("verbs.py"));
+    std::fs::write(&script, VERBS).map_err(doing("fill the private folder"))?;
+    let listener = UnixListener::bind(&socket).map_err(doing("listen in the private folder"))?;
+    listener.set_nonblocking(true).map_err(doing("listen in the private folder"))?;
+    let said = File::create(said_path(folder)).map_err(doing("fill the private folder"))?;
+    let said_too = said.try_clone().map_err(doing("fill the private folder"))?;
+    let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
+    let mut command = Command::new(own);
+    command.args(["replay", "--gdb", "--batch", "--at", beginning.at]);
+    if let Some(pid) = beginning.pid {
+        command.args(["--pid", &pid.to_string()]);
+    }
+    command.arg("--ex").arg(format!("source {}", script.display()));
+    command.arg(beginning.trace).env("RETROVANE_VERBS", &socket);
+    command.stdin(Stdio::null()).stdout(said).stderr(said_too);
+    let mut debugger = command.spawn().map_err(doing("start the debugger"))?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let set =
+                    stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK_EVERY)));
+                set.map_err(doing("talk to the debugger"))?;
+                return Ok((debugger, stream));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(source) => return Err(VerbError::Try { doing: "wait for the debugger", source }),
+        }
+        let has_ended = !matches!(debugger.try_wait(), Ok(None));
+        if has_ended || limit.is_reached() {
+            let _ = debugger.kill();
+            let _ = debugger.wait();
+            return Err(match has_ended {
+                true => VerbError::Ended(said_last(folder)),
+                false => limit.error(),
+            });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn said_path(folder: &Path) -> PathBuf {
+    folder.join("said")
+}
+
+/// The end of what the debugger printed.
+fn said_last(folder: &Path) -> String {
+    const CHARS_MAX: usize = 600;
+    let bytes = std::fs::read(said_path(folder)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim();
+    let skipped = text.chars().count().saturating_sub(CHARS_MAX);
+    let end: String = text.chars().skip(skipped).collect();
+    if end.is_empty() { "it said nothing".to_owned() } else { end }
+}

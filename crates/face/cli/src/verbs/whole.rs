@@ -1,0 +1,213 @@
+//! Verbs of a whole trace: answered from its log, or by a replay of all of it.
+//!
+//! They are what `info`, `dump`, `print` and `calls` say with `--json`, in a bounded number of
+//! objects. Each runs as a process of its own, which can be ended when it takes too long.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::cursor::Limit;
+use super::{Arguments, VerbError, number, text};
+
+/// Objects that one answer has where nobody says how many.
+const OBJECTS: u64 = 20;
+const OBJECTS_MAX: u64 = 200;
+/// Longest line that is read.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// What the recording is: command, processes, how it ended.
+pub fn overview(trace: &Path, limit: &Limit<'_>) -> Result<Value, VerbError> {
+    let mut about = Value::Null;
+    run(&["info", "--json"], trace, &[], limit, &mut |line| {
+        about = line;
+        false
+    })?;
+    Ok(about)
+}
+
+/// Events of the log whose text holds something.
+pub fn search(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+    let wanted = text(arguments, "text")?.unwrap_or_default();
+    let mut options = vec!["dump".to_owned(), "--json".to_owned()];
+    if let Some(calls) = text(arguments, "calls")? {
+        options.push(format!("--call={calls}"));
+    }
+    if let Some(pid) = number(arguments, "process", u64::from(u32::MAX))? {
+        options.push(format!("--pid={pid}"));
+    }
+    let is_last = matches!(arguments.get("last"), Some(Value::Bool(true)));
+    let mut collected = Collected::new(arguments, is_last)?;
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    run(&options, trace, &[], limit, &mut |event| {
+        let shown = event.get("text").and_then(Value::as_str).unwrap_or_default();
+        if !shown.contains(wanted) {
+            return true;
+        }
+        let mut short = json!({"process": event["pid"], "position": event["event"], "text": cut(shown)});
+        if let Some(error) = event.get("error") {
+            short["error"] = error.clone();
+        }
+        collected.add(short)
+    })?;
+    Ok(collected.answer("events"))
+}
+
+/// Each call of a function, with its arguments and result.
+pub fn calls(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+    let function = text(arguments, "function")?
+        .filter(|name| !name.is_empty() && !name.starts_with('-'))
+        .ok_or_else(|| VerbError::Refused("`function` is the name of a function".to_owned()))?;
+    replayed("calls", &[], trace, &[function], arguments, "calls", limit)
+}
+
+/// Values of expressions at each execution of a line.
+pub fn values(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+    let missing = |name: &str| VerbError::Refused(format!("`{name}` is missing"));
+    let line = text(arguments, "line")?.ok_or_else(|| missing("line"))?;
+    let expressions = text(arguments, "expressions")?
+        .filter(|text| !text.starts_with('-'))
+        .ok_or_else(|| missing("expressions"))?;
+    replayed("print", &[format!("--at={line}")], trace, &[expressions], arguments, "values", limit)
+}
+
+fn replayed(
+    command: &str,
+    options: &[String],
+    trace: &Path,
+    operands: &[&str],
+    arguments: &Arguments,
+    name: &str,
+    limit: &Limit<'_>,
+) -> Result<Value, VerbError> {
+    let condition = text(arguments, "condition")?.map(|condition| format!("--if={condition}"));
+    let mut words = vec![command, "--json", "--exact"];
+    words.extend(options.iter().map(String::as_str));
+    words.extend(condition.as_deref());
+    let is_last = matches!(arguments.get("last"), Some(Value::Bool(true)));
+    let mut collected = Collected::new(arguments, is_last)?;
+    let ended = run(&words, trace, operands, limit, &mut |row| collected.add(with_position(row)));
+    match ended {
+        // What was found before it ended is an answer, too.
+        Err(VerbError::Refused(problem)) if collected.found != 0 => {
+            let mut answer = collected.answer(name);
+            answer["said"] = json!([problem]);
+            Ok(answer)
+        }
+        ended => ended.map(|()| collected.answer(name)),
+    }
+}
+
+/// Says a row's place in the form that `go` takes.
+fn with_position(mut row: Value) -> Value {
+    let place = row.get("event").and_then(Value::as_u64).zip(row.get("steps").and_then(Value::as_u64));
+    if let (Some((event, steps)), Some(object)) = (place, row.as_object_mut()) {
+        object.insert("position".to_owned(), Value::String(format!("{event}+{steps}")));
+    }
+    row
+}
+
+/// The first objects that were found, or the last.
+struct Collected {
+    objects: std::collections::VecDeque<Value>,
+    most: usize,
+    is_last: bool,
+    found: u64,
+}
+
+impl Collected {
+    fn new(arguments: &Arguments, is_last: bool) -> Result<Collected, VerbError> {
+        let most = number(arguments, "most", OBJECTS_MAX)?.unwrap_or(OBJECTS).max(1) as usize;
+        Ok(Collected { objects: Default::default(), most, is_last, found: 0 })
+    }
+
+    /// False if no more are wanted.
+    fn add(&mut self, object: Value) -> bool {
+        self.found += 1;
+        if self.objects.len() == self.most {
+            if !self.is_last {
+                return false;
+            }
+            self.objects.pop_front();
+        }
+        self.objects.push_back(object);
+        true
+    }
+
+    fn answer(self, name: &str) -> Value {
+        let more = self.found > self.objects.len() as u64;
+        json!({name: Vec::from(self.objects), "more": more})
+    }
+}
+
+fn cut(text: &str) -> String {
+    const CHARS_MAX: usize = 240;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Runs one of our own commands and gives its JSON objects, until one is the last that is wanted.
+fn run(
+    words: &[&str],
+    trace: &Path,
+    operands: &[&str],
+    limit: &Limit<'_>,
+    each: &mut dyn FnMut(Value) -> bool,
+) -> Result<(), VerbError> {
+    let doing = |doing| move |source| VerbError::Try { doing, source };
+    let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
+    let mut command = Command::new(own);
+    command.args(words).arg("--").arg(trace).args(operands);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(doing("run retrovane itself"))?;
+    let (sender, lines) = sync_channel(64);
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let reading = std::thread::spawn(move || {
+        let Some(stdout) = stdout else { return };
+        let mut stdout = BufReader::new(stdout);
+        // `info` prints one object in many lines; the others one a line.
+        let values = serde_json::Deserializer::from_reader(&mut stdout).into_iter::<Value>();
+        for value in values {
+            let Ok(value) = value else { return };
+            if sender.send(value).is_err() {
+                return;
+            }
+        }
+    });
+    let problem = std::thread::spawn(move || {
+        let mut text = String::new();
+        if let Some(stderr) = stderr {
+            let _ = BufReader::new(stderr.take(LINE_BYTES_MAX)).read_line(&mut text);
+        }
+        text.trim().to_owned()
+    });
+    let ended = loop {
+        match lines.recv_timeout(Duration::from_millis(50)) {
+            Ok(value) => {
+                if !each(value) {
+                    break Ok(false);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break Ok(true),
+            Err(RecvTimeoutError::Timeout) if limit.is_reached() => break Err(limit.error()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    drop(lines);
+    if !matches!(ended, Ok(true)) {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(doing("wait for retrovane itself"))?;
+    let _ = reading.join();
+    let problem = problem.join().unwrap_or_default();
+    match ended? {
+        true if !status.success() => Err(VerbError::Refused(problem)),
+        true | false => Ok(()),
+    }
+}

@@ -1,0 +1,203 @@
+//! Recordings as programs see them: the Model Context Protocol, `query`, and the page.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
+
+/// The demo's program, recorded until it crashed.
+struct Crash {
+    folder: tempfile::TempDir,
+}
+
+impl Crash {
+    fn record() -> Crash {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../demo/sessions.c");
+        let program = folder.path().join("sessions");
+        let built =
+            Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(source).status();
+        assert!(built.expect("gcc is installed").success());
+        let crash = Crash { folder };
+        let hunted = crash
+            .retrovane(&["hunt", "-q", "--tries", "2000", "-o"])
+            .arg(crash.trace())
+            .arg("--")
+            .arg(program)
+            .output();
+        assert!(hunted.expect("it runs").status.success(), "the demo's bug shows once in some forty runs");
+        crash
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.folder.path().join("trace")
+    }
+
+    fn retrovane(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(RETROVANE);
+        command.args(words).env("RETROVANE_HOME", self.folder.path().join("home"));
+        command
+    }
+
+    fn query(&self, words: &[&str]) -> (Value, i32) {
+        let (verb, rest) = words.split_first().expect("a verb");
+        let ran = self.retrovane(&["query", verb]).arg(self.trace()).args(rest).output().expect("it runs");
+        let text = String::from_utf8(ran.stdout).expect("text");
+        let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+        (answer, ran.status.code().expect("it was not killed"))
+    }
+}
+
+/// A client that speaks only the protocol.
+struct Client {
+    server: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    next: u64,
+    /// Answers of tools, and their bytes.
+    asked: usize,
+    bytes: usize,
+}
+
+impl Client {
+    fn new(crash: &Crash) -> Client {
+        let mut command = crash.retrovane(&["mcp"]);
+        command.arg(crash.trace()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = command.spawn().expect("the server starts");
+        let requests = server.stdin.take().expect("piped");
+        let answers = BufReader::new(server.stdout.take().expect("piped"));
+        let mut client = Client { server, requests, answers, next: 0, asked: 0, bytes: 0 };
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        let welcome = client.call("initialize", hello);
+        assert_eq!(welcome["serverInfo"]["name"], "retrovane");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.requests, "{message}").expect("the server reads");
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.answers.read_line(&mut line).expect("the server answers"), 0, "it ended");
+            let answer: Value = serde_json::from_str(&line).expect("JSON");
+            if answer["id"] == id {
+                assert!(answer.get("error").is_none(), "{answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// What a tool answers, as an agent reads it, and whether it is an error.
+    fn ask(&mut self, tool: &str, arguments: Value) -> (Value, bool) {
+        let result = self.call("tools/call", json!({"name": tool, "arguments": arguments}));
+        let text = result["content"][0]["text"].as_str().expect("text");
+        self.asked += 1;
+        self.bytes += text.len();
+        (serde_json::from_str(text).expect("JSON"), result["isError"] == true)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn an_agent_finds_the_demos_bug() {
+    let crash = Crash::record();
+    let mut client = Client::new(&crash);
+    let tools = client.call("tools/list", json!({}));
+    let names: Vec<&str> =
+        tools["tools"].as_array().expect("a list").iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(["open", "last_write", "evaluate"].iter().all(|name| names.contains(name)), "{names:?}");
+
+    let (place, _) = client.ask("open", json!({}));
+    let cursor = place["cursor"].clone();
+    let source = place["source"].to_string();
+    assert!(source.contains("cache->log->write"), "{place}");
+    // The line calls through a pointer: who wrote it?
+    let (write, _) = client.ask("last_write", json!({"cursor": cursor, "expression": "cache->log"}));
+    assert_eq!(write["frame"]["function"], "add", "{write}");
+    let asked = json!({"cursor": cursor, "expressions": ["bucket", "sizeof(cache->buckets) / sizeof(cache->buckets[0])"]});
+    let (values, _) = client.ask("evaluate", asked);
+    let text = values["values"].to_string();
+    // One element behind the end of the table.
+    assert_eq!(values["values"]["bucket"]["value"], "128", "{text}");
+    assert!(text.contains("\"128\""), "{text}");
+    assert!(client.asked <= 8, "{} answers", client.asked);
+    assert!(client.bytes <= 16 * 1024, "{} bytes", client.bytes);
+
+    // What fails leaves the cursor where it was.
+    let (before, _) = client.ask("where", json!({"cursor": cursor}));
+    for (tool, arguments) in [
+        ("go", json!({"cursor": cursor, "to": "100000"})),
+        ("go", json!({"cursor": cursor, "to": "shell id"})),
+        ("evaluate", json!({"cursor": cursor, "expressions": ["system(\"id\")"]})),
+        ("evaluate", json!({"cursor": cursor, "expressions": ["$_shell(\"id\")"]})),
+        ("last_write", json!({"cursor": cursor, "expression": "nothing_of_this_name"})),
+        ("run_to", json!({"cursor": cursor, "location": "x; shell id"})),
+    ] {
+        let (answer, is_error) = client.ask(tool, arguments);
+        assert!(is_error && answer["error"].is_string(), "{tool}: {answer}");
+    }
+    let (after, _) = client.ask("where", json!({"cursor": cursor}));
+    assert_eq!(before["position"], after["position"]);
+
+    // Two cursors do not move each other.
+    let (other, _) = client.ask("open", json!({"at": "start"}));
+    assert_ne!(other["position"], after["position"]);
+    let (again, _) = client.ask("where", json!({"cursor": cursor}));
+    assert_eq!(after["position"], again["position"]);
+    let (_, is_error) = client.ask("close", json!({"cursor": cursor}));
+    assert!(!is_error);
+    let (_, is_error) = client.ask("where", json!({"cursor": cursor}));
+    assert!(is_error);
+}
+
+#[test]
+fn a_query_answers_with_one_object() {
+    let crash = Crash::record();
+    let (answer, code) = crash.query(&["last_write", "expression=cache->log"]);
+    assert_eq!((code, &answer["frame"]["function"]), (0, &json!("add")), "{answer}");
+    let (answer, code) = crash.query(&["search", "calls=getrandom", "last=true", "most=1"]);
+    assert_eq!((code, answer["events"].as_array().map(Vec::len)), (0, Some(1)), "{answer}");
+    let (answer, code) = crash.query(&["values", "line=sessions.c:38", "expressions=bucket"]);
+    let last = answer["values"].as_array().and_then(|rows| rows.last()).cloned().unwrap_or_default();
+    assert_eq!((code, last["position"].is_string()), (0, true), "{answer}");
+    let (answer, code) = crash.query(&["evaluate", "expressions=cache->log = 0"]);
+    assert_eq!((code, answer["error"].is_string()), (1, true), "{answer}");
+    let refused = crash.retrovane(&["query", "shell"]).output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_recording_is_drawn_as_a_page() {
+    use std::os::unix::fs::PermissionsExt;
+    let crash = Crash::record();
+    let (page, perfetto) = (crash.folder.path().join("page.html"), crash.folder.path().join("trace.json"));
+    let mut command = crash.retrovane(&["timeline", "-q", "-o"]);
+    let drawn = command.arg(&page).arg("--perfetto").arg(&perfetto).arg(crash.trace()).status();
+    assert!(drawn.expect("it runs").success());
+    let text = std::fs::read_to_string(&page).expect("the page");
+    assert!(!text.contains("@ABOUT@") && text.contains("DecompressionStream"));
+    assert_eq!(std::fs::metadata(&page).expect("it is there").permissions().mode() & 0o777, 0o600);
+    let about = text.lines().find_map(|line| line.strip_prefix("const about = ")).expect("its description");
+    let about: Value = serde_json::from_str(about.trim_end_matches(';')).expect("JSON");
+    let trace: Value =
+        serde_json::from_str(&std::fs::read_to_string(&perfetto).expect("the trace")).expect("JSON");
+    let events =
+        trace["traceEvents"].as_array().expect("a list").iter().filter(|event| event["ph"] == "X").count();
+    assert_eq!(about["events"], events);
+    assert!(about["end"].as_str().is_some_and(|end| end.contains("SIGSEGV")), "{about}");
+}

@@ -1,0 +1,380 @@
+"""Answers the verbs of `retrovane mcp` and `retrovane query` inside of gdb.
+
+Runs behind retrovane.py, whose commands go backwards. Requests come as one JSON object a line over
+a private Unix socket, and so do answers. A verb is one of VERBS: nothing that arrives is ever run
+as a command of gdb. A request that fails leaves the position where it was.
+"""
+
+import json
+import os
+import re
+import socket
+
+import gdb
+
+FRAMES_MAX = 40
+WRITES_MAX = 50
+VALUE_CHARS_MAX = 400
+VARIABLES_MAX = 24
+SOURCE_LINES_AROUND = 3
+# What a path in debug information may be called to be shown as a source.
+SOURCE_ENDS = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".inl", ".rs", ".go", ".s", ".S",
+               ".py", ".pyx", ".d", ".f90", ".zig", ".swift", ".adb", ".ads", ".pas", ".nim", ".m", ".mm")
+
+
+class Refused(Exception):
+    """What the request asks is not permitted, or makes no sense."""
+
+
+TOKEN = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\$\w+)|(\d[\w.]*)|('(?:[^'\\]|\\.)')|(->|::|<<|>>|[<>=!]=|&&|\|\||"
+                   r"[-+*/%&|^~!<>()\[\]{}.,?:@]))")
+# Convenience variables that only show something; all others might be functions.
+VARIABLES = ("$_siginfo", "$_exitcode", "$_thread")
+
+
+def checked(expression):
+    """The expression, if all it does is to read: no calls, assignments or functions of gdb's."""
+    if not isinstance(expression, str) or not expression.strip() or len(expression) > 400:
+        raise Refused("an expression has 1 to 400 characters")
+    at, before = 0, ""
+    text = expression.strip()
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        if not found:
+            raise Refused(f"an expression may not hold {text[at:at + 8]!r}: it reads values, and neither assigns nor "
+                          "calls")
+        token = found.group(0).strip()
+        if found.group(2) and token not in VARIABLES and not re.fullmatch(r"\$[a-z][a-z0-9]{1,7}", token):
+            raise Refused(f"{token} is no register")
+        if token == "(" and before not in ("", "sizeof") and re.fullmatch(r"[A-Za-z_]\w*|\$\w+|\]", before):
+            raise Refused(f"{before}(...) would be a call: an expression reads values only")
+        if (before, token) in (("+", "+"), ("-", "-")) and text[found.end() - 2] == token:
+            raise Refused("++ and -- would write")
+        at, before = found.end(), token
+    return text
+
+
+def location(text):
+    """FILE:LINE or a function's name."""
+    if not isinstance(text, str) or not re.fullmatch(r"[\w./+~<>:*-]{1,300}", text) or text.startswith("-"):
+        raise Refused("a location is FILE:LINE or a function's name")
+    return text
+
+
+def number(arguments, name, default, most):
+    value = arguments.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise Refused(f"{name} is a number from 1 to {most}")
+    return value
+
+
+def shown(value):
+    """A value as text, bounded."""
+    try:
+        text = value.format_string(max_elements=16, repeat_threshold=6, max_depth=3)
+    except gdb.error as error:
+        text = f"<{error}>"
+    return text if len(text) <= VALUE_CHARS_MAX else text[:VALUE_CHARS_MAX] + "..."
+
+
+def variables(frame, wanted):
+    """Names and values of a frame's arguments or locals, the innermost block's first."""
+    try:
+        block = frame.block()
+    except RuntimeError:
+        return {}
+    values = {}
+    while block is not None:
+        for symbol in block:
+            if wanted(symbol) and symbol.name not in values and len(values) < VARIABLES_MAX:
+                try:
+                    values[symbol.name] = shown(symbol.value(frame))
+                except (gdb.error, TypeError) as error:
+                    values[symbol.name] = f"<{error}>"
+        if block.function is not None:
+            break
+        block = block.superblock
+    return values
+
+
+def described(frame, level, with_locals):
+    about = {"level": level, "function": frame.name(), "pc": f"{frame.pc():#x}"}
+    place = frame.find_sal()
+    if place.symtab is not None and place.line:
+        about["at"] = f"{place.symtab.filename}:{place.line}"
+    arguments = variables(frame, lambda symbol: symbol.is_argument)
+    if arguments:
+        about["arguments"] = arguments
+    if with_locals:
+        values = variables(frame, lambda symbol: symbol.is_variable and not symbol.is_argument)
+        if values:
+            about["locals"] = values
+    return about
+
+
+def source(frame):
+    """The lines around a frame's place, where its source can be read."""
+    place = frame.find_sal()
+    if place.symtab is None or not place.line:
+        return None
+    path = place.symtab.fullname()
+    if not path.endswith(SOURCE_ENDS):
+        return None
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(4 << 20).split("\n")
+    except OSError:
+        return None
+    first = max(1, place.line - SOURCE_LINES_AROUND)
+    last = min(len(lines), place.line + SOURCE_LINES_AROUND)
+    mark = {place.line: ">"}
+    return [f"{mark.get(line, ' ')}{line:5} {lines[line - 1][:160]}" for line in range(first, last + 1)]
+
+
+def frames(most):
+    frame, found = gdb.newest_frame(), []
+    while frame is not None and len(found) < most:
+        found.append(frame)
+        try:
+            frame = frame.older()
+        except gdb.error:
+            break
+    return found
+
+
+def place(said=""):
+    """Where the cursor is, as each answer ends."""
+    answer = {"position": when()}
+    thread = gdb.selected_thread()
+    if thread is not None:
+        answer["process"], answer["thread"] = thread.ptid[0], thread.ptid[1] or thread.ptid[0]
+    frame = gdb.newest_frame()
+    answer["frame"] = described(frame, 0, False)
+    # Deep in a library the line of the program that led there says more.
+    lines = source(frame)
+    if lines is None:
+        for level, older in enumerate(frames(FRAMES_MAX)[1:], 1):
+            lines = source(older)
+            if lines is not None:
+                answer["from"] = described(older, level, False)
+                break
+    if lines:
+        answer["source"] = lines
+    notes = [line for line in said.splitlines() if line.startswith(("retrovane:", "Program ", "No more reverse"))]
+    if notes:
+        answer["said"] = notes
+    return answer
+
+
+def go(arguments):
+    to = arguments.get("to")
+    if not isinstance(to, str) or not re.fullmatch(r"start|end|crash|\d{1,20}(\+\d{1,20})?", to):
+        raise Refused("`to` is start, end, crash, or a position such as 109 or 109+4578")
+    said = seek({"start": "begin"}.get(to, to))
+    if "is not in the recording" in said:
+        raise Refused(f"{to} is not in the recording")
+    return place(said)
+
+
+def where(_):
+    return place()
+
+
+def backtrace(arguments):
+    most = number(arguments, "frames", 12, FRAMES_MAX)
+    with_locals = bool(arguments.get("locals", False))
+    found = frames(most + 1)
+    answer = place()
+    answer["frames"] = [described(frame, level, with_locals) for level, frame in enumerate(found[:most])]
+    answer["more"] = len(found) > most
+    return answer
+
+
+def evaluate(arguments):
+    level = arguments.get("frame", 0)
+    if not isinstance(level, int) or not 0 <= level < FRAMES_MAX:
+        raise Refused(f"frame is a number from 0 to {FRAMES_MAX - 1}")
+    names = arguments.get("expressions")
+    if not isinstance(names, list) or not 1 <= len(names) <= 16:
+        raise Refused("`expressions` is a list of 1 to 16 expressions")
+    found = frames(level + 1)
+    if len(found) <= level:
+        raise Refused(f"there are only {len(found)} frames")
+    names = [checked(name) for name in names]
+    found[level].select()
+    values = {}
+    try:
+        for name in names:
+            try:
+                value = gdb.parse_and_eval(name)
+                values[name] = {"value": shown(value), "type": str(value.type)[:120]}
+            except gdb.error as error:
+                values[name] = {"error": str(error)}
+    finally:
+        found[0].select()
+    return {"position": when(), "frame": described(found[level], level, False), "values": values}
+
+
+def last_write(arguments):
+    expression = checked(arguments.get("expression"))
+    here = when()
+    with BreakpointsOff():
+        watched = Watched(expression)
+        new = watched.value()
+        try:
+            found = watched.back()
+            writers = others()
+            old = watched.value()
+        finally:
+            watched.delete()
+        if not found:
+            seek(here)
+            return {"position": here, "written": False,
+                    "said": [f"{expression} was not written before {here}"]}
+    answer = {"written": True, "old": old[:VALUE_CHARS_MAX], "new": new[:VALUE_CHARS_MAX]}
+    if writers:
+        answer["by others"] = writers
+    answer.update(place())
+    answer["frames"] = [described(frame, level, False) for level, frame in enumerate(frames(5))]
+    return answer
+
+
+def writes(arguments):
+    expression = checked(arguments.get("expression"))
+    most = number(arguments, "most", 10, WRITES_MAX)
+    here, found = when(), []
+    with BreakpointsOff():
+        watched = Watched(expression)
+        new = watched.value()
+        more = True
+        try:
+            while len(found) < most:
+                if not watched.back():
+                    more = False
+                    break
+                old, frame = watched.value(), gdb.newest_frame()
+                found.append({"position": when(), "old": old[:120], "new": new[:120], "frame": described(frame, 0, False)})
+                new = old
+        finally:
+            watched.delete()
+            seek(here)
+    return {"position": here, "expression": expression, "writes": found, "more": more}
+
+
+MOVES = {
+    "back_line": "reverse-next", "back_into": "reverse-step", "back_to_caller": "reverse-finish",
+    "line": "next", "into": "step", "out": "finish",
+}
+
+
+def step(arguments):
+    way = arguments.get("way", "back_line")
+    if way not in MOVES:
+        raise Refused(f"`way` is one of {', '.join(MOVES)}")
+    times = number(arguments, "times", 1, 1000)
+    said = ""
+    for _ in range(times if way not in ("back_to_caller", "out") else 1):
+        said = gdb.execute(MOVES[way], to_string=True)
+        if "No more reverse" in said or "exited" in said:
+            break
+    return place(said)
+
+
+def run_to(arguments):
+    at = location(arguments.get("location"))
+    command = "continue" if arguments.get("forward", False) else "reverse-continue"
+    condition = arguments.get("condition")
+    with BreakpointsOff():
+        breakpoint = gdb.Breakpoint(at, internal=True)
+        try:
+            if breakpoint.pending:
+                raise Refused(f"{at} is not in the program: the name, or its debug information, is missing")
+            breakpoint.silent = True
+            if condition is not None:
+                breakpoint.condition = checked(condition)
+            before = breakpoint.hit_count
+            ask("signals ignored")
+            try:
+                said = gdb.execute(command, to_string=True)
+            finally:
+                ask("signals told")
+            hit = breakpoint.hit_count > before
+        finally:
+            breakpoint.delete()
+    answer = place(said)
+    answer["reached"] = hit
+    return answer
+
+
+def threads(_):
+    listed = []
+    for thread in gdb.selected_inferior().threads()[:64]:
+        listed.append({"thread": thread.ptid[1] or thread.ptid[0], "name": thread.name,
+                       "selected": thread == gdb.selected_thread()})
+    chosen = gdb.selected_thread()
+    for about, thread in zip(listed, gdb.selected_inferior().threads()[:64]):
+        try:
+            thread.switch()
+            about["frames"] = [described(frame, level, False) for level, frame in enumerate(frames(3))]
+        except gdb.error as error:
+            about["error"] = str(error)
+    if chosen is not None:
+        chosen.switch()
+    return {"position": when(), "threads": listed}
+
+
+VERBS = {"where": where, "go": go, "backtrace": backtrace, "evaluate": evaluate, "last_write": last_write,
+         "writes": writes, "step": step, "run_to": run_to, "threads": threads}
+
+
+def answered(line):
+    """The answer to a request. The position of before comes back where it fails."""
+    here = None
+    try:
+        request = json.loads(line)
+        verb = VERBS.get(request.get("verb"))
+        if verb is None:
+            raise Refused(f"there is no such verb; those that there are: {', '.join(VERBS)}")
+        here = when()
+        return verb(request.get("arguments") or {})
+    except Refused as error:
+        problem = str(error)
+    except KeyboardInterrupt:
+        problem = "given up, as was asked"
+    except (gdb.GdbError, gdb.error, RuntimeError, ValueError, TypeError) as error:
+        problem = str(error) or type(error).__name__
+    answer = {"error": problem}
+    try:
+        if here is not None and when() != here:
+            seek(here)
+        answer["position"] = when()
+    except (gdb.GdbError, gdb.error) as error:
+        answer["error"] += f"; and then: {error}"
+    return answer
+
+
+def serve():
+    for setting in ("pagination off", "width 0", "print elements 200", "may-call-functions off"):
+        try:
+            gdb.execute("set " + setting, to_string=True)
+        except gdb.error:
+            # An older gdb does not know all of them.
+            pass
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(os.environ["RETROVANE_VERBS"])
+        with connection.makefile("rw", encoding="utf-8", errors="replace") as stream:
+            stream.write(json.dumps(answered('{"verb": "where"}')) + "\n")
+            stream.flush()
+            while True:
+                try:
+                    line = stream.readline()
+                except KeyboardInterrupt:
+                    # What was to be given up had just ended.
+                    continue
+                if not line:
+                    return
+                stream.write(json.dumps(answered(line)) + "\n")
+                stream.flush()
+
+
+serve()
