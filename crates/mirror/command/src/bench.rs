@@ -23,6 +23,7 @@ const SCHEMES: [&str; 5] = ["mirror", "fork", "mprotect", "uffd", "stop"];
 
 fn scheme(name: &str, folder: &Path, size: usize) -> Result<Box<dyn Scheme>, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
+    let _ = [0, 1].map(|slot| std::fs::remove_file(folder.join(format!("mirror.{slot}"))));
     Ok(match name {
         "mirror" => Box::new(Mirror::new(folder, size).map_err(|error| error.to_string())?),
         "fork" => Box::new(Fork::new(folder, size).map_err(failed)?),

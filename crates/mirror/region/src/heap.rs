@@ -217,6 +217,13 @@ impl Heap {
         if group >= GROUPS {
             return None;
         }
+        // The first block of the class below may be large enough too: almost all memory in one
+        // block can be had so.
+        let below = class_of(size);
+        let first = self.word(self.head_at(below)) as usize;
+        if first != 0 && self.size(first) >= size {
+            return Some(first);
+        }
         let here = self.word(self.classes_at(group)) & (u64::MAX << class);
         let found = if here != 0 {
             (group, here.trailing_zeros() as usize)
