@@ -34,7 +34,12 @@ API_LIBRARIES := $(API_DIR)/libretrovane.a $(API_DIR)/libretrovane.so.$(VERSION)
 API_CFLAGS := -std=c99 -Wall -Wextra -Werror -O2 -g -Iinclude $(CFLAGS)
 API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lost
 
-.PHONY: build library test lint check demo bench bench-minimize bench-mirror install install-built uninstall setup setup-test setup-bench clean
+# The mirror: crates/mirror. Its pass is built where the headers of a clang are.
+MIRROR_LIBRARIES := $(TARGET_DIR)/release/libretrovane_mirror
+MIRROR_CLANGS := 14 15 16 17 18 19
+MIRROR_FUNCTIONS := close error recovered alloc free set_root root checkpoint wait poll wrote differences
+
+.PHONY: build library test lint check demo bench bench-minimize bench-mirror install install-built install-pass uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -117,6 +122,18 @@ install-built: library
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 		-e 's|@VERSION@|$(VERSION)|' $(API)/retrovane.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
+	install -D -m 644 include/retrovane-mirror.h $(DESTDIR)$(INCLUDEDIR)/retrovane-mirror.h
+	install -D -m 644 $(MIRROR_LIBRARIES).a $(DESTDIR)$(LIBDIR)/libretrovane_mirror.a
+	install -D -m 755 $(MIRROR_LIBRARIES).so $(DESTDIR)$(LIBDIR)/libretrovane_mirror.so
+	install -D -m 755 $(TARGET_DIR)/release/retrovane-mirror $(DESTDIR)$(BINDIR)/retrovane-mirror
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@VERSION@|$(VERSION)|' crates/mirror/region/retrovane-mirror.pc.in \
+		>$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc
+	install -D -m 644 docs/man/rv_mirror_open.3 $(DESTDIR)$(MANDIR)/man3/rv_mirror_open.3
+	for function in $(MIRROR_FUNCTIONS); do \
+		echo '.so man3/rv_mirror_open.3' >$(DESTDIR)$(MANDIR)/man3/rv_mirror_$$function.3 && \
+		chmod 644 $(DESTDIR)$(MANDIR)/man3/rv_mirror_$$function.3 || exit 1; done
 	$(TARGET_DIR)/release/retrovane man --dir $(DESTDIR)$(MANDIR)/man1
 	chmod 644 $(DESTDIR)$(MANDIR)/man1/retrovane*.1
 	install -D -m 644 docs/man/rv_checkpoint.3 $(DESTDIR)$(MANDIR)/man3/rv_checkpoint.3
@@ -138,6 +155,11 @@ uninstall:
 		$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane.pc
 	rm -f $(DESTDIR)$(MANDIR)/man1/retrovane.1 $(DESTDIR)$(MANDIR)/man1/retrovane-*.1
 	rm -f $(API_FUNCTIONS:%=$(DESTDIR)$(MANDIR)/man3/rv_%.3)
+	rm -f $(DESTDIR)$(BINDIR)/retrovane-mirror $(DESTDIR)$(INCLUDEDIR)/retrovane-mirror.h \
+		$(DESTDIR)$(LIBDIR)/libretrovane_mirror.a $(DESTDIR)$(LIBDIR)/libretrovane_mirror.so \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc $(DESTDIR)$(MANDIR)/man3/rv_mirror_*.3
+	for version in $(MIRROR_CLANGS); do \
+		rm -f $(DESTDIR)$(LIBDIR)/retrovane-mirror-pass-$$version.so; done
 	rm -rf $(DESTDIR)$(DATADIR)/retrovane
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane \
 		$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane \
@@ -156,6 +178,13 @@ setup-test:
 
 setup-bench:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(BENCH_ONLY_PACKAGES)
+
+# The pass for each clang whose headers are there, into LIBDIR.
+install-pass:
+	install -d $(DESTDIR)$(LIBDIR)
+	for version in $(MIRROR_CLANGS); do \
+		! command -v llvm-config-$$version >/dev/null || crates/mirror/pass/build $$version \
+			$(DESTDIR)$(LIBDIR)/retrovane-mirror-pass-$$version.so || exit 1; done
 
 clean:
 	$(CARGO) clean
