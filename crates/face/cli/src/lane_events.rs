@@ -160,6 +160,7 @@ impl WholeEvent {
                 | Tag::Standing
                 | Tag::SharedMap
                 | Tag::Zeros
+                | Tag::Part
                 | Tag::Ranges
                 | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };

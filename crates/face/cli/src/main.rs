@@ -19,6 +19,7 @@ mod failure;
 mod gdb;
 mod hunt;
 mod info;
+mod inside;
 mod keyframe;
 mod lane_events;
 mod live;
@@ -65,6 +66,9 @@ fn main() -> ExitCode {
     end_on_panic();
     let CommandLine { settings, command } = CommandLine::parse_from(command_line::words());
     settings.start_telling();
+    if let Some(code) = inside::instead(&command, &settings) {
+        return code;
+    }
     match command {
         Command::Record(arguments) => record::run(arguments, &settings),
         Command::Hunt(arguments) => exit::of_command(hunt::run(&arguments, &settings)),

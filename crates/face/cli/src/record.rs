@@ -76,7 +76,6 @@ impl From<DetectionArgument> for Detection {
     }
 }
 
-#[cfg(test)]
 impl RecordArguments {
     /// The program and its arguments.
     pub fn command(&self) -> &[OsString] {
@@ -158,6 +157,7 @@ pub fn code_of(error: &RecordError) -> u8 {
             | ProgramError::SetId(_)
             | ProgramError::Capabilities(_)
             | ProgramError::Tracer(_)
+            | ProgramError::Occupied(_)
             | ProgramError::Unreadable { .. } => exit::NOT_RECORDABLE,
             ProgramError::NulByte(_) => exit::FAILED,
         },

@@ -14,6 +14,7 @@ pub mod map_changes;
 pub mod mapped_files;
 pub mod packet_rings;
 pub mod page_tracker;
+pub mod partial_effects;
 pub mod protected_parts;
 pub mod region;
 pub mod shared_files;

@@ -77,6 +77,17 @@ pub enum Leave {
 }
 
 global_asm!(
+    // The program's flags are on the stack. Of those that it may set, two change what our own code
+    // means: copies go upwards, and memory may be accessed at any address (AC, EFLAGS.18). The trap
+    // flag goes with the handler of its first step; NT and ID change nothing here.
+    ".macro rv_clear_flags",
+    "cld",
+    "test byte ptr [rsp + 2], 4",
+    "jz 77f",
+    "push 2",
+    "popfq",
+    "77:",
+    ".endm",
     // The program's registers on the thread's own stack, as `Registers` has them: up to
     // r9; what goes on the stack for r11 comes between; the rest, and rdi points to all.
     ".macro rv_push_volatile",
@@ -84,7 +95,7 @@ global_asm!(
     "mov rsp, gs:[{stack_top}]",
     "push qword ptr gs:[{user_stack}]",
     "pushfq",
-    "cld",
+    "rv_clear_flags",
     "push r11",
     "push rax",
     "push rcx",
@@ -303,7 +314,8 @@ global_asm!(
     ".global rv_entry_fault",
     "rv_entry_fault:",
     "mov rsp, gs:[{stack_top}]",
-    "cld",
+    "push 2",
+    "popfq",
     "call {on_fault}",
     "ud2",
 
@@ -417,9 +429,19 @@ global_asm!(
     ".global rv_entry_translate",
     "rv_entry_translate:",
     "mov rsp, gs:[{stack_top}]",
-    "cld",
+    "push 2",
+    "popfq",
     "call {translate}",
     "ud2",
+
+    // The only real handler. The kernel clears the direction and the trap flag before it; the
+    // alignment check stays (handle_signal of arch/x86/kernel/signal.c), and goes here.
+    ".global rv_entry_signal",
+    "rv_entry_signal:",
+    "pushfq",
+    "rv_clear_flags",
+    "add rsp, 8",
+    "jmp {on_signal}",
 
     // Where the kernel's own signal frames return.
     ".global rv_restorer",
@@ -444,6 +466,7 @@ global_asm!(
     is_shared = const gs::IS_SHARED,
     kept_r11 = const gs::KEPT_R11,
     on_fault = sym crate::signals::on_fault,
+    on_signal = sym crate::signals::on_signal,
     translate = sym crate::debugger::translate::run,
     start = const crate::state::block::THREAD_START,
     call_number = const crate::state::block::THREAD_CALL_NUMBER,
@@ -462,6 +485,7 @@ unsafe extern "C" {
     pub fn rv_entry_instruction();
     pub fn rv_entry_breakpoint();
     pub fn rv_entry_fault();
+    pub fn rv_entry_signal();
     pub fn rv_resume(registers: *const Registers) -> !;
     pub fn rv_make(registers: *mut Registers) -> !;
     pub fn rv_call(nr: u64, args: *const [u64; 6]) -> i64;

@@ -44,7 +44,7 @@ pub struct Action {
 impl Action {
     /// Without ours, which is taken in place of the default: see `is_saved`.
     fn of_program(self) -> Action {
-        if self.handler == on_signal as *const () as u64 { Action::default() } else { self }
+        if self.handler == entry::rv_entry_signal as *const () as u64 { Action::default() } else { self }
     }
 }
 
@@ -206,7 +206,7 @@ fn real_action(signal: u32, flags: u64) -> Action {
     // A trap of our own is dealt with before somebody asks for more.
     let asking = if signal == SIGTRAP && !process().debugged { bit(ASKING) } else { 0 };
     Action {
-        handler: on_signal as *const () as u64,
+        handler: entry::rv_entry_signal as *const () as u64,
         flags: SA_SIGINFO
             | SA_ONSTACK
             | SA_RESTORER
@@ -345,8 +345,8 @@ fn on_asked_for_something(context: &mut RealFrame, inside: bool) {
 /// kernel may not learn that a trap was a step's.
 const STEPS: [i32; 3] = [1, 2, 4];
 
-/// The runtime's only real handler.
-unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealFrame) {
+/// The runtime's only real handler, behind `rv_entry_signal`.
+pub unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealFrame) {
     // SAFETY: the kernel passes both, on our signal stack.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
     let was_shared = gs::is_shared();
@@ -631,6 +631,38 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     thread.fault_info = *info;
     thread.signals.last_fault = context.fault_words(thread.signals.last_fault);
     leave_handler(context, registers, signal);
+}
+
+/// An instruction of the program's that is made by us faults, as it does where the processor may not make
+/// it (general protection). The registers are as before it.
+#[cold]
+pub fn protection_fault(registers: &Registers) -> ! {
+    let thread = thread();
+    (thread.fault_registers, thread.fault_signal) = (*registers, SIGSEGV);
+    note_protection_fault();
+    // SAFETY: the thread has the turn, and its registers are where the function looks for them.
+    unsafe { on_fault() }
+}
+
+/// The same of one that trapped, whatever trap stands for it.
+pub fn protection_fault_of_trap(context: &mut RealFrame) {
+    let mut registers = context.registers();
+    if thread().pausing.stepping || agent::is_stepping() {
+        registers.flags &= !pause::TRAP_FLAG;
+    }
+    pause::abandon();
+    note_protection_fault();
+    leave_handler(context, registers, SIGSEGV);
+}
+
+/// What a handler is told of it.
+fn note_protection_fault() {
+    const PROTECTION_FAULT: u64 = 13;
+    const SI_KERNEL: u64 = 0x80;
+    let thread = thread();
+    thread.fault_info = [0; 16];
+    (thread.fault_info[0], thread.fault_info[1]) = (u64::from(SIGSEGV), SI_KERNEL);
+    thread.signals.last_fault = [0, PROTECTION_FAULT, thread.signals.last_fault[2]];
 }
 
 /// What remains to be done is not done in a handler, but by [`on_fault`], without the program's steps:

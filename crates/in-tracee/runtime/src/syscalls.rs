@@ -11,6 +11,7 @@ pub mod direct_calls;
 pub mod dispatch;
 pub mod effects;
 pub mod filters;
+pub mod foreign_memory;
 pub mod instructions;
 pub mod memory_calls;
 pub mod mremap;

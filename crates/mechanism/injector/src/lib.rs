@@ -62,7 +62,7 @@ pub use process::{
     poll_exited, reap_any, reap_group, reap_main, send_descriptor, start_bound, stop_along_with, stop_self,
     unnamed_file,
 };
-pub use process_facts::{has_ended, is_stopped, waiting_signals};
+pub use process_facts::{has_ended, is_recorded, is_stopped, waiting_signals};
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, enter_sandbox};

@@ -28,6 +28,13 @@ const START_BREAK: usize = 47;
 const FLAGS: usize = 9;
 const IS_KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// True if this very process is recorded: the runtime's code is where it is in every recorded process.
+pub fn is_recorded() -> bool {
+    const PAGE_BYTES: usize = 4096;
+    // SAFETY: the call changes nothing; it fails where nothing is mapped.
+    unsafe { libc::msync(lane_protocol::TEXT_START as *mut libc::c_void, PAGE_BYTES, libc::MS_ASYNC) == 0 }
+}
+
 impl Facts {
     pub fn of(pid: i32) -> Result<Facts, InjectError> {
         let refused = |why| InjectError::Boarding { pid, why };

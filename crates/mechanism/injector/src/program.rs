@@ -7,6 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use lane_protocol::{REGION_BYTES, REGION_START};
+
 /// A program that may be recorded.
 #[derive(Debug)]
 pub struct Program {
@@ -48,6 +50,10 @@ pub enum ProgramError {
         "{0}: it attaches to programs by ptrace, which recorded programs are refused. Record the traced program itself (retrovane record -- PROGRAM); retrovane dump then shows its calls"
     )]
     Tracer(String),
+    #[error(
+        "{0}: linked at addresses from 0x6a0000000000 to 0x6affffffffff, where retrovane's own code is in every recorded program; link it elsewhere (-Wl,-Ttext-segment=ADDRESS, or as a position-independent program)"
+    )]
+    Occupied(String),
     #[error("{script}: its interpreter {interpreter} {what}")]
     Interpreter { script: String, interpreter: String, what: String },
     #[error("{0}: more than five interpreters call each other")]
@@ -222,7 +228,30 @@ fn check_elf(path: &Path, head: &[u8]) -> Result<(), ProgramError> {
     if kind != 2 && kind != 3 {
         return Err(ProgramError::NotAProgram(name));
     }
+    if kind == 2 && meets_region(path, head).unwrap_or(false) {
+        return Err(ProgramError::Occupied(name));
+    }
     Ok(())
+}
+
+/// True for a program that its file wants to have where the runtime is.
+fn meets_region(path: &Path, head: &[u8]) -> io::Result<bool> {
+    const LOADED: u32 = 1;
+    const PLACE_BYTES: u64 = 56;
+    let file = File::open(path)?;
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
+    let [places, count] = [&head[32..40], &head[56..58]].map(number);
+    for index in 0..count {
+        // struct Elf64_Phdr: type, flags, offset, address, physical address, bytes there, in memory.
+        let mut place = [0u8; PLACE_BYTES as usize];
+        file.read_exact_at(&mut place, places.saturating_add(index * PLACE_BYTES))?;
+        let (start, bytes) = (number(&place[16..24]), number(&place[40..48]));
+        let meets = start < REGION_START + REGION_BYTES && start.saturating_add(bytes) > REGION_START;
+        if number(&place[..4]) == u64::from(LOADED) && meets {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The interpreter of a `#!` line.

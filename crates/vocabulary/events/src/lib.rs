@@ -224,6 +224,9 @@ pub enum Tag {
     SharedMap = 16,
     /// So many bytes (u64) from the blob's address on are zero, where memory is mapped.
     Zeros = 17,
+    /// Of a call on mappings that failed: a part that it had done before, from the blob's address on:
+    /// bytes, where it was moved to or 0 (u64 each). Replay does it.
+    Part = 18,
 }
 
 impl Tag {
@@ -248,6 +251,7 @@ impl Tag {
             15 => Tag::Standing,
             16 => Tag::SharedMap,
             17 => Tag::Zeros,
+            18 => Tag::Part,
             _ => return None,
         })
     }

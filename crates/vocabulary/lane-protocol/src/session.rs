@@ -525,6 +525,8 @@ pub struct LaneHeader {
     /// What execve keeps of signals that only the runtime can hold back: the sets
     /// that are blocked, that wait, that are ignored.
     pub carried_signals: [u64; 3],
+    /// Not zero: the program wants a fault where it reads the time stamp counter.
+    pub carried_time: u32,
     /// Events of the log before the image at hand.
     pub carried_events: u64,
     /// Instructions and heads of the program's seccomp filters, which lie behind the ring while

@@ -1,6 +1,6 @@
 //! The system-call model: data, not code.
 //!
-//! One [`Row`] for every x86-64 system call of Linux 6.12. A row says what the
+//! One [`Row`] for every x86-64 system call of Linux 6.18. A row says what the
 //! call's arguments are, what memory the kernel writes and how long that is,
 //! whether the call can block, and what replay does with it. The recorder's
 //! runtime, the replayer, `retrovane dump` and the generated page
@@ -22,8 +22,8 @@ pub use row::{Act, Arg, Len, Row, Shape, Special, Ty, Variant, VariantTable, Whe
 pub use table::{ROW_COUNT, TABLE};
 pub use variants::{FCNTL, IOCTL, PRCTL};
 
-/// Highest system-call number of the pinned ABI (Linux 6.12: `mseal`).
-pub const NR_MAX: usize = 462;
+/// Highest system-call number of the pinned ABI (Linux 6.18: `file_setattr`).
+pub const NR_MAX: usize = 469;
 
 /// The row of a system call, or `None` for a number outside of the pinned ABI.
 #[inline]

@@ -89,6 +89,14 @@ pub(crate) const MSG_OUT: Arg = plain(Ty::MsgOut);
 /// `struct ifconf`, which lists network interfaces.
 pub(crate) const IFCONF: Arg = plain(Ty::IfConf);
 
+/// `struct xattr_args` whose value is filled.
+pub(crate) const XATTR_OUT: Arg = plain(Ty::XattrOut);
+
+/// The value of an option, whose length another argument points to.
+pub(crate) const fn option_out(length: u8) -> Arg {
+    Arg::shown("", Ty::OptionOut(length), Shape::Opaque)
+}
+
 pub(crate) const fn mmsg_in(count: u8) -> Arg {
     plain(Ty::MmsgIn(count))
 }

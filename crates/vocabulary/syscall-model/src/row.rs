@@ -27,12 +27,29 @@ pub enum Act {
     Perform(Special),
     /// What the kernel writes depends on an argument: look the request up.
     Variant(&'static VariantTable),
-    /// Answered with ENOSYS without reaching the kernel, so that programs fall
+    /// Answered with ENOSYS without reaching the kernel (requests of prctl and arch_prctl: EINVAL), so that programs fall
     /// back to calls that can be recorded. The text says why.
     Refuse(&'static str),
     /// Nobody describes what the kernel writes: recorded by finding the pages
     /// that changed, and marked so.
     Detect,
+    /// Of a request with options: fed where the option, the argument behind the request, is in
+    /// one of these ranges (first and last), and detected with any other.
+    Options(&'static [(u32, u32)]),
+}
+
+impl Act {
+    /// What is done with a call whose arguments are these; `selector` is the index of the request.
+    pub fn resolved(self, selector: u8, args: &[u64; 6]) -> Act {
+        match self {
+            Act::Options(ranges) => {
+                let option = args[(selector as usize + 1) % args.len()] as u32;
+                let is_described = ranges.iter().any(|&(first, last)| first <= option && option <= last);
+                if is_described { Act::Feed } else { Act::Detect }
+            }
+            act => act,
+        }
+    }
 }
 
 /// Calls with code of their own in the runtime.
@@ -71,7 +88,6 @@ pub enum Special {
     Gettimeofday,
     Time,
     Getcpu,
-    Rseq,
     SetTidAddress,
     SetRobustList,
     /// Answers with the list that the runtime keeps.
@@ -100,7 +116,6 @@ pub enum Special {
     Seccomp,
     Ptrace,
     PidfdGetfd,
-    Userfaultfd,
     ProcessVm,
     /// setrlimit and prlimit64: how far the stack grows depends on its limit.
     SetRlimit,
@@ -175,6 +190,12 @@ pub enum Ty {
     /// as much of it as the smaller of the length before and after the call, and
     /// the length itself is an argument of its own (`InOut(Fixed(4))`).
     OutSockLen(u8),
+    /// An option's value: as [`Ty::OutSockLen`], but that the length afterwards may be less than
+    /// what was written, or count something else than bytes: the length before counts.
+    OptionOut(u8),
+    /// `struct xattr_args` of getxattrat(2): an address, of which the kernel writes as many bytes as
+    /// it returns, at most as many as the 32-bit number behind it says.
+    XattrOut,
     /// `struct ifconf`: a 32-bit length and, at byte 8, the address of a buffer, of which
     /// the kernel writes as many bytes as the length says afterwards.
     IfConf,

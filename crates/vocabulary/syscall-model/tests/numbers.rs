@@ -90,7 +90,8 @@ fn every_row_has_the_number_of_its_name() {
         __NR_landlock_restrict_self, __NR_memfd_secret, __NR_process_mrelease, __NR_futex_waitv,
         __NR_set_mempolicy_home_node, __NR_cachestat, __NR_fchmodat2, __NR_map_shadow_stack,
         __NR_futex_wake, __NR_futex_wait, __NR_futex_requeue, __NR_statmount, __NR_listmount,
-        __NR_lsm_get_self_attr, __NR_lsm_set_self_attr, __NR_lsm_list_modules, __NR_mseal,
+        __NR_lsm_get_self_attr, __NR_lsm_set_self_attr, __NR_lsm_list_modules, __NR_mseal, __NR_setxattrat, __NR_getxattrat,
+        __NR_listxattrat, __NR_removexattrat, __NR_open_tree_attr, __NR_file_getattr, __NR_file_setattr,
     ];
     assert_eq!(expected.len(), syscall_model::ROW_COUNT);
     for (constant, nr) in expected {

@@ -45,7 +45,12 @@ fn length_argument(len: Len) -> Option<u8> {
 fn other_argument(ty: Ty) -> Option<u8> {
     match ty {
         Ty::In(len) | Ty::Out(len, _) | Ty::InOut(len, _) => length_argument(len),
-        Ty::IovIn(at) | Ty::IovOut(at) | Ty::MmsgIn(at) | Ty::MmsgOut(at) | Ty::OutSockLen(at) => Some(at),
+        Ty::IovIn(at)
+        | Ty::IovOut(at)
+        | Ty::MmsgIn(at)
+        | Ty::MmsgOut(at)
+        | Ty::OutSockLen(at)
+        | Ty::OptionOut(at) => Some(at),
         Ty::Int
         | Ty::Uint
         | Ty::Long
@@ -64,6 +69,7 @@ fn other_argument(ty: Ty) -> Option<u8> {
         | Ty::TextList
         | Ty::MsgIn
         | Ty::MsgOut
+        | Ty::XattrOut
         | Ty::IfConf => None,
     }
 }
@@ -141,7 +147,7 @@ fn a_length_in_memory_is_an_argument_that_the_kernel_updates() {
     for (name, args, _) in argument_lists() {
         for arg in args {
             let (at, size) = match arg.ty {
-                Ty::OutSockLen(at) => (at, 4),
+                Ty::OutSockLen(at) | Ty::OptionOut(at) => (at, 4),
                 Ty::In(Len::AtArg32(at, _))
                 | Ty::Out(Len::AtArg32(at, _), _)
                 | Ty::InOut(Len::AtArg32(at, _), _) => (at, 4),

@@ -31,11 +31,13 @@ pub fn show(out: &mut String, call: &Call<'_>, index: usize, arg: &Arg) {
             number => out.push_str(&wording::signal(number)),
         },
         Ty::Flags(set) => out.push_str(&flags(set, value)),
-        Ty::Address | Ty::TextList => address(out, value),
+        Ty::Address | Ty::TextList | Ty::XattrOut => address(out, value),
         Ty::Path | Ty::Text => text(out, call, value, arg.ty),
         Ty::In(len) => input(out, call, value, arg.shape, len),
         Ty::Out(_, when) | Ty::InOut(_, when) => output(out, call, value, arg.shape, when),
-        Ty::OutSockLen(_) | Ty::IfConf => output(out, call, value, arg.shape, When::Success),
+        Ty::OutSockLen(_) | Ty::OptionOut(_) | Ty::IfConf => {
+            output(out, call, value, arg.shape, When::Success)
+        }
         Ty::IovIn(count) => messages::vectors_in(out, call, value, call.event.arg(usize::from(count))),
         Ty::IovOut(_) => messages::vectors_out(out, call, value),
         Ty::MsgOut => messages::received(out, call, value),

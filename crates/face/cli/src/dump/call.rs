@@ -28,7 +28,7 @@ impl<'a> Call<'a> {
         let table = row.and_then(|row| match row.act {
             Act::Variant(table) => Some(table),
             Act::Perform(_) => ALL.iter().find(|table| table.name == row.name).copied(),
-            Act::Feed | Act::Refuse(_) | Act::Detect => None,
+            Act::Feed | Act::Refuse(_) | Act::Detect | Act::Options(_) => None,
         });
         let variant = table.and_then(|table| table.find(event.arg(usize::from(table.selector))));
         let model = variant.map_or_else(|| row.map_or(&[] as &[Arg], |row| row.args), |variant| variant.args);
@@ -122,9 +122,11 @@ impl<'a> Call<'a> {
     /// True if the kernel takes the argument for an address.
     fn points(&self, index: usize) -> bool {
         self.model(index).is_some_and(|arg| match arg.ty {
-            Ty::In(_) | Ty::Out(..) | Ty::InOut(..) | Ty::OutSockLen(_) | Ty::IfConf => true,
+            Ty::In(_) | Ty::Out(..) | Ty::InOut(..) | Ty::OutSockLen(_) | Ty::OptionOut(_) | Ty::IfConf => {
+                true
+            }
             Ty::MsgIn | Ty::MsgOut | Ty::MmsgIn(_) | Ty::MmsgOut(_) | Ty::Path | Ty::Text => true,
-            Ty::IovIn(_) | Ty::IovOut(_) | Ty::TextList | Ty::Address => false,
+            Ty::IovIn(_) | Ty::IovOut(_) | Ty::TextList | Ty::Address | Ty::XattrOut => false,
             Ty::Int | Ty::Uint | Ty::Long | Ty::Size | Ty::Hex | Ty::Fd | Ty::DirFd | Ty::Pid => false,
             Ty::Id | Ty::Mode | Ty::Signal | Ty::Flags(_) => false,
         })

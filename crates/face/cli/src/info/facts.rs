@@ -125,10 +125,10 @@ pub fn refusal_reason(name: &str) -> Option<&'static str> {
             table.variants.iter().find(|variant| variant.name == request).and_then(|variant| {
                 match variant.act {
                     Act::Refuse(reason) => Some(reason),
-                    Act::Feed | Act::Perform(_) | Act::Variant(_) | Act::Detect => None,
+                    Act::Feed | Act::Perform(_) | Act::Variant(_) | Act::Detect | Act::Options(_) => None,
                 }
             })
         }
-        Act::Feed | Act::Perform(_) | Act::Detect => None,
+        Act::Feed | Act::Perform(_) | Act::Detect | Act::Options(_) => None,
     }
 }

@@ -1,5 +1,6 @@
 //! What other processes of the recording write by calls to files that the program has mapped: a
-//! mapping shows it, a private one where the program has not stored itself (mmap(2)).
+//! mapping shows it, a private one where the program has not stored itself (mmap(2)). And what they write
+//! to its memory (process_vm_writev(2)).
 //!
 //! Who writes says so in the session; everybody else looks there where it can learn of the write,
 //! and logs what its mappings show: with the end of a call, with a signal, and as a change where
@@ -10,10 +11,12 @@
 //! reads a mapping again and again until a call changes it. More than a thousand writes between two
 //! looks are not told apart: all is logged that the files' mappings show.
 
-use events::{FOREIGN, Kind, SHARED};
+use events::{FOREIGN, Kind, SHARED, Tag};
 use lane_protocol::{Written, WrittenPart};
+use linux_abi::PAGE_BYTES;
 
 use crate::address_space::mapped_files;
+use crate::ground::{maps, memory};
 use crate::state::block::{process, session};
 
 /// What the process has read of the session's list.
@@ -47,6 +50,27 @@ pub fn tell(identity: [u64; 2], size: u64, from: u64, bytes: u64) {
     if files.is_marked(lane_protocol::mark_of(identity)) {
         files.add(&WrittenPart { lane: process().lane, identity, size, from, bytes });
     }
+}
+
+/// In place of the device of a file: memory of a process, whose lane is in place of the inode.
+const MEMORY: u64 = u64::from_be_bytes(*b"\0Process");
+
+/// Recording: the program wrote these bytes to the memory of another process.
+pub fn tell_memory(lane: u32, from: u64, bytes: u64) {
+    let identity = [MEMORY, u64::from(lane)];
+    session().written_files.add(&WrittenPart { lane: process().lane, identity, size: 0, from, bytes });
+}
+
+/// What another process wrote here is the process's own memory.
+fn is_own_memory(identity: [u64; 2]) -> bool {
+    identity == [MEMORY, u64::from(process().lane)]
+}
+
+fn log_memory(start: u64, end: u64) {
+    memory::each_readable(start & !(PAGE_BYTES - 1), end, &mut |from, to| {
+        let (from, to) = (from.max(start), to.min(end));
+        process().log.blob(from, to - from, Tag::Memory, from);
+    });
 }
 
 /// True if there is something new.
@@ -83,7 +107,10 @@ fn are_shown() -> bool {
     let (known, count) = known_and_all();
     while *known <= count {
         match files.part(*known - 1) {
-            Written::Part(part) if part.lane == process().lane || !mapped_files::is_mapped(part.identity) => {
+            Written::Part(part)
+                if part.lane == process().lane
+                    || !(mapped_files::is_mapped(part.identity) || is_own_memory(part.identity)) =>
+            {
                 *known += 1;
             }
             Written::NotYet => return false,
@@ -110,7 +137,9 @@ fn log_parts() {
     while *known <= count {
         match files.part(*known - 1) {
             Written::Part(part) => {
-                if part.lane != process().lane {
+                if is_own_memory(part.identity) {
+                    log_memory(part.from, part.from.saturating_add(part.bytes));
+                } else if part.lane != process().lane {
                     mapped_files::log_part(part.identity, part.size, part.from, part.bytes);
                 }
                 *known += 1;
@@ -119,6 +148,13 @@ fn log_parts() {
             Written::Gone => {
                 *known = count + 1;
                 mapped_files::log_all(|identity| files.is_written(identity));
+                if files.is_written([MEMORY, u64::from(process().lane)]) {
+                    maps::for_each(&mut |mapping| {
+                        if mapping.writable {
+                            log_memory(mapping.start, mapping.end);
+                        }
+                    });
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use linux_abi::{errno, general as nr};
 use crate::address_space::{mapped_files, page_tracker};
 use crate::code::{islands, sites};
 use crate::debugger::displaced;
-use crate::ground::kernel;
+use crate::ground::{kernel, report};
 use crate::log::in_region;
 use crate::syscalls::memory_calls;
 
@@ -21,6 +21,51 @@ pub fn is_reserved(args: &[u64; 6]) -> bool {
         && flags & u64::from(nr::MAP_FIXED_NOREPLACE) == 0
         && address & 4095 == 0
         && below_and_above(address, bytes).iter().any(|range| range.1 != 0)
+}
+
+/// The arguments for the kernel of a mapping that the program asks for: a wish for a place in the region
+/// is none.
+pub fn without_wish(args: &[u64; 6]) -> [u64; 6] {
+    let mut real = *args;
+    if in_region(args[0], args[1].max(1)) {
+        real[0] = 0;
+    }
+    real
+}
+
+/// Recording: a mapping has come to the region, where the kernel had nothing better: another place,
+/// below it.
+#[cold]
+pub fn elsewhere(args: &[u64; 6], found: i64) -> i64 {
+    let bytes = memory_calls::pages(args[1]);
+    kernel::munmap(found as u64, bytes);
+    let Some(mut below) = REGION_START.checked_sub(bytes) else { return -i64::from(errno::ENOMEM) };
+    while below > bytes {
+        let mut real = *args;
+        (real[0], real[3]) = (below & !4095, args[3] | u64::from(nr::MAP_FIXED_NOREPLACE));
+        let result = kernel::call(nr::__NR_mmap, real);
+        if result != -i64::from(errno::EEXIST) {
+            return result;
+        }
+        below -= bytes;
+    }
+    -i64::from(errno::ENOMEM)
+}
+
+/// What a program gets that wants just these addresses, of the region's.
+#[cold]
+pub fn refuse_place(flags: u64) -> i64 {
+    if flags & u64::from(nr::MAP_FIXED_NOREPLACE) != 0 {
+        return -i64::from(errno::EEXIST);
+    }
+    static WAS_TOLD: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+    if !WAS_TOLD.swap(true, core::sync::atomic::Ordering::Relaxed) {
+        report::tell(
+            "the program wants memory at addresses from 0x6a0000000000 to 0x6affffffffff, where its \
+             recorder is: it gets none there (ENOMEM)",
+        );
+    }
+    -i64::from(errno::ENOMEM)
 }
 
 /// Makes such a mapping, in both modes: its address, or an error.

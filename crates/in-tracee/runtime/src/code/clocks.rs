@@ -5,9 +5,9 @@
 //! (generated code, code that could not be analysed), the counter traps, and then
 //! time is asked of the kernel. There cpuid traps, too, if the processor can do that (ADR 0044).
 
-use linux_abi::general as nr;
+use linux_abi::{errno, general as nr};
 
-use crate::ground::kernel;
+use crate::ground::{kernel, memory};
 use crate::log::in_region;
 use crate::state::block::{session, space, thread};
 
@@ -112,6 +112,28 @@ fn dynamic_symbols(image: u64) -> Option<(u64, u64, u64)> {
     }
     // The string table follows the symbols in every vDSO.
     (symbols != 0 && strings > symbols).then(|| (symbols, (strings - symbols) / 24, strings))
+}
+
+const FAULTS: u64 = 2;
+
+/// prctl(2), PR_GET_TSC: whether the program may read the counter; what it gives.
+pub fn tell_permission(place: u64) -> i64 {
+    const READS: u32 = 1;
+    let mode = if thread().time_forbidden { FAULTS as u32 } else { READS };
+    if memory::write(place, &mode) { 0 } else { -i64::from(errno::EFAULT) }
+}
+
+/// The same, PR_SET_TSC: the thread wants a fault where it reads the counter, or wants to read it. The
+/// kernel's own switch is ours.
+pub fn set_permission(mode: u64) -> i64 {
+    if !(1..=FAULTS).contains(&mode) {
+        return -i64::from(errno::EINVAL);
+    }
+    thread().time_forbidden = mode == FAULTS;
+    if thread().time_forbidden {
+        trap_time();
+    }
+    0
 }
 
 /// From now on reading the time stamp counter traps, and cpuid where it can.

@@ -18,8 +18,10 @@ const ISLANDS: usize = 32;
 /// Bytes of an island for sites; behind them a page for a probe.
 const ISLAND_BYTES: u64 = 0x3000;
 const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
+/// Of the jump to an entry, without its address.
+const JUMP_BYTES: usize = 6;
 /// Longest island of one site, in bytes.
-pub const ISLAND_CODE_MAX: u64 = 96;
+pub const ISLAND_CODE_MAX: u64 = 104;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -74,7 +76,11 @@ pub fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
     put(&[0x49, 0xbb]);
     let resume_at = put(&[]);
     put(&site.to_le_bytes());
-    // jmp [rip + 0]: the entry's address follows.
+    // jmp [rip + 0]: the entry's address follows. It is read with the program's flags, which may ask
+    // for data that is aligned.
+    const NOPS: [u8; 7] = [0x90; 7];
+    let unaligned = (island as usize + resume_at + 8 + JUMP_BYTES) % 8;
+    put(&NOPS[..(8 - unaligned) % 8]);
     put(&[0xff, 0x25, 0, 0, 0, 0]);
     let after_at = put(&entry.to_le_bytes());
     put(&recipe.code[before..before + after]);

@@ -176,6 +176,7 @@ const UC_SIGCONTEXT_SS: u64 = 2;
 const UC_STRICT_RESTORE_SS: u64 = 4;
 /// cs 0x33, ss 0x2b.
 const SELECTORS: u64 = 0x33 | 0x2b << 48;
+const FIX_EFLAGS: u64 = 0x4_0dd5;
 const DIRECTION_RESUME_TRAP: u64 = 0x400 | 0x1_0000 | 0x100;
 
 #[repr(C, align(64))]
@@ -409,6 +410,7 @@ pub fn build(
     if stack.flags & SS_AUTODISARM != 0 {
         *stack = SignalStack::default();
     }
+    clear_vectors(); // fpu__clear_user_states of the kernel
     registers.rdi = u64::from(signal);
     registers.rsi = info_address;
     registers.rdx = context_address;
@@ -490,7 +492,7 @@ pub fn restore(registers: &mut Registers, stack: &mut SignalStack) -> Option<u64
         rcx: words[19],
         rsp: words[20],
         rip: words[21],
-        flags: (words[22] & 0x4_0dd5) | 0x202,
+        flags: registers.flags & !FIX_EFLAGS | words[22] & FIX_EFLAGS | 0x202,
     };
     // The alternate stack as it was, errors ignored like the kernel's.
     let _ = stack.set(words[2], words[3] as u32, words[4], registers.rsp);

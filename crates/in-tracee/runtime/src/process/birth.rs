@@ -150,6 +150,10 @@ fn record_birth(user_stack: u64) -> ! {
     log.end();
     clocks::find_vdso(vdso);
     clocks::begin_untrapped();
+    thread().time_forbidden = core::mem::take(&mut lane().carried_time) != 0;
+    if thread().time_forbidden {
+        clocks::trap_time();
+    }
     signals::install();
     signals::hold_asking(false);
     signals::take_carried(carried);
@@ -231,6 +235,7 @@ pub fn replay_exec() -> Leave {
 /// The image's only thread is its first, whichever executed it.
 fn become_first_thread() {
     let (own, mask) = (thread().index, thread().signals.mask);
+    let time_forbidden = thread().time_forbidden;
     let process = process();
     if own != 0 {
         let block = prepare_block(0, processes::index_of_process(process));
@@ -241,6 +246,7 @@ fn become_first_thread() {
     }
     forget_other_threads();
     let first = thread();
+    first.time_forbidden = time_forbidden;
     first.clear_tid = 0;
     first.robust_list = [0; 2];
     first.pending = 0;

@@ -322,6 +322,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.fs_base = thread().fs_base;
     child.programs_gs = thread().programs_gs;
     child.time_traps = thread().time_traps;
+    child.time_forbidden = thread().time_forbidden;
     child.filters = thread().filters;
     child.alive.store(1, Ordering::Release);
     let mut args = args;
@@ -675,6 +676,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     }
     let undo = deaths::begin_exec();
     lane().carried_signals = signals::carried();
+    lane().carried_time = u32::from(thread().time_forbidden);
     // A replay counts them through all images.
     lane().carried_events = process().log.events;
     lane().shares_root.store(u32::from(proc_dir::descriptor().is_some()), Ordering::Relaxed);
@@ -760,13 +762,19 @@ fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
     }
     let mut head = [0u8; 64];
     let read = kernel::call(nr::__NR_pread64, [fd as u64, head.as_mut_ptr() as u64, 64, 0, 0, 0]);
+    let is_elf = read >= 64 && head[..4] == *b"\x7fELF";
+    let meets_region = is_elf && meets_region(fd as u64, &head);
     if own {
         kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
-    let is_elf = read >= 20 && head[..4] == *b"\x7fELF";
     let ordinary = kernel::call(nr::__NR_geteuid, [0; 6]) != 0;
     if is_elf && (head[4] != 2 || head[18] != 62) {
         return Some("it executes a program that is not for x86-64");
+    }
+    if meets_region {
+        return Some(
+            "it executes a program that is linked at addresses of its recorder's (from 0x6a0000000000 on)",
+        );
     }
     let gains = mode & 0o4000 != 0 || mode & 0o2010 == 0o2010;
     if !(ordinary && is_elf && gains) {
@@ -780,6 +788,25 @@ fn cannot_record(dir: u64, path: u64, flags: u64) -> Option<&'static str> {
         return None;
     }
     Some("it executes a setuid or setgid program")
+}
+
+/// True for a program whose file says that it is to be mapped where the runtime is.
+fn meets_region(fd: u64, head: &[u8; 64]) -> bool {
+    const EXECUTABLE: u8 = 2;
+    const LOADED: u32 = 1;
+    const PLACES_MAX: usize = 64;
+    let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
+    let [place, sizes] = [word(32), word(54)];
+    let (bytes, count) = (sizes & 0xffff, (sizes >> 16 & 0xffff) as usize);
+    if head[16] != EXECUTABLE || bytes != size_of::<[u64; 7]>() as u64 {
+        return false;
+    }
+    (0..count.min(PLACES_MAX) as u64).any(|index| {
+        // struct Elf64_Phdr: type and flags, offset, address, physical, bytes in the file, in memory, alignment.
+        let mut part = [0u64; 7];
+        kernel::call(nr::__NR_pread64, [fd, part.as_mut_ptr() as u64, bytes, place + index * bytes, 0, 0]);
+        part[0] as u32 == LOADED && crate::log::in_region(part[2], part[5].max(1))
+    })
 }
 
 // --- exit ---

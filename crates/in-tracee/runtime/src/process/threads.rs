@@ -119,6 +119,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.output.store(0, Ordering::Relaxed);
     block.is_asked = false;
     block.time_traps = thread().time_traps;
+    block.time_forbidden = thread().time_forbidden;
     block.filters = thread().filters;
     block.robust_list = [0; 2];
     block.user_registers = 0;

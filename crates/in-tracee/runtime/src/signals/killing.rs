@@ -230,8 +230,30 @@ fn shows_outer_ids() -> bool {
 /// Calls `each` with the lanes of processes that are recorded, in this one's namespace, their ids
 /// in it, and those that the supervisor sees. The first of another namespace than the supervisor's
 /// cannot be killed from within.
-fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
+pub fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
     let own_space = process().pid_space;
+    each_of_all(&mut |lane| {
+        // A namespace is named by its first process.
+        let (pid, is_first) = match lane.space {
+            0 => (lane.outer_pid, false),
+            space => (lane.waited_pid, lane.outer_pid as u32 == space),
+        };
+        if lane.space == own_space && !is_first {
+            each(lane.number, pid, lane.outer_pid);
+        }
+    });
+}
+
+/// Who a lane is of.
+struct Recorded {
+    number: u32,
+    outer_pid: i32,
+    waited_pid: i32,
+    space: u32,
+}
+
+/// Calls `each` for every process that is recorded.
+fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
     for (index, word) in session().segments.iter().enumerate().take(SEGMENTS / 64) {
         let mut bits = word.load(Ordering::Acquire);
         while bits != 0 {
@@ -245,20 +267,45 @@ fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
             }
             let field = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
             let number = |at: usize| u32::from_le_bytes(field(at).unwrap_or_default());
-            let [outer_pid, waited_pid] =
-                [offset_of!(LaneHeader, pid), offset_of!(LaneHeader, waited_pid)].map(|at| number(at) as i32);
-            let space = number(offset_of!(LaneHeader, pid_space));
-            // A namespace is named by its first process.
-            let (pid, is_first) = match space {
-                0 => (outer_pid, false),
-                _ => (waited_pid, outer_pid as u32 == space),
+            let recorded = Recorded {
+                number: number(offset_of!(LaneHeader, lane)),
+                outer_pid: number(offset_of!(LaneHeader, pid)) as i32,
+                waited_pid: number(offset_of!(LaneHeader, waited_pid)) as i32,
+                space: number(offset_of!(LaneHeader, pid_space)),
             };
-            let is_here = outer_pid > 0 && space == own_space && !is_first;
-            if is_here && number(offset_of!(LaneHeader, state)) == lane_state::LIVE {
-                each(number(offset_of!(LaneHeader, lane)), pid, outer_pid);
+            let is_live = number(offset_of!(LaneHeader, state)) == lane_state::LIVE;
+            if is_live && recorded.outer_pid > 0 {
+                each(&recorded);
             }
         }
     }
+}
+
+/// The process of a thread, by its id; the id itself where nobody knows it.
+pub fn process_of_thread(tid: i32) -> i32 {
+    let mut process = tid;
+    let (mut path, mut room) = (Path::new(), [0u8; 1024]);
+    let status = path.text(b"/proc/").number(tid.unsigned_abs().into()).text(b"/status").read(&mut room);
+    for line in status.unwrap_or_default().split(|&byte| byte == b'\n') {
+        if let Some(number) = line.strip_prefix(b"Tgid:\t") {
+            process = number.iter().fold(0i32, |sum, &digit| {
+                sum.wrapping_mul(10).wrapping_add(i32::from(digit.wrapping_sub(b'0')))
+            });
+        }
+    }
+    process
+}
+
+/// True for a process that may not be traced, as far as is known from here: it is recorded, or
+/// records.
+pub fn is_of_recording(tid: i32) -> bool {
+    if process().pid_space != 0 {
+        return true;
+    }
+    let process = process_of_thread(tid);
+    let mut is_recorded = process == session().supervisor_pid;
+    each_of_all(&mut |lane| is_recorded |= lane.outer_pid == process);
+    is_recorded
 }
 
 /// Waits until the process is gone: until then it could begin to write.

@@ -81,6 +81,8 @@ pub struct Thread {
     pub vain: crate::scheduler::patience::Vain,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
+    /// The program wants a fault where it reads the counter (PR_SET_TSC).
+    pub time_forbidden: bool,
     /// Recording ended, and it goes on without us.
     pub has_left: bool,
     /// Live: the call at hand changes a file, and does not wait for anybody.

@@ -139,7 +139,8 @@ pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
 fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
     match table.find(args[table.selector as usize]) {
         Some(variant) => {
-            let (args, act, blocks) = (variant.args, variant.act, variant.blocks);
+            let act = variant.act.resolved(table.selector, args);
+            let (args, blocks) = (variant.args, variant.blocks);
             Meaning { args, work: effects::work_of(args), act, blocks }
         }
         None => {
@@ -225,7 +226,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
             Done::Elsewhere(leave) => return leave,
         },
         Act::Refuse(_) => refuse(nr, &args, &meaning),
-        Act::Variant(_) => report::die("a variant of a variant"),
+        Act::Variant(_) | Act::Options(_) => report::die("a variant of a variant"),
     };
     stopping::finish(nr, &args, result);
     if wants_end {
@@ -363,15 +364,19 @@ pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags
 fn replay_call(registers: &mut Registers) -> Leave {
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
-    let Some(word) = process().log.peek() else {
-        report::note_registers(registers);
-        report::log_ended();
+    let word = loop {
+        let Some(word) = process().log.peek() else {
+            report::note_registers(registers);
+            report::log_ended();
+        };
+        // The commonest: the call itself comes next.
+        if word as u8 == Kind::Syscall as u8 {
+            break word;
+        }
+        if let Some(leave) = replay_other(registers, word, nr) {
+            return leave;
+        }
     };
-    // The commonest: the call itself comes next.
-    let kind = word as u8;
-    if kind != Kind::Syscall as u8 {
-        return replay_other(registers, word, nr);
-    }
     let count = (word >> 8) & 7;
     if (word >> 8) as u8 & IN_PLACE != 0 && (1..=6).contains(&count) {
         check(registers, word, nr, &args, 0);
@@ -399,47 +404,35 @@ fn replay_call(registers: &mut Registers) -> Leave {
     Leave::Call
 }
 
-/// What comes before the call that the program is about to make.
+/// What comes before the call that the program is about to make. `None`: the next event is to be
+/// looked at. As many may follow each other as there are threads that wait for one word and lose it
+/// again, so no stack is used for them.
 #[cold]
-fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Leave {
+fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Option<Leave> {
     match Kind::from_byte(word as u8) {
         Some(Kind::Signal) => {
             signals::replay_before(registers, word);
-            Leave::Exactly
+            return Some(Leave::Exactly);
         }
-        Some(Kind::Birth) if nr == 59 || nr == 322 => crate::process::birth::replay_exec(),
+        Some(Kind::Birth) if nr == 59 || nr == 322 => return Some(crate::process::birth::replay_exec()),
         Some(Kind::Exit) if nr == 60 || nr == 231 => specials::replay_exit(registers, word),
         Some(Kind::Fault) => filters::replay_death(registers, word),
         Some(Kind::Stop) => {
             report::note_registers(registers);
             report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
         }
-        Some(Kind::Island) => {
-            islands::replay_island(word);
-            replay_call(registers)
-        }
-        Some(Kind::Turn) => {
-            turn::follow();
-            replay_call(registers)
-        }
         Some(Kind::Edit) if (word >> 8) as u8 & events::BEFORE_CALL != 0 => {
             signals::point_at_call(registers);
-            edits::replay_before(registers, word)
+            return Some(edits::replay_before(registers, word));
         }
-        Some(Kind::Store) => {
-            deaths::apply_stores();
-            replay_call(registers)
-        }
-        Some(Kind::Change) => {
-            changes::replay(word);
-            replay_call(registers)
-        }
-        Some(Kind::Checksum) => {
-            checksum::verify(registers, word);
-            replay_call(registers)
-        }
+        Some(Kind::Island) => islands::replay_island(word),
+        Some(Kind::Turn) => turn::follow(),
+        Some(Kind::Store) => deaths::apply_stores(),
+        Some(Kind::Change) => changes::replay(word),
+        Some(Kind::Checksum) => checksum::verify(registers, word),
         _ => report::diverge(registers, word, nr, &registers.args()),
     }
+    None
 }
 
 /// Compares number and arguments, which begin at word `first`, with the event at hand.

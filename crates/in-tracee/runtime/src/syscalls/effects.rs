@@ -1,7 +1,7 @@
 //! Interpreting a row of the model: which memory the kernel wrote, what text it read.
 
 use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
-use syscall_model::{Act, Arg, Len, TABLE, Ty, When};
+use syscall_model::{Act, Arg, Len, Shape, TABLE, Ty, When};
 
 use crate::entry::Registers;
 use crate::ground::{kernel, memory, report};
@@ -107,8 +107,8 @@ pub const fn work_of(args: &[Arg]) -> u8 {
     while at < args.len() {
         work |= match args[at].ty {
             Ty::Out(..) | Ty::IovOut(_) | Ty::MmsgIn(_) => WRITES,
-            Ty::InOut(..) | Ty::IfConf => WRITES,
-            Ty::OutSockLen(_) | Ty::MsgOut | Ty::MmsgOut(_) => WRITES | NEEDS_BEFORE,
+            Ty::InOut(..) | Ty::IfConf | Ty::XattrOut => WRITES,
+            Ty::OutSockLen(_) | Ty::OptionOut(_) | Ty::MsgOut | Ty::MmsgOut(_) => WRITES | NEEDS_BEFORE,
             Ty::Path | Ty::Text => READS_TEXT,
             Ty::In(_) | Ty::IovIn(_) => SENDS,
             _ => 0,
@@ -123,7 +123,7 @@ pub fn before(model: &[Arg], args: &[u64; 6]) -> Before {
     let mut before = Before::default();
     for (index, arg) in model.iter().enumerate() {
         match arg.ty {
-            Ty::OutSockLen(length) => {
+            Ty::OutSockLen(length) | Ty::OptionOut(length) => {
                 let limit = memory::read::<u32>(args[length as usize]).unwrap_or(0);
                 before.limits[index] = u64::from(limit);
             }
@@ -185,12 +185,21 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
             process().log.memory(address, bytes);
         }
     };
+    if result == -i64::from(linux_abi::errno::EFAULT) {
+        return each_possible(model, args, before, &mut sink);
+    }
     for (index, arg) in model.iter().enumerate() {
         let address = args[index];
         if address == 0 {
             continue;
         }
         match arg.ty {
+            // An entry that did not fit into the memory that is there was begun.
+            Ty::InOut(Len::RetOrArg(room), When::Positive) if arg.shape == Shape::Dirents => {
+                let rest = args[room as usize] & 0xffff_ffff;
+                let is_there = memory::read::<u8>(address.wrapping_add(rest).wrapping_sub(1)).is_some();
+                sink(address, if is_there { result.max(0) as u64 } else { rest });
+            }
             Ty::Out(len, when) | Ty::InOut(len, when) if written(when, result) => {
                 sink(address, written_length(len, address, args, result));
             }
@@ -198,6 +207,12 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
             Ty::OutSockLen(length) if result >= 0 => {
                 let now = memory::read::<u32>(args[length as usize]).unwrap_or(0);
                 sink(address, u64::from(now).min(before.limits[index]));
+            }
+            Ty::OptionOut(_) if result >= 0 => sink(address, before.limits[index]),
+            Ty::XattrOut if result > 0 => {
+                if let Some([value, size]) = memory::read::<[u64; 2]>(address) {
+                    sink(value, (result as u64).min(size & 0xffff_ffff));
+                }
             }
             Ty::MsgOut if result >= 0 => {
                 message(address, result, before.name_limit, before.control_limit, &mut sink);
@@ -215,10 +230,62 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
     }
 }
 
+/// A call that failed at an address may have written elsewhere before, or up to there: all that it may
+/// write to. What it did not write is logged as it is.
+#[cold]
+fn each_possible(model: &[Arg], args: &[u64; 6], before: &Before, sink: &mut dyn FnMut(u64, u64)) {
+    for (index, arg) in model.iter().enumerate() {
+        let address = args[index];
+        if address == 0 {
+            continue;
+        }
+        match arg.ty {
+            Ty::Out(len, _) | Ty::InOut(len, _) => sink(address, most_written(len, index, model, args)),
+            Ty::IovOut(count) => scatter(address, args[count as usize], i64::MAX, sink),
+            Ty::OutSockLen(_) | Ty::OptionOut(_) => sink(address, before.limits[index]),
+            Ty::XattrOut => {
+                if let Some([value, size]) = memory::read::<[u64; 2]>(address) {
+                    sink(value, size & 0xffff_ffff);
+                }
+            }
+            Ty::MsgOut => message(address, i64::MAX, before.name_limit, before.control_limit, sink),
+            Ty::IfConf => {
+                if let Some([bytes, buffer]) = memory::read::<[u64; 2]>(address) {
+                    sink(buffer, bytes & 0x7fff_ffff);
+                }
+            }
+            Ty::MmsgOut(count) => {
+                for message_at in
+                    (0..(args[count as usize] & 0xffff_ffff).min(1024)).map(|n| address + n * 64)
+                {
+                    message(message_at, i64::MAX, u64::MAX, u64::MAX, sink);
+                    sink(message_at + 56, 4);
+                }
+            }
+            Ty::MmsgIn(count) => sink(address, (args[count as usize] & 0xffff_ffff).saturating_mul(64)),
+            _ => {}
+        }
+    }
+}
+
+/// The most that a call may write behind a pointer, whatever its result.
+fn most_written(len: Len, index: usize, model: &[Arg], args: &[u64; 6]) -> u64 {
+    // The length of a buffer is the argument behind it, or before the last.
+    let count = args[if index + 1 < model.len() { index + 1 } else { index.saturating_sub(1) }];
+    match len {
+        Len::Ret => count,
+        Len::RetTimes(size) => count.saturating_mul(u64::from(size)),
+        Len::RetPlus(more) => count.saturating_add(u64::from(more)),
+        Len::RetOrArg(arg) => args[arg as usize],
+        Len::RetOrArgTimes(arg, size) => args[arg as usize].saturating_mul(u64::from(size)),
+        other => written_length(other, args[index], args, 0),
+    }
+}
+
 /// Lengths come from the program and are not to be trusted, and a call may write less than it can:
 /// as much of the range as can be read. What lies in one page is not probed where the call
 /// succeeded, as it wrote there.
-fn readable_bytes(address: u64, bytes: u64, succeeded: bool) -> u64 {
+pub fn readable_bytes(address: u64, bytes: u64, succeeded: bool) -> u64 {
     const TRUSTED_BYTES: u64 = 1 << 30;
     if bytes == 0 || succeeded && address % 4096 + bytes <= 4096 {
         return bytes;

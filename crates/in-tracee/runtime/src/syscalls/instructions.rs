@@ -35,6 +35,9 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         // It traps there.
         return;
     }
+    if may_not(instruction) {
+        signals::protection_fault(registers);
+    }
     let behind = site.behind();
     let yielded = if instruction == Instruction::Spin {
         registers.rip = behind;
@@ -104,6 +107,11 @@ fn code_at(signal: u32, context: &RealFrame) -> Option<[u8; 16]> {
     Some(code)
 }
 
+/// The program does not want to read the counter: see [`clocks::set_permission`].
+fn may_not(instruction: Instruction) -> bool {
+    matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) && thread().time_forbidden
+}
+
 /// Emulates the instruction at which the program trapped, if it is one of ours.
 pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     let Some(mut code) = code_at(signal, context) else { return false };
@@ -131,6 +139,10 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         },
         _ => return false,
     };
+    if may_not(instruction) {
+        signals::protection_fault_of_trap(context);
+        return true;
+    }
     if instruction == Instruction::Xsavec && !vector_saves::save_of_trap(&code[..bytes], context) {
         // It faults as what it is.
         sites::give_back(context.rip);

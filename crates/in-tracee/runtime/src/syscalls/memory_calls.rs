@@ -7,18 +7,19 @@ use syscall_model::Arg;
 
 use crate::address_space::kept_files::{self, Kept};
 use crate::address_space::{
-    foreign_writes, map_changes, mapped_files, packet_rings, page_tracker, region, shared_files,
+    foreign_writes, map_changes, mapped_files, packet_rings, page_tracker, partial_effects, region,
+    shared_files,
 };
 use crate::checkpoint;
 use crate::code::{clocks, one_processor, sites, withheld};
 use crate::debugger::{displaced, imports, shared_writes};
 use crate::entry::Registers;
-use crate::ground::{kernel, report};
+use crate::ground::proc_files::Path;
+use crate::ground::{kernel, memory, report};
 use crate::log::in_region;
 use crate::state::block::{process, space};
 use crate::syscalls::calls;
-use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with, log_call};
-use crate::syscalls::effects::Before;
+use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
@@ -103,7 +104,8 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let number = u64::from(nr::__NR_mmap);
     let fixed = flags & u64::from(nr::MAP_FIXED | nr::MAP_FIXED_NOREPLACE) != 0;
     if fixed && in_region(address, bytes) {
-        let result = if region::is_reserved(args) { region::reserve(args) } else { error(errno::ENOMEM) };
+        let result =
+            if region::is_reserved(args) { region::reserve(args) } else { region::refuse_place(flags) };
         begin_call(number, args, 6, result, 0);
         process().log.end();
         return Done::Result(result);
@@ -113,6 +115,10 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         true => Mapped { kept: Kept::Anonymous, shares_stores: shared, ..Mapped::NOTHING },
         false => Mapped::of(fd, protection, shared),
     };
+    if matches!(kept, Kept::Kernels) && is_of_counters(fd) {
+        // As for who may not lock that much memory; the counters can be read.
+        return crate::syscalls::specials::refuse(registers, number, args, 6, errno::EPERM);
+    }
     if matches!(kept, Kept::Device) {
         return Done::Elsewhere(crate::process::detach::detach(
             registers,
@@ -129,12 +135,20 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         foreign_writes::note_mapped(identity);
     }
     let others = foreign_writes::known();
-    let make = || kernel::call(nr::__NR_mmap, *args);
+    let real = region::without_wish(args);
+    let make = || match kernel::call(nr::__NR_mmap, real) {
+        found if !kernel::failed(found) && in_region(found as u64, bytes) => region::elsewhere(&real, found),
+        result => result,
+    };
     // Who shares a file first logs that before those who come to share it, and before they store there.
     let is_first = shares_stores && !anonymous && !known;
     let result = if is_first { make() } else { calls::make_aside(make) };
     if kernel::failed(result) {
-        log_call(number, args, SIX_WORDS, 0, result, &Before::default(), 0);
+        begin_call(number, args, 6, result, 0);
+        if fixed && flags & u64::from(nr::MAP_FIXED_NOREPLACE) == 0 && address & PAGE_MASK == 0 {
+            partial_effects::log_holes(address, bytes, &mut unmapped);
+        }
+        process().log.end();
         return Done::Result(result);
     }
     let start = result as u64;
@@ -208,6 +222,13 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     Done::Result(result)
 }
 
+/// True for a descriptor of perf_event_open(2), behind which is a ring to which the kernel writes.
+fn is_of_counters(fd: u64) -> bool {
+    let (mut path, mut room) = (Path::new(), [0u8; 64]);
+    let target = path.text(b"/proc/thread-self/fd/").number(fd & 0xffff_ffff).target(&mut room);
+    target == b"anon_inode:[perf_event]"
+}
+
 /// In place of a kept file's id: memory that other processes have mapped as well;
 /// content that is logged.
 const SHARED_MEMORY: u32 = u32::MAX;
@@ -246,16 +267,15 @@ fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) 
     }
 }
 
-static SIX_WORDS: &[Arg] = {
-    const WORD: Arg = Arg::new("", syscall_model::Ty::Hex);
-    &[WORD, WORD, WORD, WORD, WORD, WORD]
-};
-
 fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done {
     let [_, bytes, protection, flags, ..] = *args;
     let recorded = recorded_result(registers);
     if kernel::failed(recorded) {
-        return Done::Result(consume(registers));
+        return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
+            displaced::make_room(start, bytes);
+            partial_effects::unmap(start, bytes);
+            unmapped(start, bytes);
+        }));
     }
     let start = recorded as u64;
     if in_region(start, bytes) && region::is_reserved(args) {
@@ -389,64 +409,119 @@ pub fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offs
     }
 }
 
+/// Replay: consumes the event of a call that failed. `follow` does a part once more: its beginning,
+/// its bytes, where it was moved to.
+pub fn replay_parts(registers: &Registers, follow: &mut dyn FnMut(u64, u64, u64)) -> i64 {
+    let Some(word) = process().log.peek() else { report::log_ended() };
+    feed_with(word, registers, &mut |tag, start, bytes, source| {
+        if tag == Tag::Part
+            && bytes == 16
+            && let Some([length, moved_to]) = memory::read::<[u64; 2]>(source)
+            && !in_region(start, length)
+        {
+            follow(start, length, moved_to);
+        }
+    })
+}
+
 /// munmap(2).
 pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, ..] = *args;
     let number = u64::from(nr::__NR_munmap);
     if process().replaying && recorded_result(registers) != 0 {
-        // Refused then (bad arguments, sealed memory): nothing changes now.
-        return Done::Result(consume(registers));
+        // Refused then (bad arguments, sealed memory): what is around the region and islands is several
+        // calls, of which the first may have been made.
+        return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
+            displaced::make_room(start, bytes);
+            partial_effects::unmap(start, bytes);
+            unmapped(start, bytes);
+        }));
     }
     displaced::make_room(address, bytes);
     let result = calls::make_aside(|| region::unmap(address, bytes));
     if result == 0 {
-        page_tracker::forget(address, pages(bytes));
-        mapped_files::forget(address, pages(bytes));
-        sites::unmapped(address, pages(bytes));
-        forget_shared(address, pages(bytes));
-        packet_rings::unmapped(address, pages(bytes));
+        unmapped(address, bytes);
     }
     if process().replaying {
         same(registers, recorded_result(registers), result);
         return Done::Result(consume(registers));
     }
     begin_call(number, args, 2, result, 0);
+    if result != 0 && address & PAGE_MASK == 0 {
+        partial_effects::log_holes(address, bytes, &mut unmapped);
+    }
     process().log.end();
     Done::Result(result)
 }
 
+/// What was mapped there is no more.
+pub fn unmapped(address: u64, bytes: u64) {
+    page_tracker::forget(address, pages(bytes));
+    mapped_files::forget(address, pages(bytes));
+    sites::unmapped(address, pages(bytes));
+    forget_shared(address, pages(bytes));
+    packet_rings::unmapped(address, pages(bytes));
+}
+
 /// mprotect(2).
 pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    /// mprotect(2): PROT_GROWSDOWN, PROT_GROWSUP.
+    const TO_THE_END: u64 = 0x0300_0000;
     let [address, bytes, protection, ..] = *args;
+    let nr = u64::from(nr::__NR_mprotect) as u32;
+    let protect =
+        |start: u64, bytes: u64, protection: u64| kernel::call(nr, [start, bytes, protection, 0, 0, 0]);
     if process().replaying && recorded_result(registers) != 0 {
-        // It may have got half-way, over a hole; sealed memory refuses it whole.
-        if recorded_result(registers) == error(errno::ENOMEM) {
-            kernel::call(number as u32, *args);
-        }
-        return Done::Result(consume(registers));
+        return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
+            withheld::give_back_if_met(start, bytes);
+            protect(start, bytes, protection & !TO_THE_END);
+            protected(start, bytes, protection);
+        }));
     }
     withheld::give_back_if_met(address, bytes);
     let result = region::around(address, bytes, error(errno::ENOMEM), &mut |start, bytes| {
-        kernel::call(number as u32, [start, bytes, args[2], args[3], args[4], args[5]])
+        protect(start, bytes, protection)
     });
     page_tracker::mappings_changed();
     map_changes::note(address, bytes);
-    if result == 0 && protection & PROT_WRITE != 0 {
-        checkpoint::begin_writing(address, pages(bytes));
-    }
-    // Code that the program generates: it may write it first, and make it executable then.
-    let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
-    if result == 0 && protection & PROT_EXEC != 0 && is_generated {
-        clocks::trap_time();
-        one_processor::generated_code_protected(address, pages(bytes));
+    if result == 0 {
+        protected(address, bytes, protection);
     }
     if process().replaying {
         same(registers, recorded_result(registers), result);
         return Done::Result(consume(registers));
     }
     begin_call(number, args, model.len(), result, 0);
+    if result != 0 && address & PAGE_MASK == 0 {
+        let mut make = |start, bytes| protect(start, bytes, protection & !TO_THE_END);
+        partial_effects::each_done([address, bytes], true, &mut make, &mut |start, bytes| {
+            protected(start, bytes, protection);
+            partial_effects::log(start, bytes, 0);
+        });
+    }
     process().log.end();
     Done::Result(result)
+}
+
+/// Memory is protected so from now on.
+fn protected(address: u64, bytes: u64, protection: u64) {
+    if protection & PROT_WRITE != 0 {
+        checkpoint::begin_writing(address, pages(bytes));
+    }
+    // Code that the program generates: it may write it first, and make it executable then.
+    let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
+    if protection & PROT_EXEC != 0 && is_generated {
+        clocks::trap_time();
+        one_processor::generated_code_protected(address, pages(bytes));
+    }
+}
+
+/// pkey_mprotect(2). No key but the first is ever given out: as on a machine without keys.
+pub fn pkey_mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    match args[3] as i32 {
+        -1 | 0 => mprotect(registers, number, args, model),
+        _ => crate::syscalls::specials::refuse(registers, number, args, model.len(), errno::EINVAL),
+    }
 }
 
 /// How far the stack may grow, in bytes: the soft limit.
@@ -507,46 +582,73 @@ const MADV_GUARD_REMOVE: u32 = 103;
 pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let [address, bytes, advice, ..] = *args;
     let advice = advice as u32;
-    let changes_children =
-        matches!(advice, nr::MADV_DONTFORK | nr::MADV_DOFORK | nr::MADV_WIPEONFORK | nr::MADV_KEEPONFORK);
-    let mut real = *args;
-    if advice == nr::MADV_FREE {
-        // When the kernel takes the pages is its own affair: take them at once.
-        real[2] = u64::from(nr::MADV_DONTNEED);
-    }
     if drops_content(advice) {
         checkpoint::lose_memory(address, bytes);
     }
     if process().replaying {
         let recorded = recorded_result(registers);
         // The debugger's copies have all memory.
-        let follows = changes_content(advice) || changes_children && !process().debugged;
-        if follows && recorded == 0 {
-            shared_writes::disturb(address, bytes);
-            let result = kernel::call(nr::__NR_madvise, real);
-            if result == 0 {
-                checkpoint::note_advice(address, bytes, advice);
-            }
-            // Removing from a file's mapping: private in replay.
-            if advice == nr::MADV_REMOVE && result != 0 {
-                // SAFETY: the recorded kernel zeroed this range, which has to be
-                // mapped writable for that.
-                unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes as usize) };
-            }
+        let follows = changes_content(advice) || changes_children(advice) && !process().debugged;
+        if kernel::failed(recorded) {
+            return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
+                if follows {
+                    advise_again(start, bytes, advice);
+                }
+            }));
+        }
+        if follows {
+            advise_again(address, bytes, advice);
         }
         return Done::Result(consume(registers));
     }
-    let result = if in_region(address, bytes) && !region::wraps(address, bytes) {
-        error(errno::ENOMEM)
-    } else {
-        kernel::call(nr::__NR_madvise, real)
+    let result = match in_region(address, bytes) && !region::wraps(address, bytes) {
+        // For what is around, which the parts are.
+        true => error(errno::ENOMEM),
+        false => advise(address, bytes, advice),
     };
     if result == 0 {
         checkpoint::note_advice(address, bytes, advice);
     }
     begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
+    if result != 0 && address & PAGE_MASK == 0 && (changes_content(advice) || changes_children(advice)) {
+        let mut make = |start, bytes| advise(start, bytes, advice);
+        partial_effects::each_done([address, bytes], false, &mut make, &mut |start, bytes| {
+            checkpoint::note_advice(start, bytes, advice);
+            partial_effects::log(start, bytes, 0);
+        });
+    }
     process().log.end();
     Done::Result(result)
+}
+
+/// When the kernel takes the pages of MADV_FREE is its own affair: they are taken at once.
+fn advise(address: u64, bytes: u64, advice: u32) -> i64 {
+    let give = |advice: u32| kernel::call(nr::__NR_madvise, [address, bytes, u64::from(advice), 0, 0, 0]);
+    match give(advice) {
+        0 if advice == nr::MADV_FREE => give(nr::MADV_DONTNEED),
+        result => result,
+    }
+}
+
+/// Replay: advice that was followed there.
+fn advise_again(address: u64, bytes: u64, advice: u32) {
+    shared_writes::disturb(address, bytes);
+    let real = if advice == nr::MADV_FREE { nr::MADV_DONTNEED } else { advice };
+    let result = kernel::call(nr::__NR_madvise, [address, bytes, u64::from(real), 0, 0, 0]);
+    if result == 0 {
+        checkpoint::note_advice(address, bytes, advice);
+    }
+    // Removing from a file's mapping: private in replay.
+    if advice == nr::MADV_REMOVE && result != 0 {
+        // SAFETY: the recorded kernel zeroed this range, which has to be
+        // mapped writable for that.
+        unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes as usize) };
+    }
+}
+
+/// True for advice on what a child of fork has.
+fn changes_children(advice: u32) -> bool {
+    matches!(advice, nr::MADV_DONTFORK | nr::MADV_DOFORK | nr::MADV_WIPEONFORK | nr::MADV_KEEPONFORK)
 }
 
 /// True for advice of madvise(2) after which pages hold something else, or fault.

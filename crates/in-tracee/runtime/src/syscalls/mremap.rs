@@ -4,6 +4,7 @@
 
 use linux_abi::{PAGE_BYTES, errno, general as nr};
 
+use crate::address_space::partial_effects::{self, Moving};
 use crate::address_space::{map_changes, mapped_files, page_tracker};
 use crate::checkpoint;
 use crate::code::{sites, withheld};
@@ -15,7 +16,7 @@ use crate::log::in_region;
 use crate::state::block::process;
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::memory_calls::{
-    consume, forget_shared, is_shared, note_shared, pages, recorded_result, same,
+    self, consume, forget_shared, is_shared, note_shared, pages, recorded_result, same, unmapped,
 };
 
 const MAYMOVE: u64 = 1;
@@ -34,19 +35,41 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     if !process().replaying {
         page_tracker::release(old, pages(old_bytes));
         map_changes::note(old, old_bytes);
+        let is_put = flags & FIXED != 0 && !bad;
+        if is_put {
+            // It may fail behind having unmapped what was there.
+            map_changes::note(target, new_bytes);
+        }
+        let moving = is_put.then(|| Moving::of(old, old_bytes, target));
         let result = if bad { error(errno::EFAULT) } else { resize(args, checkpoint::went_back()) };
         if !kernel::failed(result) {
             moved(old, old_bytes, result as u64, new_bytes, flags);
         }
         begin_call(u64::from(nr::__NR_mremap), args, 5, result, 0);
-        if !kernel::failed(result) {
-            log_grown(result as u64, pages(old_bytes), pages(new_bytes));
+        match moving {
+            _ if !kernel::failed(result) => log_grown(result as u64, pages(old_bytes), pages(new_bytes)),
+            Some(moving) if (old | target) % PAGE_BYTES == 0 => log_parts(args, &moving),
+            _ => {}
         }
         process().log.end();
         return Done::Result(result);
     }
     let recorded = recorded_result(registers);
-    if !kernel::failed(recorded) {
+    if kernel::failed(recorded) {
+        return Done::Result(memory_calls::replay_parts(registers, &mut |start, bytes, moved_to| {
+            if moved_to == 0 {
+                displaced::make_room(start, bytes);
+                partial_effects::unmap(start, bytes);
+                unmapped(start, bytes);
+            } else {
+                displaced::make_room(moved_to, bytes);
+                shared_writes::disturb(start, bytes);
+                partial_effects::follow_move(start, bytes, moved_to);
+                moved(start, bytes, moved_to, bytes, FIXED | MAYMOVE);
+            }
+        }));
+    }
+    {
         let mut real = *args;
         displaced::make_room(recorded as u64, new_bytes);
         shared_writes::disturb(old, pages(old_bytes));
@@ -63,6 +86,15 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
         }
     }
     Done::Result(consume(registers))
+}
+
+/// Recording: it failed behind having moved some, and unmapped what was there or is not wanted any more.
+fn log_parts(args: &[u64; 6], moving: &Moving) {
+    let [old, old_bytes, new_bytes, _, target, _] = *args;
+    let kept = pages(old_bytes).min(pages(new_bytes));
+    moving.log_moved(&mut |start, bytes, target| moved(start, bytes, target, bytes, FIXED | MAYMOVE));
+    partial_effects::log_holes(target, new_bytes, &mut unmapped);
+    partial_effects::log_holes(old + kept, pages(old_bytes) - kept, &mut unmapped);
 }
 
 /// What a mapping of a file shows where it has grown: the file may have changed there since it was

@@ -45,7 +45,7 @@ pub fn call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(number, &args);
     let done = match meaning.act {
-        Act::Feed | Act::Detect | Act::Variant(_) => plain(number, &args, meaning.args),
+        Act::Feed | Act::Detect | Act::Variant(_) | Act::Options(_) => plain(number, &args, meaning.args),
         Act::Refuse(_) => Done::Result(-i64::from(errno::ENOSYS)),
         Act::Perform(special) => match special {
             Special::Mmap => map(&args),
@@ -86,7 +86,7 @@ fn map(args: &[u64; 6]) -> Done {
     if fixed && in_region(address, bytes) {
         return Done::Result(-i64::from(errno::ENOMEM));
     }
-    let result = kernel::call(nr::__NR_mmap, *args);
+    let result = kernel::call(nr::__NR_mmap, crate::address_space::region::without_wish(args));
     if fixed && !kernel::failed(result) {
         sites::unmapped(address, bytes.next_multiple_of(linux_abi::PAGE_BYTES));
     }

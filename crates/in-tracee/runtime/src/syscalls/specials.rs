@@ -7,7 +7,7 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
-use crate::code::gs;
+use crate::code::{clocks, gs};
 use crate::entry::Registers;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::{memory, proc_dir, report};
@@ -17,8 +17,8 @@ use crate::state::block::{process, thread};
 use crate::syscalls::dispatch::{Done, begin_call, log_call};
 use crate::syscalls::effects::{self, Before};
 use crate::syscalls::{
-    calls, descriptors, filters, memory_calls, mremap, priority_futexes, shared_segments, time_calls,
-    tracing, visible_descriptors,
+    calls, descriptors, filters, foreign_memory, memory_calls, mremap, priority_futexes, shared_segments,
+    time_calls, tracing, visible_descriptors,
 };
 
 /// Performs or replays a call.
@@ -28,7 +28,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Mmap => memory_calls::mmap(registers, &args),
         Special::Munmap => memory_calls::munmap(registers, &args),
         Special::Mprotect => memory_calls::mprotect(registers, number, &args, model),
-        Special::PkeyMprotect => refuse(registers, number, &args, model.len(), errno::ENOSYS),
+        Special::PkeyMprotect => memory_calls::pkey_mprotect(registers, number, &args, model),
         Special::Mremap => mremap::mremap(registers, &args),
         Special::Brk => memory_calls::brk(registers, &args),
         Special::Madvise => memory_calls::madvise(registers, &args, model),
@@ -72,7 +72,6 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::AskDescriptor => descriptors::asked(registers, number, &args, model),
         Special::ListDirectory => visible_descriptors::list(registers, number, &args, model),
         Special::Clone3 => processes::clone3(registers, &args),
-        Special::Rseq | Special::Userfaultfd => refuse(registers, number, &args, model.len(), errno::ENOSYS),
         Special::Seccomp => filters::seccomp(registers, number, &args),
         Special::RtSigpending => sigpending(registers, number, &args, model),
         Special::Signalfd => signalfd(registers, number, &args, model),
@@ -356,7 +355,10 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const PR_SET_DUMPABLE: u64 = 4;
     const PR_GET_SECCOMP: u64 = 21;
     const PR_SET_SECCOMP: u64 = 22;
+    const PR_GET_TSC: u64 = 25;
     const PR_SET_TSC: u64 = 26;
+    const PR_SET_MM: u64 = 35;
+    const PR_SET_MM_MAP_SIZE: u64 = 15;
     const PR_SET_NO_NEW_PRIVS: u64 = 38;
     const PR_GET_TID_ADDRESS: u64 = 40;
     const PR_GET_NO_NEW_PRIVS: u64 = 39;
@@ -372,7 +374,25 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             own(registers, number, args, 5, i64::from(process_block.dumpable) - 1, &[])
         }
         PR_SET_SECCOMP => filters::set_by_prctl(registers, number, args),
-        PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH => refuse(registers, number, args, 5, errno::EINVAL),
+        PR_GET_TSC => {
+            let result = clocks::tell_permission(args[1]);
+            own(registers, number, args, 5, result, &[(args[1], 4)])
+        }
+        PR_SET_TSC => own(registers, number, args, 5, clocks::set_permission(args[1]), &[]),
+        PR_SET_MM if args[1] & 0xffff_ffff != PR_SET_MM_MAP_SIZE => {
+            refuse(registers, number, args, 5, errno::EINVAL)
+        }
+        PR_SET_MM => {
+            // Its size goes where the argument behind says.
+            static MODEL: [Arg; 5] = {
+                const WORD: Arg = Arg::new("", syscall_model::Ty::Hex);
+                const SIZE: syscall_model::Ty =
+                    syscall_model::Ty::Out(syscall_model::Len::Fixed(4), syscall_model::When::Success);
+                [WORD, WORD, Arg::new("", SIZE), WORD, WORD]
+            };
+            plain(registers, number, args, &MODEL)
+        }
+        PR_SET_SYSCALL_USER_DISPATCH => refuse(registers, number, args, 5, errno::EINVAL),
         // A filter of ours needs the flag, which the program did not ask for.
         PR_SET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [1, 0, 0, 0] => {
             process_block.no_new_privileges = true;
@@ -405,15 +425,15 @@ pub fn is_filtered() -> bool {
     crate::state::block::session().interception == lane_protocol::Interception::Seccomp as u32
 }
 
-/// process_vm_readv writes to our memory, process_vm_writev to another's, which
-/// may be recorded too.
+/// process_vm_readv writes to our memory, process_vm_writev to another's, which may be recorded too.
 fn process_vm(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    let other = args[0] as i32 != process().pid;
-    if number as u32 == nr::__NR_process_vm_writev {
-        let error = if other { errno::EPERM } else { errno::ENOSYS };
-        return refuse(registers, number, args, model.len(), error);
+    if process().replaying || number as u32 == nr::__NR_process_vm_readv {
+        return plain(registers, number, args, model);
     }
-    plain(registers, number, args, model)
+    if foreign_memory::meets_region(args) {
+        return refuse(registers, number, args, model.len(), errno::EFAULT);
+    }
+    foreign_memory::write(number, args, model)
 }
 
 /// Replay of an exit: the process ends as recorded.

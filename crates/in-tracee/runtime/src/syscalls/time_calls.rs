@@ -11,6 +11,7 @@ use crate::ground::memory;
 use crate::scheduler::{chaos, patience, turn};
 use crate::state::block::{process, thread};
 use crate::syscalls::dispatch::{Done, begin_call};
+use crate::syscalls::effects;
 use crate::syscalls::specials::replayed;
 
 /// Records a call that asks for the time and has it written to one place, if no signal,
@@ -75,6 +76,9 @@ pub fn perform(
     for &(address, index, bytes) in parts {
         if result == 0 && address != 0 {
             log.blob(address, bytes, Tag::Memory, &raw const answer[index] as u64);
+        } else if result == -i64::from(errno::EFAULT) && address != 0 {
+            // One part may be there, or a part of one.
+            log.blob(address, effects::readable_bytes(address, bytes, false), Tag::Memory, address);
         }
     }
     foreign_writes::log_new();

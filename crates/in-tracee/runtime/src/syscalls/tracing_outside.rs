@@ -12,6 +12,7 @@ use syscall_model::Arg;
 use crate::entry::Registers;
 use crate::ground::{kernel, memory};
 use crate::process::detach;
+use crate::signals::killing;
 use crate::state::block::{process, session};
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::specials;
@@ -25,6 +26,7 @@ mod request {
     pub const GETREGS: u64 = 12;
     pub const GETFPREGS: u64 = 14;
     pub const ATTACH: u64 = 16;
+    pub const DETACH: u64 = 17;
     pub const GET_THREAD_AREA: u64 = 25;
     pub const GETEVENTMSG: u64 = 0x4201;
     pub const GETSIGINFO: u64 = 0x4202;
@@ -50,9 +52,12 @@ const SEGMENT_BYTES: u64 = 16;
 pub fn perform(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     match args[0] {
         request::TRACEME => be_traced(registers, number, args, model),
-        request::ATTACH | request::SEIZE => {
+        // Whoever is recorded does not stop for others; what others do is no part of the recording.
+        request::ATTACH | request::SEIZE if killing::is_of_recording(args[1] as i32) => {
             specials::refuse(registers, number, args, model.len(), errno::EPERM)
         }
+        // What such a request writes nobody has described.
+        what if !is_described(what) => crate::address_space::detect::record(registers, number, args, model),
         _ => {
             let result = kernel::call(number as u32, *args);
             begin_call(number, args, model.len(), result, 0);
@@ -87,6 +92,18 @@ fn be_traced(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'s
 /// A child of vfork that asked to be traced executes a program.
 pub fn execute(number: u64, args: &[u64; 6]) -> ! {
     detach::execute(number, args, StopReason::Traced, "")
+}
+
+/// True for a request of which it is known what it writes.
+fn is_described(what: u64) -> bool {
+    matches!(
+        what,
+        request::PEEKTEXT..=10 // PTRACE_POKEUSER, CONT, KILL, SINGLESTEP among them
+            | request::GETREGS..=request::DETACH
+            | 24..=26 // SYSCALL, GET_THREAD_AREA, SET_THREAD_AREA
+            | 31..=33 // SYSEMU, SYSEMU_SINGLESTEP, SINGLEBLOCK
+            | 0x4200..=0x4212
+    )
 }
 
 /// Where a request has written that succeeded: start and length in bytes.

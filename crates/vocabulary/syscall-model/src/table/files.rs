@@ -118,4 +118,16 @@ pub(super) const ROWS: &[Row] = rows! {
         flags: HEX);
     458 listmount(req: reads(Opaque, SelfSized32), mnt_ids: writes_when(Positive, U64, RetTimes(8)),
         nr_mnt_ids: SIZE, flags: HEX);
+    463 setxattrat(dfd: DIRFD, path: PATH, at_flags: of(&AT), name: TEXT, uargs: reads(Opaque, Arg(5)),
+        usize: SIZE);
+    464 getxattrat(dfd: DIRFD, path: PATH, at_flags: of(&AT), name: TEXT, uargs: XATTR_OUT, usize: SIZE);
+    465 listxattrat(dfd: DIRFD, path: PATH, at_flags: of(&AT), list: updates(Positive, Bytes, RetOrArg(4)),
+        size: SIZE);
+    466 removexattrat(dfd: DIRFD, path: PATH, at_flags: of(&AT), name: TEXT);
+    467 open_tree_attr(dfd: DIRFD, filename: PATH, flags: of(&OPEN_TREE), uattr: reads(Opaque, Arg(4)),
+        usize: SIZE);
+    468 file_getattr(dfd: DIRFD, filename: PATH, ufattr: updates(Success, Opaque, Arg(3)), usize: SIZE,
+        at_flags: of(&AT));
+    469 file_setattr(dfd: DIRFD, filename: PATH, ufattr: reads(Opaque, Arg(3)), usize: SIZE,
+        at_flags: of(&AT));
 };

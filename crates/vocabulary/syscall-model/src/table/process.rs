@@ -81,7 +81,8 @@ pub(super) const ROWS: &[Row] = rows! {
     315 sched_getattr(pid: PID, uattr: updates(Success, Opaque, Arg(2)), usize: UINT, flags: HEX);
     322 execveat(fd: DIRFD, filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST,
         flags: of(&crate::flags::files::AT)) => perform(Execveat), blocks;
-    334 rseq(rseq: ADDRESS, rseq_len: UINT, flags: of(&RSEQ), sig: HEX) => perform(Rseq);
+    334 rseq(rseq: ADDRESS, rseq_len: UINT, flags: of(&RSEQ), sig: HEX)
+        => refuse("the kernel sends the thread elsewhere where no call shows it");
     434 pidfd_open(pid: PID, flags: of(&PIDFD));
     435 clone3(uargs: reads(Opaque, Arg(1)), size: SIZE) => perform(Clone3), blocks;
     438 pidfd_getfd(pidfd: FD, fd: INT, flags: HEX) => perform(PidfdGetfd);

@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Row] = rows! {
         usockvec: writes_when(Always, I32Pair, Fixed(8)));
     54 setsockopt(fd: FD, level: of(&SOL), optname: INT, optval: reads(Opaque, Arg(4)), optlen: INT)
         => Variant(&SETSOCKOPT);
-    55 getsockopt(fd: FD, level: of(&SOL), optname: INT, optval: updates(Success, Opaque, AtArg32(4, 1)),
+    55 getsockopt(fd: FD, level: of(&SOL), optname: INT, optval: option_out(4),
         optlen: SOCKLEN) => Variant(&GETSOCKOPT);
     288 accept4(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN, flags: of(&SOCK_FLAGS)),
         blocks;

@@ -38,8 +38,9 @@ pub(super) const ROWS: &[Row] = rows! {
     185 security();
     236 vserver();
     246 kexec_load(entry: ADDRESS, nr_segments: SIZE, segments: reads(Opaque, ArgTimes(1, 32)), flags: HEX);
-    298 perf_event_open(attr: reads(Opaque, Counted { header: 0, at: 4, each: 1 }), pid: PID, cpu: INT,
-        group_fd: INT, flags: HEX) => refuse("its ring is memory that the kernel writes at any time");
+    // Where it does not know the size it writes the one that it knows.
+    298 perf_event_open(attr: updates(Always, Opaque, Counted { header: 0, at: 4, each: 1 }), pid: PID,
+        cpu: INT, group_fd: INT, flags: HEX);
     313 finit_module(fd: FD, uargs: TEXT, flags: of(&MODULE)), blocks;
     318 getrandom(buf: fills(Bytes), count: SIZE, flags: of(&GETRANDOM)), blocks;
     320 kexec_file_load(kernel_fd: FD, initrd_fd: FD, cmdline_len: SIZE, cmdline: reads(Bytes, Arg(2)),

@@ -3,7 +3,7 @@
 use crate::flags::files::{DNOTIFY, FD_FLAGS, LEASE, OPEN, SEALS};
 use crate::notation::*;
 use crate::row::{
-    Act, Arg,
+    Arg,
     Len::Fixed,
     Shape::Opaque,
     Special::{AskDescriptor, DescriptorFlags},
@@ -60,5 +60,5 @@ pub static FCNTL: VariantTable = VariantTable {
         1037 F_GET_FILE_RW_HINT(hint: U64_OUT);
         1038 F_SET_FILE_RW_HINT(hint: U64_IN);
     },
-    fallback: Act::Feed,
+    fallback: DETECT,
 };

@@ -6,7 +6,7 @@
 
 use crate::flags::polling;
 use crate::notation::*;
-use crate::row::{Act, Arg, Len::Fixed, Shape::U32, Special::FutexPi, VariantTable, When::Always};
+use crate::row::{Arg, Len::Fixed, Shape::U32, Special::FutexPi, VariantTable, When::Always};
 
 const OP: Arg = of(&polling::FUTEX);
 /// A futex word that the kernel only compares: its content at the time of the
@@ -39,5 +39,5 @@ pub static FUTEX: VariantTable = VariantTable {
             => perform(FutexPi);
         13 FUTEX_LOCK_PI2(uaddr: OWNER, op: OP, val: UINT, timeout: TIMESPEC) => perform(FutexPi), blocks;
     },
-    fallback: Act::Feed,
+    fallback: DETECT,
 };

@@ -1,7 +1,7 @@
 //! shmctl(2), semctl(2), msgctl(2).
 
 use crate::notation::*;
-use crate::row::{Act, Len::Fixed, Shape::Opaque, VariantTable};
+use crate::row::{Len::Fixed, Shape::Opaque, VariantTable};
 
 /// shmctl(2).
 pub static SHMCTL: VariantTable = VariantTable {
@@ -19,7 +19,7 @@ pub static SHMCTL: VariantTable = VariantTable {
         14 SHM_INFO(shmid: INT, cmd: INT, buf: writes(Opaque, Fixed(48)));
         15 SHM_STAT_ANY(shmid: INT, cmd: INT, buf: writes(Opaque, Fixed(112)));
     },
-    fallback: Act::Feed,
+    fallback: DETECT,
 };
 
 /// semctl(2). How many semaphores GETALL writes only the set itself knows.
@@ -43,7 +43,7 @@ pub static SEMCTL: VariantTable = VariantTable {
         19 SEM_INFO(semid: INT, semnum: INT, cmd: INT, buf: writes(Opaque, Fixed(40)));
         20 SEM_STAT_ANY(semid: INT, semnum: INT, cmd: INT, buf: writes(Opaque, Fixed(104)));
     },
-    fallback: Act::Feed,
+    fallback: DETECT,
 };
 
 /// msgctl(2).
@@ -60,5 +60,5 @@ pub static MSGCTL: VariantTable = VariantTable {
         12 MSG_INFO(msqid: INT, cmd: INT, buf: writes(Opaque, Fixed(32)));
         13 MSG_STAT_ANY(msqid: INT, cmd: INT, buf: writes(Opaque, Fixed(120)));
     },
-    fallback: Act::Feed,
+    fallback: DETECT,
 };

@@ -51,8 +51,9 @@ pub static PRCTL: VariantTable = VariantTable {
         32 PR_TASK_PERF_EVENTS_ENABLE();
         33 PR_MCE_KILL(operation: INT, policy: INT);
         34 PR_MCE_KILL_GET();
-        35 PR_SET_MM(field: INT, addr: ADDRESS, size: SIZE)
-            => refuse("the bounds of break, stack and arguments are the runtime's own");
+        // How long the structure is that describes all of it is told; the rest is EINVAL, as the
+        // bounds of break, stack and arguments are the runtime's own.
+        35 PR_SET_MM(field: INT, addr: U32_OUT, size: SIZE, arg5: HEX) => perform(Prctl);
         36 PR_SET_CHILD_SUBREAPER(on: INT);
         37 PR_GET_CHILD_SUBREAPER(on: I32_OUT);
         38 PR_SET_NO_NEW_PRIVS(on: INT, arg3: HEX, arg4: HEX, arg5: HEX);

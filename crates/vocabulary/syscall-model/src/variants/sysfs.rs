@@ -1,7 +1,7 @@
 //! sysfs(2): names and numbers of the kinds of file systems.
 
 use crate::notation::*;
-use crate::row::{Act, Len, Shape::Bytes, VariantTable};
+use crate::row::{Len, Shape::Bytes, VariantTable};
 
 /// sysfs(2).
 pub static SYSFS: VariantTable = VariantTable {
@@ -13,5 +13,5 @@ pub static SYSFS: VariantTable = VariantTable {
         2 SYSFS_NAME(option: INT, index: UINT, name: writes(Bytes, Len::Text));
         3 SYSFS_COUNT(option: INT);
     },
-    fallback: Act::Feed,
+    fallback: DETECT,
 };
