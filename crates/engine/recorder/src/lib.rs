@@ -36,6 +36,7 @@ pub mod live;
 mod live_options;
 mod logged_calls;
 mod lost;
+mod lost_input;
 mod memory_limit;
 mod messages;
 mod numbers;

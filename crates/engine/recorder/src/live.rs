@@ -23,7 +23,7 @@ use crate::dying::is_dying;
 use crate::file_journals::FileJournals;
 use crate::listing::{Shown, checkpoints, explain, list};
 pub use crate::live_options::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
-use crate::lost::{Back, Lost};
+use crate::lost::{Back, Lost, input_lost_by};
 use crate::sink::Sink;
 use crate::sockets;
 use crate::waiting::Status;
@@ -32,6 +32,8 @@ use crate::window::Windows;
 /// How long a process may take to obey where nobody waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Longest wait for the drainer, which takes a twentieth of a second.
+const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the session's parts share.
 pub(crate) struct Session {
@@ -292,10 +294,14 @@ impl Work {
             "try" => {
                 let number = number()?;
                 self.order_for(asker, segment, command::TRY, number)?;
+                self.catch_up(segment);
                 Ok(format!("it can be done\n{}", self.notes(segment, number)))
             }
-            "rollback" => {
+            "rollback" | "strict" => {
                 let number = number()?;
+                if verb == "strict" {
+                    self.refuse_to_lose_input(asker, segment, number)?;
+                }
                 self.order_for(asker, segment, command::ROLLBACK, number)?;
                 let notes = self.session.lost.of(lane, number as u32);
                 Ok(format!("{notes}the program goes on from checkpoint {number}\n"))
@@ -311,6 +317,31 @@ impl Work {
             }
             _ => Err(format!("`{verb}` is no command")),
         }
+    }
+
+    /// Waits until what the process has logged by now is in the history, where it is looked up.
+    fn catch_up(&self, segment: Segment) {
+        let ring = self.session.memory.lane(segment).ring();
+        let (head, since) = (ring.head.load(Ordering::Acquire), Instant::now());
+        // A process that goes back meanwhile has its positions behind that.
+        let is_behind = || ring.tail.load(Ordering::Acquire) < head;
+        while is_behind() && since.elapsed() < CAUGHT_UP_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// An error if a rollback would lose input.
+    fn refuse_to_lose_input(&self, asker: &Asker, segment: Segment, number: u64) -> Result<(), String> {
+        self.order_for(asker, segment, command::TRY, number)?;
+        self.catch_up(segment);
+        let journals = self.session.journals.as_deref();
+        let back = Back { memory: &self.session.memory, sink: &self.session.sink, journals, segment };
+        let lost = u32::try_from(number).map_or_else(|_| Vec::new(), |id| input_lost_by(&back, id));
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // One line, as answers end with it.
+        Err(format!("nothing was rolled back, as input would be lost (--strict): {}", lost.join("; ")))
     }
 
     /// What a rollback would not restore.

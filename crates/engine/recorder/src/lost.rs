@@ -137,6 +137,15 @@ impl Lost {
     }
 }
 
+/// Input that a way back to a checkpoint would lose, a line each.
+pub(crate) fn input_lost_by(back: &Back, id: u32) -> Vec<String> {
+    let lane = back.memory.lane(back.segment);
+    let at = checkpoints(lane).into_iter().find(|at| at.id == id);
+    let undo = at
+        .and_then(|at| back.sink.with_history(|history| undo_since(history, lane.ids().0, at.position, &[])));
+    undo.map_or_else(Vec::new, |undo| undo.lost_input())
+}
+
 fn text_of(lines: &[String]) -> String {
     let mut text = String::new();
     for line in lines {

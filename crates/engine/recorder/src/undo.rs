@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::aliases::Aliases;
 use crate::logged_calls::{Call, Calls};
+use crate::lost_input::LostInput;
 use crate::messages::{Piece, pieces_of};
 use crate::numbers::{
     ACCEPT, ACCEPT4, CHDIR, COPY_FILE_RANGE, CREAT, EPOLL_CTL, EPOLL_PWAIT, EPOLL_PWAIT2, EPOLL_WAIT, FCHDIR,
@@ -76,6 +77,8 @@ pub(crate) struct Undo {
     ended: BTreeSet<Origin>,
     /// Connections that were accepted and closed.
     lost: usize,
+    /// What had been read from them.
+    lost_input: LostInput,
     /// The working directory was changed.
     moved: bool,
     /// The mask of new files, then and now.
@@ -200,6 +203,8 @@ impl Undo {
             Origin::Then(_) => true,
         };
         self.spliced.retain(|origin, _| is_left(origin));
+        let gone = self.taken.iter().filter(|(origin, _)| !is_left(origin));
+        self.lost_input.add(gone.map(|(origin, piece)| (origin.number(), &piece.bytes[..])));
         self.taken.retain(|(origin, _)| is_left(origin));
     }
 
@@ -283,6 +288,11 @@ impl Undo {
         traffic
     }
 
+    /// Input that nobody can read again, a line each.
+    pub fn lost_input(&self) -> Vec<String> {
+        self.lost_input.lines()
+    }
+
     /// What cannot be restored, a line each; `is_restored`: what was written there goes;
     /// `is_file`: its offset is restored; `goes_on`: processes that were made since.
     pub fn notes(
@@ -306,6 +316,7 @@ impl Undo {
         for (fd, how) in spliced.filter(|(fd, _)| !is_file(*fd)) {
             lines.push(format!("descriptor {fd}: what went through {how} from it since is lost"));
         }
+        lines.extend(self.lost_input.lines());
         if self.lost != 0 {
             let lost = self.lost;
             lines.push(format!(
@@ -415,6 +426,8 @@ mod tests {
         undo.add(&log);
         assert_eq!(undo.accepted.get(&5), Some(&3));
         assert_eq!(undo.taken, [(Origin::Accepted(5), Piece::of(b"x".to_vec()))]);
+        undo.add(&call(CLOSE, 0, &[5], None));
+        assert!(undo.taken.is_empty() && undo.lost_input()[0].contains("the 1 bytes"));
     }
 
     #[test]

@@ -45,6 +45,9 @@ enum Verb {
         /// Only say whether it could be done
         #[arg(long)]
         dry_run: bool,
+        /// Refuse it if input would be lost: of connections that were accepted and closed since
+        #[arg(long)]
+        strict: bool,
     },
     /// Go back to checkpoint N, do the same again, and live on in the present
     Replay { number: u64 },
@@ -77,7 +80,8 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
         Some(Verb::Checkpoint) => "checkpoint".to_owned(),
         Some(Verb::Processes) => "processes".to_owned(),
         Some(Verb::Discard { number }) => format!("discard {number}"),
-        Some(Verb::Rollback { number, dry_run: true }) => format!("try {number}"),
+        Some(Verb::Rollback { number, dry_run: true, .. }) => format!("try {number}"),
+        Some(Verb::Rollback { number, strict: true, .. }) => format!("strict {number}"),
         Some(Verb::Rollback { number, .. }) => format!("rollback {number}"),
         Some(Verb::Replay { number }) => format!("replay {number}"),
         Some(Verb::Save { dir }) => {
