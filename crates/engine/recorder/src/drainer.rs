@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use injector::{ExitReport, PidFd, Segment, SessionMemory, futex_wait, kill_process, poll_exited};
+use injector::{ExitReport, PidFd, Segment, SessionMemory, futex_wait, is_gone, kill_process, poll_exited};
 use lane_protocol::{RING_BYTES, lane_state};
 use trace_store::{LaneEnd, Pressure};
 
@@ -242,7 +242,8 @@ impl Work {
         let held: Vec<(&Segment, &PidFd)> =
             self.logs.iter().filter_map(|(segment, log)| Some((segment, log.process.as_ref()?))).collect();
         let exited = poll_exited(&held.iter().map(|(_, process)| *process).collect::<Vec<_>>());
-        let never_held = self.logs.values().filter(|log| log.process.is_none()).map(|log| log.segment);
+        let is_unheld = |log: &&LaneLog| log.process.is_none() && is_gone(log.pid);
+        let never_held = self.logs.values().filter(is_unheld).map(|log| log.segment);
         held.iter()
             .zip(exited)
             .filter(|(_, exited)| *exited)
@@ -297,7 +298,7 @@ impl Work {
                 }
             }
         };
-        log.flush(&self.sink);
+        log.flush(self.memory.lane(segment), &self.sink);
         log.waited.drain(..).for_each(|child| self.waits.add(log.lane, child));
         let lane = self.memory.lane(segment);
         let waited_pid = match lane.waited_pid().load(Ordering::Relaxed) {
@@ -346,7 +347,7 @@ impl Work {
             std::thread::sleep(Duration::from_millis(5));
         }
         for log in self.logs.values_mut() {
-            log.flush(&self.sink);
+            log.flush(self.memory.lane(log.segment), &self.sink);
             self.sink.end_lane(log.lane, LaneEnd::Stopped(events::StopReason::RecorderDied as u16));
             self.report.notes.push(format!("recording of process {} was ended by the user", log.pid));
         }

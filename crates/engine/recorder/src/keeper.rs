@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -36,7 +36,13 @@ pub(crate) struct Keeper {
     files_dir: PathBuf,
     status: Arc<Status>,
     jobs: Mutex<Sender<Job>>,
+    /// Bytes of files that were copied, of which the user is told once.
+    copied_bytes: AtomicU64,
+    tells: bool,
 }
+
+/// The user is told that files are copied once they have so many bytes.
+const TOLD_FROM_BYTES: u64 = 32 << 20;
 
 impl Keeper {
     pub fn new(
@@ -46,9 +52,21 @@ impl Keeper {
         trace_dir: PathBuf,
         jobs: Sender<Job>,
         status: Arc<Status>,
+        tells: bool,
     ) -> Keeper {
         let files_dir = trace_dir.join("files");
-        Keeper { memory, store, sink, trace_dir, files_dir, status, jobs: Mutex::new(jobs) }
+        let (jobs, copied_bytes) = (Mutex::new(jobs), AtomicU64::new(0));
+        Keeper { memory, store, sink, trace_dir, files_dir, status, jobs, copied_bytes, tells }
+    }
+
+    /// Says that files are copied, before the first that takes long.
+    fn tell_of_copying(&self, bytes: u64) {
+        let before = self.copied_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.tells && before < TOLD_FROM_BYTES && before + bytes >= TOLD_FROM_BYTES {
+            telling::tell!(
+                "retrovane: the program's files are copied, once for all recordings: it begins in a moment"
+            );
+        }
     }
 
     pub fn trace_dir(&self) -> &Path {
@@ -114,6 +132,9 @@ impl Keeper {
             mtime_ns: key.mtime_ns,
             ctime_ns: key.ctime_ns,
         };
+        if !self.store.knows(&key)? {
+            self.tell_of_copying(key.size);
+        }
         let hash = self.store.keep(file, key)?.hash;
         self.store.link_into(&hash, &self.files_dir)?;
         let entry =

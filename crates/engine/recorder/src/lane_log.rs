@@ -34,6 +34,9 @@ pub(crate) struct LaneLog {
     /// Children that it waited for, with the signals that had killed them.
     pub waited: Vec<(i32, i32)>,
     buffer: Vec<u8>,
+    /// Bytes of the ring that were read, and stay there until they are written: who takes the
+    /// ring over where this process dies finds them.
+    taken: u64,
     /// Events in the buffer.
     buffered_events: u64,
     buffered_since: Instant,
@@ -76,6 +79,7 @@ impl LaneLog {
             end: None,
             waited: Vec::new(),
             buffer: Vec::with_capacity(2 * CHUNK_BYTES),
+            taken: 0,
             buffered_events: 0,
             buffered_since: Instant::now(),
             events: 0,
@@ -93,7 +97,7 @@ impl LaneLog {
     pub fn is_being_saved(&mut self, lane: Lane, sink: &Sink, now: bool) -> bool {
         if !self.is_given {
             self.is_given = true;
-            self.flush(sink);
+            self.flush(lane, sink);
             if now || sink.with_history(|history| history.is_lane_whole(self.lane)) == Some(false) {
                 lane.dying().store(libc::SIGKILL as u32, Ordering::Release);
             }
@@ -124,7 +128,7 @@ impl LaneLog {
             request::LOST => {
                 // What it did until now counts.
                 self.drain(lane, sink);
-                self.flush(sink);
+                self.flush(lane, sink);
                 let id = position as u32;
                 let was = lane.request().arguments[1].load(Ordering::Relaxed) != 0;
                 let back =
@@ -177,7 +181,7 @@ impl LaneLog {
     /// True if all of the log from the position on is in the history.
     fn is_kept(&mut self, lane: Lane, sink: &Sink, position: u64) -> bool {
         self.drain(lane, sink);
-        self.flush(sink);
+        self.flush(lane, sink);
         sink.with_history(|history| history.reaches(self.lane, position)).unwrap_or(false)
     }
 
@@ -279,11 +283,11 @@ impl LaneLog {
             return Drained { bytes: self.feed(lane, sink), message: None };
         }
         let start = self.buffer.len();
-        if start == 0 {
+        if self.taken == 0 {
             self.buffered_since = Instant::now();
         }
         let mut message = None;
-        let bytes = match lane.copy_out(&mut self.buffer) {
+        let bytes = match lane.copy_out(self.taken, &mut self.buffer) {
             Ok(bytes) => bytes,
             Err(error) => {
                 message = self.damage(start, &error.to_string());
@@ -293,20 +297,23 @@ impl LaneLog {
         if bytes != 0 {
             message = self.walk(start);
         }
-        if self.buffer.len() >= CHUNK_BYTES || self.buffered_since.elapsed() >= CHUNK_AGE {
-            self.flush(sink);
+        self.taken += bytes as u64;
+        let is_long = self.taken >= CHUNK_BYTES as u64 || lane.waits_for_space();
+        if is_long || self.buffered_since.elapsed() >= CHUNK_AGE {
+            self.flush(lane, sink);
         }
         Drained { bytes, message }
     }
 
-    /// Writes what there is as a chunk.
-    pub fn flush(&mut self, sink: &Sink) {
+    /// Writes what there is as a chunk, and then frees its place in the ring.
+    pub fn flush(&mut self, lane: Lane, sink: &Sink) {
         if !self.buffer.is_empty() {
             sink.append(self.lane, self.buffered_events, &self.buffer);
             self.buffer.clear();
             self.buffered_events = 0;
-            self.buffered_since = Instant::now();
         }
+        lane.release(std::mem::take(&mut self.taken));
+        self.buffered_since = Instant::now();
     }
 
     /// Counts the events from `start` on, and finds the end if it is among them.

@@ -27,6 +27,7 @@ mod file_journal;
 mod file_journals;
 mod file_places;
 mod file_undo;
+mod growth;
 mod history;
 mod keeper;
 mod lane_log;
@@ -46,6 +47,7 @@ mod records;
 mod sink;
 pub mod sockets;
 mod strangers;
+mod takeover;
 mod thinning;
 mod undo;
 mod undoing;
@@ -66,7 +68,7 @@ use injector::{
     resolve, spawn,
 };
 use lane_protocol::{Detection, Interception, Mode};
-use trace_store::{FileStore, LaneEnd, Meta, Summary, TraceWriter};
+use trace_store::{FileStore, LaneEnd, Meta, RINGS_NAME, Summary, TraceWriter};
 
 pub use environment::described as described_environment;
 pub use error::RecordError;
@@ -75,10 +77,12 @@ pub use injector::{ExitReport, InjectError, ProgramError, Refusal};
 use analysis::Analyst;
 use drainer::Drainer;
 use file_journals::FileJournals;
+use growth::Growth;
 use keeper::{KeepThread, Keeper};
 use live::LiveOptions;
 use lost::Lost;
 use sink::Sink;
+pub use takeover::{TakenOver, take_over};
 use undoing::Undoing;
 use waiting::{Status, wait_for_main};
 
@@ -115,6 +119,13 @@ pub struct RecordOptions {
     /// Keep the past in memory, and be able to go back there; `trace_dir` is then a
     /// place for the files of the session.
     pub live: Option<live::LiveOptions>,
+    /// Most bytes of the log on the disk: recording stops there, and the program goes on.
+    pub size_max_bytes: Option<u64>,
+    /// Keep what is not written yet where a kill of all processes leaves it: in a file of the
+    /// trace, which costs some milliseconds.
+    pub outlives_kills: bool,
+    /// Told once when the program has begun: from here on there is a trace.
+    pub begun: Option<Box<dyn FnOnce()>>,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
@@ -142,7 +153,7 @@ pub struct RecordOutcome {
 /// # Errors
 /// [`RecordError::Program`] before anything runs if it cannot be recorded, others
 /// if something is missing to record it with.
-pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
+pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let features = Features::probe();
     if features.yama_scope >= 2 && !is_root() {
         return Err(RecordError::PtraceForbidden { scope: features.yama_scope });
@@ -193,16 +204,25 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
             .as_ref()
             .and_then(|live| live.debugger.is_some().then_some(live.debugged)),
     };
-    let memory = Arc::new(SessionMemory::create(&setup)?);
+    injector::may_have_threads(THREADS).map_err(RecordError::Threads)?;
     let store = FileStore::open(&options.home)?;
     let meta = meta(&options, interception);
     let writer = TraceWriter::create(&options.trace_dir, &meta)?;
+    let rings = options.trace_dir.join(RINGS_NAME);
+    let rings = (options.outlives_kills && !is_live).then_some(rings.as_path());
+    let memory = SessionMemory::create_in(&setup, rings).inspect_err(|_| {
+        // What cannot be removed stays: a trace without lanes.
+        let _ = std::fs::remove_dir_all(&options.trace_dir);
+    })?;
+    let memory = Arc::new(memory);
     let bytes_max = options.live.as_ref().and_then(|live| live.log_max_bytes);
     let history = match is_live {
         true => Some(history::History::new(bytes_max).map_err(RecordError::History)?),
         false => None,
     };
-    let sink = Arc::new(Sink::new(writer, Arc::clone(&memory), history));
+    let tells = !options.quiet && std::io::stderr().is_terminal();
+    let growth = Growth::new(options.size_max_bytes, tells && !is_live);
+    let sink = Arc::new(Sink::new(writer, Arc::clone(&memory), history, growth));
     let (analyst, jobs) = Analyst::new(Arc::clone(&memory), options.trace_dir.clone());
     let status = Arc::new(Status::default());
     let keeper = Arc::new(Keeper::new(
@@ -212,6 +232,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         options.trace_dir.clone(),
         jobs,
         Arc::clone(&status),
+        tells,
     ));
 
     if let Some(pid) = options.running {
@@ -225,14 +246,17 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
     let main_pid = match begin(&options, &memory, &signals, &keeper) {
         Ok(pid) => pid,
         Err(error) => {
+            memory.remove_file();
+            memory.restore_limits();
             sink.abandon(&options.trace_dir);
             return Err(error);
         }
     };
-    if journals.is_some() {
-        // For the files that the program changes.
-        injector::raise_open_files();
+    if let Some(begun) = options.begun.take() {
+        begun();
     }
+    // For files that the program changes, and to hold its processes.
+    injector::raise_open_files();
     let drainer = Drainer::start(
         Arc::clone(&memory),
         Arc::clone(&sink),
@@ -295,6 +319,7 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         notes: notes.clone(),
     };
     sink.finish(&summary);
+    memory.remove_file();
     Ok(RecordOutcome {
         status: exit,
         trace_dir: options.trace_dir,
@@ -304,6 +329,9 @@ pub fn record(options: RecordOptions) -> Result<RecordOutcome, RecordError> {
         notes,
     })
 }
+
+/// Threads that every recording has, and one more for the program itself.
+const THREADS: usize = 7;
 
 /// Starts the program, or takes over the process that runs already; gives its id.
 fn begin(

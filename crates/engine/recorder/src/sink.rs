@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::growth::Growth;
 use crate::history::History;
 use events::StopReason;
 use injector::SessionMemory;
@@ -21,12 +22,18 @@ struct State {
     writer: Option<TraceWriter>,
     /// Where the logs go instead, in a live session.
     history: Option<History>,
+    growth: Growth,
     failure: Option<String>,
 }
 
 impl Sink {
-    pub fn new(writer: TraceWriter, memory: Arc<SessionMemory>, history: Option<History>) -> Sink {
-        Sink { memory, state: Mutex::new(State { writer: Some(writer), history, failure: None }) }
+    pub fn new(
+        writer: TraceWriter,
+        memory: Arc<SessionMemory>,
+        history: Option<History>,
+        growth: Growth,
+    ) -> Sink {
+        Sink { memory, state: Mutex::new(State { writer: Some(writer), history, growth, failure: None }) }
     }
 
     /// Does something with a live session's logs; `None` in another session.
@@ -45,19 +52,24 @@ impl Sink {
         if state.failure.is_some() {
             return false;
         }
-        let Some(writer) = state.writer.as_mut() else { return false };
-        match act(writer) {
-            Ok(()) => true,
-            Err(error) => {
-                self.memory.stop().store(StopReason::DiskFull as u32, Ordering::Release);
-                let text = format!("recording stopped, because the trace cannot be written: {error}");
-                telling::tell!(
-                    "retrovane: {text}; the program goes on, and what was recorded so far can be replayed"
-                );
-                state.failure = Some(text);
-                false
+        let State { writer, growth, .. } = &mut *state;
+        let Some(writer) = writer.as_mut() else { return false };
+        let failure = match act(writer) {
+            Ok(()) => growth.reached(writer),
+            Err(error) => Some(format!("recording stopped, because the trace cannot be written: {error}")),
+        };
+        let Some(text) = failure else {
+            if let Some(line) = growth.line(writer) {
+                telling::tell!("retrovane: {line}");
             }
-        }
+            return true;
+        };
+        self.memory.stop().store(StopReason::DiskFull as u32, Ordering::Release);
+        telling::tell!(
+            "retrovane: {text}; the program goes on, and what was recorded so far can be replayed"
+        );
+        state.failure = Some(text);
+        false
     }
 
     pub fn begin_lane(&self, lane: u32, parent: u32, pid: i32) -> bool {

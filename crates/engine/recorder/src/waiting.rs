@@ -166,14 +166,32 @@ pub(crate) fn watch_signals(
             return;
         }
         // What the terminal sends reaches the program by itself, and so does what a process
-        // sends to the whole group.
-        let Some(sender) = sender else { return };
+        // sends to the whole group. A timer that was set before an execve (alarm(2)) is ours.
+        let Some(sender) = sender else {
+            if signal == libc::SIGALRM {
+                kill_process(pid, signal);
+            }
+            return;
+        };
+        // The program does not know us: it meant its group.
+        if !FORWARDED_FROM_ANYBODY.contains(&signal) && is_recorded(&memory, sender) {
+            return;
+        }
         let is_terminals = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP].contains(&signal);
         if !is_terminals || !comes_by_itself(&memory, pid, signal, sender, &mut interrupts) {
             kill_process(pid, signal);
         }
     })
 }
+
+fn is_recorded(memory: &SessionMemory, pid: i32) -> bool {
+    let segments = memory.segments_in_use();
+    segments.into_iter().any(|segment| memory.lane(segment).pid().load(Ordering::Relaxed) == pid)
+}
+
+/// Signals that are passed on even if a process of the recording sent them.
+const FORWARDED_FROM_ANYBODY: [i32; 7] =
+    [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP];
 
 /// True if the main process gets a signal from the same sender, or has it pending; `known`: how
 /// many such signals of its were seen before.

@@ -429,9 +429,8 @@ impl Work {
     ) -> Result<u64, String> {
         let ring = self.session.memory.lane(into);
         let mut bytes = Vec::new();
-        let mut events = 0;
+        let (mut events, mut asked) = (0, false);
         let mut moved = Instant::now();
-        let mut asked = false;
         loop {
             if events == 0 && bytes.is_empty() && (!asked || at.image_segment.load(Ordering::Acquire) != 0) {
                 // A shadow that was about to sleep has not heard it.
@@ -440,7 +439,9 @@ impl Work {
             }
             // Before looking: what was written by then is seen.
             let result = at.image_result.load(Ordering::Acquire);
-            if ring.copy_out(&mut bytes).map_err(|error| error.to_string())? != 0 {
+            let copied = ring.copy_out(0, &mut bytes).map_err(|error| error.to_string())?;
+            ring.release(copied as u64);
+            if copied != 0 {
                 let count = events_in(&bytes).filter(|event| event.kind != events::Kind::Data).count() as u64;
                 writer.append(0, count, &bytes).map_err(|error| error.to_string())?;
                 events += count;

@@ -274,7 +274,7 @@ fn limit(text: &str) -> Result<u64, String> {
 }
 
 /// A number of bytes, with a unit or without.
-fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| format!("`{text}` is no number of bytes: try 500M, 2G"))?;
@@ -411,6 +411,9 @@ pub fn run_session(
             debugger,
             debugged,
         }),
+        size_max_bytes: None,
+        outlives_kills: false,
+        begun: None,
         quiet: settings.quiet,
         progress: None,
     };

@@ -64,6 +64,10 @@ fn end_on_panic() {
 fn main() -> ExitCode {
     injector::spare_address_space();
     end_on_panic();
+    injector::with_enough_stack(run)
+}
+
+fn run() -> ExitCode {
     let CommandLine { settings, command } = CommandLine::parse_from(command_line::words());
     settings.start_telling();
     if let Some(code) = inside::instead(&command, &settings) {

@@ -1,7 +1,7 @@
 //! `retrovane record`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -40,6 +40,9 @@ pub struct RecordArguments {
     /// The number that chance starts from; implies --chaos [default: a random one, which is said]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Most bytes of the trace's log, as 500M, 2G: recording stops there, and the program goes on
+    #[arg(long, value_name = "BYTES", value_parser = crate::live::bytes)]
+    max_size: Option<u64>,
     /// Intercept system calls by seccomp instead of syscall user dispatch
     #[arg(long)]
     seccomp: bool,
@@ -52,6 +55,9 @@ pub struct RecordArguments {
     /// How the effects of undescribed calls are found (for tests)
     #[arg(long, hide = true, value_enum, default_value_t)]
     detection: DetectionArgument,
+    /// Lose the last moments where all processes are killed at once: for tries of a hunt
+    #[arg(long, hide = true)]
+    volatile: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -119,11 +125,23 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         detect_all: arguments.detect_all,
         chaos_seed,
         live: None,
+        size_max_bytes: arguments.max_size,
+        outlives_kills: !arguments.volatile,
+        begun: is_named.then(|| {
+            let (home, trace_dir) = (home.clone(), trace_dir.clone());
+            Box::new(move || name_latest(&home, &trace_dir)) as Box<dyn FnOnce()>
+        }),
         quiet: settings.quiet,
         progress: None,
     };
+    let words = (options.program.clone(), options.arguments.clone());
     let outcome = match record(options) {
         Ok(outcome) => outcome,
+        Err(error) if error.is_limit() => {
+            // The directory was made for the trace, and holds nothing of one.
+            let _ = std::fs::remove_dir(&trace_dir);
+            return run_unrecorded(&words.0, &words.1, &error);
+        }
         Err(error) => {
             if is_named {
                 // Nothing was recorded: no name is used up. What holds anything stays.
@@ -132,13 +150,35 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
             return exit::failure(code_of(&error), &error);
         }
     };
-    if is_named && let Err(error) = traces::set_latest(&home, &outcome.trace_dir) {
-        telling::tell!("retrovane: {error}");
+    if is_named {
+        // Another one may have begun meanwhile.
+        name_latest(&home, &outcome.trace_dir);
     }
     if let ExitReport::Killed(signal) = outcome.status {
         injector::die_by_signal(signal);
     }
     exit::of_program(outcome.status)
+}
+
+/// A limit leaves no room to record the program: it runs as without us. Returns only if it cannot.
+fn run_unrecorded(program: &OsStr, arguments: &[OsString], why: &RecordError) -> ExitCode {
+    let resolved = match injector::resolve(program, arguments) {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            let error = RecordError::Program(error);
+            return exit::failure(code_of(&error), &error);
+        }
+    };
+    telling::tell!("retrovane: {why}; the program runs unrecorded");
+    let error = RecordError::Inject(injector::become_program(&resolved));
+    exit::failure(code_of(&error), &error)
+}
+
+/// `latest` is this trace: from its beginning on, as its recorder may be killed.
+fn name_latest(home: &Path, trace_dir: &Path) {
+    if let Err(error) = traces::set_latest(home, trace_dir) {
+        telling::tell!("retrovane: {error}");
+    }
 }
 
 /// The code of a recording that did not begin.
@@ -170,7 +210,10 @@ pub fn code_of(error: &RecordError) -> u8 {
         | RecordError::NoProc
         | RecordError::PtraceForbidden { .. } => exit::NOT_RECORDABLE,
         RecordError::Inject(InjectError::Exec { .. }) => exit::NOT_EXECUTABLE,
-        RecordError::Inject(_) | RecordError::Store(_) | RecordError::History(_) => exit::FAILED,
+        RecordError::Inject(_)
+        | RecordError::Store(_)
+        | RecordError::History(_)
+        | RecordError::Threads(_) => exit::FAILED,
     }
 }
 

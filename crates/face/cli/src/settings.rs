@@ -53,7 +53,25 @@ impl Settings {
             (Err(_), Some(name)) if name.contains('/') => Path::new("/").to_owned(),
             (Err(error), _) => return Err(error),
         };
-        Ok(traces::resolve(&home, name)?)
+        let dir = traces::resolve(&home, name)?;
+        self.take_over(&dir);
+        Ok(dir)
+    }
+
+    /// Where the recorder of a trace was killed: adds what it had not written.
+    fn take_over(&self, dir: &Path) {
+        match recorder::take_over(dir) {
+            Ok(Some(taken)) if !self.quiet && taken.events != 0 => telling::tell!(
+                "retrovane: the recorder of {} was killed; {} events that it had not written were taken over",
+                dir.display(),
+                taken.events
+            ),
+            Ok(_) => {}
+            Err(error) => telling::tell!(
+                "retrovane: the recorder of {} was killed, and what it had not written is left out: {error}",
+                dir.display()
+            ),
+        }
     }
 
     /// Opens a trace: the latest, a name, or a path.

@@ -399,9 +399,19 @@ impl Log {
             }
             ring.hot_end_sleep();
             if supervisor_died() {
+                self.leave_ring();
                 self.broken = events::StopReason::RecorderDied as u16;
             }
         }
+    }
+
+    /// What the ring holds is taken over later, by who finds the session's file: what is written
+    /// from now on goes elsewhere.
+    fn leave_ring(&self) {
+        use linux_abi::general::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        // Where that fails, it is overwritten, as memory that nobody reads.
+        kernel::mmap(self.base, 2 * RING_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
     }
 
     // --- replaying ---
@@ -624,7 +634,8 @@ fn ring() -> &'static Ring {
 
 /// True once nobody is there to read or feed the ring.
 pub fn supervisor_died() -> bool {
-    if process().pid_space != 0 {
+    // A process that nobody has waited for still has its number.
+    if process().pid_space != 0 || session().life_is_locked.load(Ordering::Acquire) != 0 {
         return crate::process::namespaces::supervisor_died();
     }
     let result =

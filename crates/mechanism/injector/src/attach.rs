@@ -94,8 +94,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn add_thread(shared: &Arc<Shared>) {
     shared.idle.fetch_add(1, Ordering::SeqCst);
     let own = Arc::clone(shared);
-    let thread = std::thread::spawn(move || serve(&own));
-    lock(&shared.threads).push(thread);
+    match std::thread::Builder::new().spawn(move || serve(&own)) {
+        Ok(thread) => lock(&shared.threads).push(thread),
+        // Those that there are serve one request after the other, where the user may have no more.
+        Err(_) => {
+            shared.idle.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 fn serve(shared: &Arc<Shared>) {

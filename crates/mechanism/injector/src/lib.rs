@@ -22,6 +22,7 @@ mod files;
 mod futex;
 mod image;
 mod lane;
+mod lane_ring;
 mod limits;
 mod locks;
 mod maps;
@@ -31,6 +32,8 @@ mod program;
 mod remote;
 mod replay_start;
 mod sandbox;
+mod segments;
+mod session_file;
 mod session_memory;
 mod session_turns;
 mod shared_mappings;
@@ -53,8 +56,11 @@ pub use error::{InjectError, Refusal};
 pub use facts::image_facts;
 pub use files::{FileKey, FileSlot, KeepFile};
 pub use futex::{futex_wait, futex_wake, monotonic_time};
-pub use lane::{Lane, ReportCopy, RingDamaged, Segment};
-pub use limits::{raise_open_files, spare_address_space};
+pub use lane::{Lane, ReportCopy, Segment};
+pub use lane_ring::RingDamaged;
+pub use limits::{
+    file_sizes_are_limited, may_have_threads, raise_open_files, spare_address_space, with_enough_stack,
+};
 pub use locks::LifeLock;
 pub use maps::{Mapping, read_maps};
 pub use process::{
@@ -62,13 +68,13 @@ pub use process::{
     poll_exited, reap_any, reap_group, reap_main, send_descriptor, start_bound, stop_along_with, stop_self,
     unnamed_file,
 };
-pub use process_facts::{has_ended, is_recorded, is_stopped, waiting_signals};
+pub use process_facts::{has_ended, is_gone, is_recorded, is_stopped, waiting_signals};
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, enter_sandbox};
 pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
-pub use spawn::{Spawned, spawn};
+pub use spawn::{Spawned, become_program, spawn};
 pub use standard_files::append_from_now_on;
 pub use tries::{
     Readiness, StdinKind, Stopping, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, Watcher,

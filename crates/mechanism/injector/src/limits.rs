@@ -2,6 +2,9 @@
 //!
 //! The program gets the limits that it would have had without us.
 
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
 use crate::error::InjectError;
 use crate::maps::Mapping;
 
@@ -17,6 +20,82 @@ pub fn raise_open_files() {
         }
     }
 }
+
+/// Whether this process may have so many threads more at the same time, where its user may not
+/// have many (`ulimit -u`).
+///
+/// # Errors
+/// What making one failed with.
+pub fn may_have_threads(count: usize) -> io::Result<()> {
+    /// A limit of users that is worth the look.
+    const NARROW: u64 = 1024;
+    if limit_of(libc::RLIMIT_NPROC) > NARROW {
+        return Ok(());
+    }
+    let gate = Mutex::new(());
+    let held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        let wait = || drop(gate.lock());
+        let made = (0..count).try_for_each(|_| {
+            std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn_scoped(scope, wait).map(drop)
+        });
+        drop(held);
+        made
+    })
+}
+
+/// True where files may not become long (`ulimit -f`).
+pub fn file_sizes_are_limited() -> bool {
+    limit_of(libc::RLIMIT_FSIZE) != libc::RLIM_INFINITY
+}
+
+fn limit_of(resource: libc::__rlimit_resource_t) -> u64 {
+    // SAFETY: reads a limit of this process, for which zero is valid.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(resource, &raw mut limit);
+        limit.rlim_cur
+    }
+}
+
+/// Does something in a thread with a stack of its own where the limit on that of the first one
+/// (`ulimit -s`) would not do. Signals to the process come to that thread.
+pub fn with_enough_stack<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    if limit_of(libc::RLIMIT_STACK) >= STACK_BYTES_MIN {
+        return act();
+    }
+    // SAFETY: zero is valid for a set, and the calls fill them; masks are the calling thread's own.
+    let before = unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let unblock = || {
+        // SAFETY: the set was read from the kernel.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    };
+    let act = Mutex::new(Some(act));
+    let take = || act.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it is taken once");
+    std::thread::scope(|scope| {
+        let with_mask = || {
+            unblock();
+            take()()
+        };
+        match std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, with_mask) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // It has to do with what there is.
+            Err(_) => {
+                unblock();
+                take()()
+            }
+        }
+    })
+}
+
+const STACK_BYTES_MIN: u64 = 1 << 20;
+const STACK_BYTES: usize = 8 << 20;
+const SMALL_STACK_BYTES: usize = 64 << 10;
 
 /// Lets all threads allocate from the same memory where addresses are limited (`ulimit -v`): the C
 /// library reserves 64 MB of them for each thread (M_ARENA_MAX in mallopt(3)), and threads could

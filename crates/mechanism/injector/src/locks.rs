@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
 
 use lane_protocol::LIFE_LOCK;
 
@@ -30,6 +31,7 @@ impl SessionMemory {
         let path = format!("/proc/self/fd/{}", self.memfd().as_raw_fd());
         let file = File::options().read(true).write(true).open(path)?;
         lock(&file, libc::F_OFD_SETLK, LIFE_LOCK)?;
+        self.life_is_locked().store(1, Ordering::Release);
         Ok(LifeLock { _file: file })
     }
 }

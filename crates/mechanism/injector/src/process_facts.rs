@@ -89,6 +89,14 @@ pub fn has_ended(pid: i32) -> bool {
     state_of(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
 }
 
+/// The same of one that may be there although nothing can be opened to look at it.
+pub fn is_gone(pid: i32) -> bool {
+    // SAFETY: signal 0 is sent to nobody.
+    let is_there =
+        unsafe { libc::kill(pid, 0) } == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH);
+    !is_there || matches!(state_of(pid), Some('Z' | 'X'))
+}
+
 fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }

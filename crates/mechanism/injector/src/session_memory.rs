@@ -2,9 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
@@ -14,11 +14,11 @@ use lane_protocol::{
 
 use crate::error::InjectError;
 use crate::files::FileSlot;
-use crate::futex::futex_wake;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
 use crate::process::unnamed_file;
+use crate::session_file::SessionFile;
 use crate::standard_files::{offset_of, standard_file};
 
 /// What this machine offers to interception.
@@ -98,6 +98,8 @@ pub struct SessionMemory {
     file_size_limit: FileSizeLimit,
     /// First free place in the area of recipes.
     next_recipe: AtomicU32,
+    /// Where the memory is a file with a name.
+    file: Option<PathBuf>,
 }
 
 // SAFETY: the mapping belongs to no thread; what is shared in it is accessed
@@ -150,23 +152,51 @@ impl SessionMemory {
     /// [`InjectError::Memory`] when memory is short, [`InjectError::RuntimeImage`]
     /// when this executable was built wrongly.
     pub fn create(setup: &Setup) -> Result<SessionMemory, InjectError> {
+        Self::create_in(setup, None)
+    }
+
+    /// The same in a file that must not exist, if the file system there bears it, so that the
+    /// memory outlives all processes; else, or without a file, in a memfd.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn create_in(setup: &Setup, path: Option<&Path>) -> Result<SessionMemory, InjectError> {
+        let file_size_limit = FileSizeLimit::raise();
+        // Whoever runs the program without us runs it under the limit that was.
+        Self::create_under(setup, path, file_size_limit).inspect_err(|_| file_size_limit.restore())
+    }
+
+    fn create_under(
+        setup: &Setup,
+        path: Option<&Path>,
+        file_size_limit: FileSizeLimit,
+    ) -> Result<SessionMemory, InjectError> {
         let image = runtime_image()?;
-        let mut memory = Self::map().map_err(InjectError::Memory)?;
+        let file = path.and_then(|path| SessionFile::create(path, &image));
+        let named = file.is_some();
+        let fd = match file {
+            Some(file) => file.into(),
+            None => unnamed_file(c"retrovane").map_err(InjectError::Memory)?.into(),
+        };
+        let mut memory = Self::map(fd, file_size_limit).map_err(InjectError::Memory)?;
         memory.text_bytes = image.text_bytes;
-        for (offset, bytes) in &image.text {
-            memory.write(FILE_TEXT + offset, bytes);
+        if named {
+            memory.read_no_more_than_is_touched();
         }
-        for (offset, bytes) in &image.data {
-            memory.write(FILE_DATA + offset, bytes);
+        memory.file = path.filter(|_| named).map(Path::to_owned);
+        let parts = |start, parts: &[(u64, &'static [u8])]| {
+            parts.iter().map(|(offset, bytes)| (start + offset, *bytes)).collect::<Vec<_>>()
+        };
+        for (offset, bytes) in [parts(FILE_TEXT, &image.text), parts(FILE_DATA, &image.data)].concat() {
+            memory.write(offset, bytes).map_err(InjectError::Memory)?;
         }
         memory.fill_header(setup);
         Ok(memory)
     }
 
-    fn map() -> io::Result<SessionMemory> {
-        let memfd = OwnedFd::from(unnamed_file(c"retrovane")?);
-        let file_size_limit = FileSizeLimit::raise();
-        // SAFETY: only the length of the new file is set.
+    /// Maps the session's file, which gets its length.
+    pub(crate) fn map(memfd: OwnedFd, file_size_limit: FileSizeLimit) -> io::Result<SessionMemory> {
+        // SAFETY: only the length of the file is set.
         unsafe {
             if libc::ftruncate(memfd.as_raw_fd(), FILE_BYTES as libc::off_t) != 0 {
                 return Err(io::Error::last_os_error());
@@ -193,16 +223,28 @@ impl SessionMemory {
             }
             let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
             let next_recipe = AtomicU32::new(0);
-            return Ok(SessionMemory { base, memfd, text_bytes: 0, bytes, file_size_limit, next_recipe });
+            let (text_bytes, file) = (0, None);
+            return Ok(SessionMemory { base, memfd, text_bytes, bytes, file_size_limit, next_recipe, file });
         }
         Err(error)
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8]) {
+    /// Writes to the file: whole pages at once, where stores would fault at each.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.bytes));
-        // SAFETY: the range was just checked to be inside of the mapping, which no
-        // process shares yet, as `self` is borrowed mutably.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(offset), bytes.len()) }
+        let mut written = 0;
+        while let rest @ [_, ..] = &bytes[written..] {
+            // SAFETY: the bytes live for the call, and their length is passed.
+            let result = unsafe {
+                let at = (offset + written as u64) as libc::off_t;
+                libc::pwrite(self.memfd.as_raw_fd(), rest.as_ptr().cast(), rest.len(), at)
+            };
+            match usize::try_from(result) {
+                Ok(0) | Err(_) => return Err(io::Error::last_os_error()),
+                Ok(count) => written += count,
+            }
+        }
+        Ok(())
     }
 
     fn fill_header(&mut self, setup: &Setup) {
@@ -211,6 +253,7 @@ impl SessionMemory {
         let session = unsafe { &mut *self.at(FILE_SESSION).cast::<Session>() };
         session.magic = SESSION_MAGIC;
         session.mode = setup.mode as u32;
+        session.has_file = u32::from(self.file.is_some());
         session.interception = setup.interception as u32;
         session.supervisor_pid = std::process::id() as i32;
         session.control_fd.store(-1, Ordering::Relaxed);
@@ -257,9 +300,29 @@ impl SessionMemory {
             word.store(u64::MAX, Ordering::Relaxed);
         }
         session.segments[0].store(1, Ordering::Relaxed);
+        session.segments_with_room[0].store(1, Ordering::Relaxed);
         let first = self.lane(Segment::FIRST);
         first.set_lane(0, u32::MAX);
         first.state().store(lane_state::LIVE, Ordering::Release);
+    }
+
+    /// Where all of it is mapped here, and its bytes.
+    pub(crate) fn mapping(&self) -> (*mut libc::c_void, usize) {
+        (self.base.as_ptr().cast(), self.bytes as usize)
+    }
+
+    /// Gives this process the limits back that were raised for the session.
+    pub fn restore_limits(&self) {
+        self.file_size_limit.restore();
+    }
+
+    /// The session's file, if it has a name.
+    pub(crate) fn file_path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    pub(crate) fn set_file(&mut self, path: &Path) {
+        self.file = Some(path.to_owned());
     }
 
     fn at(&self, offset: u64) -> *mut u8 {
@@ -269,7 +332,7 @@ impl SessionMemory {
     }
 
     /// Segments that are mapped.
-    fn segments(&self) -> usize {
+    pub(crate) fn segments(&self) -> usize {
         ((self.bytes - segment_offset(0)) / SEGMENT_BYTES) as usize
     }
 
@@ -319,60 +382,6 @@ impl SessionMemory {
         Some(unsafe { FileSlot::new(&raw mut (*self.session()).files[slot]) })
     }
 
-    /// Segments in use.
-    pub fn segments_in_use(&self) -> Vec<Segment> {
-        let mut found = Vec::new();
-        for index in 0..self.segments() / 64 {
-            let mut bits = self.segment_word(index).load(Ordering::Acquire);
-            while bits != 0 {
-                let bit = bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                found.extend(Segment::new(index * 64 + bit));
-            }
-        }
-        found
-    }
-
-    /// Gives a segment back: it is cleared, and its bit last of all.
-    pub fn free_segment(&self, segment: Segment) {
-        self.lane(segment).clear();
-        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
-        let gone = unsafe { &(*self.session()).gone[segment.index()] };
-        gone.fetch_add(1, Ordering::AcqRel);
-        futex_wake(gone);
-        self.unborn(segment).store(0, Ordering::Release);
-        let bit = 1 << (segment.index() % 64);
-        self.segment_word(segment.index() / 64).fetch_and(!bit, Ordering::AcqRel);
-    }
-
-    /// Recording: who is to have a segment and share memory: see `Session::unborn`.
-    pub(crate) fn unborn(&self, segment: Segment) -> &AtomicI32 {
-        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
-        unsafe { &(*self.session()).unborn[segment.index()] }
-    }
-
-    /// Takes a free segment, if there is one.
-    pub fn take_segment(&self) -> Option<Segment> {
-        for index in 0..self.segments() / 64 {
-            let word = self.segment_word(index);
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != u64::MAX {
-                let free = (!bits).trailing_zeros();
-                match word.compare_exchange_weak(bits, bits | 1 << free, Ordering::AcqRel, Ordering::Relaxed)
-                {
-                    Ok(_) => return Segment::new(index * 64 + free as usize),
-                    Err(now) => bits = now,
-                }
-            }
-        }
-        None
-    }
-
-    fn segment_word(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: the session's header is mapped as long as `self`; atomics may be shared.
-        unsafe { &(*self.session()).segments[index] }
-    }
-
     /// Announces the recipes of a file's sites. They go into the area of recipes;
     /// where that is full, the file has none and its sites go on trapping.
     /// `complete`: no other site of the file reads time.
@@ -382,7 +391,8 @@ impl SessionMemory {
         let first = self.next_recipe.fetch_add(count, Ordering::Relaxed);
         let size = size_of::<Recipe>() as u64;
         let start = u64::from(first) * size;
-        if start + u64::from(count) * size > RECIPES_BYTES {
+        let bytes = u64::from(count) * size;
+        if start + bytes > RECIPES_BYTES || !self.reserve(FILE_RECIPES + start, bytes) {
             file.set_recipes(0, 0, false);
             return;
         }
@@ -418,6 +428,8 @@ atomics! {
     attach_doorbell: AtomicU32;
     /// See [`Session::keep_doorbell`].
     keep_doorbell: AtomicU32;
+    /// See [`Session::life_is_locked`].
+    life_is_locked: AtomicU32;
     /// See [`Session::next_lane`].
     next_lane: AtomicU32;
     /// See [`Session::joining`].

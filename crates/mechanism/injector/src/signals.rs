@@ -35,11 +35,32 @@ extern "C" fn read_dispositions() {
         }
     }
     IGNORED_AT_START.store(ignored as i32, Ordering::Relaxed);
+    // Children of ours would leave no status where it is ignored, which only programs want.
+    // SAFETY: the default needs no handler.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
 }
 
 /// The ones that are taken from this process's own dispositions.
 const TAKEN: [i32; 7] =
     [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP];
+/// Signals that are for the program where somebody sends them to a process group (kill(2) of 0, say)
+/// or to the recorder, and would end this process: taken as well, with those for real time.
+/// Deliberately absent: what this process's own faults and limits send (SIGSEGV, SIGBUS, SIGXCPU).
+const MEANT_FOR_PROGRAM: [i32; 11] = [
+    libc::SIGABRT,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGILL,
+    libc::SIGFPE,
+];
 /// Wakes the forwarding thread to end it.
 const END: i32 = libc::SIGWINCH;
 
@@ -72,8 +93,9 @@ fn blocked_set() -> libc::sigset_t {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in TAKEN.iter().chain(&[END]) {
-            libc::sigaddset(&raw mut set, *signal);
+        let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+        for signal in TAKEN.into_iter().chain(MEANT_FOR_PROGRAM).chain(real_time).chain([END]) {
+            libc::sigaddset(&raw mut set, signal);
         }
         set
     }
@@ -141,7 +163,7 @@ fn watch(ended: &AtomicBool, mut act: impl FnMut(i32, Option<i32>)) {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             (libc::sigwaitinfo(&raw const set, &raw mut info), info)
         };
-        if TAKEN.contains(&signal) {
+        if signal > 0 && signal != END {
             // SAFETY: a process sent it, so the field holds which.
             let sender = (info.si_code <= 0).then(|| unsafe { info.si_pid() });
             act(signal, sender);

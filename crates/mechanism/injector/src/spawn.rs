@@ -90,6 +90,21 @@ pub fn spawn(
     result.map(|()| Spawned { pid })
 }
 
+/// Executes the program in this very process, without a recorder. Returns only why it cannot.
+pub fn become_program(program: &Program) -> InjectError {
+    let (argv, environment) = (pointers(&program.arguments), environment());
+    let envp = pointers(&environment);
+    // SAFETY: the mask is read into a set, for which zero is valid; execve gets lists of C strings
+    // that end with null pointers.
+    unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask);
+        SignalState::for_child(mask).apply();
+        libc::execve(program.path.as_ptr(), argv.as_ptr(), envp.as_ptr());
+    }
+    InjectError::Exec { path: program.file.display().to_string(), source: io::Error::last_os_error() }
+}
+
 /// The parent's side, from the fork to the end of tracing.
 fn accompany(
     memory: &SessionMemory,

@@ -94,7 +94,7 @@ pub(crate) enum Entry {
 }
 
 /// All that a trace holds, without the events themselves.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
     /// In the order of their begin.
     pub lanes: Vec<LaneInfo>,

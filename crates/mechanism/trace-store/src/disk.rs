@@ -66,6 +66,18 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a regular file that is there, for reading and writing.
+pub(crate) fn open_to_change(path: &Path) -> Result<File, StoreError> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
+    let file = opened.doing("open", path)?;
+    if !file.metadata().doing("read", path)?.is_file() {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(StoreError::io("open", path, source));
+    }
+    Ok(file)
+}
+
 /// Writes a whole file under a temporary name in the same directory and gives it
 /// its name when it is whole.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {

@@ -140,9 +140,7 @@ impl FileStore {
     /// says; [`StoreError::NotRegular`]; [`StoreError::DiskFull`]; [`StoreError::Io`].
     pub fn keep(&self, file: &File, key: FileKey) -> Result<Kept, StoreError> {
         check_unchanged(file, key)?;
-        if let Some(hash) = self.index().find(&key)?
-            && self.holds(&hash, key.size)
-        {
+        if let Some(hash) = self.find(&key)? {
             return Ok(Kept { hash, was_known: true });
         }
         let temporary = Temporary::beside(&self.dir.join(INDEX_NAME))?;
@@ -162,6 +160,18 @@ impl FileStore {
             self.index().add(key, hash)?;
         }
         Ok(Kept { hash, was_known: false })
+    }
+
+    /// True if the content of this file needs no copying.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if the index cannot be read.
+    pub fn knows(&self, key: &FileKey) -> Result<bool, StoreError> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    fn find(&self, key: &FileKey) -> Result<Option<FileHash>, StoreError> {
+        Ok(self.index().find(key)?.filter(|hash| self.holds(hash, key.size)))
     }
 
     /// Puts a kept content into a trace, as `trace_files_dir/<hash in hex>`: by a

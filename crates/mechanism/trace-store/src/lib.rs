@@ -42,7 +42,7 @@ pub use home::{claim_home, default_home};
 pub use meta::{Meta, Summary, Totals};
 pub use reader::{Cut, CutWhy, LaneReader, TraceReader};
 pub use record::{CHUNK_BYTES_MAX, FORMAT_VERSION};
-pub use writer::TraceWriter;
+pub use writer::{RINGS_NAME, Resumed, TraceWriter};
 
 /// BLAKE3 of a file's content.
 pub type FileHash = [u8; 32];

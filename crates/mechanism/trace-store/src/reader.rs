@@ -109,6 +109,12 @@ impl TraceReader {
         })
     }
 
+    /// What a writer needs that goes on with the trace; what is cut away behind `Cut::offset` is
+    /// none of the contents.
+    pub(crate) fn into_parts(self) -> (Meta, Contents, Option<Cut>) {
+        (self.meta, Arc::unwrap_or_clone(self.contents), self.cut)
+    }
+
     /// What was recorded.
     pub fn meta(&self) -> &Meta {
         &self.meta

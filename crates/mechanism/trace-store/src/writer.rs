@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::compress::{ChunkCompressor, Pressure};
-use crate::contents::{Contents, Entry, FileEntry, LaneEnd, TraceFile};
+use crate::contents::{Contents, Entry, FileEntry, LaneEnd, LaneInfo, TraceFile};
 use crate::disk;
 use crate::error::{Doing, StoreError};
 use crate::index;
 use crate::meta::{Closing, Meta, Summary, Totals};
+use crate::reader::TraceReader;
 use crate::record::{
     CHUNK_BYTES_MAX, COMPRESSED, FILE_HEADER_BYTES, FORMAT_VERSION, RECORD_HEADER_BYTES, RecordHeader,
     RecordKind, encode_entry, file_header, payload_sum,
@@ -22,6 +24,19 @@ pub(crate) const META_NAME: &str = "trace.json";
 pub(crate) const EVENTS_NAME: &str = "events.rvt";
 /// Name of the directory of kept files in a trace's directory.
 pub(crate) const FILES_NAME: &str = "files";
+
+/// Name of the recorder's memory in a trace's directory, while it records and where it was killed.
+pub const RINGS_NAME: &str = "rings";
+
+/// A trace that is to be written on.
+pub enum Resumed {
+    /// It was cut: it goes on behind its last whole record.
+    Cut { writer: Box<TraceWriter>, meta: Box<Meta> },
+    /// It is complete.
+    Whole,
+    /// Somebody writes it at this moment.
+    BeingRecorded,
+}
 
 /// Writes one trace. Dropped without [`TraceWriter::finish`], it leaves a trace
 /// that is cut after its last whole record, as a crash would.
@@ -75,6 +90,49 @@ impl TraceWriter {
             compressor,
             record: Vec::new(),
         })
+    }
+
+    /// Goes on with a trace whose recorder is gone, behind its last whole record.
+    ///
+    /// # Errors
+    /// As for reading a trace; [`StoreError::Io`] where it may not be written.
+    pub fn resume(dir: &Path) -> Result<Resumed, StoreError> {
+        let path = dir.join(EVENTS_NAME);
+        let file = disk::open_to_change(&path)?;
+        if !disk::try_lock(&file, &path, true)? {
+            return Ok(Resumed::BeingRecorded);
+        }
+        let (meta, contents, cut) = TraceReader::open(dir)?.into_parts();
+        let Some(cut) = cut else { return Ok(Resumed::Whole) };
+        if cut.offset < FILE_HEADER_BYTES as u64 {
+            return Err(StoreError::Damaged { path, offset: 0, what: "it ends inside of its header" });
+        }
+        let compressor = ChunkCompressor::new().doing("compress", &path)?;
+        let writer = Box::new(TraceWriter {
+            file,
+            path,
+            end: cut.offset,
+            contents,
+            broken: HashSet::new(),
+            compressor,
+            record: Vec::new(),
+        });
+        Ok(Resumed::Cut { writer, meta: Box::new(meta) })
+    }
+
+    /// The lanes so far.
+    pub fn lanes(&self) -> &[LaneInfo] {
+        &self.contents.lanes
+    }
+
+    /// What is known of a lane.
+    pub fn lane_info(&self, lane: u32) -> Option<LaneInfo> {
+        self.contents.position(lane).map(|position| self.contents.lanes[position].clone())
+    }
+
+    /// When the log changed last.
+    pub fn changed(&self) -> Option<SystemTime> {
+        self.file.metadata().and_then(|about| about.modified()).ok()
     }
 
     /// Chooses how hard the following chunks are compressed.
@@ -192,6 +250,12 @@ impl TraceWriter {
             return Err(StoreError::Removed { path: self.path });
         }
         Ok(totals)
+    }
+
+    /// Bytes that the log's file system has left for this user; `None` if it does not tell.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let about = rustix::fs::fstatvfs(&self.file).ok()?;
+        Some(about.f_bavail.saturating_mul(about.f_frsize))
     }
 
     /// Bytes of the log so far.

@@ -15,7 +15,7 @@ use crate::untold_deaths::UntoldDeaths;
 use crate::written_files::WrittenFiles;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0008;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0009;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +79,14 @@ pub struct Session {
     pub interception: u32,
     /// Pid of the supervisor, to notice its death and to permit its ptrace.
     pub supervisor_pid: i32,
-    /// The memfd's number in traced processes.
+    /// Not zero: the memory is a file with a name, of which pages may be touched only where it
+    /// has room on the disk.
+    pub has_file: u32,
+    /// The memfd's, or file's, number in traced processes.
     pub control_fd: AtomicI32,
+    /// Recording: not zero once the supervisor has the byte [`crate::LIFE_LOCK`] locked, which tells
+    /// its end also while its parent has not waited for it.
+    pub life_is_locked: AtomicU32,
     /// Not zero: cpuid can be made to fault here.
     pub cpuid_faulting: u32,
     /// Not zero: programs may read and write the gs base (rdgsbase), as the kernel says.
@@ -168,6 +174,8 @@ pub struct Session {
     pub files_dir: [u8; 4096],
     /// Segments in use, a bit each.
     pub segments: [AtomicU64; SEGMENTS / 64],
+    /// With `has_file`: segments that have room on the disk, a bit each.
+    pub segments_with_room: [AtomicU64; SEGMENTS / 64],
     /// Recording: counts for each segment how often its process got new memory or
     /// ended; futex words.
     pub gone: [AtomicU32; SEGMENTS],

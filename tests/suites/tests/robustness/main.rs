@@ -8,6 +8,7 @@ mod analysis;
 mod bench;
 mod kills;
 mod refusals;
+mod survivors;
 mod traces;
 mod ways;
 
@@ -32,6 +33,12 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("interrupted_alone", false, kills::interrupted_alone),
     ("disk_full", true, kills::disk_full),
     ("turn_comes_while_stopped", false, kills::turn_comes_while_stopped),
+    ("group_killed", false, survivors::group_killed),
+    ("kills_its_group", false, survivors::kills_its_group),
+    ("aborts_its_group", false, survivors::aborts_its_group),
+    ("namespace_killed", true, survivors::namespace_killed),
+    ("recorder_killed_among_threads", false, survivors::recorder_killed_among_threads),
+    ("children_ignored", false, survivors::children_ignored),
     ("moved_trace", false, traces::moved_trace),
     ("replayed_repeatedly", false, traces::replayed_repeatedly),
     ("damaged_trace", false, traces::damaged_trace),
@@ -59,6 +66,9 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("with_memory_checks", false, ways::with_memory_checks),
     ("with_memory_checks_that_cannot_be_made", false, ways::with_memory_checks_that_cannot_be_made),
     ("limit_leaves_no_room", false, ways::limit_leaves_no_room),
+    ("narrow_limits", false, ways::narrow_limits),
+    ("largest_size", false, ways::largest_size),
+    ("strict_rollback", false, ways::strict_rollback),
     ("linked_meanwhile", false, ways::linked_meanwhile),
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),

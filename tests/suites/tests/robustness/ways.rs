@@ -1,10 +1,14 @@
 //! Every way of interception and checking gives the same recording; doctor tells them.
 
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, make_file, run};
+use suites::{
+    Live, RUN_TIME_MAX, TestResult, Tool, User, compare, make_file, plain_environment, run, tests_run_as_root,
+};
 
-use crate::bench::{Bench, ORDINARY, check, path, says};
+use crate::bench::{Bench, ORDINARY, check, no_panic, path, says};
 
 pub fn doctor(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "doctor")?;
@@ -56,6 +60,92 @@ pub fn limit_leaves_no_room(tool: &Tool) -> TestResult {
     says(&recorded, &["ulimit -d", "14 mb"])?;
     let replayed = bench.replay()?;
     check(replayed.stdout == recorded.stdout, "the shell saw how it ended", &replayed)
+}
+
+/// Where a limit leaves no room for the recorder, the program runs all the same.
+pub fn narrow_limits(tool: &Tool) -> TestResult {
+    let limits = ["-u 4", "-s 32", "-f 1", "-n 8", "-n 12", "-v 100000"];
+    limits.iter().try_for_each(|limit| {
+        let bench = Bench::new(tool, "narrow-limits")?;
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        let user = if tests_run_as_root() { User::Nobody } else { User::Current };
+        let mut command = user.command("bash".as_ref());
+        command.args(["-c", &script, "bash"]).arg(&tool.binary);
+        command.args(["record", "-o", path(&bench.trace), "--", "sh", "-c", "echo ran; exit 3"]);
+        plain_environment(&mut command, &bench.scratch.join("home"));
+        command.current_dir(&bench.run);
+        let recorded = run(command, RUN_TIME_MAX)?;
+        no_panic(&recorded)?;
+        let what = format!("the program should have run under ulimit {limit}");
+        check(recorded.code == 3 && recorded.stdout_text() == "ran\n", &what, &recorded)?;
+        if !bench.trace.join("trace.json").exists() {
+            return says(&recorded, &["runs unrecorded"]);
+        }
+        compare("recorded", &recorded, "replayed", &bench.replay()?)
+    })
+}
+
+/// The trace of a program that reads much stays as small as was said; the program ends by itself.
+pub fn largest_size(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "largest-size")?;
+    let script = "head -c 40000000 /dev/urandom | wc -c; exit 4";
+    let args = ["record", "--max-size", "3M", "-o", path(&bench.trace), "--", "bash", "-c", script];
+    let recorded = bench.call(&args)?;
+    check(recorded.code == 4 && recorded.stdout_text() == "40000000\n", "the program's own end", &recorded)?;
+    says(&recorded, &["--max-size", "can be replayed"])?;
+    let bytes = std::fs::metadata(bench.trace.join("events.rvt")).map_or(0, |about| about.len());
+    check((3 << 20..6 << 20).contains(&bytes), &format!("the log has {bytes} bytes"), &recorded)?;
+    let replayed = bench.replay()?;
+    no_panic(&replayed)?;
+    says(&replayed, &["--max-size"])
+}
+
+/// A server whose connections last for one request each.
+const SERVER: &str = "exec python3 -c '
+import os, socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(\"socket\")
+listener.listen()
+print(\"ready\", os.getpid(), flush=True)
+while True:
+    connection, _ = listener.accept()
+    text = connection.recv(100).decode()
+    connection.close()
+    print(\"served\", text, flush=True)
+'";
+
+/// What a connection had sent that was closed since is lost with a rollback, which says so before and
+/// after, and is refused where nothing may be lost.
+pub fn strict_rollback(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "strict-rollback")?;
+    let mut live = Live::start(bench.tool_command(User::Current, &["live", "--", "bash", "-c", SERVER]))?;
+    let pid = live.wait_for_line("ready ")?;
+    let mut request = |text: &str| -> TestResult {
+        let sent = UnixStream::connect(bench.run.join("socket"))
+            .and_then(|mut connection| connection.write_all(text.as_bytes()));
+        sent.map_err(|error| format!("nobody serves: {error}"))?;
+        live.wait_for_line(&format!("served {text}")).map(drop)
+    };
+    let taken = bench.call(&["ctl", &pid, "checkpoint"])?;
+    let number = taken.stdout_text().trim().strip_prefix("checkpoint ").unwrap_or_default().to_owned();
+    check(!number.is_empty(), "a checkpoint should have been taken", &taken)?;
+    let strict = ["ctl", &pid, "rollback", &number, "--strict"];
+    request("set a 1")?;
+    let lost = ["the 7 bytes that it had sent are lost", "set a 1"];
+    let refused = bench.call(&strict)?;
+    check(refused.code != 0, "nothing may be lost", &refused)?;
+    says(&refused, &lost)?;
+    let told = bench.call(&["ctl", &pid, "rollback", &number, "--dry-run"])?;
+    check(lost.iter().all(|text| told.stdout_text().contains(text)), "it is said before", &told)?;
+    request("set b 2")?;
+    let done = bench.call(&["ctl", &pid, "rollback", &number])?;
+    check(done.code == 0, "the rollback is made", &done)?;
+    check(lost.iter().all(|text| done.stdout_text().contains(text)), "it is said afterwards", &done)?;
+    let again = bench.call(&strict)?;
+    check(again.code == 0, "now nothing would be lost", &again)?;
+    request("set c 3")?;
+    Live::kill(&pid)?;
+    live.end().map(drop)
 }
 
 /// Somebody makes links to the program all the time: its file is a changed one at each look.

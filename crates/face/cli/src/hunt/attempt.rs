@@ -48,7 +48,7 @@ impl Try {
     ) -> Result<Try, CommandError> {
         let failed = |doing| move |source| CommandError::Try { doing, source };
         let mut recorder = Command::new("/proc/self/exe");
-        recorder.arg0("retrovane").args(["record", "--quiet", "--seed", &seed.to_string()]);
+        recorder.arg0("retrovane").args(["record", "--quiet", "--volatile", "--seed", &seed.to_string()]);
         recorder.arg("--home").arg(home).arg("--output").arg(dir).arg("--").args(&arguments.command);
         recorder.stdin(Stdio::null()).process_group(0);
         let mut captured = None;

@@ -52,6 +52,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
         report::tell("the program's limit on memory (ulimit -v) leaves no room for the runtime (64 MB)");
         kernel::exit_group(125);
     }
+    processes::without_readahead(SESSION_START, SESSION_BYTES);
     prepare_block(0, 0);
     enter_block(0);
     processes::map_lane(0, segment, control_fd);

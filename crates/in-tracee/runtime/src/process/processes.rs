@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
-    Interception, LANE_HEADER_BYTES, LANE_SLOTS, LaneHeader, RING_BYTES, SEGMENTS, lane_header_address,
-    lane_state, request, ring_address, segment_offset,
+    Interception, LANE_HEADER_BYTES, LANE_SLOTS, LaneHeader, RING_BYTES, SEGMENT_BYTES, SEGMENTS,
+    lane_header_address, lane_state, request, ring_address, segment_offset,
 };
 use linux_abi::{errno, general as nr};
 
@@ -159,7 +159,8 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     }
     let segment = if unlogged { Some(NO_SEGMENT) } else { take_segment() };
     let Some(segment) = segment else {
-        return stop(registers, StopReason::TooManyProcesses, "too many processes run at once");
+        let text = "too many processes run at once, or the disk has no room for the log of one more";
+        return stop(registers, StopReason::TooManyProcesses, text);
     };
     let mask = thread().signals.mask;
     let thread = if flags & VM != 0 { find_free_thread() } else { Some(thread().index) };
@@ -585,12 +586,38 @@ fn take_segment() -> Option<u64> {
         while bits != u64::MAX {
             let free = (!bits).trailing_zeros();
             match word.compare_exchange_weak(bits, bits | 1 << free, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Some(index as u64 * 64 + u64::from(free)),
+                Ok(_) => {
+                    let segment = index as u64 * 64 + u64::from(free);
+                    if has_room(segment) {
+                        return Some(segment);
+                    }
+                    give_segment_back(segment);
+                    return None;
+                }
                 Err(now) => bits = now,
             }
         }
     }
     None
+}
+
+/// Makes room on the disk for a segment where the session's memory is a file; false if there is
+/// none: a store there would end the process.
+fn has_room(segment: u64) -> bool {
+    let session = session();
+    if session.has_file == 0 {
+        return true;
+    }
+    let (word, bit) = (&session.segments_with_room[segment as usize / 64], 1 << (segment % 64));
+    if word.load(Ordering::Relaxed) & bit != 0 {
+        return true;
+    }
+    let arguments = [process().control_fd as u64, 0, segment_offset(segment), SEGMENT_BYTES, 0, 0];
+    if kernel::failed(kernel::call(nr::__NR_fallocate, arguments)) {
+        return false;
+    }
+    word.fetch_or(bit, Ordering::Relaxed);
+    true
 }
 
 fn give_segment_back(segment: u64) {
@@ -609,7 +636,17 @@ pub fn map_lane(slot: u64, segment: u64, control_fd: i32) {
     if kernel::failed(one) || kernel::failed(two) {
         report::die("the lane's memory could not be mapped");
     }
+    without_readahead(lane_header_address(slot), first + RING_BYTES);
     const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
+}
+
+/// Where the session's memory is a file: what is touched is read alone, and not some 30 pages
+/// around it, which hold nothing.
+pub fn without_readahead(start: u64, bytes: u64) {
+    const MADV_RANDOM: u64 = 1;
+    if session().has_file != 0 {
+        kernel::call(nr::__NR_madvise, [start, bytes, MADV_RANDOM, 0, 0, 0]);
+    }
 }
 
 /// Maps memory of the process's own in place of a lane's segment.
