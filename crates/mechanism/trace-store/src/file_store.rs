@@ -1,6 +1,6 @@
 //! The content of mapped and executed files, kept once for all traces.
 //!
-//! A content is named by its BLAKE3 hash and never changes. A store that is open
+//! A content is named by its hash (`content_copy.rs`) and never changes. A store that is open
 //! holds a shared lock, so that [`crate::traces::prune`] removes nothing between
 //! [`FileStore::keep`] and [`FileStore::link_into`].
 //!
@@ -28,7 +28,8 @@ pub(crate) const STORE_NAME: &str = "files";
 const LOCK_NAME: &str = "lock";
 /// A recording waits so long for somebody else's pruning.
 const PRUNED_WITHIN: Duration = Duration::from_secs(10);
-const INDEX_NAME: &str = "index";
+/// By the version of the contents' names.
+const INDEX_NAME: &str = "index-2";
 
 /// Longest side file, in bytes.
 const SIDE_BYTES_MAX: u64 = 256 << 20;

@@ -1,8 +1,9 @@
 //! A trace in one file, whole in itself, for another machine.
 //!
 //! A pack is a plain tar file: `RVPACK` (what the pack holds), `trace.json`,
-//! `events.rvt`, and `files/HASH` for each kept content. Nothing is compressed
-//! again; every checksum is verified when it is packed and when it is unpacked.
+//! `events.rvt`, and `files/HASH` for each kept content, or `files/HASH.LENGTH` with the list
+//! of parts of a long one, so that holes take no room. Nothing is compressed again; every checksum is
+//! verified when it is packed and when it is unpacked.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
 
+use crate::content_copy::{self, PartList, SHORT_BYTES_MAX};
 use crate::disk::{self, Temporary};
 use crate::error::{Doing, StoreError};
 use crate::reader::TraceReader;
@@ -36,8 +38,11 @@ struct Manifest {
 struct Item {
     name: String,
     path: PathBuf,
+    /// In the pack.
     bytes: u64,
     hash: Option<FileHash>,
+    /// Length of a long content, of which the pack holds the list of parts.
+    long: Option<u64>,
 }
 
 /// Writes the trace with its kept files into `out_file`, which is replaced if it
@@ -67,10 +72,18 @@ pub fn pack(trace_dir: &Path, out_file: &Path, progress: &mut dyn FnMut(u64, u64
     let mut done = log_bytes;
     for item in &items {
         let file = disk::open_regular(&item.path).doing("read", &item.path)?;
-        let mut source = Hashed::new(file.take(item.bytes), |bytes| {
+        let told = |bytes| {
             done += bytes;
             progress(done, total);
-        });
+        };
+        let (from, hasher): (Box<dyn Read + '_>, _) = match item.long {
+            Some(len) => {
+                let parts = PartList::of(&file).doing("read", &item.path)?;
+                (Box::new(parts), content_copy::long_hasher(len))
+            }
+            None => (Box::new(&file), blake3::Hasher::new()),
+        };
+        let mut source = Hashed { from: from.take(item.bytes), hasher, bytes: 0, progress: told };
         append(&mut tar, &item.name, item.bytes, &mut source).doing("write", out_file)?;
         source.check(item)?;
     }
@@ -84,17 +97,26 @@ fn items(reader: &TraceReader) -> Result<Vec<Item>, StoreError> {
     for name in [META_NAME, EVENTS_NAME] {
         let path = reader.dir().join(name);
         let bytes = fs::metadata(&path).doing("read", &path)?.len();
-        items.push(Item { name: name.to_owned(), path, bytes, hash: None });
+        items.push(Item { name: name.to_owned(), path, bytes, hash: None, long: None });
     }
     let mut hashes = std::collections::HashSet::new();
     for kept in reader.files() {
         if hashes.insert(kept.file.hash) {
             let path = reader.file_path(&kept.file)?;
-            let name = format!("{FILES_NAME}/{}", hash_hex(&kept.file.hash));
-            items.push(Item { name, path, bytes: kept.file.size, hash: Some(kept.file.hash) });
+            items.push(item_of_content(path, kept.file.hash, kept.file.size)?);
         }
     }
     Ok(items)
+}
+
+fn item_of_content(path: PathBuf, hash: FileHash, len: u64) -> Result<Item, StoreError> {
+    let name = format!("{FILES_NAME}/{}", hash_hex(&hash));
+    if len <= SHORT_BYTES_MAX {
+        return Ok(Item { name, path, bytes: len, hash: Some(hash), long: None });
+    }
+    let file = disk::open_regular(&path).doing("read", &path)?;
+    let bytes = PartList::bytes_of(&file).doing("read", &path)?;
+    Ok(Item { name: format!("{name}.{len}"), path, bytes, hash: Some(hash), long: Some(len) })
 }
 
 fn append(tar: &mut Builder<impl Write>, name: &str, bytes: u64, source: &mut impl Read) -> io::Result<()> {
@@ -117,10 +139,6 @@ struct Hashed<R, F> {
 }
 
 impl<R: Read, F: FnMut(u64)> Hashed<R, F> {
-    fn new(from: R, progress: F) -> Hashed<R, F> {
-        Hashed { from, hasher: blake3::Hasher::new(), bytes: 0, progress }
-    }
-
     /// Errors if what was read is not what the item should be.
     fn check(self, item: &Item) -> Result<(), StoreError> {
         let damaged = |what| StoreError::Damaged { path: item.path.clone(), offset: 0, what };
@@ -210,15 +228,22 @@ fn unpack_entries(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
         if entry.header().entry_type() != EntryType::Regular {
             return Err(bad("an entry is not a regular file"));
         }
-        let (to, hash) =
+        let place =
             destination(&name, into_dir).ok_or_else(|| bad("an entry has a name that no pack has"))?;
-        let out = disk::create_file(&to)?;
-        let mut content = Hashed::new(&mut entry, |_| ());
-        let copied = copy_to(&mut content, &out, &to, &broken)?;
+        let out = disk::create_file(&place.to)?;
+        if let Some(len) = place.long {
+            if content_copy::write_parts(&mut entry, len, &out).map_err(broken)? != place.hash {
+                return Err(bad("a kept file's content does not have its hash"));
+            }
+            continue;
+        }
+        let mut content =
+            Hashed { from: &mut entry, hasher: blake3::Hasher::new(), bytes: 0, progress: |_| () };
+        let copied = copy_to(&mut content, &out, &place.to, &broken)?;
         if copied != size {
             return Err(bad("it is truncated"));
         }
-        if hash.is_some_and(|hash| hash != *content.hasher.finalize().as_bytes()) {
+        if place.hash.is_some_and(|hash| hash != *content.hasher.finalize().as_bytes()) {
             return Err(bad("a kept file's content does not have its hash"));
         }
     }
@@ -245,17 +270,40 @@ fn read_manifest(entry: &mut impl Read, file: &Path) -> Result<Manifest, StoreEr
     Ok(manifest)
 }
 
-/// Where an entry goes, and the hash that its content must have. `None` for any
-/// name but those that a pack has: none of them leads out of the directory.
-fn destination(name: &[u8], into_dir: &Path) -> Option<(PathBuf, Option<FileHash>)> {
+/// Where an entry goes.
+struct Destination {
+    to: PathBuf,
+    /// That the content must have.
+    hash: Option<FileHash>,
+    /// Length of a long content; the entry is its list of parts.
+    long: Option<u64>,
+}
+
+/// `None` for any name but those that a pack has: none of them leads out of the directory.
+fn destination(name: &[u8], into_dir: &Path) -> Option<Destination> {
     let name = std::str::from_utf8(name).ok()?;
     if name == META_NAME || name == EVENTS_NAME {
-        return Some((into_dir.join(name), None));
+        return Some(Destination { to: into_dir.join(name), hash: None, long: None });
     }
-    let hex = name.strip_prefix(FILES_NAME)?.strip_prefix('/')?;
+    let content = name.strip_prefix(FILES_NAME)?.strip_prefix('/')?;
+    let (hex, long) = match content.split_once('.') {
+        Some((hex, digits)) => (hex, Some(long_length(digits)?)),
+        None => (content, None),
+    };
     let hash = blake3::Hash::from_hex(hex).ok()?;
     // Upper-case digits would be another name for the same content.
-    (hash.to_hex().as_str() == hex).then(|| (into_dir.join(FILES_NAME).join(hex), Some(*hash.as_bytes())))
+    (hash.to_hex().as_str() == hex).then(|| Destination {
+        to: into_dir.join(FILES_NAME).join(hex),
+        hash: Some(*hash.as_bytes()),
+        long,
+    })
+}
+
+/// The length of a long content, which has one name only.
+fn long_length(digits: &str) -> Option<u64> {
+    let len: u64 = digits.parse().ok()?;
+    let is_it = len > SHORT_BYTES_MAX && i64::try_from(len).is_ok() && len.to_string() == digits;
+    is_it.then_some(len)
 }
 
 fn copy_to(
