@@ -329,6 +329,23 @@ kill -USR1 $child; wait $child; echo "child ended with $?"
         code: 139,
         ..PLAIN
     },
+    Program {
+        name: "memory_shared_outside",
+        needs: &["gcc"],
+        build: "gcc -O1 -o client {workloads}/shared_outside.c && gcc -O1 -o outsider {workloads}/outsider.c",
+        setup: "setsid {built}/outsider > /dev/null 2>&1 < /dev/null & until [ -S outsider ]; do sleep 0.01; done",
+        command: "exec {built}/client",
+        ..PLAIN
+    },
+    Program {
+        name: "x11_shared_memory",
+        needs: &["Xvfb", "ffmpeg"],
+        setup: "setsid timeout 100 Xvfb -displayfd 3 -screen 0 320x240x24 -retro -ac -terminate \
+                  > /dev/null 2>&1 < /dev/null 3> display & until [ -s display ]; do sleep 0.01; done",
+        command: "exec ffmpeg -nostdin -loglevel error -f x11grab -video_size 320x240 -framerate 25 \
+                  -i :$(cat display) -fps_mode passthrough -frames:v 3 -f md5 -",
+        ..PLAIN
+    },
 ];
 
 fn main() -> ExitCode {

@@ -17,7 +17,6 @@ use trace_store::{LaneEnd, Pressure};
 use crate::Progress;
 use crate::lane_log::LaneLog;
 use crate::sink::Sink;
-use crate::strangers::Strangers;
 use crate::undoing::Undoing;
 use crate::waiting::Status;
 use crate::waits::Waits;
@@ -74,7 +73,6 @@ impl Drainer {
             main_ended: None,
             told_waiting: false,
             watchdog: Watchdog::new(),
-            strangers: Strangers::new(),
             waits: Waits::default(),
         };
         let tell = Arc::clone(&tell_waiting);
@@ -112,7 +110,6 @@ struct Work {
     main_ended: Option<Instant>,
     told_waiting: bool,
     watchdog: Watchdog,
-    strangers: Strangers,
     waits: Waits,
 }
 
@@ -129,9 +126,7 @@ impl Work {
             let busy = self.drain_all();
             self.end_lanes();
             let segments: Vec<Segment> = self.logs.keys().copied().collect();
-            let mut texts = self.watchdog.look(&memory, &segments);
-            texts.extend(self.strangers.look(&memory));
-            for text in texts {
+            for text in self.watchdog.look(&memory, &segments) {
                 telling::tell!("retrovane: {text}");
                 self.report.notes.push(text);
             }

@@ -83,6 +83,7 @@ use live::LiveOptions;
 use lost::Lost;
 use sink::Sink;
 pub use takeover::{TakenOver, take_over};
+use strangers::StrangersThread;
 use undoing::Undoing;
 use waiting::{Status, wait_for_main};
 
@@ -267,6 +268,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     );
     let analyst = analyst.start(Arc::clone(&keeper));
     let keep_thread = KeepThread::start(Arc::clone(&memory), Arc::clone(&keeper), journals.clone());
+    let strangers = StrangersThread::start(Arc::clone(&memory), Arc::clone(&status));
     let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), main_pid);
     let forwarded = match options.running {
         Some(_) => waiting::end_by_signals(&signals, &memory),
@@ -304,6 +306,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     drop(forwarded);
     drop(attach);
     drop(keep_thread);
+    drop(strangers);
     drop(keeper);
     drop(analyst);
     drop(signals);

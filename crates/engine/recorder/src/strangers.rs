@@ -1,73 +1,146 @@
-//! Finds processes outside of the recording that can write to memory which recorded
-//! processes share through a file: what they write no log knows.
+//! Finds processes outside of the recording that can write to memory which recorded processes have
+//! mapped, where the runtime asks for it, and names such memory where it cannot be followed.
 //!
-//! Deliberately absent: writes by write(2), and memory that a stranger maps and
-//! unmaps between two looks.
+//! Who has a file open to write, or mapped so, counts; and of a file without a name that nobody of
+//! the recording made, whoever may not be looked at. Deliberately absent: who opens a file and closes it
+//! again between two looks. The runtime asks again when a file is opened.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use injector::SessionMemory;
-use lane_protocol::REGION_START;
+use injector::{SessionMemory, futex_wait, futex_wake};
+use lane_protocol::{OutsideFile, REGION_START, outside_state, untimely};
 
-/// How often processes are looked at, while there is such memory.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+use crate::waiting::Status;
 
-/// Who was told of already.
-pub(crate) struct Strangers {
-    looked: Option<Instant>,
-    told: HashSet<(i32, u64)>,
+/// How long nothing is looked at if nobody asks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A look is followed by so many times its own time without one.
+const REST: u32 = 3;
+
+/// Device and inode of a file.
+type Identity = [u64; 2];
+
+/// The thread that looks for them. Dropping ends it.
+pub(crate) struct StrangersThread {
+    memory: Arc<SessionMemory>,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
-impl Strangers {
-    pub fn new() -> Strangers {
-        Strangers { looked: None, told: HashSet::new() }
+impl StrangersThread {
+    pub fn start(memory: Arc<SessionMemory>, status: Arc<Status>) -> StrangersThread {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
+        let thread = std::thread::spawn(move || {
+            let files = own_memory.outside_files();
+            let mut told = HashSet::new();
+            loop {
+                // Before looking: what comes after the look changes the value.
+                let seen = files.doorbell().load(Ordering::SeqCst);
+                if own_ended.load(Ordering::SeqCst) {
+                    return;
+                }
+                let began = Instant::now();
+                let any = answer_all(&own_memory, &own_ended);
+                for text in told_untimely(&own_memory, &mut told) {
+                    telling::tell!("retrovane: {text}");
+                    status.add_note(text);
+                }
+                match any {
+                    true => std::thread::park_timeout(began.elapsed() * REST),
+                    false => futex_wait(files.doorbell(), seen, LOOK_EVERY),
+                }
+            }
+        });
+        StrangersThread { memory, ended, thread: Some(thread) }
     }
+}
 
-    /// What is to be told.
-    pub fn look(&mut self, memory: &SessionMemory) -> Vec<String> {
-        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
-            return Vec::new();
+impl Drop for StrangersThread {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        let doorbell = self.memory.outside_files().doorbell();
+        doorbell.fetch_add(1, Ordering::SeqCst);
+        futex_wake(doorbell);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A thread that panicked has said so on stderr.
+            let _ = thread.join();
         }
-        let files = memory.shared_files();
-        if files.is_empty() {
-            return Vec::new();
-        }
-        self.looked = Some(Instant::now());
+    }
+}
+
+fn in_state(memory: &SessionMemory, state: u32) -> Vec<&OutsideFile> {
+    let files = memory.outside_files();
+    if files.changes() == 0 {
+        return Vec::new();
+    }
+    files.all().iter().filter(|file| file.state.load(Ordering::Acquire) == state).collect()
+}
+
+/// Answers what the runtime asks; false if it asks nothing.
+fn answer_all(memory: &SessionMemory, ended: &AtomicBool) -> bool {
+    let asked = in_state(memory, outside_state::ASKED);
+    if asked.is_empty() {
+        return false;
+    }
+    let found = Found::look(&asked.iter().map(|file| file.identity()).collect(), ended);
+    for file in asked {
+        let is_hidden = found.are_hidden && file.is_foreign.load(Ordering::Acquire) != 0;
+        let is_outside = is_hidden || found.files.contains(&file.identity());
+        let state = if is_outside { outside_state::OUTSIDE } else { outside_state::INSIDE };
+        memory.outside_files().answer(file, state);
+    }
+    true
+}
+
+/// What processes outside of the recording have.
+struct Found {
+    files: HashSet<Identity>,
+    /// Some may not be looked at.
+    are_hidden: bool,
+}
+
+impl Found {
+    /// Looks for these files in all processes.
+    fn look(asked: &HashSet<Identity>, ended: &AtomicBool) -> Found {
+        let mut found = Found { files: HashSet::new(), are_hidden: false };
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let mut recorded = Vec::new();
-        let mut found = Vec::new();
-        for pid in pids {
-            let Some(maps) = maps_of(pid) else { continue };
-            if maps.lines().any(|line| line.starts_with(&format!("{REGION_START:x}-"))) {
-                recorded.push(pid);
-                continue;
+        for pid in pids.filter(|&pid| pid != std::process::id() as i32) {
+            if ended.load(Ordering::SeqCst) {
+                break;
             }
-            for (inode, path) in maps.lines().filter_map(|line| writable_file(line, &files)) {
-                found.push((pid, inode, path.to_owned()));
-            }
-        }
-        if found.is_empty() {
-            return Vec::new();
-        }
-        // A file that is gone leaves its number to another: the recorded ones have it still.
-        let maps: Vec<String> = recorded.into_iter().filter_map(maps_of).collect();
-        let in_use: HashSet<u64> = maps
-            .iter()
-            .flat_map(|maps| maps.lines())
-            .filter_map(|line| shared_file(line, &files))
-            .map(|(inode, _)| inode)
-            .collect();
-        let mut texts = Vec::new();
-        for (pid, inode, path) in found {
-            if in_use.contains(&inode) && self.told.insert((pid, inode)) {
-                texts.push(format!(
-                    "process {pid}, which is not recorded, can write to {path}, which recorded processes share: what it writes there is not in the recording"
-                ));
+            match maps_of(pid) {
+                Some(maps) if is_recorded(&maps) => {}
+                Some(maps) => {
+                    found
+                        .files
+                        .extend(maps.lines().filter_map(writable_file).filter(|file| asked.contains(file)));
+                    found.add_open(pid, asked);
+                }
+                // A thread of the kernel's has no descriptors, and who ended has none any more.
+                None => found.are_hidden |= std::fs::metadata(format!("/proc/{pid}/exe")).is_ok(),
             }
         }
-        texts
+        found
+    }
+
+    fn add_open(&mut self, pid: i32, asked: &HashSet<Identity>) {
+        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            let Ok(open) = std::fs::metadata(entry.path()) else { continue };
+            let identity = [open.dev(), open.ino()];
+            // The link's own mode says how it is open.
+            let writes = || entry.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
+            if asked.contains(&identity) && writes() {
+                self.files.insert(identity);
+            }
+        }
     }
 }
 
@@ -75,25 +148,63 @@ fn maps_of(pid: i32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()
 }
 
-/// Inode and path of a mapping that is shared and writable and of one of the files.
-fn writable_file<'line>(line: &'line str, files: &[(u64, u64)]) -> Option<(u64, &'line str)> {
-    let rights = line.split_ascii_whitespace().nth(1)?;
-    if rights.contains('w') { shared_file(line, files) } else { None }
+/// The runtime's region is mapped in recorded processes.
+fn is_recorded(maps: &str) -> bool {
+    maps.lines().any(|line| line.starts_with(&format!("{REGION_START:x}-")))
 }
 
-/// Inode and path of a mapping that is shared and of one of the files, given as device and
-/// inode (proc_pid_maps(5)).
-fn shared_file<'line>(line: &'line str, files: &[(u64, u64)]) -> Option<(u64, &'line str)> {
-    let mut fields = line.split_ascii_whitespace();
-    let (_, rights, _, device, inode) =
-        (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    if !rights.ends_with('s') {
-        return None;
+/// What a line of a list of mappings says (proc_pid_maps(5)).
+struct Line<'line> {
+    rights: &'line str,
+    identity: Identity,
+    name: &'line str,
+}
+
+impl<'line> Line<'line> {
+    fn parse(line: &'line str) -> Option<Line<'line>> {
+        let mut fields = line.split_ascii_whitespace();
+        let (_, rights, _, device, inode) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let (major, minor) = device.split_once(':')?;
+        let (major, minor) = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+        let identity = [libc::makedev(major, minor), inode.parse().ok()?];
+        Some(Line { rights, identity, name: fields.next().unwrap_or("a file without a name") })
     }
-    let (major, minor) = device.split_once(':')?;
-    let (major, minor) = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-    let key = (libc::makedev(major, minor), inode.parse().ok()?);
-    files.contains(&key).then(|| (key.1, fields.next().unwrap_or("a file without a name")))
+
+    fn is_shared(&self) -> bool {
+        self.rights.ends_with('s')
+    }
+}
+
+/// The file of a mapping through which it can be written to.
+fn writable_file(line: &str) -> Option<Identity> {
+    let line = Line::parse(line)?;
+    (line.is_shared() && line.rights.contains('w')).then_some(line.identity)
+}
+
+/// Names memory that changes where the program cannot have learned of it, once each.
+fn told_untimely(memory: &SessionMemory, told: &mut HashSet<Identity>) -> Vec<String> {
+    let outside = in_state(memory, outside_state::OUTSIDE);
+    let mut maps: HashMap<i32, String> = HashMap::new();
+    let mut texts = Vec::new();
+    for file in outside {
+        let (pid, identity) = (file.pid.load(Ordering::Relaxed), file.identity());
+        let how = match file.untimely.load(Ordering::Acquire) {
+            0 => continue,
+            untimely::POSSIBLE => "is written between its calls, maybe by those",
+            _ => "is written by those between its calls",
+        };
+        if !told.insert(identity) {
+            continue;
+        }
+        let maps = maps.entry(pid).or_insert_with(|| maps_of(pid).unwrap_or_default());
+        let name = maps.lines().filter_map(Line::parse).find(|line| line.identity[1] == identity[1]);
+        let name = name.map_or("memory that is shared", |line| line.name);
+        texts.push(format!(
+            "{name}, which process {pid} shares with processes that are not recorded, {how}: what it reads there before its next call may differ in replay"
+        ));
+    }
+    texts
 }
 
 #[cfg(test)]
@@ -101,13 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_shared_and_writable_mappings_of_the_files_count() {
-        let files = [(libc::makedev(0xfd, 1), 77)];
-        let line = |rights: &str, inode: u64| format!("7f00-7f01 {rights} 00000000 fd:01 {inode}   /tmp/x");
-        assert_eq!(writable_file(&line("rw-s", 77), &files), Some((77, "/tmp/x")));
-        assert_eq!(writable_file(&line("rw-p", 77), &files), None);
-        assert_eq!(writable_file(&line("r--s", 77), &files), None);
-        assert_eq!(writable_file(&line("rw-s", 78), &files), None);
-        assert_eq!(writable_file("nonsense", &files), None);
+    fn only_shared_and_writable_mappings_count() {
+        let line = |rights: &str| format!("7f00-7f01 {rights} 00000000 fd:01 77   /tmp/x");
+        assert_eq!(writable_file(&line("rw-s")), Some([libc::makedev(0xfd, 1), 77]));
+        assert_eq!(writable_file(&line("rw-p")), None);
+        assert_eq!(writable_file(&line("r--s")), None);
+        assert_eq!(writable_file("nonsense"), None);
     }
 }

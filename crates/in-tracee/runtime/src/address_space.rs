@@ -12,6 +12,8 @@ pub mod foreign_writes;
 pub mod kept_files;
 pub mod map_changes;
 pub mod mapped_files;
+pub mod outsider_signs;
+pub mod outsiders;
 pub mod packet_rings;
 pub mod page_tracker;
 pub mod partial_effects;

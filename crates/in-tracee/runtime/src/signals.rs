@@ -1168,7 +1168,7 @@ fn deliver_logged(registers: &mut Registers, waiting: &Waiting, flags: u8) {
     let log = &mut process().log;
     log.begin(Kind::Signal, flags, waiting.signal as u16);
     log.raw(waiting.info.as_ptr() as u64, INFO_BYTES);
-    foreign_writes::log_new();
+    foreign_writes::log_all_new();
     log.end();
     if process().actions().actions[waiting.signal as usize].handler == DEFAULT {
         deaths::die(registers, waiting);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, lane_state,
-    segment_offset,
+    OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session,
+    lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
@@ -426,6 +426,8 @@ atomics! {
     doorbell: AtomicU32;
     /// See [`Session::attach_doorbell`].
     attach_doorbell: AtomicU32;
+    /// See [`Session::outside_files`].
+    outside_files: OutsideFiles;
     /// See [`Session::keep_doorbell`].
     keep_doorbell: AtomicU32;
     /// See [`Session::life_is_locked`].

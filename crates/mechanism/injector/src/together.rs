@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use lane_protocol::{
     Checkpoint, Command, KILLED_ANYONE, TURNS, Together, Turn, checkpoint_state, command, command_phase,
-    lane_state, shared_state, sharing_policy, together_step, together_task,
+    lane_state, sharing_policy, together_step, together_task,
 };
 
 use crate::futex::futex_wake;
@@ -112,14 +112,6 @@ impl SessionMemory {
     pub(crate) fn keeps_shared_memory(&self) -> bool {
         // SAFETY: the header is mapped as long as `self`; the field was set when it was made.
         unsafe { (*self.session()).sharing_policy == sharing_policy::KEEP }
-    }
-
-    /// Recording: the files that processes share memory through, device and inode.
-    pub fn shared_files(&self) -> Vec<(u64, u64)> {
-        // SAFETY: the header is mapped as long as `self`; the table is made of atomics.
-        let files = unsafe { &(*self.session()).shared_files };
-        let known = files.iter().take_while(|file| file.state.load(Ordering::Acquire) == shared_state::READY);
-        known.map(|file| (file.device.load(Ordering::Relaxed), file.inode.load(Ordering::Relaxed))).collect()
     }
 
     /// Recording: somebody of ours, or this one, is about to kill a process by SIGKILL.

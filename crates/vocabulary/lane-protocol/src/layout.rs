@@ -89,6 +89,12 @@ pub const FILE_PAGES_MAX: usize = 0x4_0000;
 pub const FILE_PAGES_TABLE_START: u64 = FILE_PAGES_START + FILE_PAGES_MAX as u64 * 4096;
 /// Most bytes of that.
 pub const FILE_PAGES_TABLE_BYTES: u64 = 0x100_0000;
+/// Sums of pages of mapped files that others write: of each region, mapped when they are needed.
+pub const OUTSIDE_SUMS_START: u64 = FILE_PAGES_TABLE_START + FILE_PAGES_TABLE_BYTES;
+/// Most bytes of those of one region.
+pub const OUTSIDE_SUMS_BYTES: u64 = 0x20_0000;
+/// Regions that a process can have at a time.
+pub const OUTSIDE_REGIONS_MAX: usize = 64;
 /// Mappings of the present, while a process does again what it did.
 pub const ASIDE_START: u64 = REGION_START + 0xc_0000_0000;
 /// Most bytes of them.
@@ -143,6 +149,7 @@ pub const fn segment_offset(segment: u64) -> u64 {
     FILE_SEGMENTS + segment * SEGMENT_BYTES
 }
 
+const _: () = assert!(OUTSIDE_SUMS_START + OUTSIDE_REGIONS_MAX as u64 * OUTSIDE_SUMS_BYTES <= ASIDE_START);
 const _: () = assert!(DATA_START + DATA_BYTES_MAX <= SESSION_START);
 const _: () = assert!(SESSION_START + SESSION_BYTES <= RECIPES_START);
 const _: () = assert!(RECIPES_START + RECIPES_BYTES <= LANE_SLOTS_START);

@@ -7,6 +7,7 @@ use crate::imports::Imports;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER_WAYS_MAX};
 use crate::output_places::OutputPlaces;
+use crate::outside_files::OutsideFiles;
 use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::turn::Turn;
@@ -195,6 +196,8 @@ pub struct Session {
     pub imports: Imports,
     /// Recording: what was written to files that somebody has mapped.
     pub written_files: WrittenFiles,
+    /// Recording: whose memory somebody may write that the logs do not follow.
+    pub outside_files: OutsideFiles,
     /// Recording: who died with a turn, and nobody told.
     pub untold_deaths: UntoldDeaths,
     /// Recording: files of which processes share the memory.

@@ -11,7 +11,7 @@ use crate::numbered_words::NumberedWords;
 /// Parts that are kept.
 const PARTS: usize = 1024;
 /// Marks that files share, as a multiple of 32.
-const MARKS: usize = 1 << 16;
+pub(crate) const MARKS: usize = 1 << 16;
 
 /// See the module. Zeros are a valid beginning.
 #[repr(C, align(64))]
@@ -55,8 +55,8 @@ pub fn mark_of(identity: [u64; 2]) -> u16 {
     (mixed >> 48) as u16
 }
 
-/// The marks of a file that was written.
-fn written_marks(identity: [u64; 2]) -> [u16; 3] {
+/// Marks of a file that hardly any other has all of.
+pub(crate) fn spread_marks(identity: [u64; 2]) -> [u16; 3] {
     // The finalizer of MurmurHash3, in which every bit of the input changes half of the output's.
     let mut mixed = identity[0].rotate_left(32) ^ identity[1];
     for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
@@ -66,7 +66,7 @@ fn written_marks(identity: [u64; 2]) -> [u16; 3] {
     [mixed as u16, (mixed >> 16) as u16, (mixed >> 32) as u16]
 }
 
-fn set(marks: &[AtomicU32], mark: u16) {
+pub(crate) fn set(marks: &[AtomicU32], mark: u16) {
     let (word, bit) = (&marks[usize::from(mark) / 32], 1 << (mark % 32));
     // Most are set already.
     if word.load(Ordering::Relaxed) & bit == 0 {
@@ -75,7 +75,7 @@ fn set(marks: &[AtomicU32], mark: u16) {
 }
 
 #[inline]
-fn is_set(marks: &[AtomicU32], mark: u16) -> bool {
+pub(crate) fn is_set(marks: &[AtomicU32], mark: u16) -> bool {
     marks[usize::from(mark) / 32].load(Ordering::Acquire) & 1 << (mark % 32) != 0
 }
 
@@ -108,7 +108,7 @@ impl WrittenFiles {
 
     /// True if a part was added of this file, or of several that have its marks.
     pub fn is_written(&self, identity: [u64; 2]) -> bool {
-        written_marks(identity).iter().all(|&mark| is_set(&self.written, mark))
+        spread_marks(identity).iter().all(|&mark| is_set(&self.written, mark))
     }
 
     /// How many parts were written.
@@ -119,7 +119,7 @@ impl WrittenFiles {
 
     /// Adds a part.
     pub fn add(&self, part: &WrittenPart) {
-        for mark in written_marks(part.identity) {
+        for mark in spread_marks(part.identity) {
             set(&self.written, mark);
         }
         let number = self.count.fetch_add(1, Ordering::AcqRel);

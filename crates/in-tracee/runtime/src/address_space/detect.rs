@@ -101,7 +101,7 @@ pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[
         Some(false) => Some(OTHER_LIST),
         None => Some(LOST_LIST),
     };
-    foreign_writes::log_new();
+    foreign_writes::log_new(number);
     process().log.end();
     end(method, &ranges);
     ranges.forget();

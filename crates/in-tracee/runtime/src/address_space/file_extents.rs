@@ -13,8 +13,13 @@ pub fn next_data(file: i32, place: u64) -> i64 {
 
 /// Calls `each` with the parts of a file that are no holes.
 pub fn for_each_extent(file: i32, bytes: u64, each: &mut dyn FnMut(u64, u64)) {
+    for_each_extent_from(file, 0, bytes, each);
+}
+
+/// The same between two places.
+pub fn for_each_extent_from(file: i32, from: u64, bytes: u64, each: &mut dyn FnMut(u64, u64)) {
     const SEEK_HOLE: u64 = 4;
-    let mut place = 0;
+    let mut place = from;
     while place < bytes {
         let data = next_data(file, place);
         if data < 0 {

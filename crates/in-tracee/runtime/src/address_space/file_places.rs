@@ -14,6 +14,8 @@ pub struct Place {
     pub offset: u64,
     /// It shows what is written to the file, and the program cannot store there.
     pub only_shows: bool,
+    /// What the program stores there reaches nobody else (MAP_PRIVATE).
+    pub is_private: bool,
 }
 
 /// The mappings of an address space.
@@ -37,6 +39,7 @@ impl Place {
     fn goes_on_as(&self, next: &Place) -> bool {
         self.identity == next.identity
             && self.only_shows == next.only_shows
+            && self.is_private == next.is_private
             && self.end == next.start
             && self.offset.wrapping_add(self.end - self.start) == next.offset
     }

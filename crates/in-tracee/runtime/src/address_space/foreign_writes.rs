@@ -4,10 +4,10 @@
 //!
 //! Who writes says so in the session; everybody else looks there where it can learn of the write,
 //! and logs what its mappings show: with the end of a call, with a signal, and as a change where
-//! another process, with which it shares memory, had the turn.
+//! another process, with which it shares memory, had the turn. What is stored, or written from outside of
+//! the recording, is found by looking at it: see `outsiders.rs`.
 //!
-//! Deliberately absent: what somebody stores through a shared mapping of a file that others have
-//! mapped privately, what is written from outside of the recording, and what a program finds that
+//! Deliberately absent: what a program finds that
 //! reads a mapping again and again until a call changes it. More than a thousand writes between two
 //! looks are not told apart: all is logged that the files' mappings show.
 
@@ -15,7 +15,7 @@ use events::{FOREIGN, Kind, SHARED, Tag};
 use lane_protocol::{Written, WrittenPart};
 use linux_abi::PAGE_BYTES;
 
-use crate::address_space::mapped_files;
+use crate::address_space::{mapped_files, outsiders};
 use crate::ground::{maps, memory};
 use crate::state::block::{process, session};
 
@@ -73,24 +73,39 @@ fn log_memory(start: u64, end: u64) {
     });
 }
 
-/// True if there is something new.
+/// True if there may be something new.
 #[inline]
 pub fn are_new() -> bool {
+    has_parts() || outsiders::are_about()
+}
+
+#[inline]
+fn has_parts() -> bool {
     process().foreign_writes.parts != session().written_files.count() + 1
 }
 
-/// Recording, in the event of a call that ended, or of a signal: logs what is new.
+/// Recording, in the event of a call that ended: logs what is new.
 #[inline]
-pub fn log_new() {
-    if are_new() {
+pub fn log_new(number: u64) {
+    if has_parts() {
         log_parts();
     }
+    outsiders::log_new(number);
+}
+
+/// Recording, in the event of a signal: the same.
+#[inline]
+pub fn log_all_new() {
+    if has_parts() {
+        log_parts();
+    }
+    outsiders::log_all_new();
 }
 
 /// Recording: the turn comes from another process, and the program goes on where it stands.
 #[inline]
 pub fn log_change() {
-    if are_new() && are_shown() {
+    if has_parts() && are_shown() {
         let log = &mut process().log;
         log.begin(Kind::Change, SHARED, FOREIGN);
         log.word(0);

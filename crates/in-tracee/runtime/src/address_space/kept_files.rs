@@ -65,7 +65,7 @@ impl Status {
 
     /// What tells a content from others: device, inode, size, and the times of the last change to the
     /// content and to the inode.
-    fn key(&self) -> [u64; 5] {
+    pub fn key(&self) -> [u64; 5] {
         let Status(stat) = self;
         let ns = |at: usize| stat[at].wrapping_mul(1_000_000_000).wrapping_add(stat[at + 1]);
         // st_mtim and st_ctim.
@@ -80,30 +80,56 @@ impl Status {
         self.kind() == REGULAR
     }
 
-    /// True for memory of which nothing is used yet (memfd_create(2), tmpfs). Others may count the
-    /// blocks in use in ways of their own.
-    pub fn is_empty_memory(&self, fd: i32) -> bool {
+    /// How many names it has.
+    pub fn links(&self) -> u64 {
+        self.0[2]
+    }
+
+    /// True if somebody may execute it.
+    pub fn may_be_executed(&self) -> bool {
+        self.0[3] & 0o111 != 0
+    }
+
+    /// True for a file that is nowhere but in memory (memfd_create(2), tmpfs): what is stored there
+    /// changes none of its times.
+    pub fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: u64 = 0x0102_1994;
         // struct statfs: its type comes first.
         let mut status = [0u64; 15];
-        let is_memory = self.is_regular() && {
+        self.is_regular() && {
             let result = kernel::call(nr::__NR_fstatfs, [fd as u64, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
             !kernel::failed(result) && status[0] == TMPFS_MAGIC
-        };
+        }
+    }
+
+    /// True for memory of which nothing is used yet. Others may count the
+    /// blocks in use in ways of their own.
+    pub fn has_no_data(&self, fd: i32) -> bool {
         // What fallocate(2) got for it is not used.
-        is_memory && (self.0[8] == 0 || has_no_data(fd))
+        self.0[8] == 0 || has_no_data(fd)
     }
 }
 
 /// True if all of the file is a hole (lseek(2)). The program's own place in it stays.
 fn has_no_data(fd: i32) -> bool {
-    let again = Path::new().text(b"/proc/thread-self/fd/").number(fd as u64).open();
-    if kernel::failed(again) {
-        return false;
-    }
-    let first = file_extents::next_data(again as i32, 0);
+    let Some(again) = open_again(fd) else { return false };
+    let first = file_extents::next_data(again, 0);
     kernel::call(nr::__NR_close, [again as u64, 0, 0, 0, 0, 0]);
     first == -i64::from(errno::ENXIO)
+}
+
+/// A descriptor of the file with a place of its own in it. No locks are lost when it is closed only
+/// where the program can have none: in memory.
+fn open_again(fd: i32) -> Option<i32> {
+    let again = Path::new().text(b"/proc/thread-self/fd/").number(fd as u64).open();
+    (!kernel::failed(again)).then_some(again as i32)
+}
+
+/// Calls `each` with the parts of a file that are no holes, as far as that is known.
+pub fn each_part(fd: i32, from: u64, to: u64, each: &mut dyn FnMut(u64, u64)) {
+    let Some(again) = open_again(fd) else { return each(from, to) };
+    file_extents::for_each_extent_from(again, from, to, each);
+    kernel::call(nr::__NR_close, [again as u64, 0, 0, 0, 0, 0]);
 }
 
 /// Sees to it that the file's content is kept.

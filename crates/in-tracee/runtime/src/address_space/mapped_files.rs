@@ -5,8 +5,9 @@ use events::Tag;
 use lane_protocol::{lent, report_kind};
 use linux_abi::general as nr;
 
-use crate::address_space::file_places::{Place, Places};
-use crate::address_space::{file_extents, foreign_writes, kept_files};
+pub use crate::address_space::file_places::Place;
+use crate::address_space::file_places::Places;
+use crate::address_space::{file_extents, foreign_writes, kept_files, outsiders};
 use crate::checkpoint;
 use crate::debugger::{imports, shared_writes};
 use crate::ground::maps::{self, Mapping};
@@ -51,16 +52,17 @@ struct Copied {
     source: Source,
 }
 
-fn all() -> &'static [Place] {
+pub fn all() -> &'static [Place] {
     space().mapped.files.all()
 }
 
 /// Notes a new mapping. Descriptors that were looked at before may reach it.
-pub fn note(start: u64, end: u64, identity: [u64; 2], offset: u64, only_shows: bool) {
-    let fits = space().mapped.files.add(Place { start, end, identity, offset, only_shows });
+pub fn note(place: Place) {
+    let fits = space().mapped.files.add(place);
     tell_unless(fits);
-    foreign_writes::note_mapped(identity);
-    outputs::forget_file(identity);
+    foreign_writes::note_mapped(place.identity);
+    outputs::forget_file(place.identity);
+    outsiders::mappings_changed();
 }
 
 fn tell_unless(fits: bool) {
@@ -427,12 +429,14 @@ pub fn copy_of(identity: [u64; 2]) -> Option<i32> {
 pub fn forget(start: u64, bytes: u64) {
     shared_writes::disturb(start, bytes);
     space().mapped.files.remove(start, start.saturating_add(bytes));
+    outsiders::mappings_changed();
 }
 
 /// Memory moved, grew or shrank; or it is there twice, if it `stays` or had no length.
 pub fn moved(old: [u64; 2], new: [u64; 2], stays: bool) {
     let fits = space().mapped.files.move_to(old, new, stays);
     tell_unless(fits);
+    outsiders::mappings_changed();
 }
 
 /// A new image has mappings of its own.

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{SharedFile, shared_state};
 
+use crate::address_space::outsiders;
 use crate::scheduler::turn;
 use crate::state::block::{process, session};
 
@@ -45,6 +46,12 @@ pub fn enter(identity: [u64; 2], writable: bool) -> bool {
     true
 }
 
+/// True if a process of the session stores through memory to the file, or may do so.
+pub fn is_known(identity: [u64; 2]) -> bool {
+    let known = |file: &&SharedFile| file.state.load(Ordering::Acquire) != shared_state::FREE;
+    session().shared_files.iter().take_while(known).any(|file| is(file, identity))
+}
+
 fn is(file: &SharedFile, identity: [u64; 2]) -> bool {
     [&file.device, &file.inode].map(|word| word.load(Ordering::Relaxed)) == identity
 }
@@ -54,4 +61,5 @@ fn publish(file: &SharedFile, identity: [u64; 2]) {
     file.inode.store(identity[1], Ordering::Relaxed);
     file.turn.store(process().turn, Ordering::Relaxed);
     file.state.store(shared_state::READY, Ordering::Release);
+    outsiders::note_stored(identity);
 }

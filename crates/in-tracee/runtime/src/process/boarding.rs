@@ -235,7 +235,14 @@ fn note_files() {
             return;
         }
         let only_shows = !map.private && !map.writable;
-        mapped_files::note(map.start, map.end, identity_of(map, name), map.offset, only_shows);
+        mapped_files::note(mapped_files::Place {
+            start: map.start,
+            end: map.end,
+            identity: identity_of(map, name),
+            offset: map.offset,
+            only_shows,
+            is_private: map.private,
+        });
     });
 }
 

@@ -85,6 +85,9 @@ fn end_recording(reason: u16, text: &str) {
     crate::preemption::sampled_places::end();
     sites::restore_all();
     crate::address_space::packet_rings::leave();
+    if !process().in_parents_memory {
+        crate::address_space::outsiders::reset();
+    }
     leave_process();
 }
 

@@ -5,7 +5,7 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::address_space::page_tracker;
+use crate::address_space::{outsider_signs, outsiders, page_tracker};
 use crate::entry::Registers;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::{memory, proc_dir, report};
@@ -57,6 +57,7 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
         && class == 0
         && thread().pending == 0
         && !outputs::is_mapped(args[0])
+        && !outsiders::are_about()
     {
         // The commonest by far: what its row says, without interpreting it.
         let bytes = args[2].min(effects::SENT_BYTES_MAX);
@@ -65,6 +66,7 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
             return;
         }
     }
+    outsider_signs::note_call(number, args, result);
     begin_call(number, args, model.len(), result, 0);
     effects::log_sent(model, args, result);
     let work = effects::WORK[number as usize];
@@ -82,6 +84,7 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
         let place = outputs::place_of(class, args[0], position, bytes);
         Output { class, order, bytes, place, ends_file: false }.log();
     }
+    outsiders::log_new(number);
     process().log.end();
 }
 
@@ -133,7 +136,10 @@ pub fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'stati
 
 /// True for a descriptor that the runtime has.
 pub fn is_ours(fd: u64) -> bool {
-    fd as u32 as i32 == process().control_fd || page_tracker::is_descriptor(fd) || proc_dir::is_descriptor(fd)
+    fd as u32 as i32 == process().control_fd
+        || page_tracker::is_descriptor(fd)
+        || proc_dir::is_descriptor(fd)
+        || outsider_signs::is_descriptor(fd)
 }
 
 pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
@@ -142,6 +148,7 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
     ours.sort_unstable();
     outputs::forget_range(first, last);
     page_tracker::yield_descriptor(first, last);
+    outsider_signs::yield_descriptors(first, last);
     if process().replaying || !ours.iter().any(|own| (first..=last).contains(own)) {
         return plain(registers, number, args, model);
     }
@@ -160,6 +167,7 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
 pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     outputs::forget(args[1]);
     page_tracker::yield_descriptor(args[1], args[1]);
+    outsider_signs::yield_descriptors(args[1], args[1]);
     proc_dir::yield_number(args[1]);
     if is_ours(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);

@@ -6,7 +6,7 @@ use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 use linux_abi::errno;
 use syscall_model::{Act, Arg, Row, VariantTable, row};
 
-use crate::address_space::{checksum, detect, file_ends, foreign_writes, packet_rings};
+use crate::address_space::{checksum, detect, file_ends, foreign_writes, outsider_signs, packet_rings};
 use crate::checkpoint;
 use crate::code::{islands, one_processor, sites};
 use crate::debugger::{agent, branch, edits};
@@ -342,7 +342,8 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
     }
     packet_rings::log_arrived(nr, args, result);
     file_ends::log_moved(nr, args, result);
-    foreign_writes::log_new();
+    outsider_signs::note_call(nr, args, result);
+    foreign_writes::log_new(nr);
     process().log.end();
 }
 

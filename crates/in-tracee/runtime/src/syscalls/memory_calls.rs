@@ -6,9 +6,10 @@ use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
 use crate::address_space::kept_files::{self, Kept};
+use crate::address_space::mapped_files::Place;
 use crate::address_space::{
-    foreign_writes, map_changes, mapped_files, packet_rings, page_tracker, partial_effects, region,
-    shared_files,
+    foreign_writes, map_changes, mapped_files, outsider_signs, outsiders, packet_rings, page_tracker,
+    partial_effects, region, shared_files,
 };
 use crate::checkpoint;
 use crate::code::{clocks, one_processor, sites, withheld};
@@ -77,16 +78,19 @@ impl Mapped {
     fn of(fd: u64, protection: u64, shared: bool) -> Mapped {
         let Some(status) = kept_files::Status::of(fd as i32) else { return Mapped::NOTHING };
         let identity = status.identity();
-        let shares_stores = shared && is_writable(fd, protection);
+        let foreign = outsiders::note_mapping(fd, &status, protection, shared);
+        let shares_stores = shared && (foreign || is_writable(fd, protection));
         let known = shared && status.is_regular() && shared_files::enter(identity, shares_stores);
-        let kept = if known {
-            // It may have changed since, through memory.
-            Kept::Content(status.size())
+        let is_memory = || shared && protection & PROT_EXEC == 0 && status.is_memory(fd as i32);
+        let kept = if known || foreign || is_memory() {
+            // It may have changed since it was kept, through memory. Translators make it larger than all
+            // memory there is.
+            match !known && shared && status.has_no_data(fd as i32) {
+                true => Kept::Empty(status.size()),
+                false => Kept::Content(status.size()),
+            }
         } else if let Some(file) = kept_files::kept_before(&status) {
             Kept::File(file)
-        } else if shared && status.is_empty_memory(fd as i32) {
-            // Translators make it larger than all memory there is.
-            Kept::Empty(status.size())
         } else {
             kept_files::keep_file(fd as i32, &status, protection & PROT_EXEC != 0)
         };
@@ -176,9 +180,12 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     if shares_stores {
         note_shared(start, pages(bytes));
     }
-    if matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_)) {
+    let end = start + pages(bytes);
+    let is_file = matches!(kept, Kept::File(_) | Kept::Content(_) | Kept::Empty(_));
+    let is_first_of_file = is_file && !mapped_files::is_mapped(identity);
+    if is_file {
         let only_shows = shared && protection & PROT_WRITE == 0;
-        mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
+        mapped_files::note(Place { start, end, identity, offset, only_shows, is_private: !shared });
         foreign_writes::look_again(others);
     }
     begin_call(number, args, 6, result, 0);
@@ -191,7 +198,10 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         Kept::File(file) => refer(file),
         Kept::Content(size) => {
             refer(if known { SHARED_MEMORY } else { LOGGED_CONTENT });
-            log_content(start, bytes, offset, size, protection);
+            let there = log_length(bytes, offset, size);
+            if protection & u64::from(nr::PROT_READ) != 0 {
+                log_content(fd, start, offset, there);
+            }
         }
         Kept::Empty(size) => {
             refer(LOGGED_CONTENT);
@@ -199,12 +209,17 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
         }
         Kept::Anonymous | Kept::Nothing | Kept::Device | Kept::Kernels => {}
     }
-    foreign_writes::log_new();
+    if is_first_of_file && protection & PROT_EXEC == 0 {
+        outsider_signs::watch(fd, start, identity);
+    }
+    if is_file {
+        outsiders::sum_mapped(start, end, identity);
+    }
+    foreign_writes::log_new(number);
     process().log.end();
     if protection & PROT_EXEC != 0 {
         match kept {
             Kept::File(file) => {
-                let end = start + pages(bytes);
                 sites::code_mapped(CodeMap {
                     start,
                     end,
@@ -253,18 +268,16 @@ fn log_length(bytes: u64, offset: u64, size: u64) -> u64 {
     there
 }
 
-/// The content of a mapping that no kept file has.
-fn log_content(start: u64, bytes: u64, offset: u64, size: u64, protection: u64) {
-    let there = log_length(bytes, offset, size);
-    if protection & u64::from(nr::PROT_READ) == 0 {
-        return;
-    }
-    let mut done = 0;
-    while done < there {
-        let part = (there - done).min(PAGE_MASK + 1);
-        process().log.memory(start + done, part);
-        done += part;
-    }
+/// The content of a mapping that no kept file has. Holes are zero in replay, too.
+fn log_content(fd: u64, start: u64, offset: u64, there: u64) {
+    kept_files::each_part(fd as i32, offset, offset + there, &mut |from, to| {
+        let mut at = from;
+        while at < to {
+            let part = (to - at).min(PAGE_MASK + 1 - at % (PAGE_MASK + 1));
+            process().log.memory(start + (at - offset), part);
+            at += part;
+        }
+    });
 }
 
 fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done {
@@ -300,7 +313,8 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     {
         reference = Some((LOGGED_CONTENT, 0, identity));
         // It counts as in use from here on.
-        mapped_files::note(start, start + pages(bytes), identity, 0, false);
+        let end = start + pages(bytes);
+        mapped_files::note(Place { start, end, identity, offset: 0, only_shows: false, is_private: false });
     }
     let kind = if is_shared && reference.is_none() { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
     let real_flags = u64::from(kind | nr::MAP_FIXED) | growing;
@@ -328,7 +342,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     match (common, reference) {
         (Some(fd), Some((_, offset, _))) => {
             let kind = if is_shared { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
-            let flags = u64::from(nr::MAP_FIXED | kind);
+            let flags = u64::from(nr::MAP_FIXED | kind | nr::MAP_NORESERVE);
             if is_logged {
                 mapped_files::grow(fd, offset + logged_bytes(word));
             }
@@ -340,7 +354,8 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     mapped_files::forget(start, pages(bytes));
     if let Some((_, offset, identity)) = reference {
         let only_shows = is_shared && !writable;
-        mapped_files::note(start, start + pages(bytes), identity, offset, only_shows);
+        let end = start + pages(bytes);
+        mapped_files::note(Place { start, end, identity, offset, only_shows, is_private: !is_shared });
     }
     let result = feed_with(word, registers, &mut |_, _, _, _| {});
     if writable_first && protection != 3 {

@@ -3,8 +3,8 @@
 use events::Tag;
 use linux_abi::general as nr;
 
-use crate::address_space::mapped_files::{self, Source};
-use crate::address_space::{map_changes, page_tracker, shared_files};
+use crate::address_space::mapped_files::{self, Place, Source};
+use crate::address_space::{map_changes, outsider_signs, outsiders, page_tracker, shared_files};
 use crate::entry::Registers;
 use crate::ground::{kernel, report};
 use crate::log::in_region;
@@ -20,6 +20,10 @@ const SEGMENT: u64 = u64::from_be_bytes(*b"\0SysVshm");
 /// A segment's, by its id.
 pub fn identity_of(id: u64) -> [u64; 2] {
     [SEGMENT, id & 0xffff_ffff]
+}
+
+fn place(start: u64, bytes: u64, identity: [u64; 2]) -> Place {
+    Place { start, end: start + bytes, identity, offset: 0, only_shows: false, is_private: false }
 }
 
 /// shmat(2): the segment's content is logged as it is found; who attaches what
@@ -47,7 +51,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
                 }
                 None => map_kept(recorded as u64, bytes, 3, flags, None),
             }
-            mapped_files::note(recorded as u64, recorded as u64 + bytes, identity, 0, false);
+            mapped_files::note(place(recorded as u64, bytes, identity));
             let result = consume(registers);
             if args[2] & SHM_RDONLY != 0 {
                 kernel::mprotect(recorded as u64, bytes, nr::PROT_READ);
@@ -57,6 +61,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
         return Done::Result(consume(registers));
     }
     let segment = shared_segment(args[0]);
+    outsider_signs::note_segment(args[0]);
     let known = segment.is_some() && shared_files::enter(identity, true);
     let result = kernel::call(nr::__NR_shmat, *args);
     page_tracker::mappings_changed();
@@ -74,6 +79,8 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
             done += part;
         }
         note_shared(result as u64, pages(bytes));
+        mapped_files::note(place(result as u64, pages(bytes), identity));
+        outsiders::sum_mapped(result as u64, result as u64 + pages(bytes), identity);
     }
     log.end();
     Done::Result(result)
@@ -109,6 +116,7 @@ pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
     if result == 0
         && let Some(range) = range
     {
+        mapped_files::forget(range.start, range.end - range.start);
         forget_shared(range.start, range.end - range.start);
     }
     begin_call(u64::from(nr::__NR_shmdt), args, 1, result, 0);

@@ -34,4 +34,5 @@ pub struct Space {
     pub withheld: crate::code::withheld::Withheld,
     pub sites: Sites,
     pub mapped: crate::address_space::mapped_files::MappedFiles,
+    pub outsiders: crate::address_space::outsiders::Outsiders,
 }

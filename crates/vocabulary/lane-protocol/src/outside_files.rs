@@ -1,0 +1,172 @@
+//! Recording: files, and segments of System V, whose memory somebody may write whom the log of those
+//! that have them mapped does not follow.
+//!
+//! Invariant: a file's state only rises, but for what the supervisor found out. Deliberately absent:
+//! locks. Who adds a file may be killed.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use crate::written_files::{MARKS, is_set, set, spread_marks};
+
+/// Files that a session knows.
+pub const OUTSIDE_FILES_MAX: usize = 4096;
+/// Places that a file may have.
+const PROBES: usize = 32;
+
+/// State of an [`OutsideFile`].
+pub mod outside_state {
+    /// Nothing is known of it.
+    pub const FREE: u32 = 0;
+    /// Somebody fills it in.
+    pub const CLAIMED: u32 = 1;
+    /// Nobody but recorded processes can write to its memory.
+    pub const INSIDE: u32 = 2;
+    /// A recorded process stores there, which is not followed where others map it privately.
+    pub const STORED: u32 = 3;
+    /// The supervisor is asked. Until it knows, it counts as outside.
+    pub const ASKED: u32 = 4;
+    /// Processes that are not recorded can write to its memory.
+    pub const OUTSIDE: u32 = 5;
+}
+
+/// Whether a file's memory changed where the program could not have learned of it.
+pub mod untimely {
+    /// Again and again, and the program can store there itself.
+    pub const POSSIBLE: u32 = 1;
+    pub const CERTAIN: u32 = 2;
+}
+
+/// One file.
+#[repr(C)]
+pub struct OutsideFile {
+    /// See [`outside_state`].
+    pub state: AtomicU32,
+    /// Who has it mapped, as the supervisor sees the process.
+    pub pid: AtomicI32,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    /// See [`untimely`].
+    pub untimely: AtomicU32,
+    /// Not zero: it has no name, and nobody of the recording made it.
+    pub is_foreign: AtomicU32,
+}
+
+/// See the module. Zeros are a valid beginning.
+#[repr(C, align(64))]
+pub struct OutsideFiles {
+    /// Counts changes of states.
+    changes: AtomicU64,
+    /// Counts what the supervisor is asked; a futex word.
+    doorbell: AtomicU32,
+    files: [OutsideFile; OUTSIDE_FILES_MAX],
+    /// Three of each file that a recorded process made.
+    made: [AtomicU32; MARKS / 32],
+}
+
+impl OutsideFile {
+    pub fn identity(&self) -> [u64; 2] {
+        [&self.device, &self.inode].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    fn is(&self, identity: [u64; 2]) -> bool {
+        self.state.load(Ordering::Acquire) > outside_state::CLAIMED && self.identity() == identity
+    }
+}
+
+impl OutsideFiles {
+    /// How often a state has changed.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    pub fn doorbell(&self) -> &AtomicU32 {
+        &self.doorbell
+    }
+
+    /// All places.
+    pub fn all(&self) -> &[OutsideFile] {
+        &self.files
+    }
+
+    fn places(&self, identity: [u64; 2]) -> impl Iterator<Item = &OutsideFile> {
+        let first = usize::from(spread_marks(identity)[0]);
+        (0..PROBES).map(move |step| &self.files[(first + step) % OUTSIDE_FILES_MAX])
+    }
+
+    /// The file, if it is known.
+    pub fn find(&self, identity: [u64; 2]) -> Option<&OutsideFile> {
+        if self.changes() == 0 {
+            return None;
+        }
+        self.places(identity).find(|file| file.is(identity))
+    }
+
+    /// Its state.
+    pub fn state_of(&self, identity: [u64; 2]) -> u32 {
+        self.find(identity).map_or(outside_state::FREE, |file| file.state.load(Ordering::Acquire))
+    }
+
+    /// Sees to it that it has at least this state. `None`: there is no room.
+    pub fn raise(&self, identity: [u64; 2], state: u32, pid: i32) -> Option<&OutsideFile> {
+        let known = self.find(identity);
+        let file = match known {
+            Some(file) => file,
+            None => self.claim(identity, pid)?,
+        };
+        let before = file.state.fetch_max(state, Ordering::AcqRel);
+        if before < state {
+            self.note_change(state == outside_state::ASKED);
+        }
+        Some(file)
+    }
+
+    fn claim(&self, identity: [u64; 2], pid: i32) -> Option<&OutsideFile> {
+        let claims = |file: &&OutsideFile| {
+            let (free, claimed) = (outside_state::FREE, outside_state::CLAIMED);
+            file.state.compare_exchange(free, claimed, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let file = self.places(identity).find(claims)?;
+        file.device.store(identity[0], Ordering::Relaxed);
+        file.inode.store(identity[1], Ordering::Relaxed);
+        file.pid.store(pid, Ordering::Relaxed);
+        Some(file)
+    }
+
+    /// The supervisor knows.
+    pub fn answer(&self, file: &OutsideFile, state: u32) {
+        let asked = outside_state::ASKED;
+        if file.state.compare_exchange(asked, state, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.note_change(false);
+        }
+    }
+
+    /// A file that counted as inside was opened by somebody.
+    pub fn ask_again(&self, identity: [u64; 2]) {
+        if let Some(file) = self.find(identity) {
+            let (inside, asked) = (outside_state::INSIDE, outside_state::ASKED);
+            if file.state.compare_exchange(inside, asked, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                self.note_change(true);
+            }
+        }
+    }
+
+    fn note_change(&self, asks: bool) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        if asks {
+            self.doorbell.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A recorded process made the file.
+    pub fn note_made(&self, identity: [u64; 2]) {
+        for mark in spread_marks(identity) {
+            set(&self.made, mark);
+        }
+    }
+
+    /// True if one did, or made several that have its marks.
+    pub fn is_made(&self, identity: [u64; 2]) -> bool {
+        spread_marks(identity).iter().all(|&mark| is_set(&self.made, mark))
+    }
+}
