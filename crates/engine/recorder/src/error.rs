@@ -21,6 +21,9 @@ pub enum RecordError {
     /// The user may not have the recorder's threads.
     #[error("the recorder cannot make its threads: {0}; check `ulimit -u` and the cgroup's pids.max")]
     Threads(std::io::Error),
+    /// What was to run beside it.
+    #[error("the lab cannot begin: {0}")]
+    Companion(std::io::Error),
     /// Syscall user dispatch was demanded.
     #[error(
         "this kernel has no syscall user dispatch (Linux 5.11 has): leave the choice to retrovane, or use --seccomp"

@@ -127,11 +127,16 @@ pub struct RecordOptions {
     pub outlives_kills: bool,
     /// Told once when the program has begun: from here on there is a trace.
     pub begun: Option<Box<dyn FnOnce()>>,
+    /// What answers the processes' questions, if they are those of a lab.
+    pub companion: Option<Companion>,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
     pub progress: Option<Box<dyn Fn(Progress) + Send>>,
 }
+
+/// What runs beside a recording: made before any process is, and begun when the first one is there.
+pub type Companion = Box<dyn FnOnce(Arc<SessionMemory>) -> std::io::Result<Box<dyn FnOnce()>>>;
 
 /// How a recording went.
 #[derive(Debug)]
@@ -216,6 +221,8 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
         let _ = std::fs::remove_dir_all(&options.trace_dir);
     })?;
     let memory = Arc::new(memory);
+    let companion = options.companion.take().map(|make| make(Arc::clone(&memory))).transpose();
+    let companion = companion.map_err(RecordError::Companion)?;
     let bytes_max = options.live.as_ref().and_then(|live| live.log_max_bytes);
     let history = match is_live {
         true => Some(history::History::new(bytes_max).map_err(RecordError::History)?),
@@ -255,6 +262,9 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     };
     if let Some(begun) = options.begun.take() {
         begun();
+    }
+    if let Some(begin) = companion {
+        begin();
     }
     // For files that the program changes, and to hold its processes.
     injector::raise_open_files();

@@ -15,6 +15,7 @@ use crate::gdb::ServeArguments;
 use crate::hunt::HuntArguments;
 use crate::info::InfoArguments;
 use crate::keyframe::KeyframeArguments;
+use crate::lab::{LabArguments, OwnArguments};
 use crate::live::LiveArguments;
 use crate::ls::LsArguments;
 use crate::manual::ManArguments;
@@ -76,6 +77,7 @@ pub enum Command {
     Report(ReportArguments),
     Live(LiveArguments),
     Ctl(CtlArguments),
+    Lab(LabArguments),
     Debug(DebugArguments),
     #[command(visible_alias = "list")]
     Ls(LsArguments),
@@ -94,6 +96,7 @@ pub enum Command {
     Man(ManArguments),
     ServeGdb(ServeArguments),
     ServeLive(ServeLiveArguments),
+    LabOwn(OwnArguments),
 }
 
 #[cfg(test)]

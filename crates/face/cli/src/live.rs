@@ -414,6 +414,7 @@ pub fn run_session(
         size_max_bytes: None,
         outlives_kills: false,
         begun: None,
+        companion: None,
         quiet: settings.quiet,
         progress: None,
     };

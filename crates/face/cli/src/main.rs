@@ -21,6 +21,7 @@ mod hunt;
 mod info;
 mod inside;
 mod keyframe;
+mod lab;
 mod lane_events;
 mod live;
 mod ls;
@@ -78,6 +79,8 @@ fn run() -> ExitCode {
         Command::Hunt(arguments) => exit::of_command(hunt::run(&arguments, &settings)),
         Command::Live(arguments) => live::run(arguments, &settings),
         Command::Ctl(arguments) => exit::of_command(ctl::run(&arguments, &settings)),
+        Command::Lab(arguments) => lab::run(arguments, &settings),
+        Command::LabOwn(arguments) => lab::own::run(&arguments),
         Command::Replay(arguments) => replay::run(arguments, &settings),
         Command::Report(arguments) => exit::of_command(report::run(&arguments, &settings)),
         Command::Retry(arguments) => exit::of_command(retry::run(&arguments, &settings)),

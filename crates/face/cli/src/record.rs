@@ -131,6 +131,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
             let (home, trace_dir) = (home.clone(), trace_dir.clone());
             Box::new(move || name_latest(&home, &trace_dir)) as Box<dyn FnOnce()>
         }),
+        companion: None,
         quiet: settings.quiet,
         progress: None,
     };
@@ -213,7 +214,8 @@ pub fn code_of(error: &RecordError) -> u8 {
         RecordError::Inject(_)
         | RecordError::Store(_)
         | RecordError::History(_)
-        | RecordError::Threads(_) => exit::FAILED,
+        | RecordError::Threads(_)
+        | RecordError::Companion(_) => exit::FAILED,
     }
 }
 

@@ -17,6 +17,7 @@ mod code;
 mod debugger;
 mod entry;
 mod ground;
+mod lab;
 mod log;
 mod preemption;
 mod process;

@@ -1024,6 +1024,17 @@ pub fn has_deliverable() -> bool {
     thread().pending != 0 && next_deliverable().is_some()
 }
 
+/// Whether a signal that can be delivered lets a call that it interrupts be made again (SA_RESTART);
+/// `None`: there is none.
+pub fn comes() -> Option<bool> {
+    if thread().pending == 0 {
+        return None;
+    }
+    let waiting = &thread().signals.queue[next_deliverable()?];
+    let action = process().actions().actions[waiting.signal as usize];
+    Some(action.handler <= IGNORE || action.flags & SA_RESTART != 0)
+}
+
 fn next_deliverable() -> Option<usize> {
     next_deliverable_with(0)
 }

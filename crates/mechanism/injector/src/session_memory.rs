@@ -442,6 +442,8 @@ atomics! {
     output_wake: AtomicU32;
     /// See [`Session::outputs_misplaced`].
     outputs_misplaced: AtomicU32;
+    /// See [`Session::lab`].
+    lab: lane_protocol::Lab;
     /// See [`Session::imports`].
     imports: lane_protocol::Imports;
     /// See [`Session::control_fd`].

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::agent::Agent;
 use crate::imports::Imports;
+use crate::lab::Lab;
 use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
 use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER_WAYS_MAX};
 use crate::output_places::OutputPlaces;
@@ -206,6 +207,7 @@ pub struct Session {
     pub objects_dir_bytes: u32,
     /// Replay: the folder of the files that stand for shared memory.
     pub objects_dir: [u8; 256],
+    pub lab: Lab,
     /// What cpuid answers.
     pub processor: [CpuidAnswer; 128],
     /// Kept files. A file's id is its index here.
@@ -515,6 +517,8 @@ pub struct LaneHeader {
     pub waited_pid: AtomicI32,
     /// Recording: its namespace of process ids, named by a process in it; 0: the supervisor's.
     pub pid_space: AtomicU32,
+    /// Recording in a lab: the slot of the thread that executes the next image.
+    pub lab_slot: AtomicU32,
     /// Recording: not zero where its children may be in another one (unshare(2), setns(2)).
     pub children_apart: AtomicU32,
     /// Recording: not zero for a new image whose root somebody else may change.

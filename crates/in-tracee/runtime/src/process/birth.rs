@@ -15,6 +15,7 @@ use crate::debugger::keyframes;
 use crate::entry::{Leave, Registers, rv_resume};
 use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
 use crate::ground::{frame, kernel, memory, report};
+use crate::lab;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{
@@ -129,6 +130,7 @@ fn record_birth(user_stack: u64) -> ! {
     if lane().shares_root.load(Ordering::Relaxed) != 0 {
         crate::ground::proc_dir::keep();
     }
+    lab::begin_image(random_bytes(user_stack));
     let vdso = hide_vdso(user_stack);
     let process = process();
     let carried = core::mem::take(&mut lane().carried_signals);
@@ -185,6 +187,24 @@ fn put_entry_back(birth: &lane_protocol::Birth) {
     kernel::mprotect(page, bytes, nr::PROT_READ | nr::PROT_WRITE);
     memory::write(birth.entry, &birth.entry_word);
     kernel::mprotect(page, bytes, birth.entry_protection);
+}
+
+/// Where the kernel put random bytes for the program (AT_RANDOM).
+fn random_bytes(user_stack: u64) -> Option<u64> {
+    const AT_RANDOM: u64 = 25;
+    let arguments = memory::read_word(user_stack)?;
+    let mut at = user_stack + 8 * (arguments + 2);
+    while memory::read_word(at)? != 0 {
+        at += 8;
+    }
+    at += 8;
+    loop {
+        match memory::read::<[u64; 2]>(at)? {
+            [0, _] => return None,
+            [AT_RANDOM, address] => return Some(address),
+            _ => at += 16,
+        }
+    }
 }
 
 /// Hides the vDSO from the program, so that its time calls come to us; returns

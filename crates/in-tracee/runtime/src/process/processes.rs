@@ -18,6 +18,7 @@ use crate::debugger::{breakpoints, imports};
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::{memory, proc_dir, report};
+use crate::lab;
 use crate::process::{detach, namespaces, threads};
 use crate::scheduler::turn;
 use crate::signals::{self, deaths};
@@ -81,6 +82,8 @@ struct Beginning {
     segment: u64,
     lane: u32,
     parent_lane: u32,
+    /// In a lab.
+    lab_slot: u32,
 }
 
 /// fork, vfork and clone, with clone's arguments.
@@ -167,7 +170,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let Some(thread) = thread else {
         return specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
     };
+    let lab_slot = lab::reserve();
     let beginning = Beginning {
+        lab_slot: lab_slot.unwrap_or_default(),
         flags,
         shares,
         thread,
@@ -198,7 +203,17 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     // With no signal in between: nobody would make the child again of a parent that died of one
     // before this is logged.
     signals::set_real_mask(!0);
+    // The child runs before this goes on.
+    let is_vfork = flags & VFORK != 0;
+    if is_vfork {
+        lab::vfork(lab_slot, flags);
+    }
     let result = make_child(registers, &beginning, real);
+    if !is_vfork {
+        lab::born(lab_slot, result, flags);
+    } else if !waits || kernel::failed(result) {
+        lab::vforked(lab_slot, result);
+    }
     if kernel::failed(result) {
         sharer_is_there(segment);
         if !unlogged {
@@ -230,6 +245,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
             kernel::futex_wait(gone_word(segment), seen, 100);
             gone_word(segment).load(Ordering::Acquire) == seen
         });
+    }
+    if is_vfork && waits && !kernel::failed(result) {
+        lab::vforked(lab_slot, result);
     }
     Done::Result(result)
 }
@@ -438,6 +456,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         kernel::set_fs_base(beginning.tls);
         thread().fs_base = beginning.tls;
     }
+    lab::start(beginning.lab_slot);
     if beginning.shares {
         turn::begin_process_in_group();
     } else {
@@ -530,7 +549,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
             report::fail("the log makes a process that there is no room for");
         }
         let beginning =
-            Beginning { flags, shares, thread, stack, child_tid, tls, segment, lane, parent_lane };
+            Beginning { flags, shares, thread, stack, child_tid, tls, segment, lane, parent_lane, lab_slot: 0 };
         let real = PARENT | (flags & (VM | VFORK | SIGHAND));
         // vfork without shared memory only makes the parent wait: not needed here.
         let real = if flags & VM == 0 { PARENT } else { real };
@@ -711,6 +730,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
             return Done::Elsewhere(detach::detach(registers, StopReason::RecorderDied as u16, ""));
         }
     }
+    lab::before_exec();
     let undo = deaths::begin_exec();
     lane().carried_signals = signals::carried();
     lane().carried_time = u32::from(thread().time_forbidden);
@@ -866,6 +886,7 @@ pub fn exit(code: i32) -> Done {
     if has_others {
         output_lock::give();
     }
+    lab::end_process();
     kernel::exit_group(code)
 }
 

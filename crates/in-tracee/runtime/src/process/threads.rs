@@ -11,6 +11,7 @@ use crate::checkpoint;
 use crate::debugger::copies;
 use crate::entry::{Registers, rv_clone_shared, rv_resume};
 use crate::ground::{kernel, memory, report};
+use crate::lab;
 use crate::preemption::{pause, pause_point, pause_timer};
 use crate::process::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
@@ -148,6 +149,8 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     if checkpoint::is_on() {
         checkpoint::prepare_new(block, request.flags & SETTLS != 0, request.tls);
     }
+    let lab_slot = lab::reserve();
+    block.lab_slot = lab_slot.unwrap_or_default();
     let result = match checkpoint::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
@@ -159,6 +162,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
         // It may be looked for before it runs.
         block.tid = result as i32;
     }
+    lab::born(lab_slot, result, request.flags);
     if !process.replaying {
         signals::set_real_mask(mask);
     }
@@ -209,6 +213,7 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     if flags & SETTLS != 0 {
         kernel::set_fs_base(tls);
     }
+    lab::start(thread().lab_slot);
     begin_here()
 }
 
@@ -280,6 +285,7 @@ pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
         pause_timer::delete();
         // The list is done with; its memory may be gone before the kernel looks.
         kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
+        lab::end_thread();
         turn::give();
     }
     leave(code, ended_at)
@@ -310,6 +316,10 @@ fn clear_tid(own: &Thread) {
 }
 
 pub fn wake_futex(address: u64) {
+    if lab::is_on() {
+        lab::futexes::wake(address, u64::from(u32::MAX), 1, 1);
+        return;
+    }
     kernel::call(nr::__NR_futex, [address, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
 }
 

@@ -64,6 +64,9 @@ pub struct Thread {
     pub process: u64,
     /// The thread's real id.
     pub tid: i32,
+    /// In a lab: the thread's place there, and reads of the time since it last asked the engine.
+    pub lab_slot: u32,
+    pub lab_reads: u32,
     /// See [`thread_status`].
     pub status: u32,
     /// Not zero until the kernel's thread is gone (CLONE_CHILD_CLEARTID).

@@ -6,6 +6,7 @@ use syscall_model::{Arg, TABLE};
 
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
+use crate::lab;
 use crate::scheduler::{patience, private_futexes, turn};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, thread, used_processes};
@@ -28,6 +29,9 @@ pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
 /// `args`. If it may sleep and others could run, they have the turn meanwhile.
 #[inline]
 pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if lab::is_on() {
+        return lab::calls::make(number, real);
+    }
     if number == u64::from(nr::__NR_futex)
         && process().in_parents_memory
         && let Some(result) = private_futexes::perform(number, args)

@@ -16,7 +16,7 @@ use crate::state::block::{process, session, thread};
 use crate::syscalls::dispatch::{self, Meaning};
 use crate::syscalls::effects::{self, Before};
 use crate::syscalls::{calls, descriptors, filters, outputs, time_calls, visible_maps};
-use crate::{checkpoint, signals};
+use crate::{checkpoint, lab, signals};
 
 /// What is to be logged of a call.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,11 @@ pub struct Direct {
 pub fn begin_at_once(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let process = process();
-    if process.check_every != 0 || process.log.broken != 0 || checkpoint::gives_back() {
+    if process.check_every != 0
+        || process.log.broken != 0
+        || checkpoint::gives_back()
+        || lab::is_on()
+    {
         return None;
     }
     match effects::SHORT.get(number).copied()? {

@@ -13,6 +13,7 @@ use crate::debugger::{agent, branch, edits};
 use crate::entry::{Leave, Registers};
 use crate::ground::kernel::ABORTED;
 use crate::ground::{proc_files, report};
+use crate::lab;
 use crate::preemption::pause;
 use crate::process::detach;
 use crate::scheduler::{patience, starvation, turn};
@@ -58,7 +59,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         record_debugged(registers, trapped)
     } else {
         let begun = direct_calls::begin_at_once(registers);
-        let leave = begun.unwrap_or_else(|| record_call(registers, Way::Direct));
+        let leave = begun.unwrap_or_else(|| record_call(registers, if lab::is_on() { Way::Whole } else { Way::Direct }));
         if leave != Leave::Make {
             direct_calls::note_pending();
         }
@@ -169,7 +170,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     if process().debugged {
         checkpoint::stop_before_call(registers, &args);
     }
-    if let_others_run(nr) {
+    if !lab::is_on() && let_others_run(nr) {
         return detach::follow(registers);
     }
     if process().check_every != 0 {
@@ -196,9 +197,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
         }
         wants_end = checkpoint::before_call(nr, &args);
     }
-    if checkpoint::gives_back()
-        && let Some(result) = checkpoint::give_back(nr, &args)
-    {
+    if let Some(result) = answered_here(nr, &args) {
         return leave_logged(result, registers);
     }
     let meaning = meaning(nr, &args);
@@ -242,6 +241,16 @@ pub fn leave_logged(result: i64, registers: &mut Registers) -> Leave {
         return Leave::Exactly;
     }
     Leave::Call
+}
+
+/// A call that reaches no kernel: the lab's own, or one that is given back what it got before.
+fn answered_here(nr: u64, args: &[u64; 6]) -> Option<i64> {
+    if lab::is_call(nr) && lab::is_on() {
+        let result = lab::own_call(nr, args);
+        log_call(nr, args, &[], 0, result, &Before::default(), REFUSED);
+        return Some(result);
+    }
+    if checkpoint::gives_back() { checkpoint::give_back(nr, args) } else { None }
 }
 
 /// Makes and logs a call that its row describes.

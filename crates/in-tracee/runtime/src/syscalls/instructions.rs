@@ -18,7 +18,7 @@ use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
 use crate::state::block::{process, session, thread};
 use crate::syscalls::spins;
-use crate::{checkpoint, signals};
+use crate::{checkpoint, lab, signals};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -43,7 +43,8 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         registers.rip = behind;
         spins::pass(site.address, registers)
     } else {
-        let yielded = process().shares_turn && !process().replaying && yield_by_turns(instruction, registers);
+        let yields = process().shares_turn && !process().replaying && !lab::is_on();
+        let yielded = yields && yield_by_turns(instruction, registers);
         perform(instruction, site.instruction(), registers);
         yielded
     };
@@ -191,6 +192,10 @@ fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
 /// Performs the instruction and logs its result.
 fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
     let outputs = match instruction {
+        Instruction::Rdtsc | Instruction::Rdtscp | Instruction::Rdpid if lab::is_on() => {
+            let time = lab::clocks::counter();
+            [time & 0xffff_ffff, 0, 0, time >> 32, 0]
+        }
         Instruction::Rdtsc | Instruction::Rdtscp | Instruction::Rdpid => {
             let (time, processor) = clocks::with_time_counter(|| {
                 let mut processor = 0u32;
@@ -204,6 +209,7 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
             let words = processor_words(inputs);
             [words[0], words[1], words[2], words[3], 0].map(u64::from)
         }
+        Instruction::Rdrand | Instruction::Rdseed if lab::is_on() => [lab::random(), 0, 0, 0, 1],
         Instruction::Rdrand | Instruction::Rdseed => [random(), 0, 0, 0, 1],
         Instruction::Xsavec | Instruction::Spin => [0; 5],
     };

@@ -1,0 +1,499 @@
+//! The engine: it answers one thread of the lab at a time, and lets time pass when none can go on.
+//!
+//! Invariant: what happens in a lab with the virtual clock depends on the questions alone, which come
+//! one after the other: a thread runs from a grant to its next question, and nobody else meanwhile.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fabric::Fabric;
+use injector::{SessionMemory, futex_wait, futex_wake, monotonic_time};
+use lane_protocol::{LAB_NEVER, LAB_WORDS, LabSlot, lab_answer, lab_question, lab_state};
+use rustix::event::epoll;
+
+use crate::LabError;
+use crate::futexes::Futexes;
+use crate::log::Log;
+use crate::nodes::Nodes;
+use crate::placeholders::Placeholders;
+use crate::processes::Processes;
+use crate::spec::{Clock, Cpu, Spec};
+use crate::timers::Timers;
+
+/// How long the engine waits before it looks whether the thread that runs is still there.
+const LOOK: Duration = Duration::from_millis(5);
+/// By how much time goes on where a thread only reads it.
+const SPIN_NS: u64 = 10_000;
+
+/// How a question is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    pub kind: u32,
+    pub result: i64,
+    pub until_ns: u64,
+}
+
+impl Answer {
+    /// A result of a call.
+    pub fn result(result: i64) -> Answer {
+        Answer { kind: lab_answer::RESULT, result, until_ns: LAB_NEVER }
+    }
+
+    /// An error number.
+    pub fn error(errno: i32) -> Answer {
+        Answer::result(-i64::from(errno))
+    }
+
+    /// One that says something else.
+    pub fn kind(kind: u32) -> Answer {
+        Answer { kind, result: 0, until_ns: LAB_NEVER }
+    }
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Something in its node, or the time.
+    Change {
+        until_ns: u64,
+    },
+    Sleep {
+        until_ns: u64,
+    },
+    Futex {
+        until_ns: u64,
+    },
+    /// What the lab's own programs wait for.
+    Orders,
+}
+
+impl Wait {
+    fn until_ns(self) -> u64 {
+        match self {
+            Wait::Change { until_ns } | Wait::Sleep { until_ns } | Wait::Futex { until_ns } => until_ns,
+            Wait::Orders => LAB_NEVER,
+        }
+    }
+}
+
+/// A question.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    pub slot: u32,
+    pub kind: u32,
+    pub words: [u64; LAB_WORDS],
+}
+
+/// What comes of a question.
+pub enum Outcome {
+    /// The thread goes on.
+    Answer(Answer),
+    /// The thread waits.
+    Wait(Wait),
+    /// Nobody waits for an answer.
+    Said,
+    /// Nobody does, and this thread runs now, which has asked something or will.
+    Run(u32),
+}
+
+/// A lab that runs.
+pub struct Engine {
+    pub memory: Arc<SessionMemory>,
+    pub spec: Spec,
+    pub fabric: Fabric,
+    pub processes: Processes,
+    pub placeholders: Placeholders,
+    pub futexes: Futexes,
+    pub timers: Timers,
+    pub nodes: Nodes,
+    pub log: Log,
+    pub random: fabric::Random,
+    /// Threads that can go on, in their order, and what they are told.
+    ready: VecDeque<(u32, Answer)>,
+    /// Threads that wait, in the order in which they began.
+    waiting: BTreeMap<u64, (u32, Wait)>,
+    next_wait: u64,
+    current: Option<u32>,
+    granted_at: Instant,
+    pub now_ns: u64,
+    real_from_ns: u64,
+    pub stop: Arc<AtomicBool>,
+    pub is_over: bool,
+}
+
+impl Engine {
+    /// A lab that has not begun; the first thread that asks begins it.
+    pub fn new(
+        memory: Arc<SessionMemory>,
+        spec: Spec,
+        log: Log,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Engine, LabError> {
+        let mut fabric = Fabric::new(spec.seed);
+        let hosts: Vec<_> = spec.nodes.iter().map(|node| fabric.add_host(node.addresses.clone())).collect();
+        for (one, other, link) in &spec.links {
+            fabric.link(hosts[*one], hosts[*other], link);
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LabError::descriptors)?;
+        let nodes = Nodes::new(&spec);
+        let random = fabric::Random::new(spec.seed ^ 0x6c61_6200);
+        Ok(Engine {
+            memory,
+            fabric,
+            processes: Processes::default(),
+            placeholders: Placeholders::new(epoll),
+            futexes: Futexes::default(),
+            timers: Timers::default(),
+            nodes,
+            log,
+            random,
+            ready: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            next_wait: 0,
+            current: Some(0),
+            granted_at: Instant::now(),
+            now_ns: 0,
+            real_from_ns: 0,
+            spec,
+            stop,
+            is_over: false,
+        })
+    }
+
+    /// What is told to processes before any of them runs.
+    pub fn prepare(memory: &SessionMemory, spec: &Spec) {
+        const BOOTED_BEFORE_NS: u64 = 1_000_000_000_000;
+        let lab = memory.lab();
+        lab.monotonic_ns.store(BOOTED_BEFORE_NS, Ordering::Relaxed);
+        lab.realtime_ns.store(spec.begins_at_ns, Ordering::Relaxed);
+        lab.seed.store(spec.seed, Ordering::Relaxed);
+        lab.cpu_is_free.store(u32::from(spec.cpu == Cpu::None), Ordering::Relaxed);
+        if spec.clock == Clock::Real {
+            lab.real_from_ns.store(monotonic_time().as_nanos() as u64, Ordering::Relaxed);
+        }
+        lab.slots[0].state.store(lab_state::RESERVED, Ordering::Relaxed);
+        lab.is_on.store(1, Ordering::Release);
+    }
+
+    pub fn slot(&self, slot: u32) -> &LabSlot {
+        &self.memory.lab().slots[slot as usize]
+    }
+
+    /// Runs the lab to its end.
+    pub fn run(&mut self) -> Result<(), LabError> {
+        self.real_from_ns = self.memory.lab().real_from_ns.load(Ordering::Relaxed);
+        while !self.is_over && !self.stop.load(Ordering::Relaxed) {
+            match self.current {
+                Some(slot) => {
+                    if let Some(question) = self.await_question(slot)? {
+                        self.sweep();
+                        let outcome = self.answer(question)?;
+                        self.take_outcome(question.slot, outcome);
+                    }
+                }
+                None => self.choose()?,
+            }
+        }
+        self.processes.kill_all();
+        Ok(())
+    }
+
+    /// Waits until the thread that runs asks; `None`: its process has ended.
+    fn await_question(&mut self, slot: u32) -> Result<Option<Question>, LabError> {
+        let lab_memory = Arc::clone(&self.memory);
+        let lab = lab_memory.lab();
+        let shared = &lab.slots[slot as usize];
+        loop {
+            let seen = lab.doorbell.load(Ordering::Acquire);
+            let state = shared.state.load(Ordering::Acquire);
+            if matches!(state, lab_state::ASKED | lab_state::SAID) {
+                break;
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            futex_wait(&lab.doorbell, seen, LOOK);
+            if lab.doorbell.load(Ordering::Acquire) == seen && self.notice_end(slot)? {
+                return Ok(None);
+            }
+        }
+        self.pass_cpu_time();
+        let mut words = [0; LAB_WORDS];
+        for (word, shared) in words.iter_mut().zip(&shared.words) {
+            *word = shared.load(Ordering::Relaxed);
+        }
+        let kind = shared.question.load(Ordering::Relaxed);
+        Ok(Some(Question { slot, kind, words }))
+    }
+
+    /// The thread that runs is silent: true if its process has ended.
+    fn notice_end(&mut self, slot: u32) -> Result<bool, LabError> {
+        let Some(pid) = self.processes.pid_of(slot) else { return Ok(false) };
+        if !self.processes.has_ended(pid) {
+            return Ok(false);
+        }
+        self.sweep();
+        self.end_process(pid)?;
+        Ok(true)
+    }
+
+    /// By the clocks that computing moves.
+    fn pass_cpu_time(&mut self) {
+        match (self.spec.clock, self.spec.cpu) {
+            (Clock::Real, _) => {
+                self.now_ns = (monotonic_time().as_nanos() as u64).saturating_sub(self.real_from_ns);
+                self.pass_time_to(self.now_ns);
+            }
+            (Clock::Virtual, Cpu::Measured) => {
+                let to_ns = self.now_ns + self.granted_at.elapsed().as_nanos() as u64;
+                self.pass_time_to(to_ns);
+            }
+            (Clock::Virtual, Cpu::None) => {}
+        }
+    }
+
+    fn take_outcome(&mut self, slot: u32, outcome: Outcome) {
+        match outcome {
+            Outcome::Answer(answer) => self.grant(slot, answer),
+            Outcome::Wait(wait) => {
+                self.current = None;
+                self.wait(slot, wait);
+            }
+            Outcome::Run(next) => self.current = Some(next),
+            Outcome::Said => {
+                if self.current == Some(slot) {
+                    self.current = None;
+                }
+            }
+        }
+    }
+
+    /// A thread begins to wait.
+    pub fn wait(&mut self, slot: u32, wait: Wait) {
+        self.waiting.insert(self.next_wait, (slot, wait));
+        self.next_wait += 1;
+    }
+
+    /// The thread goes on.
+    fn grant(&mut self, slot: u32, answer: Answer) {
+        let shared = self.slot(slot);
+        shared.answer.store(answer.kind, Ordering::Relaxed);
+        shared.result.store(answer.result, Ordering::Relaxed);
+        shared.until_ns.store(answer.until_ns, Ordering::Relaxed);
+        shared.state.store(lab_state::GRANTED, Ordering::Release);
+        futex_wake(&shared.state);
+        self.current = Some(slot);
+        self.granted_at = Instant::now();
+    }
+
+    /// The thread goes on when it is its time.
+    pub fn make_ready(&mut self, slot: u32, answer: Answer) {
+        self.waiting.retain(|_, (waiting, _)| *waiting != slot);
+        match self.ready.iter_mut().find(|(ready, _)| *ready == slot) {
+            Some(ready) => ready.1 = answer,
+            None => self.ready.push_back((slot, answer)),
+        }
+    }
+
+    /// The thread is gone.
+    pub fn forget_slot(&mut self, slot: u32) {
+        self.waiting.retain(|_, (waiting, _)| *waiting != slot);
+        self.ready.retain(|(ready, _)| *ready != slot);
+        self.futexes.forget(slot);
+        self.slot(slot).state.store(lab_state::FREE, Ordering::Release);
+        if self.current == Some(slot) {
+            self.current = None;
+        }
+    }
+
+    /// Something changed in a node: whoever waits there for that looks.
+    pub fn touch(&mut self, node: Option<usize>) {
+        let looks: Vec<u32> = self
+            .waiting
+            .values()
+            .filter(|(slot, wait)| {
+                matches!(wait, Wait::Change { .. }) && self.processes.node_of(*slot) == node
+            })
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in looks {
+            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
+        }
+    }
+
+    /// A signal may have come to a process: its threads look.
+    pub fn signal(&mut self, pid: i32) {
+        let looks: Vec<u32> = self
+            .waiting
+            .values()
+            .filter(|(slot, wait)| self.processes.pid_of(*slot) == Some(pid) && *wait != Wait::Orders)
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in looks {
+            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
+        }
+    }
+
+    /// Those of the lab's own programs that have something to do.
+    pub fn orders(&self) -> Vec<u32> {
+        let is_order = |wait: &Wait| *wait == Wait::Orders;
+        self.waiting.values().filter(|(_, wait)| is_order(wait)).map(|(slot, _)| *slot).collect()
+    }
+
+    /// Nobody runs: the next thread does, or time passes.
+    fn choose(&mut self) -> Result<(), LabError> {
+        if let Some((slot, answer)) = self.ready.pop_front() {
+            self.grant(slot, answer);
+            return Ok(());
+        }
+        self.give_orders()?;
+        if !self.ready.is_empty() || self.is_over {
+            return Ok(());
+        }
+        match self.next_time() {
+            Some(at_ns) => self.sleep_until(at_ns),
+            None => return self.end_without_future(),
+        }
+        Ok(())
+    }
+
+    /// When something happens by itself.
+    fn next_time(&self) -> Option<u64> {
+        let waits = self.waiting.values().map(|(_, wait)| wait.until_ns()).filter(|&at| at != LAB_NEVER);
+        waits
+            .chain(self.fabric.next_event_ns())
+            .chain(self.timers.next_ns())
+            .chain(self.nodes.next_event_ns(&self.spec))
+            .min()
+    }
+
+    fn sleep_until(&mut self, at_ns: u64) {
+        if self.spec.clock == Clock::Real {
+            let now = (monotonic_time().as_nanos() as u64).saturating_sub(self.real_from_ns);
+            if at_ns > now {
+                std::thread::sleep(Duration::from_nanos((at_ns - now).min(LOOK.as_nanos() as u64 * 4)));
+            }
+            let now = (monotonic_time().as_nanos() as u64).saturating_sub(self.real_from_ns);
+            self.pass_time_to(now);
+        } else {
+            self.pass_time_to(at_ns);
+        }
+    }
+
+    /// Time goes on, and what is due happens.
+    pub fn pass_time_to(&mut self, to_ns: u64) {
+        let to_ns = to_ns.max(self.now_ns);
+        self.now_ns = to_ns;
+        self.memory.lab().now_ns.store(to_ns, Ordering::Release);
+        self.fabric.advance(to_ns);
+        self.follow_fabric();
+        self.fire_timers();
+        self.do_events();
+        let due: Vec<u32> = self
+            .waiting
+            .values()
+            .filter(|(_, wait)| wait.until_ns() <= to_ns)
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in due {
+            self.futexes.forget(slot);
+            self.make_ready(slot, Answer::kind(lab_answer::TIMEOUT));
+        }
+    }
+
+    fn answer(&mut self, question: Question) -> Result<Outcome, LabError> {
+        let Question { slot, kind, words } = question;
+        if kind != lab_question::FUTEX_WAIT {
+            self.futexes.forget(slot);
+        }
+        match kind {
+            lab_question::START | lab_question::IMAGE => self.begin(slot, kind == lab_question::IMAGE),
+            lab_question::CALL => Ok(self.perform(slot, &words)),
+            lab_question::WAIT => {
+                if words[1] == 0 {
+                    self.touch_own(slot);
+                }
+                Ok(Outcome::Wait(Wait::Change { until_ns: words[0] }))
+            }
+            lab_question::SLEEP => {
+                self.touch_own(slot);
+                Ok(self.sleep(words[0]))
+            }
+            lab_question::FUTEX_WAIT => {
+                self.touch_own(slot);
+                Ok(self.futex_wait(slot, &words))
+            }
+            lab_question::FUTEX_WAKE => Ok(self.futex_wake(slot, &words)),
+            lab_question::FUTEX_REQUEUE => Ok(self.futex_requeue(slot, &words)),
+            lab_question::RESERVE => self.reserve(),
+            lab_question::BORN => self.born(slot, &words),
+            lab_question::VFORK => self.vfork(slot, &words),
+            lab_question::VFORKED => Ok(Outcome::Answer(Answer::result(0))),
+            lab_question::THREAD_EXIT => {
+                self.touch_own(slot);
+                self.end_thread(slot);
+                Ok(Outcome::Said)
+            }
+            lab_question::EXIT => {
+                if let Some(pid) = self.processes.pid_of(slot) {
+                    self.processes.await_end(pid);
+                    self.sweep();
+                    self.end_process(pid)?;
+                }
+                Ok(Outcome::Said)
+            }
+            lab_question::SIGNALLED => self.signalled(slot, &words),
+            lab_question::SPINS => Ok(self.spins(slot, words[0] != 0)),
+            lab_question::OWN => self.own_call(slot, &words),
+            _ => Err(LabError::Protocol { what: "a question", number: u64::from(kind) }),
+        }
+    }
+
+    /// The thread did something before it waits: others of its node look whether it was for them.
+    fn touch_own(&mut self, slot: u32) {
+        let node = self.processes.node_of(slot);
+        self.touch(node);
+    }
+
+    fn sleep(&self, until_ns: u64) -> Outcome {
+        match until_ns <= self.now_ns {
+            true => Outcome::Answer(Answer::kind(lab_answer::TIMEOUT)),
+            false => Outcome::Wait(Wait::Sleep { until_ns }),
+        }
+    }
+
+    /// A thread reads the time in a loop, or lets others run: they do, and time goes on.
+    fn spins(&mut self, slot: u32, goes_on: bool) -> Outcome {
+        if goes_on || self.ready.is_empty() {
+            self.touch_own(slot);
+            if goes_on || self.ready.is_empty() {
+                self.pass_time_to(self.now_ns + SPIN_NS);
+            }
+        }
+        if goes_on {
+            return Outcome::Answer(Answer::result(0));
+        }
+        self.current = None;
+        self.ready.push_back((slot, Answer::result(0)));
+        Outcome::Said
+    }
+
+    /// What the kernel knows by now: what was written, read and closed, what nodes said.
+    pub fn sweep(&mut self) {
+        let events = self.placeholders.events();
+        for (token, flags) in events {
+            self.follow_placeholder(token, flags);
+        }
+        self.follow_fabric();
+        self.collect_outputs();
+    }
+
+    /// A descriptor that the engine looks at.
+    pub fn watch(&self, descriptor: impl AsFd, token: u64, flags: epoll::EventFlags) -> Result<(), LabError> {
+        let data = epoll::EventData::new_u64(token);
+        epoll::add(self.placeholders.epoll(), descriptor, data, flags).map_err(LabError::descriptors)
+    }
+}

@@ -1,0 +1,63 @@
+//! A distributed system on one machine: unchanged programs as the nodes of a closed network, under one
+//! clock.
+//!
+//! The engine runs in the recorder's process. Threads of the lab ask it what they may sleep for, what
+//! the time is and what goes over the network (`crates/in-tracee/runtime/src/lab`); it grants one of them
+//! at a time. The network itself is the crate `fabric`.
+//!
+//! Architecture invariant: with the virtual clock and computing that takes no time, a run is a function
+//! of its description and its seed.
+//!
+//! Deliberately absent: how a node's namespaces are made (the command does that, in the lab's own
+//! programs), and what is on a terminal.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod births;
+mod calls;
+mod capture;
+mod engine;
+mod futexes;
+mod log;
+mod memory;
+mod nodes;
+mod options;
+mod placeholders;
+mod processes;
+mod quantities;
+mod session;
+mod spec;
+mod timers;
+
+pub use log::{Digest, Record, Show, Stream};
+pub use nodes::{NodeEnd, order};
+pub use session::{Prepared, Session, SessionEnd, output_name, random_name};
+pub use spec::{Action, Clock, Cpu, Event, NodeSpec, Spec, SpecError, read};
+
+/// Why a lab cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    #[error("the lab's descriptors cannot be watched: {0}")]
+    Descriptors(std::io::Error),
+    #[error("process {pid} of the lab cannot be looked at: {source}")]
+    Process { pid: i32, source: std::io::Error },
+    #[error("{}: {source}", .path.display())]
+    File { path: std::path::PathBuf, source: std::io::Error },
+    #[error("the lab has more than {} threads at a time", lane_protocol::LAB_SLOTS)]
+    TooManyThreads,
+    #[error("a thread of the lab was made, and does not begin")]
+    Unborn,
+    #[error(
+        "at {:.6} s all nodes wait, and nothing will happen any more: {nodes}; a node waits for what never comes",
+        *at_ns as f64 / 1e9
+    )]
+    Stuck { at_ns: u64, nodes: String },
+    #[error("a thread of the lab asked for {what} that there is not: {number}")]
+    Protocol { what: &'static str, number: u64 },
+}
+
+impl LabError {
+    pub(crate) fn descriptors(error: rustix::io::Errno) -> LabError {
+        LabError::Descriptors(error.into())
+    }
+}

@@ -1,0 +1,168 @@
+//! What a lab says: its nodes' outputs, events and ends, with lab times; and what it was, in hashes.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use fabric::{Content, Sent};
+use serde::{Deserialize, Serialize};
+
+use crate::nodes::NodeEnd;
+use crate::spec::Action;
+
+/// Which output of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    Stdout = 0,
+    Stderr = 1,
+}
+
+/// Something that is said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "lowercase")]
+pub enum Record {
+    /// A line that a node wrote.
+    Output {
+        at_ns: u64,
+        node: usize,
+        stream: Stream,
+        line: String,
+    },
+    Event {
+        at_ns: u64,
+        action: Action,
+    },
+    End {
+        at_ns: u64,
+        node: usize,
+        end: NodeEnd,
+    },
+    Unsupported {
+        at_ns: u64,
+        node: Option<usize>,
+        what: String,
+    },
+}
+
+/// What a run was: equal for equal runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// Of each node's outputs, with their times, in hex.
+    pub outputs: Vec<String>,
+    /// Of all packets that were sent.
+    pub packets: String,
+    pub packet_count: u64,
+    pub ended_at_ns: u64,
+}
+
+/// Told each record as it comes.
+pub type Show = Box<dyn FnMut(&Record) + Send>;
+
+/// All that is said.
+pub struct Log {
+    file: BufWriter<File>,
+    show: Show,
+    partial: Vec<[Vec<u8>; 2]>,
+    outputs: Vec<blake3::Hasher>,
+    packets: blake3::Hasher,
+    packet_count: u64,
+    capture: Option<crate::capture::Capture>,
+}
+
+impl Log {
+    pub fn new(file: File, node_count: usize, show: Show, capture: Option<crate::capture::Capture>) -> Log {
+        Log {
+            file: BufWriter::new(file),
+            show,
+            partial: vec![Default::default(); node_count],
+            outputs: vec![blake3::Hasher::new(); node_count],
+            packets: blake3::Hasher::new(),
+            packet_count: 0,
+            capture,
+        }
+    }
+
+    /// A node wrote something.
+    pub fn output(&mut self, at_ns: u64, node: usize, stream: Stream, bytes: &[u8]) {
+        let hash = &mut self.outputs[node];
+        hash.update(&at_ns.to_le_bytes());
+        hash.update(&[stream as u8]);
+        hash.update(bytes);
+        let mut whole = std::mem::take(&mut self.partial[node][stream as usize]);
+        whole.extend(bytes);
+        let mut lines = whole.split_inclusive(|&byte| byte == b'\n').peekable();
+        while let Some(line) = lines.next() {
+            if lines.peek().is_none() && line.last() != Some(&b'\n') {
+                self.partial[node][stream as usize] = line.to_vec();
+                return;
+            }
+            let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line)).into_owned();
+            self.record(Record::Output { at_ns, node, stream, line });
+        }
+    }
+
+    /// Something is said.
+    pub fn record(&mut self, record: Record) {
+        if let Record::End { at_ns, node, .. } = &record {
+            // Nothing comes behind a line that has no end.
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                let rest = std::mem::take(&mut self.partial[*node][stream as usize]);
+                if !rest.is_empty() {
+                    let line = String::from_utf8_lossy(&rest).into_owned();
+                    self.record(Record::Output { at_ns: *at_ns, node: *node, stream, line });
+                }
+            }
+        }
+        if let Ok(text) = serde_json::to_string(&record) {
+            // A log that cannot be written is not worth the lab.
+            let _ = writeln!(self.file, "{text}");
+        }
+        (self.show)(&record);
+    }
+
+    /// Packets were put on links.
+    pub fn packets(&mut self, sent: &[Sent]) {
+        for one in sent {
+            self.packet_count += 1;
+            let Sent { at_ns, from, to, arrives, packet } = one;
+            let hash = &mut self.packets;
+            for word in [*at_ns, from.0 as u64, to.0 as u64, u64::from(*arrives)] {
+                hash.update(&word.to_le_bytes());
+            }
+            hash.update(format!("{} {}", packet.from, packet.to).as_bytes());
+            match &packet.content {
+                Content::Tcp(segment) => {
+                    let flags = [segment.syn, segment.fin, segment.rst, segment.ack].map(u8::from);
+                    for word in [segment.sequence, segment.acknowledged, segment.window] {
+                        hash.update(&word.to_le_bytes());
+                    }
+                    hash.update(&flags);
+                    hash.update(&segment.data);
+                }
+                Content::Udp(data) => {
+                    hash.update(data);
+                }
+                Content::Unreachable => {
+                    hash.update(b"unreachable");
+                }
+            }
+            if let Some(capture) = &mut self.capture {
+                capture.packet(one);
+            }
+        }
+    }
+
+    /// What the run was; the log is complete.
+    pub fn digest(&mut self, ended_at_ns: u64) -> Digest {
+        let _ = self.file.flush();
+        if let Some(capture) = &mut self.capture {
+            capture.flush();
+        }
+        Digest {
+            outputs: self.outputs.iter().map(|hash| hash.finalize().to_hex().to_string()).collect(),
+            packets: self.packets.finalize().to_hex().to_string(),
+            packet_count: self.packet_count,
+            ended_at_ns,
+        }
+    }
+}

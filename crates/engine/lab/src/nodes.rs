@@ -1,0 +1,293 @@
+//! The nodes: how they are started, how they end, and what is done to them by the lab's time.
+//!
+//! The lab's first program starts a *holder* for each node, which makes the node's namespaces and an
+//! *agent*, the first process in them; the agent starts the node's programs, as it is told.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::Read;
+
+use fabric::{HostId, Kind};
+use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
+
+use crate::LabError;
+use crate::engine::{Answer, Engine, Outcome, Wait};
+use crate::log::{Record, Stream};
+use crate::placeholders::OUTPUT_TOKENS;
+use crate::spec::{Action, Spec};
+
+/// Orders to the lab's own programs: what, and of which node or command.
+pub mod order {
+    /// A first program: start the holder of a node.
+    pub const START: u64 = 1;
+    /// Nothing more comes.
+    pub const END: u64 = 2;
+    /// An agent: start the node's command.
+    pub const MAIN: u64 = 3;
+    /// An agent: start the command of an event.
+    pub const RUN: u64 = 4;
+    /// An agent: processes of the node have ended.
+    pub const LOOK: u64 = 5;
+}
+
+fn order_word(what: u64, which: usize) -> Answer {
+    Answer::result((what << 32 | which as u64) as i64)
+}
+
+/// How a node's command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeEnd {
+    /// As waitpid(2) says.
+    Ended(i32),
+    /// By an event of the lab.
+    Killed,
+    /// It served others, all of which had ended.
+    Stopped,
+}
+
+impl NodeEnd {
+    /// Nothing failed.
+    pub fn is_good(self) -> bool {
+        matches!(self, NodeEnd::Ended(0) | NodeEnd::Killed | NodeEnd::Stopped)
+    }
+}
+
+/// A node.
+#[derive(Debug, Default)]
+struct Node {
+    end: Option<NodeEnd>,
+    orders: VecDeque<Answer>,
+    looks: bool,
+    outputs: Vec<File>,
+}
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+    orders: VecDeque<Answer>,
+    next_event: usize,
+    due_outputs: BTreeSet<u64>,
+}
+
+impl Nodes {
+    pub fn new(spec: &Spec) -> Nodes {
+        let nodes = spec.nodes.iter().map(|_| Node::default()).collect();
+        let orders = (0..spec.nodes.len()).map(|node| order_word(order::START, node)).collect();
+        Nodes { nodes, orders, ..Nodes::default() }
+    }
+
+    pub fn host(&self, node: usize) -> HostId {
+        HostId(node)
+    }
+
+    /// When the lab's next event is.
+    pub fn next_event_ns(&self, spec: &Spec) -> Option<u64> {
+        spec.events.get(self.next_event).map(|event| event.at_ns)
+    }
+
+    /// A process of a node has ended.
+    pub fn note_end(&mut self, node: Option<usize>) {
+        if let Some(node) = node {
+            self.nodes[node].looks = true;
+        }
+    }
+
+    /// How each node ended.
+    pub fn ends(&self) -> Vec<Option<NodeEnd>> {
+        self.nodes.iter().map(|node| node.end).collect()
+    }
+}
+
+impl Engine {
+    /// The descriptors from which a node's outputs are read: of stdout and stderr.
+    pub fn add_outputs(&mut self, node: usize, outputs: Vec<File>) -> Result<(), LabError> {
+        let flags = rustix::event::epoll::EventFlags::IN | rustix::event::epoll::EventFlags::ET;
+        for (stream, output) in outputs.iter().enumerate() {
+            self.watch(output, OUTPUT_TOKENS + 2 * node as u64 + stream as u64, flags)?;
+        }
+        self.nodes.nodes[node].outputs = outputs;
+        Ok(())
+    }
+
+    /// What nodes have written since the last time.
+    pub fn collect_outputs(&mut self) {
+        let now_ns = self.now_ns;
+        for token in std::mem::take(&mut self.nodes.due_outputs) {
+            let (node, stream) = (((token - OUTPUT_TOKENS) / 2) as usize, (token - OUTPUT_TOKENS) % 2);
+            let stream = if stream == 0 { Stream::Stdout } else { Stream::Stderr };
+            let mut buffer = [0u8; 64 << 10];
+            let Some(output) = self.nodes.nodes[node].outputs.get_mut(stream as usize) else { continue };
+            while let Ok(bytes @ 1..) = output.read(&mut buffer) {
+                self.log.output(now_ns, node, stream, &buffer[..bytes]);
+            }
+        }
+    }
+
+    /// An output has something to read.
+    pub fn note_output(&mut self, token: u64) {
+        self.nodes.due_outputs.insert(token);
+    }
+
+    /// A call of the lab's own programs.
+    pub fn own_call(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Result<Outcome, LabError> {
+        match words[0] {
+            LAB_NEXT | LAB_NODE_NEXT => {
+                self.touch_node_of(slot);
+                Ok(Outcome::Wait(Wait::Orders))
+            }
+            LAB_ENTER => {
+                let node = words[1] as usize;
+                if node >= self.nodes.nodes.len() {
+                    return Err(LabError::Protocol { what: "a node", number: words[1] });
+                }
+                if let Some(process) = self.processes.of_slot_mut(slot) {
+                    process.node = Some(node);
+                }
+                self.nodes.nodes[node].orders = VecDeque::from([order_word(order::MAIN, node)]);
+                Ok(Outcome::Answer(Answer::result(0)))
+            }
+            LAB_ENDED => {
+                let node = self.processes.node_of(slot);
+                if let Some(node) = node.filter(|_| words[1] == 0) {
+                    self.end_node(node, NodeEnd::Ended(words[2] as i32));
+                }
+                Ok(Outcome::Answer(Answer::result(0)))
+            }
+            number => Err(LabError::Protocol { what: "a call of the lab's", number }),
+        }
+    }
+
+    fn touch_node_of(&mut self, slot: u32) {
+        let node = self.processes.node_of(slot);
+        self.touch(node);
+    }
+
+    fn end_node(&mut self, node: usize, end: NodeEnd) {
+        self.sweep();
+        self.nodes.nodes[node].end = Some(end);
+        self.log.record(Record::End { at_ns: self.now_ns, node, end });
+        self.end_if_over();
+    }
+
+    /// The lab is over when all nodes have ended, or when those that have not only serve those that have.
+    fn end_if_over(&mut self) {
+        let is_done = self.nodes.next_event >= self.spec.events.len() && self.nodes.orders.is_empty();
+        let ended = self.nodes.nodes.iter().filter(|node| node.end.is_some()).count();
+        let serves = |node: usize| {
+            self.nodes.nodes[node].end.is_some()
+                || self.fabric.sockets().any(|(_, socket)| {
+                    socket.host == HostId(node) && matches!(socket.kind, Kind::Listener { .. })
+                })
+        };
+        if !is_done || ended == 0 || !(0..self.nodes.nodes.len()).all(serves) {
+            return;
+        }
+        self.finish(NodeEnd::Stopped);
+    }
+
+    /// All nodes end.
+    fn finish(&mut self, how: NodeEnd) {
+        for node in 0..self.nodes.nodes.len() {
+            if self.nodes.nodes[node].end.is_none() {
+                self.nodes.nodes[node].end = Some(how);
+                self.log.record(Record::End { at_ns: self.now_ns, node, end: how });
+            }
+        }
+        self.nodes.orders = VecDeque::from([order_word(order::END, 0)]);
+    }
+
+    /// The lab's own programs are told what to do, where they wait for that.
+    pub fn give_orders(&mut self) -> Result<(), LabError> {
+        for slot in self.orders() {
+            let order = match self.processes.node_of(slot) {
+                None => self.nodes.orders.pop_front(),
+                Some(node) => {
+                    let node = &mut self.nodes.nodes[node];
+                    let looks = std::mem::take(&mut node.looks);
+                    node.orders.pop_front().or(looks.then(|| order_word(order::LOOK, 0)))
+                }
+            };
+            if let Some(order) = order {
+                self.make_ready(slot, order);
+            }
+        }
+        Ok(())
+    }
+
+    /// No thread can go on, and nothing will happen.
+    pub fn end_without_future(&mut self) -> Result<(), LabError> {
+        let is_open = |node: &&Node| node.end.is_none();
+        if self.nodes.nodes.iter().filter(is_open).count() == 0 && self.nodes.orders.is_empty() {
+            // Its first program was to end it.
+            return Err(LabError::Protocol { what: "an end", number: 0 });
+        }
+        let names = self.spec.nodes.iter().zip(&self.nodes.nodes);
+        let stuck: Vec<String> =
+            names.filter(|(_, node)| node.end.is_none()).map(|(spec, _)| spec.name.clone()).collect();
+        Err(LabError::Stuck { at_ns: self.now_ns, nodes: stuck.join(", ") })
+    }
+
+    // --- events ---
+
+    /// The events whose time has come.
+    pub fn do_events(&mut self) {
+        while let Some(event) = self.spec.events.get(self.nodes.next_event).cloned() {
+            if event.at_ns > self.now_ns {
+                return;
+            }
+            self.nodes.next_event += 1;
+            self.log.record(Record::Event { at_ns: self.now_ns, action: event.action.clone() });
+            match event.action {
+                Action::Kill { node } => self.kill_node(node),
+                Action::Restart { node } => {
+                    self.kill_node(node);
+                    self.fabric.set_power(HostId(node), true);
+                    self.nodes.nodes[node].end = None;
+                    self.nodes.orders.push_back(order_word(order::START, node));
+                }
+                Action::Partition { parts } => self.fabric.partition(|host| parts[host.0]),
+                Action::Heal => self.fabric.heal(),
+                Action::Link { between: (one, other), spec } => {
+                    self.fabric.link(HostId(one), HostId(other), &spec);
+                }
+                Action::Run { node, .. } => {
+                    let index = self.nodes.next_event - 1;
+                    self.nodes.nodes[node].orders.push_back(order_word(order::RUN, index));
+                }
+                Action::Checkpoint => {}
+            }
+            self.end_if_over();
+        }
+    }
+
+    /// A node loses power.
+    fn kill_node(&mut self, node: usize) {
+        self.fabric.set_power(HostId(node), false);
+        self.placeholders.forget_node(node);
+        self.processes.kill_node(node);
+        for pid in self.processes.of_node(node) {
+            self.processes.await_end(pid);
+            for slot in self.processes.slots_of(pid) {
+                self.slot(slot).state.store(lab_state::FREE, std::sync::atomic::Ordering::Release);
+                self.end_thread(slot);
+            }
+            if let Some(process) = self.processes.processes.remove(&pid)
+                && let Some(parent) = process.parent
+            {
+                self.signal(parent);
+            }
+        }
+        if self.nodes.nodes[node].end.is_none() {
+            self.nodes.nodes[node].end = Some(NodeEnd::Killed);
+        }
+        self.nodes.nodes[node].orders.clear();
+    }
+
+    /// A program of a node did what a lab does not have.
+    pub fn name_unsupported(&mut self, slot: u32, what: &str) {
+        let node = self.processes.node_of(slot);
+        self.log.record(Record::Unsupported { at_ns: self.now_ns, node, what: what.to_owned() });
+    }
+}

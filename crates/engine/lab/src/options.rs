@@ -1,0 +1,97 @@
+//! Options of sockets: what each does, and what is answered. docs/LAB.md has the list.
+
+use fabric::{Kind, SEGMENT_BYTES_MAX, SocketId};
+use lane_protocol::lab_answer;
+
+use crate::calls::{Call, SOL_SOCKET, errno};
+use crate::engine::{Answer, Engine};
+
+const IPPROTO_TCP: u64 = libc::IPPROTO_TCP as u64;
+const IPPROTO_IPV6: u64 = libc::IPPROTO_IPV6 as u64;
+/// Bytes of an option, at most.
+const OPTION_BYTES_MAX: usize = 4096;
+
+impl Engine {
+    /// setsockopt(2): some have an effect, all are kept to be asked back.
+    pub fn set_option(&mut self, id: SocketId, call: &Call) -> Answer {
+        let [_, level, name, at, length, _] = call.args;
+        let Some(process) = self.processes.of_slot(call.slot) else { return Answer::error(libc::ESRCH) };
+        let length = (length as u32 as usize).min(OPTION_BYTES_MAX);
+        let Some(value) = process.memory.read(at, length) else { return Answer::error(libc::EFAULT) };
+        let number = value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        match (level, name as i32) {
+            (SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT) => {
+                self.fabric.share_address(id, number.unwrap_or(0) != 0);
+            }
+            (IPPROTO_IPV6, libc::IPV6_V6ONLY) => self.fabric.set_v6_only(id, number.unwrap_or(0) != 0),
+            _ => {}
+        }
+        if let Some(placeholder) = self.placeholders.get(id) {
+            placeholder.options.insert((level, name), value);
+        }
+        // How long a call may wait is the kernel's to know: streams are read there.
+        match (level, name as i32) {
+            (SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) => Answer::kind(lab_answer::KERNEL),
+            _ => Answer::result(0),
+        }
+    }
+
+    /// getsockopt(2).
+    pub fn get_option(&mut self, id: SocketId, call: &Call) -> Answer {
+        let [_, level, name, at, length_at, _] = call.args;
+        let value = match self.option(id, level, name as i32) {
+            Some(value) => value,
+            None => match self.placeholders.get(id).and_then(|one| one.options.get(&(level, name))) {
+                Some(value) => value.clone(),
+                None => vec![0; 4],
+            },
+        };
+        let Some(process) = self.processes.of_slot(call.slot) else { return Answer::error(libc::ESRCH) };
+        let Some(room) = process.memory.half_word(length_at) else { return Answer::error(libc::EFAULT) };
+        let fits = value.len().min(room as usize);
+        let written = process.memory.write(at, &value[..fits])
+            && process.memory.write(length_at, &(fits as u32).to_le_bytes());
+        if written { Answer::result(0) } else { Answer::error(libc::EFAULT) }
+    }
+
+    /// Those whose value is not what was set.
+    fn option(&mut self, id: SocketId, level: u64, name: i32) -> Option<Vec<u8>> {
+        let word = |value: i32| Some(value.to_le_bytes().to_vec());
+        let socket = self.fabric.socket(id)?;
+        let is_datagram = matches!(socket.kind, Kind::Datagram { .. });
+        let listens = crate::placeholders::listens(&socket.kind);
+        let is_v6 = socket.is_v6;
+        match (level, name) {
+            (SOL_SOCKET, libc::SO_ERROR) => word(self.fabric.take_error(id).map_or(0, errno)),
+            (SOL_SOCKET, libc::SO_TYPE) => word(if is_datagram { 2 } else { 1 }),
+            (SOL_SOCKET, libc::SO_DOMAIN) => word(if is_v6 { libc::AF_INET6 } else { libc::AF_INET }),
+            (SOL_SOCKET, libc::SO_PROTOCOL) => word(if is_datagram { 17 } else { 6 }),
+            (SOL_SOCKET, libc::SO_ACCEPTCONN) => word(i32::from(listens)),
+            (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => {
+                let set = self.placeholders.get(id)?.options.get(&(level, name as u64));
+                let set = set.and_then(|bytes| Some(i32::from_le_bytes(*bytes.first_chunk()?)));
+                // The kernel doubles what was set.
+                word(set.map_or(212_992, |bytes| bytes.saturating_mul(2)))
+            }
+            (IPPROTO_TCP, libc::TCP_MAXSEG) => word(SEGMENT_BYTES_MAX as i32),
+            (IPPROTO_TCP, libc::TCP_INFO) => {
+                // struct tcp_info: the state, and nothing that was measured.
+                const TCP_INFO_BYTES: usize = 104;
+                const ESTABLISHED: u8 = 1;
+                const CLOSE: u8 = 7;
+                const LISTEN: u8 = 10;
+                let is_open = socket.stream().is_some_and(fabric::End::is_open);
+                let mut info = vec![0; TCP_INFO_BYTES];
+                info[0] = if listens {
+                    LISTEN
+                } else if is_open {
+                    ESTABLISHED
+                } else {
+                    CLOSE
+                };
+                Some(info)
+            }
+            _ => None,
+        }
+    }
+}

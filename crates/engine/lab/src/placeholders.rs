@@ -1,0 +1,323 @@
+//! What stands for a socket in the kernel: the engine's end of the pair whose other end the program has.
+//!
+//! A stream's bytes go through the pair. Of a listener, and of a socket for datagrams, the program's end
+//! holds one byte for each connection or datagram that waits, so that it can be polled.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use fabric::{Kind, SocketId, State};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+
+use crate::engine::Engine;
+
+/// Bytes that are moved at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Tokens from here on are nodes' outputs, not sockets.
+pub const OUTPUT_TOKENS: u64 = 1 << 62;
+
+/// The engine's end.
+#[derive(Debug)]
+enum End {
+    Stream(UnixStream),
+    Datagram(UnixDatagram),
+    /// The connection failed: the program's end says that it is over.
+    Closed,
+}
+
+/// A socket of a program.
+#[derive(Debug)]
+pub struct Placeholder {
+    pub node: Option<usize>,
+    pub inode: u64,
+    end: End,
+    /// The program's end is full, so that it cannot be written to before there is a connection.
+    pub connecting: bool,
+    /// Bytes for the program that its end had no room for.
+    pending: Vec<u8>,
+    /// Bytes that say that something waits.
+    pub marks: usize,
+    told_end: bool,
+    heard_end: bool,
+    closed: bool,
+    /// Options as the program set them: level, name.
+    pub options: BTreeMap<(u64, u64), Vec<u8>>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Placeholders {
+    epoll: OwnedFd,
+    sockets: BTreeMap<SocketId, Placeholder>,
+    by_inode: BTreeMap<u64, SocketId>,
+}
+
+impl Placeholders {
+    pub fn new(epoll: OwnedFd) -> Placeholders {
+        Placeholders { epoll, sockets: BTreeMap::new(), by_inode: BTreeMap::new() }
+    }
+
+    pub fn epoll(&self) -> &OwnedFd {
+        &self.epoll
+    }
+
+    /// The socket whose end the program has.
+    pub fn find(&self, inode: u64) -> Option<SocketId> {
+        self.by_inode.get(&inode).copied()
+    }
+
+    pub fn get(&mut self, id: SocketId) -> Option<&mut Placeholder> {
+        self.sockets.get_mut(&id)
+    }
+
+    /// Takes the engine's end of a pair.
+    pub fn add(&mut self, id: SocketId, node: Option<usize>, inode: u64, end: OwnedFd, is_stream: bool) {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
+        let data = epoll::EventData::new_u64(id.0);
+        let watched = epoll::add(&self.epoll, &end, data, flags | epoll::EventFlags::ET);
+        let end = match is_stream {
+            true => End::Stream(UnixStream::from(end)),
+            false => End::Datagram(UnixDatagram::from(end)),
+        };
+        let nonblocking = match &end {
+            End::Stream(end) => end.set_nonblocking(true),
+            End::Datagram(end) => end.set_nonblocking(true),
+            End::Closed => Ok(()),
+        };
+        debug_assert!(watched.is_ok() && nonblocking.is_ok());
+        let placeholder = Placeholder {
+            node,
+            inode,
+            end,
+            connecting: false,
+            pending: Vec::new(),
+            marks: 0,
+            told_end: false,
+            heard_end: false,
+            closed: false,
+            options: BTreeMap::new(),
+        };
+        self.by_inode.insert(inode, id);
+        self.sockets.insert(id, placeholder);
+    }
+
+    /// The program has it no more.
+    fn remove(&mut self, id: SocketId) {
+        if let Some(placeholder) = self.sockets.remove(&id) {
+            self.by_inode.remove(&placeholder.inode);
+        }
+    }
+
+    /// A node's sockets are gone.
+    pub fn forget_node(&mut self, node: usize) {
+        let gone: Vec<SocketId> = self
+            .sockets
+            .iter()
+            .filter(|(_, placeholder)| placeholder.node == Some(node))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in gone {
+            self.remove(id);
+        }
+    }
+
+    /// What has happened to descriptors, in an order that does not depend on when it did.
+    pub fn events(&self) -> Vec<(u64, epoll::EventFlags)> {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut found = Vec::new();
+        loop {
+            let mut events = Vec::with_capacity(256);
+            let count = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&none)).unwrap_or(0);
+            found.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
+            if count < 256 {
+                break;
+            }
+        }
+        found.sort_by_key(|(token, _)| *token);
+        found
+    }
+}
+
+/// Bytes of a stream that is read: none at its end, `None` where there are none yet.
+fn read(mut end: &UnixStream, bytes_max: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; bytes_max.min(CHUNK_BYTES)];
+    loop {
+        match end.read(&mut buffer) {
+            Ok(bytes) => {
+                buffer.truncate(bytes);
+                return Some(buffer);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(_) => return Some(Vec::new()),
+        }
+    }
+}
+
+impl Engine {
+    /// Something happened at an end.
+    pub fn follow_placeholder(&mut self, token: u64, flags: epoll::EventFlags) {
+        if token >= OUTPUT_TOKENS {
+            self.note_output(token);
+            return;
+        }
+        let id = SocketId(token);
+        let Some(placeholder) = self.placeholders.get(id) else { return };
+        placeholder.closed |= flags.contains(epoll::EventFlags::HUP);
+        self.pump(id);
+    }
+
+    /// What the network did is seen at the programs' ends.
+    pub fn follow_fabric(&mut self) {
+        loop {
+            let changed = self.fabric.take_changed();
+            if changed.is_empty() && self.fabric.next_event_ns().is_none_or(|at_ns| at_ns > self.now_ns) {
+                break;
+            }
+            for id in changed {
+                self.refresh(id);
+            }
+            self.fabric.advance(self.now_ns);
+        }
+        let sent = self.fabric.take_sent();
+        self.log.packets(&sent);
+    }
+
+    fn refresh(&mut self, id: SocketId) {
+        let waiting = self.fabric.waiting(id);
+        let Some(socket) = self.fabric.socket(id) else { return };
+        let (is_stream, state) = (socket.stream().is_some(), socket.stream().map(|end| end.state));
+        let Some(placeholder) = self.placeholders.get(id) else { return };
+        let node = placeholder.node;
+        if placeholder.connecting {
+            match state {
+                Some(State::SynSent) => return,
+                Some(State::Established) => {
+                    placeholder.connecting = false;
+                    if let End::Stream(end) = &placeholder.end {
+                        // What had filled the program's end.
+                        while read(end, CHUNK_BYTES).is_some_and(|bytes| !bytes.is_empty()) {}
+                    }
+                }
+                _ => {
+                    placeholder.connecting = false;
+                    placeholder.end = End::Closed;
+                }
+            }
+        }
+        if is_stream {
+            self.pump(id);
+        } else {
+            placeholder.mark(waiting);
+        }
+        self.touch(node);
+    }
+
+    /// Moves what can be moved between a program's end and the network.
+    fn pump(&mut self, id: SocketId) {
+        self.pump_out(id);
+        self.pump_in(id);
+        let Some(placeholder) = self.placeholders.get(id) else { return };
+        if placeholder.closed {
+            self.placeholders.remove(id);
+            self.fabric.close(id);
+        }
+    }
+
+    /// From the program to the network.
+    fn pump_out(&mut self, id: SocketId) {
+        loop {
+            let Some(stream) = self.fabric.socket(id).and_then(|socket| socket.stream()) else { return };
+            let (room, is_open) = (stream.room(), stream.is_open());
+            let Some(placeholder) = self.placeholders.get(id) else { return };
+            let End::Stream(end) = &placeholder.end else { return };
+            if placeholder.connecting || placeholder.heard_end || is_open && room == 0 {
+                return;
+            }
+            match read(end, if is_open { room } else { CHUNK_BYTES }) {
+                None => return,
+                Some(bytes) if bytes.is_empty() => {
+                    placeholder.heard_end = true;
+                    if !placeholder.closed {
+                        self.fabric.end_sending(id);
+                    }
+                    return;
+                }
+                Some(bytes) => {
+                    // Of what is written to a connection that is over nothing is sent.
+                    let _ = self.fabric.give(id, &bytes);
+                }
+            }
+        }
+    }
+
+    /// From the network to the program.
+    fn pump_in(&mut self, id: SocketId) {
+        loop {
+            let Some(stream) = self.fabric.socket(id).and_then(|socket| socket.stream()) else { return };
+            let waits = stream.receive.len();
+            let ended = stream.receive_ended || !stream.is_open() && stream.state != State::SynSent;
+            let Some(placeholder) = self.placeholders.get(id) else { return };
+            let End::Stream(mut_end) = &placeholder.end else { return };
+            let mut end = mut_end;
+            if placeholder.connecting || placeholder.told_end {
+                return;
+            }
+            if placeholder.pending.is_empty() {
+                if waits == 0 {
+                    if ended {
+                        placeholder.told_end = true;
+                        let _ = end.shutdown(Shutdown::Write);
+                        let node = placeholder.node;
+                        self.touch(node);
+                    }
+                    return;
+                }
+                placeholder.pending = self.fabric.take(id, CHUNK_BYTES);
+                continue;
+            }
+            let pending = std::mem::take(&mut placeholder.pending);
+            match end.write(&pending) {
+                Ok(written) => placeholder.pending = pending[written..].to_vec(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    placeholder.pending = pending;
+                    return;
+                }
+                // Nobody reads any more.
+                Err(_) => return,
+            }
+            let node = placeholder.node;
+            self.touch(node);
+        }
+    }
+}
+
+impl Placeholder {
+    /// As many marks as there is something that waits.
+    fn mark(&mut self, waiting: usize) {
+        while self.marks < waiting {
+            let sent = match &self.end {
+                End::Stream(mut_end) => {
+                    let mut end = mut_end;
+                    end.write(&[0]).map(|_| ())
+                }
+                End::Datagram(end) => end.send(&[0]).map(|_| ()),
+                End::Closed => return,
+            };
+            if sent.is_err() {
+                // It is readable already; more are made when some are taken.
+                return;
+            }
+            self.marks += 1;
+        }
+    }
+}
+
+/// True for sockets that others can come to.
+pub fn listens(kind: &Kind) -> bool {
+    matches!(kind, Kind::Listener { .. })
+}

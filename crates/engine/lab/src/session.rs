@@ -1,0 +1,139 @@
+//! One run of a lab, beside its recording.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use injector::SessionMemory;
+
+use crate::LabError;
+use crate::capture::Capture;
+use crate::engine::Engine;
+use crate::log::{Digest, Log, Show};
+use crate::nodes::NodeEnd;
+use crate::spec::Spec;
+
+/// How a lab ended.
+#[derive(Debug)]
+pub struct SessionEnd {
+    /// How each node did.
+    pub ends: Vec<Option<NodeEnd>>,
+    pub digest: Digest,
+    /// Why it ended before its nodes had.
+    pub error: Option<LabError>,
+}
+
+/// The engine's thread.
+pub struct Session {
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    end: Arc<Mutex<Option<SessionEnd>>>,
+}
+
+fn in_dir(dir: &Path, name: &str) -> Result<File, LabError> {
+    let path = dir.join(name);
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+    file.map_err(|source| LabError::File { path, source })
+}
+
+/// Opens the pipe that a node writes to.
+fn output(dir: &Path, name: &str) -> Result<File, LabError> {
+    let path = dir.join(name);
+    let failed = |source: std::io::Error| LabError::File { path: path.clone(), source };
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+        .map_err(|error| failed(error.into()))?;
+    // For both: it does not wait for who writes, and does not end when they do.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path).map_err(failed)
+}
+
+/// The name of the file in the lab's folder that a node has in place of /dev/urandom.
+pub fn random_name(node: usize) -> String {
+    format!("{node}.random")
+}
+
+/// Random bytes of a node, by the lab's seed.
+fn write_random(dir: &Path, seed: u64, node: usize) -> Result<(), LabError> {
+    const WORDS: usize = 128 << 10;
+    let mut random = fabric::Random::new(seed.wrapping_mul(0x1_0001).wrapping_add(node as u64 + 1));
+    let bytes: Vec<u8> = (0..WORDS).flat_map(|_| random.word().to_le_bytes()).collect();
+    let name = random_name(node);
+    let failed = |source| LabError::File { path: dir.join(&name), source };
+    in_dir(dir, &name)?.write_all(&bytes).map_err(failed)
+}
+
+/// The name of a node's pipe in the lab's folder.
+pub fn output_name(node: usize, stream: usize) -> String {
+    format!("{node}.{}", ["out", "err"][stream])
+}
+
+impl Session {
+    /// Makes what the lab needs in its folder, before any process is.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn prepare(
+        memory: &Arc<SessionMemory>,
+        spec: &Spec,
+        dir: &Path,
+        show: Show,
+    ) -> Result<Prepared, LabError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let pcap = in_dir(dir, "packets.pcapng")?;
+        let path = dir.join("packets.pcapng");
+        let capture = Capture::new(pcap).map_err(|source| LabError::File { path, source })?;
+        let log = Log::new(in_dir(dir, "log.jsonl")?, spec.nodes.len(), show, Some(capture));
+        Engine::prepare(memory, spec);
+        let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, Arc::clone(&stop))?;
+        for node in 0..spec.nodes.len() {
+            write_random(dir, spec.seed, node)?;
+            let outputs = vec![output(dir, &output_name(node, 0))?, output(dir, &output_name(node, 1))?];
+            engine.add_outputs(node, outputs)?;
+        }
+        Ok(Prepared { engine, stop })
+    }
+
+    /// Asks the lab to end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the lab's end.
+    pub fn wait(mut self) -> Option<SessionEnd> {
+        if let Some(thread) = self.thread.take() {
+            // A panic has ended the whole command before.
+            let _ = thread.join();
+        }
+        self.end.lock().ok()?.take()
+    }
+}
+
+/// A lab whose processes are not there yet.
+pub struct Prepared {
+    engine: Engine,
+    stop: Arc<AtomicBool>,
+}
+
+impl Prepared {
+    /// Begins.
+    pub fn start(self) -> Session {
+        let Prepared { mut engine, stop } = self;
+        let end = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&end);
+        let thread = std::thread::spawn(move || {
+            let error = engine.run().err();
+            engine.processes.kill_all();
+            let digest = engine.log.digest(engine.now_ns);
+            let ended = SessionEnd { ends: engine.nodes.ends(), digest, error };
+            if let Ok(mut end) = told.lock() {
+                *end = Some(ended);
+            }
+        });
+        Session { thread: Some(thread), stop, end }
+    }
+}

@@ -1,0 +1,211 @@
+//! `retrovane lab`: a distributed system on one machine.
+
+mod again;
+pub mod own;
+mod show;
+mod start;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::{Args, Subcommand};
+use lab::{Digest, Spec};
+
+use crate::exit;
+use crate::settings::Settings;
+
+pub use own::OwnArguments;
+
+const EXAMPLES: &str = "\
+Examples:
+  retrovane lab run lab.toml            run the nodes that lab.toml describes
+  retrovane lab run --json lab.toml     the same, with what they say as JSON
+  retrovane lab check --twice lab.toml  run it twice: is it the same, to the bit?
+  retrovane lab replay DIR              run it again, and compare with what it was
+  retrovane lab branch DIR other.toml   another future: until when is it the same?
+  retrovane lab log DIR                 what the nodes of an earlier run said
+  retrovane replay DIR/trace            replay what was recorded of a run
+
+docs/LAB.md has a tutorial, and what lab.toml may say.";
+
+/// Run a distributed system on one machine, under one clock.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct LabArguments {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum LabCommand {
+    /// Run a lab to its end.
+    #[command(after_help = EXAMPLES)]
+    Run(RunArguments),
+    /// Run a lab twice, and say whether both runs were the same.
+    #[command(after_help = EXAMPLES)]
+    Check(CheckArguments),
+    /// Run a lab again as it was, and say whether it was the same.
+    #[command(after_help = EXAMPLES)]
+    Replay(again::ReplayArguments),
+    /// Run another future of a run: the same until its description differs.
+    #[command(after_help = EXAMPLES)]
+    Branch(again::BranchArguments),
+    /// What the nodes of a run said, with the lab's times.
+    #[command(after_help = EXAMPLES)]
+    Log(LogArguments),
+}
+
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// The lab's description
+    file: PathBuf,
+    /// Where everything about the run is kept [default: lab-N in RETROVANE_HOME/labs]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Another seed than the description's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Say everything as JSON, an object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// The lab's description
+    file: PathBuf,
+    /// Run it twice and compare: each node's outputs with their times, and all packets
+    #[arg(long, required = true)]
+    twice: bool,
+    /// Say the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct LogArguments {
+    /// The folder of a run
+    dir: PathBuf,
+    /// Only of this node
+    #[arg(long)]
+    node: Option<String>,
+    /// As JSON, an object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is kept of a run.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Kept {
+    pub is_good: bool,
+    pub digest: Digest,
+}
+
+/// The name of the file with [`Kept`] in a run's folder.
+pub const KEPT: &str = "result.json";
+/// The description as it was understood.
+pub const SPEC: &str = "spec.json";
+
+pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
+    match arguments.command {
+        LabCommand::Run(arguments) => {
+            start::run_into(&arguments, settings).map_or_else(|code| code, |(_, code)| code)
+        }
+        LabCommand::Check(arguments) => check(&arguments),
+        LabCommand::Replay(arguments) => again::replay(&arguments),
+        LabCommand::Branch(arguments) => again::branch(&arguments, settings),
+        LabCommand::Log(arguments) => log(&arguments),
+    }
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Runs the lab in a process of its own, silently.
+fn run_aside(file: &Path, dir: &Path) -> Result<Kept, String> {
+    let own = std::env::current_exe().map_err(|error| format!("retrovane's own path: {error}"))?;
+    let words = ["lab", "run", "--json", "--output"];
+    let mut command = Command::new(own);
+    command.arg("--quiet").args(words).arg(dir).arg(file).stdout(Stdio::null());
+    command.status().map_err(|error| format!("the lab cannot be run: {error}"))?;
+    read_json(&dir.join(KEPT)).map_err(|error| format!("the run has no result: {error}"))
+}
+
+fn check(arguments: &CheckArguments) -> ExitCode {
+    let spec = match lab::read(&arguments.file) {
+        Ok(spec) => spec,
+        Err(error) => return exit::failure(exit::USAGE, &error),
+    };
+    let base = std::env::temp_dir().join(format!("retrovane-lab-check-{}", std::process::id()));
+    let runs = [0, 1].map(|number| run_aside(&arguments.file, &base.join(number.to_string())));
+    // Only the results count.
+    let _ = std::fs::remove_dir_all(&base);
+    let [one, other] = runs;
+    let (one, other) = match (one, other) {
+        (Ok(one), Ok(other)) => (one, other),
+        (Err(error), _) | (_, Err(error)) => return exit::failure(exit::FAILED, &error),
+    };
+    let differences = differences(&spec, &one, &other);
+    if arguments.json {
+        let result = serde_json::json!({ "equal": differences.is_empty(), "differences": differences,
+            "first": one, "second": other });
+        println!("{result}");
+    } else if differences.is_empty() {
+        let digest = &one.digest;
+        println!(
+            "equal: outputs of {} nodes, {} packets ({}), {:.6} s",
+            digest.outputs.len(),
+            digest.packet_count,
+            &digest.packets[..16],
+            digest.ended_at_ns as f64 / 1e9
+        );
+    } else {
+        println!("different: {}", differences.join(", "));
+    }
+    ExitCode::from(u8::from(!differences.is_empty()))
+}
+
+/// What is different in two runs.
+fn differences(spec: &Spec, one: &Kept, other: &Kept) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, node) in spec.nodes.iter().enumerate() {
+        if one.digest.outputs.get(index) != other.digest.outputs.get(index) {
+            found.push(format!("outputs of {}", node.name));
+        }
+    }
+    let (one_digest, other_digest) = (&one.digest, &other.digest);
+    if one_digest.packets != other_digest.packets {
+        let counts = [one_digest, other_digest].map(|digest| digest.packet_count);
+        found.push(format!("packets ({} and {})", counts[0], counts[1]));
+    }
+    if one_digest.ended_at_ns != other_digest.ended_at_ns {
+        let ends = [one_digest, other_digest].map(|digest| digest.ended_at_ns as f64 / 1e9);
+        found.push(format!("ends ({} s and {} s)", ends[0], ends[1]));
+    }
+    if one.is_good != other.is_good {
+        found.push("success".to_owned());
+    }
+    found
+}
+
+fn log(arguments: &LogArguments) -> ExitCode {
+    let spec: Spec = match read_json(&arguments.dir.join(SPEC)) {
+        Ok(spec) => spec,
+        Err(error) => return exit::failure(exit::BAD_TRACE, &error),
+    };
+    let path = arguments.dir.join("log.jsonl");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return exit::failure(exit::BAD_TRACE, &format!("{}: {error}", path.display())),
+    };
+    let mut show = show::Shown::new(&spec, arguments.json, arguments.node.clone());
+    for line in text.lines() {
+        match serde_json::from_str(line) {
+            Ok(record) => show.record(&record),
+            Err(error) => return exit::failure(exit::BAD_TRACE, &format!("{}: {error}", path.display())),
+        }
+    }
+    ExitCode::SUCCESS
+}

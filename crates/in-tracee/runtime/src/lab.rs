@@ -1,0 +1,211 @@
+//! The process is part of a lab: what may sleep, what tells the time and what goes over the network
+//! is asked of the lab's engine, which grants one thread of the lab at a time.
+//!
+//! Invariant: no thread of a lab sleeps in the kernel for what another one of the lab does, nor for
+//! time to pass: a call that may sleep is made without sleeping, and made again when the engine says
+//! that something has changed. What the calls gave is logged as ever, so a replay needs no lab.
+//!
+//! Deliberately absent: what a network does, and who runs next: the engine's (`crates/engine/lab`).
+
+pub mod calls;
+pub mod clocks;
+pub mod futexes;
+pub mod polls;
+pub mod sockets;
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{LAB_CALL, LAB_CALL_LAST, LabSlot, lab_answer, lab_question, lab_state};
+use linux_abi::errno;
+
+use crate::ground::kernel::{self, ABORTED};
+use crate::scheduler::turn;
+use crate::signals;
+use crate::state::block::{lane, process, session, thread};
+
+/// How long a thread sleeps before it looks whether there is an engine.
+const LOOK_MS: u64 = 1000;
+
+/// True where the process is recorded in a lab.
+#[inline]
+pub fn is_on() -> bool {
+    session().lab.is_on.load(Ordering::Relaxed) != 0 && !process().replaying
+}
+
+/// True for the calls of the lab's own programs.
+pub fn is_call(number: u64) -> bool {
+    (LAB_CALL..=LAB_CALL_LAST).contains(&number)
+}
+
+/// How the engine answered.
+pub struct Answer {
+    /// A [`lab_answer`].
+    pub kind: u32,
+    pub result: i64,
+    pub until_ns: u64,
+}
+
+fn slot() -> &'static LabSlot {
+    &session().lab.slots[thread().lab_slot as usize % lane_protocol::LAB_SLOTS]
+}
+
+/// Asks the engine; the thread goes on when it is granted.
+pub fn ask(question: u32, words: &[u64]) -> Answer {
+    say(question, words, lab_state::ASKED);
+    await_answer()
+}
+
+/// The same where others of the process may run meanwhile.
+pub fn ask_aside(question: u32, words: &[u64]) -> Answer {
+    if !process().shares_turn {
+        return ask(question, words);
+    }
+    turn::give();
+    let answer = ask(question, words);
+    turn::take_back();
+    answer
+}
+
+fn say(question: u32, words: &[u64], state: u32) {
+    let slot = slot();
+    thread().lab_reads = 0;
+    for (to, &word) in slot.words.iter().zip(words) {
+        to.store(word, Ordering::Relaxed);
+    }
+    slot.pid.store(process().outer_pid, Ordering::Relaxed);
+    slot.tid.store(thread().tid, Ordering::Relaxed);
+    slot.question.store(question, Ordering::Relaxed);
+    slot.state.store(state, Ordering::Release);
+    session().lab.doorbell.fetch_add(1, Ordering::Release);
+    kernel::futex_wake_one(&session().lab.doorbell);
+}
+
+fn await_answer() -> Answer {
+    let slot = slot();
+    while slot.state.load(Ordering::Acquire) == lab_state::ASKED {
+        kernel::futex_wait(&slot.state, lab_state::ASKED, LOOK_MS);
+        if slot.state.load(Ordering::Acquire) == lab_state::ASKED && crate::log::supervisor_died() {
+            // Nothing of a lab outlives its engine.
+            kernel::exit_group(255);
+        }
+    }
+    Answer {
+        kind: slot.answer.load(Ordering::Relaxed),
+        result: slot.result.load(Ordering::Relaxed),
+        until_ns: slot.until_ns.load(Ordering::Relaxed),
+    }
+}
+
+/// A signal came while a call waited: its result, if it ends by that.
+fn interrupted(restarts: bool) -> Option<i64> {
+    signals::comes().map(|may_restart| match restarts && may_restart {
+        true => ABORTED,
+        false => -i64::from(errno::EINTR),
+    })
+}
+
+/// Makes an attempt, which does not sleep, again and again until it has a result, the time comes, or
+/// a signal does.
+pub fn wait_for(
+    until_ns: u64,
+    restarts: bool,
+    at_timeout: i64,
+    attempt: &mut dyn FnMut() -> Option<i64>,
+) -> i64 {
+    let mut attempts = 0u64;
+    loop {
+        if let Some(result) = attempt() {
+            return result;
+        }
+        let answer = ask_aside(lab_question::WAIT, &[until_ns, attempts]);
+        attempts += 1;
+        if let Some(result) = interrupted(restarts) {
+            return result;
+        }
+        if answer.kind == lab_answer::TIMEOUT {
+            return attempt().unwrap_or(at_timeout);
+        }
+    }
+}
+
+/// A call of the lab's own programs.
+pub fn own_call(number: u64, args: &[u64; 6]) -> i64 {
+    let [a, b, c, d, e, f] = *args;
+    ask_aside(lab_question::OWN, &[number, a, b, c, d, e, f]).result
+}
+
+/// A random word, by the lab's seed.
+pub fn random() -> u64 {
+    let mut word = 0u64;
+    let words = [&raw mut word as u64, 8, 0, 0, 0, 0];
+    sockets::ask_engine(u64::from(linux_abi::general::__NR_getrandom), &words, 0);
+    // The engine wrote it.
+    core::hint::black_box(word)
+}
+
+// --- births and ends ---
+
+/// A slot for a thread or process that is about to be made. `None` where there is no lab.
+pub fn reserve() -> Option<u32> {
+    is_on().then(|| ask(lab_question::RESERVE, &[]).result as u32)
+}
+
+/// It was made, or could not be (`result`).
+pub fn born(slot: Option<u32>, result: i64, flags: u64) {
+    if let Some(slot) = slot {
+        ask(lab_question::BORN, &[u64::from(slot), result.max(0) as u64, flags]);
+    }
+}
+
+/// It is about to be made, and the calling thread then waits in the kernel.
+pub fn vfork(slot: Option<u32>, flags: u64) {
+    if let Some(slot) = slot {
+        say(lab_question::VFORK, &[u64::from(slot), flags], lab_state::SAID);
+    }
+}
+
+/// The thread that said [`vfork`] goes on; `result` of the call.
+pub fn vforked(slot: Option<u32>, result: i64) {
+    if slot.is_some() {
+        ask_aside(lab_question::VFORKED, &[result.max(0) as u64]);
+    }
+}
+
+/// The calling thread has just been made; it has no turn yet.
+pub fn start(slot: u32) {
+    if is_on() {
+        thread().lab_slot = slot;
+        ask(lab_question::START, &[]);
+    }
+}
+
+/// The calling thread is about to execute a program.
+pub fn before_exec() {
+    lane().lab_slot.store(thread().lab_slot, Ordering::Relaxed);
+}
+
+/// The calling thread is the first of a new image, whose 16 random bytes (AT_RANDOM) are at `random`.
+pub fn begin_image(random: Option<u64>) {
+    if !is_on() {
+        return;
+    }
+    thread().lab_slot = lane().lab_slot.load(Ordering::Relaxed);
+    let seed = ask(lab_question::IMAGE, &[]).result as u64;
+    if let Some(random) = random {
+        crate::ground::memory::write(random, &[seed, seed.rotate_left(29) ^ 0x9e37_79b9_7f4a_7c15]);
+    }
+}
+
+/// The calling thread ends, and asks nothing any more.
+pub fn end_thread() {
+    if is_on() {
+        say(lab_question::THREAD_EXIT, &[], lab_state::SAID);
+    }
+}
+
+/// The process does.
+pub fn end_process() {
+    if is_on() {
+        say(lab_question::EXIT, &[], lab_state::SAID);
+    }
+}

@@ -1,0 +1,232 @@
+//! A call on the program's behalf, in a lab: what it waits for, and who performs it.
+
+use lane_protocol::{LAB_NEVER, lab_question};
+use linux_abi::{errno, general as nr};
+
+use crate::ground::kernel::{self, ABORTED};
+use crate::lab::{self, clocks, futexes, polls, sockets};
+
+const S_IFSOCK: u32 = 0o140_000;
+const S_IFREG: u32 = 0o100_000;
+const S_IFBLK: u32 = 0o060_000;
+const S_IFDIR: u32 = 0o040_000;
+const MSG_DONTWAIT: u64 = 0x40;
+
+/// Makes a call as the kernel shall see it. No call of another thread of the lab is made meanwhile.
+pub fn make(number: u64, real: &[u64; 6]) -> i64 {
+    match number as u32 {
+        nr::__NR_read
+        | nr::__NR_readv
+        | nr::__NR_write
+        | nr::__NR_writev
+        | nr::__NR_sendto
+        | nr::__NR_recvfrom
+        | nr::__NR_sendmsg
+        | nr::__NR_recvmsg
+        | nr::__NR_sendmmsg
+        | nr::__NR_recvmmsg
+        | nr::__NR_accept
+        | nr::__NR_accept4
+        | nr::__NR_connect
+        | nr::__NR_sendfile
+        | nr::__NR_splice => on_descriptor(number, real),
+        nr::__NR_bind
+        | nr::__NR_listen
+        | nr::__NR_getsockname
+        | nr::__NR_getpeername
+        | nr::__NR_getsockopt
+        | nr::__NR_setsockopt
+        | nr::__NR_shutdown => on_socket(number, real),
+        nr::__NR_ioctl if is_of_sockets(real[1]) => on_socket(number, real),
+        nr::__NR_socket => match sockets::open(number, real) {
+            Some(result) => result,
+            None => kernel::call_for_program(number, real),
+        },
+        nr::__NR_poll
+        | nr::__NR_ppoll
+        | nr::__NR_select
+        | nr::__NR_pselect6
+        | nr::__NR_epoll_wait
+        | nr::__NR_epoll_pwait
+        | nr::__NR_epoll_pwait2 => polls::perform(number, real),
+        nr::__NR_nanosleep | nr::__NR_clock_nanosleep => clocks::sleep(number, real),
+        nr::__NR_futex => futexes::perform(real),
+        nr::__NR_wait4 | nr::__NR_waitid => polls::wait_for_child(number, real),
+        nr::__NR_rt_sigsuspend => polls::wait_for_signal(real[0]),
+        nr::__NR_pause => polls::wait_for_signal(0),
+        nr::__NR_rt_sigtimedwait => polls::take_signal(real),
+        _ => make_other(number, real),
+    }
+}
+
+/// Calls that are not of descriptors.
+fn make_other(number: u64, real: &[u64; 6]) -> i64 {
+    match number as u32 {
+        nr::__NR_kill
+        | nr::__NR_tkill
+        | nr::__NR_tgkill
+        | nr::__NR_rt_sigqueueinfo
+        | nr::__NR_rt_tgsigqueueinfo
+        | nr::__NR_pidfd_send_signal => {
+            let result = kernel::call_for_program(number, real);
+            if result == 0 {
+                let [a, b, c, ..] = *real;
+                lab::ask(lab_question::SIGNALLED, &[number, a, b, c]);
+            }
+            result
+        }
+        nr::__NR_sched_yield => {
+            lab::ask_aside(lab_question::SPINS, &[0]);
+            0
+        }
+        nr::__NR_fcntl | nr::__NR_flock | nr::__NR_semop | nr::__NR_semtimedop | nr::__NR_msgrcv
+        | nr::__NR_msgsnd => without_waiting(number, real),
+        nr::__NR_timerfd_create => {
+            // What is read of a timer is read of a counter.
+            let words = [0, real[1], 0, 0, 0, 0];
+            match kernel::call(nr::__NR_eventfd2, words) {
+                fd if kernel::failed(fd) => fd,
+                fd => sockets::ask_engine(number, real, fd as u64),
+            }
+        }
+        nr::__NR_getrandom
+        | nr::__NR_times
+        | nr::__NR_getrusage
+        | nr::__NR_sysinfo
+        | nr::__NR_timerfd_settime
+        | nr::__NR_timerfd_gettime
+        | nr::__NR_setitimer
+        | nr::__NR_getitimer
+        | nr::__NR_alarm
+        | nr::__NR_timer_create
+        | nr::__NR_timer_settime
+        | nr::__NR_timer_gettime
+        | nr::__NR_timer_getoverrun
+        | nr::__NR_timer_delete
+        | nr::__NR_settimeofday
+        | nr::__NR_clock_settime
+        | nr::__NR_adjtimex
+        | nr::__NR_clock_adjtime => sockets::ask_engine(number, real, 0),
+        _ => kernel::call_for_program(number, real),
+    }
+}
+
+/// True for requests of ioctl(2) that are asked of sockets: what is queued, and interfaces.
+fn is_of_sockets(request: u64) -> bool {
+    const FIONREAD: u64 = 0x541b;
+    request == FIONREAD || (0x8900..0x8a00).contains(&request)
+}
+
+/// A call that cannot sleep, on what may be the engine's.
+fn on_socket(number: u64, real: &[u64; 6]) -> i64 {
+    let (kind, file) = sockets::file_of(real[0]);
+    let performed = if kind == S_IFSOCK { sockets::perform(number, real, file) } else { None };
+    performed.unwrap_or_else(|| kernel::call_for_program(number, real))
+}
+
+/// A call that may wait for its first descriptor.
+fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
+    let (kind, file) = sockets::file_of(real[0]);
+    if kind == S_IFSOCK {
+        let through_kernel = !matches!(number as u32, nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect)
+            && sockets::is_stream(real[0]);
+        if !through_kernel && let Some(result) = sockets::perform(number, real, file) {
+            return result;
+        }
+    } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR | 0) && number != u64::from(nr::__NR_splice) {
+        return kernel::call_for_program(number, real);
+    }
+    let until = if kind == S_IFSOCK { sockets::until(number, real[0]) } else { LAB_NEVER };
+    without_sleeping(number, real, real[0], until)
+}
+
+/// Makes a call on a descriptor that may sleep there, without sleeping, until it gets something.
+pub fn without_sleeping(number: u64, real: &[u64; 6], fd: u64, until_ns: u64) -> i64 {
+    const NONBLOCK: u64 = nr::O_NONBLOCK as u64;
+    let set_flags = |flags: u64| {
+        kernel::call(nr::__NR_fcntl, [fd, u64::from(nr::F_SETFL), flags, 0, 0, 0]);
+    };
+    let flags = kernel::call(nr::__NR_fcntl, [fd, u64::from(nr::F_GETFL), 0, 0, 0, 0]);
+    let does_not_wait = match number as u32 {
+        nr::__NR_recvfrom | nr::__NR_sendto | nr::__NR_recvmmsg | nr::__NR_sendmmsg => {
+            real[3] & MSG_DONTWAIT != 0
+        }
+        nr::__NR_recvmsg | nr::__NR_sendmsg => real[2] & MSG_DONTWAIT != 0,
+        _ => false,
+    };
+    if does_not_wait || kernel::failed(flags) || flags as u64 & NONBLOCK != 0 {
+        return kernel::call_for_program(number, real);
+    }
+    let again = -i64::from(errno::EAGAIN);
+    // write(2) and send(2) wait until everything is taken.
+    let takes_all = matches!(number as u32, nr::__NR_write | nr::__NR_sendto);
+    let (mut at, mut done) = (*real, 0u64);
+    let result = lab::wait_for(until_ns, true, again, &mut || {
+        loop {
+            set_flags(flags as u64 | NONBLOCK);
+            let result = kernel::call_for_program(number, &at);
+            set_flags(flags as u64);
+            if result == again {
+                return None;
+            }
+            if !takes_all || result <= 0 || result as u64 >= at[2] {
+                return Some(result);
+            }
+            done += result as u64;
+            at[1] += result as u64;
+            at[2] -= result as u64;
+        }
+    });
+    match result {
+        result if done == 0 => result,
+        result if result == ABORTED || result < 0 => done as i64,
+        result => done as i64 + result,
+    }
+}
+
+/// Calls that a bit of an argument makes fail where they would wait.
+fn without_waiting(number: u64, real: &[u64; 6]) -> i64 {
+    const F_SETLK: u64 = 6;
+    const F_SETLKW: u64 = 7;
+    const F_OFD_SETLK: u64 = 37;
+    const F_OFD_SETLKW: u64 = 38;
+    const LOCK_NB: u64 = 4;
+    const IPC_NOWAIT: u64 = 0o4000;
+    let mut attempt = *real;
+    let mut would_wait = [-i64::from(errno::EAGAIN); 2];
+    match number as u32 {
+        nr::__NR_fcntl if real[1] == F_SETLKW => attempt[1] = F_SETLK,
+        nr::__NR_fcntl if real[1] == F_OFD_SETLKW => attempt[1] = F_OFD_SETLK,
+        nr::__NR_flock if real[1] & LOCK_NB == 0 => attempt[1] |= LOCK_NB,
+        nr::__NR_msgrcv if real[4] & IPC_NOWAIT == 0 => {
+            attempt[4] |= IPC_NOWAIT;
+            would_wait[1] = -i64::from(errno::ENOMSG);
+        }
+        nr::__NR_msgsnd if real[3] & IPC_NOWAIT == 0 => attempt[3] |= IPC_NOWAIT,
+        // An operation of semaphores says it for each of them: semtimedop(2) with no time says it at once.
+        nr::__NR_semop | nr::__NR_semtimedop => return on_semaphores(number, real),
+        _ => return kernel::call_for_program(number, real),
+    }
+    if number == u64::from(nr::__NR_fcntl) {
+        would_wait[1] = -i64::from(errno::EACCES);
+    }
+    lab::wait_for(LAB_NEVER, true, would_wait[0], &mut || {
+        let result = kernel::call_for_program(number, &attempt);
+        (!would_wait.contains(&result)).then_some(result)
+    })
+}
+
+fn on_semaphores(number: u64, real: &[u64; 6]) -> i64 {
+    let none = [0u64; 2];
+    let again = -i64::from(errno::EAGAIN);
+    let has_time = number == u64::from(nr::__NR_semtimedop);
+    let until = if has_time { clocks::after(real[3]) } else { Some(LAB_NEVER) };
+    let Some(until) = until else { return -i64::from(errno::EINVAL) };
+    let attempt = [real[0], real[1], real[2], none.as_ptr() as u64, 0, 0];
+    let result = lab::wait_for(until, false, again, &mut || {
+        let result = kernel::call_for_program(u64::from(nr::__NR_semtimedop), &attempt);
+        (result != again).then_some(result)
+    });
+    core::hint::black_box(&none);
+    result
+}

@@ -1,0 +1,151 @@
+//! The lab's clock, by which a node knows all times.
+
+use core::sync::atomic::Ordering;
+
+use lane_protocol::{LAB_NEVER, lab_question};
+use linux_abi::{errno, general as nr};
+
+use crate::ground::{kernel, memory};
+use crate::lab;
+use crate::state::block::{session, thread};
+
+const BILLION: u64 = 1_000_000_000;
+/// Reads of the time with nothing in between, after which the thread is taken to wait for it.
+const READS_MAX: u32 = 64;
+/// The time stamp counter counts nanoseconds.
+const CLOCK_MONOTONIC: u64 = 1;
+
+/// The lab's time, since the lab began.
+pub fn now_ns() -> u64 {
+    let lab = &session().lab;
+    match lab.real_from_ns.load(Ordering::Relaxed) {
+        0 => lab.now_ns.load(Ordering::Relaxed),
+        from => kernel::monotonic_ns().saturating_sub(from),
+    }
+}
+
+/// True for clocks that count from a beginning that people agree on.
+fn is_of_the_wall(clock: u64) -> bool {
+    // CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_REALTIME_ALARM, CLOCK_TAI.
+    matches!(clock as i32, 0 | 5 | 8 | 11)
+}
+
+/// True for clocks that count what processors do.
+fn is_of_processors(clock: u64) -> bool {
+    matches!(clock as i32, 2 | 3) || (clock as i32) < 0
+}
+
+fn begins_at_ns(clock: u64) -> u64 {
+    let lab = &session().lab;
+    match is_of_the_wall(clock) {
+        true => lab.realtime_ns.load(Ordering::Relaxed),
+        false => lab.monotonic_ns.load(Ordering::Relaxed),
+    }
+}
+
+/// The time by a clock of the kernel's names.
+pub fn by_clock_ns(clock: u64) -> u64 {
+    match is_of_processors(clock) {
+        true => 0,
+        false => begins_at_ns(clock) + now_ns(),
+    }
+}
+
+/// The time has been read once more.
+fn note_read(may_switch: bool) {
+    let thread = thread();
+    thread.lab_reads += 1;
+    if thread.lab_reads >= READS_MAX {
+        let words = [u64::from(!may_switch)];
+        match may_switch {
+            true => lab::ask_aside(lab_question::SPINS, &words),
+            false => lab::ask(lab_question::SPINS, &words),
+        };
+    }
+}
+
+/// The same as `code::clocks::ask`, by the lab's clock.
+pub fn ask(number: u64, clock: u64, answer: &mut [u64; 4]) -> i64 {
+    note_read(true);
+    match number as u32 {
+        nr::__NR_clock_gettime => {
+            if clock as i32 > 11 || clock as i32 == 10 {
+                return -i64::from(errno::EINVAL);
+            }
+            let now = by_clock_ns(clock);
+            answer[..2].copy_from_slice(&[now / BILLION, now % BILLION]);
+            0
+        }
+        nr::__NR_gettimeofday => {
+            let now = by_clock_ns(0);
+            // Seconds and microseconds; then the time zone: UTC.
+            *answer = [now / BILLION, now % BILLION / 1000, 0, 0];
+            0
+        }
+        nr::__NR_time => (by_clock_ns(0) / BILLION) as i64,
+        // getcpu(2): a node has one processor for this.
+        _ => {
+            *answer = [0; 4];
+            0
+        }
+    }
+}
+
+/// The time stamp counter.
+pub fn counter() -> u64 {
+    note_read(false);
+    by_clock_ns(CLOCK_MONOTONIC)
+}
+
+/// When a time is over that a timespec at `address` gives from now on; never for 0. `None`: it
+/// cannot be read, or is none.
+pub fn after(address: u64) -> Option<u64> {
+    if address == 0 {
+        return Some(LAB_NEVER);
+    }
+    let span = read_span(address)?;
+    Some(now_ns().saturating_add(span))
+}
+
+/// The same of a timespec that names the time by a clock.
+pub fn at(address: u64, clock: u64) -> Option<u64> {
+    if address == 0 {
+        return Some(LAB_NEVER);
+    }
+    let span = read_span(address)?;
+    Some(span.saturating_sub(begins_at_ns(clock)))
+}
+
+fn read_span(address: u64) -> Option<u64> {
+    let [seconds, nanoseconds] = memory::read::<[u64; 2]>(address)?;
+    let is_time = (seconds as i64) >= 0 && nanoseconds < BILLION;
+    is_time.then(|| seconds.saturating_mul(BILLION).saturating_add(nanoseconds))
+}
+
+/// nanosleep(2) and clock_nanosleep(2).
+pub fn sleep(number: u64, args: &[u64; 6]) -> i64 {
+    const TIMER_ABSTIME: u64 = 1;
+    let (until, rest) = if number == u64::from(nr::__NR_nanosleep) {
+        (after(args[0]), args[1])
+    } else if args[1] & TIMER_ABSTIME != 0 {
+        (at(args[2], args[0]), 0)
+    } else {
+        (after(args[2]), args[3])
+    };
+    let Some(until) = until.filter(|&until| until != LAB_NEVER) else {
+        return -i64::from(errno::EINVAL);
+    };
+    loop {
+        let answer = lab::ask_aside(lab_question::SLEEP, &[until]);
+        if answer.kind == lane_protocol::lab_answer::TIMEOUT {
+            return 0;
+        }
+        if lab::interrupted(false).is_some() {
+            let left = until.saturating_sub(now_ns());
+            if rest != 0 {
+                memory::write(rest, &[left / BILLION, left % BILLION]);
+            }
+            return -i64::from(errno::EINTR);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Sockets of the inet families. In the kernel each is one end of a pair of Unix sockets, whose other
+//! end the engine has: what a stream carries goes through the pair, and all polling is the kernel's. See
+//! docs/adr/0058-what-a-socket-of-a-lab-is.md.
+
+use lane_protocol::{lab_answer, lab_question};
+use linux_abi::{errno, general as nr};
+
+use crate::ground::kernel;
+use crate::lab::{self, calls};
+
+const AF_UNIX: u64 = 1;
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const AF_PACKET: u64 = 17;
+const SOCK_STREAM: u64 = 1;
+const SOCK_DGRAM: u64 = 2;
+const SOCK_TYPE_MASK: u64 = 0xf;
+const SOCK_FLAGS: u64 = 0o2_004_000;
+const SOL_SOCKET: u64 = 1;
+const SO_TYPE: u64 = 3;
+const MSG_DONTWAIT: u64 = 0x40;
+
+/// What a descriptor is: the kind of file, as in st_mode, and its number.
+pub fn file_of(fd: u64) -> (u32, u64) {
+    const S_IFMT: u32 = 0o170_000;
+    let mut stat = [0u64; 18];
+    if kernel::failed(kernel::call(nr::__NR_fstat, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0])) {
+        return (0, 0);
+    }
+    (stat[3] as u32 & S_IFMT, stat[1])
+}
+
+/// True for a stream: its bytes go through the kernel.
+pub fn is_stream(fd: u64) -> bool {
+    u64::from(kernel::socket_option(fd, SOL_SOCKET, SO_TYPE)) == SOCK_STREAM
+}
+
+/// When a call on a socket gives up (SO_RCVTIMEO, SO_SNDTIMEO).
+pub fn until(number: u64, fd: u64) -> u64 {
+    const SO_RCVTIMEO: u64 = 20;
+    const SO_SNDTIMEO: u64 = 21;
+    let sends = matches!(
+        number as u32,
+        nr::__NR_write | nr::__NR_writev | nr::__NR_sendto | nr::__NR_sendmsg | nr::__NR_sendfile
+    );
+    let name = if sends { SO_SNDTIMEO } else { SO_RCVTIMEO };
+    let (mut time, mut length) = ([0u64; 2], 16u32);
+    let into = [time.as_mut_ptr() as u64, &raw mut length as u64];
+    kernel::call(nr::__NR_getsockopt, [fd, SOL_SOCKET, name, into[0], into[1], 0]);
+    match core::hint::black_box(time) {
+        [0, 0] => lane_protocol::LAB_NEVER,
+        [seconds, micros] => lab::clocks::now_ns() + seconds * 1_000_000_000 + micros * 1000,
+    }
+}
+
+/// A pair of descriptors: the program's, and the one that the engine takes.
+fn make_pair(kind: u64, flags: u64) -> Result<[u32; 2], i64> {
+    let mut pair = [0u32; 2];
+    let words = [AF_UNIX, kind | flags & SOCK_FLAGS, 0, pair.as_mut_ptr() as u64, 0, 0];
+    match kernel::call(nr::__NR_socketpair, words) {
+        0 => Ok(pair),
+        error => Err(error),
+    }
+}
+
+fn close(fd: u64) {
+    kernel::call(nr::__NR_close, [fd, 0, 0, 0, 0, 0]);
+}
+
+/// socket(2). `None`: the kernel makes it.
+pub fn open(number: u64, real: &[u64; 6]) -> Option<i64> {
+    if !matches!(real[0], AF_INET | AF_INET6 | AF_PACKET) {
+        return None;
+    }
+    let answer = ask(number, real, 0, 0, 0);
+    match answer.kind {
+        lab_answer::ACCEPT => {}
+        lab_answer::KERNEL => return None,
+        _ => return Some(answer.result),
+    }
+    let kind = if real[1] & SOCK_TYPE_MASK == SOCK_STREAM { SOCK_STREAM } else { SOCK_DGRAM };
+    Some(hand_over(number, real, 0, make_pair(kind, real[1])))
+}
+
+/// The engine takes its end of a pair, and says which descriptor the program's is.
+fn hand_over(number: u64, real: &[u64; 6], file: u64, pair: Result<[u32; 2], i64>) -> i64 {
+    let [own, other] = match pair {
+        Ok(pair) => pair,
+        Err(error) => return error,
+    };
+    let result = ask(number, real, file, 0, u64::from(own) | u64::from(other) << 32).result;
+    close(u64::from(other));
+    if kernel::failed(result) {
+        close(u64::from(own));
+    }
+    result
+}
+
+fn ask(number: u64, real: &[u64; 6], file: u64, flags: u64, pair: u64) -> lab::Answer {
+    let [a, b, c, d, e, f] = *real;
+    lab::ask(lab_question::CALL, &[number, a, b, c, d, e, f, file, flags, pair])
+}
+
+/// Asks the engine to perform a call that has nothing to do with sockets.
+pub fn ask_engine(number: u64, real: &[u64; 6], made: u64) -> i64 {
+    let answer = ask(number, real, 0, 0, made);
+    match answer.kind {
+        lab_answer::KERNEL => kernel::call_for_program(number, real),
+        _ => answer.result,
+    }
+}
+
+/// A call on a socket. `None`: it is none of the engine's.
+pub fn perform(number: u64, real: &[u64; 6], file: u64) -> Option<i64> {
+    let fd = real[0];
+    let flags = kernel::call(nr::__NR_fcntl, [fd, u64::from(nr::F_GETFL), 0, 0, 0, 0]);
+    let mut waits = flags & i64::from(nr::O_NONBLOCK) == 0;
+    waits &= match number as u32 {
+        nr::__NR_recvfrom | nr::__NR_sendto | nr::__NR_recvmmsg | nr::__NR_sendmmsg => {
+            real[3] & MSG_DONTWAIT == 0
+        }
+        nr::__NR_recvmsg | nr::__NR_sendmsg => real[2] & MSG_DONTWAIT == 0,
+        _ => true,
+    };
+    let mut attempts = 0u64;
+    loop {
+        let answer = ask(number, real, file, u64::from(waits), 0);
+        match answer.kind {
+            lab_answer::KERNEL => return None,
+            lab_answer::STREAM => return Some(calls::without_sleeping(number, real, fd, answer.until_ns)),
+            lab_answer::TAKE => {
+                take_mark(fd);
+                return Some(answer.result);
+            }
+            lab_answer::ACCEPT => {
+                take_mark(fd);
+                let flags = if number == u64::from(nr::__NR_accept4) { real[3] } else { 0 };
+                return Some(hand_over(number, real, file, make_pair(SOCK_STREAM, flags)));
+            }
+            lab_answer::WAIT => {}
+            _ => return Some(answer.result),
+        }
+        let until = answer.until_ns;
+        let waited = lab::ask_aside(lab_question::WAIT, &[until, attempts]);
+        attempts += 1;
+        if let Some(result) = lab::interrupted(until == lane_protocol::LAB_NEVER) {
+            return Some(result);
+        }
+        if waited.kind == lab_answer::TIMEOUT {
+            return Some(-i64::from(errno::EAGAIN));
+        }
+    }
+}
+
+/// Takes the byte off that says that something is there.
+fn take_mark(fd: u64) {
+    let mut mark = [0u8; 8];
+    let words = [fd, mark.as_mut_ptr() as u64, 1, MSG_DONTWAIT, 0, 0];
+    kernel::call(nr::__NR_recvfrom, words);
+}

@@ -1,0 +1,140 @@
+//! What the processes of a lab and its engine share: the lab's clock, and a slot for each thread by
+//! which it asks the engine.
+//!
+//! One thread of a lab runs at a time: the one whose slot the engine has granted. A thread that asks
+//! waits until its slot is granted again, so whatever it asked for is answered, and the order of all
+//! that happens in the lab is the order in which the engine grants.
+
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+
+/// Threads that a lab can have at a time.
+pub const LAB_SLOTS: usize = 2048;
+/// Arguments of a question.
+pub const LAB_WORDS: usize = 10;
+
+/// State of a [`LabSlot`].
+pub mod lab_state {
+    pub const FREE: u32 = 0;
+    /// Given to a thread that is about to be made.
+    pub const RESERVED: u32 = 1;
+    /// Its thread runs.
+    pub const GRANTED: u32 = 2;
+    /// Its thread waits for an answer.
+    pub const ASKED: u32 = 3;
+    /// Its thread said something and goes on by itself: it is ending, or waits in vfork(2).
+    pub const SAID: u32 = 4;
+}
+
+/// What a thread asks for. Kept in [`LabSlot::question`].
+pub mod lab_question {
+    /// A thread or a process has begun.
+    pub const START: u32 = 1;
+    /// A new image has begun, by execve.
+    pub const IMAGE: u32 = 2;
+    /// A system call: number, six arguments, then what stands for the descriptor, and its flags.
+    pub const CALL: u32 = 3;
+    /// Until something changes in the node, or a time: when, and how often it has looked in vain.
+    pub const WAIT: u32 = 4;
+    /// Until a time: when.
+    pub const SLEEP: u32 = 5;
+    /// Address, bits, when, not zero for a futex of processes.
+    pub const FUTEX_WAIT: u32 = 6;
+    /// Address, bits, how many, not zero for a futex of processes.
+    pub const FUTEX_WAKE: u32 = 7;
+    /// Address, other address, how many to wake, how many to move, not zero for those of processes.
+    pub const FUTEX_REQUEUE: u32 = 8;
+    /// A slot for a thread that is about to be made.
+    pub const RESERVE: u32 = 9;
+    /// It was made, or not: slot, its id or 0, clone(2)'s flags.
+    pub const BORN: u32 = 10;
+    /// It is about to be made, by vfork(2): slot, clone(2)'s flags. The parent goes on by itself.
+    pub const VFORK: u32 = 11;
+    /// The parent of such a child has its memory back.
+    pub const VFORKED: u32 = 12;
+    /// The thread ends.
+    pub const THREAD_EXIT: u32 = 13;
+    /// The process ends.
+    pub const EXIT: u32 = 14;
+    /// Something was read of a stream, or written to it: what stands for it.
+    pub const MOVED: u32 = 15;
+    /// A signal was sent by this call: number, arguments.
+    pub const SIGNALLED: u32 = 16;
+    /// The time was read often, with nothing in between.
+    pub const SPINS: u32 = 17;
+    /// A call of the lab's own programs: number, arguments.
+    pub const OWN: u32 = 18;
+}
+
+/// How a question was answered. Kept in [`LabSlot::answer`].
+pub mod lab_answer {
+    /// By the result.
+    pub const RESULT: u32 = 0;
+    /// The kernel is to make the call.
+    pub const KERNEL: u32 = 1;
+    /// The kernel is to make the call, of a stream, and the engine to be told.
+    pub const STREAM: u32 = 2;
+    /// It has to wait, until the time in [`LabSlot::until_ns`](super::LabSlot::until_ns) at most.
+    pub const WAIT: u32 = 3;
+    /// The result, and a byte is to be taken off the descriptor.
+    pub const TAKE: u32 = 4;
+    /// A connection is there: a descriptor is to be made for it, and a byte taken off.
+    pub const ACCEPT: u32 = 5;
+    /// The time is over that was waited for.
+    pub const TIMEOUT: u32 = 6;
+    /// A signal may have come.
+    pub const LOOK: u32 = 7;
+}
+
+/// Calls by which the lab's own programs ask the engine: numbers that no kernel has.
+pub const LAB_CALL: u64 = 0xe700;
+/// Of [`LAB_CALL`]: what the lab's first program does next.
+pub const LAB_NEXT: u64 = LAB_CALL;
+/// Of [`LAB_CALL`]: the process, and all that it makes, is of this node.
+pub const LAB_ENTER: u64 = LAB_CALL + 1;
+/// Of [`LAB_CALL`]: what an agent of a node does next.
+pub const LAB_NODE_NEXT: u64 = LAB_CALL + 2;
+/// Of [`LAB_CALL`]: a program of the node has ended: which, how.
+pub const LAB_ENDED: u64 = LAB_CALL + 3;
+/// The last of [`LAB_CALL`].
+pub const LAB_CALL_LAST: u64 = LAB_CALL + 15;
+
+/// No time.
+pub const LAB_NEVER: u64 = u64::MAX;
+
+/// The lab's part of a session's header.
+#[repr(C)]
+pub struct Lab {
+    /// Not zero: the session is a lab.
+    pub is_on: AtomicU32,
+    /// Not zero: computing takes no time, so the clock stands while threads run.
+    pub cpu_is_free: AtomicU32,
+    /// The lab's clock, since the lab began.
+    pub now_ns: AtomicU64,
+    /// Not zero: the clock is the machine's CLOCK_MONOTONIC less this, and `now_ns` is not used.
+    pub real_from_ns: AtomicU64,
+    /// CLOCK_MONOTONIC when the lab began.
+    pub monotonic_ns: AtomicU64,
+    /// CLOCK_REALTIME when the lab began.
+    pub realtime_ns: AtomicU64,
+    pub seed: AtomicU64,
+    /// Counts questions; a futex word.
+    pub doorbell: AtomicU32,
+    pub slots: [LabSlot; LAB_SLOTS],
+}
+
+/// A thread's questions and answers.
+#[repr(C, align(64))]
+pub struct LabSlot {
+    /// See [`lab_state`]; a futex word.
+    pub state: AtomicU32,
+    /// See [`lab_question`].
+    pub question: AtomicU32,
+    /// See [`lab_answer`].
+    pub answer: AtomicU32,
+    /// The process, as the supervisor sees it.
+    pub pid: AtomicI32,
+    pub tid: AtomicI32,
+    pub result: AtomicI64,
+    pub until_ns: AtomicU64,
+    pub words: [AtomicU64; LAB_WORDS],
+}
