@@ -82,8 +82,8 @@ use keeper::{KeepThread, Keeper};
 use live::LiveOptions;
 use lost::Lost;
 use sink::Sink;
-pub use takeover::{TakenOver, take_over};
 use strangers::StrangersThread;
+pub use takeover::{TakenOver, take_over};
 use undoing::Undoing;
 use waiting::{Status, wait_for_main};
 

@@ -3,6 +3,8 @@
 //! A socket that only its owner can reach takes one command a connection: a line of
 //! words, answered by lines of which the last is `ok` or begins with `error:`.
 
+mod reach;
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -465,28 +467,6 @@ impl Work {
             }
             if let Some(bytes_max) = self.options.memory_max_bytes {
                 self.keep_memory_below(bytes_max);
-            }
-        }
-    }
-
-    /// Discards checkpoints by time until few enough are left: dense near the present,
-    /// sparse long ago.
-    fn thin(&self, segment: Segment) {
-        let is_timed = |at: &Shown| at.origin == checkpoint_origin::TIME;
-        let timed = || checkpoints(self.session.memory.lane(segment)).into_iter().filter(is_timed).count();
-        while timed() > self.options.keep.max(1) && self.discard_densest(segment) {}
-    }
-
-    /// Checkpoints from which the log does not reach to the present any more.
-    fn drop_unreachable(&self) {
-        for segment in self.lanes() {
-            let lane = self.session.memory.lane(segment);
-            let id = lane.ids().0;
-            for at in checkpoints(lane) {
-                let is_lost = self.session.sink.with_history(|history| history.has_lost(id, at.position));
-                if is_lost == Some(true) && lane.goes_again().load(Ordering::Acquire) == 0 {
-                    let _ = self.order(segment, command::DISCARD, u64::from(at.id));
-                }
             }
         }
     }

@@ -138,7 +138,10 @@ fn spans(position: u64, len_bytes: u64) -> ((usize, usize), (usize, usize)) {
 
 #[cfg(test)]
 mod tests {
+    use lane_protocol::lane_state;
+
     use super::*;
+    use crate::Segment;
     use crate::session_memory::{Features, SessionMemory, Setup};
     use lane_protocol::{Interception, Mode};
 

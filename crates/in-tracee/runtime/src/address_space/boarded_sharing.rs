@@ -118,7 +118,14 @@ pub fn replay(start: u64, words: &[u64; SHARED_MAP_WORDS]) {
     let read_write = u64::from(nr::PROT_READ | nr::PROT_WRITE);
     memory_calls::map_at(start, bytes, read_write, u64::from(kind | nr::MAP_FIXED), fd, offset);
     let is_writable = protection & u64::from(nr::PROT_WRITE) != 0;
-    mapped_files::note(Place { start, end, identity, offset, only_shows: !is_private && !is_writable, is_private });
+    mapped_files::note(Place {
+        start,
+        end,
+        identity,
+        offset,
+        only_shows: !is_private && !is_writable,
+        is_private,
+    });
     if !is_private && is_writable {
         memory_calls::note_shared(start, bytes);
     }

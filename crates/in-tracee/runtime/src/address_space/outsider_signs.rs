@@ -238,7 +238,9 @@ fn read_notices(own: &mut Signs) {
             match own.names.iter().find(|name| name.watch != 0 && name.watch == event[0] as i32) {
                 Some(name) => ask_again(name.identity),
                 // It is a child's, or came after too many.
-                None => own.names.iter().filter(|name| name.watch != 0).for_each(|name| ask_again(name.identity)),
+                None => {
+                    own.names.iter().filter(|name| name.watch != 0).for_each(|name| ask_again(name.identity))
+                }
             }
         }
     }
@@ -256,7 +258,7 @@ pub fn yield_descriptors(first: u64, last: u64) {
     if !own.any {
         return;
     }
-    let mut is_one = |fd: &mut i32| {
+    let is_one = |fd: &mut i32| {
         if *fd != 0 && (first..=last).contains(&(*fd as u64 - 1)) {
             close(core::mem::take(fd));
         }

@@ -221,9 +221,7 @@ fn note_unknown(fd: u64, status: &Status, protection: u64, shared: bool) -> bool
             shared && status.size() <= ASKED_BYTES_MAX && !outsider_signs::is_only_read(fd, protection)
         }
     };
-    if is_asked
-        && let Some(file) = files.raise(identity, outside_state::ASKED, process().outer_pid)
-    {
+    if is_asked && let Some(file) = files.raise(identity, outside_state::ASKED, process().outer_pid) {
         file.is_foreign.store(u32::from(!has_name), Ordering::Release);
         kernel::futex_wake_one(files.doorbell());
     }
@@ -312,7 +310,8 @@ impl Outsiders {
                 self.drop_region(index);
             }
         }
-        self.bytes = self.regions[..self.count].iter().map(|region| region.place.end - region.place.start).sum();
+        self.bytes =
+            self.regions[..self.count].iter().map(|region| region.place.end - region.place.start).sum();
         if !fits && !core::mem::replace(&mut self.has_told, true) {
             report::tell(
                 "the program has more memory mapped that processes outside of the recording may write than can be followed: what they write to the rest is not recorded",

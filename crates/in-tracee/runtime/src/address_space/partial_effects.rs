@@ -89,7 +89,7 @@ pub fn each_done(
 ) {
     let mut reached = range[0];
     each_piece(range[0], range[1], &mut |(start, end)| {
-        let goes_on = !(stops_at_hole && start != reached) && !kernel::failed(make(start, end - start));
+        let goes_on = !(stops_at_hole && start != reached || kernel::failed(make(start, end - start)));
         if goes_on {
             done(start, end - start);
             reached = end;

@@ -40,9 +40,7 @@ fn access_of(code: &[u8; 16], instruction: &Instruction) -> Access {
     }
     match instruction.flow_control() {
         FlowControl::Next => {}
-        FlowControl::Call | FlowControl::IndirectCall
-            if instruction.mnemonic() != Mnemonic::Syscall =>
-        {
+        FlowControl::Call | FlowControl::IndirectCall if instruction.mnemonic() != Mnemonic::Syscall => {
             return Access::Call;
         }
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => return Access::Nothing,
@@ -189,7 +187,7 @@ fn compute(operation: Operation, bytes: u64, a: u64, b: u64) -> (u64, u64) {
         Operation::Subtract => (a < b, (a ^ b) & (a ^ result) & sign != 0, (a ^ b ^ result) & 0x10 != 0),
         Operation::And | Operation::Or | Operation::Xor => (false, false, false),
     };
-    let is_even = (result as u8).count_ones() % 2 == 0;
+    let is_even = (result as u8).count_ones().is_multiple_of(2);
     let flags = [
         (carries, CARRY),
         (is_even, PARITY),

@@ -61,14 +61,14 @@ fn table() -> Option<Functions> {
     let (mut path, mut vector) = (Path::new(), [0u64; 96]);
     path.text(b"/proc/thread-self/auxv");
     // SAFETY: words are bytes.
-    let bytes = unsafe { core::slice::from_raw_parts_mut(vector.as_mut_ptr().cast::<u8>(), size_of_val(&vector)) };
+    let bytes =
+        unsafe { core::slice::from_raw_parts_mut(vector.as_mut_ptr().cast::<u8>(), size_of_val(&vector)) };
     let words = path.read(bytes)?.len() / 8;
     let entry = |kind: u64| vector[..words].as_chunks::<2>().0.iter().find(|entry| entry[0] == kind);
     let (headers, count) = (entry(AT_PHDR)?[1], entry(AT_PHNUM)?[1]);
     let segment_of = |kind: u32| {
-        let mut segments = (0..count).filter_map(|index| {
-            memory::read::<Segment>(headers + index * size_of::<Segment>() as u64)
-        });
+        let mut segments = (0..count)
+            .filter_map(|index| memory::read::<Segment>(headers + index * size_of::<Segment>() as u64));
         segments.find(|segment| segment.kind == kind)
     };
     // Without one the file is not moved.

@@ -79,7 +79,11 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
             lab::ask_aside(lab_question::SPINS, &[0]);
             0
         }
-        nr::__NR_fcntl | nr::__NR_flock | nr::__NR_semop | nr::__NR_semtimedop | nr::__NR_msgrcv
+        nr::__NR_fcntl
+        | nr::__NR_flock
+        | nr::__NR_semop
+        | nr::__NR_semtimedop
+        | nr::__NR_msgrcv
         | nr::__NR_msgsnd => without_waiting(number, real),
         nr::__NR_timerfd_create => {
             // What is read of a timer is read of a counter.

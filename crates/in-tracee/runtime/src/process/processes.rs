@@ -548,8 +548,18 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         if flags & VM != 0 && !threads::make_room(thread) {
             report::fail("the log makes a process that there is no room for");
         }
-        let beginning =
-            Beginning { flags, shares, thread, stack, child_tid, tls, segment, lane, parent_lane, lab_slot: 0 };
+        let beginning = Beginning {
+            flags,
+            shares,
+            thread,
+            stack,
+            child_tid,
+            tls,
+            segment,
+            lane,
+            parent_lane,
+            lab_slot: 0,
+        };
         let real = PARENT | (flags & (VM | VFORK | SIGHAND));
         // vfork without shared memory only makes the parent wait: not needed here.
         let real = if flags & VM == 0 { PARENT } else { real };

@@ -81,7 +81,8 @@ fn draw() -> Strategy {
     };
     let one_in = |choices: &[u64], drawn: u64| OneIn(choices[drawn as usize % choices.len()]);
     // Both kinds, or one of them.
-    let (by_place, by_boundary) = [(true, false), (true, false), (true, true), (false, true)][below(4) as usize];
+    let (by_place, by_boundary) =
+        [(true, false), (true, false), (true, true), (false, true)][below(4) as usize];
     let places = if by_place { 2 << below(5) } else { 0 };
     let rarely = if by_boundary { 0 } else { 2 };
     Strategy {

@@ -47,11 +47,7 @@ pub struct Direct {
 pub fn begin_at_once(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let process = process();
-    if process.check_every != 0
-        || process.log.broken != 0
-        || checkpoint::gives_back()
-        || lab::is_on()
-    {
+    if process.check_every != 0 || process.log.broken != 0 || checkpoint::gives_back() || lab::is_on() {
         return None;
     }
     match effects::SHORT.get(number).copied()? {

@@ -59,7 +59,8 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         record_debugged(registers, trapped)
     } else {
         let begun = direct_calls::begin_at_once(registers);
-        let leave = begun.unwrap_or_else(|| record_call(registers, if lab::is_on() { Way::Whole } else { Way::Direct }));
+        let leave = begun
+            .unwrap_or_else(|| record_call(registers, if lab::is_on() { Way::Whole } else { Way::Direct }));
         if leave != Leave::Make {
             direct_calls::note_pending();
         }
@@ -433,7 +434,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Option<Leave> 
         }
         Some(Kind::Edit) if (word >> 8) as u8 & events::BEFORE_CALL != 0 => {
             signals::point_at_call(registers);
-            return Some(edits::replay_before(registers, word));
+            edits::replay_before(registers, word)
         }
         Some(Kind::Island) => islands::replay_island(word),
         Some(Kind::Turn) => turn::follow(),
