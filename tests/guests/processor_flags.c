@@ -2,7 +2,7 @@
 // and signals: alignment check, direction, nested task, identification; rounding and exceptions of
 // floating-point arithmetic. What runs for the program in between has its own.
 // covers: getppid rt_sigaction rt_sigreturn clock_gettime setitimer read
-// build: -frounding-math
+// build: -frounding-math -lm
 #include "guest.h"
 #include <fenv.h>
 #include <math.h>

@@ -1,5 +1,6 @@
 // A program attaches to a process that is not recorded: one that it once traced, and let go.
 // covers: ptrace wait4 fork kill
+// not-by: seccomp
 #include "guest.h"
 #include <sys/ptrace.h>
 #include <sys/uio.h>
