@@ -83,6 +83,10 @@ demo: setup
 	$(CARGO) build --release -p retrovane
 	demo/run.sh $(TARGET_DIR)/release/retrovane
 
+# How often hunts catch the races of tests/races/corpus, beside native runs.
+bench-hunt: build
+	tests/races/bench-hunt $(TARGET_DIR)/release/retrovane
+
 bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)
 
