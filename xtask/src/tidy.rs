@@ -4,6 +4,7 @@
 //! all, so that breaking a rule breaks the build. What may be longer than the
 //! rules allow stands in `xtask/tidy-exceptions.txt`, with its reason.
 
+mod cycles;
 mod documents;
 mod layers;
 mod lengths;
@@ -41,9 +42,10 @@ impl std::fmt::Display for Finding {
 }
 
 /// The checks, each for one rule or a few that belong together.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
     layers::dependencies_point_downwards,
     rooms::import_what_stands_before,
+    cycles::stay_small,
     unsafe_code::is_forbidden_or_explained,
     lengths::are_short_or_excepted,
     names::say_what_is_there,
