@@ -45,8 +45,8 @@ pub use suite::{run_suite, run_suite_with, unless_missing};
 pub use surroundings::Surroundings;
 pub use together::{check_postgres, check_redis_data};
 pub use tool::{
-    Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, search_path, tests_run_as_root,
-    times,
+    Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, search_path, target_directory,
+    tests_run_as_root, times,
 };
 pub use triple::{Case, check_case};
 pub use windowed::{WindowGuest, check_killed, check_redis};

@@ -79,7 +79,7 @@ impl Tool {
 
 /// The workspace's target directory, from where this test binary lies
 /// (target/PROFILE/deps/NAME), so that `CARGO_TARGET_DIR` is respected.
-fn target_directory() -> PathBuf {
+pub fn target_directory() -> PathBuf {
     let own = std::env::current_exe().expect("a running program has a path");
     own.ancestors().nth(3).expect("test binaries lie in target/PROFILE/deps").to_path_buf()
 }

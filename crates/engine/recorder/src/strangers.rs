@@ -117,7 +117,8 @@ impl Found {
                 break;
             }
             match maps_of(pid) {
-                Some(maps) if is_recorded(&maps) => {}
+                // One that is about to end has no memory any more, but still its descriptors.
+                Some(maps) if maps.is_empty() || is_recorded(&maps) => {}
                 Some(maps) => {
                     found
                         .files
