@@ -30,9 +30,9 @@ fn check_install(tool: &Tool) -> TestResult {
     // The script wants a target directory with the tool that is tested.
     let release = scratch.fresh_directory("target/release")?;
     std::fs::copy(&tool.binary, release.join("retrovane")).map_err(|error| error.to_string())?;
-    for library in ["libretrovane_mirror.a", "libretrovane_mirror.so"] {
-        let built = suites::target_directory().join("release").join(library);
-        std::fs::copy(&built, release.join(library))
+    for name in ["retrovane-mirror", "libretrovane_mirror.a", "libretrovane_mirror.so"] {
+        let built = suites::target_directory().join("release").join(name);
+        std::fs::copy(&built, release.join(name))
             .map_err(|error| format!("{}: {error}; `cargo build --release` makes it", built.display()))?;
     }
     let mut command = Command::new(in_workspace("tests/check-install"));

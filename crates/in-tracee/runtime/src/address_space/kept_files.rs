@@ -118,16 +118,20 @@ fn has_no_data(fd: i32) -> bool {
     first == -i64::from(errno::ENXIO)
 }
 
-/// A descriptor of the file with a place of its own in it. No locks are lost when it is closed only
-/// where the program can have none: in memory.
+/// A descriptor of the file with a place of its own in it. When it is closed the program loses its
+/// locks on the file, if it has some (fcntl(2)).
 fn open_again(fd: i32) -> Option<i32> {
     let again = Path::new().text(b"/proc/thread-self/fd/").number(fd as u64).open();
     (!kernel::failed(again)).then_some(again as i32)
 }
 
+/// Less is logged with its holes: to find them could cost the program its locks on the file.
+const HOLES_SOUGHT_BYTES_MIN: u64 = 64 << 20;
+
 /// Calls `each` with the parts of a file that are no holes, as far as that is known.
 pub fn each_part(fd: i32, from: u64, to: u64, each: &mut dyn FnMut(u64, u64)) {
-    let Some(again) = open_again(fd) else { return each(from, to) };
+    let is_large = to.saturating_sub(from) >= HOLES_SOUGHT_BYTES_MIN;
+    let Some(again) = is_large.then(|| open_again(fd)).flatten() else { return each(from, to) };
     file_extents::for_each_extent_from(again, from, to, each);
     kernel::call(nr::__NR_close, [again as u64, 0, 0, 0, 0, 0]);
 }
