@@ -99,7 +99,13 @@ pub fn look() {
 }
 
 /// The memory of a file changed where the program could not have learned of it.
+///
+/// Not where recorded processes write by calls: those change what a mapping shows, too, and a file's
+/// number may have been another file's before.
 pub fn note_untimely(identity: [u64; 2], is_certain: bool) {
+    if session().written_files.is_written(identity) {
+        return;
+    }
     if let Some(file) = session().outside_files.find(identity) {
         let how = if is_certain { untimely::CERTAIN } else { untimely::POSSIBLE };
         file.untimely.fetch_max(how, Ordering::AcqRel);
