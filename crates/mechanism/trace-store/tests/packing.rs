@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sample::Sample;
 use tar::{Builder, EntryType, Header};
 use tempfile::TempDir;
-use trace_store::{FileKey, FileStore, StoreError, TraceReader, hash_hex, pack};
+use trace_store::{FORMAT_VERSION, FileKey, FileStore, StoreError, TraceReader, hash_hex, pack};
 
 /// A trace whose files are there, and its home directory.
 fn trace_with_files(sample: &mut Sample) -> (TempDir, PathBuf) {
@@ -119,7 +119,7 @@ type ForgedEntry<'a> = (&'a str, EntryType, &'a [u8], Option<u64>);
 fn forged(path: &Path, entries: &[ForgedEntry<'_>]) {
     let mut tar = Builder::new(File::create(path).expect("it is writable"));
     let total: u64 = entries.iter().map(|(_, _, data, _)| data.len() as u64).sum();
-    let manifest = format!("{{\"pack\":1,\"entries\":{},\"bytes\":{total}}}", entries.len());
+    let manifest = format!("{{\"pack\":{FORMAT_VERSION},\"entries\":{},\"bytes\":{total}}}", entries.len());
     let first = ("RVPACK", EntryType::Regular, manifest.as_bytes(), None);
     for (name, kind, data, size) in std::iter::once(&first).chain(entries) {
         let mut header = Header::new_gnu();
