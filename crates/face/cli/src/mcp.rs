@@ -29,7 +29,7 @@ use crate::verbs::{Arguments, VerbError, bounded, number, text, whole};
 const EXAMPLES: &str = "\
 Examples:
   retrovane mcp                         an agent's client starts it: its standard input and output are the protocol
-  claude mcp add retrovane -- retrovane mcp
+  retrovane mcp make-3                  the tools mean this trace where they name none
   {\"mcpServers\": {\"retrovane\": {\"command\": \"retrovane\", \"args\": [\"mcp\"]}}}
 
 The tools are read-only: they look at recordings, move cursors in them, and change nothing. See docs/AGENTS.md.";
