@@ -106,11 +106,7 @@ impl Server {
             let trace = self.trace_dir(&arguments)?;
             return match verb.name {
                 "open" => self.open(&trace, &arguments, limit),
-                "overview" => whole::overview(&trace, &limit),
-                "search" => whole::search(&trace, &arguments, &limit),
-                "calls" => whole::calls(&trace, &arguments, &limit),
-                "values" => whole::values(&trace, &arguments, &limit),
-                other => Err(VerbError::Refused(format!("{other} is no verb of a trace"))),
+                name => whole::answer(name, &trace, &arguments, &limit),
             };
         }
         let wanted = number(&arguments, "cursor", u64::MAX)?

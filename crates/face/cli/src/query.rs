@@ -63,16 +63,10 @@ pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, 
     })?;
     let (trace, given) = parse(verb, &arguments.words)?;
     let trace = settings.trace_dir(trace)?;
-    let (never, answer);
-    never = AtomicBool::new(false);
+    let never = AtomicBool::new(false);
     let limit = Limit::new(arguments.timeout, &never);
-    answer = match verb.of {
-        Of::Trace => match verb.name {
-            "overview" => whole::overview(&trace, &limit),
-            "search" => whole::search(&trace, &given, &limit),
-            "calls" => whole::calls(&trace, &given, &limit),
-            _ => whole::values(&trace, &given, &limit),
-        },
+    let answer = match verb.of {
+        Of::Trace => whole::answer(verb.name, &trace, &given, &limit),
         Of::Cursor => {
             let open = |at| Cursor::open(&Beginning { trace: &trace, pid: arguments.pid, at }, limit);
             let opened = match arguments.at.as_deref() {

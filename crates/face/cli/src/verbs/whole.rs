@@ -20,8 +20,24 @@ const OBJECTS_MAX: u64 = 200;
 /// Longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
+/// The answer to one of these verbs.
+pub fn answer(
+    verb: &str,
+    trace: &Path,
+    arguments: &Arguments,
+    limit: &Limit<'_>,
+) -> Result<Value, VerbError> {
+    match verb {
+        "overview" => overview(trace, limit),
+        "search" => search(trace, arguments, limit),
+        "calls" => calls(trace, arguments, limit),
+        "values" => values(trace, arguments, limit),
+        other => Err(VerbError::Refused(format!("{other} is no verb of a trace"))),
+    }
+}
+
 /// What the recording is: command, processes, how it ended.
-pub fn overview(trace: &Path, limit: &Limit<'_>) -> Result<Value, VerbError> {
+fn overview(trace: &Path, limit: &Limit<'_>) -> Result<Value, VerbError> {
     let mut about = Value::Null;
     run(&["info", "--json"], trace, &[], limit, &mut |line| {
         about = line;
@@ -31,7 +47,7 @@ pub fn overview(trace: &Path, limit: &Limit<'_>) -> Result<Value, VerbError> {
 }
 
 /// Events of the log whose text holds something.
-pub fn search(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+fn search(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
     let wanted = text(arguments, "text")?.unwrap_or_default();
     let mut options = vec!["dump".to_owned(), "--json".to_owned()];
     if let Some(calls) = text(arguments, "calls")? {
@@ -58,7 +74,7 @@ pub fn search(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<
 }
 
 /// Each call of a function, with its arguments and result.
-pub fn calls(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+fn calls(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
     let function = text(arguments, "function")?
         .filter(|name| !name.is_empty() && !name.starts_with('-'))
         .ok_or_else(|| VerbError::Refused("`function` is the name of a function".to_owned()))?;
@@ -66,7 +82,7 @@ pub fn calls(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<V
 }
 
 /// Values of expressions at each execution of a line.
-pub fn values(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+fn values(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
     let missing = |name: &str| VerbError::Refused(format!("`{name}` is missing"));
     let line = text(arguments, "line")?.ok_or_else(|| missing("line"))?;
     let expressions = text(arguments, "expressions")?
