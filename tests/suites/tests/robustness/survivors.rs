@@ -9,7 +9,9 @@ use suites::{Live, Outcome, RUN_TIME_MAX, TestResult, Tool, User, compare, run};
 
 use crate::bench::{Bench, check, check_status, path, says};
 
-/// Four threads that append to a file each until somebody kills them.
+/// Four threads that append to a file each until somebody kills them. With the file `said`, the
+/// line on the standard output is behind the program: a call that others see and that has not
+/// yet returned is not in the trace ([`UNDER_WAY_MAX`]).
 const WRITERS: &str = "exec python3 -c '
 import os, threading
 def write(number):
@@ -19,6 +21,7 @@ def write(number):
 for number in range(4):
     threading.Thread(target=write, args=(number,)).start()
 print(\"ready\", os.getpid(), flush=True)
+os.mkdir(\"said\")
 '";
 
 /// Calls whose effect was there and whose event was not, one of each thread.
@@ -35,7 +38,7 @@ fn written(run: &Path) -> usize {
 /// Waits until so many bytes are written.
 fn wait_until_written(run: &Path, bytes: usize) -> TestResult {
     let deadline = Instant::now() + RUN_TIME_MAX;
-    while written(run) < bytes {
+    while written(run) < bytes || !run.join("said").exists() {
         check_status(Instant::now() < deadline, "the writers do not write")?;
         std::thread::sleep(Duration::from_millis(1));
     }
