@@ -37,4 +37,6 @@ pub enum Error {
     TooLong,
     /// EOPNOTSUPP
     NotForThis,
+    /// EACCES: a datagram for all, of a socket without SO_BROADCAST.
+    NoBroadcast,
 }

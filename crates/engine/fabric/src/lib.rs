@@ -7,7 +7,7 @@
 //! included: that copy is a checkpoint of the network.
 //!
 //! Deliberately absent: routers (hosts reach those they have a link to), fragments, ICMP but for ports
-//! that nobody has, multicast.
+//! that nobody has. What is sent to a group goes to all hosts with a link to the sender.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -30,7 +30,7 @@ pub use link::LinkSpec;
 pub use packet::{Content, Packet, Segment};
 pub use random::Random;
 pub use sockets::{Kind, Socket, SocketId, Transport};
-pub use tcp::{End, RECEIVE_BYTES_MAX, SEGMENT_BYTES_MAX, SEND_BYTES_MAX, State};
+pub use tcp::{End, Info, RECEIVE_BYTES_MAX, SEGMENT_BYTES_MAX, SEND_BYTES_MAX, State};
 
 use link::Direction;
 

@@ -1,6 +1,6 @@
 //! Sockets: what a program can do with one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::hosts::{HostId, is_own};
 use crate::packet::{Content, Packet};
 use crate::tcp::{End, State};
+use crate::travel::is_group;
 use crate::{Error, Fabric, canonical};
 
 /// Most bytes of a datagram.
@@ -62,6 +63,12 @@ pub struct Socket {
     pub v6_only: bool,
     /// SO_REUSEADDR or SO_REUSEPORT.
     pub shares_address: bool,
+    /// SO_BROADCAST.
+    pub broadcasts: bool,
+    /// Groups whose datagrams it gets.
+    pub groups: BTreeSet<IpAddr>,
+    /// IP_MULTICAST_LOOP: its own host gets what it sends to groups.
+    pub hears_itself: bool,
     /// What the next who asks is told.
     pub error: Option<Error>,
     /// The listener that it came to, until it is accepted or over.
@@ -82,6 +89,9 @@ impl Socket {
             is_v6,
             v6_only: false,
             shares_address: false,
+            broadcasts: false,
+            groups: BTreeSet::new(),
+            hears_itself: true,
             error: None,
             parent: None,
             released: false,
@@ -134,6 +144,42 @@ impl Fabric {
         }
     }
 
+    /// SO_BROADCAST.
+    pub fn set_broadcasts(&mut self, id: SocketId, broadcasts: bool) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.broadcasts = broadcasts;
+        }
+    }
+
+    /// IP_MULTICAST_LOOP.
+    pub fn set_hears_itself(&mut self, id: SocketId, hears: bool) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.hears_itself = hears;
+        }
+    }
+
+    /// The socket gets what is sent to a group.
+    ///
+    /// # Errors
+    /// The address is no group's, or the socket is in it.
+    pub fn join(&mut self, id: SocketId, group: IpAddr) -> Result<(), Error> {
+        let socket = self.get(id)?;
+        match (group.is_multicast(), socket.groups.insert(group)) {
+            (false, _) => Err(Error::Invalid),
+            (true, false) => Err(Error::InUse),
+            (true, true) => Ok(()),
+        }
+    }
+
+    /// It does not any more.
+    ///
+    /// # Errors
+    /// It did not before.
+    pub fn leave(&mut self, id: SocketId, group: IpAddr) -> Result<(), Error> {
+        let was_in = self.get(id)?.groups.remove(&group);
+        if was_in { Ok(()) } else { Err(Error::NotOurs) }
+    }
+
     /// IPV6_V6ONLY.
     pub fn set_v6_only(&mut self, id: SocketId, only: bool) {
         if let Some(socket) = self.sockets.get_mut(&id) {
@@ -153,7 +199,10 @@ impl Fabric {
         }
         let (host, shares) = (socket.host, socket.shares_address);
         let for_datagrams = matches!(socket.kind, Kind::Datagram { .. });
-        if !is_own(address.ip()) && !self.hosts[host.0].addresses.contains(&address.ip()) {
+        if !is_own(address.ip())
+            && !is_group(address.ip())
+            && !self.hosts[host.0].addresses.contains(&address.ip())
+        {
             return Err(Error::NotOurs);
         }
         let port = match address.port() {
@@ -235,6 +284,12 @@ impl Fabric {
             Kind::Unconnected | Kind::Datagram { .. } => {}
         }
         let (host, local, chosen) = (socket.host, socket.local, socket.chosen);
+        if is_group(to.ip()) && !for_datagrams {
+            return Err(Error::Unreachable);
+        }
+        if is_group(to.ip()) && !to.ip().is_multicast() && !socket.broadcasts {
+            return Err(Error::NoBroadcast);
+        }
         let source = self.route(host, to.ip())?;
         if to.ip().is_unspecified() {
             to.set_ip(source);
@@ -266,6 +321,9 @@ impl Fabric {
 
     /// The address that packets for `to` come from, if there is a way.
     fn route(&self, host: HostId, to: IpAddr) -> Result<IpAddr, Error> {
+        if is_group(to) {
+            return self.source(host, to).ok_or(Error::Unreachable);
+        }
         let source = self.source(host, to).ok_or(Error::Unreachable)?;
         let target = self.host_of(host, to).ok_or(Error::Unreachable)?;
         if self.is_linked(host, target) { Ok(source) } else { Err(Error::Unreachable) }
@@ -311,6 +369,9 @@ impl Fabric {
         }
         let (host, local) = (socket.host, socket.local);
         let to = canonical(to.or(socket.remote).ok_or(Error::NoAddress)?);
+        if is_group(to.ip()) && !to.ip().is_multicast() && !self.get(id)?.broadcasts {
+            return Err(Error::NoBroadcast);
+        }
         if data.len() > DATAGRAM_BYTES_MAX {
             return Err(Error::TooLong);
         }
@@ -325,7 +386,7 @@ impl Fabric {
                 local
             }
         };
-        let ip = if local.ip().is_unspecified() { source } else { local.ip() };
+        let ip = if local.ip().is_unspecified() || is_group(local.ip()) { source } else { local.ip() };
         let from = SocketAddr::new(ip, local.port());
         self.send(host, Packet { from, to, content: Content::Udp(data.to_vec()) });
         Ok(())

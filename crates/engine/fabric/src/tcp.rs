@@ -40,6 +40,20 @@ pub enum State {
     TimedOut,
 }
 
+/// What was measured of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    pub rto_ns: u64,
+    pub trip_ns: u64,
+    pub variation_ns: u64,
+    pub threshold_bytes: u64,
+    pub congestion_bytes: u64,
+    pub in_flight_bytes: u64,
+    /// Of what was sent last, and of all.
+    pub tries: u32,
+    pub resent: u64,
+}
+
 /// One end of a connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
@@ -157,6 +171,20 @@ impl End {
         match self.is_open() && !self.send_ends {
             true => SEND_BYTES_MAX.saturating_sub(self.send.len()),
             false => 0,
+        }
+    }
+
+    /// What TCP_INFO tells.
+    pub fn info(&self) -> Info {
+        Info {
+            rto_ns: self.rto_ns,
+            trip_ns: self.smoothed_ns.unwrap_or(0),
+            variation_ns: self.variation_ns,
+            threshold_bytes: self.threshold,
+            congestion_bytes: self.congestion_window,
+            in_flight_bytes: self.sent_max.saturating_sub(self.unacknowledged),
+            tries: self.tries,
+            resent: self.resent,
         }
     }
 

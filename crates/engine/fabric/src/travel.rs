@@ -1,5 +1,7 @@
 //! Packets: sent, on their way, arrived.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use crate::hosts::HostId;
 use crate::packet::{Content, Packet, Segment};
 use crate::sockets::{Datagram, Kind, Socket, SocketId};
@@ -10,10 +12,37 @@ use crate::{Error, Fabric, Flight, Sent};
 const DATAGRAM_CHARGE_BYTES: usize = 832;
 const DATAGRAMS_BYTES_MAX: usize = 212_992;
 
+/// The hosts' own broadcast address, besides the limited one.
+const BROADCAST_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 255, 255);
+
+/// True for addresses that many hosts have.
+pub(crate) fn is_group(address: IpAddr) -> bool {
+    address.is_multicast()
+        || matches!(address, IpAddr::V4(address) if address.is_broadcast() || address == BROADCAST_V4)
+}
+
+/// A number by which senders are spread.
+fn spread(from: SocketAddr) -> u64 {
+    let ip = match from.ip() {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)),
+        IpAddr::V6(ip) => (u128::from(ip) ^ u128::from(ip) >> 64) as u64,
+    };
+    ((ip << 16 | u64::from(from.port())).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32
+}
+
 impl Fabric {
     /// Puts a packet on the link that it has to take.
     pub(crate) fn send(&mut self, from: HostId, packet: Packet) {
-        let Some(to) = self.host_of(from, packet.to.ip()) else { return };
+        if is_group(packet.to.ip()) {
+            for to in self.neighbours(from) {
+                self.send_to_host(from, to, packet.clone());
+            }
+        } else if let Some(to) = self.host_of(from, packet.to.ip()) {
+            self.send_to_host(from, to, packet);
+        }
+    }
+
+    fn send_to_host(&mut self, from: HostId, to: HostId, packet: Packet) {
         let (now_ns, bytes) = (self.now_ns, packet.bytes());
         let arrivals = if from == to {
             vec![now_ns]
@@ -105,10 +134,20 @@ impl Fabric {
     }
 
     fn arrive_datagram(&mut self, host: HostId, packet: &Packet, data: &[u8]) {
+        if is_group(packet.to.ip()) {
+            for id in self.members(host, packet) {
+                self.enqueue(id, packet, data);
+            }
+            return;
+        }
         let Some(id) = self.find_datagram(host, packet) else {
             self.send(host, Self::answer(packet, Content::Unreachable));
             return;
         };
+        self.enqueue(id, packet, data);
+    }
+
+    fn enqueue(&mut self, id: SocketId, packet: &Packet, data: &[u8]) {
         let Some(Socket { kind: Kind::Datagram { queue }, .. }) = self.sockets.get_mut(&id) else { return };
         let charged: usize = queue.iter().map(|one| one.data.len() + DATAGRAM_CHARGE_BYTES).sum();
         if charged + data.len() + DATAGRAM_CHARGE_BYTES <= DATAGRAMS_BYTES_MAX {
@@ -148,6 +187,41 @@ impl Fabric {
             (fits && (is_any || local.ip() == packet.to.ip())).then_some(is_any)
         };
         let found = self.sockets.iter().filter_map(|(&id, socket)| Some((is_here(socket)?, id)));
-        found.min().map(|(_, id)| id)
+        let mut found: Vec<(bool, SocketId)> = found.collect();
+        let best = found.iter().map(|(is_any, _)| *is_any).min()?;
+        found.retain(|(is_any, _)| *is_any == best);
+        // Those that share the address (SO_REUSEPORT) share what comes, by who sent it.
+        let place = spread(packet.from) % found.len() as u64;
+        found.get(place as usize).map(|(_, id)| *id)
+    }
+
+    /// Who gets what is sent to a group: the hosts with a link, and the sender's own.
+    fn neighbours(&self, from: HostId) -> Vec<HostId> {
+        (0..self.hosts.len()).map(HostId).filter(|&host| self.is_linked(from, host)).collect()
+    }
+
+    /// The sockets of a host that a datagram for a group is for.
+    fn members(&self, host: HostId, packet: &Packet) -> Vec<SocketId> {
+        let (group, port) = (packet.to.ip(), packet.to.port());
+        let is_broadcast = !group.is_multicast();
+        let is_own = self.host_of(host, packet.from.ip()) == Some(host);
+        let is_for = |socket: &Socket| {
+            let Some(local) = socket.local else { return false };
+            socket.host == host
+                && matches!(socket.kind, Kind::Datagram { .. })
+                && local.port() == port
+                && (local.ip() == group || local.ip().is_unspecified() && socket.takes(group))
+                && socket.remote.is_none_or(|remote| remote == packet.from)
+                && (is_broadcast || socket.groups.contains(&group))
+        };
+        // IP_MULTICAST_LOOP is the sender's: it is known where its socket is.
+        let is_heard = !is_own
+            || is_broadcast
+            || self.sockets.values().all(|socket| {
+                socket.host != host
+                    || socket.local.is_none_or(|local| local.port() != packet.from.port())
+                    || socket.hears_itself
+            });
+        self.sockets.iter().filter(|(_, socket)| is_heard && is_for(socket)).map(|(&id, _)| id).collect()
     }
 }

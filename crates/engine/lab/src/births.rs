@@ -146,7 +146,7 @@ impl Engine {
             if let Some(slot) = asked {
                 return Ok(slot);
             }
-            if began.elapsed() > BIRTH_MAX || self.stop.load(Ordering::Relaxed) {
+            if began.elapsed() > BIRTH_MAX || self.stop.is_asked() {
                 return Err(LabError::Unborn);
             }
             futex_wait(&lab.doorbell, seen, Duration::from_millis(20));

@@ -45,6 +45,7 @@ pub fn errno(error: Error) -> i32 {
         Error::NoAddress => libc::EDESTADDRREQ,
         Error::TooLong => libc::EMSGSIZE,
         Error::NotForThis => libc::EOPNOTSUPP,
+        Error::NoBroadcast => libc::EACCES,
     }
 }
 

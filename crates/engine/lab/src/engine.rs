@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fabric::Fabric;
@@ -20,7 +20,9 @@ use crate::log::Log;
 use crate::nodes::Nodes;
 use crate::placeholders::Placeholders;
 use crate::processes::Processes;
+use crate::resolver;
 use crate::spec::{Clock, Cpu, Spec};
+use crate::stop::Stopper;
 use crate::timers::Timers;
 
 /// How long the engine waits before it looks whether the thread that runs is still there.
@@ -111,6 +113,8 @@ pub struct Engine {
     pub nodes: Nodes,
     pub log: Log,
     pub random: fabric::Random,
+    /// What names are asked of, of each node.
+    pub resolvers: Vec<fabric::SocketId>,
     /// Threads that can go on, in their order, and what they are told.
     ready: VecDeque<(u32, Answer)>,
     /// Threads that wait, in the order in which they began.
@@ -120,23 +124,19 @@ pub struct Engine {
     granted_at: Instant,
     pub now_ns: u64,
     real_from_ns: u64,
-    pub stop: Arc<AtomicBool>,
+    pub stop: Stopper,
     pub is_over: bool,
 }
 
 impl Engine {
     /// A lab that has not begun; the first thread that asks begins it.
-    pub fn new(
-        memory: Arc<SessionMemory>,
-        spec: Spec,
-        log: Log,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Engine, LabError> {
+    pub fn new(memory: Arc<SessionMemory>, spec: Spec, log: Log, stop: Stopper) -> Result<Engine, LabError> {
         let mut fabric = Fabric::new(spec.seed);
         let hosts: Vec<_> = spec.nodes.iter().map(|node| fabric.add_host(node.addresses.clone())).collect();
         for (one, other, link) in &spec.links {
             fabric.link(hosts[*one], hosts[*other], link);
         }
+        let resolvers = hosts.iter().map(|&host| resolver::open(&mut fabric, host)).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LabError::descriptors)?;
         let nodes = Nodes::new(&spec);
         let random = fabric::Random::new(spec.seed ^ 0x6c61_6200);
@@ -150,6 +150,7 @@ impl Engine {
             nodes,
             log,
             random,
+            resolvers,
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             next_wait: 0,
@@ -185,7 +186,7 @@ impl Engine {
     /// Runs the lab to its end.
     pub fn run(&mut self) -> Result<(), LabError> {
         self.real_from_ns = self.memory.lab().real_from_ns.load(Ordering::Relaxed);
-        while !self.is_over && !self.stop.load(Ordering::Relaxed) {
+        while !self.is_over && !self.stop.is_asked() {
             match self.current {
                 Some(slot) => {
                     if let Some(question) = self.await_question(slot)? {
@@ -212,7 +213,7 @@ impl Engine {
             if matches!(state, lab_state::ASKED | lab_state::SAID) {
                 break;
             }
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.is_asked() {
                 return Ok(None);
             }
             futex_wait(&lab.doorbell, seen, LOOK);

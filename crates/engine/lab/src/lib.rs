@@ -25,14 +25,17 @@ mod options;
 mod placeholders;
 mod processes;
 mod quantities;
+mod resolver;
 mod session;
 mod spec;
+mod stop;
 mod timers;
 
 pub use log::{Digest, Record, Show, Stream};
 pub use nodes::{NodeEnd, order};
 pub use session::{Prepared, Session, SessionEnd, output_name, random_name};
 pub use spec::{Action, Clock, Cpu, Event, NodeSpec, Spec, SpecError, read};
+pub use stop::{StopReason, Stopper};
 
 /// Why a lab cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! What a lab says: its nodes' outputs, events and ends, with lab times; and what it was, in hashes.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use fabric::{Content, Sent};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,8 @@ pub type Show = Box<dyn FnMut(&Record) + Send>;
 
 /// All that is said.
 pub struct Log {
-    file: BufWriter<File>,
+    /// Without a buffer: what was said is there when the lab is killed.
+    file: File,
     show: Show,
     partial: Vec<[Vec<u8>; 2]>,
     outputs: Vec<blake3::Hasher>,
@@ -72,7 +73,7 @@ pub struct Log {
 impl Log {
     pub fn new(file: File, node_count: usize, show: Show, capture: Option<crate::capture::Capture>) -> Log {
         Log {
-            file: BufWriter::new(file),
+            file,
             show,
             partial: vec![Default::default(); node_count],
             outputs: vec![blake3::Hasher::new(); node_count],
@@ -115,7 +116,7 @@ impl Log {
         }
         if let Ok(text) = serde_json::to_string(&record) {
             // A log that cannot be written is not worth the lab.
-            let _ = writeln!(self.file, "{text}");
+            let _ = self.file.write_all(format!("{text}\n").as_bytes());
         }
         (self.show)(&record);
     }
@@ -154,7 +155,6 @@ impl Log {
 
     /// What the run was; the log is complete.
     pub fn digest(&mut self, ended_at_ns: u64) -> Digest {
-        let _ = self.file.flush();
         if let Some(capture) = &mut self.capture {
             capture.flush();
         }

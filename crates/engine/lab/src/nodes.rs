@@ -67,6 +67,8 @@ struct Node {
 pub struct Nodes {
     nodes: Vec<Node>,
     orders: VecDeque<Answer>,
+    /// When nodes get power, in the order of the times.
+    starts: VecDeque<(u64, usize)>,
     next_event: usize,
     due_outputs: BTreeSet<u64>,
 }
@@ -74,8 +76,10 @@ pub struct Nodes {
 impl Nodes {
     pub fn new(spec: &Spec) -> Nodes {
         let nodes = spec.nodes.iter().map(|_| Node::default()).collect();
-        let orders = (0..spec.nodes.len()).map(|node| order_word(order::START, node)).collect();
-        Nodes { nodes, orders, ..Nodes::default() }
+        let mut starts: Vec<_> =
+            spec.nodes.iter().enumerate().map(|(node, spec)| (spec.starts_at_ns, node)).collect();
+        starts.sort_unstable();
+        Nodes { nodes, starts: starts.into(), ..Nodes::default() }
     }
 
     pub fn host(&self, node: usize) -> HostId {
@@ -84,7 +88,9 @@ impl Nodes {
 
     /// When the lab's next event is.
     pub fn next_event_ns(&self, spec: &Spec) -> Option<u64> {
-        spec.events.get(self.next_event).map(|event| event.at_ns)
+        let event = spec.events.get(self.next_event).map(|event| event.at_ns);
+        let start = self.starts.front().map(|(at_ns, _)| *at_ns);
+        event.into_iter().chain(start).min()
     }
 
     /// A process of a node has ended.
@@ -173,7 +179,9 @@ impl Engine {
 
     /// The lab is over when all nodes have ended, or when those that have not only serve those that have.
     fn end_if_over(&mut self) {
-        let is_done = self.nodes.next_event >= self.spec.events.len() && self.nodes.orders.is_empty();
+        let is_done = self.nodes.next_event >= self.spec.events.len()
+            && self.nodes.orders.is_empty()
+            && self.nodes.starts.is_empty();
         let ended = self.nodes.nodes.iter().filter(|node| node.end.is_some()).count();
         let serves = |node: usize| {
             self.nodes.nodes[node].end.is_some()
@@ -233,6 +241,10 @@ impl Engine {
 
     /// The events whose time has come.
     pub fn do_events(&mut self) {
+        while let Some(&(_, node)) = self.nodes.starts.front().filter(|(at_ns, _)| *at_ns <= self.now_ns) {
+            self.nodes.starts.pop_front();
+            self.nodes.orders.push_back(order_word(order::START, node));
+        }
         while let Some(event) = self.spec.events.get(self.nodes.next_event).cloned() {
             if event.at_ns > self.now_ns {
                 return;
@@ -244,6 +256,7 @@ impl Engine {
                 Action::Restart { node } => {
                     self.kill_node(node);
                     self.fabric.set_power(HostId(node), true);
+                    self.resolvers[node] = crate::resolver::open(&mut self.fabric, HostId(node));
                     self.nodes.nodes[node].end = None;
                     self.nodes.orders.push_back(order_word(order::START, node));
                 }

@@ -1,15 +1,75 @@
 //! Options of sockets: what each does, and what is answered. docs/LAB.md has the list.
 
+use std::net::IpAddr;
+
 use fabric::{Kind, SEGMENT_BYTES_MAX, SocketId};
 use lane_protocol::lab_answer;
 
 use crate::calls::{Call, SOL_SOCKET, errno};
 use crate::engine::{Answer, Engine};
 
+const IPPROTO_IP: u64 = libc::IPPROTO_IP as u64;
+/// <linux/in.h>.
+const MCAST_JOIN_GROUP: i32 = 42;
+const MCAST_LEAVE_GROUP: i32 = 45;
 const IPPROTO_TCP: u64 = libc::IPPROTO_TCP as u64;
 const IPPROTO_IPV6: u64 = libc::IPPROTO_IPV6 as u64;
 /// Bytes of an option, at most.
 const OPTION_BYTES_MAX: usize = 4096;
+
+/// Whether an option enters a group (true) or leaves it (false).
+fn let_in(level: u64, name: u64) -> Option<bool> {
+    match (level, name as i32) {
+        (IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | MCAST_JOIN_GROUP)
+        | (IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP | MCAST_JOIN_GROUP) => Some(true),
+        (IPPROTO_IP, libc::IP_DROP_MEMBERSHIP | MCAST_LEAVE_GROUP)
+        | (IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP | MCAST_LEAVE_GROUP) => Some(false),
+        _ => None,
+    }
+}
+
+/// The group of `struct ip_mreq`, `ipv6_mreq` or `group_req`. A node has one interface: which is meant does
+/// not matter.
+fn group_of(level: u64, name: u64, value: &[u8]) -> Option<IpAddr> {
+    let v4 = |at: usize| Some(IpAddr::from(*value.get(at..at + 4)?.first_chunk::<4>()?));
+    let v6 = |at: usize| Some(IpAddr::from(*value.get(at..at + 16)?.first_chunk::<16>()?));
+    match (level, name as i32) {
+        (_, MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP) => match value.get(8).map(|&family| i32::from(family))? {
+            libc::AF_INET => v4(12),
+            _ => v6(16),
+        },
+        (IPPROTO_IP, _) => v4(0),
+        _ => v6(0),
+    }
+}
+
+/// `struct tcp_info`: the state and what was measured. All others are zero.
+fn tcp_info(state: u8, info: Option<fabric::Info>) -> Vec<u8> {
+    const TCP_INFO_BYTES: usize = 104;
+    let mut bytes = vec![0; TCP_INFO_BYTES];
+    bytes[0] = state;
+    let Some(info) = info else { return bytes };
+    bytes[2] = info.tries.min(255) as u8;
+    let segment = SEGMENT_BYTES_MAX as u64;
+    let segments = |bytes: u64| bytes.div_ceil(segment).min(u64::from(i32::MAX as u32));
+    for (at, value) in [
+        (8, info.rto_ns / 1000),
+        (16, segment),
+        (20, segment),
+        (24, segments(info.in_flight_bytes)),
+        (60, 1500),
+        (68, info.trip_ns / 1000),
+        (72, info.variation_ns / 1000),
+        (76, segments(info.threshold_bytes)),
+        (80, segments(info.congestion_bytes)),
+        (84, segment),
+        (88, 3),
+        (100, info.resent),
+    ] {
+        bytes[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
+    }
+    bytes
+}
 
 impl Engine {
     /// setsockopt(2): some have an effect, all are kept to be asked back.
@@ -22,6 +82,20 @@ impl Engine {
         match (level, name as i32) {
             (SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT) => {
                 self.fabric.share_address(id, number.unwrap_or(0) != 0);
+            }
+            (SOL_SOCKET, libc::SO_BROADCAST) => self.fabric.set_broadcasts(id, number.unwrap_or(0) != 0),
+            (IPPROTO_IP, libc::IP_MULTICAST_LOOP) | (IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => {
+                // A byte, or more.
+                self.fabric.set_hears_itself(id, value.first().is_some_and(|&byte| byte != 0));
+            }
+            _ if let_in(level, name).is_some() => {
+                let group = group_of(level, name, &value);
+                let Some(group) = group else { return Answer::error(libc::EINVAL) };
+                let done = match let_in(level, name) {
+                    Some(true) => self.fabric.join(id, group),
+                    _ => self.fabric.leave(id, group),
+                };
+                return done.map_or_else(|error| Answer::error(errno(error)), |()| Answer::result(0));
             }
             (IPPROTO_IPV6, libc::IPV6_V6ONLY) => self.fabric.set_v6_only(id, number.unwrap_or(0) != 0),
             _ => {}
@@ -75,21 +149,16 @@ impl Engine {
             }
             (IPPROTO_TCP, libc::TCP_MAXSEG) => word(SEGMENT_BYTES_MAX as i32),
             (IPPROTO_TCP, libc::TCP_INFO) => {
-                // struct tcp_info: the state, and nothing that was measured.
-                const TCP_INFO_BYTES: usize = 104;
                 const ESTABLISHED: u8 = 1;
                 const CLOSE: u8 = 7;
                 const LISTEN: u8 = 10;
-                let is_open = socket.stream().is_some_and(fabric::End::is_open);
-                let mut info = vec![0; TCP_INFO_BYTES];
-                info[0] = if listens {
-                    LISTEN
-                } else if is_open {
-                    ESTABLISHED
-                } else {
-                    CLOSE
+                let stream = socket.stream();
+                let state = match stream {
+                    _ if listens => LISTEN,
+                    Some(end) if end.is_open() => ESTABLISHED,
+                    _ => CLOSE,
                 };
-                Some(info)
+                Some(tcp_info(state, stream.map(fabric::End::info)))
             }
             _ => None,
         }

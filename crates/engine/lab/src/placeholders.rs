@@ -179,7 +179,10 @@ impl Engine {
                 break;
             }
             for id in changed {
-                self.refresh(id);
+                match self.resolvers.contains(&id) {
+                    true => crate::resolver::answer_all(&mut self.fabric, id, &self.spec.nodes),
+                    false => self.refresh(id),
+                }
             }
             self.fabric.advance(self.now_ns);
         }

@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -16,6 +15,7 @@ use crate::engine::Engine;
 use crate::log::{Digest, Log, Show};
 use crate::nodes::NodeEnd;
 use crate::spec::Spec;
+use crate::stop::{StopReason, Stopper};
 
 /// How a lab ended.
 #[derive(Debug)]
@@ -25,12 +25,14 @@ pub struct SessionEnd {
     pub digest: Digest,
     /// Why it ended before its nodes had.
     pub error: Option<LabError>,
+    /// Who asked it to.
+    pub stopped: Option<StopReason>,
 }
 
 /// The engine's thread.
 pub struct Session {
     thread: Option<JoinHandle<()>>,
-    stop: Arc<AtomicBool>,
+    stop: Stopper,
     end: Arc<Mutex<Option<SessionEnd>>>,
 }
 
@@ -83,13 +85,13 @@ impl Session {
         dir: &Path,
         show: Show,
     ) -> Result<Prepared, LabError> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Stopper::default();
         let pcap = in_dir(dir, "packets.pcapng")?;
         let path = dir.join("packets.pcapng");
         let capture = Capture::new(pcap).map_err(|source| LabError::File { path, source })?;
         let log = Log::new(in_dir(dir, "log.jsonl")?, spec.nodes.len(), show, Some(capture));
         Engine::prepare(memory, spec);
-        let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, Arc::clone(&stop))?;
+        let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone())?;
         for node in 0..spec.nodes.len() {
             write_random(dir, spec.seed, node)?;
             let outputs = vec![output(dir, &output_name(node, 0))?, output(dir, &output_name(node, 1))?];
@@ -100,7 +102,7 @@ impl Session {
 
     /// Asks the lab to end.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.stop(StopReason::Recording);
     }
 
     /// Waits for the lab's end.
@@ -116,20 +118,29 @@ impl Session {
 /// A lab whose processes are not there yet.
 pub struct Prepared {
     engine: Engine,
-    stop: Arc<AtomicBool>,
+    stop: Stopper,
 }
 
 impl Prepared {
+    /// What ends it early.
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
     /// Begins.
     pub fn start(self) -> Session {
         let Prepared { mut engine, stop } = self;
         let end = Arc::new(Mutex::new(None));
         let told = Arc::clone(&end);
+        let stopper = stop.clone();
         let thread = std::thread::spawn(move || {
             let error = engine.run().err();
+            let stopped = stopper.reason();
+            // What a lab that is to end waited for does not matter.
+            let error = error.filter(|_| stopped.is_none());
             engine.processes.kill_all();
             let digest = engine.log.digest(engine.now_ns);
-            let ended = SessionEnd { ends: engine.nodes.ends(), digest, error };
+            let ended = SessionEnd { ends: engine.nodes.ends(), digest, error, stopped };
             if let Ok(mut end) = told.lock() {
                 *end = Some(ended);
             }

@@ -13,6 +13,9 @@ use crate::quantities;
 
 /// Most nodes: each has an address in 10.0.0.0/16.
 const NODES_MAX: usize = 1000;
+/// No two nodes start in the same instant, as no two machines do: programs that seed their chance from the
+/// time (raft's election timeouts in etcd) would all draw the same, and wait for each other for ever.
+const BETWEEN_STARTS_NS: u64 = 1_001;
 
 /// What is wrong with the file: where, and why.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +69,8 @@ pub struct NodeSpec {
     /// Files in the node's folder, by their names there: copies of these files.
     pub files: BTreeMap<String, PathBuf>,
     pub addresses: Vec<IpAddr>,
+    /// When it gets power.
+    pub starts_at_ns: u64,
 }
 
 /// Something that is done at a time of the lab.
@@ -134,6 +139,7 @@ struct RawNode {
     #[serde(default)]
     files: BTreeMap<String, PathBuf>,
     count: Option<usize>,
+    starts: Option<String>,
 }
 
 /// A link, a LAN or an event.
@@ -241,6 +247,10 @@ impl Reader<'_> {
             }
             let name = if raw.count.is_some() { format!("{name}-{number}") } else { name.clone() };
             let v4 = Ipv4Addr::new(10, 0, (index / 250) as u8, (index % 250) as u8);
+            let starts_at_ns = match &raw.starts {
+                Some(text) => quantities::time_ns(text).map_err(|reason| self.at(&span, reason))?,
+                None => (index as u64 - 1) * BETWEEN_STARTS_NS,
+            };
             let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, index as u16);
             nodes.push(NodeSpec {
                 name,
@@ -248,6 +258,7 @@ impl Reader<'_> {
                 environment: raw.environment.clone(),
                 files: self.files(&raw.files),
                 addresses: vec![v4.into(), v6.into()],
+                starts_at_ns,
             });
         }
         Ok(())

@@ -136,7 +136,16 @@ pub struct RecordOptions {
 }
 
 /// What runs beside a recording: made before any process is, and begun when the first one is there.
-pub type Companion = Box<dyn FnOnce(Arc<SessionMemory>) -> std::io::Result<Box<dyn FnOnce()>>>;
+pub type Companion = Box<dyn FnOnce(Arc<SessionMemory>) -> std::io::Result<Beside>>;
+
+/// A companion that is there.
+pub struct Beside {
+    /// Begins it.
+    pub begin: Box<dyn FnOnce()>,
+    /// Told of a signal that asks the recording to end, in place of the main process: it ends all
+    /// processes.
+    pub end: Box<dyn Fn(i32) + Send>,
+}
 
 /// How a recording went.
 #[derive(Debug)]
@@ -263,9 +272,10 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     if let Some(begun) = options.begun.take() {
         begun();
     }
-    if let Some(begin) = companion {
-        begin();
-    }
+    let end_beside = companion.map(|beside| {
+        (beside.begin)();
+        beside.end
+    });
     // For files that the program changes, and to hold its processes.
     injector::raise_open_files();
     let drainer = Drainer::start(
@@ -282,7 +292,10 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     let attach = AttachService::start(Arc::clone(&memory), keeper.clone(), main_pid);
     let forwarded = match options.running {
         Some(_) => waiting::end_by_signals(&signals, &memory),
-        None => waiting::watch_signals(&signals, &memory, &status, main_pid),
+        None => match end_beside {
+            Some(end) => waiting::tell_of_signals(&signals, end),
+            None => waiting::watch_signals(&signals, &memory, &status, main_pid),
+        },
     };
     let control = options.live.map(|live| {
         let session = live::Session {

@@ -137,6 +137,15 @@ pub(crate) fn end_by_signals(signals: &ForwardSignals, memory: &Arc<SessionMemor
     })
 }
 
+/// Signals that ask to end are a companion's, which ends what it has begun.
+pub(crate) fn tell_of_signals(signals: &ForwardSignals, end: Box<dyn Fn(i32) + Send>) -> Forwarded {
+    signals.watch(move |signal, _| {
+        if ASK_TO_END.contains(&signal) {
+            end(signal);
+        }
+    })
+}
+
 /// The processes go on without us.
 pub(crate) fn let_go(memory: &SessionMemory) {
     memory.stop().store(StopReason::RecorderDied as u32, Ordering::Release);

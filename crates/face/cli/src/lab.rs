@@ -1,6 +1,7 @@
 //! `retrovane lab`: a distributed system on one machine.
 
 mod again;
+mod interfaces;
 pub mod own;
 mod show;
 mod start;

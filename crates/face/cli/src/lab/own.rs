@@ -16,7 +16,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{getgid, getuid, sethostname};
 
 use crate::exit;
-use crate::lab::SPEC;
+use crate::lab::{SPEC, interfaces};
 
 /// Where a node sees its own folder.
 const FOLDER: &str = "/mnt";
@@ -65,6 +65,8 @@ fn next(number: u64) -> (u64, usize) {
 }
 
 fn first(dir: &Path) -> Result<ExitCode, String> {
+    // A terminal's Ctrl-C is for `lab run`, which ends the nodes; it fails where that is so already.
+    let _ = nix::unistd::setsid();
     loop {
         match next(LAB_NEXT) {
             (order::START, node) => {
@@ -105,6 +107,7 @@ fn hold(dir: &Path, node: usize) -> Result<ExitCode, String> {
     let nothing: Option<&str> = None;
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)
         .map_err(|error| format!("mounts cannot be made private: {error}"))?;
+    let _other_side = interfaces::make(node, &spec.nodes[node].addresses)?;
     let random = random_name(node);
     for (file, place) in [
         ("hosts", "/etc/hosts"),

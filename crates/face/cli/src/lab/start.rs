@@ -1,16 +1,17 @@
 //! `retrovane lab run`: the recording, and the engine beside it.
 
 use std::fmt::Write as _;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
-use lab::{NodeEnd, Session, SessionEnd, Spec};
+use lab::{NodeEnd, Session, SessionEnd, Spec, StopReason};
 use lane_protocol::Detection;
 use nix::sys::personality::{self, Persona};
-use recorder::{Companion, RecordOptions, record};
+use recorder::{Beside, Companion, RecordOptions, record};
 use trace_store::traces;
 
 use crate::exit;
@@ -69,6 +70,10 @@ fn furnish(dir: &Path, spec: &Spec) -> Result<(), String> {
             }
             let copied = std::fs::copy(source, &to);
             copied.map_err(|error| format!("{}: {error}", source.display()))?;
+            // The same in each run.
+            let begins_at = UNIX_EPOCH + Duration::from_nanos(spec.begins_at_ns);
+            let dated = File::options().append(true).open(&to).and_then(|file| file.set_modified(begins_at));
+            dated.map_err(|error| format!("{}: {error}", to.display()))?;
         }
         for address in &node.addresses {
             // Writing to a string does not fail.
@@ -76,7 +81,7 @@ fn furnish(dir: &Path, spec: &Spec) -> Result<(), String> {
         }
     }
     write("hosts", &hosts)?;
-    write("resolv.conf", "# Names are in /etc/hosts.\n")?;
+    write("resolv.conf", "nameserver 127.0.0.53\n")?;
     write(SPEC, &serde_json::to_string(spec).map_err(|error| error.to_string())?)
 }
 
@@ -126,18 +131,19 @@ fn companion(dir: PathBuf, spec: Spec, as_json: bool, session: Arc<Mutex<Option<
         let show = Box::new(move |record: &lab::Record| shown.record(record));
         let prepared = Session::prepare(&memory, &spec, &dir, show)
             .map_err(|error| std::io::Error::other(error.to_string()))?;
-        let begin: Box<dyn FnOnce()> = Box::new(move || {
+        let stopper = prepared.stopper();
+        let begin = Box::new(move || {
             if let Ok(mut session) = session.lock() {
                 *session = Some(prepared.start());
             }
         });
-        Ok(begin)
+        Ok(Beside { begin, end: Box::new(move |signal| stopper.stop(StopReason::Signal(signal))) })
     })
 }
 
 /// Says how it ended, and keeps that.
 fn tell(dir: &Path, spec: &Spec, end: Option<SessionEnd>, silent: bool) -> ExitCode {
-    let Some(SessionEnd { ends, digest, error }) = end else {
+    let Some(SessionEnd { ends, digest, error, stopped }) = end else {
         return exit::failure(exit::FAILED, &"the lab ended without a result");
     };
     let failed: Vec<String> = spec
@@ -147,7 +153,7 @@ fn tell(dir: &Path, spec: &Spec, end: Option<SessionEnd>, silent: bool) -> ExitC
         .filter(|(_, end)| !end.is_some_and(NodeEnd::is_good))
         .map(|(node, _)| node.name.clone())
         .collect();
-    let kept = Kept { is_good: failed.is_empty() && error.is_none(), digest };
+    let kept = Kept { is_good: failed.is_empty() && error.is_none() && stopped.is_none(), digest };
     let path = dir.join(KEPT);
     let text = serde_json::to_string(&kept).unwrap_or_default();
     if let Err(error) = std::fs::write(&path, text) {
@@ -163,6 +169,19 @@ fn tell(dir: &Path, spec: &Spec, end: Option<SessionEnd>, silent: bool) -> ExitC
     }
     if let Some(error) = error {
         return exit::failure(exit::FAILED, &error);
+    }
+    match stopped {
+        Some(StopReason::Signal(signal)) => {
+            let reason = format!("stopped by signal {signal}; what was recorded until then can be replayed");
+            return exit::failure(128 + u8::try_from(signal).unwrap_or(0), &reason);
+        }
+        Some(StopReason::Asked) => {
+            return exit::failure(
+                NODE_FAILED,
+                &"stopped by `retrovane lab stop`; what was recorded until then can be replayed",
+            );
+        }
+        Some(StopReason::Recording) | None => {}
     }
     match failed.is_empty() {
         true => ExitCode::SUCCESS,
