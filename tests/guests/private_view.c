@@ -1,5 +1,4 @@
 // A file that one process maps privately, and another changes through a shared mapping.
-// not-by: sums write-protection
 // covers: mmap memfd_create
 #include "guest.h"
 #include <sys/mman.h>

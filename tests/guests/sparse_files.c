@@ -1,5 +1,4 @@
 // Files much longer than what is in them, mapped whole: a heap with two views, and a file with a hole.
-// not-by: sums write-protection
 // covers: mmap memfd_create ftruncate
 #include "guest.h"
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 //! Recording: files, and segments of System V, whose memory somebody may write whom the log of those
 //! that have them mapped does not follow.
 //!
-//! Invariant: a file's state only rises, but for what the supervisor found out. Deliberately absent:
-//! locks. Who adds a file may be killed.
+//! Invariant: a file's state only rises, but for what the supervisor found out, which never takes back that
+//! a recorded process stores there. Deliberately absent: locks. Who adds a file may be killed.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -49,6 +49,9 @@ pub struct OutsideFile {
     pub untimely: AtomicU32,
     /// Not zero: it has no name, and nobody of the recording made it.
     pub is_foreign: AtomicU32,
+    /// Not zero: a recorded process stores there. It stays so when the supervisor answers what it was
+    /// asked meanwhile.
+    is_stored: AtomicU32,
 }
 
 /// See the module. Zeros are a valid beginning.
@@ -114,11 +117,19 @@ impl OutsideFiles {
             Some(file) => file,
             None => self.claim(identity, pid)?,
         };
+        if state == outside_state::STORED {
+            // Before the state: who answers looks at it when the state is another one.
+            file.is_stored.store(1, Ordering::Release);
+        }
+        self.raise_state(file, state);
+        Some(file)
+    }
+
+    fn raise_state(&self, file: &OutsideFile, state: u32) {
         let before = file.state.fetch_max(state, Ordering::AcqRel);
         if before < state {
             self.note_change(state == outside_state::ASKED);
         }
-        Some(file)
     }
 
     fn claim(&self, identity: [u64; 2], pid: i32) -> Option<&OutsideFile> {
@@ -138,16 +149,16 @@ impl OutsideFiles {
         let asked = outside_state::ASKED;
         if file.state.compare_exchange(asked, state, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.note_change(false);
+            if file.is_stored.load(Ordering::Acquire) != 0 {
+                self.raise_state(file, outside_state::STORED);
+            }
         }
     }
 
-    /// A file that counted as inside was opened by somebody.
+    /// A file to which only recorded processes could write was opened by somebody.
     pub fn ask_again(&self, identity: [u64; 2]) {
         if let Some(file) = self.find(identity) {
-            let (inside, asked) = (outside_state::INSIDE, outside_state::ASKED);
-            if file.state.compare_exchange(inside, asked, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                self.note_change(true);
-            }
+            self.raise_state(file, outside_state::ASKED);
         }
     }
 
@@ -168,5 +179,48 @@ impl OutsideFiles {
     /// True if one did, or made several that have its marks.
     pub fn is_made(&self, identity: [u64; 2]) -> bool {
         spread_marks(identity).iter().all(|&mark| is_set(&self.made, mark))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: [u64; 2] = [7, 11];
+
+    fn file() -> OutsideFile {
+        OutsideFile {
+            state: AtomicU32::new(outside_state::FREE),
+            pid: AtomicI32::new(0),
+            device: AtomicU64::new(0),
+            inode: AtomicU64::new(0),
+            untimely: AtomicU32::new(0),
+            is_foreign: AtomicU32::new(0),
+            is_stored: AtomicU32::new(0),
+        }
+    }
+
+    fn files() -> OutsideFiles {
+        OutsideFiles {
+            changes: AtomicU64::new(0),
+            doorbell: AtomicU32::new(0),
+            files: core::array::from_fn(|_| file()),
+            made: core::array::from_fn(|_| AtomicU32::new(0)),
+        }
+    }
+
+    #[test]
+    fn an_answer_does_not_take_back_that_somebody_stores() {
+        let files = files();
+        let asked = files.raise(FILE, outside_state::ASKED, 1).expect("there is room");
+        files.raise(FILE, outside_state::STORED, 1);
+        assert_eq!(files.state_of(FILE), outside_state::ASKED);
+        files.answer(asked, outside_state::INSIDE);
+        assert_eq!(files.state_of(FILE), outside_state::STORED);
+        files.ask_again(FILE);
+        assert_eq!(files.state_of(FILE), outside_state::ASKED);
+        files.answer(asked, outside_state::OUTSIDE);
+        files.raise(FILE, outside_state::STORED, 1);
+        assert_eq!(files.state_of(FILE), outside_state::OUTSIDE);
     }
 }

@@ -17,7 +17,7 @@ use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
 use crate::address_space::written_pages::{PageSums, WriteProtection};
-use crate::address_space::{foreign_writes, page_tracker};
+use crate::address_space::{foreign_writes, outsider_signs, page_tracker};
 use crate::checkpoint;
 use crate::code::islands;
 use crate::entry::Registers;
@@ -101,6 +101,7 @@ pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[
         Some(false) => Some(OTHER_LIST),
         None => Some(LOST_LIST),
     };
+    outsider_signs::note_call(number, args, result);
     foreign_writes::log_new(number);
     process().log.end();
     end(method, &ranges);
