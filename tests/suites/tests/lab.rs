@@ -1,11 +1,15 @@
 //! Labs: real programs as nodes, under one clock, and the same again to the bit.
 
+#[path = "lab/described.rs"]
+mod described;
+
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
+use described::{LABS, Lab};
 use libtest_mimic::{Failed, Trial};
 use suites::{
     Mode, Outcome, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, in_workspace, run, run_suite,
@@ -26,183 +30,6 @@ fn failed(what: &str, outcome: &Outcome) -> String {
     let (stdout, stderr) = (text(&outcome.stdout), text(&outcome.stderr));
     format!("{what}\ncode {}\nstdout: {stdout}\nstderr: {stderr}", outcome.code)
 }
-
-/// A lab: its description, the code that it ends with, and lines that its output has.
-struct Lab {
-    name: &'static str,
-    description: &'static str,
-    code: i32,
-    lines: &'static [&'static str],
-}
-
-const LABS: &[Lab] = &[
-    Lab {
-        name: "time",
-        description: r#"
-            [node.one]
-            command = ["sh", "-c", "hostname; date -u +%s; sleep 3600; date -u +%s; echo $$"]
-        "#,
-        code: 0,
-        lines: &[
-            "    0.000000 one | one",
-            "    0.000000 one | 1767225600",
-            " 3600.000000 one | 1767229200",
-            " 3600.000000 one | 2",
-            " 3600.000000 one | * ended with 0",
-        ],
-    },
-    Lab {
-        name: "failing_node",
-        description: r#"
-            [node.good]
-            command = ["true"]
-            [node.bad]
-            command = ["sh", "-c", "sleep 1; exit 3"]
-        "#,
-        code: 1,
-        lines: &["    0.000000 good | * ended with 0", "    1.000001 bad  | * ended with 3"],
-    },
-    Lab {
-        name: "killed_and_restarted",
-        description: r#"
-            [node.one]
-            command = ["sh", "-c", "echo up; sleep 10; echo done"]
-            [[event]]
-            at = "4s"
-            do = "kill"
-            node = "one"
-            [[event]]
-            at = "5s"
-            do = "restart"
-            node = "one"
-            [[event]]
-            at = "6s"
-            do = "run"
-            node = "one"
-            command = ["sh", "-c", "echo beside"]
-        "#,
-        code: 0,
-        lines: &[
-            "    0.000000 one | up",
-            "    4.000000 lab | * one loses power",
-            "    5.000000 one | up",
-            "    6.000000 one | beside",
-            "   15.000000 one | done",
-        ],
-    },
-    Lab {
-        name: "interfaces_and_names",
-        description: r#"
-            [node.one]
-            command = ["sh", "-c", """
-                ip -br addr show up; cat /proc/net/dev | wc -l
-                python3 -c 'import socket as s; print(s.if_nameindex(), s.gethostbyaddr("10.0.0.2")[0])'
-            """]
-            [node.two]
-            starts = "2s"
-            command = ["python3", "-c", """
-import socket, struct
-ask = struct.pack('>6H', 7, 0x100, 1, 0, 0, 0) + b'\\x03one\\0' + struct.pack('>2H', 1, 1)
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.sendto(ask, ('127.0.0.53', 53))
-answer = s.recv(512)
-print('one is', socket.inet_ntoa(answer[-4:]))
-s.sendto(ask.replace(b'\\x03one', b'\\x04none'), ('127.0.0.53', 53))
-print('none:', s.recv(512)[3] & 15)
-"""]
-        "#,
-        code: 0,
-        lines: &[
-            "    0.000000 one | lo               UNKNOWN        127.0.0.1/8 ::1/128 ",
-            "    0.000000 one | eth0@if2         UP             10.0.0.1/16 fd00::1/64 ",
-            "    0.000000 one | 4",
-            "    0.000000 one | [(1, 'lo'), (2, 'eth0')] two",
-            "    2.000000 two | one is 10.0.0.1",
-            "    2.000000 two | none: 3",
-        ],
-    },
-    Lab {
-        name: "groups_and_shared_ports",
-        description: r#"
-            [node.member]
-            count = 2
-            command = ["python3", "-c", """
-import socket, struct
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(('', 7000))
-s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack('4s4s', socket.inet_aton('239.1.2.3'), bytes(4)))
-v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-v6.bind(('::', 7006))
-v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, 'ff02::7') + bytes(4))
-for one in (s, s, v6):
-    data, sender = one.recvfrom(100)
-    print(data.decode(), 'from', sender[0])
-"""]
-            [node.outsider]
-            command = ["python3", "-c", """
-import socket, time
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(('', 7000))
-s.settimeout(3)
-print('outside:', s.recv(100).decode())
-try: print(s.recv(100))
-except TimeoutError: print('outside: nothing more')
-"""]
-            [node.sender]
-            command = ["python3", "-c", """
-import socket, time
-time.sleep(1)
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-try: s.sendto(b'x', ('255.255.255.255', 7000))
-except PermissionError: print('no broadcast')
-s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-s.sendto(b'all', ('10.0.255.255', 7000))
-s.sendto(b'group', ('239.1.2.3', 7000))
-socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'six', ('ff02::7', 7006))
-"""]
-            [node.shared]
-            command = ["python3", "-c", """
-import socket
-one, other = [socket.socket() for _ in range(2)]
-for s in (one, other):
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    s.bind(('', 8000)); s.listen(); s.setblocking(False)
-clients = [socket.create_connection(('127.0.0.1', 8000)) for _ in range(20)]
-got, kept = [], []
-for s in (one, other):
-    count = 0
-    try:
-        while True: kept.append(s.accept()); count += 1
-    except BlockingIOError: got.append(count)
-print('shared:', sum(got), min(got) > 2)
-c = clients[0]; c.send(b'x')
-info = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-print('info:', info[0], int.from_bytes(info[16:20], 'little'), int.from_bytes(info[80:84], 'little') >= 10)
-"""]
-        "#,
-        code: 0,
-        lines: &[
-            "    1.000003 member-1 | all from 10.0.0.4",
-            "    1.000003 member-1 | group from 10.0.0.4",
-            "    1.000003 member-2 | group from 10.0.0.4",
-            "    1.000003 member-2 | six from fd00::4",
-            "    4.000003 outsider | outside: all",
-            "    4.000003 outsider | outside: nothing more",
-            "    1.000003 sender   | no broadcast",
-            "    0.000004 shared   | shared: 20 True",
-            "    0.000004 shared   | info: 1 1448 True",
-        ],
-    },
-    Lab {
-        name: "nothing_comes",
-        description: r#"
-            [node.one]
-            command = ["sh", "-c", "mkfifo pipe; exec 3<>pipe; read line <&3"]
-        "#,
-        code: 125,
-        lines: &[],
-    },
-];
 
 fn run_lab(tool: &Tool, lab: &Lab) -> TestResult {
     if tool.mode == Mode::Native {
@@ -296,6 +123,106 @@ fn node_and_java(tool: &Tool) -> TestResult {
     if again.code != 0 { Err(failed("two runs should be the same", &again)) } else { Ok(()) }
 }
 
+/// What is asked of a lab that runs is done, becomes an event of it, and is the same again; and gdb comes to a
+/// time of the lab.
+fn asked_while_it_runs(tool: &Tool) -> TestResult {
+    const ROUNDS: &str = "#include <unistd.h>\n#include <stdio.h>\nint rounds;\n\
+        int main(void) { for (;; rounds++) { puts(\"round\"); fflush(stdout); sleep(1); } }\n";
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-asked")?;
+    let (source, program) = (scratch.join("rounds.c"), scratch.join("rounds"));
+    fs::write(&source, ROUNDS).map_err(|error| error.to_string())?;
+    let built = Command::new("cc").args(["-g", "-o"]).args([&program, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return Err("rounds.c cannot be built".to_owned());
+    }
+    let description = format!(
+        "[node.one]\ncommand = [\"{}\"]\n[node.two]\ncommand = [\"sleep\", \"100000000\"]\n",
+        program.display()
+    );
+    let file = scratch.join("lab.toml");
+    fs::write(&file, description).map_err(|error| error.to_string())?;
+    let dir = scratch.join("run").display().to_string();
+    let words = ["--quiet", "lab", "run", "-o", &dir, &file.display().to_string()].map(Into::into);
+    let mut command = tool.command(User::Current, scratch.path(), &words);
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let mut stdout = BufReader::new(child.stdout.take().ok_or("no output")?);
+    let mut said = String::new();
+    while said.matches("round").count() < 5 {
+        stdout.read_line(&mut said).map_err(|error| error.to_string())?;
+    }
+    let ask = |words: &[&str]| call(tool, scratch.path(), words);
+    let listed = ask(&["ps", "--json"])?;
+    if !text(&listed.stdout).contains("\"state\":\"running\"") {
+        return Err(failed("it should be listed", &listed));
+    }
+    for words in [
+        &["link", "one", "two", "--delay", "20ms"][..],
+        &["exec", "two", "--", "sh", "-c", "echo beside; hostname"],
+        &["checkpoint"],
+    ] {
+        let asked = ask(words)?;
+        if asked.code != 0 {
+            return Err(failed(&format!("{words:?} should be done"), &asked));
+        }
+    }
+    let wrong = ask(&["link", "one", "three", "--delay", "1ms"])?;
+    if wrong.code != 2 || !text(&wrong.stderr).contains("there is no node `three`") {
+        return Err(failed("a node that is not there should be named", &wrong));
+    }
+    while !said.contains("two | two") {
+        stdout.read_line(&mut said).map_err(|error| error.to_string())?;
+    }
+    ask(&["stop"])?;
+    stdout.read_to_string(&mut said).map_err(|error| error.to_string())?;
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.code() != Some(1) || !said.contains("beside") || !said.contains("lab | * checkpoint") {
+        return Err(format!("it ended with {status}, after:\n{said}"));
+    }
+    let again = ask(&["replay", &dir])?;
+    if again.code != 0 {
+        return Err(failed("the run should be the same again", &again));
+    }
+    let gdb = ask(&["gdb", "--run", &dir, "one", "--at", "2.5s", "--batch", "--ex", "print rounds"])?;
+    if !text(&gdb.stdout).contains("$1 = 2") {
+        return Err(failed("at 2.5 s there were two rounds", &gdb));
+    }
+    Ok(())
+}
+
+/// A run, its branch, and where they part, are shown as a tree.
+fn tree(tool: &Tool) -> TestResult {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-tree")?;
+    let file = scratch.join("lab.toml");
+    for (number, at) in [(0, "3s"), (1, "4s")] {
+        let description = format!(
+            "[node.one]\ncommand = [\"sleep\", \"9\"]\n[[event]]\nat = \"2s\"\ndo = \"checkpoint\"\n\
+             [[event]]\nat = \"{at}\"\ndo = \"heal\"\n"
+        );
+        fs::write(&file, description).map_err(|error| error.to_string())?;
+        let file = file.display().to_string();
+        let made = match number {
+            0 => call(tool, scratch.path(), &["run", &file])?,
+            _ => call(tool, scratch.path(), &["branch", "lab-0", &file])?,
+        };
+        if made.code != 0 {
+            return Err(failed("it should run", &made));
+        }
+    }
+    let shown = call(tool, scratch.path(), &["tree"])?;
+    let expected = "lab-0 (ended, until 9.000000 s)\n    checkpoint at 2.000000 s\n    \
+        from 3.000000 s on: lab-1 (ended, until 9.000000 s)\n        checkpoint at 2.000000 s\n";
+    if text(&shown.stdout) != expected {
+        return Err(failed(&format!("it should be\n{expected}"), &shown));
+    }
+    Ok(())
+}
+
 /// A lab that is asked to end by a signal leaves nothing, ends with that, and its recording replays.
 fn ended_by_signals(tool: &Tool) -> TestResult {
     const SIGKILL: i32 = 9;
@@ -380,6 +307,9 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         LABS.iter().map(|lab| trial(lab.name, tool, move |tool| run_lab(tool, lab))).collect();
     trials.push(trial("bad_descriptions", tool, bad_descriptions));
     trials.push(trial("ended_by_signals", tool, ended_by_signals));
+    trials.push(trial("tree", tool, tree));
+    let asked = trial("asked_while_it_runs", tool, asked_while_it_runs);
+    trials.push(unless_missing(asked, missing(&["gdb", "cc"])));
     let website = trial("website", tool, |tool| {
         run_example(tool, "website", &["server | ! 10.0.0.2", "client | * ended with 0"])
     });

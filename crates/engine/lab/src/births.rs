@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use injector::{PidFd, futex_wait};
+use injector::{PidFd, Segment, futex_wait};
 use lane_protocol::{LAB_WORDS, lab_state};
 
 use crate::LabError;
-use crate::engine::{Answer, Engine, Outcome};
+use crate::engine::Engine;
 use crate::memory::Memory;
+use crate::places::Place;
 use crate::processes::{self, Process, Slot};
+use crate::questions::{Answer, Outcome};
 
 const CLONE_VM: u64 = libc::CLONE_VM as u64;
 const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
@@ -63,6 +65,7 @@ impl Engine {
             space,
             waited_by: None,
             alarm: None,
+            segment: None,
         };
         self.processes.processes.insert(pid, process);
         let known = self.processes.slots.entry(slot).or_default();
@@ -173,6 +176,7 @@ impl Engine {
         for slot in self.processes.slots_of(pid) {
             self.end_thread(slot);
         }
+        self.keep_place(pid);
         let Some(process) = self.processes.processes.remove(&pid) else { return Ok(()) };
         if let Some(waiter) = process.waited_by {
             self.await_return(waiter)?;
@@ -215,5 +219,27 @@ impl Engine {
             }
         }
         Ok(Outcome::Answer(Answer::result(0)))
+    }
+
+    // --- where logs stand ---
+
+    /// The clock is about to move.
+    pub fn keep_places(&mut self) {
+        for pid in self.places.take_ran() {
+            self.keep_place(pid);
+        }
+    }
+
+    /// Notes where a process's log stands.
+    fn keep_place(&mut self, pid: i32) {
+        let Some(process) = self.processes.processes.get_mut(&pid) else { return };
+        let Some(node) = process.node else { return };
+        let memory = &self.memory;
+        let is_its = |segment: &Segment| memory.lane(*segment).pid().load(Ordering::Relaxed) == pid;
+        let known = process.segment.filter(is_its);
+        process.segment = known.or_else(|| memory.segments_in_use().into_iter().find(is_its));
+        let Some(lane) = process.segment.map(|segment| memory.lane(segment)) else { return };
+        let (lane, bytes) = (u64::from(lane.ids().0), lane.produced_bytes());
+        self.places.keep(Place { at_ns: self.now_ns, node: node as u64, lane, bytes });
     }
 }

@@ -7,8 +7,9 @@ use fabric::{Error, Kind, SocketId, State, Transport};
 use lane_protocol::{LAB_NEVER, LAB_WORDS, lab_answer};
 
 use crate::addresses::{self, Given};
-use crate::engine::{Answer, Engine, Outcome};
+use crate::engine::Engine;
 use crate::processes::Process;
+use crate::questions::{Answer, Outcome};
 
 const SOCK_TYPE_MASK: u64 = 0xf;
 const MSG_PEEK: u64 = libc::MSG_PEEK as u64;

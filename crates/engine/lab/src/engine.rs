@@ -15,11 +15,14 @@ use lane_protocol::{LAB_NEVER, LAB_WORDS, LabSlot, lab_answer, lab_question, lab
 use rustix::event::epoll;
 
 use crate::LabError;
+use crate::control::Control;
 use crate::futexes::Futexes;
 use crate::log::Log;
 use crate::nodes::Nodes;
 use crate::placeholders::Placeholders;
+use crate::places::Places;
 use crate::processes::Processes;
+use crate::questions::{Answer, Outcome, Question, Wait};
 use crate::resolver;
 use crate::spec::{Clock, Cpu, Spec};
 use crate::stop::Stopper;
@@ -30,75 +33,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// By how much time goes on where a thread only reads it.
 const SPIN_NS: u64 = 10_000;
 
-/// How a question is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    pub kind: u32,
-    pub result: i64,
-    pub until_ns: u64,
-}
-
-impl Answer {
-    /// A result of a call.
-    pub fn result(result: i64) -> Answer {
-        Answer { kind: lab_answer::RESULT, result, until_ns: LAB_NEVER }
-    }
-
-    /// An error number.
-    pub fn error(errno: i32) -> Answer {
-        Answer::result(-i64::from(errno))
-    }
-
-    /// One that says something else.
-    pub fn kind(kind: u32) -> Answer {
-        Answer { kind, result: 0, until_ns: LAB_NEVER }
-    }
-}
-
-/// What a thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Something in its node, or the time.
-    Change {
-        until_ns: u64,
-    },
-    Sleep {
-        until_ns: u64,
-    },
-    Futex {
-        until_ns: u64,
-    },
-    /// What the lab's own programs wait for.
-    Orders,
-}
-
-impl Wait {
-    fn until_ns(self) -> u64 {
-        match self {
-            Wait::Change { until_ns } | Wait::Sleep { until_ns } | Wait::Futex { until_ns } => until_ns,
-            Wait::Orders => LAB_NEVER,
-        }
-    }
-}
-
-/// A question.
-#[derive(Debug, Clone, Copy)]
-pub struct Question {
-    pub slot: u32,
-    pub kind: u32,
-    pub words: [u64; LAB_WORDS],
-}
-
-/// What comes of a question.
-pub enum Outcome {
-    /// The thread goes on.
-    Answer(Answer),
-    /// The thread waits.
-    Wait(Wait),
-    /// Nobody waits for an answer.
-    Said,
-    /// Nobody does, and this thread runs now, which has asked something or will.
-    Run(u32),
+/// What an engine keeps of a run, besides its log.
+pub struct Kept {
+    pub places: Places,
+    pub spec_path: std::path::PathBuf,
 }
 
 /// A lab that runs.
@@ -125,12 +63,22 @@ pub struct Engine {
     pub now_ns: u64,
     real_from_ns: u64,
     pub stop: Stopper,
+    pub control: Control,
+    pub places: Places,
+    /// Where the description is kept.
+    pub spec_path: std::path::PathBuf,
     pub is_over: bool,
 }
 
 impl Engine {
     /// A lab that has not begun; the first thread that asks begins it.
-    pub fn new(memory: Arc<SessionMemory>, spec: Spec, log: Log, stop: Stopper) -> Result<Engine, LabError> {
+    pub fn new(
+        memory: Arc<SessionMemory>,
+        spec: Spec,
+        log: Log,
+        stop: Stopper,
+        kept: Kept,
+    ) -> Result<Engine, LabError> {
         let mut fabric = Fabric::new(spec.seed);
         let hosts: Vec<_> = spec.nodes.iter().map(|node| fabric.add_host(node.addresses.clone())).collect();
         for (one, other, link) in &spec.links {
@@ -160,6 +108,9 @@ impl Engine {
             real_from_ns: 0,
             spec,
             stop,
+            control: Control::default(),
+            places: kept.places,
+            spec_path: kept.spec_path,
             is_over: false,
         })
     }
@@ -187,6 +138,7 @@ impl Engine {
     pub fn run(&mut self) -> Result<(), LabError> {
         self.real_from_ns = self.memory.lab().real_from_ns.load(Ordering::Relaxed);
         while !self.is_over && !self.stop.is_asked() {
+            self.hear();
             match self.current {
                 Some(slot) => {
                     if let Some(question) = self.await_question(slot)? {
@@ -198,6 +150,9 @@ impl Engine {
                 None => self.choose()?,
             }
         }
+        self.keep_places();
+        self.places.flush();
+        self.tell_standing();
         self.processes.kill_all();
         Ok(())
     }
@@ -387,7 +342,11 @@ impl Engine {
     /// Time goes on, and what is due happens.
     pub fn pass_time_to(&mut self, to_ns: u64) {
         let to_ns = to_ns.max(self.now_ns);
+        if to_ns > self.now_ns {
+            self.keep_places();
+        }
         self.now_ns = to_ns;
+        self.tell_standing();
         self.memory.lab().now_ns.store(to_ns, Ordering::Release);
         self.fabric.advance(to_ns);
         self.follow_fabric();
@@ -407,6 +366,9 @@ impl Engine {
 
     fn answer(&mut self, question: Question) -> Result<Outcome, LabError> {
         let Question { slot, kind, words } = question;
+        if let Some(pid) = self.processes.pid_of(slot) {
+            self.places.note(pid);
+        }
         if kind != lab_question::FUTEX_WAIT {
             self.futexes.forget(slot);
         }

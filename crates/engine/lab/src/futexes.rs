@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 
 use lane_protocol::LAB_WORDS;
 
-use crate::engine::{Answer, Engine, Outcome, Wait};
+use crate::engine::Engine;
+use crate::questions::{Answer, Outcome, Wait};
 
 /// A word: by the memory and the address, or by the file and the place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

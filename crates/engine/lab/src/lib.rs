@@ -16,6 +16,7 @@ mod addresses;
 mod births;
 mod calls;
 mod capture;
+mod control;
 mod engine;
 mod futexes;
 mod log;
@@ -23,18 +24,23 @@ mod memory;
 mod nodes;
 mod options;
 mod placeholders;
+mod places;
 mod processes;
 mod quantities;
+mod questions;
 mod resolver;
 mod session;
 mod spec;
 mod stop;
 mod timers;
 
+pub use control::{Control, Standing};
 pub use log::{Digest, Record, Show, Stream};
 pub use nodes::{NodeEnd, order};
-pub use session::{Prepared, Session, SessionEnd, output_name, random_name};
-pub use spec::{Action, Clock, Cpu, Event, NodeSpec, Spec, SpecError, read};
+pub use places::{Place, read_places};
+pub use quantities::time_ns;
+pub use session::{Prepared, SPEC, Session, SessionEnd, output_name, random_name};
+pub use spec::{Action, Clock, Cpu, Event, NodeSpec, Spec, SpecError, read, read_event};
 pub use stop::{StopReason, Stopper};
 
 /// Why a lab cannot go on.

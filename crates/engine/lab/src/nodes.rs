@@ -11,10 +11,12 @@ use fabric::{HostId, Kind};
 use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
 
 use crate::LabError;
-use crate::engine::{Answer, Engine, Outcome, Wait};
+use crate::engine::Engine;
 use crate::log::{Record, Stream};
 use crate::placeholders::OUTPUT_TOKENS;
-use crate::spec::{Action, Spec};
+use crate::questions::{Answer, Outcome, Wait};
+use crate::spec::{Action, Event, Spec};
+use crate::stop::StopReason;
 
 /// Orders to the lab's own programs: what, and of which node or command.
 pub mod order {
@@ -239,6 +241,29 @@ impl Engine {
 
     // --- events ---
 
+    /// What is wished from outside becomes events.
+    pub fn hear(&mut self) {
+        let wishes = self.control.take_wishes();
+        if wishes.is_empty() {
+            return;
+        }
+        let at_ns = self.now_ns + 1;
+        for action in wishes {
+            let later = self.spec.events.partition_point(|event| event.at_ns <= at_ns);
+            self.spec.events.insert(later.max(self.nodes.next_event), Event { at_ns, action });
+        }
+        if let Ok(text) = serde_json::to_string(&self.spec) {
+            // Who reads it sees one or the other. That it could not be written is seen by who needs it.
+            let early = self.spec_path.with_extension("new");
+            let _ = std::fs::write(&early, text).and_then(|()| std::fs::rename(&early, &self.spec_path));
+        }
+    }
+
+    /// Says how far the lab is.
+    pub fn tell_standing(&self) {
+        self.control.stand(self.now_ns, self.nodes.ends());
+    }
+
     /// The events whose time has come.
     pub fn do_events(&mut self) {
         while let Some(&(_, node)) = self.nodes.starts.front().filter(|(at_ns, _)| *at_ns <= self.now_ns) {
@@ -270,6 +295,7 @@ impl Engine {
                     self.nodes.nodes[node].orders.push_back(order_word(order::RUN, index));
                 }
                 Action::Checkpoint => {}
+                Action::Stop => self.stop.stop(StopReason::Asked),
             }
             self.end_if_over();
         }

@@ -6,7 +6,8 @@ use fabric::{Kind, SEGMENT_BYTES_MAX, SocketId};
 use lane_protocol::lab_answer;
 
 use crate::calls::{Call, SOL_SOCKET, errno};
-use crate::engine::{Answer, Engine};
+use crate::engine::Engine;
+use crate::questions::Answer;
 
 const IPPROTO_IP: u64 = libc::IPPROTO_IP as u64;
 /// <linux/in.h>.

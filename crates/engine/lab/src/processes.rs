@@ -22,6 +22,8 @@ pub struct Process {
     pub waited_by: Option<u32>,
     /// ITIMER_REAL: when, and how often again.
     pub alarm: Option<(u64, u64)>,
+    /// Where its log is.
+    pub segment: Option<injector::Segment>,
 }
 
 /// A thread, or one that is about to be made.

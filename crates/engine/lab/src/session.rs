@@ -11,11 +11,16 @@ use injector::SessionMemory;
 
 use crate::LabError;
 use crate::capture::Capture;
-use crate::engine::Engine;
+use crate::control::Control;
+use crate::engine::{Engine, Kept};
 use crate::log::{Digest, Log, Show};
 use crate::nodes::NodeEnd;
+use crate::places::{PLACES, Places};
 use crate::spec::Spec;
 use crate::stop::{StopReason, Stopper};
+
+/// The description in a run's folder, as it was understood; with what was wished while it ran.
+pub const SPEC: &str = "spec.json";
 
 /// How a lab ended.
 #[derive(Debug)]
@@ -91,7 +96,9 @@ impl Session {
         let capture = Capture::new(pcap).map_err(|source| LabError::File { path, source })?;
         let log = Log::new(in_dir(dir, "log.jsonl")?, spec.nodes.len(), show, Some(capture));
         Engine::prepare(memory, spec);
-        let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone())?;
+        let places = Places::new(in_dir(dir, PLACES)?);
+        let kept = Kept { places, spec_path: dir.join(SPEC) };
+        let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;
         for node in 0..spec.nodes.len() {
             write_random(dir, spec.seed, node)?;
             let outputs = vec![output(dir, &output_name(node, 0))?, output(dir, &output_name(node, 1))?];
@@ -122,6 +129,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// What it is told while it runs.
+    pub fn control(&self) -> Control {
+        self.engine.control.clone()
+    }
+
     /// What ends it early.
     pub fn stopper(&self) -> Stopper {
         self.stop.clone()

@@ -105,6 +105,8 @@ pub enum Action {
         command: Vec<String>,
     },
     Checkpoint,
+    /// The lab ends.
+    Stop,
 }
 
 #[derive(Deserialize)]
@@ -175,6 +177,22 @@ pub fn read(path: &Path) -> Result<Spec, SpecError> {
         reader.at(&span, error.message())
     })?;
     reader.spec(raw)
+}
+
+/// Reads what is to be done of an event that is written as in a description, for the nodes and links of `spec`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_event(text: &str, spec: &Spec) -> Result<Action, SpecError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct One {
+        event: Spanned<RawEntry>,
+    }
+    let reader = Reader { path: Path::new("event"), text };
+    let one: One = toml::from_str(text)
+        .map_err(|error| reader.at(&error.span().unwrap_or_default(), error.message()))?;
+    reader.event(&one.event, &spec.nodes, &spec.links).map(|event| event.action)
 }
 
 struct Reader<'a> {
@@ -344,6 +362,7 @@ impl Reader<'_> {
             "restart" => Action::Restart { node: node()? },
             "heal" => Action::Heal,
             "checkpoint" => Action::Checkpoint,
+            "stop" => Action::Stop,
             "run" => {
                 let command = raw.command.clone().filter(|command| !command.is_empty());
                 Action::Run { node: node()?, command: command.ok_or_else(|| missing("command"))? }
@@ -370,7 +389,7 @@ impl Reader<'_> {
                 Action::Link { between, spec: self.quality(raw, base, &span)? }
             }
             other => {
-                let known = "kill, restart, partition, heal, link, run, checkpoint";
+                let known = "kill, restart, partition, heal, link, run, checkpoint, stop";
                 return Err(self.at(&span, format!("nobody knows how to do `{other}`; there are: {known}")));
             }
         };

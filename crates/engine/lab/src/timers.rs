@@ -9,8 +9,9 @@ use injector::kill_process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::calls::Call;
-use crate::engine::{Answer, Engine};
+use crate::engine::Engine;
 use crate::memory::Memory;
+use crate::questions::Answer;
 
 const BILLION: u64 = 1_000_000_000;
 const TICKS_PER_SECOND: u64 = 100;

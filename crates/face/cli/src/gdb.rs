@@ -54,6 +54,11 @@ pub struct GdbArguments {
 }
 
 impl GdbArguments {
+    /// gdb at a position.
+    pub fn beginning(position: String, batch: bool, ex: Vec<String>) -> GdbArguments {
+        GdbArguments { gdb: true, at: Some(position), batch, ex, ..GdbArguments::default() }
+    }
+
     /// True if gdb, or another debugger, is wanted rather than a plain replay.
     pub fn are_wanted(&self) -> bool {
         let asked = self.gdb

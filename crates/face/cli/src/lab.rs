@@ -3,8 +3,11 @@
 mod again;
 mod interfaces;
 pub mod own;
+mod place;
+mod running;
 mod show;
 mod start;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -25,6 +28,12 @@ Examples:
   retrovane lab replay DIR              run it again, and compare with what it was
   retrovane lab branch DIR other.toml   another future: until when is it the same?
   retrovane lab log DIR                 what the nodes of an earlier run said
+  retrovane lab ps                      the runs, and the nodes of those that run
+  retrovane lab exec web -- ip addr     a command in a node of the lab that runs
+  retrovane lab link web db --delay 1s  another link, from now on
+  retrovane lab stop                    end it
+  retrovane lab tree                    runs, their branches and checkpoints
+  retrovane lab gdb web --at 12.5s      gdb on a node of the latest run, at that time
   retrovane replay DIR/trace            replay what was recorded of a run
 
 docs/LAB.md has a tutorial, and what lab.toml may say.";
@@ -54,6 +63,27 @@ enum LabCommand {
     /// What the nodes of a run said, with the lab's times.
     #[command(after_help = EXAMPLES)]
     Log(LogArguments),
+    /// The runs that are known, and the nodes of those that run.
+    #[command(after_help = EXAMPLES)]
+    Ps(running::PsArguments),
+    /// End a lab that runs; what was recorded stays.
+    #[command(after_help = EXAMPLES)]
+    Stop(running::StopArguments),
+    /// Run a command in a node of a lab that runs.
+    #[command(after_help = EXAMPLES)]
+    Exec(running::ExecArguments),
+    /// Change a link of a lab that runs.
+    #[command(after_help = EXAMPLES)]
+    Link(running::LinkArguments),
+    /// Name the present of a lab that runs, in its log and in the tree.
+    #[command(after_help = EXAMPLES)]
+    Checkpoint(running::RunName),
+    /// Runs, their branches and checkpoints.
+    #[command(after_help = EXAMPLES)]
+    Tree(tree::TreeArguments),
+    /// Open gdb on a node of a run, at a time of the lab.
+    #[command(after_help = EXAMPLES)]
+    Gdb(place::GdbAtArguments),
 }
 
 #[derive(Args, Debug)]
@@ -85,8 +115,8 @@ pub struct CheckArguments {
 
 #[derive(Args, Debug)]
 pub struct LogArguments {
-    /// The folder of a run
-    dir: PathBuf,
+    /// The run: its name, its folder
+    run: String,
     /// Only of this node
     #[arg(long)]
     node: Option<String>,
@@ -104,8 +134,7 @@ pub struct Kept {
 
 /// The name of the file with [`Kept`] in a run's folder.
 pub const KEPT: &str = "result.json";
-/// The description as it was understood.
-pub const SPEC: &str = "spec.json";
+pub use lab::SPEC;
 
 pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
     match arguments.command {
@@ -113,9 +142,16 @@ pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
             start::run_into(&arguments, settings).map_or_else(|code| code, |(_, code)| code)
         }
         LabCommand::Check(arguments) => check(&arguments),
-        LabCommand::Replay(arguments) => again::replay(&arguments),
+        LabCommand::Replay(arguments) => again::replay(&arguments, settings),
         LabCommand::Branch(arguments) => again::branch(&arguments, settings),
-        LabCommand::Log(arguments) => log(&arguments),
+        LabCommand::Log(arguments) => log(&arguments, settings),
+        LabCommand::Ps(arguments) => running::ps(&arguments, settings),
+        LabCommand::Stop(arguments) => running::stop(&arguments, settings),
+        LabCommand::Exec(arguments) => running::exec(&arguments, settings),
+        LabCommand::Link(arguments) => running::link(&arguments, settings),
+        LabCommand::Checkpoint(arguments) => running::checkpoint(&arguments, settings),
+        LabCommand::Tree(arguments) => tree::run(&arguments, settings),
+        LabCommand::Gdb(arguments) => place::run(&arguments, settings),
     }
 }
 
@@ -191,12 +227,16 @@ fn differences(spec: &Spec, one: &Kept, other: &Kept) -> Vec<String> {
     found
 }
 
-fn log(arguments: &LogArguments) -> ExitCode {
-    let spec: Spec = match read_json(&arguments.dir.join(SPEC)) {
+fn log(arguments: &LogArguments, settings: &Settings) -> ExitCode {
+    let dir = match again::named(&arguments.run, settings) {
+        Ok(dir) => dir,
+        Err(code) => return code,
+    };
+    let spec: Spec = match read_json(&dir.join(SPEC)) {
         Ok(spec) => spec,
         Err(error) => return exit::failure(exit::BAD_TRACE, &error),
     };
-    let path = arguments.dir.join("log.jsonl");
+    let path = dir.join("log.jsonl");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) => return exit::failure(exit::BAD_TRACE, &format!("{}: {error}", path.display())),

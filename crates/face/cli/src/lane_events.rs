@@ -229,6 +229,8 @@ pub struct LaneEvents {
     at: usize,
     index: u64,
     cache: BlockCache,
+    /// Bytes of the events that were read.
+    position_bytes: u64,
 }
 
 impl LaneEvents {
@@ -245,7 +247,13 @@ impl LaneEvents {
             at: 0,
             index: 0,
             cache: BlockCache::default(),
+            position_bytes: 0,
         })
+    }
+
+    /// Bytes of the log up to the end of the event that was read last.
+    pub fn position_bytes(&self) -> u64 {
+        self.position_bytes
     }
 
     /// Replaces `into` by the next event; false at the end of the log.
@@ -271,19 +279,24 @@ impl LaneEvents {
                 (Kind::Data, true) => into.add_blobs(&event, &mut self.cache),
                 // Data of nothing says nothing.
                 (Kind::Data, false) => {
-                    self.at += len_bytes;
+                    self.take(len_bytes);
                     continue;
                 }
                 (_, true) => return Err(self.bad(DecodeError::BadBody)),
                 (_, false) => into.begin(&event, self.index, &mut self.cache),
             }
             is_open = event.has_more();
-            self.at += len_bytes;
+            self.take(len_bytes);
             if !is_open {
                 self.index += 1;
                 return Ok(true);
             }
         }
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.position_bytes += bytes as u64;
     }
 
     /// Appends the next chunk to what was not read yet; false at the end.

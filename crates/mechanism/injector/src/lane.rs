@@ -74,6 +74,11 @@ impl<'session> Lane<'session> {
         }
     }
 
+    /// Bytes of its log so far.
+    pub fn produced_bytes(&self) -> u64 {
+        self.ring().head.load(Ordering::Acquire)
+    }
+
     /// The lane's id and its parent's.
     pub fn ids(&self) -> (u32, u32) {
         // SAFETY: see `Lane::new`; the fields are atomics.

@@ -8,19 +8,22 @@ use clap::Args;
 use lab::Record;
 
 use crate::exit;
-use crate::lab::{KEPT, Kept, RunArguments, SPEC, differences, read_json, run_aside, start};
+use crate::lab::{KEPT, Kept, RunArguments, SPEC, differences, read_json, run_aside, running, start, tree};
 use crate::settings::Settings;
 
 #[derive(Args, Debug)]
 pub struct ReplayArguments {
-    /// The folder of a run
-    dir: PathBuf,
+    /// The run: its name, its folder
+    run: String,
+    /// Say the result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct BranchArguments {
-    /// The folder of the run that this one is another future of
-    dir: PathBuf,
+    /// The run that this one is another future of: its name, its folder
+    run: String,
     /// The description of the branch: other events, links, seeds or nodes
     file: PathBuf,
     /// Where everything about the run is kept [default: lab-N in RETROVANE_HOME/labs]
@@ -31,9 +34,19 @@ pub struct BranchArguments {
     json: bool,
 }
 
+/// The folder of a run.
+pub fn named(run: &str, settings: &Settings) -> Result<PathBuf, ExitCode> {
+    let home = settings.home().map_err(|error| exit::failure(error.code(), &error))?;
+    running::find(&home, Some(run)).map_err(|error| exit::failure(exit::BAD_TRACE, &error))
+}
+
 /// Runs a lab again, and says whether it was the same.
-pub fn replay(arguments: &ReplayArguments) -> ExitCode {
-    let dir = &arguments.dir;
+pub fn replay(arguments: &ReplayArguments, settings: &Settings) -> ExitCode {
+    let dir = match named(&arguments.run, settings) {
+        Ok(dir) => dir,
+        Err(code) => return code,
+    };
+    let dir = &dir;
     let known = read_json(&dir.join(SPEC)).and_then(|spec| Ok((spec, read_json::<Kept>(&dir.join(KEPT))?)));
     let (spec, before) = match known {
         Ok(known) => known,
@@ -49,6 +62,12 @@ pub fn replay(arguments: &ReplayArguments) -> ExitCode {
         Err(error) => return exit::failure(exit::FAILED, &error),
     };
     let found = differences(&spec, &before, &again);
+    if arguments.json {
+        let result = serde_json::json!({ "equal": found.is_empty(), "differences": found,
+            "parted_at_ns": parted.filter(|_| !found.is_empty()) });
+        println!("{result}");
+        return ExitCode::from(if found.is_empty() { 0 } else { exit::DIVERGED });
+    }
     if found.is_empty() {
         println!("equal, until the end at {:.6} s", again.digest.ended_at_ns as f64 / 1e9);
         return ExitCode::SUCCESS;
@@ -60,13 +79,18 @@ pub fn replay(arguments: &ReplayArguments) -> ExitCode {
 
 /// Runs another future, and says from when on it is another.
 pub fn branch(arguments: &BranchArguments, settings: &Settings) -> ExitCode {
+    let parent = match named(&arguments.run, settings) {
+        Ok(dir) => dir,
+        Err(code) => return code,
+    };
     let file = arguments.file.clone();
     let run = RunArguments { file, output: arguments.output.clone(), seed: None, json: arguments.json };
     let (dir, code) = match start::run_into(&run, settings) {
         Ok(run) => run,
         Err(code) => return code,
     };
-    let parted_at_ns = first_difference(&arguments.dir, &dir);
+    let parted_at_ns = first_difference(&parent, &dir);
+    tree::note_parent(&dir, &parent, parted_at_ns);
     if arguments.json {
         println!("{}", serde_json::json!({ "is": "branch", "parted_at_ns": parted_at_ns }));
     } else if !settings.quiet {

@@ -144,6 +144,8 @@ fn serve(dir: &Path, node: usize) -> Result<ExitCode, String> {
                 }
             }
             (order::RUN, event) => {
+                // It may have come to the description since.
+                let spec = read_spec(dir)?;
                 if let Some(Action::Run { command, .. }) = spec.events.get(event).map(|event| &event.action) {
                     spawn(dir, node, &spec.nodes[node], command);
                 }

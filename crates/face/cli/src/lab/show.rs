@@ -64,6 +64,7 @@ impl Shown {
             Action::Restart { node } => format!("{} restarts", name(*node)),
             Action::Heal => "the network is whole".to_owned(),
             Action::Checkpoint => "checkpoint".to_owned(),
+            Action::Stop => "the lab ends".to_owned(),
             Action::Run { node, command } => format!("{} runs {}", name(*node), command.join(" ")),
             Action::Link { between: (one, other), .. } => {
                 format!("the link of {} and {} changes", name(*one), name(*other))

@@ -15,10 +15,14 @@ use recorder::{Beside, Companion, RecordOptions, record};
 use trace_store::traces;
 
 use crate::exit;
+use crate::lab::running::{self, Answering};
 use crate::lab::show::Shown;
 use crate::lab::{KEPT, Kept, RunArguments, SPEC, read_json};
 use crate::record::code_of;
 use crate::settings::Settings;
+
+/// A lab that has begun, and what answers for it.
+type Begun = Arc<Mutex<Option<(Session, Option<Answering>)>>>;
 
 /// A lab failed: a node did.
 const NODE_FAILED: u8 = 1;
@@ -93,7 +97,7 @@ fn run_in(dir: &Path, home: &Path, spec: &Spec, as_json: bool) -> Result<Option<
     if let Ok(before) = personality::get() {
         let _ = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
     }
-    let session = Arc::new(Mutex::new(None));
+    let session: Begun = Arc::new(Mutex::new(None));
     let options = RecordOptions {
         running: None,
         program: own.into_os_string(),
@@ -110,7 +114,7 @@ fn run_in(dir: &Path, home: &Path, spec: &Spec, as_json: bool) -> Result<Option<
         size_max_bytes: None,
         outlives_kills: false,
         begun: None,
-        companion: Some(companion(dir.to_owned(), spec.clone(), as_json, Arc::clone(&session))),
+        companion: Some(companion(dir, home, spec, as_json, &session)),
         quiet: true,
         progress: None,
     };
@@ -119,25 +123,33 @@ fn run_in(dir: &Path, home: &Path, spec: &Spec, as_json: bool) -> Result<Option<
     if let Err(error) = outcome {
         return Err(exit::failure(code_of(&error), &error));
     }
-    Ok(session.and_then(|session: Session| {
+    Ok(session.and_then(|(session, _answering)| {
         session.stop();
         session.wait()
     }))
 }
 
-fn companion(dir: PathBuf, spec: Spec, as_json: bool, session: Arc<Mutex<Option<Session>>>) -> Companion {
+fn companion(dir: &Path, home: &Path, spec: &Spec, as_json: bool, session: &Begun) -> Companion {
+    let (dir, home, spec, session) = (dir.to_owned(), home.to_owned(), spec.clone(), Arc::clone(session));
     Box::new(move |memory| {
         let mut shown = Shown::new(&spec, as_json, None);
         let show = Box::new(move |record: &lab::Record| shown.record(record));
         let prepared = Session::prepare(&memory, &spec, &dir, show)
             .map_err(|error| std::io::Error::other(error.to_string()))?;
-        let stopper = prepared.stopper();
+        let (stopper, control) = (prepared.stopper(), prepared.control());
+        let stops = stopper.clone();
         let begin = Box::new(move || {
+            let answering = running::answer(&dir, &home, control, stopper);
+            if let Err(error) = &answering {
+                telling::tell!(
+                    "retrovane: `lab ps`, `exec`, `link` and `stop` cannot reach this lab: {error}"
+                );
+            }
             if let Ok(mut session) = session.lock() {
-                *session = Some(prepared.start());
+                *session = Some((prepared.start(), answering.ok()));
             }
         });
-        Ok(Beside { begin, end: Box::new(move |signal| stopper.stop(StopReason::Signal(signal))) })
+        Ok(Beside { begin, end: Box::new(move |signal| stops.stop(StopReason::Signal(signal))) })
     })
 }
 

@@ -1,0 +1,178 @@
+//! Labs that are described in a few lines, and what they say.
+
+/// A lab: its description, the code that it ends with, and lines that its output has.
+pub struct Lab {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub code: i32,
+    pub lines: &'static [&'static str],
+}
+
+pub const LABS: &[Lab] = &[
+    Lab {
+        name: "time",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", "hostname; date -u +%s; sleep 3600; date -u +%s; echo $$"]
+        "#,
+        code: 0,
+        lines: &[
+            "    0.000000 one | one",
+            "    0.000000 one | 1767225600",
+            " 3600.000000 one | 1767229200",
+            " 3600.000000 one | 2",
+            " 3600.000000 one | * ended with 0",
+        ],
+    },
+    Lab {
+        name: "failing_node",
+        description: r#"
+            [node.good]
+            command = ["true"]
+            [node.bad]
+            command = ["sh", "-c", "sleep 1; exit 3"]
+        "#,
+        code: 1,
+        lines: &["    0.000000 good | * ended with 0", "    1.000001 bad  | * ended with 3"],
+    },
+    Lab {
+        name: "killed_and_restarted",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", "echo up; sleep 10; echo done"]
+            [[event]]
+            at = "4s"
+            do = "kill"
+            node = "one"
+            [[event]]
+            at = "5s"
+            do = "restart"
+            node = "one"
+            [[event]]
+            at = "6s"
+            do = "run"
+            node = "one"
+            command = ["sh", "-c", "echo beside"]
+        "#,
+        code: 0,
+        lines: &[
+            "    0.000000 one | up",
+            "    4.000000 lab | * one loses power",
+            "    5.000000 one | up",
+            "    6.000000 one | beside",
+            "   15.000000 one | done",
+        ],
+    },
+    Lab {
+        name: "interfaces_and_names",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", """
+                ip -br addr show up; cat /proc/net/dev | wc -l
+                python3 -c 'import socket as s; print(s.if_nameindex(), s.gethostbyaddr("10.0.0.2")[0])'
+            """]
+            [node.two]
+            starts = "2s"
+            command = ["python3", "-c", """
+import socket, struct
+ask = struct.pack('>6H', 7, 0x100, 1, 0, 0, 0) + b'\\x03one\\0' + struct.pack('>2H', 1, 1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.sendto(ask, ('127.0.0.53', 53))
+answer = s.recv(512)
+print('one is', socket.inet_ntoa(answer[-4:]))
+s.sendto(ask.replace(b'\\x03one', b'\\x04none'), ('127.0.0.53', 53))
+print('none:', s.recv(512)[3] & 15)
+"""]
+        "#,
+        code: 0,
+        lines: &[
+            "    0.000000 one | lo               UNKNOWN        127.0.0.1/8 ::1/128 ",
+            "    0.000000 one | eth0@if2         UP             10.0.0.1/16 fd00::1/64 ",
+            "    0.000000 one | 4",
+            "    0.000000 one | [(1, 'lo'), (2, 'eth0')] two",
+            "    2.000000 two | one is 10.0.0.1",
+            "    2.000000 two | none: 3",
+        ],
+    },
+    Lab {
+        name: "groups_and_shared_ports",
+        description: r#"
+            [node.member]
+            count = 2
+            command = ["python3", "-c", """
+import socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 7000))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack('4s4s', socket.inet_aton('239.1.2.3'), bytes(4)))
+v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+v6.bind(('::', 7006))
+v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, 'ff02::7') + bytes(4))
+for one in (s, s, v6):
+    data, sender = one.recvfrom(100)
+    print(data.decode(), 'from', sender[0])
+"""]
+            [node.outsider]
+            command = ["python3", "-c", """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 7000))
+s.settimeout(3)
+print('outside:', s.recv(100).decode())
+try: print(s.recv(100))
+except TimeoutError: print('outside: nothing more')
+"""]
+            [node.sender]
+            command = ["python3", "-c", """
+import socket, time
+time.sleep(1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+try: s.sendto(b'x', ('255.255.255.255', 7000))
+except PermissionError: print('no broadcast')
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+s.sendto(b'all', ('10.0.255.255', 7000))
+s.sendto(b'group', ('239.1.2.3', 7000))
+socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'six', ('ff02::7', 7006))
+"""]
+            [node.shared]
+            command = ["python3", "-c", """
+import socket
+one, other = [socket.socket() for _ in range(2)]
+for s in (one, other):
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    s.bind(('', 8000)); s.listen(); s.setblocking(False)
+clients = [socket.create_connection(('127.0.0.1', 8000)) for _ in range(20)]
+got, kept = [], []
+for s in (one, other):
+    count = 0
+    try:
+        while True: kept.append(s.accept()); count += 1
+    except BlockingIOError: got.append(count)
+print('shared:', sum(got), min(got) > 2)
+c = clients[0]; c.send(b'x')
+info = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+print('info:', info[0], int.from_bytes(info[16:20], 'little'), int.from_bytes(info[80:84], 'little') >= 10)
+"""]
+        "#,
+        code: 0,
+        lines: &[
+            "    1.000003 member-1 | all from 10.0.0.4",
+            "    1.000003 member-1 | group from 10.0.0.4",
+            "    1.000003 member-2 | group from 10.0.0.4",
+            "    1.000003 member-2 | six from fd00::4",
+            "    4.000003 outsider | outside: all",
+            "    4.000003 outsider | outside: nothing more",
+            "    1.000003 sender   | no broadcast",
+            "    0.000004 shared   | shared: 20 True",
+            "    0.000004 shared   | info: 1 1448 True",
+        ],
+    },
+    Lab {
+        name: "nothing_comes",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", "mkfifo pipe; exec 3<>pipe; read line <&3"]
+        "#,
+        code: 125,
+        lines: &[],
+    },
+];
