@@ -40,6 +40,7 @@ API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lo
 MIRROR_LIBRARIES := $(TARGET_DIR)/release/libretrovane_mirror
 MIRROR_CLANGS := 14 15 16 17 18 19
 MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/pip
+MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
 MIRROR_FUNCTIONS := close error recovered alloc free set_root root checkpoint wait poll wrote differences
 
 .PHONY: build library test lint check demo demo-mirror bench bench-minimize bench-mirror install install-built install-pass uninstall setup setup-test setup-bench clean
@@ -87,10 +88,7 @@ demo: setup
 	demo/run.sh $(TARGET_DIR)/release/retrovane
 
 # Redis with its data in a region, killed while it writes: all of its last checkpoint is back.
-demo-mirror:
-	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(MIRROR_PACKAGES)
-	@$(FETCH_REDIS)
-	$(CARGO) build --release -p mirror
+demo-mirror: $(MIRROR_SERVERS)-mirror
 	demo/mirror/run.sh
 
 # How often hunts catch the races of tests/races/corpus, beside native runs.
@@ -100,11 +98,19 @@ bench-hunt: build
 bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)
 
-# Checkpoints of memory beside fork and copy-on-write; QUICK=1 takes less than a minute.
-bench-mirror: setup
-	$(CARGO) build --release -p mirror-command
+# Checkpoints of memory beside fork and copy-on-write; QUICK=1 takes less than a minute, and the
+# servers that an earlier run without it has built, if there are any.
+bench-mirror: setup $(if $(QUICK),,$(MIRROR_SERVERS)-mirror $(MIRROR_SERVERS)-fork)
+	$(CARGO) build --release -p mirror -p mirror-command
 	$(TARGET_DIR)/release/retrovane-mirror bench $(if $(QUICK),--quick) --json bench-mirror.json \
-		--plots $(BENCH_PLOTS) $(BENCH_FLAGS)
+		--plots $(BENCH_PLOTS) $(BENCH_FLAGS) $$(if [ -e $(MIRROR_SERVERS)-mirror ] && [ -e $(MIRROR_SERVERS)-fork ]; then \
+		echo --server $(MIRROR_SERVERS)-mirror --fork-server $(MIRROR_SERVERS)-fork; fi)
+
+$(MIRROR_SERVERS)-%:
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(MIRROR_PACKAGES)
+	@$(FETCH_REDIS)
+	$(CARGO) build --release -p mirror
+	demo/mirror/build $(@D) $*
 
 # Beside reducers of PyPI and Debian, in a folder of their own. QUICK=1: in less than a minute.
 PEERS := $(TARGET_DIR)/minimize-peers

@@ -6,12 +6,14 @@ use std::time::Instant;
 use retrovane_mirror::{Options, Region};
 use serde_json::{Map, Value, json};
 
-use crate::Bench;
+use crate::kills;
 use crate::measure::{median, quantile};
 use crate::plots;
 use crate::rivals::{Fork, Mirror, Scheme, Stop};
+use crate::server::{self, Load};
 use crate::task::{self, STORES};
 use crate::write_protect::{Mprotect, Userfault};
+use crate::{Bench, Part};
 
 const MIB: usize = 1 << 20;
 /// The paper's region.
@@ -20,6 +22,19 @@ const SMALL: usize = 24 * MIB;
 const WORST: f64 = 0.9999;
 /// Names of all schemes, in the order of the output.
 const SCHEMES: [&str; 5] = ["mirror", "fork", "mprotect", "uffd", "stop"];
+
+/// What is told of each.
+const KEYS: [&str; 9] = [
+    "worst_extra_us_24mb",
+    "worst_extra_us_1gb",
+    "first_writes_ratio",
+    "barrier_median",
+    "barrier_worst",
+    "recovery_first_ms",
+    "server_p999_ratio",
+    "kills",
+    "lost",
+];
 
 fn scheme(name: &str, folder: &Path, size: usize) -> Result<Box<dyn Scheme>, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
@@ -40,7 +55,7 @@ impl Folder {
     fn new(within: &Path) -> std::io::Result<Folder> {
         let path = within.join(format!("retrovane-mirror-bench-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
-        Ok(Folder(path))
+        Ok(Folder(path.canonicalize()?))
     }
 }
 
@@ -56,39 +71,50 @@ pub fn run(options: &Bench) -> Result<(), String> {
     if let Some(plots) = &options.plots {
         std::fs::create_dir_all(plots).map_err(|error| format!("{}: {error}", plots.display()))?;
     }
-    let (periods, large) = if options.quick { (1000, 256 * MIB) } else { (40_000, 1024 * MIB) };
     let mut keys = Map::new();
+    let wants = |part: Part| options.only.is_empty() || options.only.contains(&part);
+    if wants(Part::Pauses) {
+        pauses(options, &folder.0, &mut keys);
+    }
+    if wants(Part::Kills) {
+        keys.extend(kills::run(&folder.0, if options.quick { 100 } else { 10_000 })?);
+    }
+    if let (true, Some(mirror), Some(fork)) = (wants(Part::Server), &options.server, &options.fork_server) {
+        let load = match options.quick {
+            true => Load { keys: 100_000, requests: 4_000, rounds: 2 },
+            false => Load { keys: 1_000_000, requests: 10_000, rounds: 12 },
+        };
+        keys.extend(server::compare(mirror, fork, &folder.0, &load)?);
+    }
+    for path in &options.merge {
+        keys.extend(read_keys(path)?);
+    }
+    // What was not measured in this run is there all the same, and says so.
+    for (scheme, key) in SCHEMES.iter().flat_map(|scheme| KEYS.map(|key| (scheme, key))) {
+        keys.entry(named(scheme, key)).or_insert(Value::Null);
+    }
+    let text = serde_json::to_string_pretty(&Value::Object(keys)).map_err(|error| error.to_string())?;
+    println!("{text}");
+    std::fs::write(&options.json, text + "\n").map_err(|error| format!("{}: {error}", options.json.display()))
+}
+
+/// The periodic task, the first stores and the recovery.
+fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
+    let (periods, large) = if options.quick { (1000, 256 * MIB) } else { (40_000, 1024 * MIB) };
     println!(
         "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",
         "scheme", "MiB", "without us", "with us", "extra us"
     );
     for name in SCHEMES {
         for (size, key) in [(SMALL, "24mb"), (large, "1gb")] {
-            let extra = periods_of(name, &folder.0, size, periods, options.plots.as_deref());
+            let extra = periods_of(name, folder, size, periods, options.plots.as_deref());
             keys.insert(named(name, &format!("worst_extra_us_{key}")), number(extra));
         }
-        keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, &folder.0, options.quick)));
+        keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, folder, options.quick)));
     }
-    keys.insert("recovery_first_ms".into(), number(recovery(&folder.0, large)));
+    keys.insert("recovery_first_ms".into(), number(recovery(folder, large)));
     keys.insert("periods".into(), json!(periods));
     keys.insert("large_mib".into(), json!(large / MIB));
-    for path in &options.merge {
-        keys.extend(read_keys(path)?);
-    }
-    // What was not measured in this run is there all the same, and says so.
-    for key in ["barrier_median", "barrier_worst", "server_p999_ratio", "kills", "lost"] {
-        keys.entry(key).or_insert(Value::Null);
-    }
-    for rival in &SCHEMES[1..] {
-        for key in
-            ["barrier_median", "barrier_worst", "recovery_first_ms", "server_p999_ratio", "kills", "lost"]
-        {
-            keys.entry(named(rival, key)).or_insert(Value::Null);
-        }
-    }
-    let text = serde_json::to_string_pretty(&Value::Object(keys)).map_err(|error| error.to_string())?;
-    println!("{text}");
-    std::fs::write(&options.json, text + "\n").map_err(|error| format!("{}: {error}", options.json.display()))
 }
 
 fn read_keys(path: &Path) -> Result<Map<String, Value>, String> {

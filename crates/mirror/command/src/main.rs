@@ -1,9 +1,11 @@
 //! `retrovane-mirror`: measures the mirror beside other ways to take checkpoints.
 
 mod bench;
+mod kills;
 mod measure;
 mod plots;
 mod rivals;
+mod server;
 mod task;
 mod write_protect;
 
@@ -29,6 +31,23 @@ enum Command {
         after_help = "Examples:\n  retrovane-mirror bench --quick\n  retrovane-mirror bench --json bench-mirror.json --plots bench-plots"
     )]
     Bench(Bench),
+    /// Stores and takes checkpoints until it is killed: for `bench`.
+    #[command(hide = true)]
+    Victim {
+        /// The region's files.
+        path: PathBuf,
+    },
+}
+
+/// A part of the comparison.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// The periodic task, first stores and recovery, beside other schemes.
+    Pauses,
+    /// Kills at random moments.
+    Kills,
+    /// A server's latencies: with --server.
+    Server,
 }
 
 /// What is measured, and where the results go.
@@ -46,14 +65,26 @@ pub struct Bench {
     /// Where checkpoints are written.
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+    /// Redis with its data in a region (demo/mirror/build), for latencies beside --fork-server.
+    #[arg(long, value_name = "PROGRAM", requires = "fork_server")]
+    server: Option<PathBuf>,
+    /// Redis from the same sources, as it is.
+    #[arg(long, value_name = "PROGRAM")]
+    fork_server: Option<PathBuf>,
+    /// Only these parts; the other figures are null.
+    #[arg(long, value_enum, value_name = "PART")]
+    only: Vec<Part>,
     /// Results of other programs (keys and numbers), which are put into the same file.
     #[arg(long, value_name = "FILE")]
     merge: Vec<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let Command::Bench(options) = Arguments::parse().command;
-    match bench::run(&options) {
+    let result = match Arguments::parse().command {
+        Command::Bench(options) => bench::run(&options),
+        Command::Victim { path } => kills::victim(&path).map_err(|error| error.to_string()),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retrovane-mirror: {error}");

@@ -94,14 +94,15 @@ fn high(scheme: &dyn Scheme, periods: usize) -> Vec<Sample> {
     samples
 }
 
-fn wait_until(at: Instant) {
+pub fn wait_until(at: Instant) {
     let left = at.saturating_duration_since(Instant::now());
     if !left.is_zero() {
         std::thread::sleep(left);
     }
 }
 
-fn become_important() {
+/// This thread goes before all ordinary ones.
+pub fn become_important() {
     // SAFETY: both calls change how this thread is scheduled, and nothing else; where they are
     // refused, the task is measured as an ordinary one.
     unsafe {
