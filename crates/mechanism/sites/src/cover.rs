@@ -50,6 +50,12 @@ pub(crate) fn sets_gs(image: &Image<'_>, address: u64) -> Option<Recipe> {
     uncovered(image, address, site_kind::SETS_GS, 2)
 }
 
+/// That the file names the vsyscall page, at the beginning of its code.
+pub(crate) fn names_vsyscalls(image: &Image<'_>) -> Option<Recipe> {
+    let first = image.code.first()?;
+    uncovered(image, first.address, site_kind::VSYSCALL, 2)
+}
+
 /// The recipe of a place that nothing covers.
 fn uncovered(image: &Image<'_>, address: u64, kind: u8, site_bytes: u8) -> Option<Recipe> {
     let region = image.code_at(address)?;

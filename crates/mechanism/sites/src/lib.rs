@@ -29,6 +29,7 @@ mod landing_pads;
 mod serial;
 mod targets;
 mod unwind;
+mod vsyscalls;
 mod waits;
 
 use lane_protocol::{Recipe, site_kind};
@@ -66,8 +67,9 @@ pub fn analyse(file: &[u8]) -> Analysis {
         return Analysis { recipes: Vec::new(), unresolved_time_sites: true };
     }
     let candidates = candidates::find(&image.code);
+    let names_vsyscalls = vsyscalls::are_named(&image).then(|| cover::names_vsyscalls(&image)).flatten();
     if candidates.is_empty() {
-        return Analysis::default();
+        return Analysis { recipes: names_vsyscalls.into_iter().collect(), unresolved_time_sites: false };
     }
     image.read_functions();
     let mut map = CodeMap::new(&image);
@@ -84,6 +86,7 @@ pub fn analyse(file: &[u8]) -> Analysis {
         recipes.iter().filter(|recipe| recipe.kind == site_kind::UNSURE).count() < places;
     let sets_gs = candidates.iter().filter(|candidate| candidate.pattern == Pattern::SetsGs);
     recipes.extend(sets_gs.filter_map(|candidate| cover::sets_gs(&image, candidate.address)));
+    recipes.extend(names_vsyscalls);
     recipes.sort_by_key(|recipe| recipe.site_offset);
     recipes.dedup_by_key(|recipe| recipe.site_offset);
     Analysis { recipes, unresolved_time_sites }

@@ -305,6 +305,43 @@ fn names_the_first_that_sets_gs() -> Result<(), IcedError> {
 }
 
 #[test]
+fn says_that_the_vsyscall_page_is_named() -> Result<(), IcedError> {
+    type Build = fn(&mut CodeAssembler) -> Result<(), IcedError>;
+    let names: [Build; 4] = [
+        |a| a.mov(r14, 0xffff_ffff_ff60_0400u64 as i64),
+        |a| a.mov(qword_ptr(rbp - 16), 0xff60_0000u32 as i32),
+        |a| a.mov(qword_ptr(rsp + 1000), 0xff60_0800u32 as i32),
+        |a| {
+            a.add_instruction(Instruction::with2(
+                Code::Mov_r64_imm64,
+                Register::R9,
+                0xffff_ffff_ff60_0000u64,
+            )?)
+        },
+    ];
+    let others: [Build; 3] = [
+        |a| a.mov(r14, 0xffff_ffff_ff60_0c00u64 as i64),
+        |a| a.mov(dword_ptr(rbp - 16), 0xff60_0000u32 as i32),
+        |a| a.add(eax, 0xff60_0000u32 as i32),
+    ];
+    for (build, expected) in names.iter().map(|build| (build, 1)).chain(others.iter().map(|build| (build, 0)))
+    {
+        let mut a = assembler();
+        build(&mut a)?;
+        a.ret()?;
+        let analysis = check(&mut a, &NO_DATA, &[]);
+        assert!(analysis.recipes.iter().all(|recipe| recipe.kind == site_kind::VSYSCALL));
+        assert_eq!(analysis.recipes.len(), expected);
+        assert_eq!(from_bytes(&to_bytes(&analysis)), Some(analysis));
+    }
+    let mut a = assembler();
+    a.ret()?;
+    let word = 0xffff_ffff_ff60_0400u64.to_le_bytes();
+    assert_eq!(one(&check(&mut a, &word, &[])).kind, site_kind::VSYSCALL);
+    Ok(())
+}
+
+#[test]
 fn tells_immediates_from_instructions() -> Result<(), IcedError> {
     let mut a = assembler();
     a.mov(ecx, 0x310f_050fu32 as i32)?;

@@ -310,6 +310,8 @@ pub mod site_kind {
     /// `pause`, or what stands for it: nops in a loop that only looks at memory.
     pub const SPIN: u8 = 10;
     pub const RDPID: u8 = 11;
+    /// The file names the vsyscall page; where is not said.
+    pub const VSYSCALL: u8 = 12;
 }
 
 /// How one site of a file is rewritten: found outside, by disassembly, once for

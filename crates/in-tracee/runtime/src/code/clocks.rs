@@ -23,6 +23,8 @@ pub struct Clocks {
     trapping: bool,
     /// And cpuid does.
     cpuid_trapping: bool,
+    /// Calls of the vsyscall page trap, see [`crate::code::seccomp::trap_vsyscalls`].
+    pub vsyscalls_trap: bool,
     /// The vDSO runs on our behalf; where it asks the kernel after all, the call
     /// traps and is made for it.
     pub in_vdso: bool,

@@ -9,11 +9,11 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{TEXT_BYTES_MAX, TEXT_START};
+use lane_protocol::{Interception, TEXT_BYTES_MAX, TEXT_START};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, report};
-use crate::state::block::session;
+use crate::state::block::{session, space};
 
 /// `struct sock_filter`.
 #[repr(C)]
@@ -100,20 +100,46 @@ const fn if_not(at: usize, code: u16, operand: u32, target: usize) -> Instructio
 // The text lies in one stretch of addresses whose upper halves are equal.
 const _: () = assert!(TEXT_HIGH == ((TEXT_START + TEXT_BYTES_MAX) >> 32) as u32);
 
+/// Upper half of the addresses of the vsyscall page, the lower half of its first, and of what is
+/// behind it.
+const VSYSCALLS_HIGH: u32 = 0xffff_ffff;
+const VSYSCALLS_LOW: u32 = 0xff60_0000;
+const VSYSCALLS_END_LOW: u32 = VSYSCALLS_LOW + 4096;
+
+/// Traps the calls of the vsyscall page, which the kernel answers in its page fault: user
+/// dispatch does not see them, filters do.
+static VSYSCALL_FILTER: [Instruction; 7] = [
+    load(CALLER_HIGH),
+    // Elsewhere: on to the end, which allows.
+    Instruction { code: JUMP_EQUAL, if_true: 0, if_false: 4, operand: VSYSCALLS_HIGH },
+    load(CALLER_LOW),
+    Instruction { code: JUMP_GREATER_EQUAL, if_true: 0, if_false: 2, operand: VSYSCALLS_LOW },
+    Instruction { code: JUMP_GREATER_EQUAL, if_true: 1, if_false: 0, operand: VSYSCALLS_END_LOW },
+    give(RET_TRAP),
+    give(RET_ALLOW),
+];
+
+/// From now on calls of the vsyscall page come to us as others do: SIGSYS, behind the page's own
+/// return. A filter stays for good, also over execve.
+pub fn trap_vsyscalls() {
+    let traps = &mut space().clocks.vsyscalls_trap;
+    if session().interception == Interception::Seccomp as u32 || core::mem::replace(traps, true) {
+        return;
+    }
+    /// All threads of the process have it.
+    const TSYNC: u64 = 1;
+    if install(&VSYSCALL_FILTER, TSYNC) != 0 {
+        report::tell("a seccomp filter is refused here: what the vsyscall page says is not recorded");
+    }
+}
+
 /// Installs the filter in the first image of the session.
 pub fn install_once() {
     let session = session();
     if session.filter_installed.load(Ordering::Acquire) != 0 {
         return;
     }
-    let mut result = install();
-    if result == -i64::from(errno::EACCES) {
-        // Without CAP_SYS_ADMIN a filter needs that no program gains rights.
-        const PR_SET_NO_NEW_PRIVS: u64 = 38;
-        kernel::call(nr::__NR_prctl, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]);
-        result = install();
-    }
-    if kernel::failed(result) {
+    if kernel::failed(install(&FILTER, 0)) {
         report::die("a seccomp filter is refused here, and so is everything that could take its place");
     }
     session.filter_installed.store(1, Ordering::Release);
@@ -124,8 +150,18 @@ pub fn begin_anew() {
     session().filter_installed.store(0, Ordering::Release);
 }
 
-fn install() -> i64 {
+fn install(filter: &[Instruction], flags: u64) -> i64 {
     const SECCOMP_SET_MODE_FILTER: u64 = 1;
-    let description = [FILTER_LEN as u64, FILTER.as_ptr() as u64];
-    kernel::call(nr::__NR_seccomp, [SECCOMP_SET_MODE_FILTER, 0, description.as_ptr() as u64, 0, 0, 0])
+    let description = [filter.len() as u64, filter.as_ptr() as u64];
+    let set = || {
+        kernel::call(nr::__NR_seccomp, [SECCOMP_SET_MODE_FILTER, flags, description.as_ptr() as u64, 0, 0, 0])
+    };
+    let result = set();
+    if result != -i64::from(errno::EACCES) {
+        return result;
+    }
+    // Without CAP_SYS_ADMIN a filter needs that no program gains rights.
+    const PR_SET_NO_NEW_PRIVS: u64 = 38;
+    kernel::call(nr::__NR_prctl, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]);
+    set()
 }

@@ -15,7 +15,7 @@ use linux_abi::general as nr;
 
 use crate::code::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::code::patching::{put_code, write_code};
-use crate::code::{clocks, gs, withheld};
+use crate::code::{clocks, gs, seccomp, withheld};
 use crate::debugger::{breakpoints, translate};
 use crate::ground::{kernel, memory};
 use crate::preemption::{probe, sampled_places};
@@ -258,6 +258,9 @@ pub fn code_mapped(map: CodeMap) {
     let state = sites();
     if state.map_count == MAPS || space().translates_code {
         // Jumps in it would lead whoever translates it to where there is none of its memory.
+        if wait_for_recipes(map.file).is_some_and(names_vsyscalls) {
+            seccomp::trap_vsyscalls();
+        }
         clocks::trap_time();
         gs::share();
         return;
@@ -285,6 +288,10 @@ pub fn code_mapped(map: CodeMap) {
                 gs::share();
                 false
             }
+            site_kind::VSYSCALL => {
+                seccomp::trap_vsyscalls();
+                false
+            }
             site_kind::SPIN => state.replaces_spins,
             _ => true,
         };
@@ -306,6 +313,11 @@ pub fn code_mapped(map: CodeMap) {
         kernel::mprotect(map.start, map.end - map.start, map.protection);
     }
     withheld::code_mapped(&map, &recipes[from..to]);
+}
+
+/// Said at the beginning of the file's code.
+fn names_vsyscalls(recipes: &[Recipe]) -> bool {
+    recipes.first().is_some_and(|recipe| recipe.kind == site_kind::VSYSCALL)
 }
 
 fn may_jump(recipe: &Recipe) -> bool {
