@@ -43,7 +43,7 @@ MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/p
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
 MIRROR_FUNCTIONS := close error recovered alloc free set_root root checkpoint wait poll wrote differences
 
-.PHONY: build library test lint check demo demo-mirror bench bench-minimize bench-mirror install install-built install-pass uninstall setup setup-test setup-bench clean
+.PHONY: build library test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror install install-built install-pass uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -94,6 +94,10 @@ demo-mirror: $(MIRROR_SERVERS)-mirror
 # How often hunts catch the races of tests/races/corpus, beside native runs.
 bench-hunt: build
 	tests/races/bench-hunt $(TARGET_DIR)/release/retrovane
+
+# Labs beside the machine's own sockets; QUICK=1 takes less than a minute.
+bench-lab: build
+	tests/lab/bench $(TARGET_DIR)/release/retrovane $(if $(QUICK),--quick) --json bench-lab.json $(BENCH_FLAGS)
 
 bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)

@@ -3,7 +3,7 @@
 //! Invariant: what happens in a lab with the virtual clock depends on the questions alone, which come
 //! one after the other: a thread runs from a grant to its next question, and nobody else meanwhile.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,6 +58,8 @@ pub struct Engine {
     /// Threads that wait, in the order in which they began.
     waiting: BTreeMap<u64, (u32, Wait)>,
     next_wait: u64,
+    /// Nodes in which something changed since the thread that runs was granted.
+    stirred: BTreeSet<Option<usize>>,
     current: Option<u32>,
     granted_at: Instant,
     pub now_ns: u64,
@@ -102,6 +104,7 @@ impl Engine {
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             next_wait: 0,
+            stirred: BTreeSet::new(),
             current: Some(0),
             granted_at: Instant::now(),
             now_ns: 0,
@@ -242,6 +245,7 @@ impl Engine {
         shared.state.store(lab_state::GRANTED, Ordering::Release);
         futex_wake(&shared.state);
         self.current = Some(slot);
+        self.stirred.clear();
         self.granted_at = Instant::now();
     }
 
@@ -267,6 +271,7 @@ impl Engine {
 
     /// Something changed in a node: whoever waits there for that looks.
     pub fn touch(&mut self, node: Option<usize>) {
+        self.stirred.insert(node);
         let looks: Vec<u32> = self
             .waiting
             .values()
@@ -375,6 +380,11 @@ impl Engine {
         match kind {
             lab_question::START | lab_question::IMAGE => self.begin(slot, kind == lab_question::IMAGE),
             lab_question::CALL => Ok(self.perform(slot, &words)),
+            // It looked before what the kernel knew was known here: it looks again.
+            lab_question::WAIT if self.stirred.contains(&self.processes.node_of(slot)) => {
+                self.ready.push_back((slot, Answer::kind(lab_answer::LOOK)));
+                Ok(Outcome::Said)
+            }
             lab_question::WAIT => {
                 if words[1] == 0 {
                     self.touch_own(slot);

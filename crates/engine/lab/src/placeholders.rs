@@ -251,8 +251,11 @@ impl Engine {
                     return;
                 }
                 Some(bytes) => {
+                    let node = placeholder.node;
                     // Of what is written to a connection that is over nothing is sent.
                     let _ = self.fabric.give(id, &bytes);
+                    // There is room to write again.
+                    self.touch(node);
                 }
             }
         }

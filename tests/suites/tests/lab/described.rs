@@ -167,6 +167,29 @@ print('info:', info[0], int.from_bytes(info[16:20], 'little'), int.from_bytes(in
         ],
     },
     Lab {
+        name: "bulk_without_delay",
+        description: r#"
+            [node.to]
+            command = ["python3", "-c", """
+import socket
+listener = socket.socket(); listener.bind(('', 7000)); listener.listen()
+connection, total = listener.accept()[0], 0
+while data := connection.recv(1 << 20): total += len(data)
+print('got', total)
+"""]
+            [node.from]
+            command = ["python3", "-c", """
+import socket, time
+time.sleep(1)
+s = socket.create_connection(('10.0.0.1', 7000))
+s.sendall(bytes(4 << 20))
+s.close()
+"""]
+        "#,
+        code: 0,
+        lines: &["    1.000001 to   | got 4194304"],
+    },
+    Lab {
         name: "nothing_comes",
         description: r#"
             [node.one]
