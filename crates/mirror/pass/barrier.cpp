@@ -144,6 +144,7 @@ public:
 	}
 
 	bool run(Function &function);
+	bool libraryPointers();
 
 private:
 	void flush(SmallVectorImpl<Pending> &pending, Instruction *before);
@@ -689,6 +690,45 @@ bool Barrier::visit(Instruction *instruction, SmallVectorImpl<Pending> &pending)
 	return true;
 }
 
+/// Calls of library functions by pointers: the pointers are to functions that mirror behind the call.
+bool Barrier::libraryPointers()
+{
+	SmallVector<std::pair<Function *, Writer>, 8> taken;
+	for (Function &function : module) {
+		Writer writer;
+		if (function.isDeclaration() && function.hasAddressTaken() && libraryWriter(function.getName(), writer) &&
+		    function.arg_size() > writer.pointer)
+			taken.push_back({&function, writer});
+	}
+	for (auto &[function, writer] : taken) {
+		std::string name = function->getName().str();
+		if (function->isVarArg()) {
+			std::string text = "retrovane-mirror: what is written by a pointer to " + name + " is not mirrored";
+			module.getContext().diagnose(Refusal(text, strict ? DS_Error : DS_Warning));
+			continue;
+		}
+		// One for all modules, so that such pointers are equal.
+		Function *own = Function::Create(function->getFunctionType(), GlobalValue::LinkOnceODRLinkage,
+		                                 "rv_mirror_through_" + name, module);
+		own->addFnAttr(Attribute::NoRedZone);
+		function->replaceUsesWithIf(own, [](Use &use) {
+			auto *call = dyn_cast<CallBase>(use.getUser());
+			return !call || !call->isCallee(&use);
+		});
+		IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", own));
+		SmallVector<Value *, 8> arguments;
+		for (Argument &argument : own->args())
+			arguments.push_back(&argument);
+		CallInst *call = builder.CreateCall(function, arguments);
+		if (call->getType()->isVoidTy())
+			builder.CreateRetVoid();
+		else
+			builder.CreateRet(call);
+		visitLibrary(call, writer);
+	}
+	return !taken.empty();
+}
+
 bool Barrier::run(Function &function)
 {
 	if (function.isDeclaration() || function.hasFnAttribute(Attribute::Naked) ||
@@ -717,8 +757,8 @@ bool Barrier::run(Function &function)
 struct MirrorBarrier : PassInfoMixin<MirrorBarrier> {
 	PreservedAnalyses run(Module &module, ModuleAnalysisManager &)
 	{
-		bool changed = false;
 		Barrier barrier(module);
+		bool changed = barrier.libraryPointers();
 		for (Function &function : module)
 			changed |= barrier.run(function);
 		return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();

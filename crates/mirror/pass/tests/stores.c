@@ -156,11 +156,21 @@ NEVER static void assembly(long *p)
 		failures++;
 }
 
+static struct {
+	ssize_t (*reads)(int, void *, size_t);
+	void *(*copies)(void *, const void *, size_t);
+} by_pointer = {read, memcpy};
+
 NEVER static void from_files(char *p)
 {
 	int ends[2];
 	if (pipe(ends) || write(ends[1], "from a pipe", 11) != 11 || read(ends[0], p, 100) != 11)
 		failures++;
+	/* By a pointer in memory, and by one in a variable. */
+	ssize_t (*volatile again)(int, void *, size_t) = by_pointer.reads;
+	if (again != read || write(ends[1], "and again", 9) != 9 || again(ends[0], p + 200, 100) != 9)
+		failures++;
+	by_pointer.copies(p + 300, "copied", 6);
 	close(ends[0]);
 	close(ends[1]);
 }
