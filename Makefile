@@ -164,6 +164,7 @@ install-built: library
 		-e 's|@VERSION@|$(VERSION)|' crates/mirror/region/retrovane-mirror.pc.in \
 		>$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc
+	install -D -m 644 docs/man/retrovane_mirror.7 $(DESTDIR)$(MANDIR)/man7/retrovane_mirror.7
 	install -D -m 644 docs/man/rv_mirror_open.3 $(DESTDIR)$(MANDIR)/man3/rv_mirror_open.3
 	for function in $(MIRROR_FUNCTIONS); do \
 		echo '.so man3/rv_mirror_open.3' >$(DESTDIR)$(MANDIR)/man3/rv_mirror_$$function.3 && \
@@ -191,7 +192,8 @@ uninstall:
 	rm -f $(API_FUNCTIONS:%=$(DESTDIR)$(MANDIR)/man3/rv_%.3)
 	rm -f $(DESTDIR)$(BINDIR)/retrovane-mirror $(DESTDIR)$(INCLUDEDIR)/retrovane-mirror.h \
 		$(DESTDIR)$(LIBDIR)/libretrovane_mirror.a $(DESTDIR)$(LIBDIR)/libretrovane_mirror.so \
-		$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc $(DESTDIR)$(MANDIR)/man3/rv_mirror_*.3
+		$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc $(DESTDIR)$(MANDIR)/man3/rv_mirror_*.3 \
+		$(DESTDIR)$(MANDIR)/man7/retrovane_mirror.7
 	for version in $(MIRROR_CLANGS); do \
 		rm -f $(DESTDIR)$(LIBDIR)/retrovane-mirror-pass-$$version.so; done
 	rm -rf $(DESTDIR)$(DATADIR)/retrovane
