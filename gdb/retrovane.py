@@ -519,6 +519,13 @@ class Language:
         gdb.execute(f"set language {self.before}", to_string=True)
 
 
+def watched_place(address, size):
+    """A place as an expression of C. Each language writes a pointer in its own way; the bytes are the same."""
+    words = {1: "char", 2: "short", 4: "int", 8: "long"}
+    kind = f"{words[size]} *" if size in words else f"char (*)[{size}]"
+    return f"*({kind}) {address:#x}"
+
+
 class Watched:
     """A watchpoint on the place of an expression, for as long as it is wanted."""
 
@@ -531,12 +538,8 @@ class Watched:
             raise gdb.GdbError(f"{expression} has no address")
         self.expression = expression
         self.pointer = value.address
-        # Each language writes a pointer in its own way; the bytes are the same.
-        words = {1: "char", 2: "short", 4: "int", 8: "long"}
-        size = value.type.sizeof
-        kind = f"{words[size]} *" if size in words else f"char (*)[{size}]"
+        place = watched_place(int(value.address), value.type.sizeof)
         with Language("c"):
-            place = f"*({kind}) {int(value.address):#x}"
             self.breakpoint = gdb.Breakpoint(place, gdb.BP_WATCHPOINT, gdb.WP_WRITE, internal=True)
         self.breakpoint.silent = True
 
@@ -568,6 +571,26 @@ def others():
     return ask("others")
 
 
+def back_to_write(expression):
+    """Goes back to the last write of an expression's place: the values before and behind it, and who else
+    wrote. None if there is none, and the position stays."""
+    here = when()
+    with BreakpointsOff():
+        watched = Watched(expression)
+        new = watched.value()
+        try:
+            found = watched.back()
+            writers = others()
+            old = watched.value()
+        finally:
+            watched.delete()
+        if not found:
+            # Before other breakpoints are back, which may not be known there.
+            seek(here)
+            return None
+    return old, new, writers
+
+
 class LastWrite(Command):
     """Go back to the last write of an expression's place, and show it."""
 
@@ -576,21 +599,11 @@ class LastWrite(Command):
     def run(self, argument):
         if not argument:
             raise gdb.GdbError("last-write needs an expression")
-        here = when()
-        with BreakpointsOff():
-            watched = Watched(argument)
-            new = watched.value()
-            try:
-                found = watched.back()
-                writers = others()
-                old = watched.value()
-            finally:
-                watched.delete()
-            if not found:
-                # Before other breakpoints are back, which may not be known there.
-                seek(here)
-                print(f"{argument} was not written before")
-                return
+        write = back_to_write(argument)
+        if write is None:
+            print(f"{argument} was not written before")
+            return
+        old, new, writers = write
         print(f"{when()}: {argument}: {old} -> {new}")
         if writers:
             print(writers)

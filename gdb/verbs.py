@@ -217,20 +217,11 @@ def evaluate(arguments):
 
 def last_write(arguments):
     expression = checked(arguments.get("expression"))
-    here = when()
-    with BreakpointsOff():
-        watched = Watched(expression)
-        new = watched.value()
-        try:
-            found = watched.back()
-            writers = others()
-            old = watched.value()
-        finally:
-            watched.delete()
-        if not found:
-            seek(here)
-            return {"position": here, "written": False,
-                    "said": [f"{expression} was not written before {here}"]}
+    write = back_to_write(expression)
+    if write is None:
+        here = when()
+        return {"position": here, "written": False, "said": [f"{expression} was not written before {here}"]}
+    old, new, writers = write
     answer = {"written": True, "old": old[:VALUE_CHARS_MAX], "new": new[:VALUE_CHARS_MAX]}
     if writers:
         answer["by others"] = writers

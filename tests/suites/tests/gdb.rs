@@ -8,6 +8,8 @@ mod children;
 mod debugging;
 #[path = "gdb/departures.rs"]
 mod departures;
+#[path = "gdb/editors.rs"]
+mod editors;
 #[path = "gdb/families.rs"]
 mod families;
 #[path = "gdb/groups.rs"]
@@ -432,6 +434,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.extend(departures::trials(tool));
     trials.extend(children::trials(tool));
     trials.extend(debugging::trials(tool));
+    trials.extend(editors::trials(tool));
     trials.extend(families::trials(tool));
     trials.extend(groups::trials(tool));
     trials.extend(keyframes::trials(tool));

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::completions::CompletionsArguments;
 use crate::ctl::CtlArguments;
+use crate::dap::DapArguments;
 use crate::debug::{DebugArguments, ServeLiveArguments};
 use crate::diff::DiffArguments;
 use crate::doctor::DoctorArguments;
@@ -87,6 +88,7 @@ pub enum Command {
     Calls(CallsArguments),
     Query(QueryArguments),
     Mcp(McpArguments),
+    Dap(DapArguments),
     Timeline(TimelineArguments),
     Keyframe(KeyframeArguments),
     Pack(PackArguments),

@@ -37,6 +37,7 @@ fn needs_session(command: &Command) -> bool {
             | Command::Print(_)
             | Command::Calls(_)
             | Command::Keyframe(_)
+            | Command::Dap(_)
             | Command::Debug(_)
             | Command::Minimize(_)
             | Command::Retry(_)

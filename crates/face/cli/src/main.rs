@@ -10,6 +10,7 @@ mod columns;
 mod command_line;
 mod completions;
 mod ctl;
+mod dap;
 mod debug;
 mod diff;
 mod doctor;
@@ -18,6 +19,7 @@ mod exit;
 mod failure;
 mod gdb;
 mod hunt;
+mod in_gdb;
 mod info;
 mod inside;
 mod keyframe;
@@ -92,6 +94,7 @@ fn run() -> ExitCode {
         Command::Print(arguments) => exit::of_command(print::run_print(&arguments, &settings)),
         Command::Calls(arguments) => exit::of_command(print::run_calls(&arguments, &settings)),
         Command::Keyframe(arguments) => exit::of_command(keyframe::run(&arguments, &settings)),
+        Command::Dap(arguments) => dap::run(&arguments, settings),
         Command::Mcp(arguments) => mcp::run(arguments, settings),
         Command::Query(arguments) => exit::of_command(query::run(&arguments, &settings)),
         Command::Timeline(arguments) => exit::of_command(page::run(&arguments, &settings)),

@@ -27,7 +27,7 @@ pub enum VerbError {
         source: std::io::Error,
     },
     /// The debugger behind a cursor ended; what it said last.
-    #[error("the debugger of this cursor has ended: {0}")]
+    #[error("the debugger has ended: {0}")]
     Ended(String),
     #[error("given up: it took longer than {0} s; `timeout_s` permits more")]
     TooLong(u64),

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,9 @@ use serde_json::{Value, json};
 
 use super::{Arguments, VerbError};
 use crate::gdb;
+use crate::in_gdb::{self, LOOK_EVERY, Script};
 
 const VERBS: &str = include_str!("../../../../../gdb/verbs.py");
-/// How often it is looked whether an answer has come.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// So long a debugger may take to leave what it does when it is told to.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(20);
 /// Longest answer that is read.
@@ -112,12 +111,7 @@ impl Cursor {
 impl Drop for Cursor {
     fn drop(&mut self) {
         let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Both);
-        let end = Instant::now() + Duration::from_secs(2);
-        while Instant::now() < end && matches!(self.debugger.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.debugger.kill();
-        let _ = self.debugger.wait();
+        in_gdb::end(&mut self.debugger);
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -155,10 +149,7 @@ fn start(
     limit: &Limit<'_>,
 ) -> Result<(Child, UnixStream), VerbError> {
     let doing = |doing| move |source| VerbError::Try { doing, source };
-    let (socket, script) = (folder.join("verbs"), folder.join("verbs.py"));
-    std::fs::write(&script, VERBS).map_err(doing("fill the private folder"))?;
-    let listener = UnixListener::bind(&socket).map_err(doing("listen in the private folder"))?;
-    listener.set_nonblocking(true).map_err(doing("listen in the private folder"))?;
+    let script = Script::write(folder, VERBS)?;
     let said = File::create(said_path(folder)).map_err(doing("fill the private folder"))?;
     let said_too = said.try_clone().map_err(doing("fill the private folder"))?;
     let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
@@ -167,32 +158,13 @@ fn start(
     if let Some(pid) = beginning.pid {
         command.args(["--pid", &pid.to_string()]);
     }
-    command.arg("--ex").arg(format!("source {}", script.display()));
-    command.arg(beginning.trace).env("RETROVANE_VERBS", &socket);
+    command.arg("--ex").arg(format!("source {}", script.path.display()));
+    command.arg(beginning.trace);
     command.stdin(Stdio::null()).stdout(said).stderr(said_too);
-    let mut debugger = command.spawn().map_err(doing("start the debugger"))?;
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                let set =
-                    stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK_EVERY)));
-                set.map_err(doing("talk to the debugger"))?;
-                return Ok((debugger, stream));
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(source) => return Err(VerbError::Try { doing: "wait for the debugger", source }),
-        }
-        let has_ended = !matches!(debugger.try_wait(), Ok(None));
-        if has_ended || limit.is_reached() {
-            let _ = debugger.kill();
-            let _ = debugger.wait();
-            return Err(match has_ended {
-                true => VerbError::Ended(said_last(folder)),
-                false => limit.error(),
-            });
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
+    let started = script.start(command, "RETROVANE_VERBS", limit, &mut |_| {})?;
+    let (debugger, stream) = started.ok_or_else(|| VerbError::Ended(said_last(folder)))?;
+    stream.set_read_timeout(Some(LOOK_EVERY)).map_err(doing("talk to the debugger"))?;
+    Ok((debugger, stream))
 }
 
 fn said_path(folder: &Path) -> PathBuf {
@@ -201,11 +173,6 @@ fn said_path(folder: &Path) -> PathBuf {
 
 /// The end of what the debugger printed.
 fn said_last(folder: &Path) -> String {
-    const CHARS_MAX: usize = 600;
     let bytes = std::fs::read(said_path(folder)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim();
-    let skipped = text.chars().count().saturating_sub(CHARS_MAX);
-    let end: String = text.chars().skip(skipped).collect();
-    if end.is_empty() { "it said nothing".to_owned() } else { end }
+    in_gdb::last_of(&String::from_utf8_lossy(&bytes))
 }

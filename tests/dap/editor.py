@@ -1,0 +1,299 @@
+"""An editor for tests of `retrovane dap`, which checks each message of the adapter against the
+protocol's published schema: editor.py SCHEMA.whl SCENARIO ADAPTER... -- WORD...
+
+The schema is taken from the package debugpy, which ships it as the protocol's own project writes it."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import jsonschema
+
+SCHEMA = "debugpy/_vendored/pydevd/_pydevd_bundle/_debug_adapter/debugProtocol.json"
+
+
+class Schema:
+    """The published schema: which definition a message is of, by its command or event."""
+
+    def __init__(self, package):
+        with zipfile.ZipFile(package) as files:
+            self.schema = json.loads(files.read(SCHEMA))
+        self.validators = {}
+
+    def check(self, message):
+        """Ends the test if a message is not as its definition says."""
+        kind = message["type"]
+        name = message["event"] if kind == "event" else message["command"]
+        title = name[0].upper() + name[1:] + kind.capitalize()
+        if kind == "response" and not message["success"]:
+            title = "ErrorResponse"
+        if title not in self.schema["definitions"]:
+            sys.exit(f"the protocol has no {title}")
+        if title not in self.validators:
+            whole = {"$ref": f"#/definitions/{title}", "definitions": self.schema["definitions"]}
+            self.validators[title] = jsonschema.Draft4Validator(whole)
+        for error in self.validators[title].iter_errors(message):
+            sys.exit(f"{title}: {error.message} in {message}")
+
+
+class Editor:
+    """The adapter, and what it has said that nobody wanted yet."""
+
+    def __init__(self, schema, words):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.schema, self.number, self.kept, self.last, self.output = schema, 0, [], 0, ""
+
+    def receive(self):
+        """The next message."""
+        length = 0
+        while line := self.process.stdout.readline().strip():
+            name, value = line.split(b":")
+            if name == b"Content-Length":
+                length = int(value)
+        if not length:
+            sys.exit(f"the adapter has ended; {self.output}")
+        message = json.loads(self.process.stdout.read(length))
+        self.schema.check(message)
+        if message["seq"] != self.last + 1:
+            sys.exit(f"message {message['seq']} comes behind {self.last}")
+        self.last = message["seq"]
+        if message["type"] == "event" and message["event"] == "output":
+            self.output += message["body"]["output"]
+        return message
+
+    def wait(self, is_wanted):
+        """The first message that is wanted."""
+        while not any(map(is_wanted, self.kept)):
+            self.kept.append(self.receive())
+        message = next(filter(is_wanted, self.kept))
+        self.kept.remove(message)
+        return message
+
+    def send(self, command, **arguments):
+        """Asks for something; the number of the request."""
+        self.number += 1
+        request = {"seq": self.number, "type": "request", "command": command, "arguments": arguments}
+        self.schema.check(request)
+        body = json.dumps(request).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.process.stdin.flush()
+        return self.number
+
+    def response(self, number):
+        """The answer to a request, also if it is refused."""
+        return self.wait(lambda it: it["type"] == "response" and it["request_seq"] == number)
+
+    def ask(self, command, **arguments):
+        """Asks, and waits for the answer."""
+        answer = self.response(self.send(command, **arguments))
+        if not answer["success"]:
+            sys.exit(f"{command}: {answer['message']}; {self.output}")
+        return answer.get("body")
+
+    def refused(self, command, **arguments):
+        """Why a request is refused."""
+        answer = self.response(self.send(command, **arguments))
+        if answer["success"]:
+            sys.exit(f"{command} is not refused")
+        return answer["message"]
+
+    def event(self, name):
+        """Waits for an event."""
+        return self.wait(lambda it: it["type"] == "event" and it["event"] == name)["body"]
+
+    def begin(self, request, configure=lambda: None, **arguments):
+        """As editors do it; where it stops first."""
+        about = self.ask("initialize", adapterID="retrovane", linesStartAt1=True, pathFormat="path")
+        if not about["supportsStepBack"]:
+            sys.exit("it cannot go back")
+        opening = self.send(request, **arguments)
+        answer = self.response(opening)
+        if not answer["success"]:
+            sys.exit(f"{request}: {answer['message']}; {self.output}")
+        self.event("initialized")
+        configure()
+        self.ask("configurationDone")
+        return self.event("stopped")
+
+    def move(self, command, **arguments):
+        """A movement, and where it stops."""
+        self.ask(command, **arguments)
+        return self.event("stopped")
+
+    def frames(self, thread, levels=20):
+        return self.ask("stackTrace", threadId=thread, startFrame=0, levels=levels)["stackFrames"]
+
+    def value(self, expression, frame):
+        return self.ask("evaluate", expression=expression, frameId=frame["id"], context="watch")["result"]
+
+    def end(self):
+        """Disconnects; the adapter ends by itself."""
+        self.ask("disconnect")
+        code = self.process.wait(timeout=30)
+        if code or self.process.stdout.read():
+            sys.exit(f"the adapter ended with {code}")
+
+
+def line_of(source, text):
+    """The number of the first line with a text."""
+    with open(source, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+def place(frame):
+    return f"{frame['name']} at {frame.get('source', {}).get('name')}:{frame['line']}"
+
+
+def demo(editor, program, source):
+    """The demo's bug: recorded until it crashes, then back to who wrote what is wrong."""
+    stop = editor.begin("launch", program=program, hunt=5000)
+    thread = stop["threadId"]
+    print("stopped:", stop["reason"], stop["text"])
+    print("why:", editor.ask("exceptionInfo", threadId=thread)["exceptionId"])
+    print("threads:", len(editor.ask("threads")["threads"]))
+    frames = editor.frames(thread)
+    frame = next(one for one in frames if one["name"] == "main")
+    with open(source, encoding="utf-8") as file:
+        print("in main:", "cache->log->write" in file.read().splitlines()[frame["line"] - 1])
+    scopes = {scope["name"]: scope["variablesReference"] for scope in
+              editor.ask("scopes", frameId=frame["id"])["scopes"]}
+    local = editor.ask("variables", variablesReference=scopes["Locals"])["variables"]
+    cache = next(one for one in local if one["name"] == "cache")
+    inside = editor.ask("variables", variablesReference=cache["variablesReference"])["variables"]
+    print("inside of cache:", ", ".join(one["name"] for one in inside))
+    table = next(one for one in inside if one["name"] == "buckets")
+    print("buckets:", table["indexedVariables"])
+    last = editor.ask("variables", variablesReference=table["variablesReference"], filter="indexed", start=126, count=2)
+    print("elements:", [one["name"] for one in last["variables"]])
+    data = editor.ask("dataBreakpointInfo", variablesReference=cache["variablesReference"], name="log")
+    asked = [{"dataId": data["dataId"], "accessType": "write"}]
+    print("watched:", editor.ask("setDataBreakpoints", breakpoints=asked)["breakpoints"][0]["verified"])
+    stop = editor.move("reverseContinue", threadId=thread)
+    frame = editor.frames(stop["threadId"])[0]
+    print("back:", stop["reason"], place(frame), frame["line"] == line_of(source, "buckets[bucket] = session"))
+    print("bucket:", editor.value("bucket", frame), "of",
+          editor.value("sizeof(cache->buckets) / sizeof(cache->buckets[0])", frame))
+    editor.ask("setDataBreakpoints", breakpoints=[])
+    steps(editor, stop["threadId"], source)
+    editor.end()
+
+
+def steps(editor, thread, source):
+    """Back and on by lines, to lines, and commands of ours."""
+    # First to where the line begins, as gdb does.
+    editor.move("stepBack", threadId=thread)
+    stop = editor.move("stepBack", threadId=thread)
+    frame = editor.frames(stop["threadId"])[0]
+    print("stepBack:", stop["reason"], frame["line"] == line_of(source, "session->next ="))
+    when = editor.ask("evaluate", expression="when", context="repl")["result"]
+    print("position:", when.count("+"), "+")
+    line = line_of(source, "cache->log = &log")
+    targets = editor.ask("gotoTargets", source={"path": source}, line=line)["targets"]
+    stop = editor.move("goto", threadId=thread, targetId=targets[0]["id"])
+    frame = editor.frames(thread)[0]
+    print("goto:", stop["reason"], frame["name"], frame["line"] == line)
+    editor.ask("evaluate", expression=f"seek {when}", context="repl")
+    stop = editor.event("stopped")
+    print("seek:", stop["reason"], place(editor.frames(thread)[0]).split(":")[0])
+    wanted = [{"line": line_of(source, "uint64_t bucket ="), "condition": "session->number != 0"}]
+    found = editor.ask("setBreakpoints", source={"path": source}, breakpoints=wanted)["breakpoints"][0]
+    print("breakpoint:", found["verified"], found["line"] == wanted[0]["line"])
+    stop = editor.move("reverseContinue", threadId=thread)
+    print("hit:", stop["reason"], stop["hitBreakpointIds"] == [found["id"]])
+    stop = editor.move("stepOut", threadId=thread)
+    print("out:", editor.frames(thread)[0]["name"])
+    editor.ask("setBreakpoints", source={"path": source}, breakpoints=[])
+    asked = [{"name": "add", "condition": "cache->buckets[0] == cache"}, {"name": "nowhere"}]
+    answers = editor.ask("setFunctionBreakpoints", breakpoints=asked)["breakpoints"]
+    print("functions:", [one["verified"] for one in answers])
+    stop = editor.move("reverseContinue", threadId=thread)
+    print("begin:", stop["text"])
+    refused(editor, thread)
+    frame = editor.frames(thread)[0]
+    code = editor.ask("disassemble", memoryReference=frame["instructionPointerReference"], instructionCount=4)
+    print("code:", len(code["instructions"]))
+    stop = editor.move("continue", threadId=thread)
+    print("end:", stop["reason"], stop["text"])
+
+
+def refused(editor, thread):
+    """What makes no sense is refused, and changes nothing."""
+    for command, arguments in [
+            ("stackTrace", {"threadId": 4711}),
+            ("scopes", {"frameId": 999999}),
+            ("goto", {"threadId": thread, "targetId": 1}),
+            ("evaluate", {"expression": "no_such_name"}),
+            ("evaluate", {"expression": "quit", "context": "repl"}),
+            ("evaluate", {"expression": "no-such-command", "context": "repl"}),
+            ("launch", {}),
+            ("restartFrame", {"frameId": 1}),
+    ]:
+        if not editor.refused(command, **arguments):
+            sys.exit(f"{command} is refused without a word")
+    print("refused")
+
+
+def pause(editor, program, source):
+    """A live program that runs on until it is told to stand; a breakpoint is set while it runs."""
+    about = editor.ask("initialize", adapterID="retrovane", linesStartAt1=True)
+    if not about["supportsStepBack"]:
+        sys.exit("it cannot go back")
+    editor.ask("launch", program=program, live=True)
+    editor.event("initialized")
+    editor.ask("configurationDone")
+    asked = editor.send("pause", threadId=1)
+    thread = editor.event("stopped")
+    editor.response(asked)
+    print("paused:", thread["reason"])
+    editor.ask("continue", threadId=thread["threadId"])
+    found = editor.ask("setFunctionBreakpoints", breakpoints=[{"name": "step"}])["breakpoints"]
+    print("set meanwhile:", found[0]["verified"])
+    stop = editor.event("stopped")
+    print("hit:", stop["reason"], editor.frames(stop["threadId"])[0]["name"])
+    stop = editor.move("stepBack", threadId=stop["threadId"])
+    print("back:", stop["reason"])
+    editor.end()
+    print("gone:", not processes_of(program))
+
+
+def gives_up(editor, program, source):
+    """A program that is recorded and does not end: the editor leaves."""
+    editor.ask("initialize", adapterID="retrovane", linesStartAt1=True)
+    editor.send("launch", program=program)
+    while not processes_of(program):
+        # Nothing comes from the adapter meanwhile that would say so.
+        os.sched_yield()
+    editor.end()
+    print("gone:", not processes_of(program))
+
+
+def processes_of(program):
+    """The processes of a program."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == program.encode():
+            found.append(int(name))
+    return found
+
+
+def bad(editor, *_):
+    """Configurations that cannot be opened."""
+    editor.ask("initialize", adapterID="retrovane")
+    print(editor.refused("threads"))
+    print(editor.refused("attach", trace="/no/such/trace"))
+    print(editor.refused("launch", program="/no/such/program").splitlines()[0])
+    print(editor.refused("launch", program="/bin/true", trace="x"))
+    editor.end()
+
+
+SCENARIOS = {"demo": demo, "pause": pause, "bad": bad, "gives_up": gives_up}
+rest = sys.argv[3:]
+split = rest.index("--")
+SCENARIOS[sys.argv[2]](Editor(Schema(sys.argv[1]), rest[:split]), *rest[split + 1:])

@@ -1,0 +1,135 @@
+//! `retrovane dap`, as an editor speaks to it. Each message is checked against the protocol's
+//! published schema.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use libtest_mimic::{Failed, Trial};
+use suites::{RUN_TIME_MAX, Scratch, TestResult, Tool, have_program, run};
+
+use super::compare;
+
+/// The package that brings the schema, as `make setup-test` fetches it.
+const SCHEMA: &str = "debugpy-1.8.22-py2.py3-none-any.whl";
+
+struct Scenario {
+    name: &'static str,
+    /// Source of the program, from the root of the repository.
+    source: &'static str,
+    expected: &'static [&'static str],
+}
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "demo",
+        source: "demo/sessions.c",
+        expected: &[
+            "stopped: exception SIGSEGV: Segmentation fault",
+            "why: SIGSEGV",
+            "threads: 1",
+            "in main: True",
+            "inside of cache: buckets, log",
+            "buckets: 128",
+            "elements: ['[126]', '[127]']",
+            "watched: True",
+            "back: data breakpoint add at sessions.c:39 True",
+            "bucket: 128 of 128",
+            "stepBack: step True",
+            "position: 1 +",
+            "goto: goto main True",
+            "seek: goto add at sessions.c",
+            "breakpoint: True True",
+            "hit: breakpoint True",
+            "out: main",
+            "functions: [True, False]",
+            "begin: history goes no further",
+            "refused",
+            "code: 4",
+            "end: exception SIGSEGV: Segmentation fault",
+        ],
+    },
+    Scenario {
+        name: "pause",
+        source: "tests/dap/computes.c",
+        expected: &[
+            "paused: pause",
+            "set meanwhile: True",
+            "hit: function breakpoint step",
+            "back: step",
+            "gone: True",
+        ],
+    },
+    Scenario {
+        name: "bad",
+        source: "demo/sessions.c",
+        expected: &["no program is looked at yet", "/no/such/trace", "/no/such/program", "one of: `program`"],
+    },
+    Scenario { name: "gives_up", source: "tests/dap/computes.c", expected: &["gone: True"] },
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn schema() -> PathBuf {
+    suites::target_directory().join("sources").join(SCHEMA)
+}
+
+/// Why the editor cannot be tried.
+fn missing() -> Option<&'static str> {
+    let mut python = Command::new("python3");
+    python.args(["-c", "import jsonschema"]).stderr(Stdio::null());
+    // As the editor itself is started: another python3 may be first elsewhere.
+    suites::plain_environment(&mut python, Path::new("/"));
+    if !python.status().is_ok_and(|status| status.success()) {
+        return Some("needs python3-jsonschema");
+    }
+    (!schema().exists()).then_some("needs the schema of the protocol (make setup-test)")
+}
+
+fn check(tool: &Tool, scenario: &Scenario) -> TestResult {
+    let scratch = Scratch::new(scenario.name)?;
+    let (program, source) = (scratch.join("program"), root().join(scenario.source));
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(&source);
+    run(compiler, RUN_TIME_MAX)?;
+    let mut editor = Command::new("python3");
+    editor.arg(root().join("tests/dap/editor.py")).arg(schema()).arg(scenario.name);
+    editor.arg(&tool.binary).arg("dap").arg("--").arg(&program).arg(&source);
+    suites::plain_environment(&mut editor, &scratch.fresh_directory("home")?);
+    editor.env("TMPDIR", scratch.fresh_directory("temporary")?);
+    let outcome = run(editor, RUN_TIME_MAX)?;
+    compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), scenario.expected, &[])?;
+    let left = std::fs::read_dir(scratch.join("temporary")).map_err(|error| error.to_string())?;
+    match left.flatten().next() {
+        Some(entry) => Err(format!("it leaves {} behind", entry.path().display())),
+        None => Ok(()),
+    }
+}
+
+/// The extension for VS Code, in a stand-in for the editor.
+fn check_extension() -> TestResult {
+    let mut node = Command::new("node");
+    node.arg(root().join("tests/dap/extension.js")).arg(root().join("editors/vscode"));
+    let outcome = run(node, RUN_TIME_MAX)?;
+    compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &["the extension is whole"], &[])
+}
+
+pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let one = |scenario: &'static Scenario| {
+        let own = Arc::clone(tool);
+        let name = format!("editor_{}", scenario.name);
+        let trial = Trial::test(name, move || check(&own, scenario).map_err(Failed::from));
+        match missing() {
+            Some(kind) => trial.with_kind(kind).with_ignored_flag(true),
+            None => trial,
+        }
+    };
+    let extension = Trial::test("editor_extension", || check_extension().map_err(Failed::from));
+    let extension = match have_program("node") {
+        true => extension,
+        false => extension.with_kind("needs node").with_ignored_flag(true),
+    };
+    SCENARIOS.iter().map(one).chain([extension]).collect()
+}
