@@ -212,7 +212,9 @@ impl Passing<'_> {
                 "process {pid}: {count} times the condition could not be evaluated; those are not shown"
             ));
         }
-        let (event, said) = (passage.stop().event, passage.said());
+        let event = passage.stop().event;
+        let said = Some(passage.said()).filter(|said| !said.is_empty());
+        let said = said.map_or(String::new(), |said| format!(" ({said})"));
         let failing = match report {
             report_kind::DIVERGENCE => Some(Failing::Diverged),
             report_kind::FAILED | report_kind::MISSING => Some(Failing::Stuck),
@@ -221,10 +223,10 @@ impl Passing<'_> {
         self.outcome.worst = self.outcome.worst.max(failing);
         match report {
             report_kind::DIVERGENCE => self.outcome.notes.push(format!(
-                "process {pid}: its replay diverges from the recording at event {event} ({said}); what is shown ends there"
+                "process {pid}: its replay diverges from the recording at event {event}{said}; what is shown ends there"
             )),
             report_kind::FAILED | report_kind::MISSING => self.outcome.notes.push(format!(
-                "process {pid}: its replay cannot go on at event {event} ({said}); what is shown ends there"
+                "process {pid}: its replay cannot go on at event {event}{said}; what is shown ends there"
             )),
             _ => {}
         }

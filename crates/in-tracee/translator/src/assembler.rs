@@ -1,7 +1,9 @@
 //! The few instructions that the engine writes itself. None of them changes the
 //! program's flags, but for [`Writer::count_by_subtraction`].
 
-use crate::memory::{CONTEXT_COUNTER, CONTEXT_EXIT, RCX, RDX, TARGET_TABLE, WATCH_TABLE, Writer, slot};
+use crate::memory::{
+    CONTEXT_COUNTER, CONTEXT_EXIT, CONTEXT_JUMP, RCX, RDX, TARGET_TABLE, WATCH_TABLE, Writer, slot,
+};
 
 /// A memory operand.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,13 @@ impl Writer {
     pub fn note_exit(&mut self, number: u32) {
         self.bytes(&[0xc7, 0x05]);
         self.distance(CONTEXT_EXIT, 4);
+        self.bytes(&number.to_le_bytes());
+    }
+
+    /// The same of the exit that tells of an indirect jump.
+    pub fn note_jump(&mut self, number: u32) {
+        self.bytes(&[0xc7, 0x05]);
+        self.distance(CONTEXT_JUMP, 4);
         self.bytes(&number.to_le_bytes());
     }
 

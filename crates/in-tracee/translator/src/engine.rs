@@ -4,8 +4,8 @@ use iced_x86::InstructionInfoFactory;
 
 use crate::gates::{self, EXIT_FAULT, EXIT_INDIRECT, Gates};
 use crate::memory::{
-    COLD, COLD_END, Context, Exit, ExitKind, HOT, HOT_END, PLACES, Place, TARGET_TABLE, UNITS_MAX, UNSTABLE,
-    Writer,
+    COLD, COLD_END, Context, Exit, ExitKind, HOT, HOT_END, PLACES, Place, RSP, TARGET_TABLE, UNITS_MAX,
+    UNSTABLE, Writer,
 };
 use crate::unit::{self, Purpose, SLACK};
 use crate::{Goal, Host, Outcome, State, Stop};
@@ -313,7 +313,7 @@ impl Engine {
             gate();
         }
         match context.exit as u32 {
-            EXIT_INDIRECT => Exit { rip: context.target, patch: 0, executed: 0, kind: ExitKind::Indirect },
+            EXIT_INDIRECT => self.led_away(context.jump, 0),
             EXIT_FAULT => Exit {
                 rip: context.fault_rip,
                 patch: 0,
@@ -323,10 +323,28 @@ impl Engine {
             number => {
                 // SAFETY: the number of an exit that was made.
                 let exit = unsafe { self.exit_table().add(number as usize).read() };
-                let rip = if exit.kind == ExitKind::Indirect { context.target } else { exit.rip };
-                Exit { rip, ..exit }
+                match exit.kind {
+                    ExitKind::Indirect => self.led_away(u64::from(number), exit.executed),
+                    _ => exit,
+                }
             }
         }
+    }
+
+    /// An indirect jump, of which this exit tells, has led to the context's target. The processor makes none
+    /// to an address that is not canonical: the fault is the jump's own (Intel SDM, CALL, JMP and RET). It is
+    /// taken back, but for what a call has pushed, which lies below the stack then, and is the host's.
+    fn led_away(&mut self, number: u64, executed: i16) -> Exit {
+        let context = self.context();
+        let target = context.target;
+        if (target as i64) << 16 >> 16 == target as i64 {
+            return Exit { rip: target, patch: 0, executed, kind: ExitKind::Indirect };
+        }
+        // SAFETY: the number of an exit that was made.
+        let jump = unsafe { self.exit_table().add(number as usize).read() };
+        let rsp = &mut self.context().general[usize::from(RSP)];
+        *rsp = rsp.wrapping_sub(jump.patch as i32 as u64);
+        Exit { rip: jump.rip, patch: 0, executed: executed - 1, kind: ExitKind::Special }
     }
 
     fn left(&mut self, exit: &Exit, budget: i64) -> Left {

@@ -86,6 +86,8 @@ pub struct Context {
     /// A fault: where, and what was executed since the count.
     pub fault_rip: u64,
     pub fault_executed: i64,
+    /// Number of the exit that tells of the last indirect jump. Its lower half is written.
+    pub jump: u64,
 }
 
 pub const CONTEXT_FLAGS: u32 = offset_of!(Context, flags) as u32;
@@ -102,6 +104,7 @@ pub const CONTEXT_NOTES_STORES: u32 = offset_of!(Context, notes_stores) as u32;
 pub const CONTEXT_NOTED_EXIT: u32 = offset_of!(Context, noted_exit) as u32;
 pub const CONTEXT_NOTED_COUNTER: u32 = offset_of!(Context, noted_counter) as u32;
 pub const CONTEXT_NOTED: u32 = offset_of!(Context, noted) as u32;
+pub const CONTEXT_JUMP: u32 = offset_of!(Context, jump) as u32;
 pub const CONTEXT_FS_BASE: u32 = offset_of!(Context, fs_base) as u32;
 
 const _: () = assert!(size_of::<Context>() <= VECTORS as usize);
@@ -134,10 +137,10 @@ pub const UNSTABLE: u32 = 1 << 31;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Exit {
-    /// Where the program goes on.
+    /// Where the program goes on; of an indirect jump, where the jump is.
     pub rip: u64,
     /// Offset of the jump's distance, which is changed to lead to the next unit
-    /// directly; 0: never.
+    /// directly; 0: never. Of an indirect jump: by how much it has raised rsp.
     pub patch: u32,
     /// Instructions executed and not counted, negative if counted ahead.
     pub executed: i16,

@@ -377,11 +377,17 @@ impl Copying<'_> {
             engine.place(decoded.rip(), executed, 1 << RCX);
             engine.push(decoded.behind());
         }
+        let raised = match decoded.action {
+            Action::IndirectCall => 0u32.wrapping_sub(8),
+            Action::Return(dropped) => 8 + u32::from(dropped),
+            _ => 0,
+        };
+        let number = engine.exit(decoded.rip(), self.executed, ExitKind::Indirect, raised);
+        engine.hot.note_jump(number);
         if self.purpose == Purpose::Keep {
             engine.hot.jump_by_table(base);
         } else {
             engine.hot.keep(RDX);
-            let number = engine.exit(0, self.executed, ExitKind::Indirect, 0);
             engine.hot.note_exit(number);
             let gate = engine.gates.leave_to_target;
             engine.hot.jump(gate);
