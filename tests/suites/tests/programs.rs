@@ -348,24 +348,12 @@ kill -USR1 $child; wait $child; echo "child ended with $?"
     },
 ];
 
-/// What diverges at times, for a reason that is not known: an ordinary user's recording misses
-/// changes by others of a file on a disk. README says so among the limits.
-const KNOWN_TO_FAIL: [&str; 1] = ["memory_shared_outside::nobody"];
-
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let prepared = Surroundings::new().and_then(|mut surroundings| {
         surroundings.set("{port}", Server::start()?.port().to_string());
         surroundings.set("{usr}", if quick_mode() { "/usr/share/doc" } else { "/usr" }.to_owned());
-        let trials = program_trials(&Arc::new(surroundings), PROGRAMS, &[User::Current, User::Nobody]);
-        let known = |trial: &libtest_mimic::Trial| KNOWN_TO_FAIL.contains(&trial.name());
-        Ok(trials
-            .into_iter()
-            .map(|trial| match known(&trial) {
-                true => trial.with_kind("diverges at times").with_ignored_flag(true),
-                false => trial,
-            })
-            .collect())
+        Ok(program_trials(&Arc::new(surroundings), PROGRAMS, &[User::Current, User::Nobody]))
     });
     match prepared {
         Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),

@@ -1,12 +1,16 @@
 //! Finds processes outside of the recording that can write to memory which recorded processes have
 //! mapped, where the runtime asks for it, and names such memory where it cannot be followed.
 //!
-//! Who has a file open to write, or mapped so, counts; and of a file without a name that nobody of
-//! the recording made, whoever may not be looked at. Deliberately absent: who opens a file and closes it
-//! again between two looks. The runtime asks again when a file is opened.
+//! Who has a file open to write, or mapped so, counts; and so does whoever may not be looked at (another
+//! user's processes), of a file without a name that nobody of the recording made, and of a short one
+//! that somebody has opened. A long one is named then, since to compare it costs too much for what may be
+//! nothing. Deliberately absent: who opens a file and closes it again between two looks. The runtime asks
+//! again when a file is opened.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,6 +25,9 @@ use crate::waiting::Status;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A look is followed by so many times its own time without one.
 const REST: u32 = 3;
+/// A file up to this size that somebody has opened is followed if there are processes that may not be
+/// looked at: to compare it behind a call takes some 50 us.
+const SUSPECT_BYTES_MAX: u64 = 1 << 20;
 
 /// Device and inode of a file.
 type Identity = [u64; 2];
@@ -38,7 +45,7 @@ impl StrangersThread {
         let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
             let files = own_memory.outside_files();
-            let mut told = HashSet::new();
+            let (mut told, mut told_hidden) = (HashSet::new(), HashSet::new());
             loop {
                 // Before looking: what comes after the look changes the value.
                 let seen = files.doorbell().load(Ordering::SeqCst);
@@ -46,8 +53,10 @@ impl StrangersThread {
                     return;
                 }
                 let began = Instant::now();
-                let any = answer_all(&own_memory, &own_ended);
-                for text in told_untimely(&own_memory, &mut told) {
+                let mut suspects = Vec::new();
+                let any = answer_all(&own_memory, &own_ended, &mut suspects);
+                let texts = told_suspects(&suspects, &mut told_hidden);
+                for text in texts.into_iter().chain(told_untimely(&own_memory, &mut told)) {
                     telling::tell!("retrovane: {text}");
                     status.add_note(text);
                 }
@@ -83,16 +92,25 @@ fn in_state(memory: &SessionMemory, state: u32) -> Vec<&OutsideFile> {
     files.all().iter().filter(|file| file.state.load(Ordering::Acquire) == state).collect()
 }
 
-/// Answers what the runtime asks; false if it asks nothing.
-fn answer_all(memory: &SessionMemory, ended: &AtomicBool) -> bool {
+/// Answers what the runtime asks; false if it asks nothing. Files that somebody may write to who cannot be
+/// looked at, and that are not followed, go to `suspects`, with who has them mapped.
+fn answer_all(memory: &SessionMemory, ended: &AtomicBool, suspects: &mut Vec<(Identity, i32)>) -> bool {
     let asked = in_state(memory, outside_state::ASKED);
     if asked.is_empty() {
         return false;
     }
     let found = Found::look(&asked.iter().map(|file| file.identity()).collect(), ended);
     for file in asked {
-        let is_hidden = found.are_hidden && file.is_foreign.load(Ordering::Acquire) != 0;
-        let is_outside = is_hidden || found.files.contains(&file.identity());
+        let is_foreign = file.is_foreign.load(Ordering::Acquire) != 0;
+        let is_opened = file.is_opened.load(Ordering::Acquire) != 0;
+        let is_short = file.bytes.load(Ordering::Acquire) <= SUSPECT_BYTES_MAX;
+        let is_hidden = found.are_hidden && (is_foreign || is_opened && is_short);
+        let is_known = found.files.contains(&file.identity());
+        let is_outside = is_hidden || is_known;
+        file.is_suspect.store(u32::from(is_hidden && !is_known), Ordering::Release);
+        if found.are_hidden && is_opened && !is_outside {
+            suspects.push((file.identity(), file.pid.load(Ordering::Relaxed)));
+        }
         let state = if is_outside { outside_state::OUTSIDE } else { outside_state::INSIDE };
         memory.outside_files().answer(file, state);
     }
@@ -109,7 +127,9 @@ struct Found {
 impl Found {
     /// Looks for these files in all processes.
     fn look(asked: &HashSet<Identity>, ended: &AtomicBool) -> Found {
-        let mut found = Found { files: HashSet::new(), are_hidden: false };
+        // The first process is there where /proc shows those of others (proc(5), hidepid).
+        let are_hidden = !Path::new("/proc/1").exists();
+        let mut found = Found { files: HashSet::new(), are_hidden };
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         for pid in pids.filter(|&pid| pid != std::process::id() as i32) {
@@ -117,16 +137,17 @@ impl Found {
                 break;
             }
             match maps_of(pid) {
-                // One that is about to end has no memory any more, but still its descriptors.
-                Some(maps) if maps.is_empty() || is_recorded(&maps) => {}
-                Some(maps) => {
+                // One that is about to end has no memory any more, but still its descriptors; a thread of the
+                // kernel's has neither.
+                Ok(maps) if maps.is_empty() || is_recorded(&maps) => {}
+                Ok(maps) => {
                     found
                         .files
                         .extend(maps.lines().filter_map(writable_file).filter(|file| asked.contains(file)));
                     found.add_open(pid, asked);
                 }
-                // A thread of the kernel's has no descriptors, and who ended has none any more.
-                None => found.are_hidden |= std::fs::metadata(format!("/proc/{pid}/exe")).is_ok(),
+                // Who ended has none any more.
+                Err(error) => found.are_hidden |= error.kind() == ErrorKind::PermissionDenied,
             }
         }
         found
@@ -145,8 +166,8 @@ impl Found {
     }
 }
 
-fn maps_of(pid: i32) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()
+fn maps_of(pid: i32) -> std::io::Result<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/maps"))
 }
 
 /// The runtime's region is mapped in recorded processes.
@@ -183,6 +204,25 @@ fn writable_file(line: &str) -> Option<Identity> {
     (line.is_shared() && line.rights.contains('w')).then_some(line.identity)
 }
 
+/// The name of a file that a process has mapped, from the list of its mappings.
+fn name_in(maps: &str, identity: Identity) -> &str {
+    let found = maps.lines().filter_map(Line::parse).find(|line| line.identity[1] == identity[1]);
+    found.map_or("memory that is shared", |line| line.name)
+}
+
+/// Names files that processes may write to which cannot be looked at, once each.
+fn told_suspects(suspects: &[(Identity, i32)], told: &mut HashSet<Identity>) -> Vec<String> {
+    let new = suspects.iter().filter(|(identity, _)| told.insert(*identity));
+    let text = |&(identity, pid): &(Identity, i32)| {
+        let maps = maps_of(pid).unwrap_or_default();
+        let name = name_in(&maps, identity);
+        format!(
+            "{name}, which process {pid} has mapped, was opened by somebody, and processes of other users cannot be looked at: what one of them writes there is not recorded (record as root to have it)"
+        )
+    };
+    new.map(text).collect()
+}
+
 /// Names memory that changes where the program cannot have learned of it, once each.
 fn told_untimely(memory: &SessionMemory, told: &mut HashSet<Identity>) -> Vec<String> {
     let outside = in_state(memory, outside_state::OUTSIDE);
@@ -190,8 +230,11 @@ fn told_untimely(memory: &SessionMemory, told: &mut HashSet<Identity>) -> Vec<St
     let mut texts = Vec::new();
     for file in outside {
         let (pid, identity) = (file.pid.load(Ordering::Relaxed), file.identity());
+        let is_suspect = file.is_suspect.load(Ordering::Acquire) != 0;
         let how = match file.untimely.load(Ordering::Acquire) {
             0 => continue,
+            // It was one of the recording, nearly always.
+            untimely::POSSIBLE if is_suspect => continue,
             untimely::POSSIBLE => "is written between its calls, maybe by those",
             _ => "is written by those between its calls",
         };
@@ -199,8 +242,7 @@ fn told_untimely(memory: &SessionMemory, told: &mut HashSet<Identity>) -> Vec<St
             continue;
         }
         let maps = maps.entry(pid).or_insert_with(|| maps_of(pid).unwrap_or_default());
-        let name = maps.lines().filter_map(Line::parse).find(|line| line.identity[1] == identity[1]);
-        let name = name.map_or("memory that is shared", |line| line.name);
+        let name = name_in(maps, identity);
         texts.push(format!(
             "{name}, which process {pid} shares with processes that are not recorded, {how}: what it reads there before its next call may differ in replay"
         ));

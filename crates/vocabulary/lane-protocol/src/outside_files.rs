@@ -52,6 +52,12 @@ pub struct OutsideFile {
     /// Not zero: a recorded process stores there. It stays so when the supervisor answers what it was
     /// asked meanwhile.
     is_stored: AtomicU32,
+    /// Not zero: it has a name, and somebody who may not be recorded had it, or opened it since it was mapped.
+    pub is_opened: AtomicU32,
+    /// Not zero: nobody is known who writes there, but there are processes that may not be looked at.
+    pub is_suspect: AtomicU32,
+    /// Its length when it was mapped.
+    pub bytes: AtomicU64,
 }
 
 /// See the module. Zeros are a valid beginning.
@@ -121,6 +127,9 @@ impl OutsideFiles {
             // Before the state: who answers looks at it when the state is another one.
             file.is_stored.store(1, Ordering::Release);
         }
+        if state == outside_state::OUTSIDE {
+            file.is_suspect.store(0, Ordering::Release);
+        }
         self.raise_state(file, state);
         Some(file)
     }
@@ -158,6 +167,7 @@ impl OutsideFiles {
     /// A file to which only recorded processes could write was opened by somebody.
     pub fn ask_again(&self, identity: [u64; 2]) {
         if let Some(file) = self.find(identity) {
+            file.is_opened.store(1, Ordering::Release);
             self.raise_state(file, outside_state::ASKED);
         }
     }
@@ -197,6 +207,9 @@ mod tests {
             untimely: AtomicU32::new(0),
             is_foreign: AtomicU32::new(0),
             is_stored: AtomicU32::new(0),
+            is_opened: AtomicU32::new(0),
+            is_suspect: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
         }
     }
 

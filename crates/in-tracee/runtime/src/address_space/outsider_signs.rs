@@ -379,10 +379,16 @@ pub fn note_call(number: u64, args: &[u64; 6], result: i64) {
             (0..result as u64).for_each(|index| note_sent(args[0], args[1] + index * 64));
         }
         nr::__NR_memfd_create => note_made(result),
-        nr::__NR_open if args[1] & u64::from(nr::O_EXCL) != 0 => note_made(result),
-        nr::__NR_openat if args[2] & u64::from(nr::O_EXCL) != 0 => note_made(result),
+        nr::__NR_open if makes(args[1]) => note_made(result),
+        nr::__NR_openat if makes(args[2]) => note_made(result),
         _ => {}
     }
+}
+
+/// True if open(2) with these flags makes a file whenever it succeeds.
+fn makes(flags: u64) -> bool {
+    const O_TMPFILE: u64 = 0o20_200_000;
+    flags & u64::from(nr::O_EXCL) != 0 || flags & O_TMPFILE == O_TMPFILE
 }
 
 #[cold]

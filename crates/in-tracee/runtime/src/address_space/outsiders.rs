@@ -222,6 +222,10 @@ fn note_unknown(fd: u64, status: &Status, protection: u64, shared: bool) -> bool
         }
     };
     if is_asked && let Some(file) = files.raise(identity, outside_state::ASKED, process().outer_pid) {
+        if has_name && is_memory && !files.is_made(identity) {
+            file.is_opened.store(1, Ordering::Release);
+        }
+        file.bytes.store(status.size(), Ordering::Release);
         file.is_foreign.store(u32::from(!has_name), Ordering::Release);
         kernel::futex_wake_one(files.doorbell());
     }
