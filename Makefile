@@ -11,6 +11,8 @@ CARGO ?= cargo
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# Where the commands are that are installed.
+COMMANDS ?= $(TARGET_DIR)/release
 RUST_MIN := 1.88
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 BUILD_PACKAGES := gcc libc6-dev make
@@ -46,7 +48,7 @@ MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/p
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
 MIRROR_FUNCTIONS := close error recovered alloc free set_root root checkpoint wait poll wrote differences
 
-.PHONY: build library test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier install install-built install-pass uninstall setup setup-test setup-bench clean
+.PHONY: build library test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -68,6 +70,7 @@ $(API_DIR)/libretrovane.so.$(VERSION): $(API)/retrovane.c include/retrovane.h $(
 test: setup-test
 	$(MAKE) lint
 	$(CARGO) build --release
+	$(MAKE) dist
 	tests/run-all tests/run-everything $(CARGO)
 
 # The runtime is a package apart, for a target of its own.
@@ -149,7 +152,7 @@ install: build
 
 # What was built before, and nothing is installed that is missing.
 install-built: library
-	install -D -m 755 $(TARGET_DIR)/release/retrovane $(DESTDIR)$(BINDIR)/retrovane
+	install -D -m 755 $(COMMANDS)/retrovane $(DESTDIR)$(BINDIR)/retrovane
 	install -D -m 644 include/retrovane.h $(DESTDIR)$(INCLUDEDIR)/retrovane.h
 	install -D -m 644 $(API_DIR)/libretrovane.a $(DESTDIR)$(LIBDIR)/libretrovane.a
 	install -D -m 755 $(API_DIR)/libretrovane.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libretrovane.so.$(VERSION)
@@ -162,7 +165,7 @@ install-built: library
 	install -D -m 644 include/retrovane-mirror.h $(DESTDIR)$(INCLUDEDIR)/retrovane-mirror.h
 	install -D -m 644 $(MIRROR_LIBRARIES).a $(DESTDIR)$(LIBDIR)/libretrovane_mirror.a
 	install -D -m 755 $(MIRROR_LIBRARIES).so $(DESTDIR)$(LIBDIR)/libretrovane_mirror.so
-	install -D -m 755 $(TARGET_DIR)/release/retrovane-mirror $(DESTDIR)$(BINDIR)/retrovane-mirror
+	install -D -m 755 $(COMMANDS)/retrovane-mirror $(DESTDIR)$(BINDIR)/retrovane-mirror
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 		-e 's|@VERSION@|$(VERSION)|' crates/mirror/region/retrovane-mirror.pc.in \
 		>$(DESTDIR)$(LIBDIR)/pkgconfig/retrovane-mirror.pc
@@ -172,7 +175,7 @@ install-built: library
 	for function in $(MIRROR_FUNCTIONS); do \
 		echo '.so man3/rv_mirror_open.3' >$(DESTDIR)$(MANDIR)/man3/rv_mirror_$$function.3 && \
 		chmod 644 $(DESTDIR)$(MANDIR)/man3/rv_mirror_$$function.3 || exit 1; done
-	$(TARGET_DIR)/release/retrovane man --dir $(DESTDIR)$(MANDIR)/man1
+	$(COMMANDS)/retrovane man --dir $(DESTDIR)$(MANDIR)/man1
 	chmod 644 $(DESTDIR)$(MANDIR)/man1/retrovane*.1
 	install -D -m 644 docs/man/rv_checkpoint.3 $(DESTDIR)$(MANDIR)/man3/rv_checkpoint.3
 	for function in $(filter-out checkpoint,$(API_FUNCTIONS)); do \
@@ -182,9 +185,9 @@ install-built: library
 	install -D -m 644 gdb/dap.py $(DESTDIR)$(DATADIR)/retrovane/gdb/dap.py
 	install -d $(DESTDIR)$(DATADIR)/bash-completion/completions \
 		$(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
-	$(TARGET_DIR)/release/retrovane completions bash >$(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane
-	$(TARGET_DIR)/release/retrovane completions zsh >$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane
-	$(TARGET_DIR)/release/retrovane completions fish >$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish
+	$(COMMANDS)/retrovane completions bash >$(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane
+	$(COMMANDS)/retrovane completions zsh >$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane
+	$(COMMANDS)/retrovane completions fish >$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish
 
 # With the directories that `make install` was called with.
 uninstall:
@@ -203,6 +206,14 @@ uninstall:
 	rm -f $(DESTDIR)$(DATADIR)/bash-completion/completions/retrovane \
 		$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish
+
+# What is shipped: static commands in a tarball and a Debian package, in target/packages.
+STATIC := x86_64-unknown-linux-gnu
+dist: setup
+	$(CARGO) build --release -p mirror
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --target $(STATIC) \
+		-p retrovane -p mirror-command
+	packaging/build $(TARGET_DIR)/$(STATIC)/dist $(VERSION) $(TARGET_DIR)/packages
 
 setup:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES)

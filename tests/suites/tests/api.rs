@@ -40,6 +40,14 @@ fn check_install(tool: &Tool) -> TestResult {
     passes(command, &scratch)
 }
 
+/// Installs what `make dist` made, and uses it where there is nothing else.
+fn check_dist() -> TestResult {
+    let scratch = Scratch::new("dist")?;
+    let mut command = Command::new(in_workspace("tests/check-dist"));
+    command.arg(suites::target_directory().join("packages"));
+    passes(command, &scratch)
+}
+
 fn python_package() -> TestResult {
     let scratch = Scratch::new("python-package")?;
     let mut command = Command::new("python3");
@@ -57,7 +65,11 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     let install = Trial::test("install", move || check_install(&own).map_err(Failed::from));
     let python = Trial::test("python_package", || python_package().map_err(Failed::from));
     let python_missing = (!have_program("python3")).then(|| "needs python3".to_owned());
+    let dist = Trial::test("dist", || check_dist().map_err(Failed::from));
+    let is_made = suites::target_directory().join("packages/SHA256SUMS").exists();
+    let dist_missing = (!is_made).then(|| "needs `make dist`".to_owned());
     let mut trials = vec![
+        unless_missing(dist, dist_missing.or_else(|| missing(&["busybox", "dpkg", "readelf", "unshare"]))),
         unless_missing(install, missing(&["make", "gcc", "g++", "pkg-config", "readelf"])),
         unless_missing(python, python_missing),
     ];

@@ -170,12 +170,38 @@ unsafe fn close_all_but(first: i32, last: i32) {
 /// Where libc registered this thread's area for restartable sequences (rseq(2)),
 /// to which the kernel writes at its own will.
 fn rseq_area() -> Option<usize> {
-    // SAFETY: the name is a C string; glibc (from 2.35 on) documents the symbol as
-    // a `ptrdiff_t`, the distance from the thread pointer.
-    unsafe {
-        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
-        (!offset.is_null()).then(|| (libc::pthread_self() as usize).wrapping_add_signed(*offset))
+    let offset = rseq_offset();
+    // SAFETY: glibc (from 2.35 on) documents the symbol as a `ptrdiff_t`, the distance from the
+    // thread pointer.
+    unsafe { (!offset.is_null()).then(|| (libc::pthread_self() as usize).wrapping_add_signed(*offset)) }
+}
+
+#[cfg(not(target_feature = "crt-static"))]
+fn rseq_offset() -> *const isize {
+    // SAFETY: the name is a C string.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast() }
+}
+
+// The linker puts the symbol here, or null where libc has none.
+#[cfg(target_feature = "crt-static")]
+std::arch::global_asm!(
+    ".weak __rseq_offset",
+    ".pushsection .data.rel.ro.rv_rseq_offset, \"aw\"",
+    ".balign 8",
+    ".globl rv_rseq_offset",
+    ".hidden rv_rseq_offset",
+    "rv_rseq_offset: .quad __rseq_offset",
+    ".popsection",
+);
+
+/// A static program cannot look symbols up.
+#[cfg(target_feature = "crt-static")]
+fn rseq_offset() -> *const isize {
+    unsafe extern "C" {
+        static rv_rseq_offset: *const isize;
     }
+    // SAFETY: defined above, and never written.
+    unsafe { rv_rseq_offset }
 }
 
 /// Takes back what libc told the kernel of places in memory, for memory that is
