@@ -29,6 +29,8 @@ const CORPUS: [&str; 14] = [
     "torn_pair",
 ];
 const OPTIMISATIONS: [&str; 3] = ["-O0", "-O1", "-O2"];
+/// Of these the schedule is minimised too.
+const MINIMISED: [&str; 1] = ["lost_update"];
 /// A hunt is over long before, if it can catch the race at all.
 const TRIES: &str = "1000";
 const REPLAYS: usize = 10;
@@ -67,10 +69,37 @@ fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
     if first.code == 0 {
         return Err("the failure that was caught does not show in its replay".into());
     }
+    if MINIMISED.contains(&race) && optimisation == "-O1" {
+        check_schedule(tool, home)?;
+    }
     for _ in 1..REPLAYS {
         let again = replay()?;
         if again != first {
             return Err(format!("one replay said {first:?}, another {again:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Few forced switches make the failure that was caught, and without one of them it passes.
+fn check_schedule(tool: &Tool, home: &Path) -> TestResult {
+    let [trace, small] = ["trace", "small"].map(|name| home.join(name));
+    let mut minimise = words(&["--quiet", "minimize", "--schedule", "--json", "-o"]);
+    minimise.extend([small.clone().into(), trace.into()]);
+    let found = run(tool.command(User::Current, home, &minimise), HUNT_TIME_MAX)?;
+    let facts = found.stdout_text();
+    let number = |name: &str| facts.split_once(name).and_then(|(_, rest)| rest.chars().next());
+    // Each stack of two is a list that is not empty, and one names the function that was stopped.
+    let is_few = matches!(number("\"schedule_switches\":"), Some('1'..='3'));
+    if !is_few || facts.contains("\"stopped\":[]") || !facts.contains("lost_update.c:") {
+        return Err(format!("not one to three switches with their stacks: {found:?}"));
+    }
+    for (name, fails) in [("failing", true), ("passing", false)] {
+        let mut replay = words(&["--quiet", "replay"]);
+        replay.push(small.join(name).into());
+        let code = run(tool.command(User::Current, home, &replay), RUN_TIME_MAX)?.code;
+        if (code != 0) != fails {
+            return Err(format!("the trace {name} ends with {code}").into());
         }
     }
     Ok(())

@@ -67,7 +67,7 @@ use injector::{
     AttachService, Features, ForwardSignals, SessionMemory, Setup, board, futex_wake, keep_mapped_files,
     resolve, spawn,
 };
-use lane_protocol::{Detection, Interception, Mode};
+use lane_protocol::{Detection, ForcedSwitch, Interception, Mode};
 use trace_store::{FileStore, LaneEnd, Meta, RINGS_NAME, Summary, TraceWriter};
 
 pub use environment::described as described_environment;
@@ -117,6 +117,8 @@ pub struct RecordOptions {
     pub detect_all: bool,
     /// Randomise what recording may choose, from this seed; `None`: do not.
     pub chaos_seed: Option<u64>,
+    /// Switch threads only where they wait, and where this says.
+    pub schedule: Option<Vec<ForcedSwitch>>,
     /// Keep the past in memory, and be able to go back there; `trace_dir` is then a
     /// place for the files of the session.
     pub live: Option<live::LiveOptions>,
@@ -208,6 +210,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
         detection: options.detection,
         detect_all: options.detect_all,
         chaos_seed: options.chaos_seed,
+        schedule: options.schedule.clone(),
         live: options.live.as_ref().map(LiveOptions::setup),
         running: options.running,
         files_dir: None,
@@ -412,6 +415,9 @@ fn meta(options: &RecordOptions, interception: Interception) -> Meta {
     }
     if let Some(seed) = options.chaos_seed {
         meta.options.insert("chaos".into(), seed.to_string());
+    }
+    if let Some(schedule) = &options.schedule {
+        meta.options.insert("forced-switches".into(), schedule.len().to_string());
     }
     meta
 }

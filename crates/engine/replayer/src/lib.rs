@@ -121,6 +121,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
         detection: lane_protocol::Detection::Best,
         detect_all: false,
         chaos_seed: None,
+        schedule: None,
         live: None,
         running: None,
         files_dir: Some(&files_dir),

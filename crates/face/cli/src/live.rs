@@ -393,6 +393,7 @@ pub fn run_session(
         detection: Detection::Best,
         detect_all: false,
         chaos_seed: None,
+        schedule: None,
         live: Some(LiveOptions {
             socket,
             checkpoint_every: arguments.checkpoint_every,
@@ -419,8 +420,7 @@ pub fn run_session(
         progress: None,
     };
     let outcome = record(options);
-    // What cannot be removed is a folder of files that nobody needs.
-    let _ = fs::remove_dir_all(&trace_dir);
+    let _ = fs::remove_dir_all(&trace_dir); // what stays of it, nobody needs
     let _ = folder.map(fs::remove_dir_all);
     match outcome {
         Ok(outcome) => end_as(outcome.status, arguments.attach.is_some()),

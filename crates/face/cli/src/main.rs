@@ -42,6 +42,7 @@ mod replay;
 mod report;
 mod retry;
 mod rm;
+mod schedule;
 mod seeds;
 mod settings;
 mod stack_at;

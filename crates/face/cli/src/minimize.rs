@@ -1,7 +1,9 @@
 //! `retrovane minimize`.
 
 mod results;
+mod schedule;
 mod search;
+mod switches;
 mod tries;
 
 use std::ffi::OsString;
@@ -30,6 +32,9 @@ Examples:
   sh small/reproduce.sh                        the failure, from nothing but that script
   retrovane minimize gcc-3 --input bug.c -o small
   retrovane minimize -o small --until 'grep -q \"out of range\" \"$RETROVANE_STDERR\"'
+
+  retrovane minimize queue-0 --schedule -o small
+                                               the fewest forced switches with which a race still fails
 
 Runs the recorded program again and again in a sandbox, with less of its input each time: standard
 input, files that are named on its command line or lie in its directory, arguments, variables of
@@ -62,6 +67,10 @@ pub struct MinimizeArguments {
     /// Kill a try that runs for longer [default: ten times the recorded run, at least 2s]
     #[arg(long, value_name = "DURATION", value_parser = crate::hunt::duration)]
     timeout: Option<Duration>,
+    /// Find the fewest switches between threads that must be forced for the failure, instead of the
+    /// smallest input
+    #[arg(long, conflicts_with_all = ["input", "until", "input_only"])]
+    schedule: bool,
     /// Leave arguments and environment as they are
     #[arg(long)]
     input_only: bool,
@@ -96,6 +105,11 @@ impl Interruption {
 pub fn run(arguments: &MinimizeArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
     let trace = settings.open(arguments.trace.as_deref())?;
     let recorded = Recorded::of(&trace)?;
+    if arguments.schedule {
+        schedule::check_before(&trace, &recorded)?;
+        let output = output_dir(arguments, &trace)?;
+        return schedule::run(arguments, settings, &trace, &recorded, &output);
+    }
     let output = output_dir(arguments, &trace)?;
     check_before(arguments, &recorded)?;
     let world = World::of(&trace, &recorded, vec![output.clone()]);

@@ -40,6 +40,9 @@ pub struct RecordArguments {
     /// The number that chance starts from; implies --chaos [default: a random one, which is said]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Switch threads only where they wait, and where this file says: for tries of `minimize`
+    #[arg(long, hide = true, value_name = "FILE")]
+    schedule: Option<PathBuf>,
     /// Most bytes of the trace's log, as 500M, 2G: recording stops there, and the program goes on
     #[arg(long, value_name = "BYTES", value_parser = crate::live::bytes)]
     max_size: Option<u64>,
@@ -112,6 +115,10 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         }
         Some(seed)
     });
+    let schedule = match arguments.schedule.as_deref().map(crate::schedule::read).transpose() {
+        Ok(schedule) => schedule,
+        Err(error) => return exit::failure(error.code(), &error),
+    };
     let options = RecordOptions {
         running: None,
         program,
@@ -124,6 +131,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         detection: arguments.detection.into(),
         detect_all: arguments.detect_all,
         chaos_seed,
+        schedule,
         live: None,
         size_max_bytes: arguments.max_size,
         outlives_kills: !arguments.volatile,

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use clap::Args;
 use injector::{ExitReport, Side, StdinKind, TryProgram, enter_sandbox};
@@ -217,11 +217,22 @@ fn recorded_inside(
         Side::Inside => {}
     }
     let failed = |source| CommandError::Try { doing: "record in the sandbox", source };
-    let mut recorder = Command::new("/proc/self/exe");
-    recorder.args(["--quiet", "record", "--home"]).arg(home).arg("-o").arg(dir);
-    if let Some(seed) = arguments.seed {
-        recorder.args(["--seed", &seed.to_string()]);
+    let seed = arguments.seed.map(|seed| seed.to_string());
+    let options = seed.as_ref().map_or(vec![], |seed| vec!["--seed", seed]);
+    let mut recorder = recorder(program, home, dir, &options);
+    if arguments.json {
+        recorder.stdout(Stdio::null());
     }
+    let mut child = start(&mut recorder, program).map_err(failed)?;
+    let status = child.wait().map_err(failed)?;
+    let code = status.code().map_or(exit::FAILED, |code| code as u8);
+    std::process::exit(i32::from(code));
+}
+
+/// The command that records the program again, inside of the sandbox.
+pub fn recorder(program: &TryProgram, home: &Path, dir: &Path, options: &[&str]) -> Command {
+    let mut recorder = Command::new("/proc/self/exe");
+    recorder.args(["--quiet", "record", "--home"]).arg(home).arg("-o").arg(dir).args(options);
     recorder.arg("--").args(&program.command).current_dir(&program.directory).env_clear();
     for entry in &program.environment {
         let bytes = entry.as_bytes();
@@ -230,23 +241,23 @@ fn recorded_inside(
             recorder.env(name, value);
         }
     }
-    if arguments.json {
-        recorder.stdout(Stdio::null());
-    }
+    recorder
+}
+
+/// Starts it with the program's standard input.
+pub fn start(recorder: &mut Command, program: &TryProgram) -> std::io::Result<Child> {
     let is_pipe = program.stdin_kind == StdinKind::Pipe;
     recorder.stdin(match program.stdin_kind {
         StdinKind::Nothing => Stdio::null(),
         StdinKind::Pipe => Stdio::piped(),
-        StdinKind::File => Stdio::from(stdin_file(&program.stdin).map_err(failed)?),
+        StdinKind::File => Stdio::from(stdin_file(&program.stdin)?),
     });
-    let mut child = recorder.spawn().map_err(failed)?;
+    let mut child = recorder.spawn()?;
     if is_pipe && let Some(mut pipe) = child.stdin.take() {
         // A program may end without reading all of it.
         let _ = pipe.write_all(&program.stdin);
     }
-    let status = child.wait().map_err(failed)?;
-    let code = status.code().map_or(exit::FAILED, |code| code as u8);
-    std::process::exit(i32::from(code));
+    Ok(child)
 }
 
 /// A file of the sandbox's own, at its beginning.

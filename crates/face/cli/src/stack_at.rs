@@ -1,7 +1,7 @@
 //! The stack of a recorded process at a position, and where it died.
 
 use replayer::{Frame, ReplayOptions, Stacks};
-use timeline::{Position, Timeline, TimelineError};
+use timeline::{Going, Position, Stops, Timeline, TimelineError};
 use trace_store::{LaneEnd, TraceReader, hash_hex};
 
 use crate::exit::CommandError;
@@ -43,6 +43,14 @@ impl Past {
         Ok(self.stack())
     }
 
+    /// The stack of the running thread where it comes to an instruction behind this many events.
+    pub fn at_instruction(&mut self, event: u64, address: u64) -> Result<Vec<Frame>, CommandError> {
+        self.timeline.seek(Position { event, steps: 0 }, &|| false).map_err(failed)?;
+        let stops = Stops { breakpoints: vec![address], ..Stops::default() };
+        self.timeline.forward(Going::On, &stops, &|| false).map_err(failed)?;
+        Ok(self.stack())
+    }
+
     /// The stack at the end of its history.
     pub fn at_end(&mut self) -> Result<Vec<Frame>, CommandError> {
         self.timeline.seek_end(&|| false).map_err(failed)?;
@@ -50,7 +58,9 @@ impl Past {
     }
 
     fn stack(&mut self) -> Vec<Frame> {
-        let registers = &self.timeline.stop().threads[0].registers;
+        let stop = self.timeline.stop();
+        let running = stop.threads.iter().find(|thread| thread.index == stop.thread);
+        let registers = &running.unwrap_or(&stop.threads[0]).registers;
         self.stacks.of(self.timeline.pid(), registers[RIP], registers[RSP], registers[RBP])
     }
 }

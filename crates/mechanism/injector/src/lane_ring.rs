@@ -161,6 +161,7 @@ mod tests {
             detection: lane_protocol::Detection::Best,
             detect_all: false,
             chaos_seed: None,
+            schedule: None,
             live: None,
             running: None,
             files_dir: None,

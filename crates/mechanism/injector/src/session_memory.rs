@@ -7,9 +7,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, Interception, Mode,
-    OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session,
-    lane_state, segment_offset,
+    Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, FORCED_MAX,
+    ForcedSwitch, Interception, Mode, OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES,
+    SEGMENTS, SESSION_MAGIC, Session, lane_state, segment_offset,
 };
 
 use crate::error::InjectError;
@@ -69,6 +69,8 @@ pub struct Setup<'a> {
     pub detect_all: bool,
     /// Recording: the seed of chaos; `None`: no chaos.
     pub chaos_seed: Option<u64>,
+    /// Recording: threads are switched only where they wait, and where this says.
+    pub schedule: Option<Vec<ForcedSwitch>>,
     /// Recording: processes can go back in time.
     pub live: Option<LiveSetup>,
     /// Live: the process that is boarded; `None`: one is started, with our descriptors.
@@ -267,6 +269,14 @@ impl SessionMemory {
         session.detection = setup.detection as u32;
         session.detect_all = u32::from(setup.detect_all);
         session.chaos_seed = setup.chaos_seed.map_or(0, chaos_word);
+        if let Some(schedule) = &setup.schedule {
+            session.is_scheduled = 1;
+            session.chaos_seed = chaos_word(setup.chaos_seed.unwrap_or(0));
+            session.forced_count = schedule.len().min(FORCED_MAX) as u32;
+            for (place, forced) in session.forced.iter_mut().zip(schedule) {
+                *place = *forced;
+            }
+        }
         session.live = u32::from(setup.live.is_some());
         let live = setup.live.unwrap_or_default();
         session.on_crash = live.on_crash;

@@ -71,6 +71,35 @@ pub struct IdleTurns {
     pub strikes: AtomicU32,
 }
 
+/// Most switches that one recording can force.
+pub const FORCED_MAX: usize = 128;
+
+/// Where a switch to another thread is forced. Kept in [`ForcedSwitch::place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum ForcedPlace {
+    /// Before the instruction at an address.
+    Instruction = 1,
+    /// The same, but one that reads and writes memory has read.
+    InInstruction = 2,
+    /// Before a call.
+    Call = 3,
+}
+
+/// A switch to another thread that recording forces, in the first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct ForcedSwitch {
+    /// Which of the process's threads gives the turn.
+    pub thread: u32,
+    /// A [`ForcedPlace`].
+    pub place: u32,
+    /// Of the instruction.
+    pub address: u64,
+    /// Which of the thread's executions of it, or of its calls while there are several threads; from 1 on.
+    pub ordinal: u64,
+}
+
 /// Shared by all processes of a session; zeroed before the supervisor fills it.
 #[repr(C, align(4096))]
 pub struct Session {
@@ -106,6 +135,10 @@ pub struct Session {
     pub detect_all: u32,
     /// Recording: what the choices of chaos are drawn from; 0: no chaos.
     pub chaos_seed: u64,
+    /// Recording: not zero where threads are switched only where they wait, and at `forced`.
+    pub is_scheduled: u32,
+    pub forced_count: u32,
+    pub forced: [ForcedSwitch; FORCED_MAX],
     /// Recording: not zero where processes can go back in time.
     pub live: u32,
     /// With `live`: what is done where a process would die, a [`crate::crash_policy`].

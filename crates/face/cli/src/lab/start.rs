@@ -110,6 +110,7 @@ fn run_in(dir: &Path, home: &Path, spec: &Spec, as_json: bool) -> Result<Option<
         detection: Detection::Best,
         detect_all: false,
         chaos_seed: None,
+        schedule: None,
         live: None,
         size_max_bytes: None,
         outlives_kills: false,

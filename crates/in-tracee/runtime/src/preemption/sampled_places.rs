@@ -12,6 +12,8 @@
 
 use core::sync::atomic::Ordering;
 
+use lane_protocol::{FORCED_MAX, ForcedPlace, ForcedSwitch};
+
 use crate::code::{clocks, sites};
 use crate::ground::accesses::{self, Access, Change};
 use crate::ground::decode::Registers;
@@ -21,7 +23,7 @@ use crate::preemption::pause::{self, TRAP_FLAG};
 use crate::preemption::pause_point;
 use crate::preemption::pause_timer::now_ns;
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, patience};
+use crate::scheduler::{chaos, forced, patience};
 use crate::state::block::{Owned, process, session, thread};
 
 const INT3: u8 = 0xcc;
@@ -71,6 +73,8 @@ struct State {
     places: [Place; PLACES],
     preemptions: u32,
     visits: u32,
+    /// With a schedule: executions of each switch's instruction, by its thread.
+    executions: [u64; FORCED_MAX],
 }
 
 static STATE: Owned<State> = Owned::new(State {
@@ -82,6 +86,7 @@ static STATE: Owned<State> = Owned::new(State {
     places: [NOWHERE; PLACES],
     preemptions: 0,
     visits: 0,
+    executions: [0; FORCED_MAX],
 });
 
 fn own() -> &'static mut State {
@@ -91,6 +96,9 @@ fn own() -> &'static mut State {
 
 /// Recording with chaos, at a boundary: plants what is to stand.
 pub fn at_boundary() {
+    if forced::is_on() {
+        return own().plant_forced();
+    }
     let wanted = strategy().places.min(PLACES);
     let is_over = own().is_ready && own().weight == 0 && !own().has_lifted();
     if wanted == 0 || is_over || process().debugged || session().live != 0 || patience::is_alone() {
@@ -111,7 +119,7 @@ pub fn at_boundary() {
 
 /// The same where nothing was planted yet.
 pub fn begin() {
-    if !own().is_ready {
+    if !own().is_ready || forced::is_on() {
         at_boundary();
     }
 }
@@ -126,6 +134,9 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     };
     context.rip = address;
     state.lift(index);
+    if forced::is_on() {
+        return on_forced(state, context);
+    }
     state.visits += 1;
     if state.visits > ALL_VISITS_MAX {
         state.take_out();
@@ -153,6 +164,36 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         return true;
     }
     step_over(context);
+    true
+}
+
+/// The same with a schedule: each thread counts its executions, and gives the turn at those that are
+/// named.
+fn on_forced(state: &mut State, context: &mut RealFrame) -> bool {
+    let (address, own) = (context.rip, thread().index as u32);
+    let is_in_code = |switch: &ForcedSwitch| switch.place != ForcedPlace::Call as u32;
+    let mut due = None;
+    for (switch, seen) in forced::switches().iter().zip(&mut state.executions) {
+        if is_in_code(switch) && switch.thread == own && switch.address == address {
+            *seen += 1;
+            if *seen == switch.ordinal {
+                due = Some(switch.place == ForcedPlace::InInstruction as u32);
+            }
+        }
+    }
+    let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
+    match due {
+        Some(is_inside) if goes_on && !patience::is_alone() && !process().in_parents_memory => {
+            forced::go_away();
+            preempt(context);
+            if !is_inside {
+                thread().pausing.change = None;
+            }
+        }
+        Some(_) | None if goes_on => step_over(context),
+        // Nobody is there any more for the steps of one that goes on unrecorded.
+        Some(_) | None => {}
+    }
     true
 }
 
@@ -235,6 +276,25 @@ pub fn unmapped(start: u64, end: u64) {
 }
 
 impl State {
+    /// Plants what the schedule names, where it is mapped by now.
+    fn plant_forced(&mut self) {
+        for switch in forced::switches().iter().filter(|switch| switch.place != ForcedPlace::Call as u32) {
+            let is_there = |place: &Place| {
+                place.address == switch.address && !matches!(place.standing, Standing::Empty | Standing::Done)
+            };
+            if self.places.iter().any(is_there) || sites::is_near(switch.address) {
+                continue;
+            }
+            let Some(byte) = memory::read::<u8>(switch.address).filter(|&byte| byte != INT3) else { continue };
+            let free = |place: &&mut Place| matches!(place.standing, Standing::Empty | Standing::Done);
+            if let Some(place) = self.places.iter_mut().find(free) {
+                let standing = Standing::Lifted;
+                *place = Place { standing, address: switch.address, byte, visits: 0, skips: 0 };
+            }
+        }
+        self.plant_lifted(0);
+    }
+
     /// Looks for instructions to preempt at, from one function on that is drawn.
     fn collect(&mut self) {
         let mut left = INSTRUCTIONS_MAX;

@@ -9,7 +9,7 @@ use linux_abi::{errno, general as nr};
 use crate::ground::kernel;
 use crate::preemption::{pause, pause_point, sampled_places};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, looks, starvation, turn};
+use crate::scheduler::{chaos, forced, looks, starvation, turn};
 use crate::signals;
 use crate::state::block::{lane, process, thread, thread_status};
 use crate::syscalls::calls;
@@ -158,6 +158,9 @@ impl Patience {
         const PATIENT: u64 = 8;
         let sleepers = u64::from(turn.sleepers());
         let others = 1 + sleepers / PATIENT;
+        if forced::is_on() {
+            return SLICE_MAX_NS;
+        }
         if chaos::is_on() {
             // Whoever comes first ends the slice: all together come as often as a few do.
             let others = 1 + sleepers.saturating_sub(PATIENT);
@@ -238,6 +241,11 @@ fn press(turn: &Turn, firmly: bool, age: u32) -> Waiting {
     Waiting::Next
 }
 
+/// Stops the one that has the turn, which computes.
+pub fn press_firmly(turn: &Turn) {
+    press(turn, true, 0);
+}
+
 /// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
 /// nothing with the processor but take that.
 pub fn yield_processor() -> i64 {
@@ -275,6 +283,13 @@ pub fn yield_by_chance() {
         return;
     }
     sampled_places::at_boundary();
+    if forced::is_on() {
+        if forced::is_due_at_call() && !is_alone() {
+            forced::go_away();
+            turn::yield_now();
+        }
+        return;
+    }
     let strategy = strategy();
     if is_newborn_awaited() {
         let_newborn_run();
@@ -308,7 +323,7 @@ pub fn delay_by_chance() {
 /// With chaos: who has given the turn between boundaries comes back late, as one of low priority would.
 /// Who waited then has time to come where the two may meet, though it has yet to begin.
 pub fn stay_away_by_chance() {
-    if chaos::is_on() && chaos::below(4) != 0 {
+    if chaos::is_on() && !forced::is_on() && chaos::below(4) != 0 {
         stay_away();
     }
 }

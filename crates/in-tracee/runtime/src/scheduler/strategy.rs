@@ -9,7 +9,7 @@
 //!
 //! All processes of a recording have the same strategy.
 
-use crate::scheduler::chaos;
+use crate::scheduler::{chaos, forced};
 use crate::state::block::Owned;
 
 /// A choice of chance: one time in so many; 0: never.
@@ -73,7 +73,26 @@ pub fn strategy() -> &'static Strategy {
     strategy
 }
 
+/// Nothing is left to chance but what the schedule says.
+const SCHEDULED: Strategy = Strategy {
+    is_drawn: true,
+    places: 0,
+    preemptions: u32::MAX,
+    visits_doublings: 0,
+    yields: OneIn(0),
+    stays_away: OneIn(0),
+    goes_aside: OneIn(0),
+    aside_doublings: 1,
+    slices: false,
+    until_quiet: true,
+    away_doublings: 14,
+    delays: OneIn(0),
+};
+
 fn draw() -> Strategy {
+    if forced::is_on() {
+        return SCHEDULED;
+    }
     let mut drawn = 0;
     let mut below = |n: u64| {
         drawn += 1;

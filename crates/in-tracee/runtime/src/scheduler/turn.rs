@@ -23,7 +23,7 @@ use crate::ground::{kernel, report};
 use crate::process::threads;
 use crate::scheduler::looks::Looks;
 use crate::scheduler::patience::{self, Patience};
-use crate::scheduler::{chaos, private_futexes, starvation, tickets, turn_end};
+use crate::scheduler::{chaos, forced, private_futexes, starvation, tickets, turn_end};
 use crate::signals::left_memory;
 use crate::state::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::syscalls::{changes, spins, tracing};
@@ -41,6 +41,7 @@ pub struct Turns {
     pub idled: bool,
     /// Events of the log when it began.
     pub began_at: u64,
+    pub forced: forced::Place,
     pub due: tickets::Due,
 }
 
@@ -200,6 +201,7 @@ pub fn take_back() {
 #[cold]
 pub fn take() {
     let me = thread().identity;
+    forced::wait_for_own_turn();
     my_turn().note_wanted();
     let is_open = || {
         my_turn().note_look();
@@ -264,6 +266,7 @@ pub fn take() {
 fn taken(turn: &Turn, before: u64) {
     let me = thread().identity;
     thread().turns.had_at = turn.changes.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    forced::note_taken(thread().turns.had_at);
     note_holder(turn);
     if thread().status == thread_status::AGENT {
         return;

@@ -1,0 +1,366 @@
+//! The fewest switches between threads that must be forced for a recorded failure.
+//!
+//! Tries are recordings in which threads are switched only where they wait, and where a list says. First
+//! nothing is forced, then one of the places at which the recording switched, at its first executions,
+//! then two of them (Musuvathi and Qadeer, Iterative context bounding, PLDI 2007): what is found first has
+//! the fewest, so without any of them the failure does not come.
+//!
+//! Invariant: the trace that is kept was recorded by one of the tries. Deliberately absent: several
+//! processes, and places in libraries.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use injector::{ExitReport, Side, TryEnd, enter_sandbox};
+use lane_protocol::{ForcedPlace, ForcedSwitch};
+use nix::sys::personality::{self, Persona};
+use replayer::Frame;
+use serde_json::{Value, json};
+use trace_store::{LaneEnd, TraceReader, traces};
+
+use super::switches::{Candidate, Switches};
+use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say, usual_limit};
+use crate::exit::CommandError;
+use crate::failure::Failure;
+use crate::recorded::{Recorded, World};
+use crate::retry;
+use crate::schedule;
+use crate::settings::Settings;
+use crate::stack_at::{Past, frame_text};
+
+/// For the whole search.
+const SEARCH_MAX: Duration = Duration::from_secs(60);
+/// Executions of a place at which a switch is tried: all of the first ones.
+const ORDINALS: u64 = 12;
+/// Switches that are forced together, at most.
+const TOGETHER_MAX: usize = 3;
+/// Runs that must fail, of a schedule that did.
+const CONFIRMATIONS: usize = 3;
+/// What the process in the sandbox leaves for the one outside.
+const FOUND: &str = "schedule.json";
+
+/// What cannot be searched is said before any long work.
+pub fn check_before(trace: &TraceReader, recorded: &Recorded) -> Result<(), CommandError> {
+    let switches = Switches::of(trace)?;
+    let why = match recorded.end {
+        LaneEnd::Exited(0) => "the recorded program did not fail (exit code 0)",
+        LaneEnd::Unknown | LaneEnd::Stopped(_) => "the recording does not say how the program ended",
+        _ if trace.lanes().len() != 1 => "it has several processes: --schedule is for the threads of one",
+        _ if switches.images != 1 => "it executed another program: --schedule is for one program's threads",
+        _ if switches.count == 0 => "it never switched between threads: there is no schedule to minimise",
+        _ => return Ok(()),
+    };
+    Err(CommandError::Usage(why.to_owned()))
+}
+
+/// Searches in the sandbox, and reports outside of it.
+pub fn run(
+    arguments: &MinimizeArguments,
+    settings: &Settings,
+    trace: &TraceReader,
+    recorded: &Recorded,
+    output: &Path,
+) -> Result<ExitCode, CommandError> {
+    let home = settings.home_to_write()?;
+    let wanted = recorded_failure(trace, recorded, &home)?;
+    for name in ["failing", "passing"] {
+        let _ = traces::discard(&output.join(name));
+    }
+    let world = World::of(trace, recorded, vec![output.to_owned(), home.clone()]);
+    match enter_sandbox(&world.plan).map_err(|error| CommandError::Sandbox(error.to_string()))? {
+        Side::Outside(ExitReport::Exited(0)) => report(arguments, settings, output),
+        Side::Outside(ExitReport::Exited(code)) => Ok(ExitCode::from(code as u8)),
+        Side::Outside(ExitReport::Killed(signal)) => Ok(ExitCode::from(128u8.wrapping_add(signal as u8))),
+        Side::Inside => {
+            let failed = |source| CommandError::Try { doing: "listen to signals", source };
+            let interruption = Interruption::begin().map_err(failed)?;
+            // Addresses are the same in each try.
+            if let Ok(before) = personality::get() {
+                let _ = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
+            }
+            let limit = arguments.timeout.unwrap_or_else(|| usual_limit(trace));
+            let mut search = Search {
+                recorded,
+                home,
+                output: output.to_owned(),
+                wanted,
+                limit,
+                interruption,
+                begun: Instant::now(),
+                tries: 0,
+            };
+            search.run(&Switches::of(trace)?, settings)
+        }
+    }
+}
+
+/// How the recording failed, with what it said, which its replay says again.
+fn recorded_failure(trace: &TraceReader, recorded: &Recorded, home: &Path) -> Result<Failure, CommandError> {
+    let failed = |source| CommandError::Try { doing: "replay the recording", source };
+    let mut replay = std::process::Command::new("/proc/self/exe");
+    replay.args(["--quiet", "replay", "--home"]).arg(home).arg(trace.dir());
+    let output = replay.stdin(Stdio::null()).output().map_err(failed)?;
+    let end = match recorded.end {
+        LaneEnd::Killed(signal) => ExitReport::Killed(signal),
+        LaneEnd::Exited(code) => ExitReport::Exited(code),
+        LaneEnd::Unknown | LaneEnd::Stopped(_) => ExitReport::Exited(0),
+    };
+    Ok(Failure::new(TryEnd::Ended(end), None, &output.stderr))
+}
+
+struct Search<'a> {
+    recorded: &'a Recorded,
+    home: PathBuf,
+    output: PathBuf,
+    wanted: Failure,
+    limit: Duration,
+    interruption: Interruption,
+    begun: Instant,
+    tries: u64,
+}
+
+impl Search<'_> {
+    fn run(&mut self, recorded: &Switches, settings: &Settings) -> Result<ExitCode, CommandError> {
+        let passing = self.output.join("passing");
+        let mut found = self.fails(&[], &passing)?.then(Vec::new);
+        if found.is_none() {
+            let entry = Switches::of(&TraceReader::open(&passing)?)?.entry;
+            let mut candidates = recorded.moved_to(entry);
+            // The last switches before the failure are the likeliest.
+            candidates.reverse();
+            found = self.search(&candidates)?;
+        }
+        let Some(switches) = found else {
+            say(
+                settings,
+                &format!(
+                    "the failure did not come in {} tries with up to {TOGETHER_MAX} of the recorded switches forced",
+                    self.tries
+                ),
+            );
+            return Ok(ExitCode::from(NOT_THE_SAME));
+        };
+        let (failing, confirmed) = self.keep(&switches)?;
+        let facts = json!({
+            "recorded_switches": recorded.count,
+            "tries": self.tries,
+            "seconds": self.begun.elapsed().as_secs_f64(),
+            "forced": schedule::text(&switches),
+            "failed_again": confirmed,
+            "runs_again": CONFIRMATIONS,
+            "failing": failing,
+            "passing": passing,
+        });
+        let path = self.output.join(FOUND);
+        std::fs::write(&path, facts.to_string()).map_err(|source| CommandError::Write { path, source })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The fewest switches with which it fails twice.
+    fn search(&mut self, candidates: &[Candidate]) -> Result<Option<Vec<ForcedSwitch>>, CommandError> {
+        let mut switches = Vec::new();
+        for ordinal in 1..=ORDINALS {
+            let is_new = |place: &&Candidate| ordinal == 1 || place.call == 0;
+            switches.extend(candidates.iter().filter(is_new).map(|place| place.at(ordinal)));
+        }
+        for together in 1..=TOGETHER_MAX.min(switches.len()) {
+            let mut places: Vec<usize> = (0..together).collect();
+            loop {
+                if self.begun.elapsed() > SEARCH_MAX {
+                    return Ok(None);
+                }
+                let chosen: Vec<ForcedSwitch> = places.iter().map(|&index| switches[index]).collect();
+                if self.fails_again(&chosen)? {
+                    return Ok(Some(chosen));
+                }
+                if !advance(&mut places, switches.len()) {
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn fails_again(&mut self, switches: &[ForcedSwitch]) -> Result<bool, CommandError> {
+        let dir = self.output.join("try");
+        for _ in 0..2 {
+            let fails = self.fails(switches, &dir)?;
+            traces::discard(&dir)?;
+            if !fails {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps a trace that fails; how often of some runs it did.
+    fn keep(&mut self, switches: &[ForcedSwitch]) -> Result<(PathBuf, usize), CommandError> {
+        let (dir, failing) = (self.output.join("try"), self.output.join("failing"));
+        let mut confirmed = 0;
+        for _ in 0..CONFIRMATIONS {
+            let fails = self.fails(switches, &dir)?;
+            if fails && !failing.exists() {
+                let renamed = std::fs::rename(&dir, &failing);
+                renamed.map_err(|source| CommandError::Write { path: failing.clone(), source })?;
+            } else {
+                traces::discard(&dir)?;
+            }
+            confirmed += usize::from(fails);
+        }
+        if confirmed == 0 {
+            return Err(CommandError::Usage(
+                "the schedule that was found failed twice, and never again".into(),
+            ));
+        }
+        Ok((failing, confirmed))
+    }
+
+    /// Records a run with these switches forced: true if it fails as the recording did.
+    fn fails(&mut self, switches: &[ForcedSwitch], dir: &Path) -> Result<bool, CommandError> {
+        let failed = |source| CommandError::Try { doing: "record a schedule", source };
+        self.interruption.check().map_err(|error| CommandError::Usage(error.to_string()))?;
+        self.tries += 1;
+        let [list, said] = ["forced", "said"].map(|name| self.output.join(name));
+        std::fs::write(&list, schedule::text(switches)).map_err(failed)?;
+        let errors = File::create(&said).map_err(failed)?;
+        let program = &self.recorded.program;
+        let list = list.to_string_lossy().into_owned();
+        let options = ["--volatile", "--schedule", &list];
+        let mut recorder = retry::recorder(program, &self.home, dir, &options);
+        recorder.stdout(Stdio::null()).stderr(errors);
+        let mut child = retry::start(&mut recorder, program).map_err(failed)?;
+        let until = Instant::now() + self.limit;
+        let status = loop {
+            match child.try_wait().map_err(failed)? {
+                Some(status) => break Some(status),
+                None if Instant::now() > until => {
+                    // The program ends with its recorder.
+                    child.kill().map_err(failed)?;
+                    child.wait().map_err(failed)?;
+                    break None;
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let Some(end) = status.and_then(end_of) else { return Ok(false) };
+        let text = std::fs::read(&said).map_err(failed)?;
+        Ok(Failure::new(TryEnd::Ended(end), None, &text) == self.wanted)
+    }
+}
+
+fn end_of(status: ExitStatus) -> Option<ExitReport> {
+    status.code().map(ExitReport::Exited).or(status.signal().map(ExitReport::Killed))
+}
+
+/// The next choice of places in order; false if that was the last.
+fn advance(places: &mut [usize], count: usize) -> bool {
+    let chosen = places.len();
+    let Some(at) = (0..chosen).rev().find(|&at| places[at] + chosen - at < count) else { return false };
+    places[at] += 1;
+    for next in at + 1..chosen {
+        places[next] = places[next - 1] + 1;
+    }
+    true
+}
+
+/// Says what was found, with the stacks of both threads at each switch.
+fn report(
+    arguments: &MinimizeArguments,
+    settings: &Settings,
+    output: &Path,
+) -> Result<ExitCode, CommandError> {
+    let path = output.join(FOUND);
+    let text = std::fs::read(&path).map_err(|source| CommandError::Read { path: path.clone(), source })?;
+    let mut facts: Value =
+        serde_json::from_slice(&text).map_err(|error| CommandError::Usage(format!("{FOUND}: {error}")))?;
+    let switches = schedule::parse_all(facts["forced"].as_str().unwrap_or("")).unwrap_or_default();
+    let forced = switches.len();
+    let failing = TraceReader::open(&output.join("failing"))?;
+    let stacks = stacks(&failing, &switches, settings)?;
+    facts["schedule_switches"] = json!(forced);
+    facts["switches"] = json!(
+        stacks.iter().map(|[stopped, next]| json!({ "stopped": stopped, "next": next })).collect::<Vec<_>>()
+    );
+    for name in ["forced", "said"] {
+        let _ = std::fs::remove_file(output.join(name));
+    }
+    let path = output.join("minimize.json");
+    std::fs::write(&path, facts.to_string()).map_err(|source| CommandError::Write { path, source })?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{facts}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (number, [stopped, next]) in stacks.iter().enumerate() {
+        writeln!(out, "switch {}: this thread is stopped:", number + 1)?;
+        stopped.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+        writeln!(out, "  and another one goes on, which stands at:")?;
+        next.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+    }
+    writeln!(out, "it fails: retrovane replay {}", output.join("failing").display())?;
+    if forced != 0 {
+        writeln!(
+            out,
+            "without a forced switch it passes: retrovane replay {}",
+            output.join("passing").display()
+        )?;
+    }
+    writeln!(
+        out,
+        "{} switches before, {forced} forced ones after, {} tries, {:.2} s",
+        facts["recorded_switches"],
+        facts["tries"],
+        facts["seconds"].as_f64().unwrap_or(0.0)
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stacks of who was stopped and who went on, at each forced switch of the trace.
+fn stacks(
+    trace: &TraceReader,
+    forced: &[ForcedSwitch],
+    settings: &Settings,
+) -> Result<Vec<[Vec<String>; 2]>, CommandError> {
+    let pid = trace.lanes().first().map_or(0, |info| info.pid);
+    let mut past = Past::open(trace, pid, settings)?;
+    let lines = |frames: Vec<Frame>| frames.iter().map(frame_text).collect::<Vec<String>>();
+    let all = Switches::of(trace)?.all;
+    let is_forced = |place: &Candidate| {
+        let is_it = |switch: &ForcedSwitch| {
+            let is_call = switch.place == ForcedPlace::Call as u32;
+            place.thread == switch.thread
+                && place.address == switch.address
+                && (!is_call || place.call == switch.ordinal)
+        };
+        forced.iter().any(is_it)
+    };
+    let made = all.iter().filter(|(place, ..)| is_forced(place));
+    let both = |&(place, stopped, next): &(Candidate, u64, u64)| {
+        let at_stop = match place.place {
+            ForcedPlace::Call => past.at_event(stopped)?,
+            // The event before it is the pause, which is found there.
+            _ => past.at_instruction(stopped.saturating_sub(1), place.address)?,
+        };
+        Ok([lines(at_stop), lines(past.at_event(next)?)])
+    };
+    made.map(both).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_is_made_once() {
+        let mut places = vec![0, 1];
+        let mut all = vec![places.clone()];
+        while advance(&mut places, 4) {
+            all.push(places.clone());
+        }
+        assert_eq!(all, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]);
+    }
+}
