@@ -223,6 +223,9 @@ setup-test:
 	@$(CARGO) fetch -q --locked --manifest-path tests/sources/Cargo.toml || \
 		echo "The sources that tests build programs from could not be fetched: those tests are skipped." >&2
 	@$(FETCH_REDIS) || echo "The sources of Redis could not be fetched: its tests are skipped." >&2
+	@[ -e $(TARGET_DIR)/sources/$(DAP_SCHEMA)-py2.py3-none-any.whl ] || \
+		pip download -q --no-deps --only-binary :all: --platform any -d $(TARGET_DIR)/sources $(subst -,==,$(DAP_SCHEMA)) || \
+		echo "The schema of the Debug Adapter Protocol could not be fetched: its tests are skipped." >&2
 
 setup-bench:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(BENCH_ONLY_PACKAGES)
