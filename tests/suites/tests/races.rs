@@ -99,7 +99,7 @@ fn check_schedule(tool: &Tool, home: &Path) -> TestResult {
         replay.push(small.join(name).into());
         let code = run(tool.command(User::Current, home, &replay), RUN_TIME_MAX)?.code;
         if (code != 0) != fails {
-            return Err(format!("the trace {name} ends with {code}").into());
+            return Err(format!("the trace {name} ends with {code}"));
         }
     }
     Ok(())

@@ -51,5 +51,5 @@ fn is_move(ahead: &[u8]) -> bool {
 
 /// True ahead of a word of data, or of the constant of `mov r64, imm64`.
 fn is_word(ahead: &[u8], address: u64) -> bool {
-    address % 8 == 0 || matches!(ahead, [.., 0x48 | 0x49, 0xb8..=0xbf])
+    address.is_multiple_of(8) || matches!(ahead, [.., 0x48 | 0x49, 0xb8..=0xbf])
 }

@@ -285,7 +285,9 @@ impl State {
             if self.places.iter().any(is_there) || sites::is_near(switch.address) {
                 continue;
             }
-            let Some(byte) = memory::read::<u8>(switch.address).filter(|&byte| byte != INT3) else { continue };
+            let Some(byte) = memory::read::<u8>(switch.address).filter(|&byte| byte != INT3) else {
+                continue;
+            };
             let free = |place: &&mut Place| matches!(place.standing, Standing::Empty | Standing::Done);
             if let Some(place) = self.places.iter_mut().find(free) {
                 let standing = Standing::Lifted;

@@ -82,7 +82,8 @@ pub fn wait_for_own_turn() {
     let own = &thread().turns.forced;
     own.wants.store(1, Ordering::SeqCst);
     let mut computing = Computing { changes: 0, since_ns: 0 };
-    while process().given_up.load(Ordering::Acquire) == 0 && process().ending_others.load(Ordering::Acquire) == 0
+    while process().given_up.load(Ordering::Acquire) == 0
+        && process().ending_others.load(Ordering::Acquire) == 0
     {
         let turn = turn::my_turn();
         if turn.running().is_some() {
@@ -107,7 +108,7 @@ pub fn note_taken(changes: u32) {
 
 /// The other threads of the process.
 fn others() -> impl Iterator<Item = usize> {
-    let own = thread().index as usize;
+    let own = thread().index;
     (0..used_threads()).filter(move |&index| index != own).filter(|&index| {
         let other = thread_at(index);
         other.status == thread_status::LIVE && other.process == thread().process
@@ -123,7 +124,7 @@ fn is_first() -> bool {
         let is_away = away_since != 0 && changes.wrapping_sub(away_since) < TURNS_AWAY_MAX;
         (is_away, place.had_at.load(Ordering::SeqCst), index)
     };
-    let own = rank(thread().index as usize);
+    let own = rank(thread().index);
     others().all(|index| thread_at(index).turns.forced.wants.load(Ordering::SeqCst) == 0 || own < rank(index))
 }
 
@@ -131,10 +132,11 @@ fn is_first() -> bool {
 /// new thread has yet to begin.
 fn are_settled() -> bool {
     let have_begun = others().count() + 1 >= process().threads as usize;
-    have_begun && others().all(|index| {
-        let other = thread_at(index);
-        other.turns.forced.wants.load(Ordering::SeqCst) != 0 || other.tid != 0 && sleeps(other.tid)
-    })
+    have_begun
+        && others().all(|index| {
+            let other = thread_at(index);
+            other.turns.forced.wants.load(Ordering::SeqCst) != 0 || other.tid != 0 && sleeps(other.tid)
+        })
 }
 
 /// True if the thread sleeps in the kernel, or has ended.
