@@ -153,6 +153,35 @@ pub unsafe fn modify(address: usize, size: usize, operation: Operation, operand:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::MIRROR_DISTANCE;
+    use crate::{Options, Region};
+
+    /// Every length, also across pages: the bytes that were written, and none beside them.
+    #[test]
+    fn what_was_written_is_copied_and_nothing_else() {
+        const ROOM: usize = 4 * PAGE;
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options { size: 1 << 20, ..Options::default() };
+        let region = Region::open(&folder.path().join("region"), &options).expect("new");
+        let block = region.allocate(ROOM, PAGE).expect("room");
+        // SAFETY: the block and its mirror are mapped, and this thread is their only user.
+        let (own, mirror) = unsafe {
+            let bytes = |at: usize| std::slice::from_raw_parts_mut(at as *mut u8, ROOM);
+            (bytes(block), bytes(block + MIRROR_DISTANCE))
+        };
+        let lengths = (0..100).chain((500..530).step_by(3)).chain([4095, 4096, 4097, 9000]);
+        for (length, start) in lengths.flat_map(|length| [(length, 5), (length, PAGE - 7), (length, 64)]) {
+            mirror.fill(0xee);
+            own.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index % 251) as u8);
+            // SAFETY: within the block.
+            unsafe { wrote(block + start, length) };
+            let wrong = (0..ROOM).find(|&at| {
+                let is_copied = (start..start + length).contains(&at);
+                mirror[at] != if is_copied { own[at] } else { 0xee }
+            });
+            assert_eq!(wrong, None, "{length} bytes from {start} on");
+        }
+    }
 
     #[test]
     fn operations_know_sizes_and_signs() {

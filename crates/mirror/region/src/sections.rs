@@ -239,7 +239,7 @@ put_unaligned!(
 #[unsafe(naked)]
 pub unsafe extern "C" fn copy_within_page(from: usize, count: usize) {
     naked_asm!(
-        // An interrupted sequence has changed rdi and rsi: r8 and r9 keep the arguments.
+        // A sequence that begins again has changed the other registers: r8 and r9 keep the arguments.
         "mov r8, rdi\nmov r9, rsi",
         enter!(),
         mark!("r8"),
@@ -247,9 +247,51 @@ pub unsafe extern "C" fn copy_within_page(from: usize, count: usize) {
         mov r11, [rip + {control} + {offset}]
         test r11, r11
         jz 93f
-        mov rsi, r8
-        mov rcx, r9
         lea rdi, [r8 + r11]
+        cmp r9, 16
+        jb 81f
+        cmp r9, {string}
+        ja 84f
+        // Whole pieces from the beginning, and one that ends where the bytes end.
+        lea rcx, [r9 - 16]
+        xor eax, eax
+        test rcx, rcx
+        jz 82f
+    83: movups xmm0, [r8 + rax]
+        movups [rdi + rax], xmm0
+        add rax, 16
+        cmp rax, rcx
+        jb 83b
+    82: movups xmm0, [r8 + rcx]
+        movups [rdi + rcx], xmm0
+        jmp 93f
+    81: cmp r9d, 8
+        jb 85f
+        mov rax, [r8]
+        mov rdx, [r8 + r9 - 8]
+        mov [rdi], rax
+        mov [rdi + r9 - 8], rdx
+        jmp 93f
+    85: cmp r9d, 4
+        jb 86f
+        mov eax, [r8]
+        mov edx, [r8 + r9 - 4]
+        mov [rdi], eax
+        mov [rdi + r9 - 4], edx
+        jmp 93f
+    86: test r9d, r9d
+        jz 93f
+        movzx eax, byte ptr [r8]
+        movzx edx, byte ptr [r8 + r9 - 1]
+        mov [rdi], al
+        mov [rdi + r9 - 1], dl
+        mov ecx, r9d
+        shr ecx, 1
+        movzx eax, byte ptr [r8 + rcx]
+        mov [rdi + rcx], al
+        jmp 93f
+    84: mov rsi, r8
+        mov rcx, r9
         rep movsb
     93: ret
         ",
@@ -259,8 +301,12 @@ pub unsafe extern "C" fn copy_within_page(from: usize, count: usize) {
         marks = const MARKS,
         offset = const OFFSET,
         page = const PAGE_BITS,
+        string = const STRING_BYTES_MIN,
     )
 }
+
+/// From here on the processor's copying of strings is faster than a loop.
+const STRING_BYTES_MIN: usize = 512;
 
 /// What a compare-exchange found.
 #[repr(C)]
