@@ -247,11 +247,15 @@ impl Checkpoints {
     }
 
     /// Brings the mirror up to date. `changed` holds the pages of the checkpoint that is over,
-    /// and afterwards those that differ from it.
+    /// and afterwards those that may differ from it.
     fn resynchronise(&self, memory: &Memory, changed: &mut Pages) {
-        memory.take_marks(changed);
+        // Some were stored to when stores were mirrored again: that they are equal to their
+        // mirror does not mean that they are as they were written.
+        let mut later = Pages::none(memory.pages());
+        memory.take_marks(&mut later);
+        changed.add(&later);
         let looked_at: Vec<usize> = changed.iter().collect();
-        changed.clear();
+        *changed = later;
         let mut copied = 0;
         for (index, page) in looked_at.iter().enumerate() {
             if memory.resynchronise(*page) {

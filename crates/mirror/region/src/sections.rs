@@ -361,7 +361,8 @@ exchange!(exchange2, "lock cmpxchg [rdi], dx", "movzx eax, ax");
 exchange!(exchange4, "lock cmpxchg [rdi], edx", "mov eax, eax");
 exchange!(exchange8, "lock cmpxchg [rdi], rdx", "");
 
-/// Copies a value to its mirror, if the state is still the expected one.
+/// Marks the page of a value and copies it to its mirror, if the state is still the expected one.
+/// The mark of the operation before may have been taken, and its checkpoint be over.
 macro_rules! copy_if {
     ($name:ident, $load:literal, $store:literal) => {
         /// # Safety
@@ -370,6 +371,7 @@ macro_rules! copy_if {
         pub unsafe extern "C" fn $name(from: usize, to: usize, state: u64) {
             naked_asm!(
                 enter!(),
+                mark!("rdi"),
                 $load,
                 "
                 cmp rdx, [rip + {control} + {state}]
@@ -380,6 +382,8 @@ macro_rules! copy_if {
                 descriptor!(),
                 control = sym CONTROL,
                 rseq = const RSEQ,
+                marks = const MARKS,
+                page = const PAGE_BITS,
                 state = const STATE,
             )
         }
