@@ -75,6 +75,20 @@ const fn threads(name: &'static str, source: &'static str, count: u64, peer_coun
     }
 }
 
+/// A row that reads a file, of which the first recording makes a copy.
+const fn read_file(name: &'static str, command: &'static str) -> Row {
+    Row {
+        name,
+        work: Work::Shell {
+            needs: "dd",
+            inputs: "head -c $((200000000 / SCALE)) /dev/urandom > $IN/data; sleep 4",
+            prepare: "",
+            command,
+        },
+        target: Target::Ratio { record: 1.3, replay: 1.5 },
+    }
+}
+
 /// All rows, in the order of the table.
 pub fn all() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().chain(SERVER_ROWS)
@@ -153,6 +167,8 @@ printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n%%.o: %%.c\n\tgcc -O1 -c -o 
         },
         target: Target::Ratio { record: 1.03, replay: 1.03 },
     },
+    read_file("200 MB read by 4 KB", "exec dd if=$IN/data of=/dev/null bs=4k status=none"),
+    read_file("200 MB read by 2 MB", "exec dd if=$IN/data of=/dev/null bs=2M status=none"),
     Row {
         name: START_UP,
         work: Work::Micro { source: "start_up", count: 1, quick_count: 1, peer_count: 1 },

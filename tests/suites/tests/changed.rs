@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
@@ -211,6 +212,50 @@ fn outputs_go_where_policies_say(tool: &Arc<Tool>) -> TestResult {
     check(&replay(&["--output", "tcp:*=real"])?, 2, "stdout and stderr")
 }
 
+/// A megabyte that no compression makes shorter.
+fn random_bytes() -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..1 << 17).flat_map(|_| next()).collect()
+}
+
+/// What was read of a file that is kept is not in the log; what is not surely the same is.
+fn reads_are_by_reference(tool: &Arc<Tool>) -> TestResult {
+    /// The age from which a file's times tell of each later change.
+    const SETTLED: Duration = Duration::from_millis(3200);
+    let recording = Recording::new(tool, "reads", "reads")?;
+    let failed = |error: std::io::Error| format!("the file to read: {error}");
+    std::fs::write(recording.path("in"), random_bytes()).map_err(failed)?;
+    let written =
+        std::fs::metadata(recording.path("in")).and_then(|found| found.modified()).map_err(failed)?;
+    while written.elapsed().is_ok_and(|age| age < SETTLED) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut bytes = Vec::new();
+    for (name, how) in [("first", "plain"), ("plain", "plain"), ("shared", "shared"), ("changed", "changed")]
+    {
+        let recorded =
+            recording.tool(&["--quiet", "record", "-o", name, "--", "./reads", "in", how], None)?;
+        let replayed = recording.tool(&["replay", "--run", name], None)?;
+        if recorded.code != 0 || replayed.code != 0 || recorded.stdout != replayed.stdout {
+            return Err(format!("{name}: {recorded:?}, replayed {replayed:?}"));
+        }
+        let log = std::fs::metadata(recording.path(name).join("events.rvt")).map_err(failed)?;
+        bytes.push(log.len());
+    }
+    // The first one logs what it reads while the file is copied; of the last ones at least what is read
+    // behind the change, or the fork.
+    if bytes[0] < 1 << 18 || bytes[1] > 1 << 18 || bytes[2] < 1 << 19 || bytes[3] < 1 << 19 {
+        return Err(format!("bytes of the logs: {bytes:?}"));
+    }
+    check(&recording.tool(&["dump", "plain"], None)?, 0, "pread64(3, \"")
+}
+
 /// What makes no sense is said at once.
 fn nonsense_is_refused(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "minimize-nonsense", "parser")?;
@@ -235,7 +280,8 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 7] = [
+    let checks: [(&str, Check); 8] = [
+        ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("policies", outputs_go_where_policies_say),
         ("retry", a_fix_is_tried),

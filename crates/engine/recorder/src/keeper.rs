@@ -21,6 +21,7 @@ use trace_store::{FileEntry, FileStore, StoreError};
 use crate::analysis::Job;
 use crate::file_journals::FileJournals;
 use crate::lending;
+use crate::read_files::Copier;
 use crate::sink::Sink;
 use crate::waiting::Status;
 
@@ -125,13 +126,7 @@ impl Keeper {
         if FileKey::of(&metadata) != *key {
             return Err(Unkept);
         }
-        let key = trace_store::FileKey {
-            device: key.device,
-            inode: key.inode,
-            size: key.size_bytes,
-            mtime_ns: key.mtime_ns,
-            ctime_ns: key.ctime_ns,
-        };
+        let key = store_key(key);
         if !self.store.knows(&key)? {
             self.tell_of_copying(key.size);
         }
@@ -140,6 +135,29 @@ impl Keeper {
         let entry =
             FileEntry { hash, path: original.to_vec(), size: key.size, mode: metadata.permissions().mode() };
         if self.sink.add_file(slot, &entry) { Ok(hash) } else { Err(Unkept) }
+    }
+
+    /// Keeps a file that a process reads, if that takes no time; 0 or an errno. Else it is copied meanwhile.
+    fn refer(&self, segment: Segment, copier: &Copier) -> i32 {
+        let lane = self.memory.lane(segment);
+        let argument = |index: usize| lane.request().arguments[index].load(Ordering::Relaxed);
+        let (fd, read_bytes, pid) = (argument(0) as i32, argument(1), argument(2) as i32);
+        let path = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
+        let Ok(file) = open_of(pid, fd, &path) else { return libc::EIO };
+        let Ok(metadata) = file.metadata() else { return libc::EIO };
+        let key = FileKey::of(&metadata);
+        match self.store.knows(&store_key(&key)) {
+            Ok(true) => {}
+            Ok(false) => {
+                copier.offer(file, store_key(&key), read_bytes);
+                return libc::EAGAIN;
+            }
+            Err(_) => return libc::EIO,
+        }
+        let Some(slot) = self.memory.find_or_claim_file(&key) else { return libc::EIO };
+        let original = std::fs::read_link(&path).unwrap_or_default();
+        let kept = self.keep_in_slot(slot, &key, || Ok(file), original.as_os_str().as_bytes());
+        if kept { 0 } else { libc::EIO }
     }
 
     /// Serves one request of a process.
@@ -172,6 +190,16 @@ impl From<io::Error> for Unkept {
 impl From<StoreError> for Unkept {
     fn from(_: StoreError) -> Unkept {
         Unkept
+    }
+}
+
+fn store_key(key: &FileKey) -> trace_store::FileKey {
+    trace_store::FileKey {
+        device: key.device,
+        inode: key.inode,
+        size: key.size_bytes,
+        mtime_ns: key.mtime_ns,
+        ctime_ns: key.ctime_ns,
     }
 }
 
@@ -237,6 +265,7 @@ impl KeepThread {
         let ended = Arc::new(AtomicBool::new(false));
         let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
+            let copier = Copier::start(Arc::clone(&keeper));
             let doorbell = own_memory.keep_doorbell();
             loop {
                 // Before looking: what comes after the look changes the value.
@@ -244,7 +273,7 @@ impl KeepThread {
                 if own_ended.load(Ordering::SeqCst) {
                     return;
                 }
-                if !serve_all(&own_memory, &keeper, journals.as_deref()) {
+                if !serve_all(&own_memory, &keeper, journals.as_deref(), &copier) {
                     futex_wait(doorbell, seen, Duration::from_millis(500));
                 }
             }
@@ -255,12 +284,18 @@ impl KeepThread {
 }
 
 /// Serves the requests that there are; false if there was none.
-fn serve_all(memory: &SessionMemory, keeper: &Keeper, journals: Option<&FileJournals>) -> bool {
+fn serve_all(
+    memory: &SessionMemory,
+    keeper: &Keeper,
+    journals: Option<&FileJournals>,
+    copier: &Copier,
+) -> bool {
     let mut any = false;
     for segment in memory.segments_in_use() {
         let lane = memory.lane(segment);
         match (lane.request().state.load(Ordering::Acquire), journals) {
             (request::KEEP, _) => keeper.serve(segment),
+            (request::REFER, _) => lane.answer(keeper.refer(segment, copier)),
             (request::IDENTIFY, _) => {
                 let segment = lane.request().arguments[0].load(Ordering::Relaxed);
                 lane.answer(memory.owner_of_lock(segment).unwrap_or(0));

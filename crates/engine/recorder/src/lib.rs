@@ -43,6 +43,7 @@ mod messages;
 mod numbers;
 mod partners;
 mod polled;
+mod read_files;
 mod records;
 mod sink;
 pub mod sockets;

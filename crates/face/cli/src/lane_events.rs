@@ -4,8 +4,13 @@
 //! blobs with them; of a long blob only the beginning is kept, so that a read of
 //! a gigabyte costs no gigabyte here.
 
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
 use events::{DecodeError, Event, FILTERED, Kind, Tag};
-use trace_store::{LaneEnd, LaneReader, TraceReader};
+use trace_store::{LaneEnd, LaneReader, TraceFile, TraceReader, hash_hex};
 
 use crate::exit::CommandError;
 
@@ -121,23 +126,29 @@ impl WholeEvent {
         self.kind == Kind::Syscall && self.flags & flag != 0
     }
 
-    fn begin(&mut self, event: &Event<'_>, index: u64, cache: &mut BlockCache) {
+    fn begin(&mut self, event: &Event<'_>, index: u64, cache: &mut BlockCache, files: &mut KeptFiles) {
         self.index = index;
         (self.kind, self.flags, self.code) = (event.kind, event.flags, event.code);
         self.body.clear();
         self.body.extend_from_slice(&event.body[..event.fixed_bytes()]);
         self.blobs.clear();
         self.bytes.clear();
-        self.add_blobs(event, cache);
+        self.add_blobs(event, cache, files);
     }
 
-    fn add_blobs(&mut self, event: &Event<'_>, cache: &mut BlockCache) {
+    fn add_blobs(&mut self, event: &Event<'_>, cache: &mut BlockCache, files: &mut KeptFiles) {
         let kept_max = match self.kind {
             Kind::Birth => KEPT_OF_BIRTH_BYTES_MAX.max(self.kept_bytes_max),
             _ => self.kept_bytes_max,
         };
         for blob in event.blobs() {
+            let part;
             let (tag, data, total_bytes) = match blob.tag {
+                Tag::FilePart => {
+                    let (bytes, begin) = files.part(blob.data, kept_max);
+                    part = begin;
+                    (Tag::Memory, part.as_slice(), bytes)
+                }
                 Tag::MemoryToCache => {
                     cache.put(blob.extra, blob.data);
                     (Tag::Memory, blob.data, blob.data.len() as u64)
@@ -217,6 +228,34 @@ impl BlockCache {
     }
 }
 
+/// The trace's files, of which events name parts.
+struct KeptFiles {
+    paths: HashMap<u64, PathBuf>,
+    /// Those that were named.
+    open: HashMap<u64, Option<File>>,
+}
+
+impl KeptFiles {
+    fn of(trace: &TraceReader) -> KeptFiles {
+        let dir = trace.files_dir();
+        let path = |kept: &TraceFile| (u64::from(kept.id), dir.join(hash_hex(&kept.file.hash)));
+        KeptFiles { paths: trace.files().iter().map(path).collect(), open: HashMap::new() }
+    }
+
+    /// The length of the part that a blob names, and its beginning: at most so many bytes, and none
+    /// of a file that is not there.
+    fn part(&mut self, words: &[u8], bytes_max: usize) -> (u64, Vec<u8>) {
+        let word = |at: usize| Some(u64::from_le_bytes(words.get(at..at + 8)?.try_into().ok()?));
+        let (Some(id), Some(offset), Some(bytes)) = (word(0), word(8), word(16)) else {
+            return (0, Vec::new());
+        };
+        let file = self.open.entry(id).or_insert_with(|| File::open(self.paths.get(&id)?).ok());
+        let mut begin = vec![0; bytes_max.min(usize::try_from(bytes).unwrap_or(bytes_max))];
+        let is_read = file.as_ref().is_some_and(|file| file.read_exact_at(&mut begin, offset).is_ok());
+        (bytes, if is_read { begin } else { Vec::new() })
+    }
+}
+
 /// Reads a lane's events from its beginning.
 pub struct LaneEvents {
     lane: u32,
@@ -229,6 +268,7 @@ pub struct LaneEvents {
     at: usize,
     index: u64,
     cache: BlockCache,
+    files: KeptFiles,
     /// Bytes of the events that were read.
     position_bytes: u64,
 }
@@ -247,6 +287,7 @@ impl LaneEvents {
             at: 0,
             index: 0,
             cache: BlockCache::default(),
+            files: KeptFiles::of(trace),
             position_bytes: 0,
         })
     }
@@ -276,14 +317,14 @@ impl LaneEvents {
                 Err(error) => return Err(self.bad(error)),
             };
             match (event.kind, is_open) {
-                (Kind::Data, true) => into.add_blobs(&event, &mut self.cache),
+                (Kind::Data, true) => into.add_blobs(&event, &mut self.cache, &mut self.files),
                 // Data of nothing says nothing.
                 (Kind::Data, false) => {
                     self.take(len_bytes);
                     continue;
                 }
                 (_, true) => return Err(self.bad(DecodeError::BadBody)),
-                (_, false) => into.begin(&event, self.index, &mut self.cache),
+                (_, false) => into.begin(&event, self.index, &mut self.cache, &mut self.files),
             }
             is_open = event.has_more();
             self.take(len_bytes);

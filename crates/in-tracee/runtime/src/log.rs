@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
-use crate::address_space::file_ends;
+use crate::address_space::{file_ends, kept_files};
 use crate::ground::{kernel, memory, report};
 use crate::state::block::{lane, process, session};
 use crate::syscalls::outputs;
@@ -537,6 +537,13 @@ impl Log {
                         let reference = memory::read_word(source).unwrap_or(0);
                         let length = (reference >> 32).min(cache::BLOCK_BYTES);
                         put_memory(address, cache::slot_address(reference as u16), length);
+                    }
+                    Some(Tag::FilePart) => {
+                        let part: [u64; 3] = memory::read(source).unwrap_or_default();
+                        if bytes != 24 || in_region(address, part[2]) {
+                            report::fail("the log names a part of a file in a way that is none");
+                        }
+                        kept_files::read_part(address, part, put_memory);
                     }
                     Some(Tag::FileSize) => {
                         file_ends::replay_moved(memory::read(source).unwrap_or_default());

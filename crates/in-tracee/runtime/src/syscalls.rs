@@ -10,6 +10,7 @@ pub mod descriptors;
 pub mod direct_calls;
 pub mod dispatch;
 pub mod effects;
+pub mod file_reads;
 pub mod filters;
 pub mod foreign_memory;
 pub mod instructions;

@@ -71,7 +71,8 @@ impl FileKey {
         }
     }
 
-    pub(crate) fn has_settled(&self) -> bool {
+    /// True if the times are so old that a later change gives others.
+    pub fn has_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         u128::from(self.mtime_ns.max(self.ctime_ns)) + u128::from(SETTLED_NS) < now
     }

@@ -227,6 +227,9 @@ pub enum Tag {
     /// Of a call on mappings that failed: a part that it had done before, from the blob's address on:
     /// bytes, where it was moved to or 0 (u64 each). Replay does it.
     Part = 18,
+    /// The call read a part of a kept file to the blob's address: file id, offset in the file, bytes
+    /// (u64 each).
+    FilePart = 19,
 }
 
 impl Tag {
@@ -252,6 +255,7 @@ impl Tag {
             16 => Tag::SharedMap,
             17 => Tag::Zeros,
             18 => Tag::Part,
+            19 => Tag::FilePart,
             _ => return None,
         })
     }

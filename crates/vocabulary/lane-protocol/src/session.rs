@@ -440,6 +440,9 @@ pub mod request {
     pub const LEND: u32 = 15;
     /// Live: ends the process's shadow `arguments[0]`, which it may not.
     pub const END_SHADOW: u32 = 16;
+    /// Keep the content of the file open at `arguments[0]` of the process `arguments[2]`, of which
+    /// it read `arguments[1]` bytes: 0 if it is kept now, EAGAIN if it is not (yet).
+    pub const REFER: u32 = 17;
 }
 
 /// One outstanding request of a lane.

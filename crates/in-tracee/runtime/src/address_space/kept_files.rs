@@ -183,6 +183,46 @@ pub fn kept_before(status: &Status) -> Option<u32> {
     is_it.then_some(index as u32)
 }
 
+/// The id of a content that is kept.
+pub fn find(key: [u64; 5]) -> Option<u32> {
+    let slots = (0..FILE_PROBES).map(|step| file_slot(key[0], key[1], step) as u32);
+    let is_free =
+        |&slot: &u32| session().files[slot as usize].state.load(Ordering::Acquire) == file_state::FREE;
+    slots.take_while(|slot| !is_free(slot)).find(|&slot| is_kept(slot, key))
+}
+
+/// True if this content is kept under that id.
+#[inline]
+pub fn is_kept(file: u32, key: [u64; 5]) -> bool {
+    let kept = session().files.get(file as usize);
+    kept.is_some_and(|kept| kept.state.load(Ordering::Acquire) == file_state::KEPT && is_of(kept, key))
+}
+
+/// Replay: reads a part of a kept file into the program's memory, by way of `put` where the kernel may
+/// not write there.
+pub fn read_part(address: u64, [file, offset, bytes]: [u64; 3], put: fn(u64, u64, u64)) {
+    const STEP_BYTES: usize = 4096;
+    let fd = open(file as u32) as u64;
+    let mut done = 0;
+    while done < bytes {
+        let (at, left, from) = (address.wrapping_add(done), bytes - done, offset.wrapping_add(done));
+        let mut read = kernel::call(nr::__NR_pread64, [fd, at, left, from, 0, 0]);
+        if read == -i64::from(errno::EFAULT) {
+            let mut step = [0u8; STEP_BYTES];
+            let wanted = left.min(STEP_BYTES as u64);
+            read = kernel::call(nr::__NR_pread64, [fd, step.as_mut_ptr() as u64, wanted, from, 0, 0]);
+            if read > 0 {
+                put(at, step.as_ptr() as u64, read as u64);
+            }
+        }
+        if read <= 0 {
+            report::stand(lane_protocol::report_kind::MISSING, -read as i32, "a kept file is too short");
+        }
+        done += read as u64;
+    }
+    kernel::call(nr::__NR_close, [fd, 0, 0, 0, 0, 0]);
+}
+
 /// True if what is kept there, or asked for, is this content.
 fn is_of(kept: &KeptFile, key: [u64; 5]) -> bool {
     let words = [&kept.device, &kept.inode, &kept.size_bytes, &kept.mtime_ns, &kept.ctime_ns];

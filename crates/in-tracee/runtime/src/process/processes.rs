@@ -28,7 +28,9 @@ use crate::state::block::{
     used_processes,
 };
 use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
-use crate::syscalls::{filters, memory_calls, output_lock, outputs, specials, tracing, tracing_outside};
+use crate::syscalls::{
+    file_reads, filters, memory_calls, output_lock, outputs, specials, tracing, tracing_outside,
+};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const FILES: u64 = nr::CLONE_FILES as u64;
@@ -145,7 +147,11 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         // The kernel refuses, and makes nothing.
         return specials::refuse(registers, number, &registers.args(), count, errno::EINVAL);
     }
-    if flags & THREAD != 0 {
+    let is_thread = flags & THREAD != 0;
+    if (flags & FILES != 0) != is_thread || !is_thread {
+        file_reads::note_given(is_thread || flags & FILES != 0);
+    }
+    if is_thread {
         return threads::create(registers, number, count, request);
     }
     if process().replaying {

@@ -221,6 +221,7 @@ pub struct Process {
     pub fd_sleeps: [u8; 1024],
     /// Marks of regular files that descriptors reach, where that is known; see `outputs`.
     pub fd_marks: [u16; 1024],
+    pub reads: crate::syscalls::file_reads::Reads,
     pub foreign_writes: crate::address_space::foreign_writes::Known,
     pub left_memory: crate::signals::left_memory::Seen,
     pub lists_of_maps: crate::syscalls::visible_maps::Descriptors,

@@ -15,7 +15,7 @@ use crate::syscalls::dispatch::{Done, begin_call, feed_with, log_call};
 use crate::syscalls::effects::{self, Before};
 use crate::syscalls::outputs::{self, Output};
 use crate::syscalls::specials::{plain, refuse, replayed};
-use crate::syscalls::{calls, output_lock};
+use crate::syscalls::{calls, file_reads, output_lock};
 use crate::{checkpoint, signals};
 
 /// write and its kin: what reaches the recorded standard output is shown again
@@ -65,6 +65,10 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
         if bytes > 0 && process().log.short_blob(number as u16, &args[..3], result, &blob) {
             return;
         }
+    }
+    if matches!(number as u32, nr::__NR_sendmsg | nr::__NR_sendmmsg) {
+        // Descriptors may be in it.
+        file_reads::note_given(false);
     }
     outsider_signs::note_call(number, args, result);
     begin_call(number, args, model.len(), result, 0);
@@ -175,7 +179,13 @@ pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
     if args[1] as u32 as i32 == process().control_fd && !process().replaying {
         move_control_fd();
     }
-    plain(registers, number, args, model)
+    let done = plain(registers, number, args, model);
+    if let Done::Result(result) = &done
+        && *result >= 0
+    {
+        file_reads::note_copied(args[0], *result);
+    }
+    done
 }
 
 /// F_SETFD of fcntl(2), FIOCLEX and FIONCLEX of ioctl(2). Programs that find our descriptors in

@@ -20,7 +20,7 @@ use crate::scheduler::{patience, starvation, turn};
 use crate::signals::{self, deaths, killing, stopping};
 use crate::state::block::{process, session, thread};
 use crate::syscalls::effects::{self, Before};
-use crate::syscalls::{calls, changes, direct_calls, filters, specials};
+use crate::syscalls::{calls, changes, direct_calls, file_reads, filters, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -343,12 +343,20 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
     if work != 0 {
         if work & effects::READS_TEXT != 0 {
             effects::log_texts(model, args);
+            file_reads::note_opened(nr, result);
         }
         if work & effects::SENDS != 0 {
             effects::log_sent(model, args, result);
         }
         if work & effects::WRITES != 0 {
-            effects::log_written(model, args, result, before);
+            match file_reads::find(nr, args, result) {
+                Some(mut part) => {
+                    effects::log_written_by(model, args, result, before, &mut |at, bytes| {
+                        part.log(at, bytes)
+                    });
+                }
+                None => effects::log_written(model, args, result, before),
+            }
         }
     }
     packet_rings::log_arrived(nr, args, result);

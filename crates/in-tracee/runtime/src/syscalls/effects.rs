@@ -179,14 +179,24 @@ fn is_overwritten(model: &[Arg], args: &[u64; 6], result: i64, address: u64, byt
 
 /// Logs all memory that the kernel wrote.
 pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before) {
-    let mut sink = |address: u64, bytes: u64| {
+    log_written_by(model, args, result, before, &mut |address, bytes| {
         let bytes = readable_bytes(address, bytes, !kernel::failed(result));
         if address != 0 && bytes > 0 {
             process().log.memory(address, bytes);
         }
-    };
+    });
+}
+
+/// Hands all memory that the kernel wrote to `sink`, in the order in which it wrote it.
+pub fn log_written_by(
+    model: &[Arg],
+    args: &[u64; 6],
+    result: i64,
+    before: &Before,
+    sink: &mut dyn FnMut(u64, u64),
+) {
     if result == -i64::from(linux_abi::errno::EFAULT) {
-        return each_possible(model, args, before, &mut sink);
+        return each_possible(model, args, before, sink);
     }
     for (index, arg) in model.iter().enumerate() {
         let address = args[index];
@@ -203,7 +213,7 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
             Ty::Out(len, when) | Ty::InOut(len, when) if written(when, result) => {
                 sink(address, written_length(len, address, args, result));
             }
-            Ty::IovOut(count) => scatter(address, args[count as usize], result, &mut sink),
+            Ty::IovOut(count) => scatter(address, args[count as usize], result, sink),
             Ty::OutSockLen(length) if result >= 0 => {
                 let now = memory::read::<u32>(args[length as usize]).unwrap_or(0);
                 sink(address, u64::from(now).min(before.limits[index]));
@@ -215,7 +225,7 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
                 }
             }
             Ty::MsgOut if result >= 0 => {
-                message(address, result, before.name_limit, before.control_limit, &mut sink);
+                message(address, result, before.name_limit, before.control_limit, sink);
             }
             Ty::IfConf if result >= 0 => {
                 sink(address, 16);
@@ -223,7 +233,7 @@ pub fn log_written(model: &[Arg], args: &[u64; 6], result: i64, before: &Before)
                     sink(buffer, bytes & 0x7fff_ffff);
                 }
             }
-            Ty::MmsgOut(_) if result > 0 => messages(address, result as u64, &mut sink),
+            Ty::MmsgOut(_) if result > 0 => messages(address, result as u64, sink),
             Ty::MmsgIn(_) if result > 0 => sink(address, result as u64 * 64),
             _ => {}
         }

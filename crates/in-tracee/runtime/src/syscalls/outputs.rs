@@ -10,7 +10,7 @@ use linux_abi::general as nr;
 use crate::debugger::imports;
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, session};
-use crate::syscalls::visible_maps;
+use crate::syscalls::{file_reads, visible_maps};
 
 const UNKNOWN: u8 = 0;
 const SLEEPS: u8 = 1;
@@ -94,6 +94,7 @@ pub fn forget_flags(fd: u64) {
 pub fn forget(fd: u64) {
     forget_flags(fd);
     visible_maps::forget(fd);
+    file_reads::forget(fd);
     if let Some(slot) = process().fd_classes.get_mut(fd as u32 as usize) {
         *slot = UNKNOWN;
     }
@@ -107,6 +108,7 @@ pub fn forget_range(first: u64, last: u64) {
     if visible_maps::are_open() {
         (start..end).for_each(|fd| visible_maps::forget(fd as u64));
     }
+    (start..end).for_each(|fd| file_reads::forget(fd as u64));
     process.fd_classes[start..end].fill(UNKNOWN);
     process.fd_sleeps[start..end].fill(UNKNOWN);
 }

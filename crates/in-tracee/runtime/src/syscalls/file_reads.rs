@@ -1,0 +1,188 @@
+//! Reads of regular files by reference: the file's content is kept once, as a whole, and the log says
+//! which part of it a call read.
+//!
+//! Invariant: a reference is logged only where the kept content is what the call read. The content was
+//! kept under the file's size and times; they are looked at again *behind* the call, and what had been
+//! written before it had changed them. Nobody had the file open to write when its content was asked
+//! for, so nobody can store to it later without that being seen in its times either. The place of a
+//! read that names none is the descriptor's offset behind it, which nobody else moves: the process
+//! opened the file itself, and gave the descriptor to no other process since.
+//!
+//! Deliberately absent: files in memory (tmpfs), whose times do not tell of stores; files that the
+//! program has mapped; sessions that can go back, which give back what was read.
+
+use events::Tag;
+use lane_protocol::request;
+use linux_abi::general as nr;
+
+use crate::address_space::kept_files::{self, Status};
+use crate::address_space::outsider_signs;
+use crate::ground::kernel;
+use crate::state::block::{process, session};
+use crate::syscalls::outputs;
+use crate::{checkpoint, lab};
+
+/// Files that are remembered, by the lower bits of their descriptors.
+const REMEMBERED: usize = 64;
+const DESCRIPTORS: usize = 1024;
+/// Shorter reads are logged as they are.
+const READ_BYTES_MIN: i64 = 1024;
+/// A file's content is asked for once so much of it was read...
+const ASKED_FROM_BYTES: u64 = 64 << 10;
+/// ... and again whenever this part more was read.
+const ASKED_AGAIN_PART: u64 = 4;
+/// An `opened` of a descriptor that others may have.
+const NOT_OWN: u32 = 0;
+
+/// What is known of the files that are read. Zeroed at first.
+#[repr(C)]
+pub struct Reads {
+    /// How often descriptors may have come to other processes.
+    given: u32,
+    /// Other processes use the same table of descriptors.
+    is_shared: u32,
+    /// For each descriptor, `given` plus one when the process opened it.
+    opened: [u32; DESCRIPTORS],
+    files: [Read; REMEMBERED],
+}
+
+/// What was read through a descriptor.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Read {
+    fd: u32,
+    /// The file's id plus one; 0: it is not known to be kept.
+    file: u32,
+    bytes: u64,
+    /// When its content is asked for.
+    asks_at: u64,
+}
+
+/// A part of a kept file, as the log has it.
+#[repr(C)]
+pub struct Part {
+    file: u64,
+    offset: u64,
+    bytes: u64,
+}
+
+/// Where in a kept file a call began to read.
+#[derive(Clone, Copy)]
+pub struct Reference {
+    file: u32,
+    offset: u64,
+}
+
+/// The process opened a file under this descriptor.
+#[inline]
+pub fn note_opened(number: u64, fd: i64) {
+    let opens = matches!(number as u32, nr::__NR_open | nr::__NR_openat | nr::__NR_openat2 | nr::__NR_creat);
+    let reads = &mut process().reads;
+    if opens && let Some(opened) = reads.opened.get_mut(fd as usize) {
+        *opened = if reads.is_shared == 0 { reads.given + 1 } else { NOT_OWN };
+        if let Some(read) = reads.files.get_mut(fd as usize % REMEMBERED) {
+            *read = Read { fd: fd as u32, file: 0, bytes: 0, asks_at: 0 };
+        }
+    }
+}
+
+/// A descriptor is another name of one that the process has.
+pub fn note_copied(from: u64, to: i64) {
+    let reads = &mut process().reads;
+    let opened = reads.opened.get(from as u32 as usize).copied().unwrap_or(NOT_OWN);
+    if let Some(copy) = reads.opened.get_mut(to as usize) {
+        *copy = opened;
+    }
+}
+
+/// The descriptor was closed, or means something else.
+pub fn forget(fd: u64) {
+    if let Some(opened) = process().reads.opened.get_mut(fd as u32 as usize) {
+        *opened = NOT_OWN;
+    }
+}
+
+/// Another process comes to have the descriptors that there are; with `is_shared` also later ones.
+pub fn note_given(is_shared: bool) {
+    let reads = &mut process().reads;
+    reads.given = reads.given.saturating_add(1);
+    reads.is_shared |= u32::from(is_shared || reads.given == u32::MAX);
+}
+
+/// True if nobody else moves the descriptor's offset.
+fn is_own(fd: u64) -> bool {
+    let own = process();
+    let opened = own.reads.opened.get(fd as u32 as usize).copied().unwrap_or(NOT_OWN);
+    opened == own.reads.given.wrapping_add(1) && !own.in_group && !own.in_parents_memory
+}
+
+/// The part of a kept file that a call read, if that is what it did.
+#[inline]
+pub fn find(number: u64, args: &[u64; 6], result: i64) -> Option<Reference> {
+    let place = match number as u32 {
+        nr::__NR_read | nr::__NR_readv => None,
+        nr::__NR_pread64 | nr::__NR_preadv => Some(args[3]),
+        _ => return None,
+    };
+    if result < READ_BYTES_MIN || checkpoint::is_on() || lab::is_on() {
+        return None;
+    }
+    find_part(args[0], place, result as u64)
+}
+
+fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
+    const SEEK_CUR: u64 = 1;
+    if place.is_none() && !is_own(fd) || !outputs::is_regular(fd) || outputs::is_mapped(fd) {
+        return None;
+    }
+    let read = &mut process().reads.files[fd as u32 as usize % REMEMBERED];
+    if read.fd != fd as u32 {
+        *read = Read { fd: fd as u32, file: 0, bytes: 0, asks_at: 0 };
+    }
+    read.bytes = read.bytes.saturating_add(bytes);
+    if read.file == 0 && read.bytes < read.asks_at.max(ASKED_FROM_BYTES) {
+        return None;
+    }
+    let status = Status::of(fd as i32)?;
+    let key = status.key();
+    if read.file == 0 || !kept_files::is_kept(read.file - 1, key) {
+        *read = Read { file: ask(fd, &status, read.bytes), ..*read };
+        read.asks_at = read.bytes + (read.bytes / ASKED_AGAIN_PART).max(ASKED_FROM_BYTES);
+    }
+    let file = read.file.checked_sub(1)?;
+    let offset = match place {
+        Some(place) => place,
+        None => (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).checked_sub(bytes)?,
+    };
+    let ends_inside = offset.checked_add(bytes).is_some_and(|end| end <= status.size());
+    ends_inside.then_some(Reference { file, offset })
+}
+
+/// Asks for a file's content: its id plus one, 0 if it is not there (yet).
+#[cold]
+fn ask(fd: u64, status: &Status, bytes: u64) -> u32 {
+    if status.size() < ASKED_FROM_BYTES || status.is_memory(fd as i32) {
+        return 0;
+    }
+    if let Some(file) = kept_files::find(status.key()) {
+        return file + 1;
+    }
+    // Who has it open to write may have it mapped, too.
+    if !outsider_signs::is_only_read(fd, 0) && !outsider_signs::is_of_system(fd) {
+        return 0;
+    }
+    let arguments = [fd, bytes, process().outer_pid as u64, 0];
+    match kept_files::request_answer(request::REFER, arguments, &session().keep_doorbell) {
+        Some(0) => kept_files::find(status.key()).map_or(0, |file| file + 1),
+        Some(_) | None => 0,
+    }
+}
+
+impl Reference {
+    /// Logs that memory has the next bytes of the part.
+    pub fn log(&mut self, address: u64, bytes: u64) {
+        let part = Part { file: u64::from(self.file), offset: self.offset, bytes };
+        process().log.whole_blob(address, size_of::<Part>() as u64, Tag::FilePart, &raw const part as u64);
+        self.offset += bytes;
+    }
+}
