@@ -14,6 +14,7 @@
 //
 // Deliberately absent: assumptions on types or aliases beyond what the object says that a
 // pointer comes from.
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
@@ -30,6 +31,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
 #include <cstdlib>
@@ -48,6 +50,9 @@ bool beginsWith(StringRef text, StringRef start)
 // As in layout.rs.
 constexpr unsigned windowBits = 40;
 constexpr uint64_t windowKey = 0x20;
+constexpr int64_t pageBytes = 4096;
+/// What one sequence copies at most.
+constexpr uint64_t sequenceBytesMax = 128;
 
 /// What a library function that was not compiled with the pass writes.
 enum class Length { Argument, Result, ResultTimes, String, Printed, Product };
@@ -134,6 +139,7 @@ class Barrier {
 	const DataLayout &layout;
 	IntegerType *word;
 	bool strict;
+	SmallPtrSet<const Argument *, 32> outsideArguments;
 
 public:
 	explicit Barrier(Module &module)
@@ -145,6 +151,7 @@ public:
 
 	bool run(Function &function);
 	bool libraryPointers();
+	void findOutsideArguments();
 
 private:
 	void flush(SmallVectorImpl<Pending> &pending, Instruction *before);
@@ -165,7 +172,8 @@ private:
 	Value *address(IRBuilder<> &builder, Value *pointer);
 	Value *inWindow(IRBuilder<> &builder, Value *address);
 	bool isOutside(Value *pointer);
-	void put(IRBuilder<> &builder, Value *address, uint64_t bytes, uint64_t alignment);
+	Function *sequence(ArrayRef<Pending> pieces, bool &isWide);
+	void put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces);
 	Instruction *behind(Instruction *instruction);
 };
 
@@ -189,13 +197,37 @@ bool Barrier::isOutside(Value *pointer)
 	    isa<UndefValue>(object))
 		return true;
 	if (auto *argument = dyn_cast<Argument>(object))
-		return argument->hasByValAttr();
+		return argument->hasByValAttr() || outsideArguments.count(argument);
 	if (auto *call = dyn_cast<CallBase>(object))
 		if (const Function *callee = call->getCalledFunction())
 			return StringSwitch<bool>(callee->getName())
 			    .Cases("malloc", "calloc", "_Znwm", "_Znam", "strdup", "__errno_location", true)
 			    .Default(false);
 	return false;
+}
+
+/// Arguments of functions all of whose calls are here and give pointers that are not into the region.
+/// All are taken for such first, so that functions that call themselves are seen through.
+void Barrier::findOutsideArguments()
+{
+	for (Function &function : module)
+		if (!function.isDeclaration() && function.hasLocalLinkage() && !function.hasAddressTaken())
+			for (Argument &argument : function.args())
+				if (argument.getType()->isPointerTy())
+					outsideArguments.insert(&argument);
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (Function &function : module)
+			for (Instruction &instruction : instructions(function)) {
+				auto *call = dyn_cast<CallBase>(&instruction);
+				Function *callee = call ? call->getCalledFunction() : nullptr;
+				if (!callee)
+					continue;
+				for (Argument &argument : callee->args())
+					if (outsideArguments.count(&argument) && !isOutside(call->getArgOperand(argument.getArgNo())))
+						changed |= outsideArguments.erase(&argument);
+			}
+	}
 }
 
 std::string Barrier::place(Instruction *at)
@@ -230,21 +262,68 @@ void Barrier::wrote(IRBuilder<> &builder, Value *address, Value *bytes)
 	builder.CreateCall(callee, {address, bytes});
 }
 
-void Barrier::put(IRBuilder<> &builder, Value *address, uint64_t bytes, uint64_t alignment)
+/// The function that copies pieces of an object to the mirror in one restartable sequence, as those of
+/// `crates/mirror/region/src/sections.rs`: the address is in rax; r9 to r11, the flags and, if `isWide`, xmm15 change.
+Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
 {
-	bool isWhole = bytes <= 32 && (bytes & (bytes - 1)) == 0;
-	if (!isWhole) {
-		wrote(builder, address, ConstantInt::get(word, bytes));
-		return;
+	std::string name = "rv_mirror_puts", copies;
+	int64_t first = pieces.front().offset, last = first;
+	auto at = [](int64_t offset) { return std::to_string(offset); };
+	isWide = false;
+	for (const Pending &piece : pieces) {
+		name += "_" + at(piece.offset - first) + "x" + std::to_string(piece.bytes);
+		last = std::max(last, piece.offset + int64_t(piece.bytes) - 1);
+		uint64_t done = 0;
+		while (done < piece.bytes) {
+			uint64_t left = piece.bytes - done, bytes = left >= 16 ? 16 : uint64_t(1) << Log2_64(left);
+			isWide |= bytes == 16;
+			static const char *const registers[] = {"b %r10b", "w %r10w", "l %r10d", "q %r10", "ups %xmm15"};
+			auto [suffix, own] = StringRef(registers[Log2_64(bytes)]).split(' ');
+			std::string place = at(piece.offset - first + done);
+			copies += ("mov" + suffix + " " + place + "(%rax), " + own + "\nmov" + suffix + " " + own + ", " +
+			           place + "(%rax,%r11)\n")
+			              .str();
+			done += bytes;
+		}
 	}
+	bool isInOnePage = pieces.size() == 1 && pieces.front().alignment >= pieces.front().bytes;
+	if (!isInOnePage)
+		name += "u";
+	if (Function *known = module.getFunction(name))
+		return known;
+	std::string marks = "movq %rax, %r10\nmovq 16(%r11), %r9\nshrq $$12, %r10\ncmpb $$0, (%r9,%r10)\nje 96f\n";
+	if (!isInOnePage)
+		marks += "leaq " + at(last - first) + "(%rax), %r10\nshrq $$12, %r10\ncmpb $$0, (%r9,%r10)\nje 96f\n";
+	std::string code = "90: leaq 91f(%rip), %r10\nmovq rv_mirror_control@GOTPCREL(%rip), %r11\n"
+	                   "movq 24(%r11), %r9\nmovq %r10, %fs:(%r9)\n92:\n" + marks +
+	                   "movq (%r11), %r11\ntestq %r11, %r11\njz 93f\n" + copies +
+	                   "93: ret\n"
+	                   // A page's first store: the mark is made outside of the sequence, which then begins again.
+	                   "96: movb $$1, (%r9,%r10)\njmp 90b\n"
+	                   ".pushsection rv_mirror_sections, \"aw\"\n.balign 32\n"
+	                   "91: .long 0, 0\n.quad 92b, 93b - 92b, 94f\n.popsection\n"
+	                   ".pushsection .text.rv_mirror_aborts, \"ax\", @progbits\n"
+	                   ".byte 0x0f, 0xb9, 0x3d\n.long 0x53053053\n94: jmp 90b\n.popsection\n";
+	auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
+	Function *function = Function::Create(type, GlobalValue::InternalLinkage, name, module);
+	for (Attribute::AttrKind kind : {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind})
+		function->addFnAttr(kind);
+	IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", function));
+	builder.CreateCall(InlineAsm::get(type, code, "", true), {});
+	builder.CreateUnreachable();
+	return function;
+}
+
+void Barrier::put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces)
+{
+	bool isWide;
+	Function *function = sequence(pieces, isWide);
+	Value *at = builder.CreateAdd(base, ConstantInt::getSigned(word, pieces.front().offset));
 	// The function changes these registers only: no other is spilled for it.
-	auto *type = FunctionType::get(builder.getVoidTy(), {word}, false);
-	// Names with a u are for bytes that may be in two pages.
-	const char *end = alignment < bytes || bytes > 8 ? "u" : "";
-	std::string code = "call *rv_mirror_put" + std::to_string(bytes) + end + "@GOTPCREL(%rip)";
-	builder.CreateCall(InlineAsm::get(type, code,
-	                                  "{rax},~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}", true),
-	                   {address});
+	auto *type = FunctionType::get(builder.getVoidTy(), {word, function->getType()}, false);
+	std::string changed = "~{r9},~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
+	builder.CreateCall(InlineAsm::get(type, "call ${1:P}", "{rax},i," + (isWide ? "~{xmm15}," + changed : changed), true),
+	                   {at, function});
 }
 
 /// Barriers for all stores that wait for one; neighbours are joined.
@@ -274,9 +353,28 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 		Value *first = builder.CreateAdd(at, ConstantInt::getSigned(word, joined.front().offset));
 		Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, first), before, false);
 		builder.SetInsertPoint(then);
-		for (const Pending &one : joined)
-			put(builder, builder.CreateAdd(at, ConstantInt::getSigned(word, one.offset)), one.bytes,
-			    one.alignment);
+		// Together up to a size; what is larger by itself.
+		SmallVector<Pending, 8> together;
+		uint64_t bytes = 0;
+		auto end = [&] {
+			if (!together.empty())
+				put(builder, at, together);
+			together.clear();
+			bytes = 0;
+		};
+		for (const Pending &one : joined) {
+			if (one.bytes > sequenceBytesMax) {
+				wrote(builder, builder.CreateAdd(at, ConstantInt::getSigned(word, one.offset)),
+				      ConstantInt::get(word, one.bytes));
+				continue;
+			}
+			bool isNear = together.empty() || one.offset - together.front().offset < pageBytes / 2;
+			if (!isNear || bytes + one.bytes > sequenceBytesMax)
+				end();
+			together.push_back(one);
+			bytes += one.bytes;
+		}
+		end();
 		pending.assign(rest.begin(), rest.end());
 	}
 }
@@ -759,8 +857,12 @@ struct MirrorBarrier : PassInfoMixin<MirrorBarrier> {
 	{
 		Barrier barrier(module);
 		bool changed = barrier.libraryPointers();
+		barrier.findOutsideArguments();
+		SmallVector<Function *, 32> functions;
 		for (Function &function : module)
-			changed |= barrier.run(function);
+			functions.push_back(&function);
+		for (Function *function : functions)
+			changed |= barrier.run(*function);
 		return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
 	}
 	static bool isRequired() { return true; }

@@ -60,6 +60,50 @@ NEVER static void scalars(struct mixed *m)
 	*changing = 33;
 }
 
+struct sparse {
+	struct sparse *next;
+	char tag, unused[3], other;
+	char text[5000];
+	long double wide[3];
+	short last;
+};
+
+/* Several members of one object, near and far, with others between them. */
+NEVER static void members(struct sparse *s, char *end)
+{
+	s[0].next = s;
+	s[0].tag = 1;
+	s[0].other = 2;
+	s[0].text[1] = 3;
+	s[0].text[4999] = 4;
+	s[0].last = 5;
+	s[1] = (struct sparse){s, 6};
+	end[-1] = 7;
+	end[-9] = 8;
+	end[3] = 9;
+	end[4] = 10;
+	end[5] = 11;
+	memcpy(end + 16, "13 bytes, so.", 13);
+	memcpy(end + 40, "and thirty-one, in one constant", 31);
+	memset(end + 100, 0, 77);
+}
+
+/* The pointer is to the stack in one call, and into the region in another. */
+NEVER static void through(int *where, int depth)
+{
+	*where = depth;
+	if (depth)
+		through(where + 1, depth - 1);
+}
+
+/* Always to the stack. */
+NEVER static int outside(int *where)
+{
+	through(where, 3);
+	*where += 1;
+	return where[0] + where[3];
+}
+
 NEVER static void unaligned(char *p, long value)
 {
 	/* Across the end of a page, too. */
@@ -192,6 +236,12 @@ int main(int argc, char **argv)
 	look("allocation");
 	scalars((void *)p);
 	look("scalars");
+	members((void *)(p + 700000), p + 720896);
+	int kept[4];
+	if (outside(kept) != 4)
+		failures++;
+	through((int *)(p + 730000), 20);
+	look("members");
 	unaligned(p + 16384, 0x1122334455667788);
 	look("unaligned");
 	struct big local = make(3);

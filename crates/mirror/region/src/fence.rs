@@ -45,7 +45,7 @@ fn signal() -> i32 {
 
 fn install() -> Result<(), Error> {
     // SAFETY: an empty action is a valid one, and the handler is async-signal-safe: it looks
-    // at constant tables and at its own context.
+    // at a constant table and at its own context.
     let failed = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = restart as *const () as usize;
@@ -60,10 +60,8 @@ extern "C" fn restart(_signal: i32, _info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: the kernel gives a handler with SA_SIGINFO the interrupted context.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let at = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    let within =
-        sections::all().iter().find(|section| (*at as usize).wrapping_sub(section.start) < section.length);
-    if let Some(section) = within {
-        *at = section.abort as i64;
+    if let Some(abort) = sections::restart_of(*at as usize) {
+        *at = abort as i64;
     }
     HANDLED.fetch_add(1, SeqCst);
 }

@@ -6,15 +6,17 @@
 //! `PRIVATE_EXPEDITED_RSEQ` does so for all running threads: behind that call no thread is
 //! between its look at the word and its second store.
 //!
-//! The functions that compiled code calls (`rv_mirror_put8` and its kin) take the address in
-//! `rax` and change `r10`, `r11` and the flags only, so that a store costs the compiler no
-//! other register. They are called by inline assembly that the compiler pass inserts.
+//! Compiled code has sequences of its own, which the compiler pass makes alike
+//! (crates/mirror/pass/barrier.cpp): one for each set of places in an object that are stored to
+//! together. Their functions take the address in `rax` and change few registers, so that a
+//! store costs the compiler no others.
 //!
 //! Invariant: a sequence has no effect but the dirty mark before its last store, so that
 //! starting again is harmless. Deliberately absent: locks, calls, and branches on the
 //! region's size.
 
 use core::arch::naked_asm;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::layout::PAGE_BITS;
@@ -32,7 +34,8 @@ pub struct Control {
     pub rseq_cs: AtomicUsize,
 }
 
-/// The one control block.
+/// The one control block, whose fields compiled code knows by their offsets.
+#[unsafe(export_name = "rv_mirror_control")]
 pub static CONTROL: Control = Control {
     offset: AtomicUsize::new(0),
     state: AtomicU64::new(0),
@@ -109,128 +112,33 @@ macro_rules! mark {
     };
 }
 
-/// A barrier for an aligned store of a fixed size: marks the page, then copies.
-macro_rules! put {
-    ($(#[$doc:meta])* $name:ident, $copy:literal) => {
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// To be called by inline assembly: the address is in `rax`, no byte of it in another
-        /// page; `r10`, `r11` and the flags change.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
-            naked_asm!(
-                enter!(),
-                mark!("rax"),
-                "
-                mov r11, [rip + {control} + {offset}]
-                test r11, r11
-                jz 93f
-                ",
-                $copy,
-                "93: ret",
-                descriptor!(),
-                control = sym CONTROL,
-                rseq = const RSEQ,
-                marks = const MARKS,
-                offset = const OFFSET,
-                page = const PAGE_BITS,
-            )
-        }
-    };
+/// Marks the page of the word at `rax`, and copies it to its mirror if that is not frozen.
+///
+/// # Safety
+/// To be called by inline assembly: the address in `rax` is that of an aligned word of the
+/// region; `r10`, `r11` and the flags change.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn rv_mirror_put8() {
+    naked_asm!(
+        enter!(),
+        mark!("rax"),
+        "
+        mov r11, [rip + {control} + {offset}]
+        test r11, r11
+        jz 93f
+        mov r10, [rax]
+        mov [rax + r11], r10
+    93: ret
+        ",
+        descriptor!(),
+        control = sym CONTROL,
+        rseq = const RSEQ,
+        marks = const MARKS,
+        offset = const OFFSET,
+        page = const PAGE_BITS,
+    )
 }
-
-put!(
-    /// Copies the byte at `rax` to its mirror.
-    rv_mirror_put1,
-    "mov r10b, [rax]\nmov [rax + r11], r10b"
-);
-put!(
-    /// Copies two bytes at `rax` to their mirror.
-    rv_mirror_put2,
-    "mov r10w, [rax]\nmov [rax + r11], r10w"
-);
-put!(
-    /// Copies four bytes at `rax` to their mirror.
-    rv_mirror_put4,
-    "mov r10d, [rax]\nmov [rax + r11], r10d"
-);
-put!(
-    /// Copies eight bytes at `rax` to their mirror.
-    rv_mirror_put8,
-    "mov r10, [rax]\nmov [rax + r11], r10"
-);
-
-/// As [`put`], for bytes that may lie in two pages.
-macro_rules! put_unaligned {
-    ($(#[$doc:meta])* $name:ident, $last:literal, $copy:literal) => {
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// As for `rv_mirror_put1`, but that the bytes may be in two pages.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
-            naked_asm!(
-                enter!(),
-                mark!("rax"),
-                concat!("lea r10, [rax + ", $last, "]"),
-                mark!("r10"),
-                "
-                mov r11, [rip + {control} + {offset}]
-                test r11, r11
-                jz 93f
-                ",
-                $copy,
-                "93: ret",
-                descriptor!(),
-                control = sym CONTROL,
-                rseq = const RSEQ,
-                marks = const MARKS,
-                offset = const OFFSET,
-                page = const PAGE_BITS,
-            )
-        }
-    };
-}
-
-put_unaligned!(
-    /// Copies two bytes at `rax` to their mirror.
-    rv_mirror_put2u,
-    "1",
-    "mov r10w, [rax]\nmov [rax + r11], r10w"
-);
-put_unaligned!(
-    /// Copies four bytes at `rax` to their mirror.
-    rv_mirror_put4u,
-    "3",
-    "mov r10d, [rax]\nmov [rax + r11], r10d"
-);
-put_unaligned!(
-    /// Copies eight bytes at `rax` to their mirror.
-    rv_mirror_put8u,
-    "7",
-    "mov r10, [rax]\nmov [rax + r11], r10"
-);
-put_unaligned!(
-    /// Copies 16 bytes at `rax` to their mirror, eight at a time.
-    rv_mirror_put16u,
-    "15",
-    "add r11, rax
-    mov r10, [rax]\nmov [r11], r10
-    mov r10, [rax + 8]\nmov [r11 + 8], r10"
-);
-put_unaligned!(
-    /// Copies 32 bytes at `rax` to their mirror, eight at a time.
-    rv_mirror_put32u,
-    "31",
-    "add r11, rax
-    mov r10, [rax]\nmov [r11], r10
-    mov r10, [rax + 8]\nmov [r11 + 8], r10
-    mov r10, [rax + 16]\nmov [r11 + 16], r10
-    mov r10, [rax + 24]\nmov [r11 + 24], r10"
-);
 
 /// Marks the page and copies `count` bytes of it to their mirror, if it is not frozen.
 ///
@@ -417,19 +325,20 @@ pub unsafe extern "C" fn clear_offset_if(state: u64) {
     )
 }
 
-unsafe extern "C" {
-    #[link_name = "__start_rv_mirror_sections"]
-    static FIRST: Section;
-    #[link_name = "__stop_rv_mirror_sections"]
-    static END: Section;
-}
-
-/// All sequences of this library.
-pub fn all() -> &'static [Section] {
-    let (first, end) = (&raw const FIRST, &raw const END);
-    // SAFETY: the linker puts all descriptors, which are nothing but `Section`s of 32 bytes,
-    // between these two symbols.
-    unsafe { core::slice::from_raw_parts(first, (end as usize - first as usize) / size_of::<Section>()) }
+/// Where this thread goes on instead of at an address, if that is in the sequence that it entered last.
+///
+/// The kernel looks the same way. Compiled code has sequences of its own, in any library, so
+/// that no table has them all.
+pub fn restart_of(at: usize) -> Option<usize> {
+    let entered: *const Section;
+    // SAFETY: `rseq_place` found the field, which each thread has.
+    unsafe {
+        core::arch::asm!("mov {0}, fs:[{1}]", out(reg) entered, in(reg) CONTROL.rseq_cs.load(Relaxed),
+            options(nostack, preserves_flags, readonly));
+    }
+    // SAFETY: null, or a descriptor, which is constant and stays as long as its code is loaded.
+    let entered = unsafe { entered.as_ref() }?;
+    (at.wrapping_sub(entered.start) < entered.length).then_some(entered.abort)
 }
 
 /// Where a thread's `rseq_cs` is, from its thread pointer, in a C library that has one.

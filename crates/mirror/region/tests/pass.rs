@@ -82,6 +82,11 @@ fn every_kind_of_store_is_mirrored() {
             compile(*version, plugin, &[level], "stores.c", &program);
             let said = run(Command::new(&program).arg(&region));
             assert!(said.contains("all mirrored"), "clang {version} {level}:\n{said}");
+            // As before, where the kernel does not know the threads' sequences.
+            let said = run(Command::new(&program)
+                .arg(folder.path().join(format!("signals-{version}{level}")))
+                .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0"));
+            assert!(said.contains("all mirrored"), "clang {version} {level}, by signals:\n{said}");
         }
     }
 }
