@@ -1,5 +1,6 @@
 //! `retrovane minimize`.
 
+mod callers;
 mod results;
 mod schedule;
 mod search;

@@ -46,8 +46,11 @@ impl Past {
     /// The stack of the running thread where it comes to an instruction behind this many events.
     pub fn at_instruction(&mut self, event: u64, address: u64) -> Result<Vec<Frame>, CommandError> {
         self.timeline.seek(Position { event, steps: 0 }, &|| false).map_err(failed)?;
-        let stops = Stops { breakpoints: vec![address], ..Stops::default() };
-        self.timeline.forward(Going::On, &stops, &|| false).map_err(failed)?;
+        // Behind a call that is followed by the instruction, the thread stands there already.
+        if self.registers()[RIP] != address {
+            let stops = Stops { breakpoints: vec![address], ..Stops::default() };
+            self.timeline.forward(Going::On, &stops, &|| false).map_err(failed)?;
+        }
         Ok(self.stack())
     }
 
@@ -58,10 +61,15 @@ impl Past {
     }
 
     fn stack(&mut self) -> Vec<Frame> {
+        let registers = self.registers();
+        self.stacks.of(self.timeline.pid(), registers[RIP], registers[RSP], registers[RBP])
+    }
+
+    /// The running thread's.
+    fn registers(&self) -> [u64; 18] {
         let stop = self.timeline.stop();
         let running = stop.threads.iter().find(|thread| thread.index == stop.thread);
-        let registers = &running.unwrap_or(&stop.threads[0]).registers;
-        self.stacks.of(self.timeline.pid(), registers[RIP], registers[RSP], registers[RBP])
+        running.unwrap_or(&stop.threads[0]).registers
     }
 }
 

@@ -1,8 +1,8 @@
 //! The fewest switches between threads that must be forced for a recorded failure.
 //!
 //! Tries are recordings in which threads are switched only where they wait, and where a list says. First
-//! nothing is forced, then one of the places at which the recording switched, at its first executions,
-//! then two of them (Musuvathi and Qadeer, Iterative context bounding, PLDI 2007): what is found first has
+//! nothing is forced, then one of the places at which the recording switched (or to which a function returns
+//! in which it did), at its first executions, then two of them (Musuvathi and Qadeer, Iterative context bounding, PLDI 2007): what is found first has
 //! the fewest, so without any of them the failure does not come.
 //!
 //! Invariant: the trace that is kept was recorded by one of the tries. Deliberately absent: several
@@ -22,6 +22,7 @@ use replayer::Frame;
 use serde_json::{Value, json};
 use trace_store::{LaneEnd, TraceReader, traces};
 
+use super::callers::with_callers;
 use super::switches::{Candidate, Switches};
 use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say, usual_limit};
 use crate::exit::CommandError;
@@ -38,8 +39,9 @@ const SEARCH_MAX: Duration = Duration::from_secs(60);
 const ORDINALS: u64 = 12;
 /// Switches that are forced together, at most.
 const TOGETHER_MAX: usize = 3;
-/// Runs that must fail, of a schedule that did.
+/// Runs again of a schedule that failed; one of them may pass, as a busy machine has its own schedule.
 const CONFIRMATIONS: usize = 3;
+const PASSES_MAX: usize = 1;
 /// What the process in the sandbox leaves for the one outside.
 const FOUND: &str = "schedule.json";
 
@@ -67,6 +69,9 @@ pub fn run(
 ) -> Result<ExitCode, CommandError> {
     let home = settings.home_to_write()?;
     let wanted = recorded_failure(trace, recorded, &home)?;
+    let switches = Switches::of(trace)?;
+    // The last switches before the failure are the likeliest, and come first.
+    let places = with_callers(trace, &switches, settings)?;
     for name in ["failing", "passing"] {
         let _ = traces::discard(&output.join(name));
     }
@@ -93,7 +98,7 @@ pub fn run(
                 begun: Instant::now(),
                 tries: 0,
             };
-            search.run(&Switches::of(trace)?, settings)
+            search.run(&switches, &places, settings)
         }
     }
 }
@@ -124,17 +129,23 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(&mut self, recorded: &Switches, settings: &Settings) -> Result<ExitCode, CommandError> {
+    fn run(
+        &mut self,
+        recorded: &Switches,
+        places: &[Candidate],
+        settings: &Settings,
+    ) -> Result<ExitCode, CommandError> {
         let passing = self.output.join("passing");
-        let mut found = self.fails(&[], &passing)?.then(Vec::new);
+        let mut found = self.confirmed(&[])?.map(|confirmed| (Vec::new(), confirmed));
         if found.is_none() {
+            // It passed once at least.
+            while self.fails(&[], &passing)? {
+                traces::discard(&passing)?;
+            }
             let entry = Switches::of(&TraceReader::open(&passing)?)?.entry;
-            let mut candidates = recorded.moved_to(entry);
-            // The last switches before the failure are the likeliest.
-            candidates.reverse();
-            found = self.search(&candidates)?;
+            found = self.search(&recorded.moved_to(entry, places))?;
         }
-        let Some(switches) = found else {
+        let Some((switches, confirmed)) = found else {
             say(
                 settings,
                 &format!(
@@ -144,7 +155,6 @@ impl Search<'_> {
             );
             return Ok(ExitCode::from(NOT_THE_SAME));
         };
-        let (failing, confirmed) = self.keep(&switches)?;
         let facts = json!({
             "recorded_switches": recorded.count,
             "tries": self.tries,
@@ -152,7 +162,7 @@ impl Search<'_> {
             "forced": schedule::text(&switches),
             "failed_again": confirmed,
             "runs_again": CONFIRMATIONS,
-            "failing": failing,
+            "failing": self.output.join("failing"),
             "passing": passing,
         });
         let path = self.output.join(FOUND);
@@ -160,8 +170,11 @@ impl Search<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The fewest switches with which it fails twice.
-    fn search(&mut self, candidates: &[Candidate]) -> Result<Option<Vec<ForcedSwitch>>, CommandError> {
+    /// The fewest switches with which it fails again and again, and how often of some runs it did.
+    fn search(
+        &mut self,
+        candidates: &[Candidate],
+    ) -> Result<Option<(Vec<ForcedSwitch>, usize)>, CommandError> {
         let mut switches = Vec::new();
         for ordinal in 1..=ORDINALS {
             let is_new = |place: &&Candidate| ordinal == 1 || place.call == 0;
@@ -174,8 +187,8 @@ impl Search<'_> {
                     return Ok(None);
                 }
                 let chosen: Vec<ForcedSwitch> = places.iter().map(|&index| switches[index]).collect();
-                if self.fails_again(&chosen)? {
-                    return Ok(Some(chosen));
+                if let Some(confirmed) = self.confirmed(&chosen)? {
+                    return Ok(Some((chosen, confirmed)));
                 }
                 if !advance(&mut places, switches.len()) {
                     break;
@@ -185,38 +198,23 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn fails_again(&mut self, switches: &[ForcedSwitch]) -> Result<bool, CommandError> {
-        let dir = self.output.join("try");
-        for _ in 0..2 {
-            let fails = self.fails(switches, &dir)?;
-            traces::discard(&dir)?;
-            if !fails {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Keeps a trace that fails; how often of some runs it did.
-    fn keep(&mut self, switches: &[ForcedSwitch]) -> Result<(PathBuf, usize), CommandError> {
+    /// How often it fails again, if it fails now, and not by luck: the trace of now is kept then.
+    fn confirmed(&mut self, switches: &[ForcedSwitch]) -> Result<Option<usize>, CommandError> {
         let (dir, failing) = (self.output.join("try"), self.output.join("failing"));
-        let mut confirmed = 0;
+        if !self.fails(switches, &failing)? {
+            traces::discard(&failing)?;
+            return Ok(None);
+        }
+        let mut passes = 0;
         for _ in 0..CONFIRMATIONS {
-            let fails = self.fails(switches, &dir)?;
-            if fails && !failing.exists() {
-                let renamed = std::fs::rename(&dir, &failing);
-                renamed.map_err(|source| CommandError::Write { path: failing.clone(), source })?;
-            } else {
-                traces::discard(&dir)?;
+            passes += usize::from(!self.fails(switches, &dir)?);
+            traces::discard(&dir)?;
+            if passes > PASSES_MAX {
+                traces::discard(&failing)?;
+                return Ok(None);
             }
-            confirmed += usize::from(fails);
         }
-        if confirmed == 0 {
-            return Err(CommandError::Usage(
-                "the schedule that was found failed twice, and never again".into(),
-            ));
-        }
-        Ok((failing, confirmed))
+        Ok(Some(CONFIRMATIONS - passes))
     }
 
     /// Records a run with these switches forced: true if it fails as the recording did.
@@ -256,13 +254,14 @@ fn end_of(status: ExitStatus) -> Option<ExitReport> {
     status.code().map(ExitReport::Exited).or(status.signal().map(ExitReport::Killed))
 }
 
-/// The next choice of places in order; false if that was the last.
+/// The next choice of places; false if that was the last. All of the first ones come before any with a
+/// later one: the likeliest are the first.
 fn advance(places: &mut [usize], count: usize) -> bool {
-    let chosen = places.len();
-    let Some(at) = (0..chosen).rev().find(|&at| places[at] + chosen - at < count) else { return false };
+    let limit = |at: usize, places: &[usize]| places.get(at + 1).copied().unwrap_or(count);
+    let Some(at) = (0..places.len()).find(|&at| places[at] + 1 < limit(at, places)) else { return false };
     places[at] += 1;
-    for next in at + 1..chosen {
-        places[next] = places[next - 1] + 1;
+    for (index, place) in places[..at].iter_mut().enumerate() {
+        *place = index;
     }
     true
 }
@@ -361,6 +360,6 @@ mod tests {
         while advance(&mut places, 4) {
             all.push(places.clone());
         }
-        assert_eq!(all, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]);
+        assert_eq!(all, [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]);
     }
 }

@@ -44,7 +44,7 @@ pub struct Switches {
     pub count: usize,
     /// The places in the order of the recording, each once.
     pub candidates: Vec<Candidate>,
-    /// Each switch with the numbers of events: before it where its thread stands, and behind it.
+    /// Each switch with the numbers of events: where its thread stands, and behind the switch.
     pub all: Vec<(Candidate, u64, u64)>,
     /// A thread before the event at hand, its calls so far.
     calls: Vec<u64>,
@@ -101,18 +101,20 @@ impl Switches {
         Ok(switches)
     }
 
-    /// The places as they are where the program's entry is this; those outside of its own file, whose
-    /// place is not known, are left out.
-    pub fn moved_to(&self, entry: u64) -> Vec<Candidate> {
-        let is_known = |place: &&Candidate| {
-            place.place == ForcedPlace::Call
-                || self.own.iter().any(|(start, end)| (*start..*end).contains(&place.address))
-        };
+    /// Places as they are where the program's entry is this; those outside of its own file, whose place is
+    /// not known, are left out.
+    pub fn moved_to(&self, entry: u64, places: &[Candidate]) -> Vec<Candidate> {
+        let is_known = |place: &&Candidate| place.place == ForcedPlace::Call || self.is_own(place.address);
         let moved = |place: &Candidate| match place.place {
             ForcedPlace::Call => *place,
             _ => Candidate { address: place.address.wrapping_sub(self.entry).wrapping_add(entry), ..*place },
         };
-        self.candidates.iter().filter(is_known).map(moved).collect()
+        places.iter().filter(is_known).map(moved).collect()
+    }
+
+    /// True for an address in the program's own file.
+    pub fn is_own(&self, address: u64) -> bool {
+        self.own.iter().any(|(start, end)| (*start..*end).contains(&address))
     }
 
     fn add(&mut self, place: Candidate) {
@@ -152,6 +154,17 @@ impl Switches {
         if self.threads_have_begun && !is_own_begin {
             self.calls_of(thread);
             self.calls[thread as usize] += 1;
+            let call = self.calls[thread as usize];
+            let is_it = |place: &Candidate| {
+                place.place == ForcedPlace::Call && place.thread == thread && place.call == call
+            };
+            // Who was stopped before a call has its stack where that returns; before, it may yet be elsewhere.
+            let returns = !matches!(name, "exit" | "exit_group" | "execve" | "execveat");
+            if returns
+                && let Some((_, stopped, _)) = self.all.iter_mut().rev().find(|(place, ..)| is_it(place))
+            {
+                *stopped = whole.index + 1;
+            }
         }
         self.threads_have_begun |= makes && event.result() > 0;
     }

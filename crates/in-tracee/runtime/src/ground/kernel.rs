@@ -113,8 +113,19 @@ pub fn futex_wait_ns(word: &AtomicU32, seen: u32, timeout_ns: u64) -> i64 {
 /// CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     const CLOCK_MONOTONIC: u64 = 1;
+    clock_ns(CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of processor time that a thread of the process has had; 0 if there is none.
+pub fn thread_cpu_ns(tid: i32) -> u64 {
+    /// CPUCLOCK_PERTHREAD_MASK with CPUCLOCK_SCHED (include/linux/posix-timers.h).
+    const OF_THREAD: u64 = 6;
+    clock_ns(u64::from(!(tid as u32)) << 3 | OF_THREAD)
+}
+
+fn clock_ns(clock: u64) -> u64 {
     let mut time = [0u64; 2];
-    call(nr::__NR_clock_gettime, [CLOCK_MONOTONIC, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    call(nr::__NR_clock_gettime, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
     time[0] * 1_000_000_000 + time[1]
 }
 

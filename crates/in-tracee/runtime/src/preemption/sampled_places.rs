@@ -135,7 +135,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     context.rip = address;
     state.lift(index);
     if forced::is_on() {
-        return on_forced(state, context);
+        return on_forced(state, index, context);
     }
     state.visits += 1;
     if state.visits > ALL_VISITS_MAX {
@@ -167,11 +167,14 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     true
 }
 
+fn is_in_code(switch: &ForcedSwitch) -> bool {
+    switch.place != ForcedPlace::Call as u32
+}
+
 /// The same with a schedule: each thread counts its executions, and gives the turn at those that are
 /// named.
-fn on_forced(state: &mut State, context: &mut RealFrame) -> bool {
+fn on_forced(state: &mut State, index: usize, context: &mut RealFrame) -> bool {
     let (address, own) = (context.rip, thread().index as u32);
-    let is_in_code = |switch: &ForcedSwitch| switch.place != ForcedPlace::Call as u32;
     let mut due = None;
     for (switch, seen) in forced::switches().iter().zip(&mut state.executions) {
         if is_in_code(switch) && switch.thread == own && switch.address == address {
@@ -180,6 +183,10 @@ fn on_forced(state: &mut State, context: &mut RealFrame) -> bool {
                 due = Some(switch.place == ForcedPlace::InInstruction as u32);
             }
         }
+    }
+    if !state.has_forced_left(address) {
+        // A loop may come here very often yet.
+        state.places[index].standing = Standing::Done;
     }
     let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
     match due {
@@ -276,13 +283,21 @@ pub fn unmapped(start: u64, end: u64) {
 }
 
 impl State {
+    /// True if a switch before or in this instruction is still to come.
+    fn has_forced_left(&self, address: u64) -> bool {
+        let mut with_counts = forced::switches().iter().zip(&self.executions);
+        with_counts
+            .any(|(switch, seen)| is_in_code(switch) && switch.address == address && *seen < switch.ordinal)
+    }
+
     /// Plants what the schedule names, where it is mapped by now.
     fn plant_forced(&mut self) {
-        for switch in forced::switches().iter().filter(|switch| switch.place != ForcedPlace::Call as u32) {
+        for switch in forced::switches().iter().filter(|switch| is_in_code(switch)) {
             let is_there = |place: &Place| {
                 place.address == switch.address && !matches!(place.standing, Standing::Empty | Standing::Done)
             };
-            if self.places.iter().any(is_there) || sites::is_near(switch.address) {
+            let is_over = !self.has_forced_left(switch.address);
+            if is_over || self.places.iter().any(is_there) || sites::is_near(switch.address) {
                 continue;
             }
             let Some(byte) = memory::read::<u8>(switch.address).filter(|&byte| byte != INT3) else {

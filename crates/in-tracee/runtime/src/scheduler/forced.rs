@@ -25,8 +25,9 @@ use crate::state::block::{process, session, thread, thread_at, thread_status, us
 /// Between two looks of a thread that wants the turn; longer where another one computes.
 const LOOK_NS: u64 = 20_000;
 const LONG_LOOK_NS: u64 = 200_000;
-/// After so long without a change one that computes is taken to wait in a loop.
-const COMPUTES_NS: u64 = 200_000_000;
+/// After so much processor time without a change one that computes is taken to wait in a loop. More than
+/// some ten thousand passes of a place where switches are forced take.
+const COMPUTES_NS: u64 = 500_000_000;
 /// Who was switched away comes back after so many turns of the others, though they do not all wait: they
 /// may wait for it in a loop.
 const TURNS_AWAY_MAX: u32 = 400;
@@ -36,7 +37,7 @@ const TURNS_AWAY_MAX: u32 = 400;
 pub struct Place {
     /// It waits for the turn.
     wants: AtomicU32,
-    /// It gave the turn where that was forced, when the turn had changed so often; 0: it did not.
+    /// It gave the turn where that was forced, when the turn had changed so often, plus one; 0: it did not.
     away_since: AtomicU32,
     /// How often the turn had changed when it last had it.
     had_at: AtomicU32,
@@ -71,7 +72,7 @@ pub fn is_due_at_call() -> bool {
 /// The calling thread gives the turn because that is forced.
 pub fn go_away() {
     let changes = turn::my_turn().changes.load(Ordering::Relaxed);
-    thread().turns.forced.away_since.store(changes.max(1), Ordering::SeqCst);
+    thread().turns.forced.away_since.store(changes.wrapping_add(1).max(1), Ordering::SeqCst);
 }
 
 /// The calling thread wants the turn: returns when it is the one to have it.
@@ -121,7 +122,7 @@ fn is_first() -> bool {
     let rank = |index: usize| {
         let place = &thread_at(index).turns.forced;
         let away_since = place.away_since.load(Ordering::SeqCst);
-        let is_away = away_since != 0 && changes.wrapping_sub(away_since) < TURNS_AWAY_MAX;
+        let is_away = away_since != 0 && changes.wrapping_add(1).wrapping_sub(away_since) < TURNS_AWAY_MAX;
         (is_away, place.had_at.load(Ordering::SeqCst), index)
     };
     let own = rank(thread().index);
@@ -147,20 +148,22 @@ fn sleeps(tid: i32) -> bool {
     path.read(&mut text).and_then(proc_files::state).is_none_or(|state| !matches!(state, b'R' | b'D'))
 }
 
-/// How long the one that has the turn has had it, as another one sees it.
+/// How much the one that has the turn has computed in it, as another one sees it.
 struct Computing {
     changes: u32,
     since_ns: u64,
 }
 
 impl Computing {
-    /// Stops it if that is too long.
+    /// Stops it if that is too much.
     fn look(&mut self, turn: &Turn) {
-        let (changes, now_ns) = (turn.changes.load(Ordering::Relaxed), kernel::monotonic_ns());
-        if self.since_ns == 0 || changes != self.changes {
-            *self = Computing { changes, since_ns: now_ns };
-        } else if now_ns - self.since_ns > COMPUTES_NS {
-            self.since_ns = now_ns;
+        let changes = turn.changes.load(Ordering::Relaxed);
+        let had_ns = kernel::thread_cpu_ns(turn.holder_tid.load(Ordering::Relaxed));
+        // The one that has it may have taken it just now.
+        if self.since_ns == 0 || changes != self.changes || had_ns < self.since_ns {
+            *self = Computing { changes, since_ns: had_ns.max(1) };
+        } else if had_ns - self.since_ns > COMPUTES_NS {
+            self.since_ns = had_ns;
             patience::press_firmly(turn);
         }
     }
