@@ -87,7 +87,8 @@ void rv_mirror_set_rate(rv_mirror *region, uint64_t bytes);
 void rv_mirror_wrote(const void *address, size_t count);
 
 /* Looks for words that differ from the mirror and stay so: stores that were not mirrored.
- * Returns in how many pages, and the first such address of up to `room` of them. */
+ * Returns in how many pages, and the first such address of up to `room` of them.
+ * With such addresses in RETROVANE_MIRROR_WATCH it says on stderr which code stored there last. */
 size_t rv_mirror_differences(rv_mirror *region, uintptr_t addresses[], size_t room);
 
 #ifdef __cplusplus

@@ -41,9 +41,14 @@ int main(int argc, char **argv)
 	if (argc < 3 || rv_mirror_open(argv[1], &options, &region) < 0)
 		return 2;
 	char *block = rv_mirror_aligned_alloc(region, 64, 4096);
-	if (!strcmp(argv[2], "asm"))
+	if (!strcmp(argv[2], "asm")) {
+		/* Stores beside it, which are mirrored. */
+		block[8] = 1;
+		memset(block + 64, 2, 500);
+		__atomic_store_n((long *)block + 3, 4, __ATOMIC_SEQ_CST);
 		hidden((uintptr_t)block);
-	else if (!strcmp(argv[2], "wide"))
+		block[9] = 1;
+	} else if (!strcmp(argv[2], "wide"))
 		wide((__int128 *)block);
 	else if (!strcmp(argv[2], "maskmov"))
 		masked(block);
@@ -51,9 +56,9 @@ int main(int argc, char **argv)
 		saved(block);
 	else
 		pointed(block);
-	uintptr_t at;
+	uintptr_t at = 0;
 	size_t pages = rv_mirror_differences(region, &at, 1);
-	fprintf(stderr, "%zu page differs\n", pages);
+	fprintf(stderr, "%zu page differs, at %#lx\n", pages, (unsigned long)at);
 	rv_mirror_close(region);
 	return 0;
 }

@@ -43,6 +43,7 @@ mod region;
 mod roots;
 mod sections;
 mod slots;
+mod watch;
 
 pub use cells::Word;
 pub use checkpoints::{Counts, Ticket};

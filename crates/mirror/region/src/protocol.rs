@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use crate::fence;
 use crate::layout::MIRROR_DISTANCE;
 use crate::sections::{self, CONTROL};
+use crate::watch;
 
 /// Stores go to the region only.
 pub const FROZEN: u64 = 0;
@@ -94,6 +95,14 @@ fn all() -> impl Iterator<Item = &'static Announcement> {
 /// # Safety
 /// The address is in the region, aligned to the size, which is 1, 2, 4 or 8.
 pub unsafe fn compare_exchange(address: usize, size: usize, expected: u64, new: u64) -> u64 {
+    // A store that faults ends its sequence, which would begin again for ever.
+    // SAFETY: as the caller says.
+    watch::unwatched(address, || unsafe { exchange(address, size, expected, new) })
+}
+
+/// # Safety
+/// As for `compare_exchange`.
+unsafe fn exchange(address: usize, size: usize, expected: u64, new: u64) -> u64 {
     OWN.with(|own| {
         let announced = address << 2 | size.trailing_zeros() as usize;
         let free = own.0.pending.iter().find(|place| place.load(Relaxed) == 0);

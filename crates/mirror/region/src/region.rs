@@ -17,7 +17,7 @@ use crate::layout::{PAGE, REGION_BYTES_MAX, WINDOW, whole_pages};
 use crate::memory::Memory;
 use crate::roots::{self, Roots};
 use crate::slots::{Slots, data_offset};
-use crate::{fence, protocol};
+use crate::{fence, protocol, watch};
 
 /// Smallest region, in bytes.
 pub const REGION_BYTES_MIN: usize = 64 * 1024;
@@ -92,6 +92,7 @@ impl Region {
                 Memory::of_file(base, size, slots.files[found.slot].as_raw_fd(), data_offset(size))?
             }
         });
+        watch::begin(base, size);
         protocol::thaw();
         let recovered = found.map(|found| found.generation);
         let parts = match parts_of(base, size, recovered.is_some(), path) {
@@ -230,9 +231,12 @@ impl Region {
     }
 
     /// Addresses of words that differ from the mirror and stay so, one for each page: stores
-    /// that no barrier followed. No checkpoint is begun meanwhile.
+    /// that no barrier followed. No checkpoint is begun meanwhile. With `RETROVANE_MIRROR_WATCH`, which
+    /// names such addresses of a run before, it says whose stores they were.
     pub fn differences(&self) -> Vec<usize> {
-        self.checkpoints.while_idle(|| check::differences(&self.memory))
+        let found = self.checkpoints.while_idle(|| check::differences(&self.memory));
+        watch::tell(&found);
+        found
     }
 
     /// What was done so far.

@@ -109,6 +109,15 @@ fn what_cannot_be_mirrored_is_said() {
             assert_eq!(is_refused, !is_hidden, "clang {version}, {kind}: {said}");
             if is_hidden {
                 assert!(said.contains("1 page differs"), "the check does not see it: {said}");
+                let address = said.split_whitespace().next_back().expect("an address");
+                let output = Command::new(&program)
+                    .args([folder.path().join(format!("watched-{version}")).as_os_str(), kind.as_ref()])
+                    .env("RETROVANE_MIRROR_WATCH", address)
+                    .output()
+                    .expect("started");
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                let is_named = said.contains("stored to by hidden (") && said.contains("refused.c:13");
+                assert!(is_named, "clang {version}: the store at {address} is not named: {said}");
             }
         }
     }
