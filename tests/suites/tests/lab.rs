@@ -1,5 +1,7 @@
 //! Labs: real programs as nodes, under one clock, and the same again to the bit.
 
+#[path = "lab/back.rs"]
+mod back;
 #[path = "lab/described.rs"]
 mod described;
 
@@ -308,6 +310,15 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(trial("bad_descriptions", tool, bad_descriptions));
     trials.push(trial("ended_by_signals", tool, ended_by_signals));
     trials.push(trial("tree", tool, tree));
+    for (name, clock, signal) in [("virtual", "virtual", 2), ("real", "real", 15), ("killed", "real", 9)] {
+        let goes_back =
+            trial(&format!("goes_back::{name}"), tool, move |tool| back::goes_back(tool, clock, signal));
+        trials.push(unless_missing(goes_back, missing(&["python3"])));
+    }
+    let again = trial("real_time_again", tool, back::real_time_again);
+    trials.push(unless_missing(again, missing(&["python3"])));
+    trials.push(trial("ended_run_goes_on", tool, back::ended_run_goes_on));
+    trials.push(trial("another_way_is_refused", tool, back::another_way_is_refused));
     let asked = trial("asked_while_it_runs", tool, asked_while_it_runs);
     trials.push(unless_missing(asked, missing(&["gdb", "cc"])));
     let website = trial("website", tool, |tool| {

@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fabric::Fabric;
-use injector::{SessionMemory, futex_wait, futex_wake, monotonic_time};
+use injector::{SessionMemory, futex_wait, futex_wake};
 use lane_protocol::{LAB_NEVER, LAB_WORDS, LabSlot, lab_answer, lab_question, lab_state};
 use rustix::event::epoll;
 
 use crate::LabError;
+use crate::checkpoints::Checkpoints;
+use crate::clock_log::ClockLog;
 use crate::control::Control;
 use crate::futexes::Futexes;
 use crate::log::Log;
@@ -24,17 +26,21 @@ use crate::places::Places;
 use crate::processes::Processes;
 use crate::questions::{Answer, Outcome, Question, Wait};
 use crate::resolver;
-use crate::spec::{Clock, Cpu, Spec};
+use crate::spec::{Cpu, Spec};
 use crate::stop::Stopper;
 use crate::timers::Timers;
 
 /// How long the engine waits before it looks whether the thread that runs is still there.
 const LOOK: Duration = Duration::from_millis(5);
+/// Other chance than the network's, by the same seed.
+pub const CHANCE: u64 = 0x6c61_6200;
 /// By how much time goes on where a thread only reads it.
 const SPIN_NS: u64 = 10_000;
 
 /// What an engine keeps of a run, besides its log.
 pub struct Kept {
+    pub clock_log: ClockLog,
+    pub checkpoints: Checkpoints,
     pub places: Places,
     pub spec_path: std::path::PathBuf,
 }
@@ -61,11 +67,13 @@ pub struct Engine {
     /// Nodes in which something changed since the thread that runs was granted.
     stirred: BTreeSet<Option<usize>>,
     current: Option<u32>,
-    granted_at: Instant,
+    pub granted_at: Instant,
     pub now_ns: u64,
-    real_from_ns: u64,
+    pub real_from_ns: u64,
     pub stop: Stopper,
     pub control: Control,
+    pub checkpoints: Checkpoints,
+    pub clock_log: ClockLog,
     pub places: Places,
     /// Where the description is kept.
     pub spec_path: std::path::PathBuf,
@@ -89,7 +97,7 @@ impl Engine {
         let resolvers = hosts.iter().map(|&host| resolver::open(&mut fabric, host)).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LabError::descriptors)?;
         let nodes = Nodes::new(&spec);
-        let random = fabric::Random::new(spec.seed ^ 0x6c61_6200);
+        let random = fabric::Random::new(spec.seed ^ CHANCE);
         Ok(Engine {
             memory,
             fabric,
@@ -112,6 +120,8 @@ impl Engine {
             spec,
             stop,
             control: Control::default(),
+            checkpoints: kept.checkpoints,
+            clock_log: kept.clock_log,
             places: kept.places,
             spec_path: kept.spec_path,
             is_over: false,
@@ -126,9 +136,6 @@ impl Engine {
         lab.realtime_ns.store(spec.begins_at_ns, Ordering::Relaxed);
         lab.seed.store(spec.seed, Ordering::Relaxed);
         lab.cpu_is_free.store(u32::from(spec.cpu == Cpu::None), Ordering::Relaxed);
-        if spec.clock == Clock::Real {
-            lab.real_from_ns.store(monotonic_time().as_nanos() as u64, Ordering::Relaxed);
-        }
         lab.slots[0].state.store(lab_state::RESERVED, Ordering::Relaxed);
         lab.is_on.store(1, Ordering::Release);
     }
@@ -139,7 +146,7 @@ impl Engine {
 
     /// Runs the lab to its end.
     pub fn run(&mut self) -> Result<(), LabError> {
-        self.real_from_ns = self.memory.lab().real_from_ns.load(Ordering::Relaxed);
+        self.begin_clock();
         while !self.is_over && !self.stop.is_asked() {
             self.hear();
             match self.current {
@@ -155,6 +162,7 @@ impl Engine {
         }
         self.keep_places();
         self.places.flush();
+        self.clock_log.flush();
         self.tell_standing();
         self.processes.kill_all();
         Ok(())
@@ -179,7 +187,7 @@ impl Engine {
                 return Ok(None);
             }
         }
-        self.pass_cpu_time();
+        self.pass_cpu_time()?;
         let mut words = [0; LAB_WORDS];
         for (word, shared) in words.iter_mut().zip(&shared.words) {
             *word = shared.load(Ordering::Relaxed);
@@ -194,24 +202,13 @@ impl Engine {
         if !self.processes.has_ended(pid) {
             return Ok(false);
         }
+        if self.spec.keeps_clock() {
+            let reads = self.take_reads();
+            self.clock_log.end(&reads, self.now_ns)?;
+        }
         self.sweep();
         self.end_process(pid)?;
         Ok(true)
-    }
-
-    /// By the clocks that computing moves.
-    fn pass_cpu_time(&mut self) {
-        match (self.spec.clock, self.spec.cpu) {
-            (Clock::Real, _) => {
-                self.now_ns = (monotonic_time().as_nanos() as u64).saturating_sub(self.real_from_ns);
-                self.pass_time_to(self.now_ns);
-            }
-            (Clock::Virtual, Cpu::Measured) => {
-                let to_ns = self.now_ns + self.granted_at.elapsed().as_nanos() as u64;
-                self.pass_time_to(to_ns);
-            }
-            (Clock::Virtual, Cpu::None) => {}
-        }
     }
 
     fn take_outcome(&mut self, slot: u32, outcome: Outcome) {
@@ -221,7 +218,10 @@ impl Engine {
                 self.current = None;
                 self.wait(slot, wait);
             }
-            Outcome::Run(next) => self.current = Some(next),
+            Outcome::Run(next) => {
+                self.current = Some(next);
+                self.tell_reads();
+            }
             Outcome::Said => {
                 if self.current == Some(slot) {
                     self.current = None;
@@ -238,6 +238,7 @@ impl Engine {
 
     /// The thread goes on.
     fn grant(&mut self, slot: u32, answer: Answer) {
+        self.tell_reads();
         let shared = self.slot(slot);
         shared.answer.store(answer.kind, Ordering::Relaxed);
         shared.result.store(answer.result, Ordering::Relaxed);
@@ -315,7 +316,7 @@ impl Engine {
             return Ok(());
         }
         match self.next_time() {
-            Some(at_ns) => self.sleep_until(at_ns),
+            Some(at_ns) => self.sleep_until(at_ns)?,
             None => return self.end_without_future(),
         }
         Ok(())
@@ -329,19 +330,6 @@ impl Engine {
             .chain(self.timers.next_ns())
             .chain(self.nodes.next_event_ns(&self.spec))
             .min()
-    }
-
-    fn sleep_until(&mut self, at_ns: u64) {
-        if self.spec.clock == Clock::Real {
-            let now = (monotonic_time().as_nanos() as u64).saturating_sub(self.real_from_ns);
-            if at_ns > now {
-                std::thread::sleep(Duration::from_nanos((at_ns - now).min(LOOK.as_nanos() as u64 * 4)));
-            }
-            let now = (monotonic_time().as_nanos() as u64).saturating_sub(self.real_from_ns);
-            self.pass_time_to(now);
-        } else {
-            self.pass_time_to(at_ns);
-        }
     }
 
     /// Time goes on, and what is due happens.

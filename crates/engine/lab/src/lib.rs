@@ -16,7 +16,10 @@ mod addresses;
 mod births;
 mod calls;
 mod capture;
+mod checkpoints;
+mod clock_log;
 mod control;
+mod digest;
 mod engine;
 mod futexes;
 mod log;
@@ -28,18 +31,25 @@ mod places;
 mod processes;
 mod quantities;
 mod questions;
+mod real_time;
 mod resolver;
 mod session;
 mod spec;
+mod standing;
 mod stop;
 mod timers;
 
+pub use checkpoints::{
+    CHECKPOINTS, Changes, Halt, Notice, Place as PastPlace, Taken, read_checkpoints, until,
+};
+pub use clock_log::CLOCK;
 pub use control::{Control, Standing};
-pub use log::{Digest, Record, Show, Stream};
+pub use digest::Digest;
+pub use log::{Record, Show, Stream};
 pub use nodes::{NodeEnd, order};
 pub use places::{Place, read_places};
 pub use quantities::time_ns;
-pub use session::{Prepared, SPEC, Session, SessionEnd, output_name, random_name};
+pub use session::{Kin, Prepared, SPEC, Session, SessionEnd, output_name, random_name};
 pub use spec::{Action, Clock, Cpu, Event, NodeSpec, Spec, SpecError, read, read_event};
 pub use stop::{StopReason, Stopper};
 
@@ -54,6 +64,10 @@ pub enum LabError {
     File { path: std::path::PathBuf, source: std::io::Error },
     #[error("the lab has more than {} threads at a time", lane_protocol::LAB_SLOTS)]
     TooManyThreads,
+    #[error("there is no checkpoint {number}: `retrovane lab tree` lists them")]
+    NoCheckpoint { number: usize },
+    #[error("the lab ran again, and from about {:.6} s on it did not go the same way: {what}", *at_ns as f64 / 1e9)]
+    Parted { at_ns: u64, what: String },
     #[error("a thread of the lab was made, and does not begin")]
     Unborn,
     #[error(

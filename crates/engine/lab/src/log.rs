@@ -6,6 +6,7 @@ use std::io::Write;
 use fabric::{Content, Sent};
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::nodes::NodeEnd;
 use crate::spec::Action;
 
@@ -44,15 +45,16 @@ pub enum Record {
     },
 }
 
-/// What a run was: equal for equal runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest {
-    /// Of each node's outputs, with their times, in hex.
-    pub outputs: Vec<String>,
-    /// Of all packets that were sent.
-    pub packets: String,
-    pub packet_count: u64,
-    pub ended_at_ns: u64,
+impl Record {
+    /// When it was said.
+    pub fn at_ns(&self) -> u64 {
+        match self {
+            Record::Output { at_ns, .. }
+            | Record::Event { at_ns, .. }
+            | Record::End { at_ns, .. }
+            | Record::Unsupported { at_ns, .. } => *at_ns,
+        }
+    }
 }
 
 /// Told each record as it comes.
@@ -63,6 +65,7 @@ pub struct Log {
     /// Without a buffer: what was said is there when the lab is killed.
     file: File,
     show: Show,
+    is_silent: bool,
     partial: Vec<[Vec<u8>; 2]>,
     outputs: Vec<blake3::Hasher>,
     packets: blake3::Hasher,
@@ -75,6 +78,7 @@ impl Log {
         Log {
             file,
             show,
+            is_silent: false,
             partial: vec![Default::default(); node_count],
             outputs: vec![blake3::Hasher::new(); node_count],
             packets: blake3::Hasher::new(),
@@ -118,7 +122,9 @@ impl Log {
             // A log that cannot be written is not worth the lab.
             let _ = self.file.write_all(format!("{text}\n").as_bytes());
         }
-        (self.show)(&record);
+        if !self.is_silent {
+            (self.show)(&record);
+        }
     }
 
     /// Packets were put on links.
@@ -153,16 +159,31 @@ impl Log {
         }
     }
 
+    /// Nothing is shown of a past that was shown before.
+    pub fn be_silent(&mut self) {
+        self.is_silent = true;
+    }
+
+    /// What comes is shown.
+    pub fn show_from_here(&mut self) {
+        self.is_silent = false;
+    }
+
     /// What the run was; the log is complete.
     pub fn digest(&mut self, ended_at_ns: u64) -> Digest {
         if let Some(capture) = &mut self.capture {
             capture.flush();
         }
+        self.so_far(ended_at_ns)
+    }
+
+    /// What the run was until now.
+    pub fn so_far(&self, at_ns: u64) -> Digest {
         Digest {
             outputs: self.outputs.iter().map(|hash| hash.finalize().to_hex().to_string()).collect(),
             packets: self.packets.finalize().to_hex().to_string(),
             packet_count: self.packet_count,
-            ended_at_ns,
+            ended_at_ns: at_ns,
         }
     }
 }

@@ -102,6 +102,11 @@ impl Nodes {
         }
     }
 
+    /// How many of the lab's events have been.
+    pub fn events_done(&self) -> usize {
+        self.next_event
+    }
+
     /// How each node ended.
     pub fn ends(&self) -> Vec<Option<NodeEnd>> {
         self.nodes.iter().map(|node| node.end).collect()
@@ -250,8 +255,14 @@ impl Engine {
         let at_ns = self.now_ns + 1;
         for action in wishes {
             let later = self.spec.events.partition_point(|event| event.at_ns <= at_ns);
-            self.spec.events.insert(later.max(self.nodes.next_event), Event { at_ns, action });
+            let event = Event { at_ns, action, is_wish: true };
+            self.spec.events.insert(later.max(self.nodes.next_event), event);
         }
+        self.keep_spec();
+    }
+
+    /// The description is kept as it is now.
+    pub fn keep_spec(&self) {
         if let Ok(text) = serde_json::to_string(&self.spec) {
             // Who reads it sees one or the other. That it could not be written is seen by who needs it.
             let early = self.spec_path.with_extension("new");
@@ -294,7 +305,8 @@ impl Engine {
                     let index = self.nodes.next_event - 1;
                     self.nodes.nodes[node].orders.push_back(order_word(order::RUN, index));
                 }
-                Action::Checkpoint => {}
+                Action::Checkpoint => self.take_checkpoint(),
+                Action::Seed { seed } => self.reseed(seed),
                 Action::Stop => self.stop.stop(StopReason::Asked),
             }
             self.end_if_over();

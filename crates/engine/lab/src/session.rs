@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -11,9 +11,12 @@ use injector::SessionMemory;
 
 use crate::LabError;
 use crate::capture::Capture;
+use crate::checkpoints::{CHECKPOINTS, Checkpoints, Halt, Notice};
+use crate::clock_log::{CLOCK, ClockLog};
 use crate::control::Control;
+use crate::digest::Digest;
 use crate::engine::{Engine, Kept};
-use crate::log::{Digest, Log, Show};
+use crate::log::{Log, Show};
 use crate::nodes::NodeEnd;
 use crate::places::{PLACES, Places};
 use crate::spec::Spec;
@@ -32,6 +35,19 @@ pub struct SessionEnd {
     pub error: Option<LabError>,
     /// Who asked it to.
     pub stopped: Option<StopReason>,
+}
+
+/// What a lab has to do with another one of its kind.
+#[derive(Default)]
+pub struct Kin {
+    /// The clock's log of a run that this one is to be the same as.
+    pub clock: Option<PathBuf>,
+    /// Where it stands; nothing is shown until then.
+    pub halt: Option<Halt>,
+    /// Told of each checkpoint.
+    pub notice: Option<Notice>,
+    /// Told when no process of the lab is left.
+    pub left: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// The engine's thread.
@@ -89,22 +105,28 @@ impl Session {
         spec: &Spec,
         dir: &Path,
         show: Show,
+        kin: Kin,
     ) -> Result<Prepared, LabError> {
         let stop = Stopper::default();
         let pcap = in_dir(dir, "packets.pcapng")?;
         let path = dir.join("packets.pcapng");
         let capture = Capture::new(pcap).map_err(|source| LabError::File { path, source })?;
-        let log = Log::new(in_dir(dir, "log.jsonl")?, spec.nodes.len(), show, Some(capture));
+        let mut log = Log::new(in_dir(dir, "log.jsonl")?, spec.nodes.len(), show, Some(capture));
+        if kin.halt.is_some() {
+            log.be_silent();
+        }
         Engine::prepare(memory, spec);
+        let clock_log = ClockLog::new(in_dir(dir, CLOCK)?, kin.clock.as_deref())?;
+        let checkpoints = Checkpoints::new(in_dir(dir, CHECKPOINTS)?, kin.notice, kin.halt);
         let places = Places::new(in_dir(dir, PLACES)?);
-        let kept = Kept { places, spec_path: dir.join(SPEC) };
+        let kept = Kept { clock_log, checkpoints, places, spec_path: dir.join(SPEC) };
         let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;
         for node in 0..spec.nodes.len() {
             write_random(dir, spec.seed, node)?;
             let outputs = vec![output(dir, &output_name(node, 0))?, output(dir, &output_name(node, 1))?];
             engine.add_outputs(node, outputs)?;
         }
-        Ok(Prepared { engine, stop })
+        Ok(Prepared { engine, stop, left: kin.left })
     }
 
     /// Asks the lab to end.
@@ -126,6 +148,7 @@ impl Session {
 pub struct Prepared {
     engine: Engine,
     stop: Stopper,
+    left: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Prepared {
@@ -141,7 +164,7 @@ impl Prepared {
 
     /// Begins.
     pub fn start(self) -> Session {
-        let Prepared { mut engine, stop } = self;
+        let Prepared { mut engine, stop, left } = self;
         let end = Arc::new(Mutex::new(None));
         let told = Arc::clone(&end);
         let stopper = stop.clone();
@@ -151,6 +174,9 @@ impl Prepared {
             // What a lab that is to end waited for does not matter.
             let error = error.filter(|_| stopped.is_none());
             engine.processes.kill_all();
+            if let Some(left) = left {
+                left();
+            }
             let digest = engine.log.digest(engine.now_ns);
             let ended = SessionEnd { ends: engine.nodes.ends(), digest, error, stopped };
             if let Ok(mut end) = told.lock() {

@@ -60,6 +60,13 @@ pub struct Spec {
     pub events: Vec<Event>,
 }
 
+impl Spec {
+    /// True where the lab's time depends on the machine's.
+    pub fn keeps_clock(&self) -> bool {
+        self.clock == Clock::Real || self.cpu == Cpu::Measured
+    }
+}
+
 /// A node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeSpec {
@@ -78,6 +85,9 @@ pub struct NodeSpec {
 pub struct Event {
     pub at_ns: u64,
     pub action: Action,
+    /// It was asked for while the lab ran.
+    #[serde(default)]
+    pub is_wish: bool,
 }
 
 /// What is done.
@@ -105,6 +115,10 @@ pub enum Action {
         command: Vec<String>,
     },
     Checkpoint,
+    /// What chance draws by from here on.
+    Seed {
+        seed: u64,
+    },
     /// The lab ends.
     Stop,
 }
@@ -162,6 +176,7 @@ struct RawEntry {
     node: Option<String>,
     command: Option<Vec<String>>,
     groups: Option<Vec<Vec<String>>>,
+    seed: Option<u64>,
 }
 
 /// Reads a description.
@@ -363,6 +378,7 @@ impl Reader<'_> {
             "heal" => Action::Heal,
             "checkpoint" => Action::Checkpoint,
             "stop" => Action::Stop,
+            "seed" => Action::Seed { seed: raw.seed.ok_or_else(|| missing("seed"))? },
             "run" => {
                 let command = raw.command.clone().filter(|command| !command.is_empty());
                 Action::Run { node: node()?, command: command.ok_or_else(|| missing("command"))? }
@@ -389,10 +405,10 @@ impl Reader<'_> {
                 Action::Link { between, spec: self.quality(raw, base, &span)? }
             }
             other => {
-                let known = "kill, restart, partition, heal, link, run, checkpoint, stop";
+                let known = "kill, restart, partition, heal, link, run, checkpoint, seed, stop";
                 return Err(self.at(&span, format!("nobody knows how to do `{other}`; there are: {known}")));
             }
         };
-        Ok(Event { at_ns, action })
+        Ok(Event { at_ns, action, is_wish: false })
     }
 }

@@ -12,10 +12,13 @@ pub enum StopReason {
     Asked,
     /// The recording is over.
     Recording,
+    /// Another future goes on in its place.
+    Left,
 }
 
 const ASKED: i32 = -1;
 const RECORDING: i32 = -2;
+const LEFT: i32 = -3;
 
 /// Ends a lab; the first reason counts.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +33,7 @@ impl Stopper {
             StopReason::Signal(number) => number,
             StopReason::Asked => ASKED,
             StopReason::Recording => RECORDING,
+            StopReason::Left => LEFT,
         };
         // Another reason was there before.
         let _ = self.asked.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
@@ -45,6 +49,7 @@ impl Stopper {
             0 => None,
             ASKED => Some(StopReason::Asked),
             RECORDING => Some(StopReason::Recording),
+            LEFT => Some(StopReason::Left),
             number => Some(StopReason::Signal(number)),
         }
     }

@@ -1,7 +1,11 @@
 //! `retrovane lab`: a distributed system on one machine.
 
 mod again;
+mod back;
+mod future;
+mod futures;
 mod interfaces;
+mod kept;
 pub mod own;
 mod place;
 mod running;
@@ -13,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Args, Subcommand};
-use lab::{Digest, Spec};
+use lab::Spec;
 
 use crate::exit;
+use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
 use crate::settings::Settings;
 
 pub use own::OwnArguments;
@@ -31,6 +36,9 @@ Examples:
   retrovane lab ps                      the runs, and the nodes of those that run
   retrovane lab exec web -- ip addr     a command in a node of the lab that runs
   retrovane lab link web db --delay 1s  another link, from now on
+  retrovane lab checkpoint              take a checkpoint
+  retrovane lab back                    go back to it, as often as you like
+  retrovane lab back 5.2s --seed 7      go back to a time, and on with other chance
   retrovane lab stop                    end it
   retrovane lab tree                    runs, their branches and checkpoints
   retrovane lab gdb web --at 12.5s      gdb on a node of the latest run, at that time
@@ -50,7 +58,7 @@ pub struct LabArguments {
 enum LabCommand {
     /// Run a lab to its end.
     #[command(after_help = EXAMPLES)]
-    Run(RunArguments),
+    Run(start::RunArguments),
     /// Run a lab twice, and say whether both runs were the same.
     #[command(after_help = EXAMPLES)]
     Check(CheckArguments),
@@ -75,30 +83,21 @@ enum LabCommand {
     /// Change a link of a lab that runs.
     #[command(after_help = EXAMPLES)]
     Link(running::LinkArguments),
-    /// Name the present of a lab that runs, in its log and in the tree.
+    /// Take a checkpoint of a lab that runs, of all nodes and their network.
     #[command(after_help = EXAMPLES)]
     Checkpoint(running::RunName),
+    /// Go back to a checkpoint or a time, and on from there.
+    #[command(after_help = EXAMPLES)]
+    Back(back::BackArguments),
+    /// What `lab run` keeps at checkpoints.
+    #[command(hide = true, after_help = EXAMPLES)]
+    Future(future::FutureArguments),
     /// Runs, their branches and checkpoints.
     #[command(after_help = EXAMPLES)]
     Tree(tree::TreeArguments),
     /// Open gdb on a node of a run, at a time of the lab.
     #[command(after_help = EXAMPLES)]
     Gdb(place::GdbAtArguments),
-}
-
-#[derive(Args, Debug)]
-pub struct RunArguments {
-    /// The lab's description
-    file: PathBuf,
-    /// Where everything about the run is kept [default: lab-N in RETROVANE_HOME/labs]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Another seed than the description's
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Say everything as JSON, an object a line
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -125,17 +124,6 @@ pub struct LogArguments {
     json: bool,
 }
 
-/// What is kept of a run.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Kept {
-    pub is_good: bool,
-    pub digest: Digest,
-}
-
-/// The name of the file with [`Kept`] in a run's folder.
-pub const KEPT: &str = "result.json";
-pub use lab::SPEC;
-
 pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
     match arguments.command {
         LabCommand::Run(arguments) => {
@@ -150,22 +138,22 @@ pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
         LabCommand::Exec(arguments) => running::exec(&arguments, settings),
         LabCommand::Link(arguments) => running::link(&arguments, settings),
         LabCommand::Checkpoint(arguments) => running::checkpoint(&arguments, settings),
+        LabCommand::Back(arguments) => back::back(&arguments, settings),
+        LabCommand::Future(arguments) => future::run(&arguments, settings),
         LabCommand::Tree(arguments) => tree::run(&arguments, settings),
         LabCommand::Gdb(arguments) => place::run(&arguments, settings),
     }
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
 /// Runs the lab in a process of its own, silently.
-fn run_aside(file: &Path, dir: &Path) -> Result<Kept, String> {
+fn run_aside(file: &Path, dir: &Path, clock: Option<&Path>) -> Result<Kept, String> {
     let own = std::env::current_exe().map_err(|error| format!("retrovane's own path: {error}"))?;
-    let words = ["lab", "run", "--json", "--output"];
+    let words = ["lab", "run", "--json", "--standing", "0", "--output"];
     let mut command = Command::new(own);
     command.arg("--quiet").args(words).arg(dir).arg(file).stdout(Stdio::null());
+    if let Some(clock) = clock {
+        command.arg("--clock").arg(clock);
+    }
     command.status().map_err(|error| format!("the lab cannot be run: {error}"))?;
     read_json(&dir.join(KEPT)).map_err(|error| format!("the run has no result: {error}"))
 }
@@ -176,7 +164,7 @@ fn check(arguments: &CheckArguments) -> ExitCode {
         Err(error) => return exit::failure(exit::USAGE, &error),
     };
     let base = std::env::temp_dir().join(format!("retrovane-lab-check-{}", std::process::id()));
-    let runs = [0, 1].map(|number| run_aside(&arguments.file, &base.join(number.to_string())));
+    let runs = [0, 1].map(|number| run_aside(&arguments.file, &base.join(number.to_string()), None));
     // Only the results count.
     let _ = std::fs::remove_dir_all(&base);
     let [one, other] = runs;

@@ -9,6 +9,8 @@ use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// Threads that a lab can have at a time.
 pub const LAB_SLOTS: usize = 2048;
+/// Reads of the machine's clock by a thread between two questions; more give the last one again.
+pub const LAB_READS: usize = 256;
 /// Arguments of a question.
 pub const LAB_WORDS: usize = 10;
 
@@ -23,6 +25,16 @@ pub mod lab_state {
     pub const ASKED: u32 = 3;
     /// Its thread said something and goes on by itself: it is ending, or waits in vfork(2).
     pub const SAID: u32 = 4;
+}
+
+/// Where the lab's time comes from. Kept in [`Lab::clock`].
+pub mod lab_clock {
+    /// [`Lab::now_ns`](super::Lab::now_ns).
+    pub const VIRTUAL: u32 = 0;
+    /// The machine's CLOCK_MONOTONIC, less [`Lab::real_from_ns`](super::Lab::real_from_ns).
+    pub const REAL: u32 = 1;
+    /// [`Lab::reads`](super::Lab::reads): what was read when the lab ran the first time.
+    pub const AGAIN: u32 = 2;
 }
 
 /// What a thread asks for. Kept in [`LabSlot::question`].
@@ -110,7 +122,13 @@ pub struct Lab {
     pub cpu_is_free: AtomicU32,
     /// The lab's clock, since the lab began.
     pub now_ns: AtomicU64,
-    /// Not zero: the clock is the machine's CLOCK_MONOTONIC less this, and `now_ns` is not used.
+    /// See [`lab_clock`].
+    pub clock: AtomicU32,
+    /// How often the thread that runs has read the machine's clock.
+    pub reads_count: AtomicU32,
+    /// What it read, or where the lab runs again is to read.
+    pub reads: [AtomicU64; LAB_READS],
+    /// Of a real clock: CLOCK_MONOTONIC at the lab's time zero, less the time that the lab stood.
     pub real_from_ns: AtomicU64,
     /// CLOCK_MONOTONIC when the lab began.
     pub monotonic_ns: AtomicU64,

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use lab::Record;
+use lab::{CLOCK, Record, Spec};
 
 use crate::exit;
-use crate::lab::{KEPT, Kept, RunArguments, SPEC, differences, read_json, run_aside, running, start, tree};
+use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
+use crate::lab::start::RunArguments;
+use crate::lab::{differences, run_aside, running, start, tree};
 use crate::settings::Settings;
 
 #[derive(Args, Debug)]
@@ -47,13 +49,15 @@ pub fn replay(arguments: &ReplayArguments, settings: &Settings) -> ExitCode {
         Err(code) => return code,
     };
     let dir = &dir;
-    let known = read_json(&dir.join(SPEC)).and_then(|spec| Ok((spec, read_json::<Kept>(&dir.join(KEPT))?)));
-    let (spec, before) = match known {
+    let known =
+        read_json::<Spec>(&dir.join(SPEC)).and_then(|spec| Ok((spec, read_json::<Kept>(&dir.join(KEPT))?)));
+    let (spec, before): (Spec, Kept) = match known {
         Ok(known) => known,
         Err(error) => return exit::failure(exit::BAD_TRACE, &error),
     };
     let aside = std::env::temp_dir().join(format!("retrovane-lab-replay-{}", std::process::id()));
-    let again = run_aside(&dir.join(SPEC), &aside);
+    let clock = spec.keeps_clock().then(|| dir.join(CLOCK));
+    let again = run_aside(&dir.join(SPEC), &aside, clock.as_deref());
     let parted = first_difference(dir, &aside);
     // Only the result counts.
     let _ = std::fs::remove_dir_all(&aside);
@@ -84,7 +88,12 @@ pub fn branch(arguments: &BranchArguments, settings: &Settings) -> ExitCode {
         Err(code) => return code,
     };
     let file = arguments.file.clone();
-    let run = RunArguments { file, output: arguments.output.clone(), seed: None, json: arguments.json };
+    let run = RunArguments {
+        file,
+        output: arguments.output.clone(),
+        json: arguments.json,
+        ..RunArguments::default()
+    };
     let (dir, code) = match start::run_into(&run, settings) {
         Ok(run) => run,
         Err(code) => return code,
@@ -112,12 +121,7 @@ fn first_difference(one: &Path, other: &Path) -> Option<u64> {
 fn first_said(one: &Path, other: &Path) -> Option<u64> {
     let [one, other] =
         [one, other].map(|dir| std::fs::read_to_string(dir.join("log.jsonl")).unwrap_or_default());
-    let time = |line: &str| match serde_json::from_str(line).ok()? {
-        Record::Output { at_ns, .. }
-        | Record::Event { at_ns, .. }
-        | Record::End { at_ns, .. }
-        | Record::Unsupported { at_ns, .. } => Some(at_ns),
-    };
+    let time = |line: &str| Some(serde_json::from_str::<Record>(line).ok()?.at_ns());
     let (mut ours, mut theirs) = (one.lines(), other.lines());
     loop {
         match (ours.next(), theirs.next()) {

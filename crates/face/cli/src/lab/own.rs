@@ -16,7 +16,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{getgid, getuid, sethostname};
 
 use crate::exit;
-use crate::lab::{SPEC, interfaces};
+use crate::lab::interfaces;
+use crate::lab::kept::{SPEC, read_json};
 
 /// Where a node sees its own folder.
 const FOLDER: &str = "/mnt";
@@ -80,7 +81,7 @@ fn first(dir: &Path) -> Result<ExitCode, String> {
 }
 
 fn read_spec(dir: &Path) -> Result<Spec, String> {
-    crate::lab::read_json(&dir.join(SPEC))
+    read_json(&dir.join(SPEC))
 }
 
 fn hold(dir: &Path, node: usize) -> Result<ExitCode, String> {

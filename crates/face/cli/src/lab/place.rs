@@ -10,8 +10,8 @@ use trace_store::{LaneInfo, TraceReader};
 use crate::births::Image;
 use crate::exit::{self, CommandError};
 use crate::gdb::{self, GdbArguments};
+use crate::lab::kept::{SPEC, read_json};
 use crate::lab::running::{RunName, find};
-use crate::lab::{SPEC, read_json};
 use crate::lane_events::{LaneEvents, WholeEvent};
 use crate::settings::Settings;
 

@@ -5,14 +5,17 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use clap::Args;
-use lab::{Action, Control, NodeEnd, Spec, Standing, StopReason, Stopper, read_event};
+use lab::{Action, Changes, Control, NodeEnd, PastPlace, Spec, Standing, StopReason, Stopper, read_event};
 use serde::{Deserialize, Serialize};
 
 use crate::exit;
-use crate::lab::{KEPT, Kept, SPEC, read_json};
+use crate::lab::back;
+use crate::lab::futures::{self, Event};
+use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
 use crate::settings::Settings;
 
 /// The socket in a run's folder.
@@ -29,6 +32,7 @@ enum Request {
     Standing,
     Stop,
     Do { action: Action },
+    Back { to: Option<PastPlace>, changes: Changes },
 }
 
 #[derive(Args, Debug)]
@@ -127,27 +131,39 @@ impl Drop for Answering {
 }
 
 /// Begins to answer. The thread ends with the process.
-pub fn answer(dir: &Path, home: &Path, control: Control, stopper: Stopper) -> std::io::Result<Answering> {
+///
+/// `home`: where the run is listed, if it is one of its own; `keeper`: who goes back.
+pub fn answer(
+    dir: &Path,
+    home: Option<&Path>,
+    control: Control,
+    stopper: Stopper,
+    keeper: Option<Sender<Event>>,
+) -> std::io::Result<Answering> {
     let (_folder, path) = socket_path(dir)?;
     let listener = UnixListener::bind(path)?;
-    let labs = home.join("labs");
-    let link =
-        (dir.parent() != Some(&labs)).then(|| labs.join(ELSEWHERE).join(std::process::id().to_string()));
+    let labs = home.map(|home| home.join("labs")).filter(|labs| dir.parent() != Some(labs));
+    let link = labs.map(|labs| labs.join(ELSEWHERE).join(std::process::id().to_string()));
     if let Some(link) = &link {
-        std::fs::create_dir_all(labs.join(ELSEWHERE))?;
+        std::fs::create_dir_all(link.parent().unwrap_or(dir))?;
         let _ = std::fs::remove_file(link);
         symlink(dir, link)?;
     }
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // Who has gone away is not answered.
-            let _ = serve(stream, &control, &stopper);
+            let _ = serve(stream, &control, &stopper, keeper.as_ref());
         }
     });
     Ok(Answering { dir: dir.to_owned(), link })
 }
 
-fn serve(stream: UnixStream, control: &Control, stopper: &Stopper) -> std::io::Result<()> {
+fn serve(
+    stream: UnixStream,
+    control: &Control,
+    stopper: &Stopper,
+    keeper: Option<&Sender<Event>>,
+) -> std::io::Result<()> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
     let request: Request = serde_json::from_str(&line)?;
@@ -164,17 +180,42 @@ fn serve(stream: UnixStream, control: &Control, stopper: &Stopper) -> std::io::R
             });
         }
         Request::Do { action } => control.wish(action),
+        Request::Back { to, changes } => {
+            let keeper = keeper.cloned();
+            // Others are answered meanwhile.
+            std::thread::spawn(move || {
+                let answer = back::ask_keeper(keeper.as_ref(), to, changes);
+                let text = serde_json::to_string(&answer).unwrap_or_default();
+                // Who has gone away is not answered.
+                let _ = (&stream).write_all(format!("{text}\n").as_bytes());
+            });
+            return Ok(());
+        }
     }
     (&stream).write_all(format!("{answer}\n").as_bytes())
 }
 
 fn ask(dir: &Path, request: &Request) -> std::io::Result<Standing> {
+    Ok(serde_json::from_str(&ask_line(dir, request)?)?)
+}
+
+/// How far a lab is, by who runs it.
+pub fn now_ns(dir: &Path) -> Option<u64> {
+    Some(ask(dir, &Request::Standing).ok()?.now_ns)
+}
+
+/// Asks a run's keeper to go back.
+pub fn ask_back(dir: &Path, to: Option<PastPlace>, changes: Changes) -> std::io::Result<back::Answer> {
+    Ok(serde_json::from_str(&ask_line(dir, &Request::Back { to, changes })?)?)
+}
+
+fn ask_line(dir: &Path, request: &Request) -> std::io::Result<String> {
     let (_folder, path) = socket_path(dir)?;
     let stream = UnixStream::connect(path)?;
     (&stream).write_all(format!("{}\n", serde_json::to_string(request)?).as_bytes())?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    Ok(line)
 }
 
 /// The folders of all runs that are known, the oldest first.
@@ -200,8 +241,13 @@ pub fn all(home: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The run of a name, or the latest.
+/// The present of the run of a name, or of the latest.
 pub fn find(home: &Path, name: Option<&str>) -> Result<PathBuf, String> {
+    find_run(home, name).map(|dir| futures::present(&dir))
+}
+
+/// The run of a name, or the latest.
+pub fn find_run(home: &Path, name: Option<&str>) -> Result<PathBuf, String> {
     match name {
         Some(name) => {
             let places = [PathBuf::from(name), home.join("labs").join(name)];
@@ -219,7 +265,7 @@ pub fn find(home: &Path, name: Option<&str>) -> Result<PathBuf, String> {
 pub struct Listed {
     pub run: String,
     pub dir: PathBuf,
-    /// running, ended, failed, or cut where its process was killed.
+    /// running, ended, failed, left where it went on in another future, or cut where its process was killed.
     pub state: &'static str,
     pub now_ns: Option<u64>,
     pub nodes: Vec<ListedNode>,
@@ -232,12 +278,22 @@ pub struct ListedNode {
     pub end: Option<NodeEnd>,
 }
 
-/// Looks at a run.
-pub fn look(dir: &Path) -> Option<Listed> {
+/// Looks at the present of a run.
+pub fn look(run: &Path) -> Option<Listed> {
+    let mut listed = look_at(&futures::present(run))?;
+    listed.run = run.file_name()?.to_string_lossy().into_owned();
+    Some(listed)
+}
+
+/// Looks at a future of a run.
+pub fn look_at(dir: &Path) -> Option<Listed> {
     let spec: Spec = read_json(&dir.join(SPEC)).ok()?;
     let standing = ask(dir, &Request::Standing).ok();
     let kept: Option<Kept> = read_json(&dir.join(KEPT)).ok();
+    let is_left = futures::present(dir) != dir || kept.as_ref().is_some_and(|kept| kept.is_left);
+    let standing = standing.filter(|_| !is_left);
     let state = match (&standing, &kept) {
+        _ if is_left => "left",
         (Some(_), _) => "running",
         (None, Some(kept)) if kept.is_good => "ended",
         (None, Some(_)) => "failed",
@@ -293,9 +349,14 @@ fn tell(dir: Result<PathBuf, String>, request: &Request, as_json: bool) -> ExitC
 }
 
 fn named(name: Option<&str>, settings: &Settings) -> Result<PathBuf, String> {
+    named_run(name, settings).map(|dir| futures::present(&dir))
+}
+
+/// The run of a name, or the latest that runs.
+pub fn named_run(name: Option<&str>, settings: &Settings) -> Result<PathBuf, String> {
     let home = settings.home().map_err(|error| error.to_string())?;
     match name {
-        Some(_) => find(&home, name),
+        Some(_) => find_run(&home, name),
         None => {
             let runs = |dir: &PathBuf| ask(dir, &Request::Standing).is_ok();
             all(&home).into_iter().rfind(runs).ok_or_else(|| "no lab runs".to_owned())

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use lab::{Action, NodeEnd, Record, Spec, Stream};
+use lab::{Action, NodeEnd, Record, Spec, Stream, Taken};
 
 /// Where and how it is shown.
 pub struct Shown {
@@ -35,6 +35,22 @@ impl Shown {
         let _ = writeln!(std::io::stdout(), "{line}");
     }
 
+    /// Says that the lab is at a checkpoint again.
+    pub fn back(&self, taken: &Taken) {
+        let line = if self.as_json {
+            serde_json::json!({ "is": "back", "at_ns": taken.at_ns, "checkpoint": taken.number }).to_string()
+        } else {
+            self.line(taken.at_ns, "lab", &format!("* back at checkpoint {}", taken.number))
+        };
+        // Nobody reads any more: the lab goes on.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+
+    fn line(&self, at_ns: u64, name: &str, what: &str) -> String {
+        let seconds = at_ns as f64 / 1e9;
+        format!("{seconds:12.6} {name:width$} | {what}", width = self.width.max(3))
+    }
+
     fn json(&self, record: &Record, name: &str) -> String {
         let mut value = serde_json::to_value(record).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
@@ -53,8 +69,7 @@ impl Shown {
             Record::End { at_ns, end, .. } => (at_ns, format!("* {}", end_text(*end))),
             Record::Unsupported { at_ns, what, .. } => (at_ns, format!("* not there in a lab: {what}")),
         };
-        let seconds = *at_ns as f64 / 1e9;
-        format!("{seconds:12.6} {name:width$} | {what}", width = self.width.max(3))
+        self.line(*at_ns, name, &what)
     }
 
     fn action(&self, action: &Action) -> String {
@@ -64,6 +79,7 @@ impl Shown {
             Action::Restart { node } => format!("{} restarts", name(*node)),
             Action::Heal => "the network is whole".to_owned(),
             Action::Checkpoint => "checkpoint".to_owned(),
+            Action::Seed { seed } => format!("chance draws by the seed {seed}"),
             Action::Stop => "the lab ends".to_owned(),
             Action::Run { node, command } => format!("{} runs {}", name(*node), command.join(" ")),
             Action::Link { between: (one, other), .. } => {

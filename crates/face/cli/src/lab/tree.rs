@@ -8,12 +8,13 @@ use lab::{Action, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::exit;
-use crate::lab::read_json;
+use crate::lab::futures;
+use crate::lab::kept::read_json;
 use crate::lab::running::{self, Listed};
 use crate::settings::Settings;
 
 /// In a branch's folder: of what it is another future.
-const PARENT: &str = "parent.json";
+pub const PARENT: &str = "parent.json";
 
 #[derive(Args, Debug)]
 pub struct TreeArguments {
@@ -62,7 +63,7 @@ fn grow(dir: &Path, parted_at_ns: Option<u64>, all: &[(PathBuf, Option<Parent>)]
         grow(child, parent.as_ref().and_then(|parent| parent.parted_at_ns), all)
     });
     Some(Branch {
-        run: running::look(dir)?,
+        run: running::look_at(dir)?,
         parted_at_ns,
         checkpoints_ns: checkpoints(dir),
         branches: branches.collect(),
@@ -92,8 +93,11 @@ pub fn run(arguments: &TreeArguments, settings: &Settings) -> ExitCode {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };
-    let all: Vec<(PathBuf, Option<Parent>)> = running::all(&home)
-        .into_iter()
+    let runs = running::all(&home).into_iter().flat_map(|dir| {
+        let others = futures::others(&dir);
+        std::iter::once(dir).chain(others)
+    });
+    let all: Vec<(PathBuf, Option<Parent>)> = runs
         .map(|dir| {
             let parent = read_json::<Parent>(&dir.join(PARENT)).ok();
             (dir, parent)

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{LAB_NEVER, lab_question};
+use lane_protocol::{LAB_NEVER, LAB_READS, lab_clock, lab_question};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
@@ -18,10 +18,26 @@ const CLOCK_MONOTONIC: u64 = 1;
 /// The lab's time, since the lab began.
 pub fn now_ns() -> u64 {
     let lab = &session().lab;
-    match lab.real_from_ns.load(Ordering::Relaxed) {
-        0 => lab.now_ns.load(Ordering::Relaxed),
-        from => kernel::monotonic_ns().saturating_sub(from),
+    match lab.clock.load(Ordering::Relaxed) {
+        lab_clock::VIRTUAL => lab.now_ns.load(Ordering::Relaxed),
+        clock => read_machine(clock),
     }
+}
+
+/// The time by the machine's clock, which the engine keeps: by that the lab can run again.
+fn read_machine(clock: u32) -> u64 {
+    let lab = &session().lab;
+    // One thread of the lab runs at a time.
+    let count = lab.reads_count.load(Ordering::Relaxed) as usize;
+    let Some(read) = lab.reads.get(count) else {
+        return lab.reads[LAB_READS - 1].load(Ordering::Relaxed);
+    };
+    if clock == lab_clock::REAL {
+        let from = lab.real_from_ns.load(Ordering::Relaxed);
+        read.store(kernel::monotonic_ns().saturating_sub(from), Ordering::Relaxed);
+    }
+    lab.reads_count.store(count as u32 + 1, Ordering::Release);
+    read.load(Ordering::Relaxed)
 }
 
 /// True for clocks that count from a beginning that people agree on.

@@ -1,0 +1,25 @@
+//! What is kept in a run's folder.
+
+use std::path::Path;
+
+use lab::Digest;
+pub use lab::SPEC;
+
+/// What is kept of a run.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Kept {
+    pub is_good: bool,
+    /// The lab went back, and on in another future.
+    #[serde(default)]
+    pub is_left: bool,
+    pub digest: Digest,
+}
+
+/// The name of the file with [`Kept`] in a run's folder.
+pub const KEPT: &str = "result.json";
+
+/// Reads one of these files.
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
