@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lane_protocol::NONE;
 use lane_protocol::bytecode::{RecordHeader, part};
-use replayer::ReplayOptions;
+use replayer::{ReplayOptions, Sandbox};
 use timeline::{Passage, Pausing, report_kind};
 use trace_store::{Cut, TraceReader};
 
@@ -28,6 +28,7 @@ pub struct Request {
     pub pids: Vec<i32>,
     /// Count instructions, so that each row has its exact position.
     pub exactly: bool,
+    pub sandbox: Sandbox,
 }
 
 /// One execution of the line, or one call.
@@ -168,6 +169,7 @@ impl Passing<'_> {
             show_output: false,
             interception: None,
             rewriting_off: true,
+            sandbox: request.sandbox,
             progress: None,
         };
         let mut passage = Passage::open(&options)?;

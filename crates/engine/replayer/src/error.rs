@@ -32,6 +32,11 @@ pub enum ReplayError {
         "no temporary directory can be made in /dev/shm or TMPDIR, which replay of shared memory needs: {0}"
     )]
     Objects(#[source] std::io::Error),
+    /// Code of somebody else is not run without it.
+    #[error(
+        "this trace came in a pack, or a sandbox was asked for, and there is none for its code here: {0}; if you trust who made it, or run this where it can do no harm: --sandbox never"
+    )]
+    Sandbox(#[source] injector::ConfinementError),
     /// A thread of the replayer panicked.
     #[error("a part of retrovane failed (see above): this is a fault of retrovane")]
     Panicked,

@@ -15,6 +15,7 @@ mod describe;
 mod error;
 mod feeder;
 mod private_folder;
+mod sandbox;
 mod supervise;
 mod untold_end;
 mod watchdog;
@@ -24,7 +25,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use injector::{Features, SessionMemory, Setup, reap_any, start_replay};
+use injector::{Confinement, Features, Reach, SessionMemory, Setup, reap_any, start_replay};
 use lane_protocol::{Interception, Mode};
 use trace_store::{Cut, FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
 
@@ -34,6 +35,7 @@ pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
+pub use sandbox::Sandbox;
 pub use untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 pub use watchdog::{Finding, OF_RECORDING_MAX, Watchdog, Way};
 
@@ -58,6 +60,7 @@ pub struct ReplayOptions {
     /// `None`: as it was recorded, if this machine can.
     pub interception: Option<Interception>,
     pub rewriting_off: bool,
+    pub sandbox: Sandbox,
     /// Told now and then.
     pub progress: Option<Box<dyn Fn(Progress) + Send>>,
 }
@@ -131,6 +134,10 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
         debugged_lane: debugged.then_some(shown.lane),
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
+    if options.sandbox.is_wanted_for(&trace) {
+        let reach = Reach { read: &files_dir, write: objects.path() };
+        memory.confine(Confinement::new(&reach).map_err(ReplayError::Sandbox)?);
+    }
     offer_files(&memory, &trace, options.home.as_deref());
     Ok(Prepared { memory, trace, lanes, shown, wanted, objects })
 }
@@ -167,6 +174,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     ends.lock().unwrap_or_else(PoisonError::into_inner).all_gone = true;
     supervise::ring(&memory);
     let result = thread.join().map_err(|_| ReplayError::Panicked)??;
+    memory.finish_outputs();
     notes.extend(result.notes);
     Ok(ReplayOutcome { status, cut, divergence: result.divergence, notes, events: result.events })
 }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use events::Kind;
 use lane_protocol::{NONE, agent_stop};
-use replayer::{PrivateFolder, ReplayError, ReplayOptions, prepare};
+use replayer::{PrivateFolder, ReplayError, ReplayOptions, Sandbox, prepare};
 use trace_store::{LaneReader, StoreError, TraceReader};
 
 use crate::checkpoints::Checkpoints;
@@ -134,6 +134,8 @@ impl Timeline {
             show_output: false,
             interception: None,
             rewriting_off: true,
+            // The program runs here already.
+            sandbox: Sandbox::Never,
             progress: None,
         };
         if !is_first {

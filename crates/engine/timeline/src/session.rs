@@ -319,6 +319,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Relaxed);
         self.kill_all();
+        self.shared.memory.finish_outputs();
     }
 }
 

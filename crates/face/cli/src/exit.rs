@@ -213,7 +213,10 @@ pub fn code_of_replay(error: &ReplayError) -> u8 {
     match error {
         ReplayError::Inject(_) | ReplayError::Objects(_) | ReplayError::Panicked => FAILED,
         ReplayError::Store(error) => code_of_store(error),
-        ReplayError::Empty | ReplayError::NoSuchProcess { .. } | ReplayError::BadEvents { .. } => BAD_TRACE,
+        ReplayError::Empty
+        | ReplayError::NoSuchProcess { .. }
+        | ReplayError::BadEvents { .. }
+        | ReplayError::Sandbox(_) => BAD_TRACE,
     }
 }
 

@@ -130,7 +130,8 @@ fn open(
             ex.push(format!("quit {}", exit::CUT));
         }
     }
-    let gdb = Gdb { batch: arguments.batch, ex: &ex, root: None };
+    let trusts_files = !settings.sandbox.is_wanted_for(&trace);
+    let gdb = Gdb { batch: arguments.batch, ex: &ex, root: None, trusts_files };
     gdb.open(&|folder| {
         prepare_folder(folder, &trace)?;
         server_command(arguments, trace_dir, pid, folder, settings)
@@ -143,6 +144,8 @@ pub struct Gdb<'a> {
     pub ex: &'a [String],
     /// Where the program's files are; `None`: in the folder.
     pub root: Option<PathBuf>,
+    /// Whether scripts that the program's files bring may run, where the user lets gdb do so.
+    pub trusts_files: bool,
 }
 
 impl Gdb<'_> {
@@ -199,6 +202,10 @@ impl Gdb<'_> {
             "set breakpoint pending on",
         ] {
             gdb.args(["-iex", setting]);
+        }
+        if !self.trusts_files {
+            // What gdb begins with: files of its own installation.
+            gdb.args(["-iex", "set auto-load safe-path $debugdir:$datadir/auto-load"]);
         }
         let root = self.root.clone().unwrap_or_else(|| folder.join(ROOT));
         gdb.arg("-iex").arg(format!("set sysroot {}", root.display()));
@@ -291,6 +298,7 @@ fn server_command(
 ) -> Result<Command, CommandError> {
     let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
     let mut command = Command::new(own);
+    settings.pass_on(&mut command);
     command.arg("serve-gdb").arg("--folder").arg(folder);
     if let Ok(home) = settings.home() {
         command.arg("--home").arg(home);
@@ -442,6 +450,7 @@ fn open_timeline(
         show_output: true,
         interception: None,
         rewriting_off: true,
+        sandbox: settings.sandbox,
         progress: None,
     };
     let mut timeline = Timeline::open(&options, give_up)?;

@@ -109,6 +109,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
         show_output: false,
         interception: None,
         rewriting_off: true,
+        sandbox: settings.sandbox,
         progress: None,
     };
     let mut timeline = Timeline::open(&options, &|| false)?;

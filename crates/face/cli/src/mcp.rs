@@ -101,7 +101,7 @@ impl Server {
         give_up: &AtomicBool,
     ) -> Result<Value, VerbError> {
         let seconds = number(&arguments, "timeout_s", TIMEOUT_S_MAX)?.unwrap_or(TIMEOUT_S).max(1);
-        let limit = Limit::new(seconds, give_up);
+        let limit = Limit::new(seconds, give_up, self.settings.sandbox);
         if verb.of == Of::Trace {
             let trace = self.trace_dir(&arguments)?;
             return match verb.name {

@@ -141,6 +141,7 @@ fn show(
         condition,
         pids: arguments.pid.clone(),
         exactly: arguments.exact,
+        sandbox: settings.sandbox,
     };
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let printed = print(&request, &mut |row| {

@@ -64,7 +64,7 @@ pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, 
     let (trace, given) = parse(verb, &arguments.words)?;
     let trace = settings.trace_dir(trace)?;
     let never = AtomicBool::new(false);
-    let limit = Limit::new(arguments.timeout, &never);
+    let limit = Limit::new(arguments.timeout, &never, settings.sandbox);
     let answer = match verb.of {
         Of::Trace => whole::answer(verb.name, &trace, &given, &limit),
         Of::Cursor => {

@@ -70,6 +70,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         show_output: true,
         interception: None,
         rewriting_off: arguments.no_rewrite,
+        sandbox: settings.sandbox,
         progress: Some(Box::new(move |now| progress::show(&shown, now.events_done, now.events_total))),
     };
     let replayed = replay(options);

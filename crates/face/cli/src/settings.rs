@@ -1,11 +1,16 @@
 //! The options that every command has.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::{ArgAction, Args};
+use replayer::Sandbox;
 use trace_store::{TraceReader, claim_home, default_home, traces};
 
 use crate::exit::CommandError;
+
+/// The variable by which commands of ours tell those that they start.
+pub const SANDBOX: &str = "RETROVANE_SANDBOX";
 
 /// Options of every command.
 #[derive(Args, Debug, Default)]
@@ -17,6 +22,10 @@ pub struct Settings {
     /// Say nothing but errors, and show no progress
     #[arg(short, long, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
+    /// Replay code in a sandbox: auto (of traces that came in a pack), always or never [default:
+    /// RETROVANE_SANDBOX, else auto]
+    #[arg(long, global = true, value_name = "WHEN", default_value_t, hide_default_value = true, env = SANDBOX, hide_env = true, help_heading = "Everywhere")]
+    pub sandbox: Sandbox,
     /// Say on stderr what happens inside; twice for more
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Everywhere")]
     verbose: u8,
@@ -72,6 +81,11 @@ impl Settings {
                 dir.display()
             ),
         }
+    }
+
+    /// Tells a command of ours what was chosen.
+    pub fn pass_on(&self, command: &mut Command) {
+        command.env(SANDBOX, self.sandbox.to_string());
     }
 
     /// Opens a trace: the latest, a name, or a path.

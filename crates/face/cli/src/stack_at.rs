@@ -29,6 +29,7 @@ impl Past {
             show_output: false,
             interception: None,
             rewriting_off: true,
+            sandbox: settings.sandbox,
             progress: None,
         };
         let timeline = Timeline::open(&options, &|| false).map_err(failed)?;

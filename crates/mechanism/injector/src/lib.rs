@@ -16,6 +16,7 @@ mod attach;
 mod birth;
 mod boarding;
 mod channels;
+mod confinement;
 mod error;
 mod facts;
 mod files;
@@ -52,6 +53,7 @@ pub use channels::{
     ChannelEnd, borrow_descriptor, channel_ends, drain, ends_allowed, held_outside, is_packet_pipe,
     keeps_bounds, peer_of, put,
 };
+pub use confinement::{Confinement, ConfinementError, Reach, confinement_lacks};
 pub use error::{InjectError, Refusal};
 pub use facts::image_facts;
 pub use files::{FileKey, FileSlot, KeepFile};

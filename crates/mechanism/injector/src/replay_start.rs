@@ -21,7 +21,8 @@ const IMAGE_ENTRY: u64 = 80;
 const CONTROL_FD: i32 = 1000;
 
 /// Starts a process that replays the lane in the first segment. It shares
-/// nothing with this one but descriptors 0 to 2 and the session's memory.
+/// nothing with this one but descriptors 0 to 2 and the session's memory; not even those, where
+/// the session is confined.
 ///
 /// # Errors
 /// [`InjectError::Fork`] if there can be no more processes.
@@ -62,8 +63,6 @@ struct Beginning<'a> {
 fn start(memory: &SessionMemory, beginning: &Beginning) -> Result<i32, InjectError> {
     let control_fd = control_fd();
     memory.control_fd().store(control_fd, Ordering::Relaxed);
-    let memfd = memory.memfd().as_raw_fd();
-    let text_bytes = memory.text_bytes();
     // SAFETY: an empty set is valid.
     let signals = unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
@@ -78,7 +77,7 @@ fn start(memory: &SessionMemory, beginning: &Beginning) -> Result<i32, InjectErr
             if let Some(group) = beginning.group {
                 libc::setpgid(0, group);
             }
-            become_replay(memfd, control_fd, text_bytes, &signals, rseq, beginning);
+            become_replay(memory, control_fd, &signals, rseq, beginning);
         }
         pid
     };
@@ -106,13 +105,13 @@ fn control_fd() -> i32 {
 /// The child's side: drops what it inherited and jumps into the runtime, which
 /// unmaps everything else.
 fn become_replay(
-    memfd: i32,
+    memory: &SessionMemory,
     control_fd: i32,
-    text_bytes: u64,
     signals: &SignalState,
     rseq: Option<usize>,
     beginning: &Beginning,
 ) -> ! {
+    let (memfd, text_bytes) = (memory.memfd().as_raw_fd(), memory.text_bytes());
     let image_fd = control_fd - IMAGE_FD_BELOW;
     let (first_fd, entry) = match beginning.image {
         Some(_) => (image_fd, IMAGE_ENTRY),
@@ -131,6 +130,11 @@ fn become_replay(
         }
         if let Some(image) = beginning.image
             && libc::dup2(image.as_raw_fd(), image_fd) != image_fd
+        {
+            libc::_exit(126);
+        }
+        if let Some(confinement) = memory.confinement.get()
+            && !confinement.enter()
         {
             libc::_exit(126);
         }

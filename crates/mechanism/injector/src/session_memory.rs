@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
@@ -12,6 +13,7 @@ use lane_protocol::{
     SEGMENTS, SESSION_MAGIC, Session, lane_state, segment_offset,
 };
 
+use crate::confinement::Confinement;
 use crate::error::InjectError;
 use crate::files::FileSlot;
 use crate::image::runtime_image;
@@ -102,6 +104,8 @@ pub struct SessionMemory {
     next_recipe: AtomicU32,
     /// Where the memory is a file with a name.
     file: Option<PathBuf>,
+    /// What replaying processes enter; empty: nothing.
+    pub(crate) confinement: OnceLock<Confinement>,
 }
 
 // SAFETY: the mapping belongs to no thread; what is shared in it is accessed
@@ -225,8 +229,17 @@ impl SessionMemory {
             }
             let base = NonNull::new(base.cast()).expect("mmap without MAP_FIXED does not return 0");
             let next_recipe = AtomicU32::new(0);
-            let (text_bytes, file) = (0, None);
-            return Ok(SessionMemory { base, memfd, text_bytes, bytes, file_size_limit, next_recipe, file });
+            let (text_bytes, file, confinement) = (0, None, OnceLock::new());
+            return Ok(SessionMemory {
+                base,
+                memfd,
+                text_bytes,
+                bytes,
+                file_size_limit,
+                next_recipe,
+                file,
+                confinement,
+            });
         }
         Err(error)
     }

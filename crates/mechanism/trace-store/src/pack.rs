@@ -21,6 +21,8 @@ use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
 use crate::{FileHash, hash_hex};
 
 const MANIFEST_NAME: &str = "RVPACK";
+/// A file beside the trace that came in a pack: what it holds may be made by anybody.
+pub(crate) const MARK_NAME: &str = "from-pack";
 const MANIFEST_BYTES_MAX: u64 = 4096;
 /// Most entries of a pack: a session keeps 16384 files at most.
 const ENTRIES_MAX: u64 = 1 << 20;
@@ -175,7 +177,8 @@ pub fn is_pack(path: &Path) -> bool {
 
 /// Unpacks into a directory that does not exist or is empty, and verifies all of
 /// it. Only the names that a pack has are written, each once, and never more
-/// bytes than the pack's own. What a failure leaves is removed.
+/// bytes than the pack's own. What a failure leaves is removed. [`TraceReader::came_in_pack`] tells it
+/// from then on.
 ///
 /// # Errors
 /// [`StoreError::BadPack`], [`StoreError::NotEmpty`], [`StoreError::Damaged`],
@@ -186,6 +189,8 @@ pub fn unpack(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
         return Err(bad("it does not begin like one"));
     }
     disk::make_empty_dir(into_dir)?;
+    // Before there is anything that could be replayed.
+    disk::create_file(&into_dir.join(MARK_NAME))?;
     unpack_entries(file, into_dir).inspect_err(|_| {
         // The directory was made, or found empty, above.
         let _ = fs::remove_dir_all(into_dir);

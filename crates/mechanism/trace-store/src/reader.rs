@@ -155,6 +155,11 @@ impl TraceReader {
         &self.dir
     }
 
+    /// True if it was unpacked from a pack: whoever made that may have made its code, too.
+    pub fn came_in_pack(&self) -> bool {
+        self.dir.join(crate::pack::MARK_NAME).symlink_metadata().is_ok()
+    }
+
     /// The directory of the kept files, each named by its hash in hex.
     pub fn files_dir(&self) -> PathBuf {
         self.dir.join(FILES_NAME)

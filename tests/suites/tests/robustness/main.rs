@@ -8,6 +8,7 @@ mod analysis;
 mod bench;
 mod kills;
 mod refusals;
+mod strangers;
 mod survivors;
 mod traces;
 mod ways;
@@ -73,11 +74,17 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),
     ("traced_is_told", false, ways::traced_is_told),
+    ("strangers_reach_nothing", false, strangers::reaches_nothing),
+    ("sandbox_by_option", false, strangers::sandbox_by_option),
     ("analysis_takes_long", false, analysis::analysis_takes_long),
 ];
 
+/// Tests of what is replayed in a sandbox.
+const IN_SANDBOX: [&str; 3] = ["strangers_reach_nothing", "sandbox_by_option", "pack_and_unpack"];
+
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let is_root = tests_run_as_root();
+    let has_sandbox = strangers::has_sandbox(tool);
     TESTS
         .iter()
         .map(|&(name, needs_root, test)| {
@@ -85,6 +92,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             let trial = Trial::test(name, move || test(&own).map_err(Failed::from));
             let missing = if needs_root && !is_root {
                 Some("needs root")
+            } else if !has_sandbox && IN_SANDBOX.contains(&name) {
+                Some("needs Landlock's sixth version")
             } else {
                 (tool.mode == Mode::Native).then_some("needs the tool")
             };

@@ -115,6 +115,7 @@ impl Running<'_> {
             std::env::current_exe().map_err(|error| format!("cannot find retrovane itself: {error}"))?;
         let mut command = Command::new(own);
         command.args(words);
+        self.settings.pass_on(&mut command);
         if let Ok(home) = self.settings.home() {
             command.arg("--home").arg(home);
         }
@@ -228,7 +229,7 @@ impl Running<'_> {
     ) -> Result<Debugger, String> {
         /// Going to where one begins may replay much of the recording.
         const SECONDS_MAX: u64 = 24 * 3600;
-        let limit = Limit::new(SECONDS_MAX, &self.opening.is_given_up);
+        let limit = Limit::new(SECONDS_MAX, &self.opening.is_given_up, self.settings.sandbox);
         let command_for = |script: &Path| {
             let mut command = Command::new(base.get_program());
             command.args(base.get_args()).arg("--ex").arg(format!("source {}", script.display()));

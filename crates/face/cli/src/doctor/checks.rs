@@ -81,6 +81,7 @@ pub fn all(machine: &Machine) -> Vec<Check> {
         write_tracking(machine),
         locked_memory(machine),
         counters(machine),
+        sandbox(machine),
     ]
 }
 
@@ -325,6 +326,25 @@ fn counters(machine: &Machine) -> Check {
     Check::new("hardware counters", State::Neutral, found, "Not needed: nothing here depends on them.")
 }
 
+fn sandbox(machine: &Machine) -> Check {
+    const NAME: &str = "sandbox of replays";
+    match machine.sandbox_lacks {
+        None => Check::new(
+            NAME,
+            State::Good,
+            "works (seccomp, Landlock)",
+            "The code of a trace that came in a pack reaches nothing of this machine.",
+        ),
+        Some(what) => Check::new(
+            NAME,
+            State::Neutral,
+            format!("not here: nothing keeps code from {what}"),
+            "Traces that came in a pack are replayed with `--sandbox never` only.",
+        )
+        .advising("use Linux 6.12 or later; or replay packs of strangers in a virtual machine"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,6 +369,7 @@ mod tests {
             home: Some(Space { path: "/h".into(), free_bytes: 1 << 40, is_writable: true }),
             lockable_bytes: None,
             hardware_counters: false,
+            sandbox_lacks: None,
         }
     }
 

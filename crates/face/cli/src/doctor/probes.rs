@@ -38,6 +38,8 @@ pub struct Machine {
     /// Bytes that a process may lock; `None`: as many as there are.
     pub lockable_bytes: Option<u64>,
     pub hardware_counters: bool,
+    /// What the sandbox of replays cannot keep away.
+    pub sandbox_lacks: Option<&'static str>,
 }
 
 /// Space for traces.
@@ -83,6 +85,7 @@ impl Machine {
             lockable_bytes: limit,
             hardware_counters: Path::new("/sys/bus/event_source/devices/cpu").exists()
                 || Path::new("/sys/bus/event_source/devices/cpu_core").exists(),
+            sandbox_lacks: injector::confinement_lacks(),
         }
     }
 

@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use replayer::Sandbox;
 use serde_json::{Value, json};
 
 use super::{Arguments, VerbError};
 use crate::gdb;
 use crate::in_gdb::{self, LOOK_EVERY, Script};
+use crate::settings::SANDBOX;
 
 const VERBS: &str = include_str!("../../../../../gdb/verbs.py");
 /// So long a debugger may take to leave what it does when it is told to.
@@ -116,17 +118,24 @@ impl Drop for Cursor {
     }
 }
 
-/// How long a request may take, and whether it is still wanted.
+/// What bounds a request: how long it may take, whether it is still wanted, and the sandbox of what
+/// it replays.
 #[derive(Clone, Copy)]
 pub struct Limit<'a> {
     until: Instant,
     seconds: u64,
     give_up: &'a AtomicBool,
+    sandbox: Sandbox,
 }
 
 impl<'a> Limit<'a> {
-    pub fn new(seconds: u64, give_up: &'a AtomicBool) -> Limit<'a> {
-        Limit { until: Instant::now() + Duration::from_secs(seconds), seconds, give_up }
+    pub fn new(seconds: u64, give_up: &'a AtomicBool, sandbox: Sandbox) -> Limit<'a> {
+        Limit { until: Instant::now() + Duration::from_secs(seconds), seconds, give_up, sandbox }
+    }
+
+    /// Tells a command of ours, which answers the request, of the sandbox.
+    pub fn pass_on(&self, command: &mut Command) {
+        command.env(SANDBOX, self.sandbox.to_string());
     }
 
     pub fn is_reached(&self) -> bool {
@@ -154,6 +163,7 @@ fn start(
     let said_too = said.try_clone().map_err(doing("fill the private folder"))?;
     let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
     let mut command = Command::new(own);
+    limit.pass_on(&mut command);
     command.args(["replay", "--gdb", "--batch", "--at", beginning.at]);
     if let Some(pid) = beginning.pid {
         command.args(["--pid", &pid.to_string()]);

@@ -179,6 +179,7 @@ fn run(
     let doing = |doing| move |source| VerbError::Try { doing, source };
     let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
     let mut command = Command::new(own);
+    limit.pass_on(&mut command);
     command.args(words).arg("--").arg(trace).args(operands);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(doing("run retrovane itself"))?;
