@@ -17,11 +17,15 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/DebugLoc.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -33,6 +37,8 @@
 #include "llvm/Passes/PassPlugin.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
+#include "llvm/Transforms/Utils/ScalarEvolutionExpander.h"
 
 #include <cstdlib>
 #include <string>
@@ -134,12 +140,64 @@ struct Pending {
 	uint64_t alignment;
 };
 
+/// Stores of a loop that together cover a range without gaps, and more of it with each turn.
+struct Range {
+	struct Piece {
+		StoreInst *store;
+		int64_t offset;
+		uint64_t bytes;
+	};
+	/// Where the lowest piece of the first turn is.
+	const SCEV *start;
+	/// From turn to turn; 0: always the same place.
+	int64_t step;
+	/// The first is the one that others are found to be at a constant distance from.
+	SmallVector<Piece, 4> pieces;
+	/// Of one turn.
+	uint64_t bytes;
+
+	bool covers();
+};
+
+/// Sorts the pieces; true if there are no gaps between them, and between turns.
+bool Range::covers()
+{
+	llvm::sort(pieces, [](const Piece &a, const Piece &b) { return a.offset < b.offset; });
+	int64_t first = pieces.front().offset, end = first;
+	for (const Piece &piece : pieces) {
+		if (piece.offset > end)
+			return false;
+		end = std::max(end, piece.offset + int64_t(piece.bytes));
+	}
+	bytes = end - first;
+	return int64_t(bytes) >= std::abs(step);
+}
+
+/// What is copied behind a loop: bytes from an address on, before an instruction.
+struct BehindLoop {
+	Instruction *before;
+	Value *address;
+	Value *bytes;
+	/// Not 0: this many bytes always, if any.
+	uint64_t fixed;
+	uint64_t alignment;
+};
+
+/// The analyses of a function.
+struct Analyses {
+	DominatorTree &dominators;
+	LoopInfo &loops;
+	ScalarEvolution &evolution;
+};
+
 class Barrier {
 	Module &module;
 	const DataLayout &layout;
 	IntegerType *word;
 	bool strict;
 	SmallPtrSet<const Argument *, 32> outsideArguments;
+	/// Stores that are mirrored behind their loop.
+	SmallPtrSet<const StoreInst *, 32> ranged;
 
 public:
 	explicit Barrier(Module &module)
@@ -149,11 +207,15 @@ public:
 		strict = mode && StringRef(mode) == "strict";
 	}
 
-	bool run(Function &function);
+	bool run(Function &function, FunctionAnalysisManager &manager);
 	bool libraryPointers();
 	void findOutsideArguments();
 
 private:
+	void findRanges(Loop &loop, Analyses &known, SmallVectorImpl<BehindLoop> &copies);
+	void copyBehind(Loop &loop, Analyses &known, Range &range, SmallVectorImpl<BehindLoop> &copies);
+	void insert(const BehindLoop &copy);
+	uint64_t fixedBytes(StoreInst *store);
 	void flush(SmallVectorImpl<Pending> &pending, Instruction *before);
 	void note(SmallVectorImpl<Pending> &pending, StoreInst *store);
 	bool visit(Instruction *instruction, SmallVectorImpl<Pending> &pending);
@@ -382,7 +444,7 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 void Barrier::note(SmallVectorImpl<Pending> &pending, StoreInst *store)
 {
 	Value *pointer = store->getPointerOperand();
-	if (isOutside(pointer))
+	if (ranged.count(store) || isOutside(pointer))
 		return;
 	Type *type = store->getValueOperand()->getType();
 	TypeSize size = layout.getTypeStoreSize(type);
@@ -827,11 +889,181 @@ bool Barrier::libraryPointers()
 	return !taken.empty();
 }
 
-bool Barrier::run(Function &function)
+/// Bytes of a store; 0 if that is not known.
+uint64_t Barrier::fixedBytes(StoreInst *store)
+{
+	TypeSize size = layout.getTypeStoreSize(store->getValueOperand()->getType());
+#if LLVM_VERSION_MAJOR >= 16
+	return size.isScalable() ? 0 : size.getFixedValue();
+#else
+	return size.isScalable() ? 0 : size.getFixedSize();
+#endif
+}
+
+/// True if nothing in a loop can show its stores to another thread before the loop is left.
+bool publishesNothing(Loop &loop)
+{
+	for (BasicBlock *block : loop.blocks())
+		for (Instruction &instruction : *block) {
+			if (auto *store = dyn_cast<StoreInst>(&instruction)) {
+				if (!store->isUnordered() || store->isAtomic())
+					return false;
+			} else if (auto *load = dyn_cast<LoadInst>(&instruction)) {
+				if (!load->isUnordered())
+					return false;
+			} else if (auto *call = dyn_cast<CallBase>(&instruction)) {
+				auto *intrinsic = dyn_cast<IntrinsicInst>(call);
+				if (!intrinsic || (intrinsic->mayWriteToMemory() && !isa<DbgInfoIntrinsic>(intrinsic)))
+					return false;
+			} else if (instruction.isAtomic() || isa<FenceInst>(&instruction)) {
+				return false;
+			}
+		}
+	return true;
+}
+
+/// Finds the stores of an innermost loop that need one copy behind it.
+void Barrier::findRanges(Loop &loop, Analyses &known, SmallVectorImpl<BehindLoop> &copies)
+{
+	if (!publishesNothing(loop))
+		return;
+	auto isCandidate = [&](StoreInst *store) {
+		return !isOutside(store->getPointerOperand()) && fixedBytes(store) != 0;
+	};
+	bool any = false;
+	for (BasicBlock *block : loop.blocks())
+		for (Instruction &instruction : *block)
+			any |= isa<StoreInst>(&instruction) && isCandidate(cast<StoreInst>(&instruction));
+	if (!any)
+		return;
+	simplifyLoop(&loop, &known.dominators, &known.loops, &known.evolution, nullptr, nullptr, false);
+	if (!loop.isLoopSimplifyForm())
+		return;
+	SmallVector<Range, 4> ranges;
+	SmallVector<const SCEV *, 4> firsts;
+	for (BasicBlock *block : loop.blocks())
+		for (Instruction &instruction : *block) {
+			auto *store = dyn_cast<StoreInst>(&instruction);
+			if (!store || !isCandidate(store) || !known.dominators.dominates(block, loop.getLoopLatch()))
+				continue;
+			const SCEV *pointer = known.evolution.getSCEV(store->getPointerOperand()), *start = pointer;
+			int64_t step = 0;
+			if (auto *moving = dyn_cast<SCEVAddRecExpr>(pointer)) {
+				auto *constant = dyn_cast<SCEVConstant>(moving->getStepRecurrence(known.evolution));
+				if (moving->getLoop() != &loop || !moving->isAffine() || !constant)
+					continue;
+				start = moving->getStart();
+				step = constant->getAPInt().getSExtValue();
+			}
+			if (!known.evolution.isLoopInvariant(start, &loop))
+				continue;
+			Range::Piece piece{store, 0, fixedBytes(store)};
+			bool isFound = false;
+			for (unsigned index = 0; index < ranges.size() && !isFound; index++) {
+				auto *distance = dyn_cast<SCEVConstant>(known.evolution.getMinusSCEV(start, firsts[index]));
+				if (ranges[index].step != step || !distance)
+					continue;
+				piece.offset = distance->getAPInt().getSExtValue();
+				if (piece.offset < ranges[index].pieces.front().offset)
+					ranges[index].start = start;
+				ranges[index].pieces.push_back(piece);
+				llvm::sort(ranges[index].pieces, [](auto &a, auto &b) { return a.offset < b.offset; });
+				isFound = true;
+			}
+			if (!isFound) {
+				ranges.push_back({start, step, {piece}, 0});
+				firsts.push_back(start);
+			}
+		}
+	for (Range &range : ranges)
+		if (range.covers())
+			copyBehind(loop, known, range, copies);
+}
+
+/// Keeps in a register how far a range has come, for the copy at each way out of the loop.
+void Barrier::copyBehind(Loop &loop, Analyses &known, Range &range, SmallVectorImpl<BehindLoop> &copies)
+{
+	SmallVector<BasicBlock *, 4> exiting, exits;
+	loop.getExitingBlocks(exiting);
+	loop.getUniqueExitBlocks(exits);
+	// The loop is left behind all stores of a turn, or before them.
+	auto isBehind = [&](BasicBlock *block) {
+		return llvm::all_of(range.pieces, [&](const Range::Piece &piece) {
+			return known.dominators.dominates(piece.store->getParent(), block);
+		});
+	};
+	for (BasicBlock *block : exiting) {
+		bool isBefore = llvm::all_of(range.pieces, [&](const Range::Piece &piece) {
+			return known.dominators.properlyDominates(block, piece.store->getParent());
+		});
+		if (!isBefore && !isBehind(block))
+			return;
+	}
+	for (BasicBlock *exit : exits)
+		if (exit->isEHPad())
+			return;
+	SCEVExpander expander(known.evolution, layout, "mirror");
+#if LLVM_VERSION_MAJOR >= 15
+	bool isSafe = expander.isSafeToExpand(range.start);
+#else
+	bool isSafe = isSafeToExpand(range.start, known.evolution);
+#endif
+	if (!isSafe)
+		return;
+	BasicBlock *before = loop.getLoopPreheader(), *header = loop.getHeader();
+	IRBuilder<> builder(before->getTerminator());
+	Value *start = address(builder, expander.expandCodeFor(range.start, range.start->getType(), before->getTerminator()));
+	Value *length = ConstantInt::get(word, range.bytes), *end = builder.CreateAdd(start, length);
+	bool isUpward = range.step >= 0;
+	// Upward: where the next byte will be. Downward: where the last one is.
+	PHINode *reached = PHINode::Create(word, 2, "mirror.reached", &header->front());
+	StoreInst *lowest = range.pieces.front().store;
+	builder.SetInsertPoint(lowest);
+	Value *now = address(builder, lowest->getPointerOperand());
+	if (isUpward)
+		now = builder.CreateAdd(now, length);
+	reached->addIncoming(isUpward ? start : end, before);
+	reached->addIncoming(now, loop.getLoopLatch());
+	for (BasicBlock *exit : exits) {
+		PHINode *last = PHINode::Create(word, 2, "mirror.last", &exit->front());
+		for (BasicBlock *from : predecessors(exit))
+			last->addIncoming(isBehind(from) ? now : reached, from);
+		Instruction *place = &*exit->getFirstInsertionPt();
+		builder.SetInsertPoint(place);
+		Value *bytes = isUpward ? builder.CreateSub(last, start) : builder.CreateSub(end, last);
+		copies.push_back({place, isUpward ? start : last, bytes, range.step == 0 ? range.bytes : 0,
+		                  lowest->getAlign().value()});
+	}
+	for (const Range::Piece &piece : range.pieces)
+		ranged.insert(piece.store);
+}
+
+void Barrier::insert(const BehindLoop &copy)
+{
+	IRBuilder<> builder(copy.before);
+	Value *any = builder.CreateICmpNE(copy.bytes, ConstantInt::get(word, 0));
+	Value *isWanted = builder.CreateAnd(inWindow(builder, copy.address), any);
+	builder.SetInsertPoint(SplitBlockAndInsertIfThen(isWanted, copy.before, false));
+	if (copy.fixed == 0 || copy.fixed > sequenceBytesMax)
+		wrote(builder, copy.address, copy.bytes);
+	else
+		put(builder, copy.address, {Pending{copy.address, 0, copy.fixed, copy.alignment}});
+}
+
+bool Barrier::run(Function &function, FunctionAnalysisManager &manager)
 {
 	if (function.isDeclaration() || function.hasFnAttribute(Attribute::Naked) ||
 	    beginsWith(function.getName(), "rv_mirror_"))
 		return false;
+	size_t before = function.getInstructionCount();
+	SmallVector<BehindLoop, 8> copies;
+	if (!function.hasOptNone()) {
+		Analyses known{manager.getResult<DominatorTreeAnalysis>(function), manager.getResult<LoopAnalysis>(function),
+		               manager.getResult<ScalarEvolutionAnalysis>(function)};
+		for (Loop *loop : known.loops.getLoopsInPreorder())
+			if (loop->isInnermost())
+				findRanges(*loop, known, copies);
+	}
 	// Blocks are split on the way: the instructions of each are those of before.
 	SmallVector<SmallVector<Instruction *, 32>, 32> blocks;
 	for (BasicBlock &block : function) {
@@ -839,7 +1071,8 @@ bool Barrier::run(Function &function)
 		for (Instruction &instruction : block)
 			blocks.back().push_back(&instruction);
 	}
-	size_t before = function.getInstructionCount();
+	for (const BehindLoop &copy : copies)
+		insert(copy);
 	for (auto &block : blocks) {
 		SmallVector<Pending, 8> pending;
 		for (Instruction *instruction : block)
@@ -853,8 +1086,9 @@ bool Barrier::run(Function &function)
 }
 
 struct MirrorBarrier : PassInfoMixin<MirrorBarrier> {
-	PreservedAnalyses run(Module &module, ModuleAnalysisManager &)
+	PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses)
 	{
+		auto &manager = analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
 		Barrier barrier(module);
 		bool changed = barrier.libraryPointers();
 		barrier.findOutsideArguments();
@@ -862,7 +1096,7 @@ struct MirrorBarrier : PassInfoMixin<MirrorBarrier> {
 		for (Function &function : module)
 			functions.push_back(&function);
 		for (Function *function : functions)
-			changed |= barrier.run(*function);
+			changed |= barrier.run(*function, manager);
 		return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
 	}
 	static bool isRequired() { return true; }

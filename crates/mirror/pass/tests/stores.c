@@ -149,6 +149,51 @@ NEVER static void loops(int *p, int n, int seed)
 		p[i] ^= 0x55;
 }
 
+struct pair {
+	int key;
+	int value;
+};
+
+/* Loops over ranges, which may be left before or behind the stores of a turn, or have none. */
+NEVER static long ranges_in_loops(char *to, const char *from, struct pair *pairs, long *total, int n)
+{
+	char *at = to;
+	/* Up to a byte that is copied, too. */
+	while ((*at++ = *from++) != 0)
+		;
+	/* Up to a byte that is not. */
+	for (; *from != '!'; from++)
+		*at++ = *from ^ 1;
+	/* Downward. */
+	for (int i = n; i-- > 0;)
+		to[200 + i] = (char)(i + n);
+	/* Two members in each turn, and one alone with gaps. */
+	for (int i = 0; i < n; i++) {
+		pairs[i].value = n;
+		pairs[i].key = i;
+	}
+	for (int i = 0; i < n; i++)
+		pairs[n + i].value = i * 3;
+	/* Some turns only. */
+	for (int i = 0; i < n; i++)
+		if (from[i & 3] & 1)
+			pairs[2 * n + i].key = i;
+	/* Overlapping, as a copy that writes more than it has to. */
+	for (int i = 0; i < n; i++)
+		memcpy(to + 1000 + 4 * i, from, 8);
+	/* Always the same place, beside places that may be it. */
+	for (int i = 0; i < n; i++)
+		*total += to[i] + i;
+	/* Left from the middle of a turn. */
+	for (int i = 0; i < n; i++) {
+		pairs[3 * n + i].key = i;
+		if (*total == i)
+			break;
+		pairs[3 * n + i].value = i;
+	}
+	return at - to;
+}
+
 NEVER static void vectors(char *p)
 {
 	__m128i ones = _mm_set1_epi32(0x01010101);
@@ -251,6 +296,14 @@ int main(int argc, char **argv)
 	look("ranges");
 	loops((void *)(p + 196608), 10000, argc);
 	look("loops");
+	for (int n = 0; n < 40; n += n < 5 ? 1 : 7)
+		ranges_in_loops(p + 740000 + 64 * n, "some text\0and more of it!abcd", (void *)(p + 760000 + 1000 * n),
+		                (void *)(p + 780000), n);
+	long sum = 0;
+	if (ranges_in_loops(p + 745000, "some text\0and more of it!abcd", (void *)(p + 800000), &sum, 9) != 24 ||
+	    memcmp(p + 745000, "some text\0`oe!lnsd!ng!hu", 24))
+		failures++;
+	look("ranges in loops");
 	vectors(p + 262144);
 	look("vectors");
 	atomics(p + 327680);
