@@ -132,6 +132,11 @@ pub fn goes_back(tool: &Tool, clock: &str, signal: i32) -> TestResult {
     if wrong.code == 0 || !text(&wrong.stderr).contains("no checkpoint 5") {
         return Err(failed("a checkpoint that was not taken should be named", &wrong));
     }
+    // A signal that comes while the present changes is for the next one.
+    let last = ask(&["back", "--seed", "8"])?;
+    if last.code != 0 {
+        return Err(failed("it should go back once more", &last));
+    }
     let sent = Command::new("kill").args([format!("-{signal}"), lab.child.id().to_string()]).status();
     sent.map_err(|error| error.to_string())?;
     let status = lab.child.wait().map_err(|error| error.to_string())?;

@@ -88,7 +88,7 @@ pub fn run(arguments: &FutureArguments, settings: &Settings) -> ExitCode {
         let ear = Ear { run: own, stopper, control, stood, go, is_live: live, answering: kept };
         ear.begin(&line);
     };
-    let end = run.record(kin, Box::new(begun));
+    let end = run.record(kin, Box::new(begun), Box::new(|_| ()));
     drop(answering.lock().map(|mut answering| answering.take()));
     match end {
         Ok(end) if is_live.load(Ordering::Acquire) => run.tell(end),

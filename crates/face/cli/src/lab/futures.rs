@@ -114,6 +114,8 @@ pub struct Keeper {
     wish: Option<Wish>,
     /// A checkpoint that has nobody who stands there yet.
     due: Option<usize>,
+    /// What the present is to be sent.
+    signal: Option<Signal>,
 }
 
 /// The folder of the future of a run that is the present, or was at its end; a future that is named is itself.
@@ -168,7 +170,17 @@ pub fn not_the_same(at_ns: u64) -> String {
 
 impl Keeper {
     pub fn new(run: Run, stopper: Stopper, tell: Sender<Event>) -> Keeper {
-        Keeper { run, stopper, tell, present: 0, futures: BTreeMap::new(), next: 1, wish: None, due: None }
+        Keeper {
+            run,
+            stopper,
+            tell,
+            present: 0,
+            futures: BTreeMap::new(),
+            next: 1,
+            wish: None,
+            due: None,
+            signal: None,
+        }
     }
 
     /// Keeps the futures until the lab ends; gives the code of the last one, if it is not that of `lab run` itself.
@@ -193,10 +205,8 @@ impl Keeper {
                 Event::Recorded(false) => break,
                 Event::Recorded(true) => {}
                 Event::Signal(signal) => {
-                    if let Some(present) = self.futures.get(&self.present) {
-                        // One that has ended already is said to have by its socket.
-                        let _ = kill(Pid::from_raw(present.process.id() as i32), signal);
-                    }
+                    self.signal = Some(signal);
+                    self.hand_on();
                 }
             }
         }
@@ -308,6 +318,17 @@ impl Keeper {
                 // Nobody was ever in it; what cannot be removed stays, and is named by nothing.
                 let _ = std::fs::remove_dir_all(self.dir_of(number));
             }
+        }
+    }
+
+    /// A signal for the present, which is not `lab run` itself; while the present changes, it is for the next one.
+    fn hand_on(&mut self) {
+        if self.wish.as_ref().is_some_and(|wish| wish.is_leaving) {
+            return;
+        }
+        if let (Some(present), Some(signal)) = (self.futures.get(&self.present), self.signal.take()) {
+            // One that has ended already is said to have by its socket.
+            let _ = kill(Pid::from_raw(present.process.id() as i32), signal);
         }
     }
 
@@ -433,6 +454,7 @@ impl Keeper {
         self.present = wish.future;
         // Who has gone away is not answered.
         let _ = wish.reply.send(Ok(taken));
+        self.hand_on();
     }
 }
 

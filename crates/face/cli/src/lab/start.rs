@@ -33,6 +33,7 @@ type Running = Arc<Mutex<Option<Session>>>;
 type Keeping = Arc<Mutex<Option<(JoinHandle<Option<u8>>, Option<Answering>)>>>;
 /// Told when it has.
 type Begun = Box<dyn FnOnce(Stopper, Control) + Send>;
+type Heard = Box<dyn Fn(i32) + Send>;
 
 /// A lab failed: a node did.
 const NODE_FAILED: u8 = 1;
@@ -180,7 +181,14 @@ impl Run {
                 *kept = Some((keeper, answers.ok()));
             }
         };
-        let end = self.record(kin, Box::new(begun));
+        let hears = tell.clone();
+        let heard = move |signal| {
+            if let Ok(signal) = Signal::try_from(signal) {
+                // A keeper that has ended needs nothing.
+                let _ = hears.send(Event::Signal(signal));
+            }
+        };
+        let end = self.record(kin, Box::new(begun), Box::new(heard));
         let is_left = matches!(&end, Ok(Some(end)) if end.stopped == Some(StopReason::Left));
         if is_left {
             forward_signals(tell.clone());
@@ -220,7 +228,9 @@ impl Run {
     }
 
     /// Runs and records it; `begun` is told when it has begun.
-    pub fn record(&self, kin: Kin, begun: Begun) -> Result<Option<SessionEnd>, ExitCode> {
+    ///
+    /// `heard` is told of signals that ask it to end; it may have been left before.
+    pub fn record(&self, kin: Kin, begun: Begun, heard: Heard) -> Result<Option<SessionEnd>, ExitCode> {
         let own = std::env::current_exe()
             .map_err(|error| exit::failure(exit::FAILED, &format!("retrovane's own path: {error}")))?;
         // Addresses are the same in each run.
@@ -245,7 +255,7 @@ impl Run {
             size_max_bytes: None,
             outlives_kills: false,
             begun: None,
-            companion: Some(self.companion(kin, begun, &session)),
+            companion: Some(self.companion(kin, begun, heard, &session)),
             quiet: true,
             progress: None,
         };
@@ -260,7 +270,7 @@ impl Run {
         }))
     }
 
-    fn companion(&self, kin: Kin, begun: Begun, session: &Running) -> Companion {
+    fn companion(&self, kin: Kin, begun: Begun, heard: Heard, session: &Running) -> Companion {
         let (dir, spec, as_json) = (self.dir.clone(), self.spec.clone(), self.as_json);
         let session = Arc::clone(session);
         Box::new(move |memory| {
@@ -276,7 +286,11 @@ impl Run {
                     *session = Some(prepared.start());
                 }
             });
-            Ok(Beside { begin, end: Box::new(move |signal| stops.stop(StopReason::Signal(signal))) })
+            let end = move |signal| {
+                stops.stop(StopReason::Signal(signal));
+                heard(signal);
+            };
+            Ok(Beside { begin, end: Box::new(end) })
         })
     }
 
