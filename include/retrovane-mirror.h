@@ -35,6 +35,7 @@ extern "C" {
 #define RV_MIRROR_TIMED_OUT (-14)
 #define RV_MIRROR_CLOSED (-15)
 #define RV_MIRROR_OS (-16)
+#define RV_MIRROR_CHILD (-17)
 
 typedef struct rv_mirror rv_mirror;
 

@@ -105,12 +105,23 @@ fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
         "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",
         "scheme", "MiB", "without us", "with us", "extra us"
     );
+    let mut shown = Vec::new();
     for name in SCHEMES {
         for (size, key) in [(SMALL, "24mb"), (large, "1gb")] {
-            let extra = periods_of(name, folder, size, periods, options.plots.as_deref());
+            let measured = periods_of(name, folder, size, periods, options.plots.as_deref());
+            if let (true, Ok((_, shares))) = (size == large, &measured) {
+                shown.push((name, *shares));
+            }
+            let extra = measured.map(|(extra, _)| extra);
             keys.insert(named(name, &format!("worst_extra_us_{key}")), number(extra));
         }
         keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, folder, options.quick)));
+    }
+    if let Some(plots) = &options.plots {
+        let title = format!("A periodic task beside checkpoints of {} MiB without pause", large / MIB);
+        if let Err(error) = plots::draw_together(plots, &title, &shown) {
+            eprintln!("retrovane-mirror: {error}");
+        }
     }
     keys.insert("recovery_first_ms".into(), number(recovery(folder, large)));
     keys.insert("periods".into(), json!(periods));
@@ -138,14 +149,14 @@ fn number(value: Result<f64, String>) -> Value {
     }
 }
 
-/// Microseconds that checkpoints add to the worst period.
+/// Microseconds that checkpoints add to the worst period; and what parts of the periods took.
 fn periods_of(
     name: &str,
     folder: &Path,
     size: usize,
     periods: usize,
     plots: Option<&Path>,
-) -> Result<f64, String> {
+) -> Result<(f64, [f64; plots::SHARES.len()]), String> {
     let scheme = scheme(name, folder, size)?;
     let (without, _) = task::run(&*scheme, periods, false);
     let (with, checkpoints) = task::run(&*scheme, periods, true);
@@ -164,7 +175,8 @@ fn periods_of(
     if checkpoints == 0 {
         return Err(format!("{name}: no checkpoint was taken in {periods} periods"));
     }
-    Ok(extra)
+    let totals: Vec<f64> = with.iter().map(|sample| sample.total()).collect();
+    Ok((extra, plots::SHARES.map(|(share, _)| quantile(&totals, share))))
 }
 
 /// How much longer the first stores take behind the beginning of a checkpoint: one to a page.

@@ -129,6 +129,10 @@ pub extern "C" fn rv_mirror_calloc(region: &Region, count: usize, size: usize) -
 pub unsafe extern "C" fn rv_mirror_realloc(region: &Region, block: *mut c_void, size: usize) -> *mut c_void {
     let usable = if block.is_null() { 0 } else { region.usable(block as usize) };
     if usable >= size && !block.is_null() {
+        // A little less is not worth a block of its own, which would be asked for again soon.
+        if size <= usable / 2 {
+            region.shrink(block as usize, size);
+        }
         return block;
     }
     let new = rv_mirror_alloc(region, size);

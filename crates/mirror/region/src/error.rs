@@ -54,6 +54,9 @@ pub enum Error {
     /// The region was closed before.
     #[error("the region is closed")]
     Closed,
+    /// The process is a child of the one that opened the region.
+    #[error("this process is a child of the one that opened the region: only that one takes checkpoints")]
+    Child,
     /// The kernel refused something else.
     #[error("{what}: {text}")]
     Os { what: &'static str, errno: i32, text: String },
@@ -98,6 +101,7 @@ impl Error {
             Error::TimedOut => -14,
             Error::Closed => -15,
             Error::Os { .. } => -16,
+            Error::Child => -17,
         }
     }
 }

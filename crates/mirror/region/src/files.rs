@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::SeqCst;
 
 use crate::error::Error;
 use crate::slots::{SlotFile, pair};
@@ -39,8 +41,42 @@ impl DiskFile {
         if unsafe { libc::flock(cached.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             return Err(Error::InUse { path });
         }
+        close_in_children(cached.as_raw_fd());
         let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).ok();
         Ok(DiskFile { path, cached, direct })
+    }
+}
+
+/// The descriptors that hold the locks.
+static LOCKED: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+
+/// A lock is held as long as any process has the descriptor: a child of fork(2) that lives longer would keep the
+/// region from being opened again.
+fn close_in_children(descriptor: i32) {
+    extern "C" fn in_child() {
+        for place in &LOCKED {
+            let descriptor = place.swap(-1, SeqCst);
+            if descriptor >= 0 {
+                // SAFETY: the thread that uses it is the parent's.
+                unsafe { libc::close(descriptor) };
+            }
+        }
+    }
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler makes system calls only.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    let free = LOCKED.iter().find(|place| place.compare_exchange(-1, descriptor, SeqCst, SeqCst).is_ok());
+    debug_assert!(free.is_some(), "a region has two files");
+}
+
+impl Drop for DiskFile {
+    fn drop(&mut self) {
+        for place in &LOCKED {
+            // Before the number can be another file's.
+            let _ = place.compare_exchange(self.cached.as_raw_fd(), -1, SeqCst, SeqCst);
+        }
     }
 }
 

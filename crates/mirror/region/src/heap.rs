@@ -282,6 +282,22 @@ impl Heap {
         Some(block + HEAD)
     }
 
+    /// Gives back what is behind the first bytes of a block, if that is enough for another one.
+    ///
+    /// # Panics
+    /// If it is no block, or one that was freed before.
+    pub fn shrink(&mut self, address: usize, size: usize) {
+        assert!(self.is_block(address), "{address:#x} is no block of the region, or was freed before");
+        let block = address - HEAD;
+        let (before, size) = (self.size(block), size.max(ALIGNMENT).next_multiple_of(ALIGNMENT));
+        if size >= before {
+            return;
+        }
+        self.cut(block, size);
+        self.set(self.used_at(), self.word(self.used_at()) - (before - self.size(block)) as u64);
+        self.commit();
+    }
+
     /// Frees what is before the first aligned place of a block.
     fn cut_front(&mut self, block: usize, alignment: usize) -> usize {
         if (block + HEAD).is_multiple_of(alignment) {

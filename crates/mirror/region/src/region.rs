@@ -158,6 +158,14 @@ impl Region {
         self.parts().heap.free(address);
     }
 
+    /// Frees what is behind the first `size` bytes of a block.
+    ///
+    /// # Panics
+    /// As [`Region::free`].
+    pub fn shrink(&self, address: usize, size: usize) {
+        self.parts().heap.shrink(address, size);
+    }
+
     /// Bytes of a block.
     pub fn usable(&self, address: usize) -> usize {
         self.parts().heap.usable(address)
@@ -192,12 +200,18 @@ impl Region {
     /// Begins a checkpoint of now, and returns some microseconds later. Where one is under way,
     /// this one is of the moment when that is over.
     pub fn checkpoint(&self) -> Result<Ticket, Error> {
+        self.not_in_a_child()?;
         self.checkpoints.ask(true)
     }
 
     /// Begins a checkpoint of now, or fails with [`Error::Busy`].
     pub fn checkpoint_now(&self) -> Result<Ticket, Error> {
+        self.not_in_a_child()?;
         self.checkpoints.ask(false)
+    }
+
+    fn not_in_a_child(&self) -> Result<(), Error> {
+        if self.process == std::process::id() { Ok(()) } else { Err(Error::Child) }
     }
 
     /// True if a checkpoint would be of now.
@@ -212,12 +226,16 @@ impl Region {
 
     /// Waits until a checkpoint is durable, or it is known why not.
     pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> Result<(), Error> {
+        self.not_in_a_child()?;
         self.checkpoints.wait(ticket, timeout)
     }
 
     /// Waits until the mirror is up to date again behind the last checkpoint.
     pub fn wait_idle(&self) {
-        self.checkpoints.wait_idle();
+        // In a child nobody brings it up to date.
+        if self.not_in_a_child().is_ok() {
+            self.checkpoints.wait_idle();
+        }
     }
 
     /// Begins a checkpoint each time this is over.
@@ -234,6 +252,9 @@ impl Region {
     /// that no barrier followed. No checkpoint is begun meanwhile. With `RETROVANE_MIRROR_WATCH`, which
     /// names such addresses of a run before, it says whose stores they were.
     pub fn differences(&self) -> Vec<usize> {
+        if self.not_in_a_child().is_err() {
+            return Vec::new();
+        }
         let found = self.checkpoints.while_idle(|| check::differences(&self.memory));
         watch::tell(&found);
         found
@@ -251,8 +272,9 @@ impl Drop for Region {
         if self.process != std::process::id() {
             // The thread is the parent's.
             std::mem::forget(self.thread.take());
+        } else {
+            self.checkpoints.close();
         }
-        self.checkpoints.close();
         if let Some(thread) = self.thread.take() {
             // A panic of that thread was reported by itself.
             let _ = thread.join();

@@ -128,6 +128,67 @@ fn limit_files(bytes: Option<u64>) {
     }
 }
 
+#[test]
+fn a_child_of_fork_changes_nothing_and_does_not_keep_the_files() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("region");
+    let region = Region::open(&path, &options()).expect("new");
+    words(&region)[3].set(1);
+    let mut ends = [0; 2];
+    // SAFETY: a pipe; the child makes stores and system calls, and ends without cleaning up.
+    let child = unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        libc::fork()
+    };
+    if child == 0 {
+        words(&region)[3].set(2);
+        words(&region)[3].add(5);
+        let is_refused = matches!(region.checkpoint(), Err(Error::Child)) && words(&region)[3].get() == 7;
+        drop(region);
+        // SAFETY: waits until the parent closes the other end.
+        unsafe {
+            libc::close(ends[1]);
+            let mut byte = 0u8;
+            libc::read(ends[0], (&raw mut byte).cast(), 1);
+            libc::_exit(i32::from(!is_refused));
+        }
+    }
+    words(&region)[4].set(3);
+    let ticket = region.checkpoint().expect("asked");
+    region.wait(ticket, None).expect("durable");
+    assert_eq!(region.differences(), []);
+    drop(region);
+    // The child lives on.
+    let region = Region::open(&path, &options()).expect("recovered");
+    assert_eq!((words(&region)[3].get(), words(&region)[4].get()), (1, 3));
+    let mut status = 0;
+    // SAFETY: ends the child, and waits for it.
+    unsafe {
+        libc::close(ends[1]);
+        libc::close(ends[0]);
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+    }
+    assert_eq!(status, 0, "the child's checkpoint was not refused");
+}
+
+#[test]
+fn what_a_block_gives_back_can_be_had_again() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let region = Region::open(&folder.path().join("region"), &options()).expect("new");
+    let (before, block) = (region.used(), region.allocate(SIZE / 2, 16).expect("room"));
+    assert!(region.allocate(SIZE / 2, 16).is_err());
+    let behind = region.allocate(100, 16).expect("room");
+    region.shrink(block, 1000);
+    region.shrink(block, 2000);
+    assert_eq!(region.usable(block), 1008);
+    region.check_heap().expect("whole");
+    let other = region.allocate(SIZE / 2 - 4096, 16).expect("room again");
+    [block, behind, other].into_iter().for_each(|block| region.free(block));
+    assert_eq!(region.check_heap(), Ok(before));
+}
+
 /// The victim of the next test: changes all words by turns and says what is durable.
 #[test]
 fn victim() {
