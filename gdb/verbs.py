@@ -215,6 +215,60 @@ def evaluate(arguments):
     return {"position": when(), "frame": described(found[level], level, False), "values": values}
 
 
+# What a line of C, C++, Rust or Go may follow: names with members and elements.
+FOLLOWED = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*|\[[\w ]+\])*")
+MEMBER = re.compile(r"\s*(?:->|\.)\s*[A-Za-z_]\w*|\[[\w ]+\]")
+# A member of what a bad pointer names lies so far behind it at most, in bytes.
+MEMBER_BYTES_MAX = 1 << 16
+
+
+def prefixes(expression):
+    """`a->b[1]` with all that it begins with: `a`, `a->b`."""
+    name = re.match(r"[A-Za-z_]\w*", expression).group(0)
+    ends = [found.end() for found in MEMBER.finditer(expression, len(name))]
+    return [expression[:end] for end in [len(name)] + ends]
+
+
+def faulting_pointer(frame, address):
+    """The expression in the frame's line whose value is the pointer that led to this address."""
+    lines = [line[6:] for line in source(frame) or [] if line.startswith(">")]
+    candidates = [prefix for line in lines for found in FOLLOWED.findall(line) for prefix in prefixes(found)]
+    best = None
+    for expression in dict.fromkeys(candidates):
+        try:
+            value = gdb.parse_and_eval(checked(expression))
+            if value.type.strip_typedefs().code != gdb.TYPE_CODE_PTR:
+                continue
+            distance = address - int(value)
+        except (gdb.error, Refused):
+            continue
+        if 0 <= distance < MEMBER_BYTES_MAX and (best is None or distance < best[0]):
+            best = (distance, expression, shown(value))
+    return best
+
+
+def blame(_):
+    """At a crash: which pointer was followed, and who wrote it last. Goes back to there."""
+    try:
+        address = int(gdb.parse_and_eval("$_siginfo._sifields._sigfault.si_addr"))
+    except gdb.error:
+        raise Refused("no fault")
+    # In a function of a library without source, the program's line that called it.
+    for level, frame in enumerate(frames(FRAMES_MAX)):
+        if source(frame) is None:
+            continue
+        frame.select()
+        found = faulting_pointer(frame, address)
+        if found is None:
+            raise Refused("no expression of the line has the address that was followed")
+        _, expression, value = found
+        blamed = {"expression": expression, "value": value, "level": level}
+        # Later passages of the line have other values: its place is watched, not its name.
+        blamed.update(last_write({"expression": expression}))
+        return blamed
+    raise Refused("no line of the stack has a source that can be read")
+
+
 def last_write(arguments):
     expression = checked(arguments.get("expression"))
     write = back_to_write(expression)
@@ -314,7 +368,7 @@ def threads(_):
     return {"position": when(), "threads": listed}
 
 
-VERBS = {"where": where, "go": go, "backtrace": backtrace, "evaluate": evaluate, "last_write": last_write,
+VERBS = {"blame": blame, "where": where, "go": go, "backtrace": backtrace, "evaluate": evaluate, "last_write": last_write,
          "writes": writes, "step": step, "run_to": run_to, "threads": threads}
 
 

@@ -176,8 +176,15 @@ fn a_report_tells(tool: &Arc<Tool>) -> TestResult {
     check(&recording.tool(&record, None)?, 139, "")?;
     check(&recording.tool(&["report", "trace", "-o", "page.html"], None)?, 0, "page.rvpack")?;
     let page = recording.read("page.html")?;
-    for wanted in ["SIGSEGV in check_words, called by main", "secret-word", "&lt;b&gt;", "first-&gt;text[0]"]
-    {
+    for wanted in [
+        "SIGSEGV in check_words, called by main",
+        "secret-word",
+        "&lt;b&gt;",
+        "first-&gt;text[0]",
+        "      first = 0x8",
+        "The program followed first, which is 0x8",
+        ", and became 0x8, at position ",
+    ] {
         if !page.contains(wanted) {
             return Err(format!("the page does not say {wanted}:\n{page}"));
         }
@@ -189,6 +196,32 @@ fn a_report_tells(tool: &Arc<Tool>) -> TestResult {
         return Err(format!("a secret is left:\n{page}"));
     }
     check(&recording.tool(&["report", "trace", "--minimal", "."], None)?, 2, "no result of")
+}
+
+/// Of a command, each process that fails leaves a page; the command ends as without it.
+fn a_wrapped_command_leaves_reports(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "report-wrap", "parser")?;
+    recording.write("good.txt", "one two\n")?;
+    recording.write("bad.txt", "goto switch union\n")?;
+    let wrapped =
+        |script: &str| recording.tool(&["report", "--wrap", "-o", "reports", "--", "sh", "-c", script], None);
+    let pages = || {
+        let listed = std::fs::read_dir(recording.path("reports")).into_iter().flatten().flatten();
+        let names = listed.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(".html")).collect::<Vec<_>>()
+    };
+    let passes = "if test -f missing; then exit 9; fi; ./parser good.txt";
+    check(&wrapped(passes)?, 0, "no process failed")?;
+    if !pages().is_empty() {
+        return Err(format!("a command that passes left {:?}", pages()));
+    }
+    check(&wrapped("./parser bad.txt; ./parser good.txt; exit 5")?, 5, "reports/process-")?;
+    let [page] = &pages()[..] else { return Err(format!("not one page: {:?}", pages())) };
+    if !recording.read(&format!("reports/{page}"))?.contains("SIGSEGV in check_words") {
+        return Err(format!("{page} does not tell of the crash"));
+    }
+    check(&recording.tool(&["replay", "--run", "reports/trace.rvpack"], None)?, 5, "")?;
+    check(&recording.tool(&["report", "--wrap"], None)?, 2, "command is wanted")
 }
 
 /// Recorded output is dropped, or goes into a file.
@@ -253,7 +286,11 @@ fn reads_are_by_reference(tool: &Arc<Tool>) -> TestResult {
     if bytes[0] < 1 << 18 || bytes[1] > 1 << 18 || bytes[2] < 1 << 19 || bytes[3] < 1 << 19 {
         return Err(format!("bytes of the logs: {bytes:?}"));
     }
-    check(&recording.tool(&["dump", "plain"], None)?, 0, "pread64(3, \"")
+    check(&recording.tool(&["dump", "plain"], None)?, 0, "\"F\\272\\243\\345\\f\\332H")?;
+    // The content is in the pack.
+    std::fs::remove_file(recording.path("in")).map_err(failed)?;
+    check(&recording.tool(&["pack", "plain", "-o", "plain.rvpack"], None)?, 0, "")?;
+    check(&recording.tool(&["replay", "--run", "plain.rvpack"], None)?, 0, "in parts")
 }
 
 /// What makes no sense is said at once.
@@ -280,9 +317,10 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 8] = [
+    let checks: [(&str, Check); 9] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
+        ("wrap", a_wrapped_command_leaves_reports),
         ("policies", outputs_go_where_policies_say),
         ("retry", a_fix_is_tried),
         ("minimize::stdin", stdin_gets_small),

@@ -1,6 +1,8 @@
 //! `retrovane report`: one page that tells a stranger what happened.
 
 mod page;
+mod values;
+mod wrap;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -29,13 +31,18 @@ Examples:
   retrovane report crash -o crash.html                    the page, and crash.rvpack beside it
   retrovane report crash -o crash.html --minimal small    with what `minimize -o small` found
   retrovane report crash -o crash.html --redact           for strangers
+  retrovane report --wrap -o reports -- make check        a page for each process that failed
 
-The page holds: how the program ended, the stack with source lines, the last events, the minimal
-input, machine and versions, how to replay. It refers to nothing outside of itself. The pack is the whole
+The page holds: how the program ended, the stack with source lines, the values in it and who wrote the
+pointer that led to a crash (where gdb is installed), the last events, the minimal input, machine and versions, how to replay. It refers to nothing outside of itself. The pack is the whole
 trace for `retrovane replay`.
 
+--wrap records the command behind `--` and ends with its exit code. A process that died of a fault leaves a
+page, and one that failed, if all processes above it failed, too; not those above it, which pass its
+failure on. Without a failure nothing is left. The pages have one pack in common.
+
 --redact leaves values of the environment, and data that was read from or sent to connections and files,
-out of the page, and makes no pack: a pack holds the program's whole memory. It says what it left out.";
+out of the page, as well as values of variables, and makes no pack: a pack holds the program's whole memory. It says what it left out.";
 
 /// Events that are shown.
 const EVENTS_SHOWN: usize = 60;
@@ -50,7 +57,7 @@ const SOURCE_LINES: usize = 3;
 pub struct ReportArguments {
     /// Name or directory of the trace [default: the latest]
     trace: Option<String>,
-    /// The page to write [default: NAME.html here]
+    /// The page to write [default: NAME.html here]; with --wrap the directory of pages [default: reports]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Directory that `retrovane minimize -o` left
@@ -59,44 +66,90 @@ pub struct ReportArguments {
     /// Leave data out that may be secret, and make no pack
     #[arg(long)]
     redact: bool,
+    /// Only of this process of the recorded ones
+    #[arg(long)]
+    pid: Option<i32>,
+    /// Record the command behind `--`, and write a page for each process of it that fails
+    #[arg(long, conflicts_with_all = ["trace", "minimal", "redact", "json", "pid"])]
+    wrap: bool,
+    /// The command, with --wrap
+    #[arg(last = true, requires = "wrap", value_name = "COMMAND")]
+    command: Vec<OsString>,
     /// One JSON object that names what was written
     #[arg(long)]
     json: bool,
 }
 
+/// What one page is of, and where it goes.
+struct Written<'a> {
+    output: &'a Path,
+    /// The pack beside it.
+    pack: Option<&'a Path>,
+    /// The process; `None`: all of them.
+    pid: Option<i32>,
+}
+
 /// Reports.
 pub fn run(arguments: &ReportArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    if arguments.wrap {
+        let dir = arguments.output.clone().unwrap_or_else(|| PathBuf::from("reports"));
+        return wrap::run(&arguments.command, &dir, settings);
+    }
     let trace = settings.open(arguments.trace.as_deref())?;
+    if let Some(pid) = arguments.pid
+        && !trace.lanes().iter().any(|info| info.pid == pid)
+    {
+        return Err(CommandError::NoSuchProcess { pid });
+    }
     let output = arguments.output.clone().unwrap_or_else(|| {
         let name = trace.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
         PathBuf::from(format!("{name}.html"))
     });
     let minimal = arguments.minimal.as_deref().map(minimal_files).transpose()?;
     let pack_path = (!arguments.redact).then(|| output.with_extension("rvpack"));
-    let mut page = Page::new(&wording::command(&trace.meta().command));
-    add_end(&mut page, &trace, settings)?;
-    if let Some(files) = &minimal {
-        for (name, content) in files {
-            page.section(&format!("Minimal input: {name} ({} bytes)", content.len()));
-            page.text(&String::from_utf8_lossy(content));
-        }
-    }
-    add_events(&mut page, &trace, arguments.redact)?;
-    add_machine(&mut page, &trace, pack_path.as_deref());
-    let mut text = page.finish();
+    let written = Written { output: &output, pack: pack_path.as_deref(), pid: arguments.pid };
+    let mut text = page_text(&trace, settings, &written, minimal.as_deref())?;
     if arguments.redact {
         text = redacted(text, &trace)?;
     }
-    // What the program read may be secret: for its owner only.
-    let mut file = std::fs::File::options();
-    let file = file.write(true).create(true).truncate(true).mode(0o600).open(&output);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|source| CommandError::Write { path: output.clone(), source })?;
+    write_private(&output, &text)?;
     if let Some(path) = &pack_path {
         pack::pack(trace.dir(), path, &mut |_, _| {})?;
     }
     tell(arguments, &output, pack_path.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes one page; its pack is there.
+fn write_page(trace: &TraceReader, settings: &Settings, what: &Written<'_>) -> Result<(), CommandError> {
+    write_private(what.output, &page_text(trace, settings, what, None)?)
+}
+
+/// The page. Without a pack it is for strangers, and holds no data of the program's.
+fn page_text(
+    trace: &TraceReader,
+    settings: &Settings,
+    what: &Written<'_>,
+    minimal: Option<&[(String, Vec<u8>)]>,
+) -> Result<String, CommandError> {
+    let is_redacted = what.pack.is_none();
+    let mut page = Page::new(&wording::command(&trace.meta().command));
+    add_end(&mut page, trace, settings, what, is_redacted)?;
+    for (name, content) in minimal.unwrap_or_default() {
+        page.section(&format!("Minimal input: {name} ({} bytes)", content.len()));
+        page.text(&String::from_utf8_lossy(content));
+    }
+    add_events(&mut page, trace, what.pid, is_redacted)?;
+    add_machine(&mut page, trace, what.pack);
+    Ok(page.finish())
+}
+
+/// What the program read may be secret: for its owner only.
+fn write_private(path: &Path, text: &str) -> Result<(), CommandError> {
+    let mut file = std::fs::File::options();
+    let file = file.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|source| CommandError::Write { path: path.to_owned(), source })
 }
 
 fn tell(arguments: &ReportArguments, output: &Path, pack: Option<&Path>) -> Result<(), CommandError> {
@@ -137,14 +190,22 @@ fn minimal_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, CommandError> {
     Ok(files)
 }
 
-fn add_end(page: &mut Page, trace: &TraceReader, settings: &Settings) -> Result<(), CommandError> {
-    let end = trace.summary().map_or_else(
-        || "the trace does not say how it ended".to_owned(),
-        |summary| wording::lane_end(summary.exit),
-    );
+fn add_end(
+    page: &mut Page,
+    trace: &TraceReader,
+    settings: &Settings,
+    what: &Written<'_>,
+    is_redacted: bool,
+) -> Result<(), CommandError> {
+    let of_process = what.pid.and_then(|pid| trace.lanes().iter().find(|info| info.pid == pid));
+    let exit = match of_process {
+        Some(info) => info.end,
+        None => trace.summary().map(|summary| summary.exit),
+    };
+    let end = exit.map_or_else(|| "the trace does not say how it ended".to_owned(), wording::lane_end);
     page.section("What happened");
-    match stack_at::crash(trace, settings)? {
-        Some((crash, frames)) => {
+    match stack_at::crash(trace, what.pid, settings)? {
+        Some((pid, crash, frames)) => {
             page.line(&format!("{} in {}", wording::signal(crash.signal), crash.frames.join(", called by ")));
             page.line(&format!("The program's end: {end}"));
             page.section("Stack");
@@ -153,6 +214,9 @@ fn add_end(page: &mut Page, trace: &TraceReader, settings: &Settings) -> Result<
                 if let Some(lines) = source_of(frame) {
                     page.text(&lines);
                 }
+            }
+            if !is_redacted {
+                values::add(page, trace, pid, settings.sandbox);
             }
         }
         None => page.line(&format!("The program's end: {end}")),
@@ -174,9 +238,14 @@ fn source_of(frame: &Frame) -> Option<String> {
     Some(numbered.collect())
 }
 
-fn add_events(page: &mut Page, trace: &TraceReader, redact: bool) -> Result<(), CommandError> {
+fn add_events(
+    page: &mut Page,
+    trace: &TraceReader,
+    pid: Option<i32>,
+    redact: bool,
+) -> Result<(), CommandError> {
     let showing = Showing::new(trace, if redact { 0 } else { STRING_BYTES });
-    for info in trace.lanes() {
+    for info in trace.lanes().iter().filter(|info| pid.is_none_or(|pid| info.pid == pid)) {
         let mut events = LaneEvents::open(trace, info.lane)?;
         let mut whole = WholeEvent::default();
         let mut last = VecDeque::new();

@@ -77,7 +77,7 @@ struct End {
 impl End {
     fn of(trace: &TraceReader, settings: &Settings) -> Result<End, CommandError> {
         let end = trace.summary().map_or(LaneEnd::Unknown, |summary| summary.exit);
-        let crash = stack_at::crash(trace, settings)?.map(|(crash, _)| crash);
+        let crash = stack_at::crash(trace, None, settings)?.map(|(_, crash, _)| crash);
         Ok(End { end, crash })
     }
 

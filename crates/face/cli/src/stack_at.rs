@@ -74,15 +74,20 @@ impl Past {
     }
 }
 
-/// Where the first process died that a signal killed; `None` if none did.
-pub fn crash(trace: &TraceReader, settings: &Settings) -> Result<Option<(Crash, Vec<Frame>)>, CommandError> {
-    let died = trace.lanes().iter().find_map(|info| match info.end {
+/// Which process a signal killed first, and where; `None` if none did. With `pid` only that one.
+pub fn crash(
+    trace: &TraceReader,
+    pid: Option<i32>,
+    settings: &Settings,
+) -> Result<Option<(i32, Crash, Vec<Frame>)>, CommandError> {
+    let mut wanted = trace.lanes().iter().filter(|info| pid.is_none_or(|pid| info.pid == pid));
+    let died = wanted.find_map(|info| match info.end {
         Some(LaneEnd::Killed(signal)) => Some((info.pid, signal)),
         _ => None,
     });
     let Some((pid, signal)) = died else { return Ok(None) };
     let frames = Past::open(trace, pid, settings)?.at_end()?;
-    Ok(Some((Crash { signal, frames: innermost(&frames) }, frames)))
+    Ok(Some((pid, Crash { signal, frames: innermost(&frames) }, frames)))
 }
 
 /// A frame in a line.
