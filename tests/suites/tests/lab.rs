@@ -4,6 +4,8 @@
 mod back;
 #[path = "lab/described.rs"]
 mod described;
+#[path = "lab/go.rs"]
+mod go;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -327,6 +329,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(unless_missing(website, missing(&["python3", "curl"])));
     let languages = trial("node_and_java", tool, node_and_java);
     trials.push(unless_missing(languages, missing(&["node", "java"])));
+    let go = trial("go_behind_nginx", tool, go::behind_nginx);
+    trials.push(unless_missing(go, missing(&["go", "nginx"])));
     let etcd = trial("etcd", tool, |tool| {
         run_example(tool, "etcd", &["client | said OK", "client | read: 2", "client | * ended with 0"])
     });
