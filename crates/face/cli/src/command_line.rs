@@ -26,6 +26,7 @@ use crate::pack::PackArguments;
 use crate::page::TimelineArguments;
 use crate::print::{CallsArguments, PrintArguments};
 use crate::query::QueryArguments;
+use crate::questions::{BtArguments, WhenArguments, WhoWroteArguments};
 use crate::record::RecordArguments;
 use crate::replay::ReplayArguments;
 use crate::report::ReportArguments;
@@ -86,6 +87,9 @@ pub enum Command {
     Dump(DumpArguments),
     Print(PrintArguments),
     Calls(CallsArguments),
+    Bt(BtArguments),
+    WhoWrote(WhoWroteArguments),
+    When(WhenArguments),
     Query(QueryArguments),
     Mcp(McpArguments),
     Dap(DapArguments),

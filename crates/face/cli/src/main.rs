@@ -36,6 +36,7 @@ mod policy;
 mod print;
 mod progress;
 mod query;
+mod questions;
 mod record;
 mod recorded;
 mod replay;
@@ -97,6 +98,9 @@ fn run() -> ExitCode {
         Command::Keyframe(arguments) => exit::of_command(keyframe::run(&arguments, &settings)),
         Command::Dap(arguments) => dap::run(&arguments, settings),
         Command::Mcp(arguments) => mcp::run(arguments, settings),
+        Command::Bt(arguments) => exit::of_command(questions::backtrace(&arguments, &settings)),
+        Command::WhoWrote(arguments) => exit::of_command(questions::who_wrote(&arguments, &settings)),
+        Command::When(arguments) => exit::of_command(questions::when(&arguments, &settings)),
         Command::Query(arguments) => exit::of_command(query::run(&arguments, &settings)),
         Command::Timeline(arguments) => exit::of_command(page::run(&arguments, &settings)),
         Command::Pack(arguments) => exit::of_command(pack::run(&arguments, &settings)),

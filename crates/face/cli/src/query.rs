@@ -11,7 +11,7 @@ use crate::exit::CommandError;
 use crate::settings::Settings;
 use crate::verbs::cursor::{Beginning, Cursor, Limit};
 use crate::verbs::table::{self, Kind, Of, VERBS, Verb};
-use crate::verbs::{Arguments, bounded, whole};
+use crate::verbs::{Arguments, VerbError, bounded, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,24 +62,8 @@ pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, 
         CommandError::Usage(format!("there is no verb {name}: it is one of {}", names.join(", ")))
     })?;
     let (trace, given) = parse(verb, &arguments.words)?;
-    let trace = settings.trace_dir(trace)?;
-    let never = AtomicBool::new(false);
-    let limit = Limit::new(arguments.timeout, &never, settings.sandbox);
-    let answer = match verb.of {
-        Of::Trace => whole::answer(verb.name, &trace, &given, &limit),
-        Of::Cursor => {
-            let open = |at| Cursor::open(&Beginning { trace: &trace, pid: arguments.pid, at }, limit);
-            let opened = match arguments.at.as_deref() {
-                Some(at) => open(at),
-                None => open("crash").or_else(|_| open("end")),
-            };
-            opened.and_then(|(mut cursor, place)| match verb.name {
-                "where" => Ok(place),
-                name => cursor.ask(name, &given, limit),
-            })
-        }
-    };
-    match answer {
+    let place = Place { trace, pid: arguments.pid, at: arguments.at.as_deref() };
+    match ask(verb, &place, &given, arguments.timeout, settings)? {
         Ok(answer) => {
             writeln!(out, "{}", bounded(answer))?;
             Ok(ExitCode::SUCCESS)
@@ -89,6 +73,42 @@ pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, 
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// Where something is asked.
+pub struct Place<'a> {
+    /// The trace; `None`: the latest.
+    pub trace: Option<&'a str>,
+    pub pid: Option<u64>,
+    /// `None`: at the crash, or at the end.
+    pub at: Option<&'a str>,
+}
+
+/// The answer to a verb, or why there is none.
+pub fn ask(
+    verb: &Verb,
+    place: &Place<'_>,
+    given: &Arguments,
+    seconds: u64,
+    settings: &Settings,
+) -> Result<Result<Value, VerbError>, CommandError> {
+    let trace = settings.trace_dir(place.trace)?;
+    let never = AtomicBool::new(false);
+    let limit = Limit::new(seconds, &never, settings.sandbox);
+    Ok(match verb.of {
+        Of::Trace => whole::answer(verb.name, &trace, given, &limit),
+        Of::Cursor => {
+            let open = |at| Cursor::open(&Beginning { trace: &trace, pid: place.pid, at }, limit);
+            let opened = match place.at {
+                Some(at) => open(at),
+                None => open("crash").or_else(|_| open("end")),
+            };
+            opened.and_then(|(mut cursor, place)| match verb.name {
+                "where" => Ok(place),
+                name => cursor.ask(name, given, limit),
+            })
+        }
+    })
 }
 
 /// The trace, if one is named, and the arguments by their kinds.

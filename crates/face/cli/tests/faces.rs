@@ -182,6 +182,27 @@ fn a_query_answers_with_one_object() {
 }
 
 #[test]
+fn common_questions_have_the_names_that_debuggers_give_them() {
+    let crash = Crash::record();
+    let trace = crash.trace();
+    let ask = |words: &[&str], rest: &[&str]| {
+        let ran = crash.retrovane(words).arg(&trace).args(rest).output().expect("it runs");
+        (String::from_utf8(ran.stdout).expect("text"), ran.status.code())
+    };
+    let (text, code) = ask(&["bt"], &[]);
+    assert!(code == Some(0) && text.contains("#0  main() at ") && text.contains("sessions.c:"), "{text}");
+    let (text, code) = ask(&["who-wrote", "cache->log"], &[]);
+    assert!(code == Some(0) && text.contains(" -> ") && text.contains("#0  add("), "{text}");
+    let (text, _) = ask(&["when"], &["--json"]);
+    let here: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+    assert_eq!(here, crash.query(&["where"]).0);
+    let (text, code) = ask(&["who-wrote", "no_such_name"], &["--json"]);
+    let problem: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+    assert!(code == Some(1) && problem["error"].is_string(), "{text}");
+    assert_eq!(ask(&["who-wrote", "no_such_name"], &[]), (String::new(), Some(1)));
+}
+
+#[test]
 fn a_recording_is_drawn_as_a_page() {
     use std::os::unix::fs::PermissionsExt;
     let crash = Crash::record();
