@@ -168,7 +168,7 @@ impl Prepared {
         let end = Arc::new(Mutex::new(None));
         let told = Arc::clone(&end);
         let stopper = stop.clone();
-        let thread = std::thread::spawn(move || {
+        let thread = injector::start_thread("engine", move || {
             let error = engine.run().err();
             let stopped = stopper.reason();
             // What a lab that is to end waited for does not matter.

@@ -39,7 +39,7 @@ impl Analyst {
 
     pub fn start(self, keeper: Arc<Keeper>) -> AnalystThread {
         let keeper = Arc::downgrade(&keeper);
-        AnalystThread(Some(std::thread::spawn(move || {
+        AnalystThread(Some(injector::start_thread("analyst", move || {
             while let Ok(job) = self.jobs.recv() {
                 let Some(keeper) = keeper.upgrade() else { return };
                 self.work(&job, keeper.store());

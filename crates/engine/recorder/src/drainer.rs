@@ -76,7 +76,7 @@ impl Drainer {
             waits: Waits::default(),
         };
         let tell = Arc::clone(&tell_waiting);
-        let thread = std::thread::spawn(move || {
+        let thread = injector::start_thread("drainer", move || {
             work.run(&tell, progress.as_deref());
             for (lane, end) in work.waits.learned() {
                 work.sink.learn_end(lane, end);

@@ -264,7 +264,7 @@ impl KeepThread {
     ) -> KeepThread {
         let ended = Arc::new(AtomicBool::new(false));
         let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
-        let thread = std::thread::spawn(move || {
+        let thread = injector::start_thread("keeper", move || {
             let copier = Copier::start(Arc::clone(&keeper));
             let doorbell = own_memory.keep_doorbell();
             loop {

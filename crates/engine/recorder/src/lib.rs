@@ -361,7 +361,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
 }
 
 /// Threads that every recording has, and one more for the program itself.
-const THREADS: usize = 7;
+const THREADS: usize = 8;
 
 /// Starts the program, or takes over the process that runs already; gives its id.
 fn begin(

@@ -79,12 +79,12 @@ impl Control {
         let mut threads = Vec::new();
         if let Some(serve) = debugger {
             let debuggee = Debuggee::new(Arc::clone(&work));
-            threads.push(std::thread::spawn(move || serve(debuggee)));
+            threads.push(injector::start_thread("debugger", move || serve(debuggee)));
         }
         match listen(&work.options.socket) {
             Ok(listener) => {
                 let (work, stop) = (Arc::clone(&work), Arc::clone(&stop));
-                threads.push(std::thread::spawn(move || work.serve(&listener, &stop)));
+                threads.push(injector::start_thread("commands", move || work.serve(&listener, &stop)));
             }
             Err(error) => {
                 telling::tell!(
@@ -95,7 +95,7 @@ impl Control {
         }
         let socket = work.options.socket.clone();
         let (own, stopped) = (Arc::clone(&work), Arc::clone(&stop));
-        threads.push(std::thread::spawn(move || own.keep_time(&stopped)));
+        threads.push(injector::start_thread("checkpoints", move || own.keep_time(&stopped)));
         Control { work, stop, threads, socket }
     }
 
@@ -232,7 +232,7 @@ impl Work {
                 Ok((stream, _)) => {
                     answering.retain(|thread| !thread.is_finished());
                     let work = Arc::clone(self);
-                    answering.push(std::thread::spawn(move || {
+                    answering.push(injector::start_thread("command", move || {
                         // A client that goes away spoils its own answer only.
                         let _ = work.answer(&stream);
                     }));

@@ -42,7 +42,7 @@ pub(crate) struct Copier {
 impl Copier {
     pub fn start(keeper: Arc<Keeper>) -> Copier {
         let (files, to_copy) = channel::<(File, FileKey)>();
-        let thread = std::thread::spawn(move || {
+        let thread = injector::start_thread("copier", move || {
             for (file, key) in to_copy {
                 // What cannot be kept is logged as it is read.
                 let _ = keeper.store().keep(&file, key);

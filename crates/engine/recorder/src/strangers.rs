@@ -43,7 +43,7 @@ impl StrangersThread {
     pub fn start(memory: Arc<SessionMemory>, status: Arc<Status>) -> StrangersThread {
         let ended = Arc::new(AtomicBool::new(false));
         let (own_memory, own_ended) = (Arc::clone(&memory), Arc::clone(&ended));
-        let thread = std::thread::spawn(move || {
+        let thread = injector::start_thread("strangers", move || {
             let files = own_memory.outside_files();
             let (mut told, mut told_hidden) = (HashSet::new(), HashSet::new());
             loop {

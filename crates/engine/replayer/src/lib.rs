@@ -163,7 +163,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let ends = Arc::new(Mutex::new(Ends::default()));
     let mut supervisor =
         Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
-    let thread = std::thread::spawn(move || {
+    let thread = injector::start_thread("supervisor", move || {
         supervisor.run(options.progress.as_deref());
         supervisor.into_result()
     });

@@ -95,9 +95,9 @@ impl Session {
             closing: AtomicBool::new(false),
         });
         let feeder = Arc::clone(&shared);
-        let feeding = std::thread::spawn(move || feeder.feed());
+        let feeding = injector::start_thread("feeder", move || feeder.feed());
         let reaper = Arc::clone(&shared);
-        let reaping = std::thread::spawn(move || reaper.reap(group));
+        let reaping = injector::start_thread("reaper", move || reaper.reap(group));
         let threads = vec![feeding, reaping];
         let (met, alone_until) = (Cell::new(Met::Nobody), Cell::new(0));
         let (lane, parent_lane) = (shown.lane, shown.parent);

@@ -1,10 +1,11 @@
 //! What the command's exit code says, and what it says when it fails.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use printer::PrintError;
 use replayer::{ExitReport, ReplayError};
+use serde_json::json;
 use timeline::TimelineError;
 use trace_store::{Cut, StoreError};
 
@@ -159,7 +160,7 @@ impl CommandError {
 
     /// True if the reader of our output is gone, as `head` is after its lines:
     /// nobody wants to hear of it.
-    fn is_broken_pipe(&self) -> bool {
+    pub fn is_broken_pipe(&self) -> bool {
         let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
         match self {
             CommandError::Output(error) => is_broken(error),
@@ -254,7 +255,22 @@ pub fn of_shown(trace: Option<&Cut>) -> ExitCode {
 /// Says what went wrong and gives the code that stands for it.
 pub fn failure(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     telling::tell!("retrovane: {error}");
+    if is_json_wanted() {
+        as_json(code, error);
+    }
     ExitCode::from(code)
+}
+
+/// The error for a program that reads the command's answer.
+pub fn as_json(code: u8, error: &dyn std::fmt::Display) {
+    let error = json!({"error": error.to_string(), "code": code});
+    // Who reads no more needs no error.
+    let _ = writeln!(io::stdout(), "{error}");
+}
+
+/// True where the command was asked for JSON; behind `--` the words are the program's.
+fn is_json_wanted() -> bool {
+    std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// The code of a command that ended like this; tells what went wrong.

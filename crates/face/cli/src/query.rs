@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::exit::CommandError;
+use crate::exit::{CommandError, as_json};
 use crate::settings::Settings;
 use crate::verbs::cursor::{Beginning, Cursor, Limit};
 use crate::verbs::table::{self, Kind, Of, VERBS, Verb};
@@ -50,6 +50,15 @@ pub struct QueryArguments {
 }
 
 pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
+    let is_told = |error: &CommandError| !error.is_broken_pipe();
+    answer(arguments, settings).inspect_err(|error| {
+        if is_told(error) {
+            as_json(error.code(), error)
+        }
+    })
+}
+
+fn answer(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
     let mut out = std::io::stdout().lock();
     let Some(name) = arguments.verb.as_deref().filter(|_| !arguments.list) else {
         for verb in VERBS {

@@ -222,3 +222,34 @@ fn a_recording_is_drawn_as_a_page() {
     assert_eq!(about["events"], events);
     assert!(about["end"].as_str().is_some_and(|end| end.contains("SIGSEGV")), "{about}");
 }
+
+/// What a program reads from a command that fails: why, and the exit code.
+#[test]
+fn errors_are_objects_where_json_is_asked_for() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let nowhere = home.path().join("nowhere");
+    let nowhere = nowhere.to_str().expect("text");
+    let cases: [&[&str]; 6] = [
+        &["info", "--json", nowhere],
+        &["dump", "--json", nowhere],
+        &["bt", "--json", nowhere],
+        &["calls", "--json", nowhere, "main"],
+        &["query", "overview", nowhere],
+        &["info", nowhere],
+    ];
+    for words in cases {
+        let ran =
+            Command::new(RETROVANE).args(words).env("RETROVANE_HOME", home.path()).output().expect("it runs");
+        let code = ran.status.code().expect("it was not killed");
+        assert_ne!(code, 0, "{words:?}");
+        let text = String::from_utf8(ran.stdout).expect("text");
+        if words.contains(&"--json") || words[0] == "query" {
+            let error: Value =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error}: {text:?}"));
+            assert_eq!(error["code"], code, "{words:?}");
+            assert!(error["error"].as_str().is_some_and(|why| why.contains("nowhere")), "{error}");
+        } else {
+            assert_eq!(text, "", "{words:?}");
+        }
+    }
+}

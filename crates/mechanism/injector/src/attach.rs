@@ -94,7 +94,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn add_thread(shared: &Arc<Shared>) {
     shared.idle.fetch_add(1, Ordering::SeqCst);
     let own = Arc::clone(shared);
-    match std::thread::Builder::new().spawn(move || serve(&own)) {
+    match std::thread::Builder::new().name("attach".to_owned()).spawn(move || serve(&own)) {
         Ok(thread) => lock(&shared.threads).push(thread),
         // Those that there are serve one request after the other, where the user may have no more.
         Err(_) => {

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::error::InjectError;
 use crate::maps::Mapping;
@@ -42,6 +43,18 @@ pub fn may_have_threads(count: usize) -> io::Result<()> {
         drop(held);
         made
     })
+}
+
+/// Starts a thread with a name, of at most 15 bytes, by which debuggers and /proc/PID/task/TID/comm show it.
+///
+/// # Panics
+/// Where the system gives no thread: what every session needs is asked for before, by [`may_have_threads`].
+pub fn start_thread<T: Send + 'static>(
+    name: &str,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let made = std::thread::Builder::new().name(name.to_owned()).spawn(act);
+    made.unwrap_or_else(|error| panic!("no thread for the {name}: {error}"))
 }
 
 /// True where files may not become long (`ulimit -f`).

@@ -135,7 +135,7 @@ impl ForwardSignals {
     pub fn watch(&self, act: impl FnMut(i32, Option<i32>) + Send + 'static) -> Forwarded {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
-        let thread = std::thread::spawn(move || watch(&seen, act));
+        let thread = crate::limits::start_thread("signals", move || watch(&seen, act));
         let thread_id = std::os::unix::thread::JoinHandleExt::as_pthread_t(&thread);
         Forwarded { ended, thread: Some(thread), thread_id }
     }

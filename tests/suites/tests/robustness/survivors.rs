@@ -134,6 +134,30 @@ pub fn recorder_killed_among_threads(tool: &Tool) -> TestResult {
     check(replayed.code == 119, "the replay should end where the log does", &replayed)
 }
 
+/// Each thread of the recorder says by its name what it is for, and there are no more of them than it asks
+/// for beforehand, where a user may not have many.
+pub fn threads_have_names(tool: &Tool) -> TestResult {
+    /// `THREADS` of the recorder, in which the program counts, and its first thread does not.
+    const THREADS_MAX: usize = 8;
+    let bench = Bench::new(tool, "threads-have-names")?;
+    let mut live = Live::start(bench.record_command(WRITERS))?;
+    let program = live.wait_for_line("ready ")?;
+    let tasks = fs::read_dir(format!("/proc/{}/task", live.pid())).map_err(|error| error.to_string())?;
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    let mut names: Vec<String> = tasks.flatten().map(name).collect();
+    // Of those that answer programs there are more where there may be.
+    names.sort();
+    names.dedup_by(|one, other| one == other && one.trim() == "attach");
+    Live::kill(&program)?;
+    live.end()?;
+    let unnamed = names.iter().filter(|name| name.trim() == "retrovane").count();
+    if unnamed == 1 && (2..=THREADS_MAX).contains(&names.len()) {
+        Ok(())
+    } else {
+        Err(format!("threads of the recorder: {names:?}"))
+    }
+}
+
 /// Whoever started the recorder ignores SIGCHLD, as daemons do: children leave no status.
 pub fn children_ignored(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "children-ignored")?;

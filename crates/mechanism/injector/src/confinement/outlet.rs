@@ -35,7 +35,11 @@ impl Outlet {
     fn add(&mut self, to: File) -> io::Result<()> {
         let (from, end) = pipe()?;
         let (woken, waker) = pipe()?;
-        self.threads.push(std::thread::Builder::new().spawn(move || pass_on(from.into(), to, &woken))?);
+        self.threads.push(
+            std::thread::Builder::new()
+                .name("outlet".to_owned())
+                .spawn(move || pass_on(from.into(), to, &woken))?,
+        );
         self.ends.push(end);
         self.wakers.push(waker);
         Ok(())

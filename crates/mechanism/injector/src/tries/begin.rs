@@ -73,7 +73,7 @@ impl Streams {
             return;
         }
         let content = program.stdin.clone();
-        std::thread::spawn(move || drop(writer.write_all(&content)));
+        crate::limits::start_thread("input", move || drop(writer.write_all(&content)));
     }
 }
 

@@ -29,7 +29,7 @@ impl Deadline {
         let (done, over) = mpsc::channel();
         let expired = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&expired);
-        let killer = std::thread::spawn(move || {
+        let killer = crate::limits::start_thread("deadline", move || {
             if over.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
                 flag.store(true, Ordering::Relaxed);
                 kill_all(group);
