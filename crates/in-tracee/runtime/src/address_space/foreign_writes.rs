@@ -93,6 +93,15 @@ pub fn log_new(number: u64) {
     outsiders::log_new(number);
 }
 
+/// The same where the arguments are at hand.
+#[inline]
+pub fn log_new_of(number: u64, args: &[u64; 6]) {
+    if has_parts() {
+        log_parts();
+    }
+    outsiders::log_new_of(number, args);
+}
+
 /// Recording, in the event of a signal: the same.
 #[inline]
 pub fn log_all_new() {

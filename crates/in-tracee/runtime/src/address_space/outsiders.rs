@@ -28,7 +28,7 @@ use crate::address_space::kept_files::Status;
 use crate::address_space::outsider_signs::{self, Signs};
 use crate::address_space::{mapped_files, shared_files};
 use crate::checkpoint;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory, proc_files, report};
 use crate::state::block::{Owned, process, session, space};
 
 const PAGE_BYTES: u64 = 4096;
@@ -104,6 +104,8 @@ fn brings_no_news(number: u64) -> bool {
             | nr::__NR_munmap
             | nr::__NR_mprotect
             | nr::__NR_madvise
+            | nr::__NR_msync
+            | nr::__NR_mincore
             | nr::__NR_mremap
             | nr::__NR_rt_sigaction
             | nr::__NR_rt_sigprocmask
@@ -137,7 +139,18 @@ fn brings_no_news(number: u64) -> bool {
 #[inline]
 pub fn log_new(number: u64) {
     if are_about() {
-        log_changed(Some(number));
+        log_changed(!brings_no_news(number));
+    }
+}
+
+/// The same where the arguments are at hand: what /proc says of memory and threads is read in loops, and
+/// nobody tells by it what he has written.
+#[inline]
+pub fn log_new_of(number: u64, args: &[u64; 6]) {
+    if are_about() {
+        let is_read = matches!(number as u32, nr::__NR_read | nr::__NR_pread64 | nr::__NR_getdents64);
+        let is_quiet = brings_no_news(number) || is_read && proc_files::is_in_proc(args[0]);
+        log_changed(!is_quiet);
     }
 }
 
@@ -145,13 +158,12 @@ pub fn log_new(number: u64) {
 #[inline]
 pub fn log_all_new() {
     if are_about() {
-        log_changed(None);
+        log_changed(true);
     }
 }
 
 #[cold]
-fn log_changed(number: Option<u64>) {
-    let brings_news = number.is_none_or(|number| !brings_no_news(number));
+fn log_changed(brings_news: bool) {
     if brings_news {
         outsider_signs::look();
     }

@@ -38,7 +38,8 @@ fn opened_path(path: u64, fd: i64) -> i64 {
     fd
 }
 
-fn is_in_proc(fd: u64) -> bool {
+/// True for a file of procfs.
+pub fn is_in_proc(fd: u64) -> bool {
     const PROC_SUPER_MAGIC: u64 = 0x9fa0;
     let mut statfs = [0u64; 15];
     let result = kernel::call(nr::__NR_fstatfs, [fd, statfs.as_mut_ptr() as u64, 0, 0, 0, 0]);
