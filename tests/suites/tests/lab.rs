@@ -319,6 +319,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     }
     let again = trial("real_time_again", tool, back::real_time_again);
     trials.push(unless_missing(again, missing(&["python3"])));
+    trials.push(trial("ended_at_any_moment", tool, back::ended_at_any_moment));
     trials.push(trial("ended_run_goes_on", tool, back::ended_run_goes_on));
     trials.push(trial("another_way_is_refused", tool, back::another_way_is_refused));
     let asked = trial("asked_while_it_runs", tool, asked_while_it_runs);

@@ -168,6 +168,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Ends the processes, those that it has not heard of yet, too.
+    pub fn end(&self) {
+        self.memory.lab().is_over.store(1, Ordering::Release);
+        self.processes.kill_all();
+    }
+
     /// Waits until the thread that runs asks; `None`: its process has ended.
     fn await_question(&mut self, slot: u32) -> Result<Option<Question>, LabError> {
         let lab_memory = Arc::clone(&self.memory);

@@ -173,7 +173,7 @@ impl Prepared {
             let stopped = stopper.reason();
             // What a lab that is to end waited for does not matter.
             let error = error.filter(|_| stopped.is_none());
-            engine.processes.kill_all();
+            engine.end();
             if let Some(left) = left {
                 left();
             }

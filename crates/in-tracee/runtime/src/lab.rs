@@ -84,8 +84,11 @@ fn await_answer() -> Answer {
     let slot = slot();
     while slot.state.load(Ordering::Acquire) == lab_state::ASKED {
         kernel::futex_wait(&slot.state, lab_state::ASKED, LOOK_MS);
-        if slot.state.load(Ordering::Acquire) == lab_state::ASKED && crate::log::supervisor_died() {
-            // Nothing of a lab outlives its engine.
+        let is_over = session().lab.is_over.load(Ordering::Acquire) != 0;
+        if slot.state.load(Ordering::Acquire) == lab_state::ASKED
+            && (is_over || crate::log::supervisor_died())
+        {
+            // Nothing of a lab outlives its engine, which may have ended before it heard of this process.
             kernel::exit_group(255);
         }
     }

@@ -118,6 +118,8 @@ pub const LAB_NEVER: u64 = u64::MAX;
 pub struct Lab {
     /// Not zero: the session is a lab.
     pub is_on: AtomicU32,
+    /// Not zero: nobody answers any more, and who asks ends.
+    pub is_over: AtomicU32,
     /// Not zero: computing takes no time, so the clock stands while threads run.
     pub cpu_is_free: AtomicU32,
     /// The lab's clock, since the lab began.

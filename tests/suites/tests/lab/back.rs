@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
-use suites::{Mode, Scratch, TestResult, Tool, User};
+use suites::{Leftovers, Mode, Scratch, TestResult, Tool, User};
 
 use crate::{call, failed, text};
 
@@ -153,6 +154,34 @@ pub fn goes_back(tool: &Tool, clock: &str, signal: i32) -> TestResult {
     let replay = suites::run(tool.command(User::Current, scratch.path(), &words), suites::RUN_TIME_MAX)?;
     if replay.code != 137 {
         return Err(failed("what the first future recorded should replay", &replay));
+    }
+    Ok(())
+}
+
+/// Nothing is left of a lab that is ended at any moment, the first ones of its own too, in which it makes its
+/// processes, and another lab that is to stand at the checkpoint.
+pub fn ended_at_any_moment(tool: &Tool) -> TestResult {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-any-moment")?;
+    let file = scratch.join("lab.toml").display().to_string();
+    let description = "clock = \"virtual\"\n[node.a]\ncommand = [\"sh\", \"-c\", \"while sleep 1; do echo; done\"]\n\
+         [[event]]\nat = \"0.5s\"\ndo = \"checkpoint\"\n";
+    fs::write(&file, description).map_err(|error| error.to_string())?;
+    let leftovers = Leftovers::of(scratch.path());
+    for (number, signal) in [2, 9, 15].into_iter().cycle().take(24).enumerate() {
+        let dir = scratch.join(format!("run-{number}")).display().to_string();
+        let words = ["--quiet", "lab", "run", "-o", &dir, &file].map(Into::into);
+        let mut command = tool.command(User::Current, scratch.path(), &words);
+        command.current_dir(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        // Not to wait for anything: each is ended a little later than the one before.
+        std::thread::sleep(Duration::from_millis(8 * number as u64));
+        let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        sent.map_err(|error| error.to_string())?;
+        child.wait().map_err(|error| error.to_string())?;
+        leftovers.are_none().map_err(|error| format!("run {number}, signal {signal}: {error}"))?;
     }
     Ok(())
 }

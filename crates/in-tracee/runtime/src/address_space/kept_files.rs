@@ -262,7 +262,9 @@ fn find_or_ask(fd: i32, key: [u64; 5], executable: bool) -> Option<u32> {
                         file_state::KEPT => return Some(index as u32),
                         file_state::ASKED => {
                             kernel::futex_wait(&kept.state, file_state::ASKED, 100);
-                            if session().stop.load(Ordering::Relaxed) != 0 || waits > ANSWER_WAITS {
+                            let is_asked = kept.state.load(Ordering::Acquire) == file_state::ASKED;
+                            let is_over = session().stop.load(Ordering::Relaxed) != 0 || waits > ANSWER_WAITS;
+                            if is_over || is_asked && crate::log::supervisor_died() {
                                 return None;
                             }
                         }
