@@ -216,23 +216,24 @@ def evaluate(arguments):
 
 
 # What a line of C, C++, Rust or Go may follow: names with members and elements.
-FOLLOWED = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*|\[[\w ]+\])*")
-MEMBER = re.compile(r"\s*(?:->|\.)\s*[A-Za-z_]\w*|\[[\w ]+\]")
+NAME = r"[A-Za-z_]\w*"
+MEMBER = rf"\s*(?:->|\.)\s*{NAME}|\[[\w ]+\]"
+FOLLOWED = rf"{NAME}(?:{MEMBER})*"
 # A member of what a bad pointer names lies so far behind it at most, in bytes.
 MEMBER_BYTES_MAX = 1 << 16
 
 
 def prefixes(expression):
     """`a->b[1]` with all that it begins with: `a`, `a->b`."""
-    name = re.match(r"[A-Za-z_]\w*", expression).group(0)
-    ends = [found.end() for found in MEMBER.finditer(expression, len(name))]
-    return [expression[:end] for end in [len(name)] + ends]
+    name = re.match(NAME, expression).end()
+    ends = [found.end() for found in re.compile(MEMBER).finditer(expression, name)]
+    return [expression[:end] for end in [name] + ends]
 
 
 def faulting_pointer(frame, address):
     """The expression in the frame's line whose value is the pointer that led to this address."""
     lines = [line[6:] for line in source(frame) or [] if line.startswith(">")]
-    candidates = [prefix for line in lines for found in FOLLOWED.findall(line) for prefix in prefixes(found)]
+    candidates = [prefix for line in lines for found in re.findall(FOLLOWED, line) for prefix in prefixes(found)]
     best = None
     for expression in dict.fromkeys(candidates):
         try:

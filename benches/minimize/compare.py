@@ -188,9 +188,9 @@ def fork_exec_per_s(case, folder):
 
 def schedule(race, work, tool, environment):
     """The fewest forced switches of a race; nothing where it is not caught, or not minimised."""
-    folder = work / f"race-{race.name}"
+    folder = work / f"race-{race.stem}"
     folder.mkdir()
-    build = ["gcc", "-g", "-O1", "-pthread", "-o", "race", str(race.with_suffix(".c"))]
+    build = ["gcc", "-g", "-O1", "-pthread", "-o", "race", str(race)]
     subprocess.run(build, cwd=folder, check=True)
     hunt = [tool, "--quiet", "hunt", "--tries", "1000", "--timeout", "5s", "-o", "trace", "--", "./race"]
     minimize = [tool, "--quiet", "minimize", "--schedule", "--json", "-o", "small", "trace"]
@@ -219,7 +219,7 @@ def schedules(quick, work, tool, environment):
         races += sorted((folder / "corpus").glob("*.c"))
     facts = {}
     for race in races:
-        facts[race.stem] = schedule(race.with_suffix(""), work, tool, environment)
+        facts[race.stem] = schedule(race, work, tool, environment)
         print(f"schedule of {race.stem}: {facts[race.stem]}", flush=True)
     return facts
 

@@ -151,7 +151,7 @@ struct Range {
 	const SCEV *start;
 	/// From turn to turn; 0: always the same place.
 	int64_t step;
-	/// The first is the one that others are found to be at a constant distance from.
+	/// By their offsets.
 	SmallVector<Piece, 4> pieces;
 	/// Of one turn.
 	uint64_t bytes;
@@ -159,10 +159,9 @@ struct Range {
 	bool covers();
 };
 
-/// Sorts the pieces; true if there are no gaps between them, and between turns.
+/// True if there are no gaps between the pieces, and between turns.
 bool Range::covers()
 {
-	llvm::sort(pieces, [](const Piece &a, const Piece &b) { return a.offset < b.offset; });
 	int64_t first = pieces.front().offset, end = first;
 	for (const Piece &piece : pieces) {
 		if (piece.offset > end)

@@ -144,7 +144,7 @@ impl Engine {
         &self.memory.lab().slots[slot as usize]
     }
 
-    /// Runs the lab to its end.
+    /// Runs the lab to its end; its processes are there still, until [`Engine::end`].
     pub fn run(&mut self) -> Result<(), LabError> {
         self.begin_clock();
         while !self.is_over && !self.stop.is_asked() {
@@ -164,7 +164,6 @@ impl Engine {
         self.places.flush();
         self.clock_log.flush();
         self.tell_standing();
-        self.processes.kill_all();
         Ok(())
     }
 

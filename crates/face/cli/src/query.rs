@@ -50,10 +50,9 @@ pub struct QueryArguments {
 }
 
 pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
-    let is_told = |error: &CommandError| !error.is_broken_pipe();
     answer(arguments, settings).inspect_err(|error| {
-        if is_told(error) {
-            as_json(error.code(), error)
+        if !error.is_broken_pipe() {
+            as_json(error.code(), error);
         }
     })
 }

@@ -10,7 +10,12 @@ use trace_store::{TraceReader, claim_home, default_home, traces};
 use crate::exit::CommandError;
 
 /// The variable by which commands of ours tell those that they start.
-pub const SANDBOX: &str = "RETROVANE_SANDBOX";
+const SANDBOX: &str = "RETROVANE_SANDBOX";
+
+/// Tells a command of ours which sandbox was chosen.
+pub fn pass_on(sandbox: Sandbox, command: &mut Command) {
+    command.env(SANDBOX, sandbox.to_string());
+}
 
 /// Options of every command.
 #[derive(Args, Debug, Default)]
@@ -85,7 +90,7 @@ impl Settings {
 
     /// Tells a command of ours what was chosen.
     pub fn pass_on(&self, command: &mut Command) {
-        command.env(SANDBOX, self.sandbox.to_string());
+        pass_on(self.sandbox, command);
     }
 
     /// Opens a trace: the latest, a name, or a path.

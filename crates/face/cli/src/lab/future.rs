@@ -1,7 +1,7 @@
 //! A future of a lab: it runs the lab again until a checkpoint, stands there, and goes on when it is told to.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use lab::{Changes, Control, Halt, Kin, Spec, StopReason, Stopper, Taken};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::exit;
-use crate::lab::futures::{ORDERS, Orders, Said, Told};
+use crate::lab::futures::{self, ORDERS, Orders, Said, Told};
 use crate::lab::kept::{SPEC, read_json};
 use crate::lab::running::{self, Answering};
 use crate::lab::show::Shown;
@@ -34,10 +34,7 @@ struct Line(Arc<UnixStream>);
 
 impl Line {
     fn say(&self, said: &Said) {
-        if let Ok(text) = serde_json::to_string(said) {
-            // A keeper that is not there any more has ended this process, too.
-            let _ = (&*self.0).write_all(format!("{text}\n").as_bytes());
-        }
+        futures::say(&self.0, said);
     }
 }
 

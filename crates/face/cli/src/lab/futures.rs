@@ -416,7 +416,7 @@ impl Keeper {
         }
         match self.futures.get(&self.present) {
             None => self.stopper.stop(StopReason::Left),
-            Some(present) => say(present, &Told::Leave),
+            Some(present) => say(&present.socket, &Told::Leave),
         }
     }
 
@@ -449,7 +449,7 @@ impl Keeper {
         }
         if let Some(future) = self.futures.get_mut(&wish.future) {
             future.is_lived = true;
-            say(future, &Told::Go(wish.changes));
+            say(&future.socket, &Told::Go(wish.changes));
         }
         self.present = wish.future;
         // Who has gone away is not answered.
@@ -458,10 +458,11 @@ impl Keeper {
     }
 }
 
-fn say(future: &Future, told: &Told) {
-    if let Ok(text) = serde_json::to_string(told) {
-        // One that has ended is said to have by its socket.
-        let _ = (&future.socket).write_all(format!("{text}\n").as_bytes());
+/// Says something to the other end, in a line.
+pub fn say(mut socket: &UnixStream, what: &impl Serialize) {
+    if let Ok(text) = serde_json::to_string(what) {
+        // A future that has ended is said to have by its socket; a keeper that has, has ended its futures, too.
+        let _ = socket.write_all(format!("{text}\n").as_bytes());
     }
 }
 

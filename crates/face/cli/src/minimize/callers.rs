@@ -35,12 +35,8 @@ pub fn with_callers(
             continue;
         };
         left -= 1;
-        let frames = match place.place {
-            ForcedPlace::Call => past.at_event(stopped),
-            _ => past.at_instruction(stopped.saturating_sub(1), place.address),
-        };
         // Where its stack is not to be had, there is the place itself.
-        let Ok(frames) = frames else { continue };
+        let Ok(frames) = place.stack(&mut past, stopped) else { continue };
         let returns = frames.iter().skip(1).map(|frame| frame.address);
         for address in returns.filter(|&address| recorded.is_own(address)).take(DEPTH) {
             add(&mut all, Candidate { place: ForcedPlace::Instruction, address, call: 0, ..place });

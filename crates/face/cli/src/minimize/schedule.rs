@@ -2,8 +2,9 @@
 //!
 //! Tries are recordings in which threads are switched only where they wait, and where a list says. First
 //! nothing is forced, then one of the places at which the recording switched (or to which a function returns
-//! in which it did), at its first executions, then two of them (Musuvathi and Qadeer, Iterative context bounding, PLDI 2007): what is found first has
-//! the fewest, so without any of them the failure does not come.
+//! in which it did), at its first executions, then two of them (Musuvathi and Qadeer, Iterative context
+//! bounding, PLDI 2007): what is found first has the fewest, so without any of them the failure does not
+//! come.
 //!
 //! Invariant: the trace that is kept was recorded by one of the tries. Deliberately absent: several
 //! processes, and places in libraries.
@@ -339,11 +340,7 @@ fn stacks(
     };
     let made = all.iter().filter(|(place, ..)| is_forced(place));
     let both = |&(place, stopped, next): &(Candidate, u64, u64)| {
-        let at_stop = match place.place {
-            ForcedPlace::Call => past.at_event(stopped)?,
-            // The event before it is the pause, which is found there.
-            _ => past.at_instruction(stopped.saturating_sub(1), place.address)?,
-        };
+        let at_stop = place.stack(&mut past, stopped)?;
         Ok([lines(at_stop), lines(past.at_event(next)?)])
     };
     made.map(both).collect()

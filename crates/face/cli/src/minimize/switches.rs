@@ -2,11 +2,13 @@
 
 use events::Kind;
 use lane_protocol::{ForcedPlace, ForcedSwitch};
+use replayer::Frame;
 use syscall_model::row;
 use trace_store::TraceReader;
 
 use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
+use crate::stack_at::Past;
 
 /// Words of a pause (docs/TRACE_FORMAT.md).
 const RIP: usize = 15;
@@ -29,6 +31,17 @@ impl Candidate {
     pub fn at(self, ordinal: u64) -> ForcedSwitch {
         let ordinal = if self.place == ForcedPlace::Call { self.call } else { ordinal };
         ForcedSwitch { thread: self.thread, place: self.place as u32, address: self.address, ordinal }
+    }
+}
+
+impl Candidate {
+    /// The stack of the thread that was stopped there: behind so many events, or at the pause behind them.
+    pub fn stack(self, past: &mut Past, stopped: u64) -> Result<Vec<Frame>, CommandError> {
+        match self.place {
+            ForcedPlace::Call => past.at_event(stopped),
+            // The event before it is the pause, which is found there.
+            _ => past.at_instruction(stopped.saturating_sub(1), self.address),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{Arguments, VerbError};
 use crate::gdb;
 use crate::in_gdb::{self, LOOK_EVERY, Script};
-use crate::settings::SANDBOX;
+use crate::settings;
 
 const VERBS: &str = include_str!("../../../../../gdb/verbs.py");
 /// So long a debugger may take to leave what it does when it is told to.
@@ -135,7 +135,7 @@ impl<'a> Limit<'a> {
 
     /// Tells a command of ours, which answers the request, of the sandbox.
     pub fn pass_on(&self, command: &mut Command) {
-        command.env(SANDBOX, self.sandbox.to_string());
+        settings::pass_on(self.sandbox, command);
     }
 
     pub fn is_reached(&self) -> bool {

@@ -102,7 +102,7 @@ pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[
         None => Some(LOST_LIST),
     };
     outsider_signs::note_call(number, args, result);
-    foreign_writes::log_new(number);
+    foreign_writes::log_new(number, args);
     process().log.end();
     end(method, &ranges);
     ranges.forget();

@@ -86,20 +86,11 @@ fn has_parts() -> bool {
 
 /// Recording, in the event of a call that ended: logs what is new.
 #[inline]
-pub fn log_new(number: u64) {
+pub fn log_new(number: u64, args: &[u64; 6]) {
     if has_parts() {
         log_parts();
     }
-    outsiders::log_new(number);
-}
-
-/// The same where the arguments are at hand.
-#[inline]
-pub fn log_new_of(number: u64, args: &[u64; 6]) {
-    if has_parts() {
-        log_parts();
-    }
-    outsiders::log_new_of(number, args);
+    outsiders::log_new(number, args);
 }
 
 /// Recording, in the event of a signal: the same.

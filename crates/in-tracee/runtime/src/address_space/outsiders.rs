@@ -88,8 +88,13 @@ pub fn are_about() -> bool {
     !space().outsiders.is_quiet()
 }
 
-/// Calls that bring no news: nobody tells the program by them that memory has changed.
-fn brings_no_news(number: u64) -> bool {
+/// Calls that bring no news: nobody tells the program by them that memory has changed. What /proc says of
+/// memory and threads is read in loops, and nobody tells by it what he has written.
+fn brings_no_news(number: u64, args: &[u64; 6]) -> bool {
+    let is_read = matches!(number as u32, nr::__NR_read | nr::__NR_pread64 | nr::__NR_getdents64);
+    if is_read {
+        return proc_files::is_in_proc(args[0]);
+    }
     matches!(
         number as u32,
         nr::__NR_write
@@ -137,20 +142,9 @@ fn brings_no_news(number: u64) -> bool {
 
 /// Recording, in the event of a call: logs what others have written.
 #[inline]
-pub fn log_new(number: u64) {
+pub fn log_new(number: u64, args: &[u64; 6]) {
     if are_about() {
-        log_changed(!brings_no_news(number));
-    }
-}
-
-/// The same where the arguments are at hand: what /proc says of memory and threads is read in loops, and
-/// nobody tells by it what he has written.
-#[inline]
-pub fn log_new_of(number: u64, args: &[u64; 6]) {
-    if are_about() {
-        let is_read = matches!(number as u32, nr::__NR_read | nr::__NR_pread64 | nr::__NR_getdents64);
-        let is_quiet = brings_no_news(number) || is_read && proc_files::is_in_proc(args[0]);
-        log_changed(!is_quiet);
+        log_changed(!brings_no_news(number, args));
     }
 }
 

@@ -116,7 +116,13 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds of processor time that a thread of the process has had; 0 if there is none.
+/// CLOCK_THREAD_CPUTIME_ID: nanoseconds of processor time that the calling thread has had.
+pub fn own_cpu_ns() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
+    clock_ns(CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The same of another thread of the process; 0 if there is none.
 pub fn thread_cpu_ns(tid: i32) -> u64 {
     /// CPUCLOCK_PERTHREAD_MASK with CPUCLOCK_SCHED (include/linux/posix-timers.h).
     const OF_THREAD: u64 = 6;

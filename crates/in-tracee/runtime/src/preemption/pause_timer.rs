@@ -106,8 +106,5 @@ pub fn delete() {
 
 /// The thread's processor time: others may run in between.
 pub fn now_ns() -> u64 {
-    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
-    let mut time = [0u64; 2];
-    kernel::call(nr::__NR_clock_gettime, [CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    time[0] * 1_000_000_000 + time[1]
+    kernel::own_cpu_ns()
 }

@@ -147,9 +147,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         // The kernel refuses, and makes nothing.
         return specials::refuse(registers, number, &registers.args(), count, errno::EINVAL);
     }
-    let is_thread = flags & THREAD != 0;
-    if (flags & FILES != 0) != is_thread || !is_thread {
-        file_reads::note_given(is_thread || flags & FILES != 0);
+    let (is_thread, shares_files) = (flags & THREAD != 0, flags & FILES != 0);
+    if !is_thread || !shares_files {
+        file_reads::note_given(is_thread || shares_files);
     }
     if is_thread {
         return threads::create(registers, number, count, request);

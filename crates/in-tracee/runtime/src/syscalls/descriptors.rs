@@ -88,7 +88,7 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
         let place = outputs::place_of(class, args[0], position, bytes);
         Output { class, order, bytes, place, ends_file: false }.log();
     }
-    outsiders::log_new(number);
+    outsiders::log_new(number, args);
     process().log.end();
 }
 

@@ -362,7 +362,7 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
     packet_rings::log_arrived(nr, args, result);
     file_ends::log_moved(nr, args, result);
     outsider_signs::note_call(nr, args, result);
-    foreign_writes::log_new_of(nr, args);
+    foreign_writes::log_new(nr, args);
     process().log.end();
 }
 

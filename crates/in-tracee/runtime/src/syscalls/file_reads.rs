@@ -58,6 +58,12 @@ struct Read {
     asks_at: u64,
 }
 
+impl Read {
+    fn new(fd: u32) -> Read {
+        Read { fd, file: 0, bytes: 0, asks_at: 0 }
+    }
+}
+
 /// A part of a kept file, as the log has it.
 #[repr(C)]
 pub struct Part {
@@ -81,7 +87,7 @@ pub fn note_opened(number: u64, fd: i64) {
     if opens && let Some(opened) = reads.opened.get_mut(fd as usize) {
         *opened = if reads.is_shared == 0 { reads.given + 1 } else { NOT_OWN };
         if let Some(read) = reads.files.get_mut(fd as usize % REMEMBERED) {
-            *read = Read { fd: fd as u32, file: 0, bytes: 0, asks_at: 0 };
+            *read = Read::new(fd as u32);
         }
     }
 }
@@ -137,7 +143,7 @@ fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
     }
     let read = &mut process().reads.files[fd as u32 as usize % REMEMBERED];
     if read.fd != fd as u32 {
-        *read = Read { fd: fd as u32, file: 0, bytes: 0, asks_at: 0 };
+        *read = Read::new(fd as u32);
     }
     read.bytes = read.bytes.saturating_add(bytes);
     if read.file == 0 && read.bytes < read.asks_at.max(ASKED_FROM_BYTES) {

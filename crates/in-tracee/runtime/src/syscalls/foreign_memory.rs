@@ -47,7 +47,7 @@ pub fn write(number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     if itself {
         each_range(vectors, count, written, &mut |start, bytes| process().log.memory(start, bytes));
     }
-    foreign_writes::log_new(number);
+    foreign_writes::log_new(number, args);
     process().log.end();
     Done::Result(result)
 }

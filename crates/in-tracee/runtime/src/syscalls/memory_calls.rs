@@ -215,7 +215,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     if is_file {
         outsiders::sum_mapped(start, end, identity);
     }
-    foreign_writes::log_new(number);
+    foreign_writes::log_new(number, args);
     process().log.end();
     if protection & PROT_EXEC != 0 {
         match kept {

@@ -82,7 +82,7 @@ pub fn perform(
             log.blob(address, effects::readable_bytes(address, bytes, false), Tag::Memory, address);
         }
     }
-    foreign_writes::log_new(number);
+    foreign_writes::log_new(number, args);
     log.end();
     Done::Result(result)
 }
@@ -101,7 +101,7 @@ pub fn perform_time(registers: &Registers, number: u64, args: &[u64; 6]) -> Done
     if args[0] != 0 && result >= 0 {
         process().log.blob(args[0], 8, Tag::Memory, args[0]);
     }
-    foreign_writes::log_new(number);
+    foreign_writes::log_new(number, args);
     process().log.end();
     Done::Result(result)
 }
