@@ -6,15 +6,17 @@ mod back;
 mod described;
 #[path = "lab/go.rs"]
 mod go;
+#[path = "lab/lines.rs"]
+mod lines;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use described::{LABS, Lab};
 use libtest_mimic::{Failed, Trial};
+use lines::Lines;
 use suites::{
     Mode, Outcome, RUN_TIME_MAX, Scratch, TestResult, Tool, User, have_program, in_workspace, run, run_suite,
     unless_missing,
@@ -152,10 +154,11 @@ fn asked_while_it_runs(tool: &Tool) -> TestResult {
     let words = ["--quiet", "lab", "run", "-o", &dir, &file.display().to_string()].map(Into::into);
     let mut command = tool.command(User::Current, scratch.path(), &words);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-    let mut stdout = BufReader::new(child.stdout.take().ok_or("no output")?);
+    let stdout = Lines::of(child.stdout.take().ok_or("no output")?);
     let mut said = String::new();
+    let ended = || "it ended".to_owned();
     while said.matches("round").count() < 5 {
-        stdout.read_line(&mut said).map_err(|error| error.to_string())?;
+        said += &stdout.next()?.ok_or_else(ended)?;
     }
     let ask = |words: &[&str]| call(tool, scratch.path(), words);
     let listed = ask(&["ps", "--json"])?;
@@ -177,10 +180,10 @@ fn asked_while_it_runs(tool: &Tool) -> TestResult {
         return Err(failed("a node that is not there should be named", &wrong));
     }
     while !said.contains("two | two") {
-        stdout.read_line(&mut said).map_err(|error| error.to_string())?;
+        said += &stdout.next()?.ok_or_else(ended)?;
     }
     ask(&["stop"])?;
-    stdout.read_to_string(&mut said).map_err(|error| error.to_string())?;
+    said += &stdout.rest()?;
     let status = child.wait().map_err(|error| error.to_string())?;
     if status.code() != Some(1) || !said.contains("beside") || !said.contains("lab | * checkpoint") {
         return Err(format!("it ended with {status}, after:\n{said}"));
@@ -219,8 +222,8 @@ fn tree(tool: &Tool) -> TestResult {
         }
     }
     let shown = call(tool, scratch.path(), &["tree"])?;
-    let expected = "lab-0 (ended, until 9.000000 s)\n    checkpoint at 2.000000 s\n    \
-        from 3.000000 s on: lab-1 (ended, until 9.000000 s)\n        checkpoint at 2.000000 s\n";
+    let expected = "lab-0 (ended, until 9.000000 s)\n    checkpoint 1 at 2.000000 s\n    \
+        from 3.000000 s on: lab-1 (ended, until 9.000000 s)\n        checkpoint 1 at 2.000000 s\n";
     if text(&shown.stdout) != expected {
         return Err(failed(&format!("it should be\n{expected}"), &shown));
     }
@@ -246,10 +249,8 @@ fn ended_by_signals(tool: &Tool) -> TestResult {
         let words = ["lab", "run", "-o", &dir, &file.display().to_string()].map(Into::into);
         let mut command = tool.command(User::Current, scratch.path(), &words);
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-        let mut said = String::new();
-        let stdout = child.stdout.take().ok_or("no output")?;
-        let mut stdout = BufReader::new(stdout);
-        stdout.read_line(&mut said).map_err(|error| error.to_string())?;
+        let stdout = Lines::of(child.stdout.take().ok_or("no output")?);
+        let said = stdout.next()?.unwrap_or_default();
         // The process there is ours, and not waited for yet.
         let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
         sent.map_err(|error| error.to_string())?;
@@ -257,8 +258,7 @@ fn ended_by_signals(tool: &Tool) -> TestResult {
         if signal != SIGKILL && status.code() != Some(128 + signal) {
             return Err(format!("signal {signal}: it ended with {status}, after `{said}`"));
         }
-        // Its pipe ends when nobody is left who could write to it.
-        std::io::copy(&mut stdout, &mut std::io::sink()).map_err(|error| error.to_string())?;
+        stdout.rest()?;
         let words = ["--quiet", "replay", &format!("{dir}/trace")].map(Into::into);
         let replay = run(tool.command(User::Current, scratch.path(), &words), RUN_TIME_MAX)?;
         let is_good = if signal == SIGKILL { replay.code == 119 } else { replay.code == 137 };
@@ -271,13 +271,17 @@ fn ended_by_signals(tool: &Tool) -> TestResult {
 
 /// What is wrong with a description is said with its line.
 fn bad_descriptions(tool: &Tool) -> TestResult {
-    const BAD: [(&str, &str); 5] = [
+    const BAD: [(&str, &str); 6] = [
         ("[node.a]\ncommand = [\"true\"]\n[[link]]\nbetween = [\"a\", \"b\"]\n", ":3: there is no node `b`"),
         ("[node.a]\ncommand = []\n", ":1: the node `a` has an empty command"),
         ("[node.a]\ncommand = [\"true\"]\ncolour = 1\n", ":3: unknown field `colour`"),
         (
             "[node.a]\ncommand = [\"true\"]\n[[event]]\nat = \"soon\"\ndo = \"heal\"\n",
             ":3: `soon` is no time: write it like `10ms`",
+        ),
+        (
+            "[node.a]\ncommand = [\"true\"]\n[[event]]\ndo = \"checkpoint\"\nevery = \"10us\"\n",
+            ":3: a checkpoint every 10us is too often: each 1ms at most",
         ),
         ("clock = \"sun\"\n[node.a]\ncommand = [\"true\"]\n", ":1: unknown variant `sun`"),
     ];
@@ -319,6 +323,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     }
     let again = trial("real_time_again", tool, back::real_time_again);
     trials.push(unless_missing(again, missing(&["python3"])));
+    let every = trial("every_so_often", tool, back::every_so_often);
+    trials.push(unless_missing(every, missing(&["python3"])));
     trials.push(trial("ended_at_any_moment", tool, back::ended_at_any_moment));
     trials.push(trial("ended_run_goes_on", tool, back::ended_run_goes_on));
     trials.push(trial("another_way_is_refused", tool, back::another_way_is_refused));

@@ -115,13 +115,15 @@ fn parted(at_ns: u64, known: Option<&(u64, Vec<u64>, u64)>, kind: u64, reads: us
     LabError::Parted { at_ns, what }
 }
 
+/// The log of another run, as far as it has come.
+pub fn reread(path: &Path) -> Result<Vec<u8>, LabError> {
+    std::fs::read(path).map_err(|source| LabError::File { path: path.to_owned(), source })
+}
+
 impl ClockLog {
     /// Keeps it in a file; `again`: the log of the run that this one is to be the same as.
     pub fn new(file: File, again: Option<&Path>) -> Result<ClockLog, LabError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| LabError::File { path: path.to_owned(), source })
-        };
-        let again = again.map(read).transpose()?;
+        let again = again.map(reread).transpose()?;
         let again = again.map(|bytes| Again { bytes, at: 0, numbers: Numbers::default() });
         Ok(ClockLog { file: BufWriter::new(file), written: Numbers::default(), again })
     }
@@ -129,6 +131,13 @@ impl ClockLog {
     /// True while times come from an earlier run.
     pub fn is_again(&self) -> bool {
         self.again.is_some()
+    }
+
+    /// The other run has gone further since: its whole log.
+    pub fn go_on_with(&mut self, bytes: Vec<u8>) {
+        if let Some(again) = &mut self.again {
+            again.bytes = bytes;
+        }
     }
 
     /// From here on times are the machine's.

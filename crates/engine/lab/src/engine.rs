@@ -320,8 +320,9 @@ impl Engine {
         if !self.ready.is_empty() || self.is_over {
             return Ok(());
         }
+        let checkpoint_ns = self.checkpoints.schedule.map_or(u64::MAX, |schedule| schedule.next_ns);
         match self.next_time() {
-            Some(at_ns) => self.sleep_until(at_ns)?,
+            Some(at_ns) => self.sleep_until(at_ns.min(checkpoint_ns))?,
             None => return self.end_without_future(),
         }
         Ok(())

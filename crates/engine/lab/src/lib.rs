@@ -40,7 +40,8 @@ mod stop;
 mod timers;
 
 pub use checkpoints::{
-    CHECKPOINTS, Changes, Halt, Notice, Place as PastPlace, Taken, read_checkpoints, until,
+    CHECKPOINTS, Changes, GoOn, Halt, Notice, Place as PastPlace, Taken, discard, read_checkpoints,
+    read_discarded, until,
 };
 pub use clock_log::CLOCK;
 pub use control::{Control, Standing};
@@ -50,7 +51,9 @@ pub use nodes::{NodeEnd, order};
 pub use places::{Place, read_places};
 pub use quantities::time_ns;
 pub use session::{Kin, Prepared, SPEC, Session, SessionEnd, output_name, random_name};
-pub use spec::{Action, Clock, Cpu, Event, NodeSpec, Spec, SpecError, read, read_event};
+pub use spec::{
+    Action, Clock, Cpu, Event, KEPT_CHECKPOINTS, NodeSpec, Spec, SpecError, every_ns, read, read_event,
+};
 pub use stop::{StopReason, Stopper};
 
 /// Why a lab cannot go on.

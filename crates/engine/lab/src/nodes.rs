@@ -11,6 +11,7 @@ use fabric::{HostId, Kind};
 use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
 
 use crate::LabError;
+use crate::checkpoints::Schedule;
 use crate::engine::Engine;
 use crate::log::{Record, Stream};
 use crate::placeholders::OUTPUT_TOKENS;
@@ -281,10 +282,18 @@ impl Engine {
             self.nodes.starts.pop_front();
             self.nodes.orders.push_back(order_word(order::START, node));
         }
-        while let Some(event) = self.spec.events.get(self.nodes.next_event).cloned() {
-            if event.at_ns > self.now_ns {
-                return;
+        loop {
+            let next = self.spec.events.get(self.nodes.next_event).cloned();
+            let next = next.filter(|event| event.at_ns <= self.now_ns);
+            if let Some(schedule) = &mut self.checkpoints.schedule
+                && schedule.next_ns <= self.now_ns
+                && next.as_ref().is_none_or(|event| schedule.is_before(event.at_ns))
+            {
+                schedule.pass();
+                self.take_checkpoint(true);
+                continue;
             }
+            let Some(event) = next else { return };
             self.nodes.next_event += 1;
             self.log.record(Record::Event { at_ns: self.now_ns, action: event.action.clone() });
             match event.action {
@@ -305,7 +314,10 @@ impl Engine {
                     let index = self.nodes.next_event - 1;
                     self.nodes.nodes[node].orders.push_back(order_word(order::RUN, index));
                 }
-                Action::Checkpoint => self.take_checkpoint(),
+                Action::Checkpoint => self.take_checkpoint(false),
+                Action::Every { every_ns, keep } => {
+                    self.checkpoints.schedule = Schedule::new(event.at_ns, every_ns, keep);
+                }
                 Action::Seed { seed } => self.reseed(seed),
                 Action::Stop => self.stop.stop(StopReason::Asked),
             }

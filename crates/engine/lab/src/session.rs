@@ -11,7 +11,7 @@ use injector::SessionMemory;
 
 use crate::LabError;
 use crate::capture::Capture;
-use crate::checkpoints::{CHECKPOINTS, Checkpoints, Halt, Notice};
+use crate::checkpoints::{Checkpoints, Halt, Notice};
 use crate::clock_log::{CLOCK, ClockLog};
 use crate::control::Control;
 use crate::digest::Digest;
@@ -117,7 +117,8 @@ impl Session {
         }
         Engine::prepare(memory, spec);
         let clock_log = ClockLog::new(in_dir(dir, CLOCK)?, kin.clock.as_deref())?;
-        let checkpoints = Checkpoints::new(in_dir(dir, CHECKPOINTS)?, kin.notice, kin.halt);
+        let mut checkpoints = Checkpoints::new(dir)?;
+        (checkpoints.notice, checkpoints.halt, checkpoints.clock) = (kin.notice, kin.halt, kin.clock);
         let places = Places::new(in_dir(dir, PLACES)?);
         let kept = Kept { clock_log, checkpoints, places, spec_path: dir.join(SPEC) };
         let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;

@@ -17,6 +17,9 @@ const NODES_MAX: usize = 1000;
 /// time (raft's election timeouts in etcd) would all draw the same, and wait for each other for ever.
 const BETWEEN_STARTS_NS: u64 = 1_001;
 
+/// How many checkpoints are kept that are taken every so often, if it is not said.
+pub const KEPT_CHECKPOINTS: usize = 16;
+
 /// What is wrong with the file: where, and why.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
@@ -115,6 +118,11 @@ pub enum Action {
         command: Vec<String>,
     },
     Checkpoint,
+    /// A checkpoint is taken each time so long later, and so many of these are kept; 0: no more of them.
+    Every {
+        every_ns: u64,
+        keep: usize,
+    },
     /// What chance draws by from here on.
     Seed {
         seed: u64,
@@ -177,6 +185,8 @@ struct RawEntry {
     command: Option<Vec<String>>,
     groups: Option<Vec<Vec<String>>>,
     seed: Option<u64>,
+    every: Option<String>,
+    keep: Option<usize>,
 }
 
 /// Reads a description.
@@ -208,6 +218,18 @@ pub fn read_event(text: &str, spec: &Spec) -> Result<Action, SpecError> {
     let one: One = toml::from_str(text)
         .map_err(|error| reader.at(&error.span().unwrap_or_default(), error.message()))?;
     reader.event(&one.event, &spec.nodes, &spec.links).map(|event| event.action)
+}
+
+/// How often checkpoints are taken, in nanoseconds; 0: no more of them.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn every_ns(text: &str) -> Result<u64, String> {
+    const EVERY_MIN_NS: u64 = 1_000_000;
+    match quantities::time_ns(text)? {
+        1..EVERY_MIN_NS => Err(format!("a checkpoint every {text} is too often: each 1ms at most")),
+        every_ns => Ok(every_ns),
+    }
 }
 
 struct Reader<'a> {
@@ -369,14 +391,24 @@ impl Reader<'_> {
             return Err(self.at(&span, "an event needs `do`"));
         };
         let missing = |what: &str| self.at(&span, format!("the event `{kind}` needs `{what}`"));
-        let at = raw.at.as_deref().ok_or_else(|| missing("at"))?;
+        // From the beginning on, if it is not said.
+        let at = raw.at.as_deref().or(raw.every.as_ref().map(|_| "0s")).ok_or_else(|| missing("at"))?;
         let at_ns = quantities::time_ns(at).map_err(|reason| self.at(&span, reason))?;
         let node = || self.find(nodes, raw.node.as_deref().ok_or_else(|| missing("node"))?, &span);
         let action = match kind {
             "kill" => Action::Kill { node: node()? },
             "restart" => Action::Restart { node: node()? },
             "heal" => Action::Heal,
-            "checkpoint" => Action::Checkpoint,
+            "checkpoint" => match &raw.every {
+                None => Action::Checkpoint,
+                Some(every) => {
+                    let keep = raw.keep.unwrap_or(KEPT_CHECKPOINTS);
+                    Action::Every {
+                        every_ns: every_ns(every).map_err(|reason| self.at(&span, reason))?,
+                        keep,
+                    }
+                }
+            },
             "stop" => Action::Stop,
             "seed" => Action::Seed { seed: raw.seed.ok_or_else(|| missing("seed"))? },
             "run" => {

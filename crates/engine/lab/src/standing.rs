@@ -1,23 +1,19 @@
 //! A lab takes checkpoints, stands at one, and goes on from there.
 
-use std::io::Write;
-
-use crate::checkpoints::Taken;
+use crate::checkpoints::{GoOn, Taken};
+use crate::clock_log::reread;
 use crate::engine::{CHANCE, Engine};
 use crate::spec::{Action, Event};
 use crate::stop::StopReason;
 
 impl Engine {
     /// The lab's time has come to a checkpoint.
-    pub fn take_checkpoint(&mut self) {
+    pub fn take_checkpoint(&mut self, is_timed: bool) {
         self.checkpoints.count += 1;
         let number = self.checkpoints.count;
         self.clock_log.flush();
-        let taken = Taken { number, at_ns: self.now_ns, been: self.log.so_far(self.now_ns) };
-        if let Ok(text) = serde_json::to_string(&taken) {
-            // One that is not kept cannot be gone back to, which is said then.
-            let _ = self.checkpoints.file.write_all(format!("{text}\n").as_bytes());
-        }
+        let taken = Taken { number, at_ns: self.now_ns, is_timed, been: self.log.so_far(self.now_ns) };
+        self.checkpoints.keep(&taken);
         if self.checkpoints.halt.as_ref().is_some_and(|halt| halt.number == number) {
             self.stand(taken.clone());
         }
@@ -28,13 +24,25 @@ impl Engine {
 
     /// All stand until the lab is to go on, or to end.
     fn stand(&mut self, taken: Taken) {
-        let Some(halt) = self.checkpoints.halt.take() else { return };
+        let Some(mut halt) = self.checkpoints.halt.take() else { return };
         // Who does not listen does not answer, either.
         let _ = halt.stands.send(taken);
-        let Ok(changes) = halt.goes_on.recv() else {
-            self.stop.stop(StopReason::Recording);
-            return;
+        let (changes, discarded) = match halt.goes_on.recv() {
+            Ok(GoOn::Live { changes, discarded }) => (changes, discarded),
+            Ok(GoOn::Further { number, events }) => {
+                halt.number = number;
+                self.checkpoints.halt = Some(halt);
+                self.spec.events = events;
+                self.keep_spec();
+                // A log that cannot be read ends too early, which is noticed.
+                if let Some(Ok(clock)) = self.checkpoints.clock.as_deref().map(reread) {
+                    self.clock_log.go_on_with(clock);
+                }
+                return;
+            }
+            Err(_) => return self.stop.stop(StopReason::Recording),
         };
+        discarded.into_iter().for_each(|number| self.checkpoints.discard(number));
         self.go_live();
         let (now_ns, done) = (self.now_ns, self.nodes.events_done());
         if let Some(events) = changes.events {

@@ -85,6 +85,7 @@ use lost::Lost;
 use sink::Sink;
 use strangers::StrangersThread;
 pub use takeover::{TakenOver, take_over};
+pub use thinning::densest;
 use undoing::Undoing;
 use waiting::{Status, wait_for_main};
 

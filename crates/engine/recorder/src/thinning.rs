@@ -2,7 +2,7 @@
 
 /// Of ages, newest last: the one that can be spared best. Neither the oldest nor the
 /// newest.
-pub(crate) fn densest(ages_ns: &[u64]) -> usize {
+pub fn densest(ages_ns: &[u64]) -> usize {
     let last = ages_ns.len().saturating_sub(1);
     (1..last)
         .min_by(|&one, &other| {

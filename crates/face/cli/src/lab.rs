@@ -2,7 +2,9 @@
 
 mod again;
 mod back;
+mod discard;
 mod future;
+mod future_process;
 mod futures;
 mod interfaces;
 mod kept;
@@ -37,6 +39,8 @@ Examples:
   retrovane lab exec web -- ip addr     a command in a node of the lab that runs
   retrovane lab link web db --delay 1s  another link, from now on
   retrovane lab checkpoint              take a checkpoint
+  retrovane lab checkpoint --every 1s   take one each second from now on, and thin them
+  retrovane lab discard 2               do without a checkpoint
   retrovane lab back                    go back to it, as often as you like
   retrovane lab back 5.2s --seed 7      go back to a time, and on with other chance
   retrovane lab stop                    end it
@@ -85,7 +89,10 @@ enum LabCommand {
     Link(running::LinkArguments),
     /// Take a checkpoint of a lab that runs, of all nodes and their network.
     #[command(after_help = EXAMPLES)]
-    Checkpoint(running::RunName),
+    Checkpoint(running::CheckpointArguments),
+    /// Discard checkpoints: they are not gone back to any more.
+    #[command(after_help = EXAMPLES)]
+    Discard(discard::DiscardArguments),
     /// Go back to a checkpoint or a time, and on from there.
     #[command(after_help = EXAMPLES)]
     Back(back::BackArguments),
@@ -138,6 +145,7 @@ pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
         LabCommand::Exec(arguments) => running::exec(&arguments, settings),
         LabCommand::Link(arguments) => running::link(&arguments, settings),
         LabCommand::Checkpoint(arguments) => running::checkpoint(&arguments, settings),
+        LabCommand::Discard(arguments) => discard::discard(&arguments, settings),
         LabCommand::Back(arguments) => back::back(&arguments, settings),
         LabCommand::Future(arguments) => future::run(&arguments, settings),
         LabCommand::Tree(arguments) => tree::run(&arguments, settings),

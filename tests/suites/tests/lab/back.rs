@@ -1,12 +1,12 @@
 //! A lab goes back to its checkpoints, and on from there.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use suites::{Leftovers, Mode, Scratch, TestResult, Tool, User};
 
+use crate::lines::Lines;
 use crate::{call, failed, text};
 
 /// Counts in its memory and in a file; each connection has a thread.
@@ -37,7 +37,7 @@ while True:
 /// A lab that runs, and what it says.
 struct Running {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    stdout: Lines,
 }
 
 impl Running {
@@ -51,17 +51,15 @@ impl Running {
         let mut command = tool.command(User::Current, scratch.path(), &words);
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("no output")?;
-        Ok(Running { child, stdout: BufReader::new(stdout) })
+        Ok(Running { child, stdout: Lines::of(stdout) })
     }
 
     /// The next line that has these words.
     fn line(&mut self, words: &str) -> Result<String, String> {
         let mut said = String::new();
         loop {
-            let mut line = String::new();
-            if self.stdout.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
-                return Err(format!("nobody said `{words}` behind:\n{said}"));
-            }
+            let line = self.stdout.next().map_err(|error| format!("{error}; `{words}` is waited for"))?;
+            let line = line.ok_or_else(|| format!("nobody said `{words}` behind:\n{said}"))?;
             if line.contains(words) {
                 return Ok(line);
             }
@@ -141,8 +139,7 @@ pub fn goes_back(tool: &Tool, clock: &str, signal: i32) -> TestResult {
     let sent = Command::new("kill").args([format!("-{signal}"), lab.child.id().to_string()]).status();
     sent.map_err(|error| error.to_string())?;
     let status = lab.child.wait().map_err(|error| error.to_string())?;
-    // Its pipe ends when nobody is left who could write to it.
-    std::io::copy(&mut lab.stdout, &mut std::io::sink()).map_err(|error| error.to_string())?;
+    lab.stdout.rest()?;
     if signal == SIGKILL {
         return Ok(());
     }
@@ -154,6 +151,61 @@ pub fn goes_back(tool: &Tool, clock: &str, signal: i32) -> TestResult {
     let replay = suites::run(tool.command(User::Current, scratch.path(), &words), suites::RUN_TIME_MAX)?;
     if replay.code != 137 {
         return Err(failed("what the first future recorded should replay", &replay));
+    }
+    Ok(())
+}
+
+/// Checkpoints every so often are thinned, by the description and by a wish; several can be gone back to, also after
+/// that; one that is discarded cannot.
+pub fn every_so_often(tool: &Tool) -> TestResult {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-every")?;
+    let ask = |words: &[&str]| call(tool, scratch.path(), words);
+    let description = described("virtual")
+        + "[[event]]\ndo = \"checkpoint\"\nevery = \"1s\"\nkeep = 4\n\
+         [[event]]\nat = \"12.5s\"\ndo = \"checkpoint\"\nevery = \"0s\"\n";
+    let mut lab = Running::start(tool, &scratch, &description, &["--standing", "2"])?;
+    lab.line("no more checkpoints by time")?;
+    let kept = |expected: &[usize]| -> TestResult {
+        let tree = text(&ask(&["tree"])?.stdout);
+        let number = |line: &str| line.trim().strip_prefix("checkpoint ")?.split(' ').next()?.parse().ok();
+        let numbers: Vec<usize> = tree.lines().filter_map(number).collect();
+        if numbers == expected { Ok(()) } else { Err(format!("kept are {numbers:?}, not {expected:?}")) }
+    };
+    kept(&[1, 8, 11, 12])?;
+    for to in ["12", "11", "12", "8"] {
+        // The twelfth is not in the past of the eleventh.
+        let back = ask(&["back", to])?;
+        if to == "12" && back.code != 0 && text(&back.stderr).contains("no checkpoint 12 was taken") {
+            continue;
+        }
+        if back.code != 0 {
+            return Err(failed(&format!("it should go back to {to}"), &back));
+        }
+        lab.line(&format!("back at checkpoint {to}"))?;
+        count(&lab.rounds(1)?[0])?;
+    }
+    lab.line("no more checkpoints by time")?;
+    let discarded = ask(&["discard", "8"])?;
+    let back = ask(&["back", "8"])?;
+    if discarded.code != 0 || back.code == 0 || !text(&back.stderr).contains("checkpoint 8 was discarded") {
+        return Err(failed("a checkpoint that was discarded should not be gone back to", &back));
+    }
+    let wish = ask(&["checkpoint", "--every", "500ms", "--keep", "2"])?;
+    if wish.code != 0 {
+        return Err(failed("it should take more of them", &wish));
+    }
+    lab.line("a checkpoint every 0.5 s, of which 2 are kept")?;
+    lab.rounds(20)?;
+    let stopped = ask(&["stop"])?;
+    lab.stdout.rest()?;
+    lab.child.wait().map_err(|error| error.to_string())?;
+    let run = scratch.join("run").display().to_string();
+    let again = ask(&["replay", &run])?;
+    if stopped.code != 0 || again.code != 0 {
+        return Err(failed("what it was at its end should be the same again", &again));
     }
     Ok(())
 }

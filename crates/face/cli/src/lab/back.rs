@@ -118,6 +118,11 @@ fn go_on(
     let Some(to) = to.or(latest) else {
         return exit::failure(exit::USAGE, &"the run has no checkpoint: give a time, as 5.2s");
     };
+    if let PastPlace::Checkpoint(number) = to
+        && let Err(error) = futures::known(past, number)
+    {
+        return exit::failure(exit::USAGE, &error);
+    }
     let known = lab::until(&spec, to);
     let (spec, number) = match known {
         Ok(known) => known,
@@ -127,9 +132,6 @@ fn go_on(
         PastPlace::Checkpoint(number) => taken.into_iter().find(|one| one.number == number),
         PastPlace::Time(_) => None,
     };
-    if let (PastPlace::Checkpoint(number), None) = (to, &expected) {
-        return exit::failure(exit::USAGE, &format!("the run did not come to checkpoint {number}"));
-    }
     let home = match settings.home_to_write() {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),

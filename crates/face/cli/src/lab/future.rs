@@ -11,11 +11,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
-use lab::{Changes, Control, Halt, Kin, Spec, StopReason, Stopper, Taken};
+use lab::{Control, GoOn, Halt, Kin, Spec, StopReason, Stopper, Taken};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::exit;
-use crate::lab::futures::{self, ORDERS, Orders, Said, Told};
+use crate::lab::future_process::{Said, Told, say};
+use crate::lab::futures::{ORDERS, Orders};
 use crate::lab::kept::{SPEC, read_json};
 use crate::lab::running::{self, Answering};
 use crate::lab::show::Shown;
@@ -34,7 +35,7 @@ struct Line(Arc<UnixStream>);
 
 impl Line {
     fn say(&self, said: &Said) {
-        futures::say(&self.0, said);
+        say(&self.0, said);
     }
 }
 
@@ -106,7 +107,7 @@ struct Ear {
     stopper: Stopper,
     control: Control,
     stood: Receiver<Taken>,
-    go: Sender<Changes>,
+    go: Sender<GoOn>,
     is_live: Arc<AtomicBool>,
     answering: Arc<Mutex<Option<Answering>>>,
 }
@@ -117,7 +118,7 @@ impl Ear {
         let place = Arc::new(Mutex::new(None));
         let (says, known) = (line.clone(), Arc::clone(&place));
         std::thread::spawn(move || {
-            if let Ok(taken) = stood.recv() {
+            while let Ok(taken) = stood.recv() {
                 if let Ok(mut known) = known.lock() {
                     *known = Some(taken.clone());
                 }
@@ -128,7 +129,9 @@ impl Ear {
         std::thread::spawn(move || {
             for line in BufReader::new(&*hears.0).lines().map_while(Result::ok) {
                 match serde_json::from_str(&line) {
-                    Ok(Told::Go(changes)) => {
+                    // A lab that has ended since says so.
+                    Ok(Told::Go(on @ GoOn::Further { .. })) => drop(go.send(on)),
+                    Ok(Told::Go(on @ GoOn::Live { .. })) => {
                         is_live.store(true, Ordering::Release);
                         let answers = running::answer(&run.dir, None, control.clone(), stopper.clone(), None);
                         if let Err(error) = &answers {
@@ -141,7 +144,7 @@ impl Ear {
                             Shown::new(&run.spec, run.as_json, None).back(&taken);
                         }
                         // A lab that has ended since says so.
-                        let _ = go.send(changes);
+                        let _ = go.send(on);
                     }
                     Ok(Told::Leave) => stopper.stop(StopReason::Left),
                     Err(_) => break,

@@ -5,19 +5,17 @@
 //! when somebody wants to go back there.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
 
-use lab::{CLOCK, Changes, PastPlace, Record, Spec, StopReason, Stopper, Taken, read_checkpoints};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use lab::{
+    Action, CLOCK, Changes, GoOn, PastPlace, Record, Spec, StopReason, Stopper, Taken, read_checkpoints,
+    read_discarded,
+};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
+
+use crate::lab::future_process::{Future, Said, Told};
 
 use crate::lab::kept::{SPEC, read_json};
 use crate::lab::start::Run;
@@ -29,8 +27,6 @@ pub const FUTURES: &str = "futures";
 const PRESENT: &str = "present";
 /// In a future's folder: what it is to do.
 pub const ORDERS: &str = "orders.json";
-/// How long a future has to end by itself.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a future is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,28 +36,6 @@ pub struct Orders {
     /// The log of the clock of the run that it is to be the same as, if its clock is not virtual.
     pub clock: Option<PathBuf>,
     pub as_json: bool,
-}
-
-/// What a future is told, an object of JSON a line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Told {
-    /// It is the present from here on.
-    Go(Changes),
-    /// Another one is.
-    Leave,
-}
-
-/// What a future says, an object of JSON a line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Said {
-    /// It stands.
-    Stands(Taken),
-    /// The present has taken a checkpoint.
-    Took(usize),
-    /// No process of its nodes is left.
-    Left,
 }
 
 /// Who is told how going back went.
@@ -78,19 +52,14 @@ pub enum Event {
         changes: Changes,
         reply: Reply,
     },
+    /// Checkpoints are not gone back to any more.
+    Discard {
+        numbers: Vec<usize>,
+        reply: Sender<Result<(), String>>,
+    },
     /// `lab run` has recorded its own future to the end; true where it was left for another one.
     Recorded(bool),
     Signal(Signal),
-}
-
-/// A future that is not the one of `lab run` itself.
-struct Future {
-    process: Child,
-    socket: UnixStream,
-    number: usize,
-    stands: Option<Taken>,
-    /// It is the present, or was.
-    is_lived: bool,
 }
 
 /// Somebody wants to go back.
@@ -152,12 +121,29 @@ pub fn said_the_same(present: &Path, future: &Path, at_ns: u64) -> bool {
     let said = |dir: &Path| -> Vec<String> {
         let text = std::fs::read_to_string(dir.join("log.jsonl")).unwrap_or_default();
         let is_before = |line: &&str| match serde_json::from_str(line) {
-            Ok(Record::Event { action: lab::Action::Checkpoint, .. }) | Err(_) => false,
+            Ok(Record::Event { action: Action::Checkpoint | Action::Every { .. }, .. }) | Err(_) => false,
             Ok(record) => record.at_ns() <= at_ns,
         };
         text.lines().filter(is_before).map(str::to_owned).collect()
     };
     said(present) == said(future)
+}
+
+/// That a checkpoint is one of those that a run has in its past.
+pub fn known(past: &Path, number: usize) -> Result<(), String> {
+    let is_it = |taken: &Taken| taken.number == number;
+    match read_checkpoints(past).iter().any(is_it) {
+        true => Ok(()),
+        false if read_discarded(past).contains(&number) => Err(format!("checkpoint {number} was discarded")),
+        false => Err(format!("no checkpoint {number} was taken in the past of the present")),
+    }
+}
+
+/// Notes that checkpoints of a run are not gone back to any more.
+pub fn discard(past: &Path, numbers: &[usize]) -> Result<(), String> {
+    numbers.iter().try_for_each(|&number| known(past, number))?;
+    let noted = numbers.iter().try_for_each(|&number| lab::discard(past, number));
+    noted.map_err(|error| format!("{}: {error}", past.display()))
 }
 
 /// Why a lab is not gone on with.
@@ -190,10 +176,12 @@ impl Keeper {
             match event {
                 Event::Said(future, said) => self.hear(future, said),
                 Event::Back { to, changes, reply } => self.begin_back(to, changes, reply),
+                // Who has gone away is not answered.
+                Event::Discard { numbers, reply } => drop(reply.send(self.discard(&numbers))),
                 Event::Gone(number) => {
                     let Some(future) = self.futures.remove(&number) else { continue };
                     let is_lived = future.is_lived;
-                    let ended = end(future, false);
+                    let ended = future.end(false);
                     if number == self.present {
                         code = Some(ended.unwrap_or(crate::exit::FAILED));
                         break;
@@ -253,14 +241,40 @@ impl Keeper {
         if self.waiting().any(|(_, future)| future.number == number) {
             return;
         }
-        if let Err(reason) = self.make(PastPlace::Checkpoint(number)) {
+        let waiting = self.waiting().count();
+        if let Err(reason) = match waiting < self.run.shadows {
+            true => self.make(PastPlace::Checkpoint(number)).map(|_| ()),
+            false => self.send_further(number),
+        } {
             telling::tell!("retrovane: nobody stands at checkpoint {number}: {reason}");
         }
-        let waiting: Vec<usize> = self.waiting().map(|(number, _)| number).collect();
-        // The first one was made first.
-        for &oldest in &waiting[..waiting.len().saturating_sub(self.run.shadows)] {
-            self.drop_future(oldest);
+    }
+
+    /// Who stands at the earliest checkpoint goes on to another one: what it ran until there is not run again.
+    fn send_further(&mut self, number: usize) -> Result<(), String> {
+        let earliest = self.waiting().min_by_key(|(_, future)| future.number).map(|(future, _)| future);
+        let Some(future) = earliest else { return Ok(()) };
+        let spec: Spec = read_json(&self.dir_of(self.present).join(SPEC))?;
+        let to = PastPlace::Checkpoint(number);
+        let (spec, number) = lab::until(&spec, to).map_err(|error| error.to_string())?;
+        if let Some(future) = self.futures.get_mut(&future) {
+            (future.number, future.stands) = (number, None);
+            future.say(&Told::Go(GoOn::Further { number, events: spec.events }));
         }
+        Ok(())
+    }
+
+    /// Checkpoints of the past of the present are not gone back to any more, and nobody stands there.
+    fn discard(&mut self, numbers: &[usize]) -> Result<(), String> {
+        let past = self.dir_of(self.present);
+        discard(&past, numbers)?;
+        let stands = |(_, future): &(usize, &Future)| numbers.contains(&future.number);
+        let wished = self.wish.as_ref().map(|wish| wish.future);
+        let there: Vec<usize> = self.waiting().filter(stands).map(|(future, _)| future).collect();
+        for future in there.into_iter().filter(|future| Some(*future) != wished) {
+            self.drop_future(future);
+        }
+        Ok(())
     }
 
     /// Futures in which nobody was yet.
@@ -282,38 +296,16 @@ impl Keeper {
         let orders = Orders { number, clock, as_json: self.run.as_json };
         let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
         std::fs::write(dir.join(ORDERS), text).map_err(|error| format!("{}: {error}", dir.display()))?;
-        let made = self.start(future, &dir, number);
-        made.map_err(|error| format!("another process cannot be made: {error}"))?;
+        let made = Future::start(&self.run, &dir, number, future, &self.tell);
+        let made = made.map_err(|error| format!("another process cannot be made: {error}"))?;
+        self.futures.insert(future, made);
         Ok(future)
-    }
-
-    fn start(&mut self, future: usize, dir: &Path, number: usize) -> std::io::Result<()> {
-        let (socket, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("--home").arg(&self.run.home).args(self.run.quiet.then_some("--quiet"));
-        command.args(["lab", "future"]).arg(dir).stdin(Stdio::from(OwnedFd::from(theirs)));
-        // A terminal's signals are for `lab run`, which hands them on.
-        let process = command.process_group(0).spawn()?;
-        // What is written is read by the future alone.
-        drop(command);
-        let (listens, tell) = (BufReader::new(socket.try_clone()?), self.tell.clone());
-        std::thread::spawn(move || {
-            for line in listens.lines().map_while(Result::ok) {
-                if let Ok(said) = serde_json::from_str(&line) {
-                    // A keeper that has ended needs nothing.
-                    let _ = tell.send(Event::Said(future, said));
-                }
-            }
-            let _ = tell.send(Event::Gone(future));
-        });
-        self.futures.insert(future, Future { process, socket, number, stands: None, is_lived: false });
-        Ok(())
     }
 
     fn drop_future(&mut self, number: usize) {
         if let Some(future) = self.futures.remove(&number) {
             let is_lived = future.is_lived;
-            end(future, true);
+            future.end(true);
             if !is_lived {
                 // Nobody was ever in it; what cannot be removed stays, and is named by nothing.
                 let _ = std::fs::remove_dir_all(self.dir_of(number));
@@ -327,8 +319,7 @@ impl Keeper {
             return;
         }
         if let (Some(present), Some(signal)) = (self.futures.get(&self.present), self.signal.take()) {
-            // One that has ended already is said to have by its socket.
-            let _ = kill(Pid::from_raw(present.process.id() as i32), signal);
+            present.signal(signal);
         }
     }
 
@@ -374,16 +365,14 @@ impl Keeper {
                 )
             }
         };
+        if let PastPlace::Checkpoint(number) = to {
+            known(&past, number)?;
+        }
         let is_there = |(_, future): &(usize, &Future)| to == PastPlace::Checkpoint(future.number);
         if let Some((number, _)) = self.waiting().find(is_there) {
             return Ok((number, to));
         }
         match to {
-            PastPlace::Checkpoint(number)
-                if !read_checkpoints(&past).iter().any(|one| one.number == number) =>
-            {
-                Err(format!("no checkpoint {number} was taken in the past of the present"))
-            }
             PastPlace::Time(at_ns) if super::running::now_ns(&past).is_none_or(|now_ns| at_ns > now_ns) => {
                 Err("the lab has not come to that time".to_owned())
             }
@@ -416,7 +405,7 @@ impl Keeper {
         }
         match self.futures.get(&self.present) {
             None => self.stopper.stop(StopReason::Left),
-            Some(present) => say(&present.socket, &Told::Leave),
+            Some(present) => present.say(&Told::Leave),
         }
     }
 
@@ -449,40 +438,13 @@ impl Keeper {
         }
         if let Some(future) = self.futures.get_mut(&wish.future) {
             future.is_lived = true;
-            say(&future.socket, &Told::Go(wish.changes));
+            let discarded =
+                read_discarded(&before).into_iter().filter(|&number| number <= taken.number).collect();
+            future.say(&Told::Go(GoOn::Live { changes: wish.changes, discarded }));
         }
         self.present = wish.future;
         // Who has gone away is not answered.
         let _ = wish.reply.send(Ok(taken));
         self.hand_on();
-    }
-}
-
-/// Says something to the other end, in a line.
-pub fn say(mut socket: &UnixStream, what: &impl Serialize) {
-    if let Ok(text) = serde_json::to_string(what) {
-        // A future that has ended is said to have by its socket; a keeper that has, has ended its futures, too.
-        let _ = socket.write_all(format!("{text}\n").as_bytes());
-    }
-}
-
-/// Waits for a future's end, which is asked for if `early`; gives its code.
-fn end(mut future: Future, early: bool) -> Option<u8> {
-    if early {
-        // It ends when nobody is there who could tell it anything.
-        let _ = future.socket.shutdown(std::net::Shutdown::Both);
-    }
-    let begin = Instant::now();
-    loop {
-        match future.process.try_wait() {
-            Ok(Some(status)) => return status.code().and_then(|code| u8::try_from(code).ok()),
-            Ok(None) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
-            Ok(None) | Err(_) => {
-                // It has ended meanwhile, or does now.
-                let _ = future.process.kill();
-                let _ = future.process.wait();
-                return None;
-            }
-        }
     }
 }

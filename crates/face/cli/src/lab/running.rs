@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit;
 use crate::lab::back;
+use crate::lab::discard;
 use crate::lab::futures::{self, Event};
 use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
 use crate::settings::Settings;
@@ -33,6 +34,7 @@ enum Request {
     Stop,
     Do { action: Action },
     Back { to: Option<PastPlace>, changes: Changes },
+    Discard { numbers: Vec<usize> },
 }
 
 #[derive(Args, Debug)]
@@ -60,6 +62,18 @@ impl RunName {
     pub fn json(&self) -> bool {
         self.json
     }
+}
+
+#[derive(Args, Debug)]
+pub struct CheckpointArguments {
+    #[command(flatten)]
+    name: RunName,
+    /// Not now, but each time so much lab time has passed from now on, as 1s; 0s: no more of these
+    #[arg(long, value_name = "TIME")]
+    every: Option<String>,
+    /// With `--every`: how many of these to keep, dense near the present, sparse long ago
+    #[arg(long, value_name = "N", default_value_t = lab::KEPT_CHECKPOINTS, requires = "every")]
+    keep: usize,
 }
 
 #[derive(Args, Debug)]
@@ -191,6 +205,10 @@ fn serve(
             });
             return Ok(());
         }
+        Request::Discard { numbers } => {
+            let text = serde_json::to_string(&discard::ask_keeper(keeper, numbers))?;
+            return (&stream).write_all(format!("{text}\n").as_bytes());
+        }
     }
     (&stream).write_all(format!("{answer}\n").as_bytes())
 }
@@ -202,6 +220,11 @@ fn ask(dir: &Path, request: &Request) -> std::io::Result<Standing> {
 /// How far a lab is, by who runs it.
 pub fn now_ns(dir: &Path) -> Option<u64> {
     Some(ask(dir, &Request::Standing).ok()?.now_ns)
+}
+
+/// Asks a run's keeper to discard checkpoints.
+pub fn ask_discard(dir: &Path, numbers: Vec<usize>) -> std::io::Result<Result<(), String>> {
+    Ok(serde_json::from_str(&ask_line(dir, &Request::Discard { numbers })?)?)
 }
 
 /// Asks a run's keeper to go back.
@@ -412,6 +435,8 @@ pub fn link(arguments: &LinkArguments, settings: &Settings) -> ExitCode {
     act(&arguments.name, settings, &event)
 }
 
-pub fn checkpoint(arguments: &RunName, settings: &Settings) -> ExitCode {
-    act(arguments, settings, "do = \"checkpoint\"")
+pub fn checkpoint(arguments: &CheckpointArguments, settings: &Settings) -> ExitCode {
+    let every = arguments.every.as_ref();
+    let more = every.map(|every| format!(", every = {}, keep = {}", quoted(every), arguments.keep));
+    act(&arguments.name, settings, &format!("do = \"checkpoint\"{}", more.unwrap_or_default()))
 }

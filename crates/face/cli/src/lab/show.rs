@@ -79,6 +79,10 @@ impl Shown {
             Action::Restart { node } => format!("{} restarts", name(*node)),
             Action::Heal => "the network is whole".to_owned(),
             Action::Checkpoint => "checkpoint".to_owned(),
+            Action::Every { every_ns: 0, .. } => "no more checkpoints by time".to_owned(),
+            Action::Every { every_ns, keep } => {
+                format!("a checkpoint every {} s, of which {keep} are kept", *every_ns as f64 / 1e9)
+            }
             Action::Seed { seed } => format!("chance draws by the seed {seed}"),
             Action::Stop => "the lab ends".to_owned(),
             Action::Run { node, command } => format!("{} runs {}", name(*node), command.join(" ")),

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 
-use lab::{Changes, Control, Halt, Kin, NodeEnd, Session, SessionEnd, Spec, StopReason, Stopper, Taken};
+use lab::{
+    Action, Changes, Control, GoOn, Halt, Kin, NodeEnd, Session, SessionEnd, Spec, StopReason, Stopper,
+    Taken, read_discarded,
+};
 use lane_protocol::Detection;
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{SigSet, Signal};
@@ -20,7 +23,8 @@ use trace_store::traces;
 use clap::Args;
 
 use crate::exit;
-use crate::lab::futures::{Event, Keeper, Said, not_the_same, said_the_same};
+use crate::lab::future_process::Said;
+use crate::lab::futures::{Event, Keeper, not_the_same, said_the_same};
 use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
 use crate::lab::running::{self, Answering};
 use crate::lab::show::Shown;
@@ -60,6 +64,12 @@ pub struct RunArguments {
     /// it runs again
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub standing: usize,
+    /// Take a checkpoint each time so much lab time has passed, as 1s
+    #[arg(long, value_name = "TIME")]
+    pub checkpoint_every: Option<String>,
+    /// With `--checkpoint-every`: how many of these to keep, dense near the present, sparse long ago
+    #[arg(long, value_name = "N", default_value_t = lab::KEPT_CHECKPOINTS)]
+    pub keep: usize,
     /// The log of the clock of a run that this one is to be the same as
     #[arg(long, hide = true, value_name = "FILE")]
     pub clock: Option<PathBuf>,
@@ -95,6 +105,11 @@ pub struct There {
 pub fn run_into(arguments: &RunArguments, settings: &Settings) -> Result<(PathBuf, ExitCode), ExitCode> {
     let mut spec = read_spec(&arguments.file)?;
     spec.seed = arguments.seed.unwrap_or(spec.seed);
+    if let Some(every) = &arguments.checkpoint_every {
+        let every_ns = lab::every_ns(every).map_err(|reason| exit::failure(exit::USAGE, &reason))?;
+        let action = Action::Every { every_ns, keep: arguments.keep };
+        spec.events.insert(0, lab::Event { at_ns: 0, action, is_wish: false });
+    }
     let home = settings.home_to_write().map_err(|error| exit::failure(error.code(), &error))?;
     let dir =
         new_dir(arguments.output.as_ref(), &home).map_err(|error| exit::failure(exit::FAILED, &error))?;
@@ -219,7 +234,9 @@ impl Run {
             };
             if is_same {
                 Shown::new(&run.spec, run.as_json, None).back(&taken);
-                let _ = go.send(there.changes);
+                let discarded =
+                    read_discarded(&there.past).into_iter().filter(|&one| one <= number).collect();
+                let _ = go.send(GoOn::Live { changes: there.changes, discarded });
             } else {
                 telling::tell!("retrovane: {}", not_the_same(taken.at_ns));
             }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use lab::{Action, Record};
+use lab::read_checkpoints;
 use serde::{Deserialize, Serialize};
 
 use crate::exit;
@@ -39,21 +39,18 @@ pub fn note_parent(dir: &Path, parent: &Path, parted_at_ns: Option<u64>) {
 }
 
 #[derive(Debug, Serialize)]
+struct Checkpoint {
+    number: usize,
+    at_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
 struct Branch {
     #[serde(flatten)]
     run: Listed,
     parted_at_ns: Option<u64>,
-    checkpoints_ns: Vec<u64>,
+    checkpoints: Vec<Checkpoint>,
     branches: Vec<Branch>,
-}
-
-fn checkpoints(dir: &Path) -> Vec<u64> {
-    let text = std::fs::read_to_string(dir.join("log.jsonl")).unwrap_or_default();
-    let time = |line: &str| match serde_json::from_str(line).ok()? {
-        Record::Event { at_ns, action: Action::Checkpoint } => Some(at_ns),
-        _ => None,
-    };
-    text.lines().filter_map(time).collect()
 }
 
 fn grow(dir: &Path, parted_at_ns: Option<u64>, all: &[(PathBuf, Option<Parent>)]) -> Option<Branch> {
@@ -62,10 +59,12 @@ fn grow(dir: &Path, parted_at_ns: Option<u64>, all: &[(PathBuf, Option<Parent>)]
     let branches = all.iter().filter(is_child).filter_map(|(child, parent)| {
         grow(child, parent.as_ref().and_then(|parent| parent.parted_at_ns), all)
     });
+    let checkpoints = read_checkpoints(dir).into_iter();
+    let checkpoints = checkpoints.map(|taken| Checkpoint { number: taken.number, at_ns: taken.at_ns });
     Some(Branch {
         run: running::look_at(dir)?,
         parted_at_ns,
-        checkpoints_ns: checkpoints(dir),
+        checkpoints: checkpoints.collect(),
         branches: branches.collect(),
     })
 }
@@ -80,8 +79,8 @@ fn show(branch: &Branch, depth: usize) {
     };
     let until = branch.run.now_ns.map_or(String::new(), |at_ns| format!(", until {}", seconds(at_ns)));
     println!("{indent}{parted}{} ({}{until})", branch.run.run, branch.run.state);
-    for &at_ns in &branch.checkpoints_ns {
-        println!("{indent}    checkpoint at {}", seconds(at_ns));
+    for &Checkpoint { number, at_ns } in &branch.checkpoints {
+        println!("{indent}    checkpoint {number} at {}", seconds(at_ns));
     }
     for child in &branch.branches {
         show(child, depth + 1);
