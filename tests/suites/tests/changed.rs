@@ -1,65 +1,13 @@
 //! Recorded failures that are run again with something changed, compared, and made small.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
-use suites::{
-    Mode, Outcome, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite,
-    unless_missing,
-};
-
-/// A trace and the folder that it was recorded in.
-struct Recording {
-    scratch: Scratch,
-    tool: Arc<Tool>,
-}
-
-impl Recording {
-    fn new(tool: &Arc<Tool>, label: &str, program: &str) -> Result<Recording, String> {
-        let recording = Recording { scratch: Scratch::new(label)?, tool: Arc::clone(tool) };
-        recording.build(program, "-DAS_IT_WAS", program)?;
-        Ok(recording)
-    }
-
-    /// Another build of the program.
-    fn build(&self, program: &str, definition: &str, output: &str) -> Result<(), String> {
-        let mut compiler = Command::new("gcc");
-        compiler.args(["-Wall", "-Werror", "-g", "-O1", "-pthread", definition]);
-        compiler.arg(in_workspace(&format!("tests/changed/{program}.c"))).arg("-o").arg(self.path(output));
-        make_file(compiler)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.scratch.join(name)
-    }
-
-    fn write(&self, name: &str, content: &str) -> Result<(), String> {
-        std::fs::write(self.path(name), content).map_err(|error| format!("cannot write {name}: {error}"))
-    }
-
-    fn read(&self, name: &str) -> Result<String, String> {
-        std::fs::read_to_string(self.path(name)).map_err(|error| format!("cannot read {name}: {error}"))
-    }
-
-    /// Runs the tool in the folder.
-    fn tool(&self, words: &[&str], stdin: Option<&str>) -> Result<Outcome, String> {
-        let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let redirected = stdin.map(|name| format!("exec \"$@\" <{name}"));
-        let launcher: Vec<OsString> = match &redirected {
-            Some(script) => ["sh", "-c", script, "sh"].iter().map(Into::into).collect(),
-            None => Vec::new(),
-        };
-        let mut command = self.tool.command_behind(&launcher, User::Current, self.scratch.path(), &words);
-        command.current_dir(self.scratch.path());
-        run(command, RUN_TIME_MAX)
-    }
-}
+use suites::{Mode, RUN_TIME_MAX, Recording, TestResult, Tool, check, run, run_suite, unless_missing};
 
 /// Some 64 KB with three words that are needed.
 fn long_input(needed: [&str; 3]) -> String {
@@ -76,14 +24,6 @@ fn long_input(needed: [&str; 3]) -> String {
     text
 }
 
-fn check(outcome: &Outcome, code: i32, says: &str) -> TestResult {
-    let text = outcome.stdout_text() + &outcome.stderr_text();
-    if outcome.code == code && text.contains(says) {
-        return Ok(());
-    }
-    Err(format!("exit code {} instead of {code}, or no \"{says}\" in:\n{text}", outcome.code))
-}
-
 /// The script that `minimize` leaves fails by itself with this code.
 fn check_script(recording: &Recording, code: i32) -> TestResult {
     let mut script = Command::new("sh");
@@ -93,7 +33,7 @@ fn check_script(recording: &Recording, code: i32) -> TestResult {
 }
 
 fn stdin_gets_small(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "minimize-stdin", "parser")?;
+    let recording = Recording::new(tool, "changed", "minimize-stdin", "parser")?;
     recording.write("in", &long_input(["goto", "switch", "union"]))?;
     check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "./parser"], Some("in"))?, 139, "")?;
     // What is minimised is what was recorded, not what is there today.
@@ -114,7 +54,7 @@ fn stdin_gets_small(tool: &Arc<Tool>) -> TestResult {
 }
 
 fn files_get_small(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "minimize-file", "parser")?;
+    let recording = Recording::new(tool, "changed", "minimize-file", "parser")?;
     recording.write("in.txt", &long_input(["goto", "while", "if"]))?;
     let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
     check(&recording.tool(&record, None)?, 3, "error: 'goto' is forbidden")?;
@@ -131,7 +71,7 @@ fn files_get_small(tool: &Arc<Tool>) -> TestResult {
 }
 
 fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "minimize-until", "parser")?;
+    let recording = Recording::new(tool, "changed", "minimize-until", "parser")?;
     recording.write("in", "one two goto three\nfour five six\n")?;
     check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "./parser"], Some("in"))?, 3, "")?;
     let until = "grep -q five \"$RETROVANE_INPUT\"";
@@ -143,7 +83,7 @@ fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
 
 /// A fix is tried on the recorded crash, whose files are gone meanwhile.
 fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "retry", "parser")?;
+    let recording = Recording::new(tool, "changed", "retry", "parser")?;
     recording.write("in.txt", "goto switch union\n")?;
     let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
     check(&recording.tool(&record, None)?, 139, "")?;
@@ -171,7 +111,7 @@ fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
 
 /// A page and a pack, and what is left out of them.
 fn a_report_tells(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "report", "parser")?;
+    let recording = Recording::new(tool, "changed", "report", "parser")?;
     recording.write("in.txt", "goto switch union <b> secret-word\n")?;
     let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
     check(&recording.tool(&record, None)?, 139, "")?;
@@ -201,7 +141,7 @@ fn a_report_tells(tool: &Arc<Tool>) -> TestResult {
 
 /// Of a command, each process that fails leaves a page; the command ends as without it.
 fn a_wrapped_command_leaves_reports(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "report-wrap", "parser")?;
+    let recording = Recording::new(tool, "changed", "report-wrap", "parser")?;
     recording.write("good.txt", "one two\n")?;
     recording.write("bad.txt", "goto switch union\n")?;
     let wrapped =
@@ -225,27 +165,6 @@ fn a_wrapped_command_leaves_reports(tool: &Arc<Tool>) -> TestResult {
     check(&recording.tool(&["report", "--wrap"], None)?, 2, "command is wanted")
 }
 
-/// Recorded output is dropped, or goes into a file.
-fn outputs_go_where_policies_say(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "policies", "parser")?;
-    recording.write("in.txt", "goto\n")?;
-    let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
-    check(&recording.tool(&record, None)?, 3, "is forbidden")?;
-    let replay = |policy: &[&str]| recording.tool(&[&["replay", "--run", "trace"], policy].concat(), None);
-    check(&replay(&[])?, 3, "is forbidden")?;
-    for policy in [&["--output", "stderr=drop"][..], &["--policy", "policies"]] {
-        recording.write("policies", "# quiet\noutput *=drop\noutput stderr=to errors.txt\n")?;
-        let outcome = replay(policy)?;
-        if outcome.code != 3 || !outcome.stderr.is_empty() {
-            return Err(format!("{policy:?}: {outcome:?}"));
-        }
-    }
-    if !recording.read("errors.txt")?.contains("is forbidden") {
-        return Err("the output did not go into the file".into());
-    }
-    check(&replay(&["--output", "tcp:*=real"])?, 2, "stdout and stderr")
-}
-
 /// A megabyte that no compression makes shorter.
 fn random_bytes() -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -262,7 +181,7 @@ fn random_bytes() -> Vec<u8> {
 fn reads_are_by_reference(tool: &Arc<Tool>) -> TestResult {
     /// The age from which a file's times tell of each later change.
     const SETTLED: Duration = Duration::from_millis(3200);
-    let recording = Recording::new(tool, "reads", "reads")?;
+    let recording = Recording::new(tool, "changed", "reads", "reads")?;
     let failed = |error: std::io::Error| format!("the file to read: {error}");
     std::fs::write(recording.path("in"), random_bytes()).map_err(failed)?;
     let written =
@@ -325,7 +244,7 @@ impl Drop for Display {
 
 /// A program with windows is recorded on a display, and replayed where there is none.
 fn windows_need_no_display_in_replay(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "windows", "parser")?;
+    let recording = Recording::new(tool, "changed", "windows", "parser")?;
     let display = Display::start()?;
     let name = format!("DISPLAY={}", display.name);
     let words = ["--quiet", "record", "-o", "trace", "--", "env", &name, "xterm", "-e", "sh", "-c"];
@@ -337,7 +256,7 @@ fn windows_need_no_display_in_replay(tool: &Arc<Tool>) -> TestResult {
 
 /// What makes no sense is said at once.
 fn nonsense_is_refused(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "minimize-nonsense", "parser")?;
+    let recording = Recording::new(tool, "changed", "minimize-nonsense", "parser")?;
     recording.write("in", "one two\n")?;
     check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "./parser"], Some("in"))?, 0, "")?;
     check(&recording.tool(&["minimize", "trace", "-o", "small"], None)?, 2, "did not fail")?;
@@ -364,11 +283,10 @@ fn is_installed(program: &str) -> bool {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 9] = [
+    let checks: [(&str, Check); 8] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
-        ("policies", outputs_go_where_policies_say),
         ("retry", a_fix_is_tried),
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),

@@ -1,5 +1,6 @@
 //! Keeping the files that processes map.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +19,7 @@ use injector::{
 use lane_protocol::{file_state, request};
 use trace_store::{FileEntry, FileStore, StoreError};
 
+use crate::Referred;
 use crate::analysis::Job;
 use crate::file_journals::FileJournals;
 use crate::lending;
@@ -37,9 +39,19 @@ pub(crate) struct Keeper {
     files_dir: PathBuf,
     status: Arc<Status>,
     jobs: Mutex<Sender<Job>>,
+    /// Of which files only a digest is kept.
+    referred: Option<Referred>,
     /// Bytes of files that were copied, of which the user is told once.
     copied_bytes: AtomicU64,
     tells: bool,
+}
+
+/// What the user wants of a [`Keeper`].
+pub(crate) struct KeeperWishes {
+    pub trace_dir: PathBuf,
+    pub referred: Option<Referred>,
+    /// Say on stderr that copying takes a while.
+    pub tells: bool,
 }
 
 /// The user is told that files are copied once they have so many bytes.
@@ -50,14 +62,14 @@ impl Keeper {
         memory: Arc<SessionMemory>,
         store: FileStore,
         sink: Arc<Sink>,
-        trace_dir: PathBuf,
         jobs: Sender<Job>,
         status: Arc<Status>,
-        tells: bool,
+        wishes: KeeperWishes,
     ) -> Keeper {
+        let KeeperWishes { trace_dir, referred, tells } = wishes;
         let files_dir = trace_dir.join("files");
         let (jobs, copied_bytes) = (Mutex::new(jobs), AtomicU64::new(0));
-        Keeper { memory, store, sink, trace_dir, files_dir, status, jobs, copied_bytes, tells }
+        Keeper { memory, store, sink, trace_dir, files_dir, status, jobs, referred, copied_bytes, tells }
     }
 
     /// Says that files are copied, before the first that takes long.
@@ -127,14 +139,30 @@ impl Keeper {
             return Err(Unkept);
         }
         let key = store_key(key);
-        if !self.store.knows(&key)? {
-            self.tell_of_copying(key.size);
-        }
-        let hash = self.store.keep(file, key)?.hash;
-        self.store.link_into(&hash, &self.files_dir)?;
+        let hash = if self.only_refers(&key, original) {
+            let hash = self.store.digest(file, key)?;
+            FileStore::refer_into(&hash, Path::new(OsStr::from_bytes(original)), &self.files_dir)?;
+            hash
+        } else {
+            if !self.store.knows(&key)? {
+                self.tell_of_copying(key.size);
+            }
+            let hash = self.store.keep(file, key)?.hash;
+            self.store.link_into(&hash, &self.files_dir)?;
+            hash
+        };
         let entry =
             FileEntry { hash, path: original.to_vec(), size: key.size, mode: metadata.permissions().mode() };
         if self.sink.add_file(slot, &entry) { Ok(hash) } else { Err(Unkept) }
+    }
+
+    /// True for a file of which the trace has a digest only, and which its name leads to: a file that is
+    /// removed already, or that another root directory shows, could not be found again.
+    fn only_refers(&self, key: &trace_store::FileKey, original: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(original));
+        self.referred.as_ref().is_some_and(|referred| (referred.fits)(path))
+            && path.is_absolute()
+            && std::fs::metadata(path).is_ok_and(|found| store_key(&FileKey::of(&found)) == *key)
     }
 
     /// Keeps a file that a process reads, if that takes no time; 0 or an errno. Else it is copied meanwhile.
@@ -146,8 +174,13 @@ impl Keeper {
         let Ok(file) = open_of(pid, fd, &path) else { return libc::EIO };
         let Ok(metadata) = file.metadata() else { return libc::EIO };
         let key = FileKey::of(&metadata);
+        let original = std::fs::read_link(&path).unwrap_or_default();
+        let original = original.as_os_str().as_bytes();
+        let is_referred =
+            Copier::is_safe(&file, &store_key(&key)) && self.only_refers(&store_key(&key), original);
         match self.store.knows(&store_key(&key)) {
             Ok(true) => {}
+            Ok(false) if is_referred => {}
             Ok(false) => {
                 copier.offer(file, store_key(&key), read_bytes);
                 return libc::EAGAIN;
@@ -155,8 +188,7 @@ impl Keeper {
             Err(_) => return libc::EIO,
         }
         let Some(slot) = self.memory.find_or_claim_file(&key) else { return libc::EIO };
-        let original = std::fs::read_link(&path).unwrap_or_default();
-        let kept = self.keep_in_slot(slot, &key, || Ok(file), original.as_os_str().as_bytes());
+        let kept = self.keep_in_slot(slot, &key, || Ok(file), original);
         if kept { 0 } else { libc::EIO }
     }
 

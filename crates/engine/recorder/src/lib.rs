@@ -59,7 +59,7 @@ mod window;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -79,7 +79,7 @@ use analysis::Analyst;
 use drainer::Drainer;
 use file_journals::FileJournals;
 use growth::Growth;
-use keeper::{KeepThread, Keeper};
+use keeper::{KeepThread, Keeper, KeeperWishes};
 use live::LiveOptions;
 use lost::Lost;
 use sink::Sink;
@@ -133,10 +133,19 @@ pub struct RecordOptions {
     pub begun: Option<Box<dyn FnOnce()>>,
     /// What answers the processes' questions, if they are those of a lab.
     pub companion: Option<Companion>,
+    /// Files of which only a digest is kept; `None`: none.
+    pub referred: Option<Referred>,
     /// Say nothing on stderr but errors.
     pub quiet: bool,
     /// Told now and then by the drainer.
     pub progress: Option<Box<dyn Fn(Progress) + Send>>,
+}
+
+/// Files that a replay reads by itself, as they are the same then.
+pub struct Referred {
+    /// In the user's words, for the trace's description.
+    pub told: String,
+    pub fits: Box<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
 /// What runs beside a recording: made before any process is, and begun when the first one is there.
@@ -213,6 +222,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
         detect_all: options.detect_all,
         chaos_seed: options.chaos_seed,
         schedule: options.schedule.clone(),
+        refers: options.referred.is_some(),
         live: options.live.as_ref().map(LiveOptions::setup),
         running: options.running,
         files_dir: None,
@@ -251,10 +261,9 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
         Arc::clone(&memory),
         store,
         Arc::clone(&sink),
-        options.trace_dir.clone(),
         jobs,
         Arc::clone(&status),
-        tells,
+        KeeperWishes { trace_dir: options.trace_dir.clone(), referred: options.referred.take(), tells },
     ));
 
     if let Some(pid) = options.running {
@@ -417,6 +426,9 @@ fn meta(options: &RecordOptions, interception: Interception) -> Meta {
     }
     if let Some(seed) = options.chaos_seed {
         meta.options.insert("chaos".into(), seed.to_string());
+    }
+    if let Some(referred) = &options.referred {
+        meta.options.insert("input".into(), referred.told.clone());
     }
     if let Some(schedule) = &options.schedule {
         meta.options.insert("forced-switches".into(), schedule.len().to_string());

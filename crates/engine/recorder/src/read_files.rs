@@ -51,11 +51,16 @@ impl Copier {
         Copier { offered: Mutex::new(HashSet::new()), files: Some(files), thread: Some(thread) }
     }
 
+    /// True for a file whose times tell of each later change.
+    pub fn is_safe(file: &File, key: &FileKey) -> bool {
+        let is_timely = rustix::fs::fstatfs(file).is_ok_and(|found| TIMELY.contains(&(found.f_type as u64)));
+        is_timely && key.has_settled()
+    }
+
     /// Copies the file if that is worth it, unless it was offered before.
     pub fn offer(&self, file: File, key: FileKey, read_bytes: u64) {
-        let is_timely = rustix::fs::fstatfs(&file).is_ok_and(|found| TIMELY.contains(&(found.f_type as u64)));
         let is_worth_it = key.size / READ_PART <= read_bytes;
-        if !is_timely || !is_worth_it || !key.has_settled() {
+        if !is_worth_it || !Copier::is_safe(&file, &key) {
             return;
         }
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);

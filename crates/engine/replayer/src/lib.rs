@@ -125,6 +125,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
         detect_all: false,
         chaos_seed: None,
         schedule: None,
+        refers: false,
         live: None,
         running: None,
         files_dir: Some(&files_dir),
@@ -135,7 +136,13 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
     };
     let memory = Arc::new(SessionMemory::create(&setup)?);
     if options.sandbox.is_wanted_for(&trace) {
-        let reach = Reach { read: &files_dir, write: objects.path() };
+        let referred: Vec<PathBuf> = trace
+            .files()
+            .iter()
+            .filter(|entry| trace.is_referred(&entry.file.hash))
+            .map(|entry| entry.file.original())
+            .collect();
+        let reach = Reach { read: &files_dir, referred: &referred, write: objects.path() };
         memory.confine(Confinement::new(&reach).map_err(ReplayError::Sandbox)?);
     }
     offer_files(&memory, &trace, options.home.as_deref());

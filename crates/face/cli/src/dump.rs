@@ -102,6 +102,8 @@ pub struct Showing<'t> {
     pub string_bytes_max: usize,
     /// Original paths of the kept files, by their ids.
     pub files: HashMap<u32, &'t [u8]>,
+    /// Those of which the trace has a digest only.
+    pub referred: HashMap<u32, &'t [u8]>,
     /// Pids by lane.
     pub pids: HashMap<u32, i32>,
 }
@@ -111,6 +113,12 @@ impl<'t> Showing<'t> {
         Showing {
             string_bytes_max,
             files: trace.files().iter().map(|kept| (kept.id, kept.file.path.as_slice())).collect(),
+            referred: trace
+                .files()
+                .iter()
+                .filter(|kept| trace.is_referred(&kept.file.hash))
+                .map(|kept| (kept.id, kept.file.path.as_slice()))
+                .collect(),
             pids: trace.lanes().iter().map(|info| (info.lane, info.pid)).collect(),
         }
     }

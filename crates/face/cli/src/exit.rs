@@ -13,6 +13,8 @@ use trace_store::{Cut, StoreError};
 pub const NOT_CAUGHT: u8 = 1;
 /// The command line makes no sense.
 pub const USAGE: u8 = 2;
+/// What a trace refers to, or what a policy makes real, is not what it was at recording.
+pub const CHANGED: u8 = 117;
 /// A run with something changed failed in another way than the recording.
 pub const ANOTHER_FAILURE: u8 = 118;
 /// All that a cut trace holds was shown, and what came after it is missing.
@@ -38,6 +40,7 @@ Exit codes:
   record and replay end with the program's own code (128+N if signal N killed it), the others with 0;
   1    hunt: no try failed; minimize: the failure does not come again; retry: it does; diff: a difference
   2    the command line makes no sense
+  117  a file that the trace only refers to, or what a policy makes real, is not what it was
   118  retry: it fails in another way than the recording
   119  the trace is cut (its recorder was killed, say): what it holds was shown, and the rest is missing
   120  replay diverged from the recording
@@ -187,6 +190,7 @@ impl CommandError {
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::BadName { .. } => USAGE,
+        StoreError::ReferredFile { .. } => CHANGED,
         StoreError::DiskFull { .. } | StoreError::NotEmpty { .. } => FAILED,
         _ => BAD_TRACE,
     }

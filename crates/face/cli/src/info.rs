@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -70,13 +71,19 @@ struct KeptFiles {
     bytes: u64,
     own_bytes: u64,
     missing: usize,
+    /// Of which the trace has a digest only.
+    referred: Vec<PathBuf>,
 }
 
 fn kept_files(trace: &TraceReader) -> KeptFiles {
-    let mut kept = KeptFiles { count: 0, bytes: 0, own_bytes: 0, missing: 0 };
+    let mut kept = KeptFiles { count: 0, bytes: 0, own_bytes: 0, missing: 0, referred: Vec::new() };
     let mut seen = HashSet::new();
     for entry in trace.files() {
         if !seen.insert(entry.file.hash) {
+            continue;
+        }
+        if trace.is_referred(&entry.file.hash) {
+            kept.referred.push(entry.file.original());
             continue;
         }
         kept.count += 1;
@@ -166,6 +173,10 @@ fn headlines(trace: &TraceReader, facts: &Facts) -> Vec<(&'static str, String)> 
         files.push_str(&format!("; {} missing: replay will stop where it needs them", kept.missing));
     }
     lines.push(("files", files));
+    if !kept.referred.is_empty() {
+        let count = wording::count(kept.referred.len() as u64);
+        lines.push(("referred", format!("{count} files, of which the trace has digests only")));
+    }
     lines
 }
 
@@ -208,6 +219,7 @@ fn as_json(trace: &TraceReader, facts: &Facts) -> Value {
         "totals": trace.totals(),
         "kept_files": {
             "count": kept.count, "bytes": kept.bytes, "own_bytes": kept.own_bytes, "missing": kept.missing,
+            "referred": kept.referred.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
         },
         "processes": trace.lanes().iter().zip(&facts.lanes).map(tree::as_json).collect::<Vec<_>>(),
         "refused": calls(&facts.refused),

@@ -54,6 +54,8 @@ pub struct WholeEvent {
     body: Vec<u8>,
     blobs: Vec<KeptBlob>,
     bytes: Vec<u8>,
+    /// The file of the trace of which it read a part.
+    pub read_file: Option<u32>,
     /// What is kept of each blob, in bytes.
     kept_bytes_max: usize,
 }
@@ -68,6 +70,7 @@ impl Default for WholeEvent {
             body: Vec::new(),
             blobs: Vec::new(),
             bytes: Vec::new(),
+            read_file: None,
             kept_bytes_max: KEPT_BYTES_MAX,
         }
     }
@@ -133,6 +136,7 @@ impl WholeEvent {
         self.body.extend_from_slice(&event.body[..event.fixed_bytes()]);
         self.blobs.clear();
         self.bytes.clear();
+        self.read_file = None;
         self.add_blobs(event, cache, files);
     }
 
@@ -146,6 +150,7 @@ impl WholeEvent {
             let (tag, data, total_bytes) = match blob.tag {
                 Tag::FilePart => {
                     let (bytes, begin) = files.part(blob.data, kept_max);
+                    self.read_file = word32(blob.data, 0);
                     part = begin;
                     (Tag::Memory, part.as_slice(), bytes)
                 }

@@ -381,6 +381,7 @@ pub fn run_session(
     let crash_dir = arguments.crash_dir.unwrap_or_else(|| home.join(format!("{name}-crash-{own}")));
     let crash_dir = std::path::absolute(&crash_dir).unwrap_or(crash_dir);
     let options = RecordOptions {
+        referred: None,
         program,
         arguments: command.collect(),
         running: arguments.attach,
@@ -422,10 +423,8 @@ pub fn run_session(
     let outcome = record(options);
     let _ = fs::remove_dir_all(&trace_dir); // what stays of it, nobody needs
     let _ = folder.map(fs::remove_dir_all);
-    match outcome {
-        Ok(outcome) => end_as(outcome.status, arguments.attach.is_some()),
-        Err(error) => exit::failure(code_of(&error), &error),
-    }
+    let ended = outcome.map(|outcome| end_as(outcome.status, arguments.attach.is_some()));
+    ended.unwrap_or_else(|error| exit::failure(code_of(&error), &error))
 }
 
 /// Ends as the program did.

@@ -10,6 +10,7 @@ use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions
 use trace_store::traces;
 
 use crate::exit;
+use crate::policy::InputArguments;
 use crate::seeds;
 use crate::settings::Settings;
 
@@ -19,6 +20,7 @@ Examples:
   retrovane record -o /tmp/trace -- ./server --port 8080
   retrovane record --check 1000 -- ./flaky-test
   retrovane record --chaos -- ./flaky-test
+  retrovane record --input 'file:/usr/**=refer' -- gcc -c main.c
   (ulimit -c 0; retrovane record sh -c 'sort < in | uniq -c')
 
 Ends with the program's own exit code. Everything after the program belongs to
@@ -61,6 +63,8 @@ pub struct RecordArguments {
     /// Lose the last moments where all processes are killed at once: for tries of a hunt
     #[arg(long, hide = true)]
     volatile: bool,
+    #[command(flatten)]
+    policies: InputArguments,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -98,6 +102,10 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };
+    let referred = match arguments.policies.referred() {
+        Ok(referred) => referred,
+        Err(error) => return exit::failure(error.code(), &error),
+    };
     let mut command = arguments.command.into_iter();
     let Some(program) = command.next() else { return exit::failure(exit::USAGE, &"no program given") };
     let is_named = arguments.output.is_none();
@@ -108,13 +116,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
             Err(error) => return exit::failure(exit::FAILED, &error),
         },
     };
-    let chaos_seed = arguments.seed.or_else(|| {
-        let seed = arguments.chaos.then(seeds::random)?;
-        if !settings.quiet {
-            telling::tell!("retrovane: chaos has the seed {seed}");
-        }
-        Some(seed)
-    });
+    let chaos_seed = arguments.seed.or_else(|| arguments.chaos.then(|| drawn_seed(settings)));
     let schedule = match arguments.schedule.as_deref().map(crate::schedule::read).transpose() {
         Ok(schedule) => schedule,
         Err(error) => return exit::failure(error.code(), &error),
@@ -140,6 +142,7 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
             Box::new(move || name_latest(&home, &trace_dir)) as Box<dyn FnOnce()>
         }),
         companion: None,
+        referred,
         quiet: settings.quiet,
         progress: None,
     };
@@ -167,6 +170,15 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         injector::die_by_signal(signal);
     }
     exit::of_program(outcome.status)
+}
+
+/// A seed that chance has drawn, of which the user is told.
+fn drawn_seed(settings: &Settings) -> u64 {
+    let seed = seeds::random();
+    if !settings.quiet {
+        telling::tell!("retrovane: chaos has the seed {seed}");
+    }
+    seed
 }
 
 /// A limit leaves no room to record the program: it runs as without us. Returns only if it cannot.

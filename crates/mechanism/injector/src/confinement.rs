@@ -15,7 +15,7 @@ mod outlet;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use landlock::{
@@ -32,6 +32,8 @@ use outlet::Outlet;
 pub struct Reach<'a> {
     /// The directory of the trace's files.
     pub read: &'a Path,
+    /// Files that the trace only refers to.
+    pub referred: &'a [PathBuf],
     /// The folder of what the processes share.
     pub write: &'a Path,
 }
@@ -105,6 +107,7 @@ impl Confinement {
             (reach.write, writing()),
         ]
         .into_iter()
+        .chain(reach.referred.iter().map(|path| (path.as_path(), AccessFs::ReadFile.into())))
         .try_fold(rules, |rules, (path, access)| {
             let path = PathFd::new(path).map_err(ConfinementError::Path)?;
             rules.add_rule(PathBeneath::new(path, access)).map_err(ConfinementError::Rules)

@@ -162,6 +162,7 @@ mod tests {
             detect_all: false,
             chaos_seed: None,
             schedule: None,
+            refers: false,
             live: None,
             running: None,
             files_dir: None,

@@ -73,6 +73,8 @@ pub struct Setup<'a> {
     pub chaos_seed: Option<u64>,
     /// Recording: threads are switched only where they wait, and where this says.
     pub schedule: Option<Vec<ForcedSwitch>>,
+    /// Recording: of some files only a digest is kept, so that each that is read is asked for.
+    pub refers: bool,
     /// Recording: processes can go back in time.
     pub live: Option<LiveSetup>,
     /// Live: the process that is boarded; `None`: one is started, with our descriptors.
@@ -290,6 +292,7 @@ impl SessionMemory {
                 *place = *forced;
             }
         }
+        session.refers = u32::from(setup.refers);
         session.live = u32::from(setup.live.is_some());
         let live = setup.live.unwrap_or_default();
         session.on_crash = live.on_crash;

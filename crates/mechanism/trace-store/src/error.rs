@@ -73,6 +73,9 @@ pub enum StoreError {
     /// A kept file holds something else.
     #[error("the kept content of {} (BLAKE3 {}) was changed since it was recorded: record again, or take a pack of the trace", path.display(), crate::hash_hex(hash))]
     ChangedFile { hash: crate::FileHash, path: PathBuf },
+    /// A file that the trace only refers to is another one.
+    #[error("{} is not what it was when it was recorded ({what}), and the trace only refers to it (`record --input ...=refer`): put it back, or record again with `keep`", path.display())]
+    ReferredFile { path: PathBuf, what: &'static str },
     /// No trace of that name.
     #[error("there is no trace {name:?} in {}: `retrovane list` shows what there is", home.display())]
     NoSuchTrace { name: String, home: PathBuf },

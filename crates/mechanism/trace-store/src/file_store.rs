@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::content_copy::copy_content;
+use crate::content_copy::{copy_content, hash_content};
 use crate::disk::{self, Temporary};
 use crate::error::{Doing, StoreError};
 use crate::key_index::KeyIndex;
@@ -206,6 +206,37 @@ impl FileStore {
             });
         }
         temporary.rename_to(&to)
+    }
+
+    /// The hash of the content of an open regular file, of which nothing is kept; a file with a known
+    /// key is not read again.
+    ///
+    /// # Errors
+    /// As for [`FileStore::keep`].
+    pub fn digest(&self, file: &File, key: FileKey) -> Result<FileHash, StoreError> {
+        check_unchanged(file, key)?;
+        if let Some(hash) = self.index().find(&key)? {
+            return Ok(hash);
+        }
+        let hash = hash_content(file).doing("read", Path::new("a file to refer to"))?;
+        check_unchanged(file, key)?;
+        if key.has_settled() {
+            self.index().add(key, hash)?;
+        }
+        Ok(hash)
+    }
+
+    /// Puts a reference to a file that is not kept into a trace: a symbolic link of the content's name.
+    /// It may be there already.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]
+    pub fn refer_into(hash: &FileHash, original: &Path, trace_files_dir: &Path) -> Result<(), StoreError> {
+        let to = trace_files_dir.join(hash_hex(hash));
+        match std::os::unix::fs::symlink(original, &to) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            linked => linked.doing("make", &to),
+        }
     }
 
     /// Where a kept content is.

@@ -165,14 +165,23 @@ impl TraceReader {
         self.dir.join(FILES_NAME)
     }
 
+    /// True for a content that the trace does not hold: it only says where it was.
+    pub fn is_referred(&self, hash: &crate::FileHash) -> bool {
+        let path = self.files_dir().join(hash_hex(hash));
+        std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+    }
+
     /// Where a kept file's content is.
     ///
     /// # Errors
-    /// [`StoreError::MissingFile`] if it is not there or has another size.
+    /// [`StoreError::MissingFile`] if it is not there or has another size; [`StoreError::ReferredFile`].
     pub fn file_path(&self, file: &FileEntry) -> Result<PathBuf, StoreError> {
         let path = self.files_dir().join(hash_hex(&file.hash));
         match std::fs::metadata(&path) {
             Ok(found) if found.is_file() && found.len() == file.size => Ok(path),
+            Ok(_) | Err(_) if self.is_referred(&file.hash) => {
+                Err(self.referred(&file.hash, "its length has changed, or it is gone"))
+            }
             Ok(_) | Err(_) => Err(StoreError::MissingFile { hash: file.hash, path: file.original() }),
         }
     }

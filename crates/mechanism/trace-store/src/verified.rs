@@ -14,16 +14,22 @@ use crate::disk;
 use crate::error::StoreError;
 use crate::file_store::{FileKey, STORE_NAME};
 use crate::key_index::KeyIndex;
-use crate::{TraceReader, hash_hex};
+use crate::{FileHash, TraceReader, hash_hex};
 
 /// Name of the index of files that were found to be what their names say, in the store's directory.
 pub(crate) const VERIFIED_NAME: &str = "verified";
 
 impl TraceReader {
+    /// Says that a file is not what the trace refers to.
+    pub(crate) fn referred(&self, hash: &FileHash, what: &'static str) -> StoreError {
+        let path = std::fs::read_link(self.files_dir().join(hash_hex(hash))).unwrap_or_default();
+        StoreError::ReferredFile { path, what }
+    }
+
     /// Checks each kept file that is there. What was checked before is looked up in `home`, if that is given.
     ///
     /// # Errors
-    /// [`StoreError::ChangedFile`] for the first whose content is another one.
+    /// [`StoreError::ChangedFile`], or [`StoreError::ReferredFile`], for the first whose content is another one.
     pub fn verify_files(&self, home: Option<&Path>) -> Result<(), StoreError> {
         // Without it, or where it cannot be read, all files are read.
         let mut index = home.and_then(|home| KeyIndex::open(&home.join(STORE_NAME).join(VERIFIED_NAME)).ok());
@@ -38,8 +44,13 @@ impl TraceReader {
 
     fn verify_file(&self, entry: &FileEntry, index: Option<&mut KeyIndex>) -> Result<(), StoreError> {
         let path = self.files_dir().join(hash_hex(&entry.hash));
-        // What is missing is told by who needs it.
-        let Ok(file) = disk::open_regular(&path) else { return Ok(()) };
+        let is_referred = self.is_referred(&entry.hash);
+        let file = match disk::open_regular(&path) {
+            Ok(file) => file,
+            Err(_) if is_referred => return Err(self.referred(&entry.hash, "it is gone, or cannot be read")),
+            // What is missing is told by who needs it.
+            Err(_) => return Ok(()),
+        };
         let read = |error| StoreError::io("read", &path, error);
         let key = FileKey::of(&file).map_err(read)?;
         if key.size == entry.size {
@@ -56,6 +67,9 @@ impl TraceReader {
                 }
                 return Ok(());
             }
+        }
+        if is_referred {
+            return Err(self.referred(&entry.hash, "its content has changed"));
         }
         Err(StoreError::ChangedFile { hash: entry.hash, path: entry.original() })
     }

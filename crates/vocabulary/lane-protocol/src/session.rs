@@ -139,6 +139,8 @@ pub struct Session {
     pub is_scheduled: u32,
     pub forced_count: u32,
     pub forced: [ForcedSwitch; FORCED_MAX],
+    /// Recording: not zero where of some files only a digest is kept.
+    pub refers: u32,
     /// Recording: not zero where processes can go back in time.
     pub live: u32,
     /// With `live`: what is done where a process would die, a [`crate::crash_policy`].

@@ -100,9 +100,12 @@ impl<'a> Call<'a> {
 
     /// Path of the file that a mapping shows.
     fn mapped_path(&self) -> Option<&[u8]> {
+        self.showing.files.get(&self.mapped_file()?).copied()
+    }
+
+    fn mapped_file(&self) -> Option<u32> {
         let data = self.whole.blob(Tag::FileRef)?.data;
-        let id = u32::from_le_bytes(data.get(..4)?.try_into().ok()?);
-        self.showing.files.get(&id).copied()
+        Some(u32::from_le_bytes(data.get(..4)?.try_into().ok()?))
     }
 
     /// The blob with this tag at an address.
@@ -165,6 +168,10 @@ impl<'a> Call<'a> {
         }
         if self.whole.has_flag(REFUSED) {
             out.push_str(" <refused>");
+        }
+        let file = self.whole.read_file.or_else(|| self.mapped_file());
+        if let Some(path) = file.and_then(|file| self.showing.referred.get(&file)) {
+            put(out, format_args!(" <refer: {}>", crate::wording::printable(path)));
         }
         if self.whole.has_flag(DETECTED) {
             match self.loose_blobs(Tag::Memory).next() {

@@ -256,6 +256,7 @@ impl Run {
         }
         let session: Running = Arc::new(Mutex::new(None));
         let options = RecordOptions {
+            referred: None,
             running: None,
             program: own.into_os_string(),
             arguments: vec!["lab-own".into(), "first".into(), self.dir.as_os_str().to_owned(), "0".into()],

@@ -130,7 +130,8 @@ pub fn find(number: u64, args: &[u64; 6], result: i64) -> Option<Reference> {
         nr::__NR_pread64 | nr::__NR_preadv => Some(args[3]),
         _ => return None,
     };
-    if result < READ_BYTES_MIN || checkpoint::is_on() || lab::is_on() {
+    let bytes_min = if session().refers == 0 { READ_BYTES_MIN } else { 1 };
+    if result < bytes_min || checkpoint::is_on() || lab::is_on() {
         return None;
     }
     find_part(args[0], place, result as u64)
@@ -146,7 +147,8 @@ fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
         *read = Read::new(fd as u32);
     }
     read.bytes = read.bytes.saturating_add(bytes);
-    if read.file == 0 && read.bytes < read.asks_at.max(ASKED_FROM_BYTES) {
+    let asked_from = if session().refers == 0 { ASKED_FROM_BYTES } else { 0 };
+    if read.file == 0 && read.bytes < read.asks_at.max(asked_from) {
         return None;
     }
     let status = Status::of(fd as i32)?;
@@ -167,7 +169,7 @@ fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
 /// Asks for a file's content: its id plus one, 0 if it is not there (yet).
 #[cold]
 fn ask(fd: u64, status: &Status, bytes: u64) -> u32 {
-    if status.size() < ASKED_FROM_BYTES || status.is_memory(fd as i32) {
+    if session().refers == 0 && status.size() < ASKED_FROM_BYTES || status.is_memory(fd as i32) {
         return 0;
     }
     if let Some(file) = kept_files::find(status.key()) {
