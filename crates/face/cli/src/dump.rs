@@ -12,6 +12,7 @@ mod names;
 mod order;
 mod quote;
 mod shapes;
+mod waits;
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -26,8 +27,11 @@ use crate::lane_events::WholeEvent;
 use crate::settings::Settings;
 use crate::wording;
 pub use each::{Seen, class_has, each_event};
-use filter::Filter;
+pub use filter::Filter;
+pub use line::ticket;
+pub use names::error_name;
 use order::{Merge, Step};
+pub use waits::waited_for;
 
 const EXAMPLES: &str = "\
 Examples:

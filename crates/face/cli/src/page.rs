@@ -20,10 +20,13 @@ use events::Kind;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
+use syscall_model::row;
 use trace_store::{LaneEnd, TraceReader};
 
-use crate::dump::{self, Seen};
+use crate::dump;
+use crate::event_index::{BLOCK_EVENTS, EventIndex, Sort};
 use crate::exit::CommandError;
+use crate::senders::{Arrow, Meeting, Place};
 use crate::settings::Settings;
 use crate::wording;
 
@@ -36,8 +39,6 @@ Examples:
 The page holds what the program read and wrote: it is as secret as the trace, and readable for you only.";
 
 const PAGE: &str = include_str!("page/page.html");
-/// Events whose texts are compressed together: as many as are read for one look at the page.
-const BLOCK_EVENTS: usize = 2048;
 /// Longest text of an event, in characters.
 const TEXT_CHARS_MAX: usize = 300;
 
@@ -68,14 +69,14 @@ pub struct TimelineArguments {
 }
 
 pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
-    let dir = settings.trace_dir(arguments.trace.as_deref())?;
     let trace = settings.open(arguments.trace.as_deref())?;
+    let index = EventIndex::of(&trace, &|| false)?;
     if let Some(path) = &arguments.output {
-        write_page(&trace, &dir, path)?;
+        write_page(&trace, &index, path)?;
         say_written(path, settings);
     }
     if let Some(path) = &arguments.perfetto {
-        write_perfetto(&trace, path)?;
+        write_perfetto(&trace, &index, path)?;
         say_written(path, settings);
     }
     if let Some(cut) = trace.cut()
@@ -98,65 +99,13 @@ fn create(path: &Path) -> Result<BufWriter<std::fs::File>, CommandError> {
     Ok(BufWriter::with_capacity(1 << 16, file))
 }
 
-/// What is gathered of the events; the class of a name is looked up once.
-#[derive(Default)]
-struct Columns {
-    lanes: Vec<u8>,
-    names: Vec<u8>,
-    threads: Vec<u8>,
-    known: HashMap<String, u16>,
-    listed: Vec<(String, usize)>,
-    block: String,
-    in_block: usize,
-    blocks: Vec<String>,
-    events: usize,
-}
-
-impl Columns {
-    fn add(&mut self, seen: &Seen<'_>) {
-        let name = name_of(seen);
-        let next = self.listed.len().min(usize::from(u16::MAX)) as u16;
-        let number = match self.known.get(name) {
-            Some(number) => *number,
-            None => {
-                self.known.insert(name.to_owned(), next);
-                self.listed.push((name.to_owned(), class_of(seen)));
-                next
-            }
-        };
-        let lane = u16::try_from(seen.position).unwrap_or(u16::MAX);
-        self.lanes.extend(lane.to_le_bytes());
-        self.names.extend(number.to_le_bytes());
-        self.threads.extend(seen.thread.to_le_bytes());
-        if self.in_block != 0 {
-            self.block.push('\n');
-        }
-        let line = seen.text.lines().collect::<Vec<_>>().join(" ");
-        self.block.extend(line.chars().take(TEXT_CHARS_MAX));
-        self.in_block += 1;
-        self.events += 1;
-        if self.in_block == BLOCK_EVENTS {
-            self.end_block();
-        }
-    }
-
-    fn end_block(&mut self) {
-        if self.in_block != 0 {
-            self.blocks.push(compressed(self.block.as_bytes()));
-            self.block.clear();
-            self.in_block = 0;
-        }
-    }
-}
-
 /// The name that an event is drawn with.
-fn name_of(seen: &Seen<'_>) -> &'static str {
-    match seen.kind {
-        Kind::Syscall if seen.is_output => match seen.call {
-            "writev" => "output (writev)",
-            _ => "output",
-        },
-        Kind::Syscall => seen.call,
+fn name_of(sort: Sort) -> &'static str {
+    let call = row(u64::from(sort.code)).map_or("syscall", |row| row.name);
+    match sort.kind {
+        Kind::Syscall if sort.is_output && call == "writev" => "output (writev)",
+        Kind::Syscall if sort.is_output => "output",
+        Kind::Syscall => call,
         Kind::Birth => "execve",
         Kind::Exit => "exit",
         Kind::Fault => "fault",
@@ -170,10 +119,10 @@ fn name_of(seen: &Seen<'_>) -> &'static str {
 }
 
 /// The number in [`CLASSES`].
-fn class_of(seen: &Seen<'_>) -> usize {
-    match seen.kind {
-        Kind::Syscall if seen.is_output => 7,
-        Kind::Syscall => class_of_call(seen.call),
+fn class_of(sort: Sort) -> usize {
+    match sort.kind {
+        Kind::Syscall if sort.is_output => 7,
+        Kind::Syscall => class_of_call(name_of(sort)),
         Kind::Birth => 3,
         Kind::Exit | Kind::Fault | Kind::Signal | Kind::Stop => 4,
         Kind::Pause | Kind::Turn => 5,
@@ -208,23 +157,31 @@ fn compressed(bytes: &[u8]) -> String {
     BASE64.encode(written.expect("memory takes all that is written"))
 }
 
-fn write_page(trace: &TraceReader, dir: &Path, path: &Path) -> Result<(), CommandError> {
-    let mut columns = Columns::default();
-    let programs = dump::each_event(trace, &mut |seen| {
-        columns.add(seen);
-        Ok(())
-    })?;
-    columns.end_block();
-    let about = about(trace, dir, &columns, &programs);
-    let three = json!([compressed(&columns.lanes), compressed(&columns.names), compressed(&columns.threads)]);
+fn write_page(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(), CommandError> {
+    let about = about(trace, index);
+    let bytes = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let arrows: Vec<u8> = drawn_arrows(index).into_iter().flatten().flat_map(u32::to_le_bytes).collect();
+    let columns = [bytes(&index.processes), bytes(&index.sorts_of), bytes(&index.threads), arrows];
+    let blocks = (0..index.block_count()).map(|number| {
+        let block = index.block(number).unwrap_or_default();
+        let mut short = String::with_capacity(block.len());
+        for (place, line) in block.split('\n').enumerate() {
+            if place != 0 {
+                short.push('\n');
+            }
+            short.extend(line.chars().take(TEXT_CHARS_MAX));
+        }
+        compressed(short.as_bytes())
+    });
+    let blocks: Vec<String> = blocks.collect();
     let mut out = create(path)?;
     let failed = |source| CommandError::Write { path: path.to_owned(), source };
     let mut rest = PAGE;
     for (mark, value) in [
         ("@TITLE@", escaped(&format!("{} - retrovane", about["command"].as_str().unwrap_or_default()))),
         ("@ABOUT@", in_script(&about)),
-        ("@COLUMNS@", in_script(&three)),
-        ("@BLOCKS@", in_script(&json!(columns.blocks))),
+        ("@COLUMNS@", in_script(&json!(columns.map(|column| compressed(&column))))),
+        ("@BLOCKS@", in_script(&json!(blocks))),
         ("@BLOCK_EVENTS@", BLOCK_EVENTS.to_string()),
     ] {
         let (before, after) = rest.split_once(mark).expect("the page has each mark once, in this order");
@@ -243,7 +200,26 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn about(trace: &TraceReader, dir: &Path, columns: &Columns, programs: &HashMap<u32, String>) -> Value {
+/// Arrows between rows, as the page draws them: from, to, and what they met by.
+fn drawn_arrows(index: &EventIndex) -> Vec<[u32; 3]> {
+    let mut rows: HashMap<Place, u32> = HashMap::new();
+    for arrow in index.arrows.iter().filter(|arrow| arrow.from.is_some()) {
+        rows.extend(arrow.from.into_iter().chain([arrow.to]).map(|place| (place, u32::MAX)));
+    }
+    for (row, (process, event)) in index.processes.iter().zip(&index.events).enumerate() {
+        if let Some(found) = rows.get_mut(&Place { process: usize::from(*process), event: *event }) {
+            *found = row as u32;
+        }
+    }
+    let arrow = |arrow: &Arrow| {
+        let ends = [*rows.get(&arrow.from?)?, *rows.get(&arrow.to)?];
+        let are_drawn = ends.iter().all(|row| *row != u32::MAX);
+        are_drawn.then_some([ends[0], ends[1], arrow.meeting as u32])
+    };
+    index.arrows.iter().filter_map(arrow).collect()
+}
+
+fn about(trace: &TraceReader, index: &EventIndex) -> Value {
     let lanes = trace.lanes();
     let depth_of = |mut lane: u32| {
         let mut depth = 0;
@@ -261,7 +237,8 @@ fn about(trace: &TraceReader, dir: &Path, columns: &Columns, programs: &HashMap<
         .map(|info| {
             json!({
                 "pid": info.pid,
-                "program": programs.get(&info.lane).map_or("", String::as_str),
+                "program": index.programs.get(&info.lane).map_or("", String::as_str),
+                "end": info.end.map_or_else(String::new, wording::lane_end),
                 "depth": depth_of(info.lane),
                 "failed": matches!(info.end, Some(LaneEnd::Killed(_))),
             })
@@ -269,36 +246,53 @@ fn about(trace: &TraceReader, dir: &Path, columns: &Columns, programs: &HashMap<
         .collect();
     json!({
         "command": wording::command(&trace.meta().command),
-        "trace": dir.display().to_string(),
+        "trace": trace.dir().display().to_string(),
         "end": format!("ended {}", crate::info::ended(trace)),
-        "events": columns.events,
+        "events": index.events.len(),
         "processes": processes,
-        "names": columns.listed.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        "classOf": columns.listed.iter().map(|(_, class)| class).collect::<Vec<_>>(),
+        "names": index.sorts.iter().map(|sort| name_of(*sort)).collect::<Vec<_>>(),
+        "classOf": index.sorts.iter().map(|sort| class_of(*sort)).collect::<Vec<_>>(),
+        "meetings": Meeting::ALL.map(Meeting::name),
         "classes": CLASSES.map(|(title, _)| title),
         "rank": CLASSES.map(|(_, rank)| rank),
     })
 }
 
 /// The trace-event format: https://perfetto.dev/docs/getting-started/other-formats
-fn write_perfetto(trace: &TraceReader, path: &Path) -> Result<(), CommandError> {
+fn write_perfetto(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(), CommandError> {
     let mut out = create(path)?;
     let failed = |source| CommandError::Write { path: path.to_owned(), source };
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n").map_err(failed)?;
-    let mut number = 0u64;
-    let mut classes: HashMap<&str, usize> = HashMap::new();
-    let programs = dump::each_event(trace, &mut |seen| {
-        let class = *classes.entry(name_of(seen)).or_insert_with(|| class_of(seen));
-        let event = json!({
-            "name": name_of(seen), "cat": CLASSES[class].0, "ph": "X", "ts": number, "dur": 1,
-            "pid": seen.pid, "tid": seen.thread,
-            "args": {"text": seen.text.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": seen.index},
-        });
-        number += 1;
-        writeln!(out, "{event},").map_err(failed)
-    })?;
+    let pid_of = |row: usize| {
+        let process = usize::from(index.processes[row]);
+        trace.lanes().get(process).map_or(0, |info| info.pid)
+    };
+    for number in 0..index.block_count() {
+        let block = index.block(number).unwrap_or_default();
+        let rows = number * BLOCK_EVENTS..index.events.len();
+        for (row, line) in rows.zip(block.split('\n')) {
+            let sort = index.sorts[usize::from(index.sorts_of[row])];
+            let event = json!({
+                "name": name_of(sort), "cat": CLASSES[class_of(sort)].0, "ph": "X", "ts": row, "dur": 1,
+                "pid": pid_of(row), "tid": index.threads[row],
+                "args": {"text": line.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": index.events[row]},
+            });
+            writeln!(out, "{event},").map_err(failed)?;
+        }
+    }
+    for (id, [from, to, meeting]) in drawn_arrows(index).into_iter().enumerate() {
+        let name = Meeting::ALL.get(meeting as usize).map_or("", |meeting| meeting.name());
+        for (phase, row) in [("s", from), ("f", to)] {
+            let row = row as usize;
+            let flow = json!({
+                "name": name, "cat": "sender", "ph": phase, "bp": "e", "id": id, "ts": row,
+                "pid": pid_of(row), "tid": index.threads[row],
+            });
+            writeln!(out, "{flow},").map_err(failed)?;
+        }
+    }
     for info in trace.lanes() {
-        let program = programs.get(&info.lane).map_or("", String::as_str);
+        let program = index.programs.get(&info.lane).map_or("", String::as_str);
         let named = json!({"name": "process_name", "ph": "M", "pid": info.pid, "args": {"name": program}});
         writeln!(out, "{named},").map_err(failed)?;
     }

@@ -20,6 +20,7 @@ Examples:
   retrovane query evaluate --at 109+4578 expressions=n expressions=p->key
   retrovane query search make-3 text=ENOENT calls=file most=5
   retrovane query calls function=insert last=true
+  retrovane query sender --pid 4711 --at 109        who sent what process 4711 had read there
   retrovane query --list                            all verbs and their arguments
 
 The answer is one JSON object; its fields are those of the tools of `retrovane mcp` (docs/AGENTS.md).
@@ -104,7 +105,7 @@ pub fn ask(
     let never = AtomicBool::new(false);
     let limit = Limit::new(seconds, &never, settings.sandbox);
     Ok(match verb.of {
-        Of::Trace => whole::answer(verb.name, &trace, given, &limit),
+        Of::Trace => whole::answer(verb.name, &trace, &with_place(verb, place, given), &limit),
         Of::Cursor => {
             let open = |at| Cursor::open(&Beginning { trace: &trace, pid: place.pid, at }, limit);
             let opened = match place.at {
@@ -117,6 +118,20 @@ pub fn ask(
             })
         }
     })
+}
+
+/// The arguments, and where the command line asks, for verbs that take it as arguments.
+fn with_place(verb: &Verb, place: &Place<'_>, given: &Arguments) -> Arguments {
+    let mut given = given.clone();
+    let named = [("process", place.pid.map(Value::from)), ("position", place.at.map(Value::from))];
+    for (name, value) in named {
+        if let Some(value) = value
+            && verb.parameters.iter().any(|parameter| parameter.name == name)
+        {
+            given.entry(name).or_insert(value);
+        }
+    }
+    given
 }
 
 /// The trace, if one is named, and the arguments by their kinds.

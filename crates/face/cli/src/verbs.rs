@@ -6,6 +6,7 @@
 //! Deliberately absent: commands of gdb or of a shell in any form; what reaches outside of the trace.
 
 pub mod cursor;
+pub mod log;
 pub mod table;
 pub mod whole;
 

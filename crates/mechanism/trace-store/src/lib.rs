@@ -20,6 +20,7 @@ mod content_copy;
 mod contents;
 mod disk;
 mod error;
+pub mod event_index;
 mod file_store;
 mod home;
 mod index;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::contents::LaneEnd;
 use crate::disk;
 use crate::error::{Doing, StoreError};
+use crate::event_index::INDEX_NAME;
 use crate::file_store::{FileStore, STORE_NAME};
 use crate::keyframes;
 use crate::reader::glance;
@@ -210,6 +211,7 @@ fn own_bytes(dir: &Path) -> u64 {
     bytes(&dir.join(META_NAME))
         + bytes(&dir.join(EVENTS_NAME))
         + unshared.map(|found| found.len()).sum::<u64>()
+        + bytes(&dir.join(INDEX_NAME))
         + keyframes::bytes_of_all(dir)
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use events::Kind;
-use syscall_model::row;
 use trace_store::TraceReader;
 
 use super::filter::Filter;
@@ -11,27 +10,26 @@ use super::order::{Merge, Step};
 use super::{Showing, line};
 use crate::births::Image;
 use crate::exit::CommandError;
+use crate::lane_events::WholeEvent;
 
 /// Bytes of a string that are shown.
 const STRING_BYTES_MAX: usize = 48;
-/// What a call is called that no row describes.
-const UNKNOWN_CALL: &str = "syscall";
 
 /// One event, as it is shown.
 pub struct Seen<'a> {
     /// Of its process in the trace's list.
     pub position: usize,
-    pub pid: i32,
     /// Of the process, counted from 0.
     pub thread: u16,
     /// In the process's log.
     pub index: u64,
     pub kind: Kind,
-    /// The call's name, for a system call.
-    pub call: &'static str,
+    pub code: u16,
     /// It wrote to the recorded standard output or error.
     pub is_output: bool,
     pub text: &'a str,
+    /// `None`: the end of a process whose log does not tell it.
+    pub whole: Option<&'a WholeEvent>,
 }
 
 /// Gives each event; afterwards the last program of each lane.
@@ -48,7 +46,23 @@ pub fn each_event(
     loop {
         let position = match merge.next()? {
             Step::Done => return Ok(programs),
-            Step::End(_) => continue,
+            Step::End(position) if merge.tells_end(position) => continue,
+            Step::End(position) => {
+                let lane = &lanes[position];
+                text.clear();
+                line::end(&mut text, lane);
+                each(&Seen {
+                    position,
+                    thread: threads[position],
+                    index: lane.events,
+                    kind: Kind::Exit,
+                    code: 0,
+                    is_output: false,
+                    text: &text,
+                    whole: None,
+                })?;
+                continue;
+            }
             Step::Event(position) => position,
         };
         let whole = merge.event(position);
@@ -74,13 +88,13 @@ pub fn each_event(
         line::event(&mut text, whole, &showing);
         each(&Seen {
             position,
-            pid: lane.pid,
             thread: threads[position],
             index: whole.index,
             kind: whole.kind,
-            call: row(u64::from(whole.code)).map_or(UNKNOWN_CALL, |row| row.name),
+            code: whole.code,
             is_output: whole.output().is_some(),
             text: &text,
+            whole: Some(whole),
         })?;
     }
 }

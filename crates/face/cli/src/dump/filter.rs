@@ -196,19 +196,20 @@ impl Filter {
 
     /// True if an event of this process is wanted.
     pub fn wants(&self, whole: &WholeEvent, pid: i32) -> bool {
-        self.has_pid(pid) && self.wants_kind(whole) && self.wants_path(whole)
+        self.has_pid(pid) && self.wants_kind(whole.kind, whole.code) && self.wants_path(whole)
     }
 
-    fn wants_kind(&self, whole: &WholeEvent) -> bool {
+    /// True if events of this kind, with this code, are wanted.
+    pub fn wants_kind(&self, kind: Kind, code: u16) -> bool {
         let Some(calls) = &self.calls else { return true };
         let has = |name: &str| self.has_call(name);
-        match whole.kind {
-            Kind::Syscall => calls.get(usize::from(whole.code)).copied().unwrap_or(false),
+        match kind {
+            Kind::Syscall => calls.get(usize::from(code)).copied().unwrap_or(false),
             Kind::Birth => has("execve") || has("execveat"),
             Kind::Exit => has("exit") || has("exit_group"),
             Kind::Signal | Kind::Fault => self.signals,
             Kind::Instruction => {
-                Instruction::from_code(whole.code).is_some_and(|_| self.instructions[usize::from(whole.code)])
+                Instruction::from_code(code).is_some_and(|_| self.instructions[usize::from(code)])
             }
             Kind::Data
             | Kind::Island

@@ -7,6 +7,11 @@ pub fn error_of(result: i64) -> Option<i32> {
     (-4095..0).contains(&result).then(|| (-result) as i32)
 }
 
+/// Name of an error number.
+pub fn error_name(number: i32) -> String {
+    error(number).0
+}
+
 /// Name and text of an error number.
 pub fn error(number: i32) -> (String, String) {
     // What the kernel says to itself when a signal interrupts a call.

@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 
 use events::{FATAL, Kind};
-use syscall_model::by_name;
 use trace_store::{NO_PARENT, TraceReader};
 
+use super::waits::waited_for;
 use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
 
@@ -63,8 +63,6 @@ pub struct Merge<'t> {
     next_output: u64,
     /// The event at this position was handed out.
     shown: Option<usize>,
-    wait4: u16,
-    waitid: u16,
 }
 
 impl<'t> Merge<'t> {
@@ -77,7 +75,6 @@ impl<'t> Merge<'t> {
             is_loaded: false,
             tells_end: false,
         };
-        let number = |name| by_name(name).map_or(u16::MAX, |row| row.nr);
         Merge {
             trace,
             lanes: trace.lanes().iter().map(lane).collect(),
@@ -92,8 +89,6 @@ impl<'t> Merge<'t> {
             current: usize::MAX,
             next_output: 0,
             shown: None,
-            wait4: number("wait4"),
-            waitid: number("waitid"),
         }
     }
 
@@ -248,34 +243,12 @@ impl<'t> Merge<'t> {
         {
             return Some(Obstacle::Output(order));
         }
-        let pid = self.waited_for(&lane.next)?;
+        let pid = waited_for(&lane.next)?;
         let own = self.trace.lanes()[position].lane;
         let mut children =
             self.trace.lanes().iter().enumerate().filter(|(_, info)| info.parent == own && info.pid == pid);
         children
             .find(|&(child, _)| self.lanes[child].state != State::Ended)
             .map(|(child, _)| Obstacle::End(child))
-    }
-
-    /// The pid of the child whose end a call reports.
-    fn waited_for(&self, whole: &WholeEvent) -> Option<i32> {
-        let event = whole.event();
-        let word = |address: u64, at: usize| -> Option<i32> {
-            let data = whole.memory(address)?.data;
-            Some(i32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
-        };
-        if whole.code == self.wait4 && event.result() > 0 {
-            const WAIT_STOPPED: i32 = 0x7f;
-            const WAIT_CONTINUED: i32 = 0xffff;
-            let status = word(event.arg(1), 0).unwrap_or(0);
-            let goes_on = status & 0xff == WAIT_STOPPED || status == WAIT_CONTINUED;
-            return (!goes_on).then_some(event.result() as i32);
-        }
-        if whole.code == self.waitid && event.result() == 0 {
-            // siginfo_t of SIGCHLD: si_code 1 to 3 are ends, si_pid is at 12.
-            let info = event.arg(2);
-            return word(info, 12).filter(|_| word(info, 8).is_some_and(|code| (1..=3).contains(&code)));
-        }
-        None
     }
 }

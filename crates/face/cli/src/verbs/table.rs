@@ -47,6 +47,13 @@ const EXPRESSION: &str = "An expression of the program's language that reads: va
 const MOST: Parameter = may("most", Kind::Number, "Most objects in the answer [20]");
 const LAST: Parameter = may("last", Kind::Truth, "The last ones instead of the first");
 const CONDITION: Parameter = may("condition", Kind::Text, "Only where this expression is not 0");
+const MEETING_PROCESS: Parameter =
+    may("process", Kind::Number, "The process [needed with a position, where the recording has several]");
+const MEETING_POSITION: Parameter = may(
+    "position",
+    Kind::Text,
+    "A position such as 109+4578, or an event such as 109, as `search` numbers them [end]",
+);
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -71,6 +78,20 @@ pub const VERBS: &[Verb] = &[
             MOST,
             LAST,
         ],
+    },
+    Verb {
+        name: "sender",
+        of: Of::Trace,
+        about: "Which event, of which process, sent what a process received last before a position: over pipes, sockets and \
+                queues, by signals, waits, births, and through memory that processes share. Open a cursor of the sender's process \
+                at the sender's position to see who sent it.",
+        parameters: &[MEETING_PROCESS, MEETING_POSITION],
+    },
+    Verb {
+        name: "receiver",
+        of: Of::Trace,
+        about: "Which events received what a process sent last before a position.",
+        parameters: &[MEETING_PROCESS, MEETING_POSITION],
     },
     Verb {
         name: "calls",

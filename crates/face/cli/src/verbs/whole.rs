@@ -1,7 +1,7 @@
 //! Verbs of a whole trace: answered from its log, or by a replay of all of it.
 //!
-//! They are what `info`, `dump`, `print` and `calls` say with `--json`, in a bounded number of
-//! objects. Each runs as a process of its own, which can be ended when it takes too long.
+//! What `info`, `print` and `calls` say with `--json`, in a bounded number of objects: each runs as a process of
+//! its own, which can be ended when it takes too long. What the index of the log answers is in [`super::log`].
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,11 +12,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::cursor::Limit;
+use super::log::{self, Way};
 use super::{Arguments, VerbError, number, text};
 
 /// Objects that one answer has where nobody says how many.
-const OBJECTS: u64 = 20;
-const OBJECTS_MAX: u64 = 200;
+pub const OBJECTS: u64 = 20;
+pub const OBJECTS_MAX: u64 = 200;
 /// Longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
@@ -29,7 +30,9 @@ pub fn answer(
 ) -> Result<Value, VerbError> {
     match verb {
         "overview" => overview(trace, limit),
-        "search" => search(trace, arguments, limit),
+        "search" => log::search(trace, arguments, limit),
+        "sender" => log::meeting(trace, arguments, limit, Way::Sender),
+        "receiver" => log::meeting(trace, arguments, limit, Way::Receiver),
         "calls" => calls(trace, arguments, limit),
         "values" => values(trace, arguments, limit),
         other => Err(VerbError::Refused(format!("{other} is no verb of a trace"))),
@@ -44,33 +47,6 @@ fn overview(trace: &Path, limit: &Limit<'_>) -> Result<Value, VerbError> {
         false
     })?;
     Ok(about)
-}
-
-/// Events of the log whose text holds something.
-fn search(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
-    let wanted = text(arguments, "text")?.unwrap_or_default();
-    let mut options = vec!["dump".to_owned(), "--json".to_owned()];
-    if let Some(calls) = text(arguments, "calls")? {
-        options.push(format!("--call={calls}"));
-    }
-    if let Some(pid) = number(arguments, "process", u64::from(u32::MAX))? {
-        options.push(format!("--pid={pid}"));
-    }
-    let is_last = matches!(arguments.get("last"), Some(Value::Bool(true)));
-    let mut collected = Collected::new(arguments, is_last)?;
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    run(&options, trace, &[], limit, &mut |event| {
-        let shown = event.get("text").and_then(Value::as_str).unwrap_or_default();
-        if !shown.contains(wanted) {
-            return true;
-        }
-        let mut short = json!({"process": event["pid"], "position": event["event"], "text": cut(shown)});
-        if let Some(error) = event.get("error") {
-            short["error"] = error.clone();
-        }
-        collected.add(short)
-    })?;
-    Ok(collected.answer("events"))
 }
 
 /// Each call of a function, with its arguments and result.
@@ -160,7 +136,8 @@ impl Collected {
     }
 }
 
-fn cut(text: &str) -> String {
+/// A text of bounded length.
+pub fn cut(text: &str) -> String {
     const CHARS_MAX: usize = 240;
     match text.char_indices().nth(CHARS_MAX) {
         Some((at, _)) => format!("{}...", &text[..at]),
