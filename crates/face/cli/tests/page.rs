@@ -1,0 +1,158 @@
+//! The page of `retrovane timeline`, in a browser: search, hover, zoom, copy, arrows; and the demo's bug found
+//! by clicking through it.
+
+mod browser;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use browser::Browser;
+use serde_json::Value;
+
+const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
+const ENTER: &str = "\u{e007}";
+const CONTROL: &str = "\u{e009}";
+
+/// A program of the sources, recorded and drawn.
+struct Drawn {
+    folder: tempfile::TempDir,
+}
+
+impl Drawn {
+    fn of(source: &str, recording: &[&str]) -> Drawn {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(source);
+        let program = folder.path().join("program");
+        let built =
+            Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(source).status();
+        assert!(built.expect("gcc is installed").success());
+        let drawn = Drawn { folder };
+        let mut record = drawn.retrovane(recording);
+        record.arg("-o").arg(drawn.trace()).arg("--").arg(program).current_dir(drawn.folder.path());
+        record.output().expect("it runs");
+        let page = drawn.retrovane(&["timeline", "-q", "-o"]).arg(drawn.page()).arg(drawn.trace()).output();
+        let page = page.expect("it runs");
+        assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+        drawn
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.folder.path().join("trace")
+    }
+
+    fn page(&self) -> PathBuf {
+        self.folder.path().join("page.html")
+    }
+
+    fn retrovane(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(RETROVANE);
+        command.args(words).env("RETROVANE_HOME", self.folder.path().join("home"));
+        command
+    }
+}
+
+/// Where an event is drawn in the window.
+fn place_of(browser: &Browser, event: &Value) -> [f64; 2] {
+    let place = browser.value(&format!(
+        "[canvas.getBoundingClientRect().left + x({event} + .5), canvas.getBoundingClientRect().top + TOP + lane[{event}] * ROW + ROW / 2 - board.scrollTop]"
+    ));
+    [0, 1].map(|index| place[index].as_f64().expect("a number"))
+}
+
+fn search(browser: &Browser, text: &str) {
+    browser.value("document.getElementById('search').value = ''");
+    browser.keys("#search", text);
+    browser.keys("#search", ENTER);
+    browser.wait_for(&format!(
+        "query == {text:?} && document.getElementById('hits').textContent.endsWith('found')"
+    ));
+}
+
+#[test]
+fn the_demos_bug_is_found_from_the_page() {
+    let drawn = Drawn::of("demo/sessions.c", &["hunt", "-q", "--tries", "2000"]);
+    let browser = Browser::start();
+    browser.open(&drawn.page());
+    search(&browser, "killed by SIGSEGV");
+    assert_eq!(browser.value("hits.length"), 1);
+    browser.wait_for("document.querySelector('#list .at') != null");
+    browser.click("#list .at");
+    browser.wait_for("document.getElementById('status').textContent.startsWith('copied: ')");
+    // What was copied is pasted, as into a terminal.
+    browser.value("document.getElementById('search').value = ''");
+    browser.keys("#search", &format!("{CONTROL}v"));
+    let command = browser.value("document.getElementById('search').value");
+    let command = command.as_str().expect("text");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[..2], ["retrovane", "replay"], "{command}");
+    let ran = drawn
+        .retrovane(&words[1..])
+        .args(["--batch", "--ex", "last-write cache->log", "--ex", "print bucket"])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("in add ") || said.contains(" add ("), "{command}: {said}");
+    assert!(said.contains("= 128"), "{command}: {said}");
+}
+
+#[test]
+fn the_page_is_looked_at() {
+    let drawn = Drawn::of("tests/senders/meets.c", &["record", "-q"]);
+    let browser = Browser::start();
+    browser.open(&drawn.page());
+    // Search leads to what is found, and the list shows it.
+    search(&browser, "by inet 2");
+    assert!(browser.value("hits.length").as_u64().is_some_and(|hits| hits >= 3), "written, read, and shown");
+    browser.wait_for("document.querySelector('#list .at')?.textContent.includes('by inet 2')");
+    // Hovering tells what it is, and who met whom.
+    let received = browser.value("hits.find((hit) => about.names[name[hit]] == 'read')");
+    let sent = browser.value("hits.find((hit) => about.names[name[hit]] == 'write')");
+    for _ in 0..12 {
+        browser.wheel(place_of(&browser, &received), -240);
+    }
+    assert!(browser.value("to - from").as_f64().is_some_and(|wide| wide < 60.0), "the wheel zooms");
+    browser.point(place_of(&browser, &received), false);
+    browser.wait_for("document.getElementById('tip').style.display == 'block'");
+    browser.wait_for("document.getElementById('tip').textContent.includes('sent by')");
+    let tip = browser.value("document.getElementById('tip').textContent");
+    assert!(
+        tip.as_str().is_some_and(|tip| tip.contains("read(") && tip.contains("(inet socket): write(")),
+        "{tip}"
+    );
+    // A click copies, and the arrow is that of the index.
+    browser.point(place_of(&browser, &received), true);
+    browser.wait_for(&format!("document.body.dataset.met == '<{sent}'"));
+    browser.wait_for("document.getElementById('status').textContent.startsWith('copied: ')");
+    // Keys: all of it again.
+    browser.keys("#canvas", "0");
+    browser.wait_for("from == 0 && to == count");
+    // Nothing that went wrong was hidden.
+    assert_eq!(
+        browser.value("document.getElementById('status').textContent.includes('cannot be shown')"),
+        false
+    );
+}
+
+#[test]
+fn a_million_events_are_drawn_at_once() {
+    let drawn = Drawn::of("tests/senders/million.c", &["record", "-q"]);
+    let bytes = std::fs::metadata(drawn.page()).expect("the page").len();
+    let browser = Browser::start();
+    browser.open(&drawn.page());
+    assert!(browser.value("count").as_u64().is_some_and(|count| count > 1_000_000));
+    let first_ms = browser.value("Number(document.body.dataset.firstMs)").as_f64().expect("a number");
+    let middle = browser.value("[canvas.clientWidth / 2, canvas.clientHeight / 2 + 60]");
+    let middle = [0, 1].map(|index| middle[index].as_f64().expect("a number"));
+    let mut slowest: f64 = 0.0;
+    for _ in 0..12 {
+        browser.wheel(middle, -240);
+        browser.value("paint()");
+        slowest =
+            slowest.max(browser.value("Number(document.body.dataset.paintMs)").as_f64().expect("a number"));
+    }
+    println!("page {bytes} bytes, first picture {first_ms:.0} ms, slowest zoom {slowest:.1} ms");
+    assert!(bytes < 20_000_000, "{bytes} bytes");
+    // Ten times what it takes where nothing else runs.
+    assert!(first_ms < 10_000.0, "{first_ms} ms");
+    assert!(slowest < 500.0, "{slowest} ms");
+}
