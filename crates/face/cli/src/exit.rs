@@ -277,6 +277,22 @@ fn is_json_wanted() -> bool {
     std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json")
 }
 
+/// Ends where the command line makes no sense, or only asks for help.
+pub fn of_command_line(error: &clap::Error) -> ! {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+    let is_help =
+        matches!(error.kind(), DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand);
+    let is_query = std::env::args_os().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    if !is_help && (is_json_wanted() || is_query.is_some_and(|word| word == "query")) {
+        let text = error.render().to_string();
+        // What is wrong, without how to call it.
+        let what = text.lines().take_while(|line| !line.starts_with("Usage:"));
+        let what = what.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        as_json(USAGE, &what.trim_start_matches("error: "));
+    }
+    error.exit()
+}
+
 /// The code of a command that ended like this; tells what went wrong.
 pub fn of_command(result: Result<ExitCode, CommandError>) -> ExitCode {
     match result {

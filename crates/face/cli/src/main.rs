@@ -75,7 +75,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let CommandLine { settings, command } = CommandLine::parse_from(command_line::words());
+    let CommandLine { settings, command } = match CommandLine::try_parse_from(command_line::words()) {
+        Ok(parsed) => parsed,
+        Err(error) => exit::of_command_line(&error),
+    };
     settings.start_telling();
     if let Some(code) = inside::instead(&command, &settings) {
         return code;

@@ -274,7 +274,7 @@ fn write_perfetto(trace: &TraceReader, index: &EventIndex, path: &Path) -> Resul
             let sort = index.sorts[usize::from(index.sorts_of[row])];
             let event = json!({
                 "name": name_of(sort), "cat": CLASSES[class_of(sort)].0, "ph": "X", "ts": row, "dur": 1,
-                "pid": pid_of(row), "tid": index.threads[row],
+                "pid": pid_of(row), "tid": index.threads[row] + 1,
                 "args": {"text": line.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": index.events[row]},
             });
             writeln!(out, "{event},").map_err(failed)?;
@@ -286,7 +286,7 @@ fn write_perfetto(trace: &TraceReader, index: &EventIndex, path: &Path) -> Resul
             let row = row as usize;
             let flow = json!({
                 "name": name, "cat": "sender", "ph": phase, "bp": "e", "id": id, "ts": row,
-                "pid": pid_of(row), "tid": index.threads[row],
+                "pid": pid_of(row), "tid": index.threads[row] + 1,
             });
             writeln!(out, "{flow},").map_err(failed)?;
         }

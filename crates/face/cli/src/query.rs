@@ -26,12 +26,15 @@ Examples:
 The answer is one JSON object; its fields are those of the tools of `retrovane mcp` (docs/AGENTS.md).
 An error is {\"error\": why}, with exit code 1.";
 
+/// Its version grows where something that was there is gone, or means something else.
+const SCHEMA: &str = include_str!("../../../../docs/json.schema.json");
+
 /// Ask a recording one question, and get one JSON object
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct QueryArguments {
     /// What to ask; --list shows all
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "schema"])]
     verb: Option<String>,
     /// The trace [default: the latest], and the verb's arguments
     #[arg(value_name = "TRACE|NAME=VALUE")]
@@ -48,6 +51,9 @@ pub struct QueryArguments {
     /// List the verbs, with their arguments
     #[arg(long)]
     list: bool,
+    /// Print the JSON schema of all that our commands print with --json
+    #[arg(long)]
+    schema: bool,
 }
 
 pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
@@ -60,6 +66,10 @@ pub fn run(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, 
 
 fn answer(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
     let mut out = std::io::stdout().lock();
+    if arguments.schema {
+        out.write_all(SCHEMA.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(name) = arguments.verb.as_deref().filter(|_| !arguments.list) else {
         for verb in VERBS {
             writeln!(out, "{}", listed(verb))?;
@@ -147,7 +157,8 @@ fn parse<'a>(verb: &Verb, words: &'a [String]) -> Result<(Option<&'a str>, Argum
             continue;
         };
         let parameter = verb.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
-            CommandError::Usage(format!("{} has no argument {name}: {}", verb.name, listed(verb)))
+            let known: Vec<&str> = verb.parameters.iter().map(|parameter| parameter.name).collect();
+            CommandError::Usage(format!("{} has no argument {name}: it has {}", verb.name, known.join(", ")))
         })?;
         let wrong = |what: &str| CommandError::Usage(format!("{word}: {name} is {what}"));
         let value = match parameter.kind {

@@ -170,7 +170,7 @@ fn described(index: &EventIndex, lanes: &[LaneInfo], place: Place) -> Value {
         about["program"] = Value::from(program.as_str());
     }
     if let Some(row) = index.row_of(place.process, place.event) {
-        about["thread"] = Value::from(index.threads[row]);
+        about["thread"] = Value::from(u32::from(index.threads[row]) + 1);
         about["text"] = Value::from(cut(&index.text(row).unwrap_or_default()));
     }
     about
