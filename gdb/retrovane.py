@@ -1,10 +1,13 @@
 """Commands for gdb on a recording of retrovane. `help retrovane` lists them."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 
 import gdb
 
@@ -338,7 +341,7 @@ class ReverseFinish(Command):
 
 
 class Retrovane(Command):
-    """Commands on a recording: when, seek, mark, timeline, last-write, who, log,
+    """Commands on a recording: when, seek, mark, timeline, last-write, who, sender, log,
 checkpoint, rollback, discard, info checkpoints; keyframe; live.
 All of gdb's reverse- commands work, too."""
 
@@ -641,6 +644,78 @@ The present position stays what it is."""
             seek(here)
 
 
+class Sender(Command):
+    """Which event of which process sent what this one received last: sender.
+Over pipes, sockets and queues, by signals, waits and births, and through memory that processes share.
+`sender go` goes there: the other process becomes another inferior, and `inferior 1` leads back here."""
+
+    NAME = "sender"
+    ENDS_WITHIN_S = 600
+
+    def run(self, argument):
+        if argument not in ("", "go"):
+            raise gdb.GdbError("sender, or sender go")
+        if "RETROVANE_TRACE" not in os.environ:
+            raise gdb.GdbError("Who sent what is known of recordings: `retrovane ctl NAME save DIRECTORY` makes one "
+                               "of a live program's past.")
+        answer = self.ask_index()
+        received = answer["received"]
+        print(f"{answer['by']}, event {received['event']}: {received.get('text', '')}")
+        for sent in answer["sent"]:
+            print(f"sent by process {sent['process']} ({sent.get('program', '?')}) at {sent['position']}: "
+                  f"{sent.get('text', '')}")
+        for said in answer.get("said", []):
+            print(said)
+        if not answer["certain"]:
+            print("This is not certain: others sent the same.")
+        if argument == "go":
+            if not answer["sent"]:
+                raise gdb.GdbError("Nobody of this recording sent it.")
+            # Where a message came in parts, the last of them completed it.
+            self.go(answer["sent"][-1])
+
+    @staticmethod
+    def ask_index():
+        words = ["query", "sender", os.environ["RETROVANE_TRACE"], "--pid", str(gdb.selected_inferior().pid),
+                 "--at", when()]
+        ran = subprocess.run([os.environ["RETROVANE_OWN"], *words], stdin=subprocess.DEVNULL, capture_output=True,
+                             check=False)
+        try:
+            answer = json.loads(ran.stdout)
+        except ValueError:
+            raise gdb.GdbError(ran.stderr.decode(errors="replace").strip()) from None
+        if "error" in answer:
+            raise gdb.GdbError(answer["error"])
+        return answer
+
+    def go(self, sent):
+        """Opens the other process at that position, beside this one, or goes there where it is open."""
+        for other in gdb.inferiors():
+            if other.pid == sent["process"]:
+                gdb.execute(f"inferior {other.num}", to_string=True)
+                print(seek(sent["position"]), end="")
+                return
+        folder = tempfile.mkdtemp(prefix="retrovane-gdb-")
+        # The terminal's interrupt key is gdb's.
+        server = subprocess.Popen(
+            [os.environ["RETROVANE_OWN"], "serve-gdb", "--folder", folder, "--pid", str(sent["process"]), "--at",
+             sent["position"], "--", os.environ["RETROVANE_TRACE"]], stdin=subprocess.DEVNULL, start_new_session=True)
+        path = os.path.join(folder, "socket")
+        until = time.monotonic() + self.ENDS_WITHIN_S
+        while not os.path.exists(path):
+            if server.poll() is not None or time.monotonic() > until:
+                server.kill()
+                raise gdb.GdbError("The other process could not be opened.")
+            time.sleep(0.005)
+        gdb.execute("add-inferior -no-connection", to_string=True)
+        new = max(other.num for other in gdb.inferiors())
+        gdb.execute(f"inferior {new}", to_string=True)
+        gdb.execute(f"target remote {path}", to_string=True)
+        ask("call announced")
+        print(f"inferior {new} is process {sent['process']}, at {when()}; `inferior 1` leads back")
+        gdb.execute("backtrace 5")
+
+
 class Calls:
     """Tells the server of calls of the program's functions, which run in a copy."""
 
@@ -864,7 +939,7 @@ def name_death():
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, NoRun, NoAttach, ReverseNext,
+             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, Sender, NoRun, NoAttach, ReverseNext,
              ReverseStep, ReverseNextInstruction, ReverseFinish):
     kind()
 
@@ -880,5 +955,9 @@ for starting in ("run", "start", "starti"):
 gdb.execute("define hook-attach\nretrovane-no-attach\nend")
 passed = Passed()
 gdb.execute("define hookpost-handle\npython passed.look()\nend")
+if os.environ.get("RETROVANE_GREETS"):
+    print("This runs backwards, too: reverse-continue, reverse-next, reverse-step, reverse-finish (rc, rn, rs).\n"
+          "last-write EXPRESSION goes back to who wrote it, sender tells who sent what was read; seek, when: positions.\n"
+          "`help retrovane` has the rest.")
 if gdb.selected_inferior().pid:
     name_death()

@@ -122,7 +122,13 @@ fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, Com
     // A rollback takes the program's offsets back, and gdb and others write to the same file.
     injector::append_from_now_on(std::io::stdout().as_fd());
     injector::append_from_now_on(std::io::stderr().as_fd());
-    let gdb = Gdb { batch: arguments.batch, ex: &arguments.ex, root: Some("/".into()), trusts_files: true };
+    let gdb = Gdb {
+        batch: arguments.batch,
+        ex: &arguments.ex,
+        root: Some("/".into()),
+        trusts_files: true,
+        recording: None,
+    };
     gdb.open(&|folder| {
         let mut command = Command::new(&own);
         command.arg("serve-live").arg("--folder").arg(folder);

@@ -131,7 +131,8 @@ fn open(
         }
     }
     let trusts_files = !settings.sandbox.is_wanted_for(&trace);
-    let gdb = Gdb { batch: arguments.batch, ex: &ex, root: None, trusts_files };
+    let recording = Some((trace_dir, settings));
+    let gdb = Gdb { batch: arguments.batch, ex: &ex, root: None, trusts_files, recording };
     gdb.open(&|folder| {
         prepare_folder(folder, &trace)?;
         server_command(arguments, trace_dir, pid, folder, settings)
@@ -146,6 +147,8 @@ pub struct Gdb<'a> {
     pub root: Option<PathBuf>,
     /// Whether scripts that the program's files bring may run, where the user lets gdb do so.
     pub trusts_files: bool,
+    /// What is debugged, for commands that open another process of it; `None`: a live program.
+    pub recording: Option<(&'a Path, &'a Settings)>,
 }
 
 impl Gdb<'_> {
@@ -192,6 +195,16 @@ impl Gdb<'_> {
     fn command(&self, folder: &Path) -> Command {
         let mut gdb = Command::new("gdb");
         gdb.arg("-q");
+        if let (Some((trace_dir, settings)), Ok(own)) = (self.recording, std::env::current_exe()) {
+            settings.pass_on(&mut gdb);
+            gdb.env("RETROVANE_OWN", own).env("RETROVANE_TRACE", trace_dir);
+            if let Ok(home) = settings.home() {
+                gdb.env("RETROVANE_HOME", home);
+            }
+        }
+        if !self.batch && io::stdin().is_terminal() {
+            gdb.env("RETROVANE_GREETS", "1");
+        }
         if self.batch {
             gdb.arg("-batch");
         }

@@ -17,6 +17,7 @@ use crate::exit::{self, CommandError};
 use crate::progress;
 use crate::seeds;
 use crate::settings::Settings;
+use crate::stack_at;
 use crate::wording;
 use attempt::{Try, TryEnd};
 use watch::{Limited, Waited, Watch};
@@ -422,7 +423,26 @@ impl<'a> Hunt<'a> {
         self.say(&format!("its seed is {seed}"));
         self.say(&format!("its trace is {}", wording::printable(dir.to_string_lossy().as_bytes())));
         let words = ["retrovane".into(), "replay".into(), name.unwrap_or(dir.as_os_str()).to_owned()];
-        self.say(&format!("replay it: {}", wording::command(&words)));
+        let place = if self.settings.quiet { None } else { self.place_of_crash(dir) };
+        let at = if place.is_some() { " --at crash" } else { "" };
+        self.say(&format!("replay it: {}{at}", wording::command(&words)));
+        if let Some(place) = place {
+            self.say(&format!("it died in {}", wording::printable(place.as_bytes())));
+        }
+    }
+
+    /// Where a signal killed the program, with its callers, as far as sources are known; `None` if none did.
+    fn place_of_crash(&self, dir: &std::path::Path) -> Option<String> {
+        const CALLERS: usize = 2;
+        let trace = TraceReader::open(dir).ok()?;
+        // Another process of it may have been ended by its parent.
+        trace.summary().filter(|summary| matches!(summary.exit, LaneEnd::Killed(_)))?;
+        let (_, _, frames) = stack_at::crash(&trace, None, self.settings).ok().flatten()?;
+        let mut known =
+            frames.iter().enumerate().filter(|(level, frame)| *level == 0 || frame.source.is_some());
+        let shown: Vec<String> =
+            known.by_ref().take(1 + CALLERS).map(|(_, frame)| stack_at::frame_text(frame)).collect();
+        (!shown.is_empty()).then(|| shown.join(", called by "))
     }
 }
 

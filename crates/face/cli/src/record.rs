@@ -1,18 +1,20 @@
 //! `retrovane record`.
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
 use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, Refusal, record};
-use trace_store::traces;
+use trace_store::{LaneEnd, TraceReader, traces};
 
 use crate::exit;
 use crate::policy::InputArguments;
 use crate::seeds;
 use crate::settings::Settings;
+use crate::wording;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -166,10 +168,34 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         // Another one may have begun meanwhile.
         name_latest(&home, &outcome.trace_dir);
     }
+    tell_recorded(&outcome.trace_dir, is_named, settings);
     if let ExitReport::Killed(signal) = outcome.status {
         injector::die_by_signal(signal);
     }
     exit::of_program(outcome.status)
+}
+
+/// For somebody at a terminal: what was recorded, and what can be done next.
+fn tell_recorded(trace_dir: &Path, is_named: bool, settings: &Settings) {
+    if settings.quiet || !std::io::stderr().is_terminal() {
+        return;
+    }
+    let Ok(trace) = TraceReader::open(trace_dir) else { return };
+    let has_name = is_named && settings.has_usual_home();
+    let (events, lanes) = (trace.totals().events, trace.lanes().len());
+    let has_crash = trace.lanes().iter().any(|info| matches!(info.end, Some(LaneEnd::Killed(_))));
+    let name = trace_dir.file_name().filter(|_| has_name).unwrap_or(trace_dir.as_os_str()).to_owned();
+    let processes = if lanes == 1 { "1 process".to_owned() } else { format!("{lanes} processes") };
+    telling::tell!(
+        "retrovane: recorded {} events of {processes} as {}",
+        wording::count(events),
+        wording::command(std::slice::from_ref(&name))
+    );
+    let words = |verb: &str| wording::command(&["retrovane".into(), verb.into(), name.clone()]);
+    match has_crash {
+        true => telling::tell!("retrovane: next: {} --at crash, or {}", words("replay"), words("bt")),
+        false => telling::tell!("retrovane: next: {}, or {}", words("replay"), words("dump")),
+    }
 }
 
 /// A seed that chance has drawn, of which the user is told.
