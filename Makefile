@@ -20,7 +20,7 @@ BENCH_PACKAGES := curl gzip python3 sqlite3 util-linux redis-server redis-tools 
 # The module that takes Apache's checkpoints is built for the benchmark only.
 BENCH_ONLY_PACKAGES := apache2-dev
 BENCH_PLOTS ?= bench-plots
-TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
+TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip iputils-ping/ping g++ gdb git perl vim openssl busybox-static bsdutils gawk tar \
 	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	luajit ffmpeg xvfb/Xvfb xterm nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff python3-jsonschema clang-14 llvm-14-dev chromium chromium-driver/chromedriver
 

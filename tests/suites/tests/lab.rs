@@ -87,6 +87,28 @@ fn run_example(tool: &Tool, name: &str, says: &[&str]) -> TestResult {
     Ok(())
 }
 
+/// Two runs that said and sent the same, and had other things in memory, are told apart.
+fn other_memory(tool: &Tool) -> TestResult {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-memory")?;
+    let (file, outside) = (scratch.join("lab.toml"), scratch.join("outside"));
+    fs::write(&outside, "").map_err(|error| error.to_string())?;
+    let reads = format!("f = open('{}', 'r+b'); kept = f.read(8); f.write(b'more')", outside.display());
+    for (program, code) in [("kept = list(range(1000))", 0), (reads.as_str(), 1)] {
+        let description = format!("[node.a]\ncommand = [\"python3\", \"-c\", \"{program}\"]\n");
+        fs::write(&file, description).map_err(|error| error.to_string())?;
+        let check =
+            call(tool, scratch.path(), &["check", "--twice", "--memory", &file.display().to_string()])?;
+        let said = if code == 0 { "; memory, too" } else { "different: memory of a" };
+        if check.code != code || !text(&check.stdout).contains(said) {
+            return Err(failed(&format!("{program}: it should say `{said}`"), &check));
+        }
+    }
+    Ok(())
+}
+
 /// Programs of node.js and Java, in a lab that is the same again.
 fn node_and_java(tool: &Tool) -> TestResult {
     if tool.mode == Mode::Native {
@@ -321,6 +343,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             trial(&format!("goes_back::{name}"), tool, move |tool| back::goes_back(tool, clock, signal));
         trials.push(unless_missing(goes_back, missing(&["python3"])));
     }
+    let memory = trial("other_memory", tool, other_memory);
+    trials.push(unless_missing(memory, missing(&["python3"])));
     let again = trial("real_time_again", tool, back::real_time_again);
     trials.push(unless_missing(again, missing(&["python3"])));
     let every = trial("every_so_often", tool, back::every_so_often);

@@ -6,7 +6,7 @@
 //! on nothing else. All of it can be copied, compared and serialised at any moment, packets in flight
 //! included: that copy is a checkpoint of the network.
 //!
-//! Deliberately absent: routers (hosts reach those they have a link to), fragments, ICMP but for ports
+//! Deliberately absent: routers (hosts reach those they have a link to), fragments, ICMP but for echoes and ports
 //! that nobody has. What is sent to a group goes to all hosts with a link to the sender.
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod error;
 mod hosts;
 mod link;
 mod packet;
+mod ping;
 mod random;
 mod sockets;
 mod tcp;
@@ -28,8 +29,9 @@ pub use error::Error;
 pub use hosts::{Host, HostId};
 pub use link::LinkSpec;
 pub use packet::{Content, Packet, Segment};
+pub use ping::{Echo, Pings, checksum};
 pub use random::Random;
-pub use sockets::{Kind, Socket, SocketId, Transport};
+pub use sockets::{Datagram, Kind, Socket, SocketId, Transport};
 pub use tcp::{End, Info, RECEIVE_BYTES_MAX, SEGMENT_BYTES_MAX, SEND_BYTES_MAX, State};
 
 use link::Direction;
@@ -179,9 +181,20 @@ impl Fabric {
         }
     }
 
+    /// Bytes of data in a segment of a stream: many where the way has no limits.
+    fn segment_bytes(&self, id: SocketId) -> usize {
+        let way = self.sockets.get(&id).and_then(|socket| Some((socket.host, socket.remote?.ip())));
+        let to = way.and_then(|(host, remote)| Some((host, self.host_of(host, remote)?)));
+        let is_unlimited =
+            |(host, to)| host == to || self.link_spec(host, to).is_some_and(LinkSpec::is_unlimited);
+        if to.is_some_and(is_unlimited) { tcp::SEGMENT_BYTES_OFFLOADED } else { SEGMENT_BYTES_MAX }
+    }
+
     /// Does something with a stream's end, sends what it says, and notes what came of it.
     fn with_stream(&mut self, id: SocketId, act: impl FnOnce(&mut End) -> Vec<Segment>) {
+        let segment_bytes = self.segment_bytes(id);
         let Some(Socket { kind: Kind::Stream(end), .. }) = self.sockets.get_mut(&id) else { return };
+        end.segment_bytes = segment_bytes;
         let was = end.state;
         let segments = act(end);
         let is = end.state;

@@ -34,6 +34,15 @@ impl Default for LinkSpec {
     }
 }
 
+impl LinkSpec {
+    /// True where it makes no difference in how many packets bytes travel.
+    pub fn is_unlimited(&self) -> bool {
+        self.bits_per_second == 0
+            && self.jitter_ns == 0
+            && [self.loss, self.reorder, self.duplicate].iter().all(|&part| part == 0.0)
+    }
+}
+
 /// One direction of a link between two hosts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Direction {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ping::Echo;
+
 /// Bytes of the headers of Ethernet, IPv4 and TCP without options; they take time on a link, too.
 const TCP_HEADERS_BYTES: usize = 14 + 20 + 20;
 const UDP_HEADERS_BYTES: usize = 14 + 20 + 8;
@@ -36,6 +38,8 @@ impl Segment {
 pub enum Content {
     Tcp(Segment),
     Udp(Vec<u8>),
+    /// ICMP, or ICMPv6.
+    Echo(Echo),
     /// Nobody has the port that a datagram of these addresses went to (ICMP, RFC 792).
     Unreachable,
 }
@@ -55,6 +59,7 @@ impl Packet {
         more + match &self.content {
             Content::Tcp(segment) => TCP_HEADERS_BYTES + segment.data.len(),
             Content::Udp(data) => UDP_HEADERS_BYTES + data.len(),
+            Content::Echo(echo) => UDP_HEADERS_BYTES - 2 + echo.rest.len(),
             Content::Unreachable => UDP_HEADERS_BYTES + 28,
         }
     }

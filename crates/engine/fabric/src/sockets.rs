@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::{HostId, is_own};
 use crate::packet::{Content, Packet};
-use crate::tcp::{End, State};
+use crate::ping::Pings;
+use crate::tcp::{End, State, copied};
 use crate::travel::is_group;
 use crate::{Error, Fabric, canonical};
 
@@ -31,6 +32,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub data: Vec<u8>,
+    /// When it came.
+    pub at_ns: u64,
 }
 
 /// What a socket is.
@@ -69,6 +72,8 @@ pub struct Socket {
     pub groups: BTreeSet<IpAddr>,
     /// IP_MULTICAST_LOOP: its own host gets what it sends to groups.
     pub hears_itself: bool,
+    /// It carries echo requests and replies.
+    pub pings: Option<Pings>,
     /// What the next who asks is told.
     pub error: Option<Error>,
     /// The listener that it came to, until it is accepted or over.
@@ -92,6 +97,7 @@ impl Socket {
             broadcasts: false,
             groups: BTreeSet::new(),
             hears_itself: true,
+            pings: None,
             error: None,
             parent: None,
             released: false,
@@ -334,11 +340,12 @@ impl Fabric {
     /// # Errors
     /// There is no connection, or nothing more can be sent.
     pub fn give(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize, Error> {
-        let now_ns = self.now_ns;
+        let (now_ns, segment_bytes) = (self.now_ns, self.segment_bytes(id));
         let Kind::Stream(end) = &mut self.get(id)?.kind else { return Err(Error::NotConnected) };
         if !end.is_open() || end.send_ends {
             return Err(Error::Ended);
         }
+        end.segment_bytes = segment_bytes;
         let taken = end.give(bytes);
         let segments = end.sendable(now_ns);
         self.send_segments(id, segments);
@@ -349,7 +356,7 @@ impl Fabric {
     pub fn take(&mut self, id: SocketId, bytes_max: usize) -> Vec<u8> {
         let Ok(Socket { kind: Kind::Stream(end), .. }) = self.get(id) else { return Vec::new() };
         let bytes = end.receive.len().min(bytes_max);
-        let taken = end.receive.range(..bytes).copied().collect();
+        let taken = copied(&end.receive, 0, bytes);
         let answer = end.take(bytes);
         self.send_segments(id, answer.into_iter().collect());
         taken
@@ -388,6 +395,9 @@ impl Fabric {
         };
         let ip = if local.ip().is_unspecified() || is_group(local.ip()) { source } else { local.ip() };
         let from = SocketAddr::new(ip, local.port());
+        if let Some(pings) = self.get(id)?.pings {
+            return self.send_echo(host, pings, [from, to], data);
+        }
         self.send(host, Packet { from, to, content: Content::Udp(data.to_vec()) });
         Ok(())
     }

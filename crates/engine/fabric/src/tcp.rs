@@ -12,6 +12,9 @@ use crate::packet::Segment;
 
 /// Bytes of data in a segment, as on Ethernet.
 pub const SEGMENT_BYTES_MAX: usize = 1448;
+/// Bytes of data in a segment where nothing depends on how many there are, as kernels hand them to network cards
+/// (segmentation offload): as many whole ones as a packet of IPv4 has room for.
+pub const SEGMENT_BYTES_OFFLOADED: usize = 45 * SEGMENT_BYTES_MAX;
 /// Bytes that wait to be sent or acknowledged.
 pub const SEND_BYTES_MAX: usize = 2_500_000;
 /// Bytes that have arrived and were not read.
@@ -62,6 +65,8 @@ pub struct End {
     send: VecDeque<u8>,
     unacknowledged: u64,
     next: u64,
+    /// Bytes of data in a segment, at most.
+    pub segment_bytes: usize,
     /// The highest number that was ever sent.
     sent_max: u64,
     /// The program sends nothing more.
@@ -91,6 +96,17 @@ pub struct End {
     pub deadline_ns: Option<u64>,
 }
 
+/// A part of a queue of bytes.
+pub(crate) fn copied(queue: &VecDeque<u8>, start: usize, bytes: usize) -> Vec<u8> {
+    let (first, second) = queue.as_slices();
+    let end = start + bytes;
+    let mut all = Vec::with_capacity(bytes);
+    all.extend_from_slice(&first[start.min(first.len())..end.min(first.len())]);
+    let in_second = |at: usize| at.saturating_sub(first.len());
+    all.extend_from_slice(&second[in_second(start)..in_second(end)]);
+    all
+}
+
 impl End {
     fn new(state: State) -> End {
         End {
@@ -98,6 +114,7 @@ impl End {
             send: VecDeque::new(),
             unacknowledged: 0,
             next: 0,
+            segment_bytes: SEGMENT_BYTES_MAX,
             sent_max: 0,
             send_ends: false,
             own_fin_at: None,
@@ -232,7 +249,7 @@ impl End {
         while self.next < data_end {
             let in_flight = self.next - self.unacknowledged;
             let room = window.saturating_sub(in_flight);
-            let bytes = (data_end - self.next).min(SEGMENT_BYTES_MAX as u64).min(room);
+            let bytes = (data_end - self.next).min(self.segment_bytes as u64).min(room);
             // A window of nothing is probed, one byte at a time.
             let is_probe = bytes == 0 && in_flight == 0;
             if bytes == 0 && !is_probe {
@@ -258,7 +275,7 @@ impl End {
 
     fn data(&mut self, from: u64, bytes: u64) -> Segment {
         let start = (from - self.unacknowledged) as usize;
-        let data = self.send.range(start..start + bytes as usize).copied().collect();
+        let data = copied(&self.send, start, bytes as usize);
         Segment { data, ..self.header(from) }
     }
 
@@ -336,7 +353,13 @@ impl End {
         if segment.fin {
             self.fin_at = Some(segment.sequence + segment.data.len() as u64);
         }
-        if !segment.data.is_empty() {
+        if segment.sequence == self.expected {
+            // As nearly always.
+            let room = RECEIVE_BYTES_MAX.saturating_sub(self.receive.len());
+            let taken = &segment.data[..segment.data.len().min(room)];
+            self.receive.extend(taken);
+            self.expected += taken.len() as u64;
+        } else if !segment.data.is_empty() {
             self.out_of_order.insert(segment.sequence, segment.data.clone());
         }
         while let Some((&at, _)) = self.out_of_order.first_key_value() {

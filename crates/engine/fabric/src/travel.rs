@@ -75,6 +75,7 @@ impl Fabric {
         match &packet.content {
             Content::Tcp(segment) => self.arrive_segment(*to, packet, segment),
             Content::Udp(data) => self.arrive_datagram(*to, packet, data),
+            Content::Echo(echo) => self.arrive_echo(*to, packet, echo),
             Content::Unreachable => {
                 let sender = self.find_datagram(*to, packet);
                 if let Some((id, socket)) = sender.and_then(|id| Some((id, self.sockets.get_mut(&id)?)))
@@ -147,11 +148,12 @@ impl Fabric {
         self.enqueue(id, packet, data);
     }
 
-    fn enqueue(&mut self, id: SocketId, packet: &Packet, data: &[u8]) {
+    pub(crate) fn enqueue(&mut self, id: SocketId, packet: &Packet, data: &[u8]) {
+        let at_ns = self.now_ns;
         let Some(Socket { kind: Kind::Datagram { queue }, .. }) = self.sockets.get_mut(&id) else { return };
         let charged: usize = queue.iter().map(|one| one.data.len() + DATAGRAM_CHARGE_BYTES).sum();
         if charged + data.len() + DATAGRAM_CHARGE_BYTES <= DATAGRAMS_BYTES_MAX {
-            queue.push_back(Datagram { from: packet.from, to: packet.to, data: data.to_vec() });
+            queue.push_back(Datagram { from: packet.from, to: packet.to, data: data.to_vec(), at_ns });
             self.changed.insert(id);
         }
     }
@@ -172,7 +174,8 @@ impl Fabric {
     }
 
     fn find_datagram(&self, host: HostId, packet: &Packet) -> Option<SocketId> {
-        let is_datagram = |socket: &Socket| matches!(socket.kind, Kind::Datagram { .. });
+        let is_datagram =
+            |socket: &Socket| matches!(socket.kind, Kind::Datagram { .. }) && socket.pings.is_none();
         let is_connected = |socket: &Socket| is_datagram(socket) && socket.remote == Some(packet.from);
         let is_free = |socket: &Socket| is_datagram(socket) && socket.remote.is_none();
         self.find_bound(host, packet, is_connected).or_else(|| self.find_bound(host, packet, is_free))
@@ -209,6 +212,7 @@ impl Fabric {
             let Some(local) = socket.local else { return false };
             socket.host == host
                 && matches!(socket.kind, Kind::Datagram { .. })
+                && socket.pings.is_none()
                 && local.port() == port
                 && (local.ip() == group || local.ip().is_unspecified() && socket.takes(group))
                 && socket.remote.is_none_or(|remote| remote == packet.from)

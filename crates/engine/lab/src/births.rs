@@ -65,6 +65,7 @@ impl Engine {
             space,
             waited_by: None,
             alarm: None,
+            is_labs_own: false,
             segment: None,
         };
         self.processes.processes.insert(pid, process);

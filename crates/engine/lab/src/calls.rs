@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-use fabric::{Error, Kind, SocketId, State, Transport};
+use fabric::{Error, Kind, Pings, SocketId, State, Transport};
 use lane_protocol::{LAB_NEVER, LAB_WORDS, lab_answer};
 
 use crate::addresses::{self, Given};
+use crate::ancillary;
 use crate::engine::Engine;
 use crate::processes::Process;
 use crate::questions::{Answer, Outcome};
@@ -91,7 +92,16 @@ impl Engine {
     fn open_socket(&mut self, call: &Call) -> Answer {
         let [domain, kind, protocol, ..] = call.args;
         let is_v6 = domain == libc::AF_INET6 as u64;
+        let is_packet = domain == libc::AF_PACKET as u64;
+        let echoes = if is_v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
+        let pings = match (kind & SOCK_TYPE_MASK) as i32 {
+            _ if is_packet || protocol != echoes as u64 => None,
+            libc::SOCK_DGRAM => Some(Pings::Datagram),
+            libc::SOCK_RAW => Some(Pings::Raw),
+            _ => None,
+        };
         let transport = match kind & SOCK_TYPE_MASK {
+            _ if pings.is_some() => Transport::Datagram,
             1 if domain != libc::AF_PACKET as u64 => Transport::Stream,
             2 if domain != libc::AF_PACKET as u64 && matches!(protocol, 0 | 17) => Transport::Datagram,
             _ => {
@@ -104,7 +114,11 @@ impl Engine {
             return Answer::kind(lab_answer::ACCEPT);
         }
         let Some(node) = self.processes.node_of(call.slot) else { return Answer::error(libc::EACCES) };
-        let id = self.fabric.open(self.nodes.host(node), transport, is_v6);
+        let host = self.nodes.host(node);
+        let id = match pings {
+            Some(pings) => self.fabric.open_pings(host, pings, is_v6),
+            None => self.fabric.open(host, transport, is_v6),
+        };
         self.take_end(call, id, transport == Transport::Stream)
     }
 
@@ -386,6 +400,10 @@ impl Engine {
     fn receive_datagram(&mut self, id: SocketId, call: &Call, _at: u64) -> Answer {
         let Some(process) = self.processes.of_slot(call.slot) else { return Answer::error(libc::ESRCH) };
         let Some(message) = Self::message(process, call) else { return Answer::error(libc::EFAULT) };
+        if message.flags & libc::MSG_ERRQUEUE as u64 != 0 {
+            // Errors are told by the calls themselves.
+            return Answer::error(libc::EAGAIN);
+        }
         let peeks = message.flags & MSG_PEEK != 0;
         let datagram = match self.fabric.receive_from(id, peeks) {
             Ok(datagram) => datagram,
@@ -394,6 +412,10 @@ impl Engine {
         };
         let is_v6 = self.fabric.socket(id).is_some_and(|socket| socket.is_v6);
         let raw = addresses::bytes(datagram.from, is_v6);
+        let began_ns = self.memory.lab().realtime_ns.load(std::sync::atomic::Ordering::Relaxed);
+        let options = self.placeholders.get(id).map(|one| &one.options);
+        let control = options.map_or_else(Vec::new, |options| ancillary::of(options, &datagram, began_ns));
+        let Some(process) = self.processes.of_slot(call.slot) else { return Answer::error(libc::ESRCH) };
         let Some(taken) = process.memory.scatter(&message.parts, &datagram.data) else {
             return Answer::error(libc::EFAULT);
         };
@@ -405,8 +427,7 @@ impl Engine {
                 let name = message.address == 0
                     || addresses::write(&process.memory, message.address, header + 8, &raw);
                 let flags = if is_cut { MSG_TRUNC as u32 } else { 0 };
-                name && process.memory.write(header + 40, &0u64.to_le_bytes())
-                    && process.memory.write(header + 48, &flags.to_le_bytes())
+                name && ancillary::write(&process.memory, header, &control, flags)
             }
         };
         if !written {

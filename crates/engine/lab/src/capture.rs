@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 
-use fabric::{Content, Sent};
+use fabric::{Content, Sent, checksum};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -24,20 +24,6 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     bytes.resize(length as usize - 4, 0);
     bytes.extend(length.to_le_bytes());
     bytes
-}
-
-/// The sum of RFC 1071.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0u32;
-    for part in parts {
-        for pair in part.chunks(2) {
-            sum += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-        }
-    }
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 impl Capture {
@@ -93,6 +79,7 @@ fn frame(sent: &Sent) -> Vec<u8> {
     let (protocol, payload) = match &packet.content {
         Content::Tcp(segment) => (TCP, tcp(packet.from, packet.to, segment)),
         Content::Udp(data) => (UDP, udp(packet.from, packet.to, data)),
+        Content::Echo(echo) => icmp(packet.from.ip(), packet.to.ip(), echo),
         Content::Unreachable => (1, vec![3, 3, 0xfc, 0xfc, 0, 0, 0, 0]),
     };
     let mac = |host: usize| [2, 0, 0, 0, (host >> 8) as u8, host as u8];
@@ -158,6 +145,18 @@ fn tcp(from: SocketAddr, to: SocketAddr, segment: &fabric::Segment) -> Vec<u8> {
     let sum = checksum(&[&pseudo, &bytes]).to_be_bytes();
     bytes[16..18].copy_from_slice(&sum);
     bytes
+}
+
+/// The protocol, and the message.
+fn icmp(from: IpAddr, to: IpAddr, echo: &fabric::Echo) -> (u8, Vec<u8>) {
+    const ICMP_V6: u8 = 58;
+    let mut bytes = echo.message(to.is_ipv4());
+    if to.is_ipv4() {
+        return (1, bytes);
+    }
+    let sum = checksum(&[&pseudo_header(from, to, ICMP_V6, bytes.len()), &bytes]).to_be_bytes();
+    bytes[2..4].copy_from_slice(&sum);
+    (ICMP_V6, bytes)
 }
 
 fn udp(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {

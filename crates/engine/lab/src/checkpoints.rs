@@ -377,7 +377,13 @@ mod tests {
         let dir = tempfile::tempdir()?;
         let mut all = Checkpoints::new(dir.path())?;
         all.schedule = Schedule::new(0, 1, 4);
-        let been = Digest { outputs: Vec::new(), packets: String::new(), packet_count: 0, ended_at_ns: 0 };
+        let been = Digest {
+            outputs: Vec::new(),
+            packets: String::new(),
+            packet_count: 0,
+            memory: Vec::new(),
+            ended_at_ns: 0,
+        };
         for number in 1..=32 {
             let is_timed = number != 5;
             all.keep(&Taken { number, at_ns: number as u64, is_timed, been: been.clone() });

@@ -10,5 +10,8 @@ pub struct Digest {
     /// Of all packets that were sent.
     pub packets: String,
     pub packet_count: u64,
+    /// Of each node's memory: of its processes when they ended, and at the lab's end. None where that was not asked for.
+    #[serde(default)]
+    pub memory: Vec<String>,
     pub ended_at_ns: u64,
 }

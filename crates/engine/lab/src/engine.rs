@@ -18,8 +18,10 @@ use crate::LabError;
 use crate::checkpoints::Checkpoints;
 use crate::clock_log::ClockLog;
 use crate::control::Control;
+use crate::files::Files;
 use crate::futexes::Futexes;
 use crate::log::Log;
+use crate::memory_sums::MemorySums;
 use crate::nodes::Nodes;
 use crate::placeholders::Placeholders;
 use crate::places::Places;
@@ -37,11 +39,24 @@ pub const CHANCE: u64 = 0x6c61_6200;
 /// By how much time goes on where a thread only reads it.
 const SPIN_NS: u64 = 10_000;
 
+/// How often the one of a thread and the engine that waits looks before it sleeps: some 10 us. Most questions are
+/// answered sooner, and to be woken takes as long.
+const SPINS: u32 = 250;
+
+/// Looks for a while whether a word is another one than it was.
+fn await_change(word: &std::sync::atomic::AtomicU32, seen: u32, spins: u32) -> bool {
+    (0..spins).any(|_| {
+        std::hint::spin_loop();
+        word.load(Ordering::Acquire) != seen
+    })
+}
+
 /// What an engine keeps of a run, besides its log.
 pub struct Kept {
     pub clock_log: ClockLog,
     pub checkpoints: Checkpoints,
     pub places: Places,
+    pub memory_sums: MemorySums,
     pub spec_path: std::path::PathBuf,
 }
 
@@ -75,6 +90,8 @@ pub struct Engine {
     pub checkpoints: Checkpoints,
     pub clock_log: ClockLog,
     pub places: Places,
+    pub memory_sums: MemorySums,
+    pub files: Files,
     /// Where the description is kept.
     pub spec_path: std::path::PathBuf,
     pub is_over: bool,
@@ -123,6 +140,8 @@ impl Engine {
             checkpoints: kept.checkpoints,
             clock_log: kept.clock_log,
             places: kept.places,
+            memory_sums: kept.memory_sums,
+            files: Files::default(),
             spec_path: kept.spec_path,
             is_over: false,
         })
@@ -136,6 +155,8 @@ impl Engine {
         lab.realtime_ns.store(spec.begins_at_ns, Ordering::Relaxed);
         lab.seed.store(spec.seed, Ordering::Relaxed);
         lab.cpu_is_free.store(u32::from(spec.cpu == Cpu::None), Ordering::Relaxed);
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        lab.spins.store(if processors > 1 { SPINS } else { 0 }, Ordering::Relaxed);
         lab.slots[0].state.store(lab_state::RESERVED, Ordering::Relaxed);
         lab.is_on.store(1, Ordering::Release);
     }
@@ -159,6 +180,9 @@ impl Engine {
                 }
                 None => self.choose()?,
             }
+        }
+        if !self.memory_sums.are_off() {
+            self.sum_all_memory();
         }
         self.keep_places();
         self.places.flush();
@@ -186,6 +210,9 @@ impl Engine {
             }
             if self.stop.is_asked() {
                 return Ok(None);
+            }
+            if await_change(&lab.doorbell, seen, lab.spins.load(Ordering::Relaxed)) {
+                continue;
             }
             futex_wait(&lab.doorbell, seen, LOOK);
             if lab.doorbell.load(Ordering::Acquire) == seen && self.notice_end(slot)? {
@@ -406,6 +433,11 @@ impl Engine {
             }
             lab_question::EXIT => {
                 if let Some(pid) = self.processes.pid_of(slot) {
+                    if !self.memory_sums.are_off() {
+                        // It waits until its memory was looked at.
+                        self.sum_memory(pid);
+                        self.grant(slot, Answer::result(0));
+                    }
                     self.processes.await_end(pid);
                     self.sweep();
                     self.end_process(pid)?;
@@ -414,6 +446,7 @@ impl Engine {
             }
             lab_question::SIGNALLED => self.signalled(slot, &words),
             lab_question::SPINS => Ok(self.spins(slot, words[0] != 0)),
+            lab_question::FILE => Ok(Outcome::Answer(self.look_at_file(slot, &words))),
             lab_question::OWN => self.own_call(slot, &words),
             _ => Err(LabError::Protocol { what: "a question", number: u64::from(kind) }),
         }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod ancillary;
 mod births;
 mod calls;
 mod capture;
@@ -21,9 +22,13 @@ mod clock_log;
 mod control;
 mod digest;
 mod engine;
+mod files;
 mod futexes;
 mod log;
+mod looks;
 mod memory;
+mod memory_sums;
+mod net_tables;
 mod nodes;
 mod options;
 mod placeholders;

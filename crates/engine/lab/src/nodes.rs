@@ -146,6 +146,9 @@ impl Engine {
 
     /// A call of the lab's own programs.
     pub fn own_call(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Result<Outcome, LabError> {
+        if let Some(process) = self.processes.of_slot_mut(slot) {
+            process.is_labs_own = true;
+        }
         match words[0] {
             LAB_NEXT | LAB_NODE_NEXT => {
                 self.touch_node_of(slot);
@@ -350,7 +353,11 @@ impl Engine {
 
     /// A program of a node did what a lab does not have.
     pub fn name_unsupported(&mut self, slot: u32, what: &str) {
-        let node = self.processes.node_of(slot);
+        self.name_unsupported_of(self.processes.node_of(slot), what);
+    }
+
+    /// The same, of a node.
+    pub fn name_unsupported_of(&mut self, node: Option<usize>, what: &str) {
         self.log.record(Record::Unsupported { at_ns: self.now_ns, node, what: what.to_owned() });
     }
 }

@@ -138,9 +138,18 @@ impl Engine {
         let is_v6 = socket.is_v6;
         match (level, name) {
             (SOL_SOCKET, libc::SO_ERROR) => word(self.fabric.take_error(id).map_or(0, errno)),
-            (SOL_SOCKET, libc::SO_TYPE) => word(if is_datagram { 2 } else { 1 }),
+            (SOL_SOCKET, libc::SO_TYPE) => word(match (socket.pings, is_datagram) {
+                (Some(fabric::Pings::Raw), _) => libc::SOCK_RAW,
+                (_, true) => libc::SOCK_DGRAM,
+                (_, false) => libc::SOCK_STREAM,
+            }),
             (SOL_SOCKET, libc::SO_DOMAIN) => word(if is_v6 { libc::AF_INET6 } else { libc::AF_INET }),
-            (SOL_SOCKET, libc::SO_PROTOCOL) => word(if is_datagram { 17 } else { 6 }),
+            (SOL_SOCKET, libc::SO_PROTOCOL) => word(match (socket.pings, is_datagram) {
+                (Some(_), _) if is_v6 => libc::IPPROTO_ICMPV6,
+                (Some(_), _) => libc::IPPROTO_ICMP,
+                (None, true) => libc::IPPROTO_UDP,
+                (None, false) => libc::IPPROTO_TCP,
+            }),
             (SOL_SOCKET, libc::SO_ACCEPTCONN) => word(i32::from(listens)),
             (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => {
                 let set = self.placeholders.get(id)?.options.get(&(level, name as u64));

@@ -22,6 +22,8 @@ pub struct Process {
     pub waited_by: Option<u32>,
     /// ITIMER_REAL: when, and how often again.
     pub alarm: Option<(u64, u64)>,
+    /// It is one of the lab's own programs.
+    pub is_labs_own: bool,
     /// Where its log is.
     pub segment: Option<injector::Segment>,
 }

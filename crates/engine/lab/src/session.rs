@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::digest::Digest;
 use crate::engine::{Engine, Kept};
 use crate::log::{Log, Show};
+use crate::memory_sums::MemorySums;
 use crate::nodes::NodeEnd;
 use crate::places::{PLACES, Places};
 use crate::spec::Spec;
@@ -44,6 +45,8 @@ pub struct Kin {
     pub clock: Option<PathBuf>,
     /// Where it stands; nothing is shown until then.
     pub halt: Option<Halt>,
+    /// Hashes of the nodes' memory are wanted.
+    pub sums_memory: bool,
     /// Told of each checkpoint.
     pub notice: Option<Notice>,
     /// Told when no process of the lab is left.
@@ -61,6 +64,15 @@ fn in_dir(dir: &Path, name: &str) -> Result<File, LabError> {
     let path = dir.join(name);
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
     file.map_err(|source| LabError::File { path, source })
+}
+
+/// When the folder of the nodes' folders was made: nothing of the run is older.
+fn machine_began_ns(dir: &Path) -> u64 {
+    const NODES: &str = "nodes";
+    let made = std::fs::metadata(dir.join(NODES)).and_then(|folder| folder.created());
+    // Where that is not known, files that were furnished keep their times.
+    let made = made.unwrap_or_else(|_| std::time::SystemTime::now());
+    made.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// Opens the pipe that a node writes to.
@@ -116,11 +128,15 @@ impl Session {
             log.be_silent();
         }
         Engine::prepare(memory, spec);
+        memory.lab().machine_began_ns.store(machine_began_ns(dir), std::sync::atomic::Ordering::Relaxed);
         let clock_log = ClockLog::new(in_dir(dir, CLOCK)?, kin.clock.as_deref())?;
         let mut checkpoints = Checkpoints::new(dir)?;
         (checkpoints.notice, checkpoints.halt, checkpoints.clock) = (kin.notice, kin.halt, kin.clock);
         let places = Places::new(in_dir(dir, PLACES)?);
-        let kept = Kept { clock_log, checkpoints, places, spec_path: dir.join(SPEC) };
+        let memory_sums =
+            if kin.sums_memory { MemorySums::new(spec.nodes.len()) } else { MemorySums::default() };
+        memory.lab().sums_memory.store(u32::from(kin.sums_memory), std::sync::atomic::Ordering::Relaxed);
+        let kept = Kept { clock_log, checkpoints, places, memory_sums, spec_path: dir.join(SPEC) };
         let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;
         for node in 0..spec.nodes.len() {
             write_random(dir, spec.seed, node)?;
@@ -178,7 +194,7 @@ impl Prepared {
             if let Some(left) = left {
                 left();
             }
-            let digest = engine.log.digest(engine.now_ns);
+            let digest = Digest { memory: engine.memory_sums.texts(), ..engine.log.digest(engine.now_ns) };
             let ended = SessionEnd { ends: engine.nodes.ends(), digest, error, stopped };
             if let Ok(mut end) = told.lock() {
                 *end = Some(ended);

@@ -114,6 +114,10 @@ pub struct CheckArguments {
     /// Run it twice and compare: each node's outputs with their times, and all packets
     #[arg(long, required = true)]
     twice: bool,
+    /// What nodes have in memory when they end counts, too: programs that look at the machine (memory that is free,
+    /// numbers of pages) have other numbers there without saying so
+    #[arg(long)]
+    memory: bool,
     /// Say the result as JSON
     #[arg(long)]
     json: bool,
@@ -156,7 +160,7 @@ pub fn run(arguments: LabArguments, settings: &Settings) -> ExitCode {
 /// Runs the lab in a process of its own, silently.
 fn run_aside(file: &Path, dir: &Path, clock: Option<&Path>) -> Result<Kept, String> {
     let own = std::env::current_exe().map_err(|error| format!("retrovane's own path: {error}"))?;
-    let words = ["lab", "run", "--json", "--standing", "0", "--output"];
+    let words = ["lab", "run", "--json", "--standing", "0", "--sums-memory", "--output"];
     let mut command = Command::new(own);
     command.arg("--quiet").args(words).arg(dir).arg(file).stdout(Stdio::null());
     if let Some(clock) = clock {
@@ -180,24 +184,40 @@ fn check(arguments: &CheckArguments) -> ExitCode {
         (Ok(one), Ok(other)) => (one, other),
         (Err(error), _) | (_, Err(error)) => return exit::failure(exit::FAILED, &error),
     };
-    let differences = differences(&spec, &one, &other);
+    let mut differences = differences(&spec, &one, &other);
+    let in_memory = memory_differences(&spec, &one, &other);
+    if arguments.memory {
+        differences.extend(in_memory.iter().cloned());
+    }
     if arguments.json {
         let result = serde_json::json!({ "equal": differences.is_empty(), "differences": differences,
-            "first": one, "second": other });
+            "memory_differences": in_memory, "first": one, "second": other });
         println!("{result}");
     } else if differences.is_empty() {
         let digest = &one.digest;
         println!(
-            "equal: outputs of {} nodes, {} packets ({}), {:.6} s",
+            "equal: outputs of {} nodes, {} packets ({}), {:.6} s; {}",
             digest.outputs.len(),
             digest.packet_count,
             &digest.packets[..16],
-            digest.ended_at_ns as f64 / 1e9
+            digest.ended_at_ns as f64 / 1e9,
+            if in_memory.is_empty() {
+                "memory, too".to_owned()
+            } else {
+                format!("other: {}", in_memory.join(", "))
+            }
         );
     } else {
         println!("different: {}", differences.join(", "));
     }
     ExitCode::from(u8::from(!differences.is_empty()))
+}
+
+/// The nodes whose memory is different in two runs.
+fn memory_differences(spec: &Spec, one: &Kept, other: &Kept) -> Vec<String> {
+    let sums = one.digest.memory.iter().zip(&other.digest.memory);
+    let pairs = spec.nodes.iter().zip(sums).filter(|(_, (one, other))| one != other);
+    pairs.map(|(node, _)| format!("memory of {}", node.name)).collect()
 }
 
 /// What is different in two runs.

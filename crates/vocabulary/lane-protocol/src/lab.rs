@@ -75,6 +75,9 @@ pub mod lab_question {
     pub const SPINS: u32 = 17;
     /// A call of the lab's own programs: number, arguments.
     pub const OWN: u32 = 18;
+    /// A file was looked at that is or has changed since the lab began: device, inode, when its content changed and
+    /// when anything did, by the machine's clock. Answered by its number; `until_ns` and the first word: these times.
+    pub const FILE: u32 = 19;
 }
 
 /// How a question was answered. Kept in [`LabSlot::answer`].
@@ -122,6 +125,10 @@ pub struct Lab {
     pub is_over: AtomicU32,
     /// Not zero: computing takes no time, so the clock stands while threads run.
     pub cpu_is_free: AtomicU32,
+    /// How often who waits for an answer looks before it sleeps.
+    pub spins: AtomicU32,
+    /// Not zero: a process that ends waits until its memory was looked at.
+    pub sums_memory: AtomicU32,
     /// The lab's clock, since the lab began.
     pub now_ns: AtomicU64,
     /// See [`lab_clock`].
@@ -134,6 +141,8 @@ pub struct Lab {
     pub real_from_ns: AtomicU64,
     /// CLOCK_MONOTONIC when the lab began.
     pub monotonic_ns: AtomicU64,
+    /// The machine's CLOCK_REALTIME before the lab's first file was made.
+    pub machine_began_ns: AtomicU64,
     /// CLOCK_REALTIME when the lab began.
     pub realtime_ns: AtomicU64,
     pub seed: AtomicU64,

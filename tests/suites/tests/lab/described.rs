@@ -167,6 +167,90 @@ print('info:', info[0], int.from_bytes(info[16:20], 'little'), int.from_bytes(in
         ],
     },
     Lab {
+        name: "pings",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", "ping -c 2 -i .5 two | grep -v PING; ping -4 -c 1 10.0.0.2 | grep ttl; ping -c 1 -W 1 three | tail -3"]
+            [node.two]
+            command = ["python3", "-c", """
+import socket, struct, time
+time.sleep(3)
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+raw.setsockopt(socket.SOL_SOCKET, 29, 1)
+raw.sendto(struct.pack('>BBHHH', 8, 0, 0, 77, 1) + b'hello', ('10.0.0.1', 0))
+data, control, flags, sender = raw.recvmsg(100, 100)
+print('raw:', data[0] >> 4, data[9], data[20], data[24:], sender[0], struct.unpack('qq', control[0][2])[0])
+try: raw.sendto(b'x', ('10.0.0.1', 0))
+except OSError as error: print('short:', error.errno)
+"""]
+            [node.three]
+            command = ["sleep", "10"]
+            [[link]]
+            between = ["one", "two"]
+            delay = "10ms"
+            [[link]]
+            between = ["one", "three"]
+            loss = 1.0
+        "#,
+        code: 0,
+        lines: &[
+            "    0.520000 one   | 64 bytes from two (fd00::2): icmp_seq=1 ttl=64 time=20.0 ms",
+            "    0.520000 one   | 64 bytes from two (fd00::2): icmp_seq=2 ttl=64 time=20.0 ms",
+            "    0.540000 one   | 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=20.0 ms",
+            "    1.540000 one   | 1 packets transmitted, 0 received, 100% packet loss, time 0ms",
+            "    3.020001 two   | raw: 4 1 0 b'\\x00M\\x00\\x01hello' 10.0.0.1 1767225603",
+            "    3.020001 two   | short: 22",
+        ],
+    },
+    Lab {
+        name: "tables_of_sockets",
+        description: r#"
+            [node.server]
+            command = ["python3", "-c", """
+import socket
+listener = socket.create_server(('', 7000)); udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); udp.bind(('::', 53))
+kept = listener.accept()[0]; kept.recv(1)
+"""]
+            [node.client]
+            command = ["python3", "-c", """
+import os, socket, subprocess, time
+time.sleep(1)
+s = socket.create_connection(('server', 7000)); time.sleep(1)
+inode = str(os.fstat(s.fileno()).st_ino)
+print('own:', [l.split()[3] for l in open('/proc/net/tcp') if inode in l])
+"""]
+            [[event]]
+            at = "1500ms"
+            do = "run"
+            node = "server"
+            command = ["ss", "-tuan", "-H"]
+        "#,
+        code: 0,
+        lines: &[
+            "    1.500000 server | udp UNCONN 0      0             *:53          *:*    ",
+            "    1.500000 server | tcp LISTEN 0      0       0.0.0.0:7000  0.0.0.0:*    ",
+            "    1.500000 server | tcp ESTAB  0      0      10.0.0.1:7000 10.0.0.2:32771",
+            "    2.000001 client | own: ['01']",
+        ],
+    },
+    Lab {
+        name: "times_of_files",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", """
+                touch file; stat -c '%y %z %b' file; sleep 5; echo x > file
+                stat -c '%y %w %b' file
+                test $(stat -c %i file) = $(ls -i file | cut -d' ' -f1) && echo 'the same number'
+            """]
+        "#,
+        code: 0,
+        lines: &[
+            "    0.000000 one | 2026-01-01 00:00:00.000000000 +0000 2026-01-01 00:00:00.000000000 +0000 0",
+            "    5.000000 one | 2026-01-01 00:00:05.000000000 +0000 2026-01-01 00:00:05.000000000 +0000 8",
+            "    5.000000 one | the same number",
+        ],
+    },
+    Lab {
         name: "bulk_without_delay",
         description: r#"
             [node.to]

@@ -141,7 +141,15 @@ fn go_on(
         Err(error) => return exit::failure(exit::FAILED, &error),
     };
     let clock = spec.keeps_clock().then(|| past.join(CLOCK));
-    let run = Run { dir, home, spec, as_json: arguments.json, quiet: settings.quiet, shadows: 1 };
+    let run = Run {
+        dir,
+        home,
+        spec,
+        as_json: arguments.json,
+        quiet: settings.quiet,
+        shadows: 1,
+        sums_memory: false,
+    };
     if let Err(error) = run.furnish() {
         return exit::failure(exit::FAILED, &error);
     }

@@ -69,6 +69,7 @@ pub fn run(arguments: &FutureArguments, settings: &Settings) -> ExitCode {
         as_json: orders.as_json,
         quiet: settings.quiet,
         shadows: 0,
+        sums_memory: false,
     };
     let is_live = Arc::new(AtomicBool::new(false));
     let (stands, stood) = channel();
@@ -76,6 +77,7 @@ pub fn run(arguments: &FutureArguments, settings: &Settings) -> ExitCode {
     let (took, left) = (line.clone(), line.clone());
     let kin = Kin {
         clock: orders.clock,
+        sums_memory: false,
         halt: Some(Halt { number: orders.number, stands, goes_on }),
         notice: Some(Box::new(move |taken| took.say(&Said::Took(taken.number)))),
         left: Some(Box::new(move || left.say(&Said::Left))),

@@ -73,6 +73,9 @@ pub struct RunArguments {
     /// The log of the clock of a run that this one is to be the same as
     #[arg(long, hide = true, value_name = "FILE")]
     pub clock: Option<PathBuf>,
+    /// Keep hashes of the nodes' memory, too
+    #[arg(long, hide = true)]
+    pub sums_memory: bool,
     /// Say everything as JSON, an object a line
     #[arg(long)]
     pub json: bool,
@@ -88,6 +91,8 @@ pub struct Run {
     pub quiet: bool,
     /// At how many checkpoints processes stand.
     pub shadows: usize,
+    /// Hashes of the nodes' memory are kept.
+    pub sums_memory: bool,
 }
 
 /// A place in the past of another run to which a lab runs silently; from there on it is shown.
@@ -114,7 +119,15 @@ pub fn run_into(arguments: &RunArguments, settings: &Settings) -> Result<(PathBu
     let dir =
         new_dir(arguments.output.as_ref(), &home).map_err(|error| exit::failure(exit::FAILED, &error))?;
     let (as_json, quiet) = (arguments.json, settings.quiet);
-    let run = Run { dir, home, spec, as_json, quiet, shadows: arguments.standing };
+    let run = Run {
+        dir,
+        home,
+        spec,
+        as_json,
+        quiet,
+        shadows: arguments.standing,
+        sums_memory: arguments.sums_memory,
+    };
     run.furnish().map_err(|error| exit::failure(exit::FAILED, &error))?;
     let code = run.present(arguments.clock.clone(), None)?;
     Ok((run.dir, code))
@@ -177,6 +190,7 @@ impl Run {
         let kin = Kin {
             clock,
             halt: there.map(|there| self.halt(there)),
+            sums_memory: self.sums_memory,
             notice: Some(Box::new(move |taken| {
                 // A keeper that has ended needs nothing.
                 let _ = took.send(Event::Said(0, Said::Took(taken.number)));

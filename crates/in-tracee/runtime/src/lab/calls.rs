@@ -4,7 +4,7 @@ use lane_protocol::{LAB_NEVER, lab_question};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel::{self, ABORTED};
-use crate::lab::{self, clocks, futexes, polls, sockets};
+use crate::lab::{self, clocks, files, futexes, netlink, polls, sockets};
 
 const S_IFSOCK: u32 = 0o140_000;
 const S_IFREG: u32 = 0o100_000;
@@ -75,6 +75,11 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
             }
             result
         }
+        nr::__NR_stat | nr::__NR_fstat | nr::__NR_lstat | nr::__NR_newfstatat | nr::__NR_statx => {
+            files::stat(number, real)
+        }
+        nr::__NR_getdents64 => files::list(number, real),
+        nr::__NR_open | nr::__NR_openat => files::open(number, real),
         nr::__NR_sched_yield => {
             lab::ask_aside(lab_question::SPINS, &[0]);
             0
@@ -131,8 +136,9 @@ fn on_socket(number: u64, real: &[u64; 6]) -> i64 {
 /// A call that may wait for its first descriptor.
 fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
     let (kind, file) = sockets::file_of(real[0]);
+    let mut through_kernel = false;
     if kind == S_IFSOCK {
-        let through_kernel = !matches!(number as u32, nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect)
+        through_kernel = !matches!(number as u32, nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect)
             && sockets::is_stream(real[0]);
         if !through_kernel && let Some(result) = sockets::perform(number, real, file) {
             return result;
@@ -140,8 +146,18 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
     } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR | 0) && number != u64::from(nr::__NR_splice) {
         return kernel::call_for_program(number, real);
     }
+    if kind == S_IFSOCK
+        && !through_kernel
+        && let Some(refused) = netlink::refuse_diagnosis(number, real)
+    {
+        return refused;
+    }
     let until = if kind == S_IFSOCK { sockets::until(number, real[0]) } else { LAB_NEVER };
-    without_sleeping(number, real, real[0], until)
+    let result = without_sleeping(number, real, real[0], until);
+    if kind == S_IFSOCK && result > 0 && !through_kernel {
+        netlink::hide_uptime(number, real, result as u64);
+    }
+    result
 }
 
 /// Makes a call on a descriptor that may sleep there, without sleeping, until it gets something.

@@ -96,7 +96,8 @@ fn hand_over(number: u64, real: &[u64; 6], file: u64, pair: Result<[u32; 2], i64
     result
 }
 
-fn ask(number: u64, real: &[u64; 6], file: u64, flags: u64, pair: u64) -> lab::Answer {
+/// Asks the engine to perform a call; `pair`: descriptors that were made for it.
+pub fn ask(number: u64, real: &[u64; 6], file: u64, flags: u64, pair: u64) -> lab::Answer {
     let [a, b, c, d, e, f] = *real;
     lab::ask(lab_question::CALL, &[number, a, b, c, d, e, f, file, flags, pair])
 }
