@@ -43,6 +43,7 @@ mod value;
 mod variants;
 
 pub use error::PrintError;
+pub use lines::source_files;
 pub use parse::{Expression, Named, parse, parse_list};
 pub use plan::Wanted;
 pub use print::{Failing, Outcome, Request, Row, print};

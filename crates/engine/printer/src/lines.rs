@@ -27,6 +27,21 @@ struct Row {
     ends_prologue: bool,
 }
 
+/// The paths of the sources that a file's debug information names; none without it.
+pub fn source_files(path: &Path) -> Vec<PathBuf> {
+    let Some(file) = DebugFile::open(path) else { return Vec::new() };
+    let mut found = std::collections::BTreeSet::new();
+    for unit in 0..file.units.len() {
+        let Some(program) = &file.units[unit].unit.line_program else { continue };
+        let header = program.header();
+        // The first has the number 0 from DWARF 5 on, and 1 before.
+        for index in 0..=header.file_names().len() as u64 {
+            found.extend(path_of(&file, unit, header, index));
+        }
+    }
+    found.into_iter().collect()
+}
+
 /// Finds a line of a source file, which is named by the end of its path.
 pub(crate) fn find(file: &DebugFile, wanted: &Path, line: u64) -> Found {
     let mut found = Found::default();

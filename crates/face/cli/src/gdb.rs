@@ -20,6 +20,7 @@ use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 use crate::exit::{self, CommandError};
 use crate::keyframe::Use;
 use crate::settings::Settings;
+use crate::sources;
 
 /// The commands that gdb gets.
 const COMMANDS: &str = include_str!("../../../../gdb/retrovane.py");
@@ -216,6 +217,9 @@ impl Gdb<'_> {
         ] {
             gdb.args(["-iex", setting]);
         }
+        for setting in self.recording.iter().flat_map(|(trace_dir, _)| source_settings(trace_dir, folder)) {
+            gdb.args(["-iex", &setting]);
+        }
         if !self.trusts_files {
             // What gdb begins with: files of its own installation.
             gdb.args(["-iex", "set auto-load safe-path $debugdir:$datadir/auto-load"]);
@@ -230,6 +234,12 @@ impl Gdb<'_> {
         }
         gdb
     }
+}
+
+/// Settings by which gdb finds the sources that came with a trace.
+fn source_settings(trace_dir: &Path, folder: &Path) -> Vec<String> {
+    let trace = TraceReader::open(trace_dir);
+    trace.map_or_else(|_| Vec::new(), |trace| sources::for_gdb(&trace, folder))
 }
 
 /// A folder for one debugger, which only its user sees.

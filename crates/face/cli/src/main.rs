@@ -48,6 +48,7 @@ mod schedule;
 mod seeds;
 mod senders;
 mod settings;
+mod sources;
 mod stack_at;
 mod verbs;
 mod wording;

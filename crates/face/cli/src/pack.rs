@@ -11,6 +11,7 @@ use trace_store::{TraceReader, pack, traces};
 use crate::exit::{self, CommandError};
 use crate::progress;
 use crate::settings::Settings;
+use crate::sources;
 use crate::wording;
 
 const EXAMPLES: &str = "\
@@ -18,6 +19,7 @@ Examples:
   retrovane pack make-3                      for another machine, or for a bug report
   retrovane replay make-3.rvpack             there
   retrovane pack -o /tmp/bug.rvpack          the latest, under another name
+  retrovane pack --sources                   with the sources, so that who has none sees lines
 
 A pack holds all that the program read, secrets included.";
 
@@ -30,6 +32,9 @@ pub struct PackArguments {
     /// The file to write, replaced if it exists [default: NAME.rvpack here; its path is printed]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Keep the sources that the debug information names, as far as they are here
+    #[arg(long)]
+    sources: bool,
 }
 
 /// Packs.
@@ -40,12 +45,16 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
         None => default_output(&dir)?,
     };
     let bar = progress::bytes(settings, "packing");
-    let packed = pack::pack(&dir, &output, &mut |done, total| progress::show(&bar, done, total));
+    let sources = if arguments.sources { sources::named(&TraceReader::open(&dir)?) } else { Vec::new() };
+    let packed = pack::pack_with_sources(&dir, &output, &sources, &mut |done, total| {
+        progress::show(&bar, done, total)
+    });
     bar.finish_and_clear();
-    packed?;
+    let count = packed?;
     if !settings.quiet {
         let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
-        telling::tell!("retrovane: packed {} ({})", dir.display(), wording::bytes(bytes));
+        let with = if arguments.sources { format!(", with {count} sources") } else { String::new() };
+        telling::tell!("retrovane: packed {} ({}{with})", dir.display(), wording::bytes(bytes));
     }
     if arguments.output.is_none() {
         writeln!(std::io::stdout(), "{}", output.display())?;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Args;
 use replayer::Frame;
 use serde_json::json;
-use trace_store::{TraceReader, pack};
+use trace_store::{SourceFile, TraceReader, pack};
 
 use crate::dump::{Showing, line_of};
 use crate::exit::CommandError;
@@ -209,9 +209,10 @@ fn add_end(
             page.line(&format!("{} in {}", wording::signal(crash.signal), crash.frames.join(", called by ")));
             page.line(&format!("The program's end: {end}"));
             page.section("Stack");
+            let sources = trace.sources();
             for (depth, frame) in frames.iter().enumerate() {
                 page.line(&format!("#{depth} {}", stack_at::frame_text(frame)));
-                if let Some(lines) = source_of(frame) {
+                if let Some(lines) = source_of(frame, &sources) {
                     page.text(&lines);
                 }
             }
@@ -224,10 +225,11 @@ fn add_end(
     Ok(())
 }
 
-/// Lines around a frame, where the source file is there.
-fn source_of(frame: &Frame) -> Option<String> {
+/// Lines around a frame, where the source file is there, or came with the trace.
+fn source_of(frame: &Frame, sources: &[SourceFile]) -> Option<String> {
     let (path, line) = frame.source.as_ref()?;
-    let text = std::fs::read_to_string(path).ok()?;
+    let brought = sources.iter().find(|source| source.named == *path);
+    let text = std::fs::read_to_string(brought.map_or(Path::new(path), |source| &source.content)).ok()?;
     let line = *line as usize;
     let from = line.saturating_sub(SOURCE_LINES + 1);
     let shown = text.lines().enumerate().skip(from).take(2 * SOURCE_LINES + 1);

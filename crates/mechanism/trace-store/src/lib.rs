@@ -31,6 +31,7 @@ pub mod pack;
 mod reader;
 mod record;
 mod scan;
+mod sources;
 pub mod traces;
 mod verified;
 mod writer;
@@ -43,6 +44,7 @@ pub use home::{claim_home, default_home};
 pub use meta::{Meta, Summary, Totals};
 pub use reader::{Cut, CutWhy, LaneReader, TraceReader};
 pub use record::{CHUNK_BYTES_MAX, FORMAT_VERSION};
+pub use sources::SourceFile;
 pub use writer::{RINGS_NAME, Resumed, TraceWriter};
 
 /// BLAKE3 of a file's content.

@@ -2,7 +2,7 @@
 //!
 //! A pack is a plain tar file: `RVPACK` (what the pack holds), `trace.json`,
 //! `events.rvt`, and `files/HASH` for each kept content, or `files/HASH.LENGTH` with the list
-//! of parts of a long one, so that holes take no room. Nothing is compressed again; every checksum is
+//! of parts of a long one, so that holes take no room; with sources, `sources.json` and `sources/HASH`. Nothing is compressed again; every checksum is
 //! verified when it is packed and when it is unpacked.
 
 use std::fs::{self, File};
@@ -17,6 +17,7 @@ use crate::disk::{self, Temporary};
 use crate::error::{Doing, StoreError};
 use crate::reader::TraceReader;
 use crate::record::{FORMAT_VERSION, is_read};
+use crate::sources::{self, LIST_NAME, Listed, SOURCES_MAX, SOURCES_NAME, SourceFile};
 use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
 use crate::{FileHash, hash_hex};
 
@@ -54,12 +55,26 @@ struct Item {
 /// [`StoreError::MissingFile`], [`StoreError::Damaged`], [`StoreError::InUse`]
 /// for a trace that is being recorded, [`StoreError::DiskFull`], [`StoreError::Io`].
 pub fn pack(trace_dir: &Path, out_file: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
+    pack_with_sources(trace_dir, out_file, &[], progress).map(drop)
+}
+
+/// The same with sources, of which those that cannot be read are left out; how many are in it.
+///
+/// # Errors
+/// As [`pack`].
+pub fn pack_with_sources(
+    trace_dir: &Path,
+    out_file: &Path,
+    sources: &[SourceFile],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<usize, StoreError> {
     let reader = TraceReader::open(trace_dir)?;
     if reader.cut().is_some_and(|cut| cut.why == crate::CutWhy::Recording) {
         return Err(StoreError::InUse { path: trace_dir.to_owned() });
     }
     let items = items(&reader)?;
-    let bytes: u64 = items.iter().map(|item| item.bytes).sum();
+    let sources = PackedSources::read(sources, out_file)?;
+    let bytes = items.iter().map(|item| item.bytes).sum::<u64>() + sources.bytes();
     // The log is read twice: verified, then copied.
     let log_bytes = items.iter().find(|item| item.name == EVENTS_NAME).map_or(0, |item| item.bytes);
     let total = bytes + log_bytes;
@@ -67,7 +82,7 @@ pub fn pack(trace_dir: &Path, out_file: &Path, progress: &mut dyn FnMut(u64, u64
 
     let temporary = Temporary::beside(out_file)?;
     let mut tar = Builder::new(BufWriter::with_capacity(BUFFER_BYTES, &temporary.file));
-    let manifest = Manifest { pack: FORMAT_VERSION, entries: items.len() as u64, bytes };
+    let manifest = Manifest { pack: FORMAT_VERSION, entries: items.len() as u64 + sources.entries(), bytes };
     let json =
         serde_json::to_vec(&manifest).map_err(|error| StoreError::io("write", out_file, error.into()))?;
     append(&mut tar, MANIFEST_NAME, json.len() as u64, &mut json.as_slice()).doing("write", out_file)?;
@@ -89,9 +104,49 @@ pub fn pack(trace_dir: &Path, out_file: &Path, progress: &mut dyn FnMut(u64, u64
         append(&mut tar, &item.name, item.bytes, &mut source).doing("write", out_file)?;
         source.check(item)?;
     }
+    for (name, content) in sources.parts() {
+        append(&mut tar, &name, content.len() as u64, &mut &content[..]).doing("write", out_file)?;
+    }
     let writer = tar.into_inner().doing("write", out_file)?;
     writer.into_inner().map_err(io::IntoInnerError::into_error).doing("write", out_file)?;
-    temporary.rename_to(out_file)
+    temporary.rename_to(out_file)?;
+    Ok(sources.listed.len())
+}
+
+/// Sources as they are packed: one content may have several paths.
+struct PackedSources {
+    listed: Vec<Listed>,
+    contents: std::collections::BTreeMap<String, Vec<u8>>,
+    list: Vec<u8>,
+}
+
+impl PackedSources {
+    fn read(wanted: &[SourceFile], out_file: &Path) -> Result<PackedSources, StoreError> {
+        let (mut listed, mut contents) = (Vec::new(), std::collections::BTreeMap::new());
+        for one in wanted.iter().take(SOURCES_MAX) {
+            if let Some((hash, content)) = sources::read(one) {
+                listed.push(Listed { path: one.named.clone(), hash: hash_hex(&hash) });
+                contents.insert(format!("{SOURCES_NAME}/{}", hash_hex(&hash)), content);
+            }
+        }
+        let list = serde_json::to_vec(&listed);
+        let list = list.map_err(|error| StoreError::io("write", out_file, error.into()))?;
+        Ok(PackedSources { listed, contents, list })
+    }
+
+    /// Names and contents of the entries: none where there is no source.
+    fn parts(&self) -> impl Iterator<Item = (String, &[u8])> {
+        let list = (!self.listed.is_empty()).then(|| (LIST_NAME.to_owned(), self.list.as_slice()));
+        list.into_iter().chain(self.contents.iter().map(|(name, content)| (name.clone(), content.as_slice())))
+    }
+
+    fn entries(&self) -> u64 {
+        self.parts().count() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.parts().map(|(_, content)| content.len() as u64).sum()
+    }
 }
 
 fn items(reader: &TraceReader) -> Result<Vec<Item>, StoreError> {
@@ -208,6 +263,8 @@ fn unpack_entries(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
     };
     let files_dir = into_dir.join(FILES_NAME);
     disk::make_dir(&files_dir).doing("create", &files_dir)?;
+    let sources_dir = into_dir.join(SOURCES_NAME);
+    disk::make_dir(&sources_dir).doing("create", &sources_dir)?;
     let source = disk::open_regular(file).doing("read", file)?;
     let pack_bytes = source.metadata().doing("read", file)?.len();
     let mut archive = Archive::new(io::BufReader::with_capacity(BUFFER_BYTES, source));
@@ -255,6 +312,8 @@ fn unpack_entries(file: &Path, into_dir: &Path) -> Result<(), StoreError> {
     if (count, bytes) != (manifest.entries, manifest.bytes) {
         return Err(bad("it is truncated"));
     }
+    // Most packs have none, and a directory that is not empty stays.
+    let _ = fs::remove_dir(&sources_dir);
     let reader = TraceReader::open(into_dir)?;
     reader.verify(&mut |_, _| ())?;
     reader.files().iter().try_for_each(|kept| reader.file_path(&kept.file).map(|_| ()))
@@ -287,18 +346,22 @@ struct Destination {
 /// `None` for any name but those that a pack has: none of them leads out of the directory.
 fn destination(name: &[u8], into_dir: &Path) -> Option<Destination> {
     let name = std::str::from_utf8(name).ok()?;
-    if name == META_NAME || name == EVENTS_NAME {
+    if name == META_NAME || name == EVENTS_NAME || name == LIST_NAME {
         return Some(Destination { to: into_dir.join(name), hash: None, long: None });
     }
-    let content = name.strip_prefix(FILES_NAME)?.strip_prefix('/')?;
+    let (folder, content) = name.split_once('/')?;
+    if folder != FILES_NAME && folder != SOURCES_NAME {
+        return None;
+    }
     let (hex, long) = match content.split_once('.') {
+        Some(_) if folder == SOURCES_NAME => return None,
         Some((hex, digits)) => (hex, Some(long_length(digits)?)),
         None => (content, None),
     };
     let hash = blake3::Hash::from_hex(hex).ok()?;
     // Upper-case digits would be another name for the same content.
     (hash.to_hex().as_str() == hex).then(|| Destination {
-        to: into_dir.join(FILES_NAME).join(hex),
+        to: into_dir.join(folder).join(hex),
         hash: Some(*hash.as_bytes()),
         long,
     })

@@ -160,6 +160,11 @@ impl TraceReader {
         self.dir.join(crate::pack::MARK_NAME).symlink_metadata().is_ok()
     }
 
+    /// The sources that came with it in its pack.
+    pub fn sources(&self) -> Vec<crate::SourceFile> {
+        crate::sources::beside(&self.dir)
+    }
+
     /// The directory of the kept files, each named by its hash in hex.
     pub fn files_dir(&self) -> PathBuf {
         self.dir.join(FILES_NAME)
