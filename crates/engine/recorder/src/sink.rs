@@ -83,7 +83,7 @@ impl Sink {
         if self.with_history(|history| history.append(lane, bytes)).is_some() {
             return true;
         }
-        self.with(|writer| writer.append(lane, events, bytes))
+        self.with(|writer| writer.append_now(lane, events, bytes))
     }
 
     pub fn end_lane(&self, lane: u32, end: LaneEnd) -> bool {

@@ -36,12 +36,14 @@ pub use waits::waited_for;
 const EXAMPLES: &str = "\
 Examples:
   retrovane dump | less
+  retrovane dump --times --call network
   retrovane dump make-3 --call file --path .h
   retrovane dump --pid 4711 --call execve,process,signal
   retrovane dump --json | jq -r 'select(.error == \"ENOENT\") | .text'";
 
 const DETAILS: &str = "\
-Each line is `PID name(arg, ...) = result`, as strace has it. Besides:
+Each line is `PID name(arg, ...) = result`, as strace has it, `PID/THREAD` where that is not the
+first thread (threads are counted from 1, as in print and gdb). Besides:
   --- SIGCHLD {...} ---         a signal was given to the program's handler
   execve(\"path\", [...]) = 0     a new image; a process that was forked begins with clone(...) = 0
   +++ exited with 0 +++         the end of a process, after the call that ended it
@@ -64,7 +66,9 @@ Classes for --call, with or without a % before them: file (takes a path), desc
 instruction.
 
 With --json: one object a line, with the fields
-  pid, lane, event    where: the event's index in its lane
+  pid, thread, lane, event    who, and where: the event's index in its lane
+  time                when it was logged, RFC 3339 in UTC: up to 50 ms after it happened; not
+                      there in recordings of earlier versions and of live sessions
   kind                syscall, signal, fault, instruction, birth, exit, checksum, island, stop,
                       pause, or end (of a lane whose log does not tell its end)
   text                the line without its pid
@@ -95,6 +99,9 @@ pub struct DumpArguments {
     /// One process after the other, instead of all merged
     #[arg(long)]
     by_process: bool,
+    /// With the time of the day (UTC) at which each was logged, up to 50 ms after it happened
+    #[arg(short = 't', long)]
+    times: bool,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -149,7 +156,7 @@ pub fn run(arguments: &DumpArguments, settings: &Settings) -> Result<ExitCode, C
     };
     let showing = Showing::new(&trace, arguments.string_limit);
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let shown = show_all(&mut merge, lanes, &showing, &filter, arguments, &mut out);
+    let shown = show_all(&mut merge, &trace, &showing, &filter, arguments, &mut out);
     // What was shown before an error belongs before it.
     out.flush()?;
     shown?;
@@ -158,14 +165,16 @@ pub fn run(arguments: &DumpArguments, settings: &Settings) -> Result<ExitCode, C
 
 fn show_all(
     merge: &mut Merge<'_>,
-    lanes: &[LaneInfo],
+    trace: &TraceReader,
     showing: &Showing<'_>,
     filter: &Filter,
     arguments: &DumpArguments,
     out: &mut impl Write,
 ) -> Result<(), CommandError> {
+    let (lanes, meta) = (trace.lanes(), trace.meta());
     let mut text = String::new();
     let mut last_lane = None;
+    let mut time = None;
     loop {
         text.clear();
         let position = match merge.next()? {
@@ -175,8 +184,10 @@ fn show_all(
                 if !filter.wants(whole, lanes[position].pid) {
                     continue;
                 }
+                time = whole.logged.map(|since| meta.time_after(since));
                 if arguments.json {
-                    text = json::event(whole, &lanes[position], showing).to_string();
+                    text = json::event(whole, &lanes[position], merge.thread(position), time.take(), showing)
+                        .to_string();
                 } else {
                     line::event(&mut text, whole, showing);
                 }
@@ -201,11 +212,21 @@ fn show_all(
         last_lane = Some(position);
         for line in text.lines() {
             if !arguments.json {
-                write!(out, "{:<5} ", lanes[position].pid)?;
+                let process = wording::process(lanes[position].pid, merge.thread(position).into());
+                write!(out, "{process:<5} ")?;
+                if arguments.times {
+                    write_time(out, time.as_deref())?;
+                }
             }
             writeln!(out, "{line}")?;
         }
     }
+}
+
+/// The time of day of an RFC 3339 time, or as many blanks.
+fn write_time(out: &mut impl Write, time: Option<&str>) -> std::io::Result<()> {
+    let of_day = time.and_then(|time| time.split_once('T')).map_or("", |(_, of_day)| of_day);
+    write!(out, "{:<12} ", of_day.trim_end_matches('Z'))
 }
 
 fn heading(

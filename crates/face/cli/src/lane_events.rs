@@ -51,6 +51,8 @@ pub struct WholeEvent {
     pub kind: Kind,
     pub flags: u8,
     pub code: u16,
+    /// When it was logged, in milliseconds since the recording started.
+    pub logged: Option<u32>,
     body: Vec<u8>,
     blobs: Vec<KeptBlob>,
     bytes: Vec<u8>,
@@ -67,6 +69,7 @@ impl Default for WholeEvent {
             kind: Kind::Data,
             flags: 0,
             code: 0,
+            logged: None,
             body: Vec::new(),
             blobs: Vec::new(),
             bytes: Vec::new(),
@@ -335,6 +338,7 @@ impl LaneEvents {
             self.take(len_bytes);
             if !is_open {
                 self.index += 1;
+                into.logged = self.reader.logged();
                 return Ok(true);
             }
         }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::{self, CommandError};
 use crate::settings::Settings;
+use crate::wording;
 
 const PRINT_EXAMPLES: &str = "\
 Examples:
@@ -171,10 +172,7 @@ fn write_row(out: &mut impl Write, row: &Row) -> std::io::Result<()> {
         Some(steps) => format!("{}+{steps}", row.event),
         None => format!("{}#{}", row.event, row.ordinal),
     };
-    let process = match row.thread {
-        0 => row.pid.to_string(),
-        thread => format!("{}/{}", row.pid, thread + 1),
-    };
+    let process = wording::process(row.pid, row.thread);
     write!(out, "{process:<8} {position:<12} ")?;
     if let Some(function) = row.function() {
         write!(out, "{function}(")?;

@@ -58,6 +58,14 @@ pub fn time(rfc3339: &str) -> String {
     printable(rfc3339.split('.').next().unwrap_or_default().replacen('T', " ", 1).as_bytes())
 }
 
+/// A process, and which of its threads, counted from 0, if that is not the first.
+pub fn process(pid: i32, thread: u32) -> String {
+    match thread {
+        0 => pid.to_string(),
+        thread => format!("{pid}/{}", thread + 1),
+    }
+}
+
 /// Name of a signal.
 pub fn signal(number: i32) -> String {
     match Signal::try_from(number) {

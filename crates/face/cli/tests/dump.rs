@@ -418,3 +418,26 @@ fn a_log_that_is_no_sequence_of_events_is_refused_after_what_is_good() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "100   getpid() = 100\n");
     assert!(String::from_utf8_lossy(&output.stderr).contains("damaged after 1 events"));
 }
+
+#[test]
+fn threads_are_counted_from_one_and_times_are_left_out_where_nobody_knows_them() {
+    let getpid = || call("getpid", 7, &[], &[]);
+    let events =
+        [getpid(), event(Kind::Turn, 0, 1, &[], &[]), getpid(), event(Kind::Turn, 0, 0, &[], &[]), getpid()];
+    let home = home_of(&events, Some(LaneEnd::Exited(0)));
+    assert_eq!(
+        home.prints(&["dump", "prog-0"]).lines().take(5).collect::<Vec<_>>(),
+        [
+            "100   getpid() = 7",
+            "100/2 === thread 2 ===",
+            "100/2 getpid() = 7",
+            "100   === thread 1 ===",
+            "100   getpid() = 7"
+        ]
+    );
+    let timed = home.prints(&["dump", "--times", "prog-0"]);
+    assert_eq!(timed.lines().next(), Some("100                getpid() = 7"));
+    let json = home.prints(&["dump", "--json", "prog-0"]);
+    let threads: Vec<_> = json.lines().take(5).filter_map(|line| line.split("\"thread\":").nth(1)).collect();
+    assert!(threads.iter().map(|rest| &rest[..1]).eq(["1", "2", "2", "1", "1"]), "{json}");
+}

@@ -56,7 +56,7 @@ pub(crate) fn name_of(event: &Shown) -> String {
         }
         Kind::Signal => format!("signal {}", event.code),
         Kind::Fault => format!("fault, signal {}", event.code),
-        Kind::Turn => format!("the turn goes to thread {}", event.code),
+        Kind::Turn => format!("the turn goes to thread {}", u32::from(event.code) + 1),
         Kind::Pause => "pause".to_owned(),
         kind => format!("{kind:?}").to_lowercase(),
     }
@@ -77,8 +77,13 @@ pub(crate) fn list(timeline: &Timeline, range: &str) -> String {
     let read = for_each(timeline, &mut |event| {
         if (first..=last).contains(&event.index) {
             let here = if event.index + 1 == now { "=>" } else { "  " };
-            let _ =
-                writeln!(text, "{here} {:>8}  thread {:<3} {}", event.index, event.thread, name_of(event));
+            let _ = writeln!(
+                text,
+                "{here} {:>8}  thread {:<3} {}",
+                event.index,
+                event.thread + 1,
+                name_of(event)
+            );
         }
     });
     if let Err(error) = read {
@@ -116,7 +121,7 @@ pub(crate) fn picture<'a>(timeline: &Timeline, named: impl Iterator<Item = (&'a 
     }
     let mut text = format!("{total} events; B image, S signal, ! fault, p pause, x exit, ^ the present\n");
     for (thread, row) in rows.iter().enumerate().filter(|(_, row)| row.iter().any(|&sign| sign != b' ')) {
-        let _ = writeln!(text, "thread {thread:<4} |{}|", String::from_utf8_lossy(row));
+        let _ = writeln!(text, "thread {:<4} |{}|", thread + 1, String::from_utf8_lossy(row));
     }
     let mut marks = [b' '; COLUMNS];
     let mut names = String::new();

@@ -36,7 +36,7 @@ impl Names {
         self.read_to(timeline, present);
         let given = self.named.get(&thread).into_iter().flatten();
         let last = given.take_while(|(event, _)| *event < present).last();
-        last.map_or_else(|| format!("thread {thread}"), |(_, name)| name.clone())
+        last.map_or_else(|| format!("thread {}", thread + 1), |(_, name)| name.clone())
     }
 
     /// Reads on to an event. A log that cannot be read gives no more names.
@@ -91,7 +91,7 @@ fn live_name(timeline: &Timeline, pid: i32, thread: u32) -> String {
         .iter()
         .find(|entry| entry.index == thread)
         .and_then(|entry| std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", entry.tid)).ok());
-    name.map_or_else(|| format!("thread {thread}"), |name| name.trim_end().to_owned())
+    name.map_or_else(|| format!("thread {}", thread + 1), |name| name.trim_end().to_owned())
 }
 
 /// A text between the quotes of an attribute.

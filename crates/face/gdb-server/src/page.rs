@@ -92,7 +92,7 @@ fn draw_line(svg: &mut String, x: u64, height: u64, colour: &str, title: &str, p
 }
 
 fn draw_row(svg: &mut String, y: u64, thread: u16, row: &Row) {
-    let _ = writeln!(svg, "<text x=\"-76\" y=\"{}\">thread {thread}</text>", y + 4);
+    let _ = writeln!(svg, "<text x=\"-76\" y=\"{}\">thread {}</text>", y + 4, thread + 1);
     let mut start = None;
     for (x, &busy) in row.busy.iter().chain([&false]).enumerate() {
         match (busy, start) {

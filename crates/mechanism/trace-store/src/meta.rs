@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,17 @@ impl Meta {
             interception: interception.to_owned(),
             options: BTreeMap::new(),
         }
+    }
+
+    /// When the recording started.
+    pub fn started_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(self.started_unix_ns)
+    }
+
+    /// The time of so many milliseconds after the start, RFC 3339 in UTC.
+    pub fn time_after(&self, millis: u32) -> String {
+        let since = Duration::from_nanos(self.started_unix_ns) + Duration::from_millis(u64::from(millis));
+        rfc3339(since.as_secs(), since.subsec_millis())
     }
 }
 

@@ -209,6 +209,7 @@ impl TraceReader {
             next_event: 0,
             stored: Vec::new(),
             decompressor: ChunkDecompressor::new().doing("decompress", &self.path)?,
+            logged: 0,
         })
     }
 
@@ -377,9 +378,16 @@ pub struct LaneReader {
     next_event: u64,
     stored: Vec<u8>,
     decompressor: ChunkDecompressor,
+    logged: u32,
 }
 
 impl LaneReader {
+    /// When the chunk that was read last was logged, in milliseconds since the recording started:
+    /// the newest of its events happened at most 50 ms before. `None` where that is not known.
+    pub fn logged(&self) -> Option<u32> {
+        self.logged.checked_sub(1)
+    }
+
     /// Replaces `into` by the events of the next chunk, and returns how many they
     /// are; `None` at the end of the log.
     ///
@@ -439,6 +447,7 @@ impl LaneReader {
         if found != expected {
             return Err(damaged("the index speaks of another chunk"));
         }
+        self.logged = header.logged;
         if !payload_fits(&header, payload) {
             return Err(damaged("the checksum of a chunk is wrong"));
         }

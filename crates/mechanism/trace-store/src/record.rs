@@ -142,6 +142,9 @@ pub(crate) struct RecordHeader {
     pub first_event: u64,
     /// Chunk: count of its events.
     pub events: u64,
+    /// Chunk: milliseconds from the start of the recording until it was written, plus 1; 0: not
+    /// known.
+    pub logged: u32,
     pub payload_sum: u64,
 }
 
@@ -158,6 +161,7 @@ impl RecordHeader {
             number: 0,
             first_event: 0,
             events: 0,
+            logged: 0,
             payload_sum: payload_sum(payload),
         }
     }
@@ -172,6 +176,7 @@ impl RecordHeader {
         bytes[8..12].copy_from_slice(&self.lane.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.raw_bytes.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.stored_bytes.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.logged.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_event.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.events.to_le_bytes());
@@ -198,7 +203,7 @@ impl RecordHeader {
         let lane = fields.u32().ok_or(damaged)?;
         let raw_bytes = fields.u32().ok_or(damaged)?;
         let stored_bytes = fields.u32().ok_or(damaged)?;
-        let _reserved = fields.u32();
+        let logged = fields.u32().ok_or(damaged)?;
         let header = RecordHeader {
             kind: RecordKind::from_byte(kind).ok_or(BadHeader::What("a record has an unknown kind"))?,
             flags,
@@ -208,6 +213,7 @@ impl RecordHeader {
             number: fields.u64().ok_or(damaged)?,
             first_event: fields.u64().ok_or(damaged)?,
             events: fields.u64().ok_or(damaged)?,
+            logged,
             payload_sum: fields.u64().ok_or(damaged)?,
         };
         header.bounded()

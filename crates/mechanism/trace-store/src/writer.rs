@@ -53,6 +53,8 @@ pub struct TraceWriter {
     broken: HashSet<u32>,
     compressor: ChunkCompressor,
     record: Vec<u8>,
+    /// When the recording started.
+    started: SystemTime,
 }
 
 impl TraceWriter {
@@ -89,6 +91,7 @@ impl TraceWriter {
             broken: HashSet::new(),
             compressor,
             record: Vec::new(),
+            started: meta.started_at(),
         })
     }
 
@@ -116,6 +119,7 @@ impl TraceWriter {
             broken: HashSet::new(),
             compressor,
             record: Vec::new(),
+            started: meta.started_at(),
         });
         Ok(Resumed::Cut { writer, meta: Box::new(meta) })
     }
@@ -184,6 +188,19 @@ impl TraceWriter {
     /// trace, and the lane takes no more of them. [`StoreError::Refused`] if the
     /// lane is not open, has lost a chunk, or the chunk is too large.
     pub fn append(&mut self, lane: u32, events: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.append_chunk(lane, events, bytes, 0)
+    }
+
+    /// As [`append`](TraceWriter::append), for a chunk that has just been logged: it keeps the time.
+    ///
+    /// # Errors
+    /// As for [`append`](TraceWriter::append).
+    pub fn append_now(&mut self, lane: u32, events: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        let since = self.started.elapsed().unwrap_or_default().as_millis();
+        self.append_chunk(lane, events, bytes, u32::try_from(since).map_or(0, |ms| ms.saturating_add(1)))
+    }
+
+    fn append_chunk(&mut self, lane: u32, events: u64, bytes: &[u8], logged: u32) -> Result<(), StoreError> {
         let refused = |what| StoreError::Refused { lane, what };
         if bytes.is_empty() && events == 0 {
             return Ok(());
@@ -206,6 +223,7 @@ impl TraceWriter {
             number,
             first_event,
             events,
+            logged,
             ..plain
         };
         let place = header.place(self.end);

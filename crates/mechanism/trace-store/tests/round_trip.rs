@@ -93,6 +93,24 @@ fn large_chunks_at_every_pressure_and_of_every_kind() {
 }
 
 #[test]
+fn what_is_logged_now_has_its_time() {
+    let (_home, dir) = Sample::small().directory();
+    let meta = Meta::now(vec!["prog".into()], "/".into(), "none");
+    let mut writer = TraceWriter::create(&dir, &meta).expect("it is created");
+    writer.begin_lane(0, NO_PARENT, 1).expect("it begins");
+    writer.append(0, 1, b"12345678").expect("it is written");
+    writer.append_now(0, 1, b"12345678").expect("it is written");
+    drop(writer);
+    let mut lane = TraceReader::open(&dir).expect("it opens").lane(0).expect("it is there");
+    let mut chunk = Vec::new();
+    let mut logged = || lane.next_chunk(&mut chunk).map(|_| lane.logged()).expect("it is whole");
+    assert_eq!(logged(), None);
+    let since = logged().expect("it is known");
+    assert!(since < 60_000, "{since} ms");
+    assert!(meta.time_after(since) >= meta.started, "{}", meta.time_after(since));
+}
+
+#[test]
 fn only_the_owner_may_read() {
     let sample = Sample::small();
     let (_home, dir) = sample.write_finished();

@@ -19,7 +19,7 @@ pub const SESSIONS: &[Session] = &[
             "continue",
         ],
         expected: &[
-            "          0  thread 0   birth",
+            "          0  thread 1   birth",
             "No more reverse-execution history",
             "SIGSEGV",
             "No more reverse-execution history",
@@ -155,7 +155,7 @@ pub const SESSIONS: &[Session] = &[
         flags: STATIC,
         options: &["--batch"],
         commands: &["mark first<", "timeline --html /dev/stdout"],
-        expected: &["<svg", "thread 0</text>", "signal 10</title>", "first&lt;", "</svg>"],
+        expected: &["<svg", "thread 1</text>", "signal 10</title>", "first&lt;", "</svg>"],
         unexpected: &["retrovane:", "Error"],
     },
     Session {
@@ -176,7 +176,7 @@ pub const SESSIONS: &[Session] = &[
             "a checkpoint is kept every 2000 ms",
             "no checkpoint is kept",
             "soon is no time",
-            "thread 0    |",
+            "thread 1    |",
             "monitor branch",
         ],
         unexpected: &["retrovane:", "Error"],

@@ -40,7 +40,6 @@ pub fn each_event(
     let lanes = trace.lanes();
     let showing = Showing::new(trace, STRING_BYTES_MAX);
     let mut programs: HashMap<u32, String> = HashMap::new();
-    let mut threads = vec![0u16; lanes.len()];
     let mut merge = Merge::new(trace);
     let mut text = String::new();
     loop {
@@ -53,7 +52,7 @@ pub fn each_event(
                 line::end(&mut text, lane);
                 each(&Seen {
                     position,
-                    thread: threads[position],
+                    thread: merge.thread(position),
                     index: lane.events,
                     kind: Kind::Exit,
                     code: 0,
@@ -66,16 +65,12 @@ pub fn each_event(
             Step::Event(position) => position,
         };
         let whole = merge.event(position);
-        match whole.kind {
-            Kind::Turn => threads[position] = whole.code,
-            Kind::Birth => {
-                if let Some(image) = Image::of(whole) {
-                    let path = image.path.to_string_lossy().into_owned();
-                    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-                    programs.insert(lanes[position].lane, name);
-                }
-            }
-            _ => {}
+        if whole.kind == Kind::Birth
+            && let Some(image) = Image::of(whole)
+        {
+            let path = image.path.to_string_lossy().into_owned();
+            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+            programs.insert(lanes[position].lane, name);
         }
         // A process that has executed nothing yet runs what its parent does.
         let lane = &lanes[position];
@@ -88,7 +83,7 @@ pub fn each_event(
         line::event(&mut text, whole, &showing);
         each(&Seen {
             position,
-            thread: threads[position],
+            thread: merge.thread(position),
             index: whole.index,
             kind: whole.kind,
             code: whole.code,

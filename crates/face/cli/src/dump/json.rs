@@ -13,18 +13,36 @@ use crate::info::stop_text;
 use crate::lane_events::WholeEvent;
 use crate::wording;
 
-/// One event.
-pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Value {
+/// One event of a thread, counted from 0, that was logged at this time.
+pub fn event(
+    whole: &WholeEvent,
+    info: &LaneInfo,
+    thread: u16,
+    time: Option<String>,
+    showing: &Showing<'_>,
+) -> Value {
     let text = line::text(whole, showing);
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     put("pid", json!(info.pid));
+    put("thread", json!(u32::from(thread) + 1));
     put("lane", json!(info.lane));
     put("event", json!(whole.index));
     put("kind", json!(kind_name(whole.kind)));
     put("text", json!(text));
+    if let Some(time) = time {
+        put("time", json!(time));
+    }
     match whole.kind {
         Kind::Syscall => call(&mut put, whole, showing),
+        _ => other(&mut put, whole),
+    }
+    Value::Object(fields)
+}
+
+/// What an event says that is no call.
+fn other(put: &mut impl FnMut(&str, Value), whole: &WholeEvent) {
+    match whole.kind {
         Kind::Signal => {
             put("signal", json!(wording::signal(i32::from(whole.code))));
             put("before_call", json!(whole.flags & BEFORE_CALL != 0));
@@ -70,7 +88,6 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
             put("sum", hex(sum));
         }
         Kind::Turn => {
-            put("thread", json!(whole.code));
             for (name, number) in
                 ["turn", "ticket"].into_iter().zip(line::ticket(whole).into_iter().flatten())
             {
@@ -84,9 +101,8 @@ pub fn event(whole: &WholeEvent, info: &LaneInfo, showing: &Showing<'_>) -> Valu
             put("instruction", json!(instruction.map(|address| format!("{address:#x}"))));
             put("memory", memory(whole));
         }
-        Kind::Data | Kind::Store => {}
+        Kind::Syscall | Kind::Data | Kind::Store => {}
     }
-    Value::Object(fields)
 }
 
 /// The memory that an event holds.

@@ -49,7 +49,7 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
         }
         Kind::Stop => put(out, format_args!("=== recording stopped: {} ===", stop_text(whole))),
         Kind::Turn => {
-            put(out, format_args!("=== thread {}", whole.code));
+            put(out, format_args!("=== thread {}", u32::from(whole.code) + 1));
             if let Some([turn, ticket]) = ticket(whole) {
                 put(out, format_args!(", turn {turn}, ticket {ticket}"));
             }

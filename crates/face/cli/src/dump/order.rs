@@ -38,6 +38,8 @@ struct Lane {
     next: WholeEvent,
     /// `next` holds the next event.
     is_loaded: bool,
+    /// The thread of the event shown last, counted from 0.
+    thread: u16,
     /// The event shown last tells how the process ended.
     tells_end: bool,
 }
@@ -73,6 +75,7 @@ impl<'t> Merge<'t> {
             events: None,
             next: WholeEvent::default(),
             is_loaded: false,
+            thread: 0,
             tells_end: false,
         };
         Merge {
@@ -109,6 +112,11 @@ impl<'t> Merge<'t> {
         self.lanes[position].tells_end
     }
 
+    /// The thread that made the last event of this lane, counted from 0.
+    pub fn thread(&self, position: usize) -> u16 {
+        self.lanes[position].thread
+    }
+
     /// Goes on to the next event.
     pub fn next(&mut self) -> Result<Step, CommandError> {
         if let Some(position) = self.shown.take() {
@@ -131,6 +139,9 @@ impl<'t> Merge<'t> {
     fn note(&mut self, position: usize) {
         let lane = &mut self.lanes[position];
         let event = &lane.next;
+        if event.kind == Kind::Turn {
+            lane.thread = event.code;
+        }
         lane.tells_end = match event.kind {
             Kind::Exit | Kind::Stop => true,
             Kind::Fault => event.flags & FATAL != 0,
