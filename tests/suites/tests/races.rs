@@ -11,6 +11,8 @@ use libtest_mimic::{Failed, Trial};
 use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite};
 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
+/// Those whose accesses `race` is to show: in the others some are atomic, far apart, or not made any more.
+const CONFLICTS: [&str; 2] = ["plain_count", "corpus/pool_count"];
 /// Each as its bug is in real programs, with nothing that widens a window.
 const CORPUS: [&str; 14] = [
     "check_then_act",
@@ -54,8 +56,34 @@ fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
     if tool.mode == Mode::Native {
         return Ok(());
     }
+    check_hunt(tool, race, optimisation, (home, &trace), &[binary.into()])
+}
+
+/// A race of a program in Python, whose threads are switched by its interpreter as well.
+fn check_python(tool: &Tool) -> TestResult {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("race-python")?;
+    let home = scratch.path();
+    let script = in_workspace("tests/races/corpus/lost_stock.py");
+    // The interpreter itself, and not a script that looks for it.
+    let program = ["/usr/bin/python3".into(), script.into()];
+    check_hunt(tool, "corpus/lost_stock", "", (home, &home.join("trace")), &program)
+}
+
+/// It is caught, and fails the same in each replay.
+fn check_hunt(
+    tool: &Tool,
+    race: &str,
+    optimisation: &str,
+    (home, trace): (&Path, &Path),
+    program: &[OsString],
+) -> TestResult {
+    let name = race.rsplit('/').next().unwrap_or(race);
     let mut hunt = words(&["--quiet", "hunt", "--tries", TRIES, "--timeout", "5s", "-o"]);
-    hunt.extend([trace.clone().into(), "--".into(), binary.into()]);
+    hunt.extend([trace.into(), "--".into()]);
+    hunt.extend_from_slice(program);
     let caught = run(tool.command(User::Current, home, &hunt), HUNT_TIME_MAX)?;
     if caught.code != 0 {
         return Err(format!("{TRIES} tries caught nothing:\n{}", caught.stderr_text()));
@@ -70,10 +98,56 @@ fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
     if RACES.contains(&race) && optimisation == "-O1" {
         check_schedule(tool, race, home)?;
     }
+    if CONFLICTS.contains(&race) {
+        check_conflict(tool, name, home)?;
+    }
     for _ in 1..REPLAYS {
         let again = replay()?;
         if again != first {
             return Err(format!("one replay said {first:?}, another {again:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// `race` shows two accesses in the program's source.
+fn check_conflict(tool: &Tool, name: &str, home: &Path) -> TestResult {
+    let mut ask = words(&["race", "--json"]);
+    ask.push(home.join("trace").into());
+    let found = run(tool.command(User::Current, home, &ask), HUNT_TIME_MAX)?;
+    let answer = found.stdout_text();
+    // The innermost frame of each side.
+    let sides = answer
+        .split("\"frames\":[{")
+        .skip(1)
+        .filter(|side| side.split('}').next().is_some_and(|frame| frame.contains(&format!("{name}.c:"))));
+    let (count, has_write) = (sides.count(), answer.contains("\"access\":\"write\""));
+    if found.code != 0 || count < 2 || !has_write {
+        return Err(format!("ends with {}: {}{answer}", found.code, found.stderr_text()));
+    }
+    Ok(())
+}
+
+/// `race` says nothing of a program whose accesses are all in order, whatever the schedule.
+fn check_no_conflict(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("race-locked")?;
+    let home = scratch.path();
+    let binary = home.join("locked");
+    build("locked", "-O2", &binary)?;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    for seed in ["1", "2", "3"] {
+        let trace = home.join(format!("trace-{seed}"));
+        let mut record = words(&["--quiet", "record", "--chaos", "--seed", seed, "-o"]);
+        record.extend([trace.clone().into(), "--".into(), binary.clone().into()]);
+        let recorded = run(tool.command(User::Current, home, &record), RUN_TIME_MAX)?;
+        let mut ask = words(&["race"]);
+        ask.push(trace.into());
+        let found = run(tool.command(User::Current, home, &ask), HUNT_TIME_MAX)?;
+        let (code, said) = (found.code, found.stdout_text());
+        if recorded.code != 0 || code != 1 || !said.starts_with("no conflicting accesses in process") {
+            return Err(format!("seed {seed}: ends with {code}: {said}{}", found.stderr_text()));
         }
     }
     Ok(())
@@ -114,7 +188,11 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let name = format!("{}::{}", race.replace('/', "::"), optimisation.trim_start_matches('-'));
         Trial::test(name, move || check_race(&tool, &race, optimisation).map_err(Failed::from))
     };
-    races.chain(corpus).map(trial).collect()
+    let locked = Arc::clone(tool);
+    let no_conflict = Trial::test("locked::O2", move || check_no_conflict(&locked).map_err(Failed::from));
+    let python = Arc::clone(tool);
+    let python = Trial::test("corpus::lost_stock::py", move || check_python(&python).map_err(Failed::from));
+    races.chain(corpus).map(trial).chain([no_conflict, python]).collect()
 }
 
 fn main() -> ExitCode {

@@ -11,6 +11,7 @@
 //! are thrown away.
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod backward;
 mod branch;
 mod checkpoints;
@@ -35,6 +36,7 @@ mod timeline;
 mod way;
 mod ways;
 
+pub use accesses::{Accesses, INSTRUCTION_BYTES_MAX, MemoryAccess};
 pub use branch::Heard;
 /// True for addresses in which the runtime lives, and nothing of the program.
 pub fn is_of_runtime(address: u64) -> bool {

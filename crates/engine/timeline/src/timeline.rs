@@ -244,6 +244,20 @@ impl Timeline {
         self.forward_by_itself(going, &stops, Limits::FIRST_HIT, give_up)
     }
 
+    /// Goes forward to where this many events are consumed, whatever instructions are on the way.
+    ///
+    /// # Errors
+    /// [`TimelineError`]
+    pub fn forward_to_event(
+        &mut self,
+        event: u64,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Reason, TimelineError> {
+        let limits = Limits { until_event: event, ..Limits::FIRST_HIT };
+        self.advance(false, &Rc::new(Stops::default()), limits, &|| wait_unless(give_up()))?;
+        Ok(self.reason())
+    }
+
     /// Forward, as far as `limits` say.
     pub(crate) fn forward_by_itself(
         &mut self,

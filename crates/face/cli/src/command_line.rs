@@ -27,6 +27,7 @@ use crate::page::TimelineArguments;
 use crate::print::{CallsArguments, PrintArguments};
 use crate::query::QueryArguments;
 use crate::questions::{BtArguments, WhenArguments, WhoWroteArguments};
+use crate::race::RaceArguments;
 use crate::record::RecordArguments;
 use crate::replay::ReplayArguments;
 use crate::report::ReportArguments;
@@ -90,6 +91,7 @@ pub enum Command {
     Bt(BtArguments),
     WhoWrote(WhoWroteArguments),
     When(WhenArguments),
+    Race(RaceArguments),
     Query(QueryArguments),
     Mcp(McpArguments),
     Dap(DapArguments),

@@ -39,6 +39,7 @@ fn needs_session(command: &Command) -> bool {
             | Command::Bt(_)
             | Command::WhoWrote(_)
             | Command::When(_)
+            | Command::Race(_)
             | Command::Query(_)
             | Command::Keyframe(_)
             | Command::Dap(_)

@@ -38,6 +38,7 @@ mod print;
 mod progress;
 mod query;
 mod questions;
+mod race;
 mod record;
 mod recorded;
 mod replay;
@@ -107,6 +108,7 @@ fn run() -> ExitCode {
         Command::Bt(arguments) => exit::of_command(questions::backtrace(&arguments, &settings)),
         Command::WhoWrote(arguments) => exit::of_command(questions::who_wrote(&arguments, &settings)),
         Command::When(arguments) => exit::of_command(questions::when(&arguments, &settings)),
+        Command::Race(arguments) => exit::of_command(race::run(&arguments, &settings)),
         Command::Query(arguments) => exit::of_command(query::run(&arguments, &settings)),
         Command::Timeline(arguments) => exit::of_command(page::run(&arguments, &settings)),
         Command::Pack(arguments) => exit::of_command(pack::run(&arguments, &settings)),

@@ -15,7 +15,7 @@ const RBP: usize = 6;
 
 /// A recorded process that can be brought to positions.
 pub struct Past {
-    timeline: Timeline,
+    pub timeline: Timeline,
     stacks: Stacks,
 }
 
@@ -52,6 +52,12 @@ impl Past {
             let stops = Stops { breakpoints: vec![address], ..Stops::default() };
             self.timeline.forward(Going::On, &stops, &|| false).map_err(failed)?;
         }
+        Ok(self.stack())
+    }
+
+    /// The stack at a position.
+    pub fn at_position(&mut self, position: Position) -> Result<Vec<Frame>, CommandError> {
+        self.timeline.seek(position, &|| false).map_err(failed)?;
         Ok(self.stack())
     }
 

@@ -98,7 +98,8 @@ fn answers_are_as_the_schema_says() {
     let mut recording = Recording::of_the_demo();
     let trace = recording.trace();
     let trace = trace.to_str().expect("text");
-    let commands: [(&str, &[&str], i32); 11] = [
+    let commands: [(&str, &[&str], i32); 12] = [
+        ("race", &["race", "--json", trace], 1),
         ("info", &["info", "--json", trace], 0),
         ("dump", &["dump", "--json", trace], 0),
         ("bt", &["bt", "--json", trace], 0),
