@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod apart;
+mod birth_stack;
 mod breakpoints;
 mod children;
 mod connection;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::birth_stack::BirthStack;
 use crate::connection::ServeError;
 use crate::names::escaped;
 use crate::packet::{hex, pair, unhex};
@@ -9,7 +10,34 @@ use crate::registers;
 use crate::server::Server;
 
 const AT_NULL: u64 = 0;
+const AT_PHDR: u64 = 3;
 const AT_EXECFN: u64 = 31;
+
+/// The pairs behind argc, arguments and environment, from the first stack pointer of an image.
+fn auxiliary_vector_at(first: u64, word: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
+    const WORDS_MAX: u64 = 0x4_0000;
+    let mut at = first + 8 * (word(first).unwrap_or(0).min(WORDS_MAX) + 2);
+    for _ in 0..WORDS_MAX {
+        match word(at) {
+            None => return Vec::new(),
+            Some(0) => break,
+            Some(_) => at += 8,
+        }
+    }
+    at += 8;
+    let mut found = Vec::new();
+    while let (Some(kind), Some(value)) = (word(at), word(at + 8))
+        && found.len() < 4096
+    {
+        found.extend(kind.to_le_bytes());
+        found.extend(value.to_le_bytes());
+        if kind == AT_NULL {
+            break;
+        }
+        at += 16;
+    }
+    found
+}
 
 impl Server<'_> {
     pub(crate) fn query(&mut self, packet: &str) -> Result<Vec<u8>, ServeError> {
@@ -121,32 +149,17 @@ impl Server<'_> {
         (self.timeline.read(address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
     }
 
-    /// What the kernel told the program at its beginning: behind arguments and
-    /// environment on its stack.
+    /// What the kernel told the program at its beginning: behind arguments and environment on
+    /// its stack, or in the log where the program has written over that.
     fn auxiliary_vector(&self) -> Vec<u8> {
-        const WORDS_MAX: u64 = 0x4_0000;
         let first = self.timeline.stop().first_stack;
-        let mut at = first + 8 * (self.word(first).unwrap_or(0).min(WORDS_MAX) + 2);
-        for _ in 0..WORDS_MAX {
-            match self.word(at) {
-                None => return Vec::new(),
-                Some(0) => break,
-                Some(_) => at += 8,
-            }
+        let present = auxiliary_vector_at(first, |address| self.word(address));
+        let is_whole = present.chunks_exact(16).any(|pair| pair[..8] == AT_PHDR.to_le_bytes());
+        let logged = if is_whole { None } else { BirthStack::at_present(&self.timeline) };
+        match logged {
+            Some(stack) => auxiliary_vector_at(first, |address| stack.word(address)),
+            None => present,
         }
-        at += 8;
-        let mut found = Vec::new();
-        while let (Some(kind), Some(value)) = (self.word(at), self.word(at + 8))
-            && found.len() < 4096
-        {
-            found.extend(kind.to_le_bytes());
-            found.extend(value.to_le_bytes());
-            if kind == AT_NULL {
-                break;
-            }
-            at += 16;
-        }
-        found
     }
 
     /// Path of the program's file, as it was recorded.

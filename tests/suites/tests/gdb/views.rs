@@ -28,6 +28,15 @@ pub const SESSIONS: &[Session] = &[
         unexpected: &["retrovane:", "Cannot insert"],
     },
     Session {
+        name: "a_stack_that_was_written_over_leaves_the_symbols",
+        source: "smashed",
+        flags: &["-O0"],
+        options: &["--at", "crash", "--batch"],
+        commands: &["backtrace 1", "print n == 1L << 30", "info auxv"],
+        expected: &["fill", "smashed.c:", "= 1", "AT_PHDR", "AT_ENTRY"],
+        unexpected: &["No symbol", "retrovane:"],
+    },
+    Session {
         name: "registers_have_their_flags_and_upper_parts",
         source: "high_registers",
         flags: &["-O0"],
