@@ -82,6 +82,7 @@ pub fn all(machine: &Machine) -> Vec<Check> {
         locked_memory(machine),
         counters(machine),
         sandbox(machine),
+        labs(machine),
     ]
 }
 
@@ -345,6 +346,27 @@ fn sandbox(machine: &Machine) -> Check {
     }
 }
 
+fn labs(machine: &Machine) -> Check {
+    const NAME: &str = "nodes of labs";
+    match machine.has_namespaces {
+        true => Check::new(
+            NAME,
+            State::Good,
+            "namespaces of their own",
+            "Each node of a lab has a folder of its own, which goes back with it; other files of the machine do not.",
+        ),
+        false => Check::new(
+            NAME,
+            State::Neutral,
+            "not here: namespaces are refused",
+            "`retrovane lab` cannot run nodes.",
+        )
+        .advising(
+            "permit user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone), or be root",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,6 +392,7 @@ mod tests {
             lockable_bytes: None,
             hardware_counters: false,
             sandbox_lacks: None,
+            has_namespaces: true,
         }
     }
 

@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 
 use injector::Features;
 use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getuid};
 use rustix::fs::{MemfdFlags, memfd_create, statvfs};
 use rustix::process::{Resource, getrlimit, time_stamp_counter_readability};
 
@@ -40,6 +41,8 @@ pub struct Machine {
     pub hardware_counters: bool,
     /// What the sandbox of replays cannot keep away.
     pub sandbox_lacks: Option<&'static str>,
+    /// Nodes of labs can have namespaces of their own.
+    pub has_namespaces: bool,
 }
 
 /// Space for traces.
@@ -86,6 +89,7 @@ impl Machine {
             hardware_counters: Path::new("/sys/bus/event_source/devices/cpu").exists()
                 || Path::new("/sys/bus/event_source/devices/cpu_core").exists(),
             sandbox_lacks: injector::confinement_lacks(),
+            has_namespaces: has_namespaces(),
         }
     }
 
@@ -153,6 +157,25 @@ fn ptrace_error() -> Option<Errno> {
     let _ = child.kill();
     let _ = child.wait();
     error
+}
+
+/// Takes this process into namespaces like those of a node of a lab (`lab/own.rs`).
+pub fn enter_namespaces() -> Result<(), Errno> {
+    let spaces = CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWNET;
+    match getuid().is_root() {
+        true => unshare(spaces),
+        false => unshare(spaces | CloneFlags::CLONE_NEWUSER),
+    }
+}
+
+/// The same, tried by a process that has one thread.
+fn has_namespaces() -> bool {
+    let tried = Command::new("/proc/self/exe").args(["doctor", "--enter-namespaces"]).status();
+    tried.is_ok_and(|status| status.success())
 }
 
 /// Tries to switch the randomisation of addresses off, and on again.
