@@ -1,11 +1,15 @@
 //! Policies of streams: what a trace keeps of inputs, and what becomes of inputs and outputs in a replay.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
-use suites::{Mode, Recording, TestResult, Tool, check, run_suite};
+use suites::{Mode, Outcome, Recording, TestResult, Tool, check, run_suite};
 
 /// The age from which a file's times tell of each later change.
 const SETTLED: Duration = Duration::from_millis(3200);
@@ -28,7 +32,7 @@ fn outputs_go_where_policies_say(tool: &Arc<Tool>) -> TestResult {
     if !recording.read("errors.txt")?.contains("is forbidden") {
         return Err("the output did not go into the file".into());
     }
-    check(&replay(&["--output", "tcp:*=real"])?, 2, "stdout and stderr")
+    check(&replay(&["--output", "tcp:*=show"])?, 2, "stdout and stderr")
 }
 
 /// Waits until a file is old enough to be referred to.
@@ -77,11 +81,181 @@ fn files_are_referred_to(tool: &Arc<Tool>) -> TestResult {
     check(&record("wrong", &["--input", "file:/**=real"])?, 2, "keep or refer is wanted")
 }
 
+/// A recording of the program of streams.
+fn record(recording: &Recording, name: &str, argument: &str, stdin: Option<&str>) -> TestResult {
+    let words = ["--quiet", "record", "-o", name, "--", "./streams", argument];
+    check(&recording.tool(&words, stdin)?, 0, "")
+}
+
+fn replay(
+    recording: &Recording,
+    name: &str,
+    policies: &[&str],
+    stdin: Option<&str>,
+) -> Result<Outcome, String> {
+    recording.tool(&[&["replay", "--run", name], policies].concat(), stdin)
+}
+
+/// A policy for a file of the folder, or for all of them.
+fn of(recording: &Recording, name: &str, policy: &str) -> Result<String, String> {
+    let folder = recording.scratch.path().canonicalize().map_err(|error| error.to_string())?;
+    Ok(format!("file:{}/{name}={policy}", folder.display()))
+}
+
+fn remove(recording: &Recording) -> TestResult {
+    let failed = |error: std::io::Error| error.to_string();
+    std::fs::remove_file(recording.path("out")).map_err(failed)?;
+    std::fs::remove_file(recording.path("log")).map_err(failed)?;
+    std::fs::remove_dir_all(recording.path("dir")).map_err(failed)
+}
+
+/// Files are written, appended to, renamed and removed again, by two processes, and only where a policy says so.
+fn files_are_real(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "policies", "files", "streams")?;
+    recording.write("in", "one..\ntwo..\nthree\nfour.\n")?;
+    record(&recording, "trace", "files", None)?;
+    let names = ["out", "log", "dir/copied"];
+    let read = |names: [&str; 3]| names.map(|name| recording.read(name).unwrap_or_default());
+    let written = read(names);
+    remove(&recording)?;
+    check(&replay(&recording, "trace", &[], None)?, 0, "fourth: three")?;
+    if recording.path("out").exists() || recording.path("log").exists() {
+        return Err("a replay without a policy wrote".into());
+    }
+    let all = of(&recording, "**", "real")?;
+    check(&replay(&recording, "trace", &["--output", &all], None)?, 0, "out.new")?;
+    if read(names) != written || recording.path("out.new").exists() || recording.path("gone").exists() {
+        return Err(format!("{:?} were written, and {:?} in the replay", written, read(names)));
+    }
+    let compared = of(&recording, "out*", "check")?;
+    check(&replay(&recording, "trace", &["--output", &compared], None)?, 0, "to compare it")?;
+    recording.write("out", "01BA4567childmore")?;
+    check(
+        &replay(&recording, "trace", &["--output", &compared], None)?,
+        117,
+        "out is not what the program wrote: byte 2",
+    )?;
+    let log = of(&recording, "log", "check")?;
+    check(&replay(&recording, "trace", &["--output", &log], None)?, 2, "appending")?;
+    let mine = of(&recording, "out.new", "to mine")?;
+    check(&replay(&recording, "trace", &["--output", &mine], None)?, 0, "in place of")?;
+    if recording.read("mine")? != written[0] || recording.read("out")? != "01BA4567childmore" {
+        return Err("the output did not go into the file alone".into());
+    }
+    let half = of(&recording, "out.new", "real")?;
+    check(&replay(&recording, "trace", &["--output", &half], None)?, 2, "the policies for both")?;
+    check(&replay(&recording, "trace", &["--output", &all, "--sandbox", "always"], None)?, 2, "the sandbox")
+}
+
+/// Inputs come from where a policy says, and what is another one is named.
+fn inputs_are_real(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "policies", "inputs", "streams")?;
+    recording.write("in", "one..\ntwo..\nthree\nfour.\n")?;
+    record(&recording, "trace", "files", None)?;
+    let real = of(&recording, "in", "real")?;
+    recording.write("policies", &format!("input {real}\n"))?;
+    let outcome = replay(&recording, "trace", &["--policy", "policies"], None)?;
+    check(&outcome, 0, "fourth: three")?;
+    if outcome.stderr_text().contains("is not what it was") {
+        return Err(format!("the same file: {outcome:?}"));
+    }
+    recording.write("in", "one..\ntwo..\nTHREE\nfour.\n")?;
+    let changed = replay(&recording, "trace", &["--input", &real], None)?;
+    check(&changed, 0, "in is not what it was: byte 0 of what event")?;
+    check(&changed, 0, "fourth: THREE")?;
+    recording.write("other", "1111.\n2222.\n3333.\n4444.\n")?;
+    let from = of(&recording, "in", "from other")?;
+    check(&replay(&recording, "trace", &["--input", &from], None)?, 0, "third: 3333.")?;
+    recording.write("in", "one..\n")?;
+    check(&replay(&recording, "trace", &["--input", &real], None)?, 117, "in ends before it did")?;
+    std::fs::remove_file(recording.path("in")).map_err(|error| error.to_string())?;
+    check(&replay(&recording, "trace", &["--input", &real], None)?, 117, "No such file")?;
+    check(&replay(&recording, "trace", &[], None)?, 0, "fourth: three")?;
+
+    recording.write("typed", "abcdef\n")?;
+    record(&recording, "stdin", "stdin", Some("typed"))?;
+    check(&replay(&recording, "stdin", &[], Some("other"))?, 0, "stdin: abcdef")?;
+    check(&replay(&recording, "stdin", &["--input", "stdin=real"], Some("other"))?, 0, "stdin: 1111.")?;
+    check(&replay(&recording, "stdin", &["--input", "stdin=from other"], None)?, 0, "stdin: 1111.")?;
+    recording.write("expected", "stdin: abcdef\n")?;
+    check(&replay(&recording, "stdin", &["--output", "stdout=check expected"], None)?, 0, "")?;
+    check(&replay(&recording, "stdin", &["--output", "stdout=check other"], None)?, 117, "byte 0 differs")
+}
+
+/// Answers each connection with a text of six bytes, and counts what it was asked.
+fn serve(
+    mut connections: impl Iterator<Item = std::io::Result<impl Read + Write>> + Send + 'static,
+    answers: &'static [&'static str],
+    asked: &Arc<AtomicUsize>,
+) {
+    let asked = Arc::clone(asked);
+    std::thread::spawn(move || {
+        for answer in answers {
+            let Some(Ok(mut connection)) = connections.next() else { return };
+            let mut question = [0; 6];
+            if connection.read_exact(&mut question).is_ok() && question == *b"hello\n" {
+                asked.fetch_add(1, Ordering::SeqCst);
+            }
+            // Who asked may be gone: its test says why.
+            let _ = connection.write_all(answer.as_bytes());
+        }
+    });
+}
+
+/// Unix and TCP connections are made anew, beside what is fed, in one epoll set.
+fn connections_are_real(tool: &Arc<Tool>) -> TestResult {
+    let failed = |error: std::io::Error| error.to_string();
+    let recording = Recording::new(tool, "policies", "connections", "streams")?;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let listener = UnixListener::bind(recording.path("socket")).map_err(failed)?;
+    serve(
+        std::iter::from_fn(move || Some(listener.accept().map(|(one, _)| one))),
+        &["local1", "local2"],
+        &asked,
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port().to_string();
+    serve(
+        std::iter::from_fn(move || Some(listener.accept().map(|(one, _)| one))),
+        &["far..1", "far..2"],
+        &asked,
+    );
+    record(&recording, "trace", &port, None)?;
+    let counted = |expected: usize| match asked.load(Ordering::SeqCst) {
+        found if found == expected => Ok(()),
+        found => Err(format!("the servers were asked {found} times instead of {expected}")),
+    };
+    let outcome = replay(&recording, "trace", &[], None)?;
+    check(&outcome, 0, "unix: local1")?;
+    counted(2)?;
+    let tcp = format!("tcp:*:{port}=real");
+    let policies = ["--input", &tcp, "--output", &tcp, "--input", "unix:**=real", "--output", "unix:**=real"];
+    let outcome = replay(&recording, "trace", &policies, None)?;
+    for says in ["unix: local2", "tcp: far..2", "pipe: fed", "this replay connects to tcp:127.0.0.1:"] {
+        check(&outcome, 0, says)?;
+    }
+    counted(4)?;
+    // What was sent, without anybody who is asked.
+    check(&replay(&recording, "trace", &["--output", "tcp:**=to sent"], None)?, 0, "tcp: far..1")?;
+    if recording.read("sent")? != "hello\n" {
+        return Err("what was sent is not in the file".into());
+    }
+    recording.write("answer", "typed.")?;
+    check(&replay(&recording, "trace", &["--input", "unix:**=from answer"], None)?, 0, "unix: typed.")?;
+    std::fs::remove_file(recording.path("socket")).map_err(failed)?;
+    check(&replay(&recording, "trace", &["--input", "unix:**=real"], None)?, 117, "No such file")
+}
+
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 2] =
-        [("outputs", outputs_go_where_policies_say), ("refer", files_are_referred_to)];
+    let checks: [(&str, Check); 5] = [
+        ("outputs", outputs_go_where_policies_say),
+        ("refer", files_are_referred_to),
+        ("files", files_are_real),
+        ("inputs", inputs_are_real),
+        ("connections", connections_are_real),
+    ];
     let trial = |(name, check): (&str, Check)| {
         let tool = Arc::clone(tool);
         Trial::test(name, move || match tool.mode {

@@ -163,6 +163,7 @@ impl Passing<'_> {
 
     fn pass(&mut self, request: &Request) -> Result<(), PrintError> {
         let options = ReplayOptions {
+            real: None,
             trace_dir: request.trace_dir.clone(),
             home: request.home.clone(),
             pid: Some(self.pid),

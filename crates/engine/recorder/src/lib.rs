@@ -223,6 +223,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
         chaos_seed: options.chaos_seed,
         schedule: options.schedule.clone(),
         refers: options.referred.is_some(),
+        real: lane_protocol::RealStreams::None,
         live: options.live.as_ref().map(LiveOptions::setup),
         running: options.running,
         files_dir: None,

@@ -1,9 +1,11 @@
 //! One lane's log on its way from the trace into the ring.
 
-use events::{DecodeError, Event, HEADER_BYTES};
+use events::{DecodeError, Event, HEADER_BYTES, Tag};
 use injector::{Lane, RingDamaged, Segment};
 use lane_protocol::RING_BYTES;
 use trace_store::{LaneReader, StoreError};
+
+use crate::real::Additions;
 
 /// What feeding ended with.
 #[derive(Debug)]
@@ -24,11 +26,25 @@ pub struct Feed {
     /// Bytes of the chunk that are in the ring.
     done: usize,
     pub closed: bool,
+    additions: Additions,
 }
 
 impl Feed {
     pub fn new(segment: Segment, lane: u32, reader: Option<LaneReader>) -> Feed {
-        Feed { segment, lane, reader, chunk: Vec::new(), done: 0, closed: false }
+        Feed {
+            segment,
+            lane,
+            reader,
+            chunk: Vec::new(),
+            done: 0,
+            closed: false,
+            additions: Additions::default(),
+        }
+    }
+
+    /// The same with operations on real streams.
+    pub(crate) fn with(self, additions: Additions) -> Feed {
+        Feed { additions, ..self }
     }
 
     /// The same for a log of which so many bytes were consumed.
@@ -84,6 +100,7 @@ impl Feed {
         let Some(reader) = self.reader.as_mut() else { return Ok(false) };
         let is_there = reader.next_chunk(&mut self.chunk).map_err(FeedError::Store)?.is_some();
         check_events(&self.chunk)?;
+        self.additions.add_to(&mut self.chunk);
         Ok(is_there)
     }
 }
@@ -93,6 +110,10 @@ fn check_events(bytes: &[u8]) -> Result<(), FeedError> {
     let mut at = 0;
     while at < bytes.len() {
         match Event::parse(&bytes[at..]) {
+            // Nobody but we may ask for what is real.
+            Ok((event, _)) if event.blobs().any(|blob| blob.tag == Tag::Real) => {
+                return Err(FeedError::BadEvents(DecodeError::BadBody));
+            }
             Ok((_, len_bytes)) => at += len_bytes,
             Err(DecodeError::Truncated) => return Ok(()),
             Err(error) => return Err(FeedError::BadEvents(error)),

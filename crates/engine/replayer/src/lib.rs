@@ -15,6 +15,7 @@ mod describe;
 mod error;
 mod feeder;
 mod private_folder;
+mod real;
 mod sandbox;
 mod supervise;
 mod untold_end;
@@ -35,6 +36,7 @@ pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
+pub use real::{RealOp, RealPlan};
 pub use sandbox::Sandbox;
 pub use untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 pub use watchdog::{Finding, OF_RECORDING_MAX, Watchdog, Way};
@@ -61,6 +63,8 @@ pub struct ReplayOptions {
     pub interception: Option<Interception>,
     pub rewriting_off: bool,
     pub sandbox: Sandbox,
+    /// What is real; `None`: nothing.
+    pub real: Option<RealPlan>,
     /// Told now and then.
     pub progress: Option<Box<dyn Fn(Progress) + Send>>,
 }
@@ -68,7 +72,13 @@ pub struct ReplayOptions {
 impl ReplayOptions {
     /// The same for another replay, of which nobody is told how far it is.
     pub fn again(&self) -> ReplayOptions {
-        ReplayOptions { trace_dir: self.trace_dir.clone(), home: self.home.clone(), progress: None, ..*self }
+        ReplayOptions {
+            trace_dir: self.trace_dir.clone(),
+            home: self.home.clone(),
+            real: None,
+            progress: None,
+            ..*self
+        }
     }
 }
 
@@ -83,6 +93,8 @@ pub struct ReplayOutcome {
     pub divergence: Option<Divergence>,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// What is to be said of real streams.
+    pub real: Vec<events::real::Note>,
     pub events: u64,
 }
 
@@ -131,6 +143,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
         files_dir: Some(&files_dir),
         objects_dir: Some(objects.path()),
         show_output: options.show_output,
+        real: real::which(options.real.as_ref()),
         wanted_lanes: wanted.as_deref(),
         debugged_lane: debugged.then_some(shown.lane),
     };
@@ -155,8 +168,9 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
 /// # Errors
 /// [`ReplayError`] if the trace cannot be used, or the machine lacks something.
 /// A divergence is no error but an outcome.
-pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
-    let Prepared { memory, trace, lanes, shown, wanted, objects: _objects } = prepare(&options, false)?;
+pub fn replay(mut options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
+    let Prepared { memory, trace, lanes, shown, wanted, objects } = prepare(&options, false)?;
+    let real = options.real.take().unwrap_or_default();
     let mut notes = notes_of(&trace, &shown);
     // The program's own end is known even where its recording stopped before.
     let program_end = trace.summary().filter(|_| shown.lane == 0).map(|summary| summary.exit);
@@ -169,7 +183,7 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let first_pid = start_replay(&memory)?;
     let ends = Arc::new(Mutex::new(Ends::default()));
     let mut supervisor =
-        Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid);
+        Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid, real);
     let thread = injector::start_thread("supervisor", move || {
         supervisor.run(options.progress.as_deref());
         supervisor.into_result()
@@ -183,7 +197,8 @@ pub fn replay(options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let result = thread.join().map_err(|_| ReplayError::Panicked)??;
     memory.finish_outputs();
     notes.extend(result.notes);
-    Ok(ReplayOutcome { status, cut, divergence: result.divergence, notes, events: result.events })
+    let real = real::notes(objects.path());
+    Ok(ReplayOutcome { status, cut, divergence: result.divergence, notes, real, events: result.events })
 }
 
 /// The lane whose end is the replay's: the wanted process's last, else the first.

@@ -16,6 +16,7 @@ use crate::backtrace::{Start, backtrace};
 use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
+use crate::real::{Additions, RealPlan};
 use crate::untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 use crate::watchdog::Watchdog;
 
@@ -90,6 +91,7 @@ pub(crate) struct Supervisor {
     ticket_stalled: Option<Stall>,
     first_pid: i32,
     watchdog: Watchdog,
+    real: RealPlan,
 }
 
 /// Processes that wait for each other.
@@ -108,6 +110,7 @@ impl Supervisor {
         wanted: Option<Vec<u32>>,
         ends: Arc<Mutex<Ends>>,
         first_pid: i32,
+        real: RealPlan,
     ) -> Supervisor {
         let originals =
             trace.files().iter().map(|kept| (hash_hex(&kept.file.hash), kept.file.path.clone())).collect();
@@ -128,6 +131,7 @@ impl Supervisor {
             ticket_stalled: None,
             first_pid,
             watchdog: Watchdog::new(took),
+            real,
         }
     }
 
@@ -209,7 +213,8 @@ impl Supervisor {
                 continue;
             }
             let (id, _) = lane.ids();
-            let feed = Feed::new(segment, id, self.trace.lane(id).ok());
+            let additions = Additions::new(self.real.remove(&id).unwrap_or_default());
+            let feed = Feed::new(segment, id, self.trace.lane(id).ok()).with(additions);
             let recorded = self.lanes.get(&id).cloned();
             let process = Process { feed, pid, recorded, ended_well: false, time_at_log_end: None };
             self.processes.insert(segment, process);

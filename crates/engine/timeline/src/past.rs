@@ -128,6 +128,7 @@ impl Timeline {
         live.debuggee.save(&trace_dir, self.here.stop.log_position).map_err(TimelineError::Past)?;
         live.saved = Some(saved);
         let options = ReplayOptions {
+            real: None,
             trace_dir: trace_dir.clone(),
             home: None,
             pid: (!live.debuggee.is_first()).then(|| live.debuggee.pid()),

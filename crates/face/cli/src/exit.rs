@@ -190,7 +190,7 @@ impl CommandError {
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::BadName { .. } => USAGE,
-        StoreError::ReferredFile { .. } => CHANGED,
+        StoreError::ReferredFile { .. } | StoreError::RealFile { .. } => CHANGED,
         StoreError::DiskFull { .. } | StoreError::NotEmpty { .. } => FAILED,
         _ => BAD_TRACE,
     }

@@ -467,6 +467,7 @@ fn open_timeline(
     };
     let pid = if at == Some("crash") && pid.is_none() { crashed()? } else { pid };
     let options = ReplayOptions {
+        real: None,
         trace_dir: trace_dir.to_owned(),
         home: settings.home().ok(),
         pid,

@@ -103,6 +103,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     }
     let options = ReplayOptions {
+        real: None,
         trace_dir,
         home: settings.home().ok(),
         pid: arguments.pid,

@@ -180,6 +180,7 @@ impl WholeEvent {
                 | Tag::SharedMap
                 | Tag::Zeros
                 | Tag::Part
+                | Tag::Real
                 | Tag::Ranges
                 | Tag::Words => (blob.tag, blob.data, blob.data.len() as u64),
             };

@@ -3,10 +3,13 @@
 //! A policy is written `PATTERN=POLICY`, on the command line or as a line of a file. Deliberately absent:
 //! whatever would reach outside without having been named.
 
+mod check;
+mod descriptors;
 mod file;
 mod pattern;
+mod plan;
 mod recording;
 mod replaying;
 
 pub use recording::InputArguments;
-pub use replaying::PolicyArguments;
+pub use replaying::{Applied, PolicyArguments};

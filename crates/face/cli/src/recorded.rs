@@ -16,7 +16,7 @@ use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
 use crate::wording;
 
-pub use reading::{ReadFile, Readings};
+pub use reading::{ReadFile, Readings, simplified};
 pub use world::World;
 
 /// A recorded program.

@@ -1,16 +1,19 @@
 //! `retrovane replay`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use replayer::{ReplayOptions, ReportKind, replay};
+use events::real::{DIFFERS, GOES_ON, Note};
+use replayer::{ReplayOptions, ReplayOutcome, ReportKind, replay};
+use trace_store::TraceReader;
 use trace_store::pack::is_pack;
 
 use crate::exit::{self, CommandError};
 use crate::gdb::{self, GdbArguments};
 use crate::pack::unpack;
-use crate::policy::PolicyArguments;
+use crate::policy::{Applied, PolicyArguments};
 use crate::progress;
 use crate::settings::Settings;
 
@@ -22,6 +25,7 @@ Examples:
   retrovane replay make-3 --pid 4711
   retrovane replay --at crash       gdb where the program died
   retrovane replay --run --output 'stdout=to out.txt' --output stderr=drop
+  retrovane replay --run --input 'file:/etc/*=real' --output 'tcp:*:5432=real'
   retrovane replay --batch -ex 'break main' -ex continue -ex reverse-stepi
 
 On a terminal it opens gdb at the start, where all of gdb's reverse- commands
@@ -56,11 +60,17 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         Err(error) => return exit::failure(error.code(), &error),
     };
     if arguments.gdb.are_wanted() {
+        if !arguments.policies.are_none() {
+            let why = "policies are for a replay to the end: give --run, too (gdb goes back, and what is real does not)";
+            return exit::failure(exit::USAGE, &why);
+        }
         return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, settings);
     }
-    if let Err(error) = arguments.policies.apply() {
-        return exit::failure(error.code(), &error);
-    }
+    let mut applied =
+        match arguments.policies.apply(&trace_dir).and_then(|applied| begin(applied, &trace_dir, settings)) {
+            Ok(applied) => applied,
+            Err(error) => return exit::failure(error.code(), &error),
+        };
     let bar = progress::events(settings, "replaying");
     let shown = bar.clone();
     let options = ReplayOptions {
@@ -71,6 +81,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         interception: None,
         rewriting_off: arguments.no_rewrite,
         sandbox: settings.sandbox,
+        real: applied.plan.take(),
         progress: Some(Box::new(move |now| progress::show(&shown, now.events_done, now.events_total))),
     };
     let replayed = replay(options);
@@ -84,20 +95,78 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
             telling::tell!("retrovane: {note}");
         }
     }
+    match ended(&outcome, &applied) {
+        Ok(code) => code,
+        Err(error) => exit::failure(error.code(), &error),
+    }
+}
+
+/// Says what is about to be touched, before it is.
+fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<Applied, CommandError> {
+    /// More are counted.
+    const SAID_MAX: usize = 20;
+    if applied.plan.is_some() && settings.sandbox.is_wanted_for(&TraceReader::open(trace_dir)?) {
+        return Err(CommandError::Usage(
+            "a replay in the sandbox reaches nothing outside: give no policy that is real, or --sandbox never".to_owned(),
+        ));
+    }
+    if !settings.quiet {
+        for touch in applied.touches.iter().take(SAID_MAX) {
+            telling::tell!("retrovane: this replay {touch}");
+        }
+        if applied.touches.len() > SAID_MAX {
+            telling::tell!("retrovane: ... and {} more", applied.touches.len() - SAID_MAX);
+        }
+    }
+    Ok(applied)
+}
+
+/// The exit code of a replay that is over.
+fn ended(outcome: &ReplayOutcome, applied: &Applied) -> Result<ExitCode, CommandError> {
+    let changes = changes(outcome, applied);
+    for change in &changes {
+        telling::tell!("retrovane: {change}");
+    }
     if let Some(divergence) = &outcome.divergence {
         let code = match divergence.kind {
-            ReportKind::Divergence => exit::DIVERGED,
-            ReportKind::Missing | ReportKind::Failed => exit::BAD_TRACE,
+            ReportKind::Divergence if changes.is_empty() => exit::DIVERGED,
+            ReportKind::Missing | ReportKind::Failed if changes.is_empty() => exit::BAD_TRACE,
+            ReportKind::Divergence | ReportKind::Missing | ReportKind::Failed => exit::CHANGED,
         };
-        return exit::failure(code, divergence);
+        return Ok(exit::failure(code, divergence));
     }
-    match (outcome.cut, outcome.status) {
+    if let Some(difference) = applied.difference()? {
+        return Ok(exit::failure(exit::CHANGED, &difference));
+    }
+    Ok(match (outcome.cut, outcome.status) {
         // Also where the end of the first process is in it: of the others it may not be.
         (Some(cut), _) => exit::of_shown(Some(&cut)),
         (None, Some(status)) => exit::of_program(status),
         // What a live session saved, or what left the recording, ends where it is meant to.
         (None, None) => ExitCode::SUCCESS,
-    }
+    })
+}
+
+/// In which way real streams were others than recorded: the first of each.
+fn changes(outcome: &ReplayOutcome, applied: &Applied) -> Vec<String> {
+    let mut said = HashSet::new();
+    let is_news = |note: &&Note| note.what < DIFFERS || !applied.replaced.contains(&note.stream);
+    let notes = outcome.real.iter().filter(is_news).filter(|note| said.insert(note.stream));
+    let say = |note: &Note| {
+        let name = applied.streams.get(note.stream as usize).map_or("a stream", String::as_str);
+        let place = format!("event {} of lane {}", note.event, note.lane);
+        match note.what {
+            DIFFERS => {
+                format!("{name} is not what it was: byte {} of what {place} read differs", note.offset)
+            }
+            GOES_ON => format!("{name} goes on where it ended when it was recorded ({place})"),
+            error if error == u64::from(linux_abi::errno::ENODATA) => {
+                format!("{name} ends before it did when it was recorded ({place})")
+            }
+            error => format!("{name}: {} ({place})", std::io::Error::from_raw_os_error(error as i32)),
+        }
+    };
+    notes.map(say).collect()
 }
 
 /// The directory of the trace that is meant.

@@ -23,6 +23,7 @@ impl Past {
     /// Opens the recording of a process.
     pub fn open(trace: &TraceReader, pid: i32, settings: &Settings) -> Result<Past, CommandError> {
         let options = ReplayOptions {
+            real: None,
             trace_dir: trace.dir().to_owned(),
             home: settings.home().ok(),
             pid: Some(pid),

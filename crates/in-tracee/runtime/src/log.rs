@@ -15,7 +15,7 @@ use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 use crate::address_space::{file_ends, kept_files};
 use crate::ground::{kernel, memory, report};
 use crate::state::block::{lane, process, session};
-use crate::syscalls::outputs;
+use crate::syscalls::{outputs, real_streams};
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
@@ -509,10 +509,24 @@ impl Log {
         self.events += 1;
     }
 
+    /// Number, arguments and result of the call at hand; nothing where no stream is real.
+    fn call(&self, word: u64) -> real_streams::Call {
+        if session().is_real == 0 {
+            return real_streams::Call::default();
+        }
+        let mut args = [0; 6];
+        let count = (word >> 8) as usize & 7;
+        for (index, arg) in args.iter_mut().enumerate().take(count) {
+            *arg = self.body(1 + index as u64);
+        }
+        real_streams::Call { number: word >> 16 & 0xffff, args, result: self.body(0) as i64 }
+    }
+
     /// Applies the blobs of the event at hand, from `offset` bytes after its
     /// start: memory is written, everything else goes to `other`.
     /// Then consumes the event and applies its data events.
     pub fn apply(&mut self, word: u64, offset: u64, other: &mut dyn FnMut(Tag, u64, u64, u64)) {
+        let call = self.call(word);
         let mut word = word;
         let mut offset = offset;
         loop {
@@ -545,6 +559,7 @@ impl Log {
                         }
                         kept_files::read_part(address, part, put_memory);
                     }
+                    Some(Tag::Real) => real_streams::perform(source, bytes, &call),
                     Some(Tag::FileSize) => {
                         file_ends::replay_moved(memory::read(source).unwrap_or_default());
                     }

@@ -163,6 +163,7 @@ mod tests {
             chaos_seed: None,
             schedule: None,
             refers: false,
+            real: lane_protocol::RealStreams::None,
             live: None,
             running: None,
             files_dir: None,

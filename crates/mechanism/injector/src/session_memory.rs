@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, FORCED_MAX,
-    ForcedSwitch, Interception, Mode, OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, Recipe, SEGMENT_BYTES,
-    SEGMENTS, SESSION_MAGIC, Session, lane_state, segment_offset,
+    ForcedSwitch, Interception, Mode, OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, RealStreams, Recipe,
+    SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, lane_state, segment_offset,
 };
 
 use crate::confinement::Confinement;
@@ -83,6 +83,8 @@ pub struct Setup<'a> {
     pub files_dir: Option<&'a Path>,
     /// Replay: a private folder for files that stand for shared memory.
     pub objects_dir: Option<&'a Path>,
+    /// Replay: some streams are real.
+    pub real: RealStreams,
     /// Replay: outputs are shown.
     pub show_output: bool,
     /// Replay: lanes to follow; `None`: all.
@@ -304,6 +306,7 @@ impl SessionMemory {
         session.sharing_policy = live.sharing_policy;
         session.next_lane.store(1, Ordering::Relaxed);
         session.debugged_lane = setup.debugged_lane.map_or(0, |lane| lane + 1);
+        session.is_real = setup.real as u32;
         session.show_output = u32::from(setup.show_output);
         session.output_fds = [1, 2];
         session.standard_files = [0, 1, 2].map(|fd| standard_file(setup.running, fd));

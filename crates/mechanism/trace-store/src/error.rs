@@ -76,6 +76,9 @@ pub enum StoreError {
     /// A file that the trace only refers to is another one.
     #[error("{} is not what it was when it was recorded ({what}), and the trace only refers to it (`record --input ...=refer`): put it back, or record again with `keep`", path.display())]
     ReferredFile { path: PathBuf, what: &'static str },
+    /// A file that is to be real, and of which the program had memory, is another one.
+    #[error("{} is not what it was when it was recorded, and the program had mapped it or read it by reference: put it back, or take it as `recorded`", path.display())]
+    RealFile { path: PathBuf },
     /// No trace of that name.
     #[error("there is no trace {name:?} in {}: `retrovane list` shows what there is", home.display())]
     NoSuchTrace { name: String, home: PathBuf },

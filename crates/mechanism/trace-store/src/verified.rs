@@ -42,6 +42,18 @@ impl TraceReader {
         Ok(())
     }
 
+    /// Compares a kept content with what stands where it was.
+    ///
+    /// # Errors
+    /// [`StoreError::RealFile`] if that is something else.
+    pub fn compare_with_original(&self, entry: &FileEntry) -> Result<(), StoreError> {
+        let path = entry.original();
+        let is_same = disk::open_regular(&path)
+            .and_then(|file| hash_content(&file))
+            .is_ok_and(|hash| hash == entry.hash);
+        if is_same { Ok(()) } else { Err(StoreError::RealFile { path }) }
+    }
+
     fn verify_file(&self, entry: &FileEntry, index: Option<&mut KeyIndex>) -> Result<(), StoreError> {
         let path = self.files_dir().join(hash_hex(&entry.hash));
         let is_referred = self.is_referred(&entry.hash);

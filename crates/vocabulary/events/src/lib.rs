@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+pub mod real;
 
 pub use decode::{
     BIRTH_FIXED_BYTES, BirthBody, Blob, Blobs, DecodeError, Event, InstructionBody, MAP_RECORD_BYTES,
@@ -230,6 +231,8 @@ pub enum Tag {
     /// The call read a part of a kept file to the blob's address: file id, offset in the file, bytes
     /// (u64 each).
     FilePart = 19,
+    /// Never in a trace: what replay does with a real stream, as [`real`] has it.
+    Real = 20,
 }
 
 impl Tag {
@@ -256,6 +259,7 @@ impl Tag {
             17 => Tag::Zeros,
             18 => Tag::Part,
             19 => Tag::FilePart,
+            20 => Tag::Real,
             _ => return None,
         })
     }

@@ -100,6 +100,20 @@ pub struct ForcedSwitch {
     pub ordinal: u64,
 }
 
+/// Which streams of a replay are real.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RealStreams {
+    #[default]
+    None = 0,
+    /// What is written may be.
+    Outputs = 1,
+    /// What is read, too: what the program sends then depends on it.
+    Inputs = 2,
+}
+
+/// Lanes whose order on real streams is kept.
+pub const REAL_LANES: usize = 4096;
+
 /// Shared by all processes of a session; zeroed before the supervisor fills it.
 #[repr(C, align(4096))]
 pub struct Session {
@@ -186,6 +200,11 @@ pub struct Session {
     pub output_writer: AtomicU32,
     /// Recording: threads that wait to write an output; some may be gone.
     pub output_waiters: AtomicU32,
+    /// Not zero in replay: streams may be real, as the replayer adds it to events; 2: inputs, too.
+    pub is_real: u32,
+    /// Replay: a bit for each lane that did all that it does with real streams, and a word to wait for more.
+    pub real_done: [AtomicU64; REAL_LANES / 64],
+    pub real_wake: AtomicU32,
     /// Not zero in replay: outputs are shown.
     pub show_output: u32,
     /// Descriptors in replaying processes that outputs go to: for stdout, for stderr.

@@ -82,6 +82,11 @@ impl Pattern {
         }
     }
 
+    /// True if it fits stdout and stderr only, or stands for both.
+    pub fn is_standard(&self) -> bool {
+        matches!(self.kind, None | Some(StreamKind::Stdout | StreamKind::Stderr)) && self.name.is_none()
+    }
+
     /// True if it fits the stream of this kind and name.
     pub fn fits(&self, kind: StreamKind, name: &str) -> bool {
         const OPTIONS: MatchOptions = MatchOptions {

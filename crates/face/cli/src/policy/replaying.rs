@@ -1,77 +1,174 @@
-//! Policies of streams in a replay: what becomes of recorded output.
+//! Policies of streams in a replay: where inputs come from, and what becomes of outputs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use replayer::RealPlan;
+use trace_store::TraceReader;
 
-use super::file::{Direction, lines_of};
+use super::check::{Checked, Comparison};
+use super::file::{Direction, Line, lines_of};
+use super::pattern::{Pattern, StreamKind};
+use super::plan::Planned;
 use crate::exit::CommandError;
-
-/// Streams that a replay writes.
-const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
 /// Options of commands that replay.
 #[derive(Args, Debug)]
 pub struct PolicyArguments {
-    /// What becomes of an output: stdout, stderr or * = show, drop or `to FILE` [default: show]
+    /// Where an input comes from: stdin, file:PATH, tcp:HOST:PORT, udp:HOST:PORT, unix:PATH or * = recorded, real or
+    /// `from FILE` [default: recorded]
+    #[arg(long, value_name = "PATTERN=POLICY")]
+    input: Vec<String>,
+    /// What becomes of an output: stdout, stderr, the same names or * = show, drop, real, `to FILE`, check or `check
+    /// FILE` [default: show for stdout and stderr, else drop]
     #[arg(long, value_name = "PATTERN=POLICY")]
     output: Vec<String>,
-    /// A file of policies, one a line (`output PATTERN=POLICY`; # begins a comment)
+    /// A file of policies, one a line (`input PATTERN=POLICY`, `output PATTERN=POLICY`; # begins a comment)
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
 
-/// What becomes of one stream.
+/// Where an input comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Policy {
+pub enum InputPolicy {
+    Recorded,
+    Real,
+    From(PathBuf),
+}
+
+/// What becomes of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputPolicy {
     Show,
     Drop,
+    Real,
     To(PathBuf),
+    /// It is compared with what stands there now, or with a file.
+    Check(Option<PathBuf>),
+}
+
+/// All policies, in their order: the last one that fits counts.
+#[derive(Debug, Default)]
+pub struct Policies {
+    inputs: Vec<(Pattern, InputPolicy)>,
+    outputs: Vec<(Pattern, OutputPolicy)>,
+}
+
+/// What a replay does because of policies.
+#[derive(Default)]
+pub struct Applied {
+    /// `None`: nothing is real.
+    pub plan: Option<RealPlan>,
+    /// Names of the plan's streams, by their numbers.
+    pub streams: Vec<String>,
+    /// Numbers of those for which the user gave something else.
+    pub replaced: Vec<u64>,
+    /// What the replay is about to touch outside of it, for the user.
+    pub touches: Vec<String>,
+    checked: Vec<Checked>,
+    comparisons: Vec<Comparison>,
+    /// Goes when the comparisons are done.
+    _shadow: Option<replayer::PrivateFolder>,
 }
 
 impl PolicyArguments {
-    /// Redirects this process's standard streams as the policies say: replay writes there. The last
-    /// policy that fits a stream counts, and the command line comes behind the file.
-    pub fn apply(&self) -> Result<(), CommandError> {
-        let mut policies = [Policy::Show, Policy::Show];
-        let lines = match &self.policy {
-            Some(path) => lines_of(path)?
-                .into_iter()
-                .filter(|line| line.direction == Direction::Output)
-                .map(|line| line.text)
-                .collect(),
+    /// True if nothing is said.
+    pub fn are_none(&self) -> bool {
+        self.input.is_empty() && self.output.is_empty() && self.policy.is_none()
+    }
+
+    /// Finds out what the policies mean for a trace, and redirects this process's standard streams: replay
+    /// reads and writes there.
+    ///
+    /// # Errors
+    /// [`CommandError::Usage`] for what is no policy, or cannot be had of this trace.
+    pub fn apply(&self, trace_dir: &Path) -> Result<Applied, CommandError> {
+        if self.are_none() {
+            return Ok(Applied::default());
+        }
+        let policies = self.parse()?;
+        let trace = TraceReader::open(trace_dir)?;
+        let planned = if policies.reach_beyond_outputs() {
+            Planned::of(&trace, &policies)?
+        } else {
+            Planned::default()
+        };
+        let comparisons = redirect(&policies)?;
+        let is_real = !planned.plan.is_empty();
+        Ok(Applied {
+            plan: is_real.then_some(planned.plan),
+            streams: planned.streams,
+            replaced: planned.replaced,
+            touches: planned.touches,
+            checked: planned.checked,
+            comparisons,
+            _shadow: planned.shadow,
+        })
+    }
+
+    fn parse(&self) -> Result<Policies, CommandError> {
+        let mut lines = match &self.policy {
+            Some(path) => lines_of(path)?,
             None => Vec::new(),
         };
-        for text in lines.iter().chain(&self.output) {
-            let (pattern, policy) = parse(text)?;
-            for (stream, slot) in STREAMS.iter().zip(&mut policies) {
-                if pattern == "*" || pattern == *stream {
-                    slot.clone_from(&policy);
-                }
+        lines.extend(self.input.iter().map(|text| Line::of_option(Direction::Input, text)));
+        lines.extend(self.output.iter().map(|text| Line::of_option(Direction::Output, text)));
+        let mut policies = Policies::default();
+        for line in &lines {
+            let (pattern, policy) = line.split()?;
+            let parsed = Pattern::parse(pattern).map_err(|why| line.wrong(&why))?;
+            match line.direction {
+                // In a file they are for the recording.
+                Direction::Input if !line.is_option && matches!(policy, "keep" | "refer") => {}
+                Direction::Input => policies.inputs.push((parsed, input_policy(line, pattern, policy)?)),
+                Direction::Output => policies.outputs.push((parsed, output_policy(line, pattern, policy)?)),
             }
         }
-        let open = |policy: &Policy| match policy {
-            Policy::Show => Ok(None),
-            Policy::Drop => opened(Path::new("/dev/null")).map(Some),
-            Policy::To(path) => opened(path).map(Some),
-        };
-        // Both are opened before either is moved: an error can still be read.
-        let [out, errors] = [open(&policies[0])?, open(&policies[1])?];
-        let failed = |error: rustix::io::Errno| CommandError::Output(error.into());
-        if let Some(file) = out {
-            rustix::stdio::dup2_stdout(file).map_err(failed)?;
-        }
-        if let Some(file) = errors {
-            rustix::stdio::dup2_stderr(file).map_err(failed)?;
-        }
-        Ok(())
+        Ok(policies)
     }
 }
 
-fn opened(path: &Path) -> Result<File, CommandError> {
-    let file = File::options().create(true).truncate(true).write(true).open(path);
-    file.map_err(|source| CommandError::Write { path: path.to_owned(), source })
+fn input_policy(line: &Line, pattern: &str, policy: &str) -> Result<InputPolicy, CommandError> {
+    if matches!(pattern, "stdout" | "stderr") {
+        return Err(line.wrong("this is an output"));
+    }
+    match policy {
+        "recorded" => Ok(InputPolicy::Recorded),
+        "real" => Ok(InputPolicy::Real),
+        _ => match file_behind(policy, "from") {
+            Some(path) if path.is_file() => Ok(InputPolicy::From(path)),
+            Some(path) => Err(line.wrong(&format!("there is no file {}", path.display()))),
+            None => Err(line.wrong("recorded, real or `from FILE` is wanted")),
+        },
+    }
+}
+
+fn output_policy(line: &Line, pattern: &str, policy: &str) -> Result<OutputPolicy, CommandError> {
+    if pattern == "stdin" {
+        return Err(line.wrong("this is an input"));
+    }
+    let is_standard = matches!(pattern, "stdout" | "stderr" | "*");
+    match policy {
+        "show" if is_standard => Ok(OutputPolicy::Show),
+        "show" => Err(line.wrong("stdout and stderr can be shown; others can go `to FILE`")),
+        "drop" => Ok(OutputPolicy::Drop),
+        "real" => Ok(OutputPolicy::Real),
+        "check" if pattern.starts_with("file:") => Ok(OutputPolicy::Check(None)),
+        "check" => Err(line.wrong("`check FILE` is wanted: what stands in a terminal cannot be compared, and what connections got is gone")),
+        _ => match (file_behind(policy, "to"), file_behind(policy, "check")) {
+            (Some(path), _) => Ok(OutputPolicy::To(path)),
+            (_, Some(_)) if !is_standard => Err(line.wrong("`check FILE` is for stdout and stderr")),
+            (_, Some(path)) if path.is_file() => Ok(OutputPolicy::Check(Some(path))),
+            (_, Some(path)) => Err(line.wrong(&format!("there is no file {}", path.display()))),
+            (None, None) => Err(line.wrong("show, drop, real, `to FILE` or check is wanted")),
+        },
+    }
+}
+
+fn file_behind(policy: &str, word: &str) -> Option<PathBuf> {
+    let path = policy.strip_prefix(word)?.strip_prefix(' ')?.trim();
+    (!path.is_empty()).then(|| std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
 /// True for what a policy of inputs may be in a replay.
@@ -79,36 +176,133 @@ pub fn is_input_policy(policy: &str) -> bool {
     matches!(policy, "recorded" | "real") || policy.starts_with("from ")
 }
 
-fn parse(text: &str) -> Result<(&str, Policy), CommandError> {
-    let wrong = |what: &str| CommandError::Usage(format!("--output {text}: {what}"));
-    let (pattern, policy) = text.split_once('=').ok_or_else(|| wrong("PATTERN=POLICY is wanted"))?;
-    if pattern != "*" && !STREAMS.contains(&pattern) {
-        return Err(wrong("a replay shows stdout and stderr (or *: both); other outputs are always dropped"));
+impl Policies {
+    /// Where this input comes from.
+    pub fn input(&self, kind: StreamKind, name: &str) -> InputPolicy {
+        let found = self.inputs.iter().rev().find(|(pattern, _)| pattern.fits(kind, name));
+        found.map_or(InputPolicy::Recorded, |(_, policy)| policy.clone())
     }
-    let policy = match policy.trim() {
-        "show" => Policy::Show,
-        "drop" => Policy::Drop,
-        "real" | "check" => {
-            return Err(wrong("this policy is not available: show, drop and `to FILE` are"));
+
+    /// What becomes of this output.
+    pub fn output(&self, kind: StreamKind, name: &str) -> OutputPolicy {
+        let is_standard = matches!(kind, StreamKind::Stdout | StreamKind::Stderr);
+        let found = self.outputs.iter().rev().find(|(pattern, _)| pattern.fits(kind, name));
+        match found.map(|(_, policy)| policy) {
+            None if is_standard => OutputPolicy::Show,
+            None => OutputPolicy::Drop,
+            // One file does not hold several outputs: `*=to FILE` means the two that are shown.
+            Some(OutputPolicy::Show | OutputPolicy::Check(Some(_))) if !is_standard => OutputPolicy::Drop,
+            Some(OutputPolicy::To(_))
+                if !is_standard && found.is_some_and(|(pattern, _)| pattern.is_standard()) =>
+            {
+                OutputPolicy::Drop
+            }
+            Some(policy) => policy.clone(),
         }
-        other => match other.strip_prefix("to ") {
-            Some(file) if !file.trim().is_empty() => Policy::To(file.trim().into()),
-            _ => return Err(wrong("show, drop or `to FILE` is wanted")),
-        },
+    }
+
+    /// True unless all that is said is about what is shown.
+    fn reach_beyond_outputs(&self) -> bool {
+        let recorded = |(_, policy): &(Pattern, InputPolicy)| *policy == InputPolicy::Recorded;
+        let is_drop =
+            |(_, policy): &(Pattern, OutputPolicy)| matches!(policy, OutputPolicy::Drop | OutputPolicy::Show);
+        let is_shown = |(pattern, policy): &(Pattern, OutputPolicy)| {
+            pattern.is_standard() && *policy != OutputPolicy::Real
+        };
+        !self.inputs.iter().all(recorded) || !self.outputs.iter().all(|one| is_drop(one) || is_shown(one))
+    }
+}
+
+/// Redirects this process's standard streams. All files are opened before any stream is moved: an error can
+/// still be read.
+fn redirect(policies: &Policies) -> Result<Vec<Comparison>, CommandError> {
+    let mut comparisons = Vec::new();
+    let mut open = |kind: StreamKind| match policies.output(kind, "") {
+        OutputPolicy::Show | OutputPolicy::Real => Ok(None),
+        OutputPolicy::Drop => opened(Path::new("/dev/null")).map(Some),
+        OutputPolicy::To(path) => opened(&path).map(Some),
+        OutputPolicy::Check(expected) => {
+            let comparison = Comparison::new(kind.prefix(), expected.unwrap_or_default())?;
+            let file = comparison.file()?;
+            comparisons.push(comparison);
+            Ok(Some(file))
+        }
     };
-    Ok((pattern, policy))
+    let [out, errors] = [open(StreamKind::Stdout)?, open(StreamKind::Stderr)?];
+    let input = match policies.input(StreamKind::Stdin, "") {
+        InputPolicy::Recorded | InputPolicy::Real => None,
+        InputPolicy::From(path) => {
+            Some(File::open(&path).map_err(|source| CommandError::Read { path: path.clone(), source })?)
+        }
+    };
+    let failed = |error: rustix::io::Errno| CommandError::Output(error.into());
+    if let Some(file) = input {
+        rustix::stdio::dup2_stdin(file).map_err(failed)?;
+    }
+    if let Some(file) = out {
+        rustix::stdio::dup2_stdout(file).map_err(failed)?;
+    }
+    if let Some(file) = errors {
+        rustix::stdio::dup2_stderr(file).map_err(failed)?;
+    }
+    Ok(comparisons)
+}
+
+/// A file that is replaced.
+pub fn opened(path: &Path) -> Result<File, CommandError> {
+    let file = File::options().create(true).truncate(true).write(true).open(path);
+    file.map_err(|source| CommandError::Write { path: path.to_owned(), source })
+}
+
+impl Applied {
+    /// What is another output than it should be, if something is: to be asked when the replay is over.
+    ///
+    /// # Errors
+    /// [`CommandError::Read`]
+    pub fn difference(&self) -> Result<Option<String>, CommandError> {
+        for comparison in &self.comparisons {
+            if let Some(found) = comparison.difference()? {
+                return Ok(Some(found));
+            }
+        }
+        for checked in &self.checked {
+            if let Some(found) = checked.difference()? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parsed(input: &[&str], output: &[&str]) -> Result<Policies, CommandError> {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        PolicyArguments { input: texts(input), output: texts(output), policy: None }.parse()
+    }
+
     #[test]
-    fn policies_are_read_as_they_are_written() {
-        assert_eq!(parse("stdout=drop").ok(), Some(("stdout", Policy::Drop)));
-        assert_eq!(parse("*=to a b").ok(), Some(("*", Policy::To("a b".into()))));
-        for wrong in ["stdout", "tcp:*=drop", "stdout=real", "stderr=to ", "stdout=hide"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+    fn the_last_policy_that_fits_counts() {
+        let policies = parsed(&["*=real", "stdin=recorded"], &["*=to a b", "stderr=drop"]).expect("policies");
+        assert_eq!(policies.input(StreamKind::Stdin, ""), InputPolicy::Recorded);
+        assert_eq!(policies.input(StreamKind::Tcp, "127.0.0.1:80"), InputPolicy::Real);
+        assert_eq!(policies.output(StreamKind::Stderr, ""), OutputPolicy::Drop);
+        assert!(
+            matches!(policies.output(StreamKind::Stdout, ""), OutputPolicy::To(path) if path.ends_with("a b"))
+        );
+        assert_eq!(Policies::default().output(StreamKind::File, "/x"), OutputPolicy::Drop);
+        assert_eq!(Policies::default().output(StreamKind::Stdout, ""), OutputPolicy::Show);
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused() {
+        for wrong in ["stdout", "stderr=to ", "stdout=hide", "tcp:*:1=show", "stdout=check", "stdin=drop"] {
+            assert!(parsed(&[], &[wrong]).is_err(), "{wrong}");
+        }
+        for wrong in ["stdin", "stdout=real", "stdin=from /nowhere", "file:/x=keep", "env:HOME=real"] {
+            assert!(parsed(&[wrong], &[]).is_err(), "{wrong}");
         }
     }
 }

@@ -124,7 +124,7 @@ impl Process {
 }
 
 /// Without `.` and `..`.
-fn simplified(path: &Path) -> PathBuf {
+pub fn simplified(path: &Path) -> PathBuf {
     let mut simple = PathBuf::new();
     for part in path.components() {
         match part {
