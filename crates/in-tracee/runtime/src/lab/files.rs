@@ -111,7 +111,9 @@ pub fn list(number: u64, real: &[u64; 6]) -> i64 {
         let words = [real[0], at + NAME_AT, stat.as_ptr() as u64, AT_SYMLINK_NOFOLLOW, 0, 0];
         let known = kernel::call(nr::__NR_newfstatat, words);
         let file = File::of(&core::hint::black_box(stat));
-        if known == 0 && let Some(seen) = file.seen() {
+        if known == 0
+            && let Some(seen) = file.seen()
+        {
             memory::write(at, &seen.inode);
         }
         at += u64::from(length);
@@ -160,7 +162,8 @@ fn tell_statx(at: u64) {
 pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     const MFD_CLOEXEC: u64 = 1;
     const O_CLOEXEC: u64 = nr::O_CLOEXEC as u64;
-    let (at, flags) = if number == u64::from(nr::__NR_open) { (real[0], real[1]) } else { (real[1], real[2]) };
+    let (at, flags) =
+        if number == u64::from(nr::__NR_open) { (real[0], real[1]) } else { (real[1], real[2]) };
     let mut path = [0u8; 64];
     let bytes = memory::read_text(at, &mut path).unwrap_or(0).min(path.len());
     let path = &path[..bytes];

@@ -23,8 +23,7 @@ pub fn refuse_diagnosis(number: u64, real: &[u64; 6]) -> Option<i64> {
 /// Overwrites the times (`struct ifa_cacheinfo` of rtnetlink(7)) of what was received.
 pub fn hide_uptime(number: u64, real: &[u64; 6], bytes: u64) {
     const RTM_NEWADDR: u64 = 20;
-    let is_received =
-        matches!(number as u32, nr::__NR_recvmsg | nr::__NR_recvfrom | nr::__NR_read);
+    let is_received = matches!(number as u32, nr::__NR_recvmsg | nr::__NR_recvfrom | nr::__NR_read);
     if !is_received || kernel::socket_option(real[0], SOL_SOCKET, SO_DOMAIN) != AF_NETLINK {
         return;
     }

@@ -312,12 +312,20 @@ fn note(op: &Op, what: u64, offset: u64) {
     let dir = (session.objects_dir_bytes as usize).min(path.len() - NAME.len());
     path[..dir].copy_from_slice(&session.objects_dir[..dir]);
     path[dir..dir + NAME.len()].copy_from_slice(NAME);
-    let (at, flags) = (i64::from(nr::AT_FDCWD) as u64, nr::O_WRONLY | nr::O_CREAT | nr::O_APPEND | nr::O_CLOEXEC);
+    let (at, flags) =
+        (i64::from(nr::AT_FDCWD) as u64, nr::O_WRONLY | nr::O_CREAT | nr::O_APPEND | nr::O_CLOEXEC);
     let fd = kernel::call(nr::__NR_openat, [at, path.as_ptr() as u64, u64::from(flags), 0o600, 0, 0]);
     if kernel::failed(fd) {
         return;
     }
-    let words = Note { stream: op.words[1], what, offset, lane: u64::from(process().lane), event: process().log.events }.to_words();
+    let words = Note {
+        stream: op.words[1],
+        what,
+        offset,
+        lane: u64::from(process().lane),
+        event: process().log.events,
+    }
+    .to_words();
     kernel::write_all(fd as i32, words.as_ptr() as u64, size_of_val(&words) as u64);
     kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
 }
