@@ -694,6 +694,42 @@ def set_instruction_breakpoints(arguments):
     return breakpoints.set("instruction", "instruction breakpoint", arguments.get("breakpoints") or [], make)
 
 
+def set_variable(arguments):
+    """Changes a variable that was shown: of a live program, or of a copy that `branch` made."""
+    inside = handles.get(needed(arguments, "variablesReference", int), Container)
+    name, text = needed(arguments, "name", str), needed(arguments, "value", str)
+    inside.place.select()
+    found = next(((value, expression) for child, value, expression in inside.children() if str(child) == name), None)
+    if found is None or not isinstance(found[0], gdb.Value):
+        raise Refused(f"{name} is no variable of the program")
+    value, expression = found
+    if expression is None and value.address is None:
+        raise Refused(f"{name} is nowhere in memory")
+    return changed(expression or f"*({value.type} *) {int(value.address):#x}", text, arguments, inside.place)
+
+
+def set_expression(arguments):
+    """Changes what an expression stands for."""
+    number = arguments.get("frameId")
+    place = handles.get(number, Place) if number is not None else Place(gdb.selected_thread().num, 0)
+    place.select()
+    return changed(needed(arguments, "expression", str), needed(arguments, "value", str), arguments, place)
+
+
+def changed(expression, text, arguments, place):
+    """Assigns, and says what it has become."""
+    try:
+        gdb.parse_and_eval(f"({expression}) = ({text})")
+    except gdb.MemoryError as error:
+        raise Refused("what was recorded cannot be changed: `branch` in the debug console goes on in a copy, "
+                      "whose variables can") from error
+    finally:
+        calls.done()
+    is_hex = (arguments.get("format") or {}).get("hex", False)
+    about = variable(expression, gdb.parse_and_eval(expression), expression, place, is_hex)
+    return {key: about[key] for key in ("value", "type", "variablesReference", "indexedVariables") if key in about}
+
+
 def data_breakpoint_info(arguments):
     """A place in memory: what it holds is watched wherever the program stands."""
     name, reference = needed(arguments, "name", str), arguments.get("variablesReference")
@@ -838,10 +874,13 @@ def instruction(one):
     return {"address": f"{one['addr']:#x}", "instruction": one["asm"]}
 
 
+# What is answered while the program is interrupted for it.
+IN_PASSING = re.compile("set.*Breakpoints$|threads$")
 REQUESTS = {
     "configurationDone": begin, "threads": threads, "stackTrace": stack_trace, "scopes": scopes,
     "variables": variables, "evaluate": evaluate, "setBreakpoints": set_breakpoints,
     "setFunctionBreakpoints": set_function_breakpoints, "setInstructionBreakpoints": set_instruction_breakpoints,
+    "setVariable": set_variable, "setExpression": set_expression,
     "dataBreakpointInfo": data_breakpoint_info, "setDataBreakpoints": set_data_breakpoints,
     "setExceptionBreakpoints": set_exception_breakpoints, "exceptionInfo": exception_info,
     "continue": go_on, "reverseContinue": go_back, "pause": pause,
@@ -871,7 +910,7 @@ def answer(request, is_running=False):
         handler = REQUESTS.get(request["command"])
         if handler is None:
             raise Refused(f"{request['command']} is not supported")
-        if is_running and not request["command"].startswith(("set", "threads")):
+        if is_running and not IN_PASSING.match(request["command"]):
             raise Refused("the program is running")
         body = handler(request.get("arguments") or {})
         body, motion = body if isinstance(body, tuple) else (body, None)

@@ -194,6 +194,7 @@ def steps(editor, thread, source):
     stop = editor.move("goto", threadId=thread, targetId=targets[0]["id"])
     frame = editor.frames(thread)[0]
     print("goto:", stop["reason"], frame["name"], frame["line"] == line)
+    changes(editor, thread)
     editor.ask("evaluate", expression=f"seek {when}", context="repl")
     stop = editor.event("stopped")
     print("seek:", stop["reason"], place(editor.frames(thread)[0]).split(":")[0])
@@ -216,6 +217,22 @@ def steps(editor, thread, source):
     print("code:", len(code["instructions"]))
     stop = editor.move("continue", threadId=thread)
     print("end:", stop["reason"], stop["text"])
+
+
+def changes(editor, thread):
+    """What was recorded keeps its values; a copy takes others."""
+    def set_cache(ask, value):
+        frame = editor.frames(thread)[0]
+        scopes = editor.ask("scopes", frameId=frame["id"])["scopes"]
+        reference = next(one["variablesReference"] for one in scopes if one["name"] == "Locals")
+        return ask("setVariable", variablesReference=reference, name="cache", value=value)
+
+    print("changed:", "`branch`" in set_cache(editor.refused, "0"))
+    editor.ask("evaluate", expression="branch", context="repl")
+    print("changed in a branch:", set_cache(editor.ask, "0")["value"])
+    frame = editor.frames(thread)[0]
+    print("and by expression:", editor.ask("setExpression", expression="cache", value="(void *) 16",
+                                           frameId=frame["id"])["value"].split()[-1])
 
 
 def refused(editor, thread):

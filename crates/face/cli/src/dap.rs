@@ -187,6 +187,8 @@ fn capabilities() -> Value {
         "supportsHitConditionalBreakpoints": true,
         "supportsLogPoints": true,
         "supportsEvaluateForHovers": true,
+        "supportsSetVariable": true,
+        "supportsSetExpression": true,
         "supportsGotoTargetsRequest": true,
         "supportsExceptionInfoRequest": true,
         "supportsReadMemoryRequest": true,
