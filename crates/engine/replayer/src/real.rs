@@ -123,8 +123,8 @@ mod tests {
         let op = |number: u64| RealOp { words: [number; OP_WORDS], text: b"/x\0".to_vec() };
         let ops = BTreeMap::from([(1, vec![op(1), op(2)]), (2, vec![op(3)])]);
         let mut additions = Additions::new(ops);
-        // Events come in chunks of any length.
-        let mut second = chunk.split_off(24);
+        // What goes on with an event may come in the next chunk.
+        let mut second = chunk.split_off(2 * (HEADER_BYTES + 8));
         additions.add_to(&mut chunk);
         additions.add_to(&mut second);
         chunk.append(&mut second);
