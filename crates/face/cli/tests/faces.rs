@@ -1,45 +1,35 @@
 //! Recordings as programs see them: the Model Context Protocol, `query`, and the page.
 
+mod bench;
+
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use bench::{Bench, RETROVANE};
 use serde_json::{Value, json};
-
-const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
 
 /// The demo's program, recorded until it crashed.
 struct Crash {
-    folder: tempfile::TempDir,
+    bench: Bench,
 }
 
 impl Crash {
     fn record() -> Crash {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../demo/sessions.c");
-        let program = folder.path().join("sessions");
-        let built =
-            Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(source).status();
-        assert!(built.expect("gcc is installed").success());
-        let crash = Crash { folder };
-        let hunted = crash
-            .retrovane(&["hunt", "-q", "--tries", "2000", "-o"])
-            .arg(crash.trace())
-            .arg("--")
-            .arg(program)
-            .output();
+        let bench = Bench::new();
+        let program = bench.build("demo/sessions.c", "-O0");
+        let mut hunt = bench.retrovane(&["hunt", "-q", "--tries", "2000", "-o"]);
+        let hunted = hunt.arg(bench.trace()).arg("--").arg(program).output();
         assert!(hunted.expect("it runs").status.success(), "the demo's bug shows once in some forty runs");
-        crash
+        Crash { bench }
     }
 
     fn trace(&self) -> PathBuf {
-        self.folder.path().join("trace")
+        self.bench.trace()
     }
 
     fn retrovane(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(RETROVANE);
-        command.args(words).env("RETROVANE_HOME", self.folder.path().join("home"));
-        command
+        self.bench.retrovane(words)
     }
 
     fn query(&self, words: &[&str]) -> (Value, i32) {
@@ -206,7 +196,7 @@ fn common_questions_have_the_names_that_debuggers_give_them() {
 fn a_recording_is_drawn_as_a_page() {
     use std::os::unix::fs::PermissionsExt;
     let crash = Crash::record();
-    let (page, perfetto) = (crash.folder.path().join("page.html"), crash.folder.path().join("trace.json"));
+    let (page, perfetto) = (crash.bench.path("page.html"), crash.bench.path("trace.json"));
     let mut command = crash.retrovane(&["timeline", "-q", "-o"]);
     let drawn = command.arg(&page).arg("--perfetto").arg(&perfetto).arg(crash.trace()).status();
     assert!(drawn.expect("it runs").success());

@@ -1,34 +1,31 @@
 //! The page of `retrovane timeline`, in a browser: search, hover, zoom, copy, arrows; and the demo's bug found
 //! by clicking through it.
 
+mod bench;
 mod browser;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use bench::Bench;
 use browser::Browser;
 use serde_json::Value;
 
-const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
 const ENTER: &str = "\u{e007}";
 const CONTROL: &str = "\u{e009}";
 
 /// A program of the sources, recorded and drawn.
 struct Drawn {
-    folder: tempfile::TempDir,
+    bench: Bench,
 }
 
 impl Drawn {
     fn of(source: &str, recording: &[&str]) -> Drawn {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(source);
-        let program = folder.path().join("program");
-        let built =
-            Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(source).status();
-        assert!(built.expect("gcc is installed").success());
-        let drawn = Drawn { folder };
+        let bench = Bench::new();
+        let program = bench.build(source, "-O0");
+        let drawn = Drawn { bench };
         let mut record = drawn.retrovane(recording);
-        record.arg("-o").arg(drawn.trace()).arg("--").arg(program).current_dir(drawn.folder.path());
+        record.arg("-o").arg(drawn.trace()).arg("--").arg(program);
         record.output().expect("it runs");
         let page = drawn.retrovane(&["timeline", "-q", "-o"]).arg(drawn.page()).arg(drawn.trace()).output();
         let page = page.expect("it runs");
@@ -37,17 +34,15 @@ impl Drawn {
     }
 
     fn trace(&self) -> PathBuf {
-        self.folder.path().join("trace")
+        self.bench.trace()
     }
 
     fn page(&self) -> PathBuf {
-        self.folder.path().join("page.html")
+        self.bench.path("page.html")
     }
 
     fn retrovane(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(RETROVANE);
-        command.args(words).env("RETROVANE_HOME", self.folder.path().join("home"));
-        command
+        self.bench.retrovane(words)
     }
 }
 

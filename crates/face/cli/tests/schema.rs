@@ -1,11 +1,12 @@
 //! What commands print as JSON is what `docs/json.schema.json` says.
 
+mod bench;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use bench::Bench;
 use serde_json::{Value, json};
-
-const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
 
 /// Reads pairs of a definition and a value; what does not fit is said.
 const CHECK: &str = r##"
@@ -21,19 +22,15 @@ for line in sys.stdin:
 "##;
 
 struct Recording {
-    folder: tempfile::TempDir,
+    bench: Bench,
     checked: Vec<Value>,
 }
 
 impl Recording {
     fn of_the_demo() -> Recording {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../demo/sessions.c");
-        let program = folder.path().join("sessions");
-        let built =
-            Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(source).status();
-        assert!(built.expect("gcc is installed").success());
-        let mut recording = Recording { folder, checked: Vec::new() };
+        let bench = Bench::new();
+        let program = bench.build("demo/sessions.c", "-O0");
+        let mut recording = Recording { bench, checked: Vec::new() };
         let hunted = recording.retrovane(&["hunt", "-q", "--tries", "2000", "--"]).arg(program).output();
         assert!(hunted.expect("it runs").status.success(), "the demo's bug shows once in some forty runs");
         let found = recording.answers("ls", &["ls", "--json"], 0);
@@ -48,14 +45,11 @@ impl Recording {
     }
 
     fn trace(&self) -> PathBuf {
-        self.folder.path().join("trace")
+        self.bench.trace()
     }
 
     fn retrovane(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(RETROVANE);
-        command.args(words).env("RETROVANE_HOME", self.folder.path().join("home"));
-        command.current_dir(self.folder.path());
-        command
+        self.bench.retrovane(words)
     }
 
     /// Asks, and keeps what is answered to be checked.
@@ -142,8 +136,7 @@ fn answers_are_as_the_schema_says() {
 
 #[test]
 fn a_command_line_that_makes_no_sense_is_an_object_too() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut recording = Recording { folder, checked: Vec::new() };
+    let mut recording = Recording { bench: Bench::new(), checked: Vec::new() };
     for words in [
         &["info", "--json", "--no-such-option"] as &[&str],
         &["dump", "--json", "--pid", "x"],

@@ -1,42 +1,35 @@
 //! Which event sent what another received: asked, and drawn.
 
-use std::path::{Path, PathBuf};
+mod bench;
+
+use std::path::PathBuf;
 use std::process::Command;
 
+use bench::Bench;
 use serde_json::Value;
-
-const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
 
 /// `tests/senders/meets.c`, recorded.
 struct Meetings {
-    folder: tempfile::TempDir,
+    bench: Bench,
     said: String,
 }
 
 impl Meetings {
     fn record() -> Meetings {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/senders/meets.c");
-        let program = folder.path().join("meets");
-        let built = Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(source).status();
-        assert!(built.expect("gcc is installed").success());
-        let mut meetings = Meetings { folder, said: String::new() };
-        let mut record = meetings.retrovane(&["record", "-q", "-o"]);
-        record.arg(meetings.trace()).arg("--").arg(program).current_dir(meetings.folder.path());
-        let ran = record.output().expect("it runs");
+        let bench = Bench::new();
+        let program = bench.build("tests/senders/meets.c", "-O1");
+        let mut record = bench.retrovane(&["record", "-q", "-o"]);
+        let ran = record.arg(bench.trace()).arg("--").arg(program).output().expect("it runs");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-        meetings.said = String::from_utf8(ran.stdout).expect("text");
-        meetings
+        Meetings { bench, said: String::from_utf8(ran.stdout).expect("text") }
     }
 
     fn trace(&self) -> PathBuf {
-        self.folder.path().join("trace")
+        self.bench.trace()
     }
 
     fn retrovane(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(RETROVANE);
-        command.args(words).env("RETROVANE_HOME", self.folder.path().join("home"));
-        command
+        self.bench.retrovane(words)
     }
 
     fn query(&self, words: &[&str]) -> Value {
@@ -150,8 +143,7 @@ fn the_index_is_made_again_where_it_does_not_fit() {
 #[test]
 fn meetings_are_drawn() {
     let meetings = Meetings::record();
-    let (page, perfetto) =
-        (meetings.folder.path().join("page.html"), meetings.folder.path().join("perfetto.json"));
+    let (page, perfetto) = (meetings.bench.path("page.html"), meetings.bench.path("perfetto.json"));
     let mut command = meetings.retrovane(&["timeline", "-q", "-o"]);
     let drawn = command.arg(&page).arg("--perfetto").arg(&perfetto).arg(meetings.trace()).status();
     assert!(drawn.expect("it runs").success());

@@ -1,37 +1,28 @@
 //! Sources that travel in a pack are seen where nobody has them.
 
-use std::path::{Path, PathBuf};
+mod bench;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
-const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
+use bench::Bench;
+
 const LINE: &str = "return *nowhere; // this line is in the pack";
 
-struct Bench {
-    folder: tempfile::TempDir,
+/// Runs a command of ours with one of several homes.
+fn run(bench: &Bench, home: &str, words: &[&str]) -> Output {
+    bench.retrovane(words).env("RETROVANE_HOME", bench.path(home)).output().expect("it runs")
 }
 
-impl Bench {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Runs a command of ours with a home of its own.
-    fn run(&self, home: &str, words: &[&str]) -> Output {
-        let mut command = Command::new(RETROVANE);
-        command.args(words).env("RETROVANE_HOME", self.path(home)).current_dir(self.folder.path());
-        command.output().expect("it runs")
-    }
-
-    fn text(&self, home: &str, words: &[&str]) -> String {
-        let ran = self.run(home, words);
-        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
-        String::from_utf8_lossy(&ran.stdout).into_owned()
-    }
+fn text(bench: &Bench, home: &str, words: &[&str]) -> String {
+    let ran = run(bench, home, words);
+    assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
 /// A program that dies, built in one folder from a source in another; and a secret that it names as if it were one.
 fn recorded() -> Bench {
-    let bench = Bench { folder: tempfile::tempdir().expect("a temporary folder") };
+    let bench = Bench::new();
     for folder in ["source", "build"] {
         std::fs::create_dir(bench.path(folder)).expect("it can be made");
     }
@@ -44,7 +35,7 @@ fn recorded() -> Bench {
     let mut gcc = Command::new("gcc");
     gcc.args(["-g", "-O0", "-o", "dies", "../source/dies.c"]).current_dir(bench.path("build"));
     assert!(gcc.status().expect("gcc is installed").success());
-    let died = bench.run("home", &["record", "-q", "-o", "trace", "build/dies"]);
+    let died = run(&bench, "home", &["record", "-q", "-o", "trace", "build/dies"]);
     assert!(!died.status.success());
     bench
 }
@@ -52,8 +43,8 @@ fn recorded() -> Bench {
 #[test]
 fn strangers_see_the_lines_of_packs_with_sources() {
     let bench = recorded();
-    bench.text("home", &["pack", "--sources", "-o", "with.rvpack", "trace"]);
-    bench.text("home", &["pack", "-o", "without.rvpack", "trace"]);
+    text(&bench, "home", &["pack", "--sources", "-o", "with.rvpack", "trace"]);
+    text(&bench, "home", &["pack", "-o", "without.rvpack", "trace"]);
     let pack = std::fs::read(bench.path("with.rvpack")).expect("the pack");
     let holds = |text: &str| pack.windows(text.len()).any(|part| part == text.as_bytes());
     assert!(holds(LINE) && !holds("what nobody packs"));
@@ -63,18 +54,18 @@ fn strangers_see_the_lines_of_packs_with_sources() {
     }
     for (pack, sees) in [("with", true), ("without", false)] {
         let name = format!("{pack}.rvpack");
-        bench.run("strange", &["replay", "-q", "--run", &name]);
-        let answer = bench.text("strange", &["query", "backtrace", pack]);
+        run(&bench, "strange", &["replay", "-q", "--run", &name]);
+        let answer = text(&bench, "strange", &["query", "backtrace", pack]);
         assert!(answer.contains("dies.c:4"), "{answer}");
         assert_eq!(answer.contains(LINE), sees, "{answer}");
-        let listed = bench.text("strange", &["replay", "--batch", "--at", "crash", "--ex", "list", pack]);
+        let listed = text(&bench, "strange", &["replay", "--batch", "--at", "crash", "--ex", "list", pack]);
         assert_eq!(listed.contains(LINE), sees, "{listed}");
-        bench.text("strange", &["report", "-q", "-o", "page.html", pack]);
+        text(&bench, "strange", &["report", "-q", "-o", "page.html", pack]);
         let page = std::fs::read_to_string(bench.path("page.html")).expect("the page");
         assert_eq!(page.contains("this line is in the pack"), sees, "{pack}");
     }
     // And hand them on.
-    bench.text("strange", &["pack", "--sources", "-o", "again.rvpack", "with"]);
+    text(&bench, "strange", &["pack", "--sources", "-o", "again.rvpack", "with"]);
     let again = std::fs::read(bench.path("again.rvpack")).expect("the pack");
     assert_eq!(again, pack);
 }
@@ -97,12 +88,15 @@ fn a_list_of_sources_leads_nowhere_else() {
         one("/a b/x.c".to_owned(), &hash),
     ];
     std::fs::write(trace.join("sources.json"), format!("[{}]", list.join(","))).expect("it can be written");
-    let said =
-        bench.text("home", &["replay", "--batch", "--at", "crash", "--ex", "show substitute-path", "trace"]);
+    let said = text(
+        &bench,
+        "home",
+        &["replay", "--batch", "--at", "crash", "--ex", "show substitute-path", "trace"],
+    );
     assert!(!said.contains("/../") && !said.contains("a b"), "{said}");
     assert!(std::fs::symlink_metadata(&outside).is_err(), "a link was made outside");
     // What is no list is none.
     std::fs::write(trace.join("sources.json"), "[1").expect("it can be written");
-    assert!(bench.text("home", &["bt", "trace"]).contains("dies.c:4"));
+    assert!(text(&bench, "home", &["bt", "trace"]).contains("dies.c:4"));
     assert!(Path::new(&trace).exists());
 }

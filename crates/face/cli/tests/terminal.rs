@@ -1,32 +1,27 @@
 //! What people see on a terminal: where a recording begins and ends.
 
-use std::path::{Path, PathBuf};
+mod bench;
+
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-const RETROVANE: &str = env!("CARGO_BIN_EXE_retrovane");
+use bench::{Bench, RETROVANE};
 
 struct Terminal {
-    folder: tempfile::TempDir,
+    bench: Bench,
 }
 
 impl Terminal {
     fn new() -> Terminal {
-        Terminal { folder: tempfile::tempdir().expect("a temporary folder") }
+        Terminal { bench: Bench::new() }
     }
 
     fn build(&self, source: &str) -> PathBuf {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(source);
-        let program = self.folder.path().join("program");
-        let built =
-            Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(source).status();
-        assert!(built.expect("gcc is installed").success());
-        program
+        self.bench.build(source, "-O0")
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.folder.path()).env("RETROVANE_HOME", self.folder.path().join("home"));
-        command
+        self.bench.command(program)
     }
 
     /// What a terminal shows of this, with this typed.
