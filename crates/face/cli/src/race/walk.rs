@@ -23,21 +23,90 @@ const CHILD_TID: u64 = 16;
 const TLS: u64 = 56;
 
 mod call {
-    pub const CLONE: u64 = 56;
-    pub const CLONE3: u64 = 435;
-    pub const EXIT: u64 = 60;
-    pub const FUTEX: u64 = 202;
-    /// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt.
-    pub const MAPPINGS: [u64; 8] = [9, 10, 11, 12, 25, 28, 30, 67];
-    /// write and its like, kill, tkill and tgkill, close, shutdown, msgsnd, semop, timers.
-    pub const RELEASES: [u64; 24] = [
-        1, 3, 18, 20, 38, 44, 46, 48, 62, 64, 65, 68, 69, 72, 73, 129, 200, 220, 222, 223, 234, 275, 286, 307,
-    ];
-    /// read and its like, poll, select, accept, wait4, semop, msgrcv, locks of files, waiting for signals.
-    pub const ACQUIRES: [u64; 27] = [
-        0, 7, 17, 19, 23, 43, 45, 47, 61, 65, 70, 72, 73, 128, 130, 220, 232, 247, 270, 271, 275, 276, 281,
-        288, 295, 299, 327,
-    ];
+    use linux_abi::general as raw;
+
+    const fn numbers<const COUNT: usize>(of: [u32; COUNT]) -> [u64; COUNT] {
+        let mut wide = [0; COUNT];
+        let mut at = 0;
+        while at < COUNT {
+            wide[at] = of[at] as u64;
+            at += 1;
+        }
+        wide
+    }
+
+    pub const CLONE: u64 = raw::__NR_clone as u64;
+    pub const CLONE3: u64 = raw::__NR_clone3 as u64;
+    pub const EXIT: u64 = raw::__NR_exit as u64;
+    pub const FUTEX: u64 = raw::__NR_futex as u64;
+    /// Memory that others map later is not what was there before.
+    pub const MAPPINGS: [u64; 8] = numbers([
+        raw::__NR_mmap,
+        raw::__NR_mprotect,
+        raw::__NR_munmap,
+        raw::__NR_brk,
+        raw::__NR_mremap,
+        raw::__NR_madvise,
+        raw::__NR_shmat,
+        raw::__NR_shmdt,
+    ]);
+    /// By these others may learn what came before them.
+    pub const RELEASES: [u64; 24] = numbers([
+        raw::__NR_write,
+        raw::__NR_close,
+        raw::__NR_pwrite64,
+        raw::__NR_writev,
+        raw::__NR_setitimer,
+        raw::__NR_sendto,
+        raw::__NR_sendmsg,
+        raw::__NR_shutdown,
+        raw::__NR_kill,
+        raw::__NR_semget,
+        raw::__NR_semop,
+        raw::__NR_msgget,
+        raw::__NR_msgsnd,
+        raw::__NR_fcntl,
+        raw::__NR_flock,
+        raw::__NR_rt_sigqueueinfo,
+        raw::__NR_tkill,
+        raw::__NR_semtimedop,
+        raw::__NR_timer_create,
+        raw::__NR_timer_settime,
+        raw::__NR_tgkill,
+        raw::__NR_splice,
+        raw::__NR_timerfd_settime,
+        raw::__NR_sendmmsg,
+    ]);
+    /// By these one may learn of others.
+    pub const ACQUIRES: [u64; 27] = numbers([
+        raw::__NR_read,
+        raw::__NR_poll,
+        raw::__NR_pread64,
+        raw::__NR_readv,
+        raw::__NR_select,
+        raw::__NR_accept,
+        raw::__NR_recvfrom,
+        raw::__NR_recvmsg,
+        raw::__NR_wait4,
+        raw::__NR_semop,
+        raw::__NR_msgrcv,
+        raw::__NR_fcntl,
+        raw::__NR_flock,
+        raw::__NR_rt_sigtimedwait,
+        raw::__NR_rt_sigsuspend,
+        raw::__NR_semtimedop,
+        raw::__NR_epoll_wait,
+        raw::__NR_waitid,
+        raw::__NR_pselect6,
+        raw::__NR_ppoll,
+        raw::__NR_splice,
+        raw::__NR_tee,
+        raw::__NR_epoll_pwait,
+        raw::__NR_accept4,
+        raw::__NR_preadv,
+        raw::__NR_recvmmsg,
+        raw::__NR_preadv2,
+    ]);
 }
 
 /// How far a walk came.
