@@ -94,7 +94,7 @@ impl Run {
         let pids = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
             .filter(|pid| {
-                fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+                environment(pid).is_some_and(|environment| {
                     environment.split(|byte| *byte == 0).any(|variable| variable == self.mark)
                 })
             })
@@ -120,6 +120,33 @@ impl Run {
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// A process' environment as it was at its last execve; none where it is gone or not to be read.
+///
+/// In the middle of an execve the process has its new memory, and the kernel does not yet say where in it
+/// the environment lies: proc_pid_environ(5) is empty then. An end of the run at such a moment overlooked
+/// the process, so what is read is what it has when the call is over.
+fn environment(pid: &str) -> Option<Vec<u8>> {
+    let start = Instant::now();
+    loop {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        if !environment.is_empty() || has_none(pid) || start.elapsed() > KILLED_WITHIN {
+            return Some(environment);
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Whether the process has no environment, at one moment of its last image: no memory either (threads of the
+/// kernel, processes that have ended), or a place of no length (proc_pid_stat(5): vsize, the 23rd field,
+/// env_start and env_end, the 50th and 51st).
+fn has_none(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The second field is a name in brackets, which may hold anything.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).copied().unwrap_or("0");
+    field(23) == "0" || (field(51) != "0" && field(50) == field(51))
 }
 
 #[cfg(test)]
