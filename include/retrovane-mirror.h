@@ -36,6 +36,7 @@ extern "C" {
 #define RV_MIRROR_CLOSED (-15)
 #define RV_MIRROR_OS (-16)
 #define RV_MIRROR_CHILD (-17)
+#define RV_MIRROR_DAMAGED (-18)
 
 typedef struct rv_mirror rv_mirror;
 
@@ -47,6 +48,12 @@ struct rv_mirror_options {
 
 /* Opens the region of PATH.0 and PATH.1: as its last checkpoint, or new. */
 int rv_mirror_open(const char *path, const struct rv_mirror_options *options, rv_mirror **region);
+/* The same, which first compares all pages of the checkpoint with their checksums, as fast as the disk is,
+ * and begins with the one before where a page is damaged. */
+int rv_mirror_open_verified(const char *path, const struct rv_mirror_options *options, rv_mirror **region);
+/* Waits until all pages of the recovered checkpoint were compared, as rv_mirror_open leaves that to a thread.
+ * No checkpoint becomes durable before; RV_MIRROR_DAMAGED: none will, and what was read may be wrong. */
+int rv_mirror_wait_verified(rv_mirror *region, int timeout_ms);
 /* Ends when the checkpoint under way is over; takes none. */
 void rv_mirror_close(rv_mirror *region);
 /* What this thread's last call that failed would say. */

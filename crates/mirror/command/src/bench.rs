@@ -1,14 +1,13 @@
 //! The comparison: each scheme at each size, with checkpoints and without.
 
 use std::path::Path;
-use std::time::Instant;
 
-use retrovane_mirror::{Options, Region};
 use serde_json::{Map, Value, json};
 
 use crate::kills;
 use crate::measure::{median, quantile};
 use crate::plots;
+use crate::recovery;
 use crate::rivals::{Fork, Mirror, Scheme, Stop};
 use crate::server::{self, Load};
 use crate::task::{self, STORES};
@@ -18,6 +17,11 @@ use crate::{Bench, Part};
 const MIB: usize = 1 << 20;
 /// The paper's region.
 const SMALL: usize = 24 * MIB;
+/// The large region.
+fn large(quick: bool) -> usize {
+    if quick { 256 * MIB } else { 1024 * MIB }
+}
+
 /// The part of periods that are no worse than what is reported.
 const WORST: f64 = 0.9999;
 /// Names of all schemes, in the order of the output.
@@ -76,6 +80,12 @@ pub fn run(options: &Bench) -> Result<(), String> {
     if wants(Part::Pauses) {
         pauses(options, &folder.0, &mut keys);
     }
+    if wants(Part::Recovery) {
+        match recovery::run(&folder.0, large(options.quick)) {
+            Ok(found) => keys.extend(found),
+            Err(error) => eprintln!("retrovane-mirror: recovery was not measured: {error}"),
+        }
+    }
     if wants(Part::Kills) {
         keys.extend(kills::run(&folder.0, if options.quick { 100 } else { 10_000 })?);
     }
@@ -98,9 +108,10 @@ pub fn run(options: &Bench) -> Result<(), String> {
     std::fs::write(&options.json, text + "\n").map_err(|error| format!("{}: {error}", options.json.display()))
 }
 
-/// The periodic task, the first stores and the recovery.
+/// The periodic task and the first stores.
 fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
-    let (periods, large) = if options.quick { (1000, 256 * MIB) } else { (40_000, 1024 * MIB) };
+    let periods = if options.quick { 1000 } else { 40_000 };
+    let large = large(options.quick);
     println!(
         "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",
         "scheme", "MiB", "without us", "with us", "extra us"
@@ -123,7 +134,6 @@ fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
             eprintln!("retrovane-mirror: {error}");
         }
     }
-    keys.insert("recovery_first_ms".into(), number(recovery(folder, large)));
     keys.insert("periods".into(), json!(periods));
     keys.insert("large_mib".into(), json!(large / MIB));
 }
@@ -199,25 +209,4 @@ fn first_writes(name: &str, folder: &Path, quick: bool) -> Result<f64, String> {
         median(&behind)
     );
     Ok(median(&behind) / median(&before))
-}
-
-/// Milliseconds from opening a region that is on disk to the first look at its data.
-fn recovery(folder: &Path, size: usize) -> Result<f64, String> {
-    let path = folder.join("mirror");
-    let _ = [0, 1].map(|slot| std::fs::remove_file(folder.join(format!("mirror.{slot}"))));
-    {
-        let mirror = Mirror::new(folder, size).map_err(|error| error.to_string())?;
-        let (base, bytes) = mirror.range();
-        (0..bytes / 4096).for_each(|page| mirror.store(base + page * 4096, page as u64 + 1));
-        mirror.region().set_root("data", base as u64).map_err(|error| error.to_string())?;
-        mirror.begin();
-        mirror.wait();
-    }
-    let begun = Instant::now();
-    let region = Region::open(&path, &Options::default()).map_err(|error| error.to_string())?;
-    let data = region.root("data").ok_or("the root is gone")? as usize;
-    // SAFETY: a word of the block that the root names, which nobody stores to.
-    let value = unsafe { ((data + size / 2) as *const u64).read_volatile() };
-    let first = begun.elapsed().as_secs_f64() * 1e3;
-    if value == (size / 2 / 4096) as u64 + 1 { Ok(first) } else { Err("the data are others".into()) }
 }

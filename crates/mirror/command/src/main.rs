@@ -4,6 +4,7 @@ mod bench;
 mod kills;
 mod measure;
 mod plots;
+mod recovery;
 mod rivals;
 mod server;
 mod task;
@@ -42,8 +43,10 @@ enum Command {
 /// A part of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// The periodic task, first stores and recovery, beside other schemes.
+    /// The periodic task and first stores, beside other schemes.
     Pauses,
+    /// A region whose files are not in memory is opened and read.
+    Recovery,
     /// Kills at random moments.
     Kills,
     /// A server's latencies: with --server.

@@ -50,12 +50,40 @@ pub unsafe extern "C" fn rv_mirror_open(
     region: *mut *mut Region,
 ) -> c_int {
     // SAFETY: as the caller says.
+    unsafe { open(path, options, region, false) }
+}
+
+/// # Safety
+/// As for `rv_mirror_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rv_mirror_open_verified(
+    path: *const c_char,
+    options: *const COptions,
+    region: *mut *mut Region,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { open(path, options, region, true) }
+}
+
+/// # Safety
+/// As for `rv_mirror_open`.
+unsafe fn open(
+    path: *const c_char,
+    options: *const COptions,
+    region: *mut *mut Region,
+    verify: bool,
+) -> c_int {
+    // SAFETY: as the caller says.
     let (path, options) = unsafe { (CStr::from_ptr(path), options.as_ref()) };
-    let options = options.map_or_else(Options::default, |options| Options {
-        size: options.size,
-        rate: options.rate,
-        period: (options.period_ms != 0).then(|| Duration::from_millis(options.period_ms)),
-    });
+    let options = options.map_or_else(
+        || Options { verify, ..Options::default() },
+        |options| Options {
+            size: options.size,
+            rate: options.rate,
+            period: (options.period_ms != 0).then(|| Duration::from_millis(options.period_ms)),
+            verify,
+        },
+    );
     let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
     let (result, opened) = match Region::open(path, &options) {
         Ok(opened) => (0, Box::into_raw(Box::new(opened))),
@@ -216,6 +244,11 @@ pub extern "C" fn rv_mirror_poll(region: &Region, checkpoint: i64) -> c_int {
         Some(Ok(())) => 1,
         Some(Err(error)) => failed(&error),
     }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rv_mirror_wait_verified(region: &Region, timeout_ms: c_int) -> c_int {
+    code(region.wait_verified(timeout_of(timeout_ms)))
 }
 
 #[unsafe(no_mangle)]

@@ -40,6 +40,8 @@ struct Progress {
     /// Bytes for each second; 0: as fast as it goes.
     rate: u64,
     failures: VecDeque<(u64, Error)>,
+    /// Whether the recovered checkpoint is whole.
+    verified: Option<Result<(), Error>>,
     counts: Counts,
 }
 
@@ -120,6 +122,49 @@ impl Checkpoints {
         }
     }
 
+    /// Waits until all pages of the recovered checkpoint were compared with their checksums.
+    pub fn wait_verified(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        let is_open = |progress: &mut Progress| progress.verified.is_none();
+        let progress = self.lock();
+        let progress = match timeout {
+            None => self.changed.wait_while(progress, is_open).unwrap_or_else(PoisonError::into_inner),
+            Some(timeout) => {
+                self.changed
+                    .wait_timeout_while(progress, timeout, is_open)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+        };
+        progress.verified.clone().unwrap_or(Err(Error::TimedOut))
+    }
+
+    /// Compares the next pages of the recovered checkpoint with their checksums, if there are any left.
+    fn verify_piece(&self, memory: &Memory, slots: &mut Slots<DiskFile>) -> Result<(), Error> {
+        if slots.verification().is_none() {
+            let compared =
+                slots.verify_piece().map(|damaged| damaged.iter().for_each(|page| memory.withhold(*page)));
+            if let Err(error) = compared {
+                self.verified(Err(error.clone()));
+                return Err(error);
+            }
+        }
+        slots.verification().into_iter().for_each(|outcome| self.verified(outcome));
+        Ok(())
+    }
+
+    fn verified(&self, outcome: Result<(), Error>) {
+        self.lock().verified = Some(outcome);
+        self.changed.notify_all();
+    }
+
+    /// The next checkpoint overwrites the one before the recovered one: not before that is known to be whole.
+    fn verify_rest(&self, memory: &Memory, slots: &mut Slots<DiskFile>) -> Result<(), Error> {
+        while slots.verification().is_none() {
+            self.verify_piece(memory, slots)?;
+        }
+        Ok(())
+    }
+
     /// Waits until no checkpoint is under way, and its traces are gone.
     pub fn wait_idle(&self) {
         let mut progress = self.lock();
@@ -168,12 +213,14 @@ impl Checkpoints {
         let mut last = Instant::now();
         // Pages whose mirror may differ from what was written last.
         let mut changed = Pages::none(memory.pages());
-        while let Some(ticket) = self.next(memory, &mut warm_from, last) {
+        slots.verification().into_iter().for_each(|outcome| self.verified(outcome));
+        while let Some(ticket) = self.next(memory, slots, &mut warm_from, last) {
             last = Instant::now();
             memory.take_marks(&mut changed);
             // SAFETY: frozen until the thaw below, which only this thread does.
             let frozen = unsafe { memory.frozen() };
-            let written = slots.write(&changed, frozen, |bytes| self.pause(bytes));
+            let written = self.verify_rest(memory, slots);
+            let written = written.and_then(|()| slots.write(&changed, frozen, |bytes| self.pause(bytes)));
             self.tell(ticket, written, changed.count());
             protocol::thaw();
             self.resynchronise(memory, &mut changed);
@@ -183,7 +230,13 @@ impl Checkpoints {
     }
 
     /// The next checkpoint, frozen; `None` at the end.
-    fn next(&self, memory: &Memory, warm_from: &mut Option<usize>, last: Instant) -> Option<u64> {
+    fn next(
+        &self,
+        memory: &Memory,
+        slots: &mut Slots<DiskFile>,
+        warm_from: &mut Option<usize>,
+        last: Instant,
+    ) -> Option<u64> {
         let mut progress = self.lock();
         loop {
             if progress.frozen > progress.done {
@@ -205,7 +258,11 @@ impl Checkpoints {
             }
             if let Some(index) = *warm_from {
                 drop(progress);
-                *warm_from = memory.warm_piece(index).then_some(index + 1);
+                // What was compared is in the page cache: then no store of the program waits for the disk.
+                *warm_from = match slots.verification() {
+                    None => self.verify_piece(memory, slots).is_ok().then_some(index),
+                    Some(_) => memory.warm_piece(index).then_some(index + 1),
+                };
                 std::thread::yield_now();
                 progress = self.lock();
                 continue;

@@ -48,8 +48,15 @@ pub enum Error {
     /// The checkpoint was not written.
     #[error("{what} {path}: {text}; the last checkpoint is unharmed{}", advice(*errno))]
     Disk { what: &'static str, path: PathBuf, errno: i32, text: String },
+    /// A page of the recovered checkpoint is not as it was written.
+    #[error(
+        "{path} is damaged: the page at {address:#x} is not as checkpoint {generation} wrote it. No checkpoint is taken any \
+         more, and the one before is unharmed: close the region, and open it with all pages compared first (`verify`, \
+         rv_mirror_open_verified)"
+    )]
+    Damaged { path: PathBuf, address: usize, generation: u64 },
     /// The time that was given is over.
-    #[error("the checkpoint is not on disk yet: wait longer")]
+    #[error("it is not known yet: wait longer")]
     TimedOut,
     /// The region was closed before.
     #[error("the region is closed")]
@@ -102,6 +109,7 @@ impl Error {
             Error::Closed => -15,
             Error::Os { .. } => -16,
             Error::Child => -17,
+            Error::Damaged { .. } => -18,
         }
     }
 }

@@ -25,11 +25,15 @@ impl DiskFile {
     pub fn open_pair(path: &Path) -> Result<[DiskFile; 2], Error> {
         let [first, second] = pair(path);
         let files = [DiskFile::open(first)?, DiskFile::open(second)?];
-        // New names are durable when their folder is.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| Error::disk("cannot sync", folder, &error))?;
+        // New names are durable when their folder is. One that was there may be of a process that did not
+        // come so far, but then it has no checkpoint yet.
+        if files.iter().any(|file| file.cached.metadata().is_ok_and(|found| found.len() == 0)) {
+            let folder =
+                path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| Error::disk("cannot sync", folder, &error))?;
+        }
         Ok(files)
     }
 

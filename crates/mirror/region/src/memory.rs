@@ -82,6 +82,13 @@ impl Memory {
         true
     }
 
+    /// A page that is not what it was: who looks at it gets a signal, and no wrong data.
+    pub fn withhold(&self, page: usize) {
+        let at = self.base + page * PAGE;
+        // SAFETY: a page of our own mapping, whose content is of no use to anybody.
+        unsafe { libc::mprotect(at as *mut _, PAGE, libc::PROT_NONE) };
+    }
+
     /// How many pages the region has.
     pub fn pages(&self) -> usize {
         self.size / PAGE

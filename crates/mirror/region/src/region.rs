@@ -23,6 +23,10 @@ use crate::{fence, protocol, watch};
 pub const REGION_BYTES_MIN: usize = 64 * 1024;
 /// How much less important than the program the writing thread is.
 const NICE: i32 = 10;
+/// Pages that the library itself looks at when it recovers a region: roots and the allocator's data.
+const PAGES_FIRST: usize = (HEAP_OFFSET + heap::DATA_BYTES).div_ceil(PAGE);
+/// Where the allocator begins.
+const HEAP_OFFSET: usize = roots::BYTES.next_multiple_of(heap::ALIGNMENT);
 
 /// How a region is opened.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +37,9 @@ pub struct Options {
     pub rate: u64,
     /// A checkpoint is begun each time this is over, at whatever the threads do then.
     pub period: Option<Duration>,
+    /// All pages of a checkpoint are compared with their checksums before it is taken, and where one is damaged
+    /// the checkpoint before is. Else they are while the program runs: [`Region::wait_verified`].
+    pub verify: bool,
 }
 
 /// True while the process has a region.
@@ -80,7 +87,8 @@ impl Region {
         }
         let place = Place::take()?;
         fence::prepare()?;
-        let (slots, found) = Slots::open(DiskFile::open_pair(path)?, size, WINDOW)?;
+        let pages_first = if options.verify { usize::MAX } else { PAGES_FIRST };
+        let (slots, found) = Slots::open(DiskFile::open_pair(path)?, size, WINDOW, pages_first)?;
         let (base, size) = (slots.base(), slots.size());
         let is_ours = base == WINDOW && (REGION_BYTES_MIN..=REGION_BYTES_MAX).contains(&size);
         if !is_ours {
@@ -230,6 +238,13 @@ impl Region {
         self.checkpoints.wait(ticket, timeout)
     }
 
+    /// Waits until all pages of the recovered checkpoint were compared with their checksums. Until then, what is
+    /// read may be of a page that the disk has damaged; no checkpoint becomes durable before, and none if one is.
+    pub fn wait_verified(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        self.not_in_a_child()?;
+        self.checkpoints.wait_verified(timeout)
+    }
+
     /// Waits until the mirror is up to date again behind the last checkpoint.
     pub fn wait_idle(&self) {
         // In a child nobody brings it up to date.
@@ -285,7 +300,7 @@ impl Drop for Region {
 }
 
 fn parts_of(base: usize, size: usize, is_recovered: bool, path: &Path) -> Result<Parts, Error> {
-    let heap_at = base + roots::BYTES.next_multiple_of(heap::ALIGNMENT);
+    let heap_at = base + HEAP_OFFSET;
     // SAFETY: the beginning of the region that was just mapped, of which nobody else knows.
     let (mut roots, mut heap) = unsafe { (Roots::at(base), Heap::at(heap_at, base + size)) };
     if !is_recovered {

@@ -7,8 +7,12 @@
 //! File: header (one page), checksums (8 bytes for each page, XXH3-64, 0: never written,
 //! zeros), the region's pages at their offsets, so that recovery maps them as they are.
 //!
-//! Invariant: nothing is written to the slot with the last whole checkpoint. Deliberately
-//! absent: a log that must be replayed before the first access.
+//! Recovery looks at the header, the checksums and the first pages; the others are compared with
+//! their checksums in pieces, while the program runs already.
+//!
+//! Invariant: nothing is written to the slot with the last whole checkpoint, nor to the other one before all
+//! pages of a recovered checkpoint were compared. Deliberately absent: a log that must be replayed before
+//! the first access.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +28,8 @@ pub const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"RVMIRROR";
 /// Pages that are written by one call: 1 MiB.
 const RUN_PAGES_MAX: usize = 256;
+/// Pages of a recovered checkpoint that are compared with their checksums at a time: 256 KiB.
+const VERIFIED_PAGES: usize = 64;
 /// Bytes of the header before its own checksum.
 const HEADER_BYTES: usize = 48;
 
@@ -142,6 +148,10 @@ pub struct Slots<F> {
     stale: [Pages; 2],
     /// Slots of which nothing is known: they are emptied before they are written.
     unknown: [bool; 2],
+    /// Pages of a recovered checkpoint before this one were compared with their checksums.
+    verified: usize,
+    /// Those that were others.
+    damaged: Vec<usize>,
 }
 
 /// What recovery found.
@@ -153,7 +163,15 @@ pub struct Recovered {
 
 impl<F: SlotFile> Slots<F> {
     /// Looks into both files, and begins them where they are new. `size` 0: whatever they hold.
-    pub fn open(mut files: [F; 2], size: usize, base: usize) -> Result<(Slots<F>, Option<Recovered>), Error> {
+    ///
+    /// So many first pages of a checkpoint are compared with their checksums before it is taken; where they are
+    /// damaged the one before is. The others are left to [`Slots::verify_piece`].
+    pub fn open(
+        mut files: [F; 2],
+        size: usize,
+        base: usize,
+        pages_first: usize,
+    ) -> Result<(Slots<F>, Option<Recovered>), Error> {
         let found = [read_header(&files[0])?, read_header(&files[1])?];
         let mut whole: Vec<(usize, Header)> = found
             .iter()
@@ -179,11 +197,15 @@ impl<F: SlotFile> Slots<F> {
         let mut is_first = !has_torn;
         let mut damaged = false;
         for (slot, header) in whole.iter().filter(|(_, header)| header.generation > 0) {
+            let checked = pages_first.min(header.size as usize / PAGE);
+            let checked = if is_first { checked } else { header.size as usize / PAGE };
             if let Some(table) = read_table(&files[*slot], header)
-                && (is_first || is_intact(&files[*slot], header, &table))
+                && is_intact(&files[*slot], header, &table, checked)
             {
                 let recovered = Recovered { slot: *slot, generation: header.generation };
-                return Ok((Slots::known(files, header, table, Some(recovered)), Some(recovered)));
+                let mut slots = Slots::known(files, header, table, Some(recovered));
+                slots.verified = checked;
+                return Ok((slots, Some(recovered)));
             }
             (is_first, damaged) = (false, true);
         }
@@ -212,7 +234,9 @@ impl<F: SlotFile> Slots<F> {
         let last = found.map(|found| found.slot);
         let unknown = [0, 1].map(|slot| last.is_some_and(|last| last != slot));
         let (base, generation) = (header.base as usize, header.generation);
-        Slots { files, size, base, last, generation, table, stale: [none.clone(), none], unknown }
+        let stale = [none.clone(), none];
+        let (verified, damaged) = (size / PAGE, Vec::new());
+        Slots { files, size, base, last, generation, table, stale, unknown, verified, damaged }
     }
 
     pub fn size(&self) -> usize {
@@ -228,8 +252,47 @@ impl<F: SlotFile> Slots<F> {
         self.generation
     }
 
+    /// Whether all pages of the recovered checkpoint are as they were written: `None` while that is not known.
+    pub fn verification(&self) -> Option<Result<(), Error>> {
+        if self.verified < self.size / PAGE {
+            return None;
+        }
+        Some(match (self.damaged.first(), self.last) {
+            (Some(page), Some(slot)) => Err(Error::Damaged {
+                path: self.files[slot].path().to_owned(),
+                address: self.base + page * PAGE,
+                generation: self.generation,
+            }),
+            _ => Ok(()),
+        })
+    }
+
+    /// Compares the next pages of the recovered checkpoint with their checksums; returns those that are damaged.
+    pub fn verify_piece(&mut self) -> Result<&[usize], Error> {
+        let known = self.damaged.len();
+        let first = self.verified;
+        let end = (first + VERIFIED_PAGES).min(self.size / PAGE);
+        let is_written = (first..end).any(|page| self.hash(page) != 0);
+        if let (true, Some(slot)) = (is_written, self.last) {
+            let file = &self.files[slot];
+            let mut bytes = vec![0; (end - first) * PAGE];
+            let offset = data_offset(self.size) + (first * PAGE) as u64;
+            file.read_at(offset, &mut bytes)
+                .map_err(|error| Error::disk("cannot read", file.path(), &error))?;
+            let pages = (first..end).zip(bytes.chunks_exact(PAGE));
+            let damaged: Vec<usize> =
+                pages.filter(|(page, bytes)| !self.is_page(*page, bytes)).map(|(page, _)| page).collect();
+            self.damaged.extend(damaged);
+        }
+        self.verified = end;
+        Ok(&self.damaged[known..])
+    }
+
     /// Makes the next checkpoint durable: `changed` since the last one that was begun, out of
     /// all pages. `pause` is called with the bytes of each write.
+    ///
+    /// # Panics
+    /// If the recovered checkpoint was not verified: this one overwrites the one before that.
     pub fn write(
         &mut self,
         changed: &Pages,
@@ -237,6 +300,7 @@ impl<F: SlotFile> Slots<F> {
         mut pause: impl FnMut(usize),
     ) -> Result<(), Error> {
         assert_eq!(pages.len(), self.size, "the frozen copy is the region's");
+        self.verification().expect("what is overwritten may be needed until that is known")?;
         for page in changed.iter() {
             self.set_hash(page, xxh3_64(&pages[page * PAGE..][..PAGE]).max(1));
         }
@@ -313,10 +377,10 @@ fn read_table<F: SlotFile>(file: &F, header: &Header) -> Option<PageBuffer> {
     (xxh3_64(table.bytes()) == header.table_hash).then_some(table)
 }
 
-/// Compares all pages with their checksums.
-fn is_intact<F: SlotFile>(file: &F, header: &Header, table: &PageBuffer) -> bool {
+/// Compares so many pages with their checksums.
+fn is_intact<F: SlotFile>(file: &F, header: &Header, table: &PageBuffer, pages: usize) -> bool {
     let mut page = vec![0; PAGE];
-    table.bytes().chunks_exact(8).take(header.size as usize / PAGE).enumerate().all(|(index, hash)| {
+    table.bytes().chunks_exact(8).take(pages).enumerate().all(|(index, hash)| {
         let hash = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
         let offset = data_offset(header.size as usize) + (index * PAGE) as u64;
         hash == 0 || (file.read_at(offset, &mut page).is_ok() && xxh3_64(&page).max(1) == hash)

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use retrovane_mirror::{Error, Options, Region, Word};
+use retrovane_mirror::{Error, Options, Region, Word, data_offset};
 
 const SIZE: usize = 1 << 20;
 const WORDS: usize = 20_000;
@@ -88,6 +88,62 @@ fn wrong_files_and_options_are_errors_that_say_so() {
     // The only checkpoint's checksums are damaged.
     assert!(matches!(with(4096, b"damaged!"), Err(Error::NoWholeCheckpoint { .. })));
     assert_eq!(with(0, b"RVMIRROR").expect("whole again"), Some(1));
+}
+
+/// A page in the middle of the data is changed on disk, behind the last flush.
+#[test]
+fn a_damaged_page_is_told_and_the_checkpoint_before_stays() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("region");
+    let region = Region::open(&path, &options()).expect("new");
+    for round in 1..3 {
+        for word in words(&region) {
+            word.set(round);
+        }
+        let ticket = region.checkpoint().expect("asked");
+        region.wait(ticket, None).expect("durable");
+        region.wait_idle();
+    }
+    let victim = std::ptr::from_ref(&words(&region)[WORDS / 2]) as usize;
+    let base = region.range().0;
+    drop(region);
+    let file = |slot: usize| PathBuf::from(format!("{}.{slot}", path.display()));
+    let mut bytes = std::fs::read(file(1)).expect("there");
+    bytes[data_offset(SIZE) as usize + (victim - base)] ^= 4;
+    std::fs::write(file(1), bytes).expect("written");
+    let before = std::fs::read(file(0)).expect("there");
+
+    let region = Region::open(&path, &options()).expect("the program begins before all is compared");
+    assert_eq!(region.recovered(), Some(2));
+    let error = region.wait_verified(None).expect_err("damaged");
+    assert!(matches!(error, Error::Damaged { address, .. } if address == victim & !4095), "{error}");
+    assert!(!is_readable(victim) && is_readable(victim - 4096) && is_readable(victim + 4096));
+    words(&region)[0].set(3);
+    let refused = region.checkpoint().and_then(|ticket| region.wait(ticket, None));
+    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    drop(region);
+    assert!(before == std::fs::read(file(0)).expect("there"), "the checkpoint before is written to");
+
+    let region = Region::open(&path, &Options { verify: true, ..options() }).expect("the one before");
+    assert_eq!((region.recovered(), words(&region)[WORDS / 2].get()), (Some(1), 1));
+    assert!(region.wait_verified(None).is_ok());
+    let ticket = region.checkpoint().expect("asked");
+    region.wait(ticket, None).expect("durable");
+}
+
+/// Whether the kernel can read a byte there.
+fn is_readable(address: usize) -> bool {
+    let mut ends = [0; 2];
+    // SAFETY: a pipe of our own; the kernel refuses an address that cannot be read.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        let written = libc::write(ends[1], address as *const libc::c_void, 1);
+        ends.iter().for_each(|end| {
+            libc::close(*end);
+        });
+        written == 1
+    }
 }
 
 #[test]

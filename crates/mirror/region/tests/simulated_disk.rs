@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use retrovane_mirror::{Pages, SlotFile, Slots, data_offset};
+use retrovane_mirror::{Error, Pages, SlotFile, Slots, data_offset};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 16;
@@ -91,7 +91,7 @@ fn disk(contents: [Vec<u8>; 2], steps: &Rc<RefCell<Vec<Step>>>) -> [Simulated; 2
 /// The steps of many checkpoints, each with its memory; it is opened anew now and then.
 fn recorded(random: &mut Random) -> (Vec<Step>, Vec<Vec<u8>>) {
     let steps = Rc::new(RefCell::new(Vec::new()));
-    let (mut slots, found) = Slots::open(disk([vec![], vec![]], &steps), SIZE, BASE).expect("new");
+    let (mut slots, found) = Slots::open(disk([vec![], vec![]], &steps), SIZE, BASE, 1).expect("new");
     assert!(found.is_none());
     let mut memory = vec![0u8; SIZE];
     let mut history = vec![memory.clone()];
@@ -108,12 +108,62 @@ fn recorded(random: &mut Random) -> (Vec<Step>, Vec<Vec<u8>>) {
         history.push(memory.clone());
         if generation % 37 == 0 {
             let contents = [0, 1].map(|slot| slots.files[slot].content.clone());
-            let (again, found) = Slots::open(disk(contents, &steps), 0, BASE).expect("whole");
+            let (mut again, found) = Slots::open(disk(contents, &steps), 0, BASE, 1).expect("whole");
+            verify(&mut again);
             assert_eq!(found.map(|found| found.generation), Some(generation as u64));
             slots = again;
         }
     }
     (steps.take(), history)
+}
+
+fn verify(slots: &mut Slots<Simulated>) {
+    while slots.verification().is_none() {
+        slots.verify_piece().expect("the simulated disk can be read");
+    }
+}
+
+/// A disk that says that it has flushed what it has not, or changes what it has.
+#[test]
+fn a_damaged_page_is_found_before_the_older_checkpoint_is_overwritten() {
+    let mut random = Random(11);
+    let (steps, history) = recorded(&mut random);
+    let mut contents = [vec![], vec![]];
+    (0..2).for_each(|slot| apply(&steps, slot, &mut contents[slot]));
+    let newest = usize::from(is_slot_of(&contents[1], CHECKPOINTS));
+    for page in 0..PAGES {
+        let mut damaged = contents.clone();
+        damaged[newest][data_offset(SIZE) as usize + page * PAGE + random.below(PAGE)] ^= 1;
+        let writes = Rc::new(RefCell::new(Vec::new()));
+        let (mut slots, found) =
+            Slots::open(disk(damaged.clone(), &writes), SIZE, BASE, 1).expect("one is whole");
+        if page == 0 {
+            // The library looks at the first pages at once, and so they are compared at once.
+            assert_eq!(found.map(|found| found.generation), Some(CHECKPOINTS as u64 - 1));
+            continue;
+        }
+        assert_eq!(found.map(|found| found.generation), Some(CHECKPOINTS as u64));
+        assert!(slots.verification().is_none());
+        verify(&mut slots);
+        let Some(Err(Error::Damaged { address, .. })) = slots.verification() else {
+            panic!("page {page} is damaged")
+        };
+        assert_eq!(address, BASE + page * PAGE);
+        assert!(slots.write(&Pages::none(PAGES), &history[CHECKPOINTS], |_| {}).is_err());
+        assert!(writes.borrow().is_empty(), "the older checkpoint is written to");
+        let (slots, found) =
+            Slots::open(disk(damaged, &writes), SIZE, BASE, usize::MAX).expect("the older one is whole");
+        let found = found.expect("a checkpoint");
+        assert_eq!(found.generation, CHECKPOINTS as u64 - 1);
+        let mut memory = vec![0; SIZE];
+        slots.files[found.slot].read_at(data_offset(SIZE), &mut memory).expect("it is long enough");
+        assert!(memory == history[CHECKPOINTS - 1]);
+    }
+}
+
+/// True for the file of a generation: the number stands behind the magic and the version.
+fn is_slot_of(content: &[u8], generation: usize) -> bool {
+    content[16..24] == (generation as u64).to_le_bytes()
 }
 
 /// What is on the disk for certain: a file as of its last flush, and the steps behind it.
@@ -180,10 +230,12 @@ fn every_cut_leaves_a_whole_checkpoint() {
         for _ in 0..6 {
             cuts += 1;
             let contents = [0, 1].map(|slot| after_a_cut(&flushed[slot], slot, &steps[..end], &mut random));
-            let (slots, found) = Slots::open(disk(contents, &nothing), SIZE, BASE)
+            let (mut slots, found) = Slots::open(disk(contents, &nothing), SIZE, BASE, 1)
                 .unwrap_or_else(|error| panic!("cut {end}, {durable} was durable: {error}"));
             let generation = found.map_or(0, |found| found.generation);
             assert!(generation >= durable, "cut {end}: {generation}, but {durable} was durable");
+            verify(&mut slots);
+            assert!(matches!(slots.verification(), Some(Ok(()))), "cut {end}: whole, but told to be damaged");
             let Some(found) = found else { continue };
             let mut memory = vec![0; SIZE];
             slots.files[found.slot].read_at(data_offset(SIZE), &mut memory).expect("it is long enough");
