@@ -75,7 +75,7 @@ fn calls(page: &mut String) {
     );
     page.push_str("| number | call | recorded | replay | blocks |\n|---:|---|---|---|---|\n");
     for row in rows {
-        let Row { nr, name, args, act, blocks } = row;
+        let Row { nr, name, args, act, blocks, .. } = row;
         let mut call = signature(name, args);
         if matches!(act, Act::Perform(_)) && ALL.iter().any(|table| table.name == *name) {
             put(&mut call, format_args!(", see [{name}](#{name})"));

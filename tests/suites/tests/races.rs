@@ -13,6 +13,8 @@ use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
 /// Those whose accesses `race` is to show: in the others some are atomic, far apart, or not made any more.
 const CONFLICTS: [&str; 2] = ["plain_count", "corpus/pool_count"];
+/// Those of which `race` has nothing to say.
+const IN_ORDER: [&str; 2] = ["locked", "handed_over"];
 /// Each as its bug is in real programs, with nothing that widens a window.
 const CORPUS: [&str; 14] = [
     "check_then_act",
@@ -129,11 +131,11 @@ fn check_conflict(tool: &Tool, name: &str, home: &Path) -> TestResult {
 }
 
 /// `race` says nothing of a program whose accesses are all in order, whatever the schedule.
-fn check_no_conflict(tool: &Tool) -> TestResult {
-    let scratch = Scratch::new("race-locked")?;
+fn check_no_conflict(tool: &Tool, name: &str) -> TestResult {
+    let scratch = Scratch::new(&format!("race-{name}"))?;
     let home = scratch.path();
-    let binary = home.join("locked");
-    build("locked", "-O2", &binary)?;
+    let binary = home.join(name);
+    build(name, "-O2", &binary)?;
     if tool.mode == Mode::Native {
         return Ok(());
     }
@@ -188,11 +190,13 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let name = format!("{}::{}", race.replace('/', "::"), optimisation.trim_start_matches('-'));
         Trial::test(name, move || check_race(&tool, &race, optimisation).map_err(Failed::from))
     };
-    let locked = Arc::clone(tool);
-    let no_conflict = Trial::test("locked::O2", move || check_no_conflict(&locked).map_err(Failed::from));
+    let no_conflict = IN_ORDER.map(|name| {
+        let tool = Arc::clone(tool);
+        Trial::test(format!("{name}::O2"), move || check_no_conflict(&tool, name).map_err(Failed::from))
+    });
     let python = Arc::clone(tool);
     let python = Trial::test("corpus::lost_stock::py", move || check_python(&python).map_err(Failed::from));
-    races.chain(corpus).map(trial).chain([no_conflict, python]).collect()
+    races.chain(corpus).map(trial).chain(no_conflict).chain([python]).collect()
 }
 
 fn main() -> ExitCode {

@@ -123,16 +123,18 @@ pub(crate) const fn named(name: &'static str, spec: Arg) -> Arg {
     Arg { name, ty: spec.ty, shape: spec.shape }
 }
 
-/// Rows: `number name(argument: kind, ...) => act, blocks;`. Without an act the
-/// call is fed.
+/// Rows: `number name(argument: kind, ...) => act, blocks, releases, acquires;`. Without an act the
+/// call is fed; each of the words behind it is there if it is true.
 macro_rules! rows {
-    ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(=> $act:expr)? $(, $blocks:ident)?;)*) => {
+    ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(=> $act:expr)? $(, $fact:ident)*;)*) => {
         &[$($crate::row::Row {
             nr: $nr,
             name: stringify!($name),
             args: &[$($crate::notation::named(stringify!($arg), $spec)),*],
             act: $crate::notation::act!($($act)?),
-            blocks: $crate::notation::blocks!($($blocks)?),
+            blocks: $crate::row::Facts::NONE$(.$fact())*.blocks,
+            releases: $crate::row::Facts::NONE$(.$fact())*.releases,
+            acquires: $crate::row::Facts::NONE$(.$fact())*.acquires,
         }),*]
     };
 }

@@ -3,7 +3,7 @@
 use crate::flags::FlagSet;
 
 /// What the model says of one system call.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Row {
     pub nr: u16,
     pub name: &'static str,
@@ -13,6 +13,34 @@ pub struct Row {
     pub act: Act,
     /// The call may sleep until something outside of the process happens.
     pub blocks: bool,
+    /// Others may learn by it what came before it: it passes bytes or signals on, or unlocks.
+    pub releases: bool,
+    /// The caller may learn by it what others did before: it receives, waits, or locks.
+    pub acquires: bool,
+}
+
+/// What the words behind a row say: see `rows!`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    pub blocks: bool,
+    pub releases: bool,
+    pub acquires: bool,
+}
+
+impl Facts {
+    pub const NONE: Facts = Facts { blocks: false, releases: false, acquires: false };
+
+    pub const fn blocks(self) -> Facts {
+        Facts { blocks: true, ..self }
+    }
+
+    pub const fn releases(self) -> Facts {
+        Facts { releases: true, ..self }
+    }
+
+    pub const fn acquires(self) -> Facts {
+        Facts { acquires: true, ..self }
+    }
 }
 
 /// What recording and replay do with a call.

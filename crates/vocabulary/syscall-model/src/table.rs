@@ -46,8 +46,7 @@ const fn index_rows() -> [Option<Row>; NR_MAX + 1] {
             let row = &rows[at];
             assert!(table[row.nr as usize].is_none(), "two rows with one number");
             assert!(at == 0 || rows[at - 1].nr < row.nr, "a family is not sorted by number");
-            table[row.nr as usize] =
-                Some(Row { nr: row.nr, name: row.name, args: row.args, act: row.act, blocks: row.blocks });
+            table[row.nr as usize] = Some(*row);
             count += 1;
             at += 1;
         }

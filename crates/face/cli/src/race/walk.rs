@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use injector::{Mapping, read_maps};
+use syscall_model::row;
 use timeline::{Accesses, AgentThread, Going, INSTRUCTION_BYTES_MAX, Position, Reason, Stops, Timeline};
 
 use super::order::{Clock, Order, Through};
@@ -49,63 +50,6 @@ mod call {
         raw::__NR_madvise,
         raw::__NR_shmat,
         raw::__NR_shmdt,
-    ]);
-    /// By these others may learn what came before them.
-    pub const RELEASES: [u64; 24] = numbers([
-        raw::__NR_write,
-        raw::__NR_close,
-        raw::__NR_pwrite64,
-        raw::__NR_writev,
-        raw::__NR_setitimer,
-        raw::__NR_sendto,
-        raw::__NR_sendmsg,
-        raw::__NR_shutdown,
-        raw::__NR_kill,
-        raw::__NR_semget,
-        raw::__NR_semop,
-        raw::__NR_msgget,
-        raw::__NR_msgsnd,
-        raw::__NR_fcntl,
-        raw::__NR_flock,
-        raw::__NR_rt_sigqueueinfo,
-        raw::__NR_tkill,
-        raw::__NR_semtimedop,
-        raw::__NR_timer_create,
-        raw::__NR_timer_settime,
-        raw::__NR_tgkill,
-        raw::__NR_splice,
-        raw::__NR_timerfd_settime,
-        raw::__NR_sendmmsg,
-    ]);
-    /// By these one may learn of others.
-    pub const ACQUIRES: [u64; 27] = numbers([
-        raw::__NR_read,
-        raw::__NR_poll,
-        raw::__NR_pread64,
-        raw::__NR_readv,
-        raw::__NR_select,
-        raw::__NR_accept,
-        raw::__NR_recvfrom,
-        raw::__NR_recvmsg,
-        raw::__NR_wait4,
-        raw::__NR_semop,
-        raw::__NR_msgrcv,
-        raw::__NR_fcntl,
-        raw::__NR_flock,
-        raw::__NR_rt_sigtimedwait,
-        raw::__NR_rt_sigsuspend,
-        raw::__NR_semtimedop,
-        raw::__NR_epoll_wait,
-        raw::__NR_waitid,
-        raw::__NR_pselect6,
-        raw::__NR_ppoll,
-        raw::__NR_splice,
-        raw::__NR_tee,
-        raw::__NR_epoll_pwait,
-        raw::__NR_accept4,
-        raw::__NR_preadv,
-        raw::__NR_recvmmsg,
-        raw::__NR_preadv2,
     ]);
 }
 
@@ -305,7 +249,7 @@ impl Walk<'_> {
                 self.maps_are_old = true;
                 self.order.release(own, Through::Mappings);
             }
-            _ if call::RELEASES.contains(&number) => self.order.release(own, Through::Kernel),
+            _ if row(number).is_some_and(|row| row.releases) => self.order.release(own, Through::Kernel),
             _ => {}
         }
     }
@@ -323,7 +267,7 @@ impl Walk<'_> {
                 self.maps_are_old = true;
                 self.order.acquire(own, Through::Mappings);
             }
-            _ if call::ACQUIRES.contains(&number) => self.order.acquire(own, Through::Kernel),
+            _ if row(number).is_some_and(|row| row.acquires) => self.order.acquire(own, Through::Kernel),
             _ => {}
         }
     }

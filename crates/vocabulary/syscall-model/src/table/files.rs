@@ -10,7 +10,7 @@ use crate::variants::IOCTL;
 
 pub(super) const ROWS: &[Row] = rows! {
     2 open(filename: PATH, flags: of(&OPEN), mode: MODE), blocks;
-    3 close(fd: FD) => perform(Close), blocks;
+    3 close(fd: FD) => perform(Close), blocks, releases;
     4 stat(filename: PATH, statbuf: writes(Stat, Fixed(144)));
     5 fstat(fd: FD, statbuf: writes(Stat, Fixed(144))) => perform(AskDescriptor);
     6 lstat(filename: PATH, statbuf: writes(Stat, Fixed(144)));
@@ -19,8 +19,8 @@ pub(super) const ROWS: &[Row] = rows! {
     22 pipe(fildes: writes(I32Pair, Fixed(8)));
     32 dup(fildes: FD) => perform(AskDescriptor);
     33 dup2(oldfd: FD, newfd: FD) => perform(DupTo);
-    72 fcntl(fd: FD, cmd: INT, arg: HEX) => Variant(&FCNTL);
-    73 flock(fd: FD, cmd: of(&FLOCK)), blocks;
+    72 fcntl(fd: FD, cmd: INT, arg: HEX) => Variant(&FCNTL), releases, acquires;
+    73 flock(fd: FD, cmd: of(&FLOCK)), blocks, releases, acquires;
     74 fsync(fd: FD), blocks;
     75 fdatasync(fd: FD), blocks;
     76 truncate(path: PATH, length: LONG);

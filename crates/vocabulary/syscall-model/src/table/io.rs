@@ -7,14 +7,16 @@ use crate::row::{Len::*, Row, Shape::*, Special::*, When::*};
 const AIO: &str = "its operations write memory when they complete, outside of any call";
 
 pub(super) const ROWS: &[Row] = rows! {
-    0 read(fd: FD, buf: fills(Bytes), count: SIZE), blocks;
-    1 write(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE) => perform(Output), blocks;
+    0 read(fd: FD, buf: fills(Bytes), count: SIZE), blocks, acquires;
+    1 write(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE) => perform(Output), blocks, releases;
     8 lseek(fd: FD, offset: LONG, whence: of(&SEEK));
-    17 pread64(fd: FD, buf: fills(Bytes), count: SIZE, pos: LONG), blocks;
-    18 pwrite64(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE, pos: LONG) => perform(Output), blocks;
-    19 readv(fd: FD, vec: iov_out(2), vlen: SIZE), blocks;
-    20 writev(fd: FD, vec: iov_in(2), vlen: SIZE) => perform(Output), blocks;
-    40 sendfile(out_fd: FD, in_fd: FD, offset: OFFSET, count: SIZE) => perform(KernelCopy), blocks;
+    17 pread64(fd: FD, buf: fills(Bytes), count: SIZE, pos: LONG), blocks, acquires;
+    18 pwrite64(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE, pos: LONG)
+        => perform(Output), blocks, releases;
+    19 readv(fd: FD, vec: iov_out(2), vlen: SIZE), blocks, acquires;
+    20 writev(fd: FD, vec: iov_in(2), vlen: SIZE) => perform(Output), blocks, releases;
+    40 sendfile(out_fd: FD, in_fd: FD, offset: OFFSET, count: SIZE)
+        => perform(KernelCopy), blocks, releases, acquires;
     187 readahead(fd: FD, offset: LONG, count: SIZE), blocks;
     206 io_setup(nr_events: UINT, ctx: U64_OUT) => refuse(AIO);
     207 io_destroy(ctx: HEX) => refuse(AIO);
@@ -24,20 +26,23 @@ pub(super) const ROWS: &[Row] = rows! {
     210 io_cancel(ctx: HEX, iocb: reads(Opaque, Fixed(64)), result: writes(Opaque, Fixed(32))) => refuse(AIO);
     221 fadvise64(fd: FD, offset: LONG, len: SIZE, advice: of(&FADVISE));
     275 splice(fd_in: FD, off_in: OFFSET, fd_out: FD, off_out: OFFSET, len: SIZE, flags: of(&SPLICE))
-        => perform(KernelCopy), blocks;
-    276 tee(fdin: FD, fdout: FD, len: SIZE, flags: of(&SPLICE)) => perform(KernelCopy), blocks;
+        => perform(KernelCopy), blocks, releases, acquires;
+    276 tee(fdin: FD, fdout: FD, len: SIZE, flags: of(&SPLICE))
+        => perform(KernelCopy), blocks, releases, acquires;
     277 sync_file_range(fd: FD, offset: LONG, nbytes: LONG, flags: of(&SYNC_RANGE)), blocks;
     278 vmsplice(fd: FD, iov: iov_in(2), nr_segs: SIZE, flags: of(&SPLICE))
         => refuse("the pages stay shared with the pipe, so that later stores change what is read from it"),
-        blocks;
+        blocks, releases, acquires;
     285 fallocate(fd: FD, mode: of(&FALLOCATE), offset: LONG, len: LONG), blocks;
-    295 preadv(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX), blocks;
-    296 pwritev(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX) => perform(Output), blocks;
+    295 preadv(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX), blocks, acquires;
+    296 pwritev(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX)
+        => perform(Output), blocks, releases;
     326 copy_file_range(fd_in: FD, off_in: OFFSET, fd_out: FD, off_out: OFFSET, len: SIZE, flags: HEX)
-        => perform(KernelCopy), blocks;
-    327 preadv2(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX, flags: of(&RWF)), blocks;
+        => perform(KernelCopy), blocks, releases, acquires;
+    327 preadv2(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX, flags: of(&RWF)),
+        blocks, acquires;
     328 pwritev2(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX, flags: of(&RWF))
-        => perform(Output), blocks;
+        => perform(Output), blocks, releases;
     333 io_pgetevents(ctx: HEX, min_nr: LONG, nr: LONG, events: writes_when(Positive, Opaque, RetTimes(32)),
         timeout: TIMESPEC, usig: reads(Opaque, Fixed(16))) => refuse(AIO), blocks;
     425 io_uring_setup(entries: UINT, params: updates(Always, Opaque, Fixed(120)))

@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = rows! {
     59 execve(filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST) => perform(Execve), blocks;
     60 exit(error_code: INT) => perform(Exit);
     61 wait4(pid: PID, stat_addr: writes_when(Positive, WaitStatus, Fixed(4)), options: of(&WAIT),
-        ru: writes_when(Positive, Rusage, Fixed(144))), blocks;
+        ru: writes_when(Positive, Rusage, Fixed(144))), blocks, acquires;
     97 getrlimit(resource: of(&RLIMIT), rlim: writes(Rlimit, Fixed(16)));
     98 getrusage(who: of(&RUSAGE), ru: writes(Rusage, Fixed(144)));
     101 ptrace(request: of(&PTRACE), pid: PID, addr: HEX, data: HEX) => perform(Ptrace), blocks;
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = rows! {
     219 restart_syscall(), blocks;
     231 exit_group(error_code: INT) => perform(ExitGroup);
     247 waitid(which: of(&WAIT_ID), upid: PID, infop: updates(Always, Siginfo, Fixed(128)),
-        options: of(&WAIT), ru: updates(Success, Rusage, Fixed(144))), blocks;
+        options: of(&WAIT), ru: updates(Success, Rusage, Fixed(144))), blocks, acquires;
     251 ioprio_set(which: of(&IOPRIO), who: INT, ioprio: HEX);
     252 ioprio_get(which: of(&IOPRIO), who: INT);
     272 unshare(unshare_flags: of(&CLONE)) => perform(Namespaces);

@@ -11,19 +11,21 @@ pub(super) const ROWS: &[Row] = rows! {
     14 rt_sigprocmask(how: of(&SIG_HOW), nset: reads(Sigset, Arg(3)), oset: writes(Sigset, Arg(3)),
         sigsetsize: SIZE) => perform(RtSigprocmask);
     15 rt_sigreturn() => perform(RtSigreturn);
-    34 pause(), blocks;
-    62 kill(pid: PID, sig: SIGNAL);
+    34 pause(), blocks, acquires;
+    62 kill(pid: PID, sig: SIGNAL), releases;
     127 rt_sigpending(uset: writes(Sigset, Arg(1)), sigsetsize: SIZE) => perform(RtSigpending);
     128 rt_sigtimedwait(uthese: reads(Sigset, Arg(3)), uinfo: writes_when(Positive, Siginfo, Fixed(128)),
-        uts: TIMESPEC, sigsetsize: SIZE) => perform(RtSigtimedwait), blocks;
-    129 rt_sigqueueinfo(pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128)));
-    130 rt_sigsuspend(unewset: reads(Sigset, Arg(1)), sigsetsize: SIZE) => perform(MaskedWait), blocks;
+        uts: TIMESPEC, sigsetsize: SIZE) => perform(RtSigtimedwait), blocks, acquires;
+    129 rt_sigqueueinfo(pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128))), releases;
+    130 rt_sigsuspend(unewset: reads(Sigset, Arg(1)), sigsetsize: SIZE)
+        => perform(MaskedWait), blocks, acquires;
     131 sigaltstack(uss: reads(Opaque, Fixed(24)), uoss: writes(Opaque, Fixed(24))) => perform(Sigaltstack);
-    200 tkill(pid: PID, sig: SIGNAL);
-    234 tgkill(tgid: PID, pid: PID, sig: SIGNAL);
+    200 tkill(pid: PID, sig: SIGNAL), releases;
+    234 tgkill(tgid: PID, pid: PID, sig: SIGNAL), releases;
     282 signalfd(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE) => perform(Signalfd);
     289 signalfd4(ufd: INT, user_mask: reads(Sigset, Arg(2)), sizemask: SIZE, flags: of(&CLOEXEC_NONBLOCK))
         => perform(Signalfd);
-    297 rt_tgsigqueueinfo(tgid: PID, pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128)));
-    424 pidfd_send_signal(pidfd: FD, sig: SIGNAL, info: reads(Siginfo, Fixed(128)), flags: of(&PIDFD_SIGNAL));
+    297 rt_tgsigqueueinfo(tgid: PID, pid: PID, sig: SIGNAL, uinfo: reads(Siginfo, Fixed(128))), releases;
+    424 pidfd_send_signal(pidfd: FD, sig: SIGNAL, info: reads(Siginfo, Fixed(128)), flags: of(&PIDFD_SIGNAL)),
+        releases;
 };

@@ -9,14 +9,14 @@ use crate::variants::{GETSOCKOPT, SETSOCKOPT};
 pub(super) const ROWS: &[Row] = rows! {
     41 socket(family: of(&AF), type: of(&SOCK), protocol: INT);
     42 connect(fd: FD, uservaddr: reads(SockAddr, Arg(2)), addrlen: INT), blocks;
-    43 accept(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN), blocks;
+    43 accept(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN), blocks, acquires;
     44 sendto(fd: FD, buff: reads(Bytes, Arg(2)), len: SIZE, flags: of(&MSG), addr: reads(SockAddr, Arg(5)),
-        addr_len: INT) => perform(Output), blocks;
+        addr_len: INT) => perform(Output), blocks, releases;
     45 recvfrom(fd: FD, ubuf: updates(Positive, Bytes, RetOrArg(2)), size: SIZE, flags: of(&MSG),
-        addr: sockaddr_out(5), addr_len: SOCKLEN), blocks;
-    46 sendmsg(fd: FD, msg: MSG_IN, flags: of(&MSG)) => perform(Output), blocks;
-    47 recvmsg(fd: FD, msg: MSG_OUT, flags: of(&MSG)) => perform(Receive), blocks;
-    48 shutdown(fd: FD, how: of(&SHUT));
+        addr: sockaddr_out(5), addr_len: SOCKLEN), blocks, acquires;
+    46 sendmsg(fd: FD, msg: MSG_IN, flags: of(&MSG)) => perform(Output), blocks, releases;
+    47 recvmsg(fd: FD, msg: MSG_OUT, flags: of(&MSG)) => perform(Receive), blocks, acquires;
+    48 shutdown(fd: FD, how: of(&SHUT)), releases;
     49 bind(fd: FD, umyaddr: reads(SockAddr, Arg(2)), addrlen: INT);
     50 listen(fd: FD, backlog: INT);
     51 getsockname(fd: FD, usockaddr: sockaddr_out(2), usockaddr_len: SOCKLEN);
@@ -28,8 +28,8 @@ pub(super) const ROWS: &[Row] = rows! {
     55 getsockopt(fd: FD, level: of(&SOL), optname: INT, optval: option_out(4),
         optlen: SOCKLEN) => Variant(&GETSOCKOPT);
     288 accept4(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN, flags: of(&SOCK_FLAGS)),
-        blocks;
+        blocks, acquires;
     299 recvmmsg(fd: FD, mmsg: mmsg_out(2), vlen: UINT, flags: of(&MSG),
-        timeout: updates(Always, Timespec, Fixed(16))) => perform(Receive), blocks;
-    307 sendmmsg(fd: FD, mmsg: mmsg_in(2), vlen: UINT, flags: of(&MSG)) => perform(Output), blocks;
+        timeout: updates(Always, Timespec, Fixed(16))) => perform(Receive), blocks, acquires;
+    307 sendmmsg(fd: FD, mmsg: mmsg_in(2), vlen: UINT, flags: of(&MSG)) => perform(Output), blocks, releases;
 };

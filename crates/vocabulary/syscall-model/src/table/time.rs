@@ -8,9 +8,9 @@ use crate::row::{Len::*, Row, Shape::*, Special::*, When::*};
 pub(super) const ROWS: &[Row] = rows! {
     35 nanosleep(rqtp: TIMESPEC, rmtp: updates(Interrupted, Timespec, Fixed(16))), blocks;
     36 getitimer(which: of(&ITIMER), value: writes(Itimerval, Fixed(32)));
-    37 alarm(seconds: UINT);
+    37 alarm(seconds: UINT), releases;
     38 setitimer(which: of(&ITIMER), value: reads(Itimerval, Fixed(32)),
-        ovalue: writes(Itimerval, Fixed(32)));
+        ovalue: writes(Itimerval, Fixed(32))), releases;
     96 gettimeofday(tv: writes(Timeval, Fixed(16)), tz: writes(I32Pair, Fixed(8))) => perform(Gettimeofday);
     100 times(tbuf: writes_when(Always, Opaque, Fixed(32)));
     159 adjtimex(txc_p: updates(Always, Opaque, Fixed(208)));
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = rows! {
     222 timer_create(which_clock: of(&CLOCK), timer_event_spec: reads(Opaque, Fixed(64)),
         created_timer_id: writes_when(Always, I32, Fixed(4)));
     223 timer_settime(timer_id: INT, flags: of(&TIMER), new_setting: reads(Itimerspec, Fixed(32)),
-        old_setting: writes(Itimerspec, Fixed(32)));
+        old_setting: writes(Itimerspec, Fixed(32))), releases;
     224 timer_gettime(timer_id: INT, setting: writes(Itimerspec, Fixed(32)));
     225 timer_getoverrun(timer_id: INT);
     226 timer_delete(timer_id: INT);
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = rows! {
         rmtp: updates(Interrupted, Timespec, Fixed(16))), blocks;
     283 timerfd_create(clockid: of(&CLOCK), flags: of(&CLOEXEC_NONBLOCK));
     286 timerfd_settime(ufd: FD, flags: of(&TIMERFD), utmr: reads(Itimerspec, Fixed(32)),
-        otmr: writes(Itimerspec, Fixed(32)));
+        otmr: writes(Itimerspec, Fixed(32))), releases;
     287 timerfd_gettime(ufd: FD, otmr: writes(Itimerspec, Fixed(32)));
     305 clock_adjtime(which_clock: of(&CLOCK), utx: updates(Always, Opaque, Fixed(208)));
 };
