@@ -16,7 +16,7 @@ const CONFLICTS: [&str; 2] = ["plain_count", "corpus/pool_count"];
 /// Those of which `race` has nothing to say.
 const IN_ORDER: [&str; 2] = ["locked", "handed_over"];
 /// Each as its bug is in real programs, with nothing that widens a window.
-const CORPUS: [&str; 14] = [
+const CORPUS: [&str; 18] = [
     "check_then_act",
     "descriptor_reuse",
     "file_count",
@@ -27,8 +27,12 @@ const CORPUS: [&str; 14] = [
     "lost_wakeup",
     "pool_count",
     "refcount",
+    "shared_count",
+    "shared_slots",
+    "signal_count",
     "spsc_ring",
     "stop_flag",
+    "tick_count",
     "timer_cancel",
     "torn_pair",
 ];
@@ -59,6 +63,21 @@ fn check_race(tool: &Tool, race: &str, optimisation: &str) -> TestResult {
         return Ok(());
     }
     check_hunt(tool, race, optimisation, (home, &trace), &[binary.into()])
+}
+
+/// A race in a program whose file is large: the standard library is most of it.
+fn check_rust(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("race-rust")?;
+    let home = scratch.path();
+    let binary = home.join("lost_bids");
+    let mut compiler = Command::new("rustc");
+    compiler.args(["--edition", "2021", "-O", "-g", "-o"]).arg(&binary);
+    compiler.arg(in_workspace("tests/races/corpus/lost_bids.rs"));
+    make_file(compiler)?;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    check_hunt(tool, "corpus/lost_bids", "", (home, &home.join("trace")), &[binary.into()])
 }
 
 /// A race of a program in Python, whose threads are switched by its interpreter as well.
@@ -196,7 +215,9 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     });
     let python = Arc::clone(tool);
     let python = Trial::test("corpus::lost_stock::py", move || check_python(&python).map_err(Failed::from));
-    races.chain(corpus).map(trial).chain(no_conflict).chain([python]).collect()
+    let rust = Arc::clone(tool);
+    let rust = Trial::test("corpus::lost_bids::rs", move || check_rust(&rust).map_err(Failed::from));
+    races.chain(corpus).map(trial).chain(no_conflict).chain([python, rust]).collect()
 }
 
 fn main() -> ExitCode {

@@ -3,6 +3,7 @@
 //! Deliberately absent: when that is to happen (`scheduler`, `signals`).
 
 pub mod counters;
+pub mod executed_functions;
 pub mod hot_words;
 pub mod pause;
 pub mod pause_place;

@@ -3,6 +3,7 @@
 //! Deliberately absent: how a thread that computes is stopped (`preemption`).
 
 pub mod chaos;
+pub mod encounters;
 pub mod forced;
 pub mod looks;
 pub mod patience;

@@ -1367,6 +1367,11 @@ pub fn sigaction(args: &[u64; 6]) -> i64 {
 }
 
 impl Actions {
+    /// True if a handler of the program is run for the signal.
+    pub fn are_handled(&self, signal: u32) -> bool {
+        self.actions[signal as usize].handler > IGNORE
+    }
+
     /// What execve left: ignored or default.
     fn learn(&mut self, signal: u32) {
         self.known |= bit(signal);

@@ -28,6 +28,20 @@ pub fn put_code(address: u64, bytes: &[u8]) -> bool {
     memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64) || write_code(address, bytes)
 }
 
+/// Lets `change` write into the code from `start` to `end`, which the program cannot write to. False: it was not
+/// called.
+pub fn change_code(start: u64, end: u64, change: &mut dyn FnMut()) -> bool {
+    let (first, end) = (start & !4095, (end + 4095) & !4095);
+    if kernel::failed(kernel::mprotect(first, end - first, nr::PROT_READ | nr::PROT_WRITE)) {
+        return false;
+    }
+    change();
+    checkpoint::lose_memory(first, end - first);
+    kernel::mprotect(first, end - first, protection_at(start));
+    withheld::again(first, end);
+    true
+}
+
 /// Protection of the code at the address.
 fn protection_at(address: u64) -> u32 {
     map_of(address).map_or(nr::PROT_READ | nr::PROT_EXEC, |map| map.protection)

@@ -14,7 +14,7 @@ use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
 use linux_abi::general as nr;
 
 use crate::code::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
-pub use crate::code::patching::{put_code, write_code};
+pub use crate::code::patching::{change_code, put_code, write_code};
 use crate::code::{clocks, gs, seccomp, withheld};
 use crate::debugger::{breakpoints, translate};
 use crate::ground::{kernel, memory};

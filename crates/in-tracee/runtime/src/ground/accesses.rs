@@ -33,6 +33,35 @@ pub fn look(address: u64) -> Option<(Access, u64)> {
     Some((access_of(&code, &instruction), instruction.next_ip()))
 }
 
+/// Calls `each` with the places from `start` to `end` at which chaos may preempt a thread, and with how likely
+/// each is to be drawn; `left` is how many instructions may yet be looked at. False: none of them may be taken,
+/// as instructions of the floating-point unit are among them. Where the last of these was is lost with each
+/// trap on processors of AMD, and a program can look at it.
+pub fn each_place(start: u64, end: u64, left: &mut usize, each: &mut dyn FnMut(u64, u8)) -> bool {
+    let (mut address, mut is_behind_load) = (start, false);
+    while address < end && *left != 0 {
+        *left -= 1;
+        let Some((code, instruction, _)) = decode::decode(address) else { return true };
+        if decode::uses_float_unit(address) {
+            return false;
+        }
+        let (access, next) = (access_of(&code, &instruction), instruction.next_ip());
+        let weight = match access {
+            Access::NoPlace => 0,
+            Access::Nothing => u8::from(is_behind_load),
+            Access::Call | Access::Load | Access::Atomic => 1,
+            Access::Store => 2,
+            Access::Change => 3,
+        };
+        if weight != 0 {
+            each(address, weight);
+        }
+        is_behind_load = matches!(access, Access::Load | Access::Atomic | Access::Store);
+        address = next;
+    }
+    true
+}
+
 fn access_of(code: &[u8; 16], instruction: &Instruction) -> Access {
     let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
     if code[0] == 0xcc || decode::shows_flags(code) || instruction.is_string_instruction() && repeats {

@@ -72,6 +72,15 @@ pub fn decode(address: u64) -> Option<([u8; 16], Instruction, ConstantOffsets)> 
     Some((code, instruction, decoder.get_constant_offsets(&instruction)))
 }
 
+/// True for the instructions of the floating-point unit: their opcode is one of 0xd8 to 0xdf, behind their prefixes
+/// (Intel SDM volume 2, 2.1). Where the last of these was is lost with each trap on processors of AMD.
+pub fn uses_float_unit(address: u64) -> bool {
+    let mut code = [0u8; 16];
+    memory::copy_readable(code.as_mut_ptr() as u64, address, 16);
+    let is_prefix = |byte: &&u8| matches!(**byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
+    code.iter().find(|byte| !is_prefix(byte)).is_some_and(|opcode| (0xd8..=0xdf).contains(opcode))
+}
+
 /// The address behind the instruction at this one.
 pub fn behind(address: u64) -> Option<u64> {
     let (_, instruction, _) = decode(address)?;

@@ -30,15 +30,43 @@ struct Segment {
 }
 
 /// The table.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Functions {
     header: u64,
     count: u64,
 }
 
 impl Functions {
+    pub const NONE: Functions = Functions { header: 0, count: 0 };
+
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// From where the first one begins to where the last one ends.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        Some((self.at(0)?.0, self.at(self.count.checked_sub(1)?)?.1))
+    }
+
+    /// So many bytes are from there to there.
+    pub fn bytes(&self) -> u64 {
+        self.range().map_or(0, |(start, end)| end.saturating_sub(start))
+    }
+
+    /// The function that holds the address.
+    pub fn index_of(&self, address: u64) -> Option<u64> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.start(middle)? <= address { low = middle + 1 } else { high = middle }
+        }
+        let index = low.checked_sub(1)?;
+        self.at(index).filter(|(start, end)| (start..end).contains(&&address)).map(|_| index)
+    }
+
+    fn start(&self, index: u64) -> Option<u64> {
+        let start: i32 = memory::read(self.header + HEADER_BYTES + ENTRY_BYTES * index)?;
+        Some(self.header.wrapping_add(start as u64))
     }
 
     /// Where a function begins, and where it ends: what fills the space to the next one is no code.
@@ -54,7 +82,7 @@ impl Functions {
 
 /// The functions of the program that is executed.
 pub fn of_program() -> Functions {
-    table().unwrap_or_default()
+    table().unwrap_or(Functions::NONE)
 }
 
 fn table() -> Option<Functions> {

@@ -393,7 +393,7 @@ pub fn on_step(context: &mut RealFrame) {
     if !is_ours && pausing.way_aside != WayAside::None {
         pausing.way_aside = WayAside::Steps;
         let code = code_at(context.rip);
-        goes_on &= code != SYSCALL && !decode::shows_flags(&code);
+        goes_on &= code != SYSCALL && !decode::shows_flags(&code) && !decode::uses_float_unit(context.rip);
         goes_on |= islands::in_island(context.rip);
     }
     if goes_on {

@@ -13,7 +13,7 @@ use crate::ground::report;
 use crate::preemption::pause::{self, TRAP_FLAG};
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::{hot_words, probe, sampled_places};
-use crate::scheduler::{chaos, turn};
+use crate::scheduler::{chaos, encounters, turn};
 use crate::signals;
 use crate::state::block::{Owned, process, thread};
 use crate::syscalls::{spins, tracing};
@@ -69,8 +69,13 @@ pub fn on_pause(mut registers: Registers) -> ! {
 fn record(registers: &mut Registers) {
     let asked = core::mem::take(&mut thread().is_asked);
     let is_aside = core::mem::take(&mut thread().pausing.is_aside);
+    let is_lone = is_aside && encounters::is_lone();
+    if is_lone && !encounters::await_signal(&signals::has_deliverable) {
+        // Nothing happened here.
+        return sampled_places::leave(registers);
+    }
     let is_waited_for = turn::is_wanted() || pause::threads_spin() && turn::my_turn().has_sleepers();
-    let yields = asked && (is_waited_for || is_aside);
+    let yields = asked && !is_lone && (is_waited_for || is_aside);
     log_pause(registers, yields);
     if yields {
         tracing::note_vectors(true);

@@ -7,6 +7,9 @@
 //! OSDI 2010, samples accesses so). An instruction that reads, changes and writes memory, and is not
 //! atomic, is paused in its middle: see [`Change`].
 //!
+//! Of a large file most is never executed, least of all by several threads: there the functions that are
+//! entered from here on are drawn from (`executed_functions`).
+//!
 //! Invariant: only recording plants, in code of the program's own file that it cannot write to.
 //! Deliberately absent: places in libraries, and in code that is generated.
 
@@ -19,17 +22,20 @@ use crate::ground::accesses::{self, Access, Change};
 use crate::ground::decode::Registers;
 use crate::ground::frame::RealFrame;
 use crate::ground::{image_functions, memory};
+use crate::preemption::executed_functions::{self, Entered, ExecutedFunctions};
 use crate::preemption::pause::{self, TRAP_FLAG};
 use crate::preemption::pause_point;
 use crate::preemption::pause_timer::now_ns;
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, forced, patience};
+use crate::scheduler::{chaos, encounters, forced, patience};
 use crate::state::block::{Owned, process, session, thread};
 
 const INT3: u8 = 0xcc;
 /// So many places at most are drawn from, and so many instructions looked at for them.
 const CANDIDATES: usize = 4096;
 const INSTRUCTIONS_MAX: usize = 8192;
+/// Functions of more bytes than that are not all looked at.
+const BYTES_MAX: u64 = 32 << 10;
 /// So many stand at a time.
 const PLACES: usize = 32;
 /// Visits of a place, of which none was one to preempt at, after which another place is drawn: each
@@ -70,6 +76,8 @@ struct State {
     /// How likely each is.
     weights: [u8; CANDIDATES],
     weight: u64,
+    /// Of a large file, in place of the candidates; the weight is 1 then.
+    executed: ExecutedFunctions,
     places: [Place; PLACES],
     preemptions: u32,
     visits: u32,
@@ -83,6 +91,7 @@ static STATE: Owned<State> = Owned::new(State {
     candidates: [0; CANDIDATES],
     weights: [0; CANDIDATES],
     weight: 0,
+    executed: ExecutedFunctions::NONE,
     places: [NOWHERE; PLACES],
     preemptions: 0,
     visits: 0,
@@ -101,7 +110,8 @@ pub fn at_boundary() {
     }
     let wanted = strategy().places.min(PLACES);
     let is_over = own().is_ready && own().weight == 0 && !own().has_lifted();
-    if wanted == 0 || is_over || process().debugged || session().live != 0 || patience::is_alone() {
+    let meets_nobody = patience::is_alone() && !encounters::signals_may_come();
+    if wanted == 0 || is_over || process().debugged || session().live != 0 || meets_nobody {
         return;
     }
     let state = own();
@@ -109,6 +119,7 @@ pub fn at_boundary() {
         state.is_ready = true;
         state.collect();
     }
+    state.executed.note_stack();
     for index in 0..wanted {
         if state.places[index].standing == Standing::Empty {
             state.draw(index);
@@ -130,7 +141,12 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     let state = own();
     let stands = |place: &Place| place.address == address && place.standing != Standing::Empty;
     let Some(index) = state.places.iter().position(stands) else {
-        return false;
+        let entered = state.executed.on_trap(address);
+        if let Some(entered) = &entered {
+            context.rip = address;
+            state.draw_anew(entered);
+        }
+        return entered.is_some();
     };
     context.rip = address;
     state.lift(index);
@@ -145,11 +161,12 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     }
     let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
     let registers = context.registers();
-    if !goes_on || patience::is_alone() && !pause::signal_is_due() {
+    if !goes_on || patience::is_alone() && !pause::signal_is_due() && !encounters::signals_may_come() {
         return true;
     }
     if touches_own(&registers) {
         state.draw(index);
+        state.plant_lifted(0);
         return true;
     }
     let place = &mut state.places[index];
@@ -161,6 +178,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     }
     if place.visits > VISITS_MAX {
         state.draw(index);
+        state.plant_lifted(0);
         return true;
     }
     step_over(context);
@@ -259,7 +277,8 @@ fn preempt(context: &mut RealFrame) {
     let (registers, pausing) = (context.registers(), &mut thread().pausing);
     thread().is_asked = true;
     pausing.is_aside = true;
-    pausing.change = Change::begin(&registers);
+    // A signal comes before an instruction or behind it.
+    pausing.change = if encounters::is_lone() { None } else { Change::begin(&registers) };
     pausing.way_from_ns = now_ns();
     pause_point::lead_to(context, registers);
 }
@@ -277,7 +296,9 @@ pub fn unmapped(start: u64, end: u64) {
     for place in state.places.iter_mut().filter(|place| (start..end).contains(&place.address)) {
         *place = NOWHERE;
     }
-    if state.count != 0 && (start..end).contains(&state.candidates[0]) {
+    let is_gone = state.count != 0 && (start..end).contains(&state.candidates[0]);
+    if is_gone || state.executed.are_in(start, end) {
+        state.executed = ExecutedFunctions::NONE;
         state.weight = 0;
     }
 }
@@ -317,6 +338,10 @@ impl State {
         let mut left = INSTRUCTIONS_MAX;
         (self.count, self.weight) = (0, 0);
         let functions = image_functions::of_program();
+        if functions.bytes() > BYTES_MAX {
+            self.weight = u64::from(self.executed.begin(functions));
+            return;
+        }
         let first = chaos::below(functions.count());
         for index in (first..functions.count()).chain(0..first) {
             let Some((start, end)) = functions.at(index) else { continue };
@@ -328,22 +353,50 @@ impl State {
     }
 
     fn collect_function(&mut self, start: u64, end: u64, left: &mut usize) {
-        let (mut address, mut is_behind_load) = (start, false);
-        while address < end && *left != 0 {
-            *left -= 1;
-            let Some((access, next)) = accesses::look(address) else { return };
-            let weight = match access {
-                Access::NoPlace => 0,
-                Access::Nothing => u8::from(is_behind_load),
-                Access::Call | Access::Load | Access::Atomic => 1,
-                Access::Store => 2,
-                Access::Change => 3,
-            };
-            if weight != 0 && !sites::is_near(address) {
+        let before = (self.count, self.weight);
+        let may_be_taken = accesses::each_place(start, end, left, &mut |address, weight| {
+            if !sites::is_near(address) {
                 self.add(address, weight);
             }
-            is_behind_load = matches!(access, Access::Load | Access::Atomic | Access::Store);
-            address = next;
+        });
+        if !may_be_taken {
+            (self.count, self.weight) = before;
+        }
+    }
+
+    /// Another function is executed: its places get their share.
+    fn draw_anew(&mut self, entered: &Entered) {
+        for index in 0..strategy().places.min(PLACES) {
+            if self.weight != 0 && entered.is_drawn() {
+                self.lift(index);
+                self.draw_in(index, entered.function);
+            }
+        }
+        self.plant_lifted(0);
+    }
+
+    /// Plants another place in this function.
+    fn draw_in(&mut self, index: usize, (start, end): (u64, u64)) {
+        // What is looked at is the program's code, without breakpoints.
+        for other in 0..PLACES {
+            if (start..end).contains(&self.places[other].address) {
+                self.lift(other);
+            }
+        }
+        self.places[index] = NOWHERE;
+        if let Some(address) = executed_functions::draw_between(start, end) {
+            self.put(index, address);
+        }
+    }
+
+    /// A place stands there, when it is planted; only one.
+    fn put(&mut self, index: usize, address: u64) {
+        if self.places.iter().any(|place| place.address == address) {
+            return;
+        }
+        if let Some(byte) = memory::read::<u8>(address).filter(|&byte| byte != INT3) {
+            self.places[index] =
+                Place { standing: Standing::Lifted, address, byte, visits: 0, skips: skips() };
         }
     }
 
@@ -363,6 +416,12 @@ impl State {
         if self.weight == 0 {
             return;
         }
+        if self.executed.are_looked_for() {
+            if let Some(function) = self.executed.draw() {
+                self.draw_in(index, function);
+            }
+            return;
+        }
         let mut at = chaos::below(self.weight);
         let candidate = self.weights[..self.count].iter().position(|&weight| {
             let is_it = at < u64::from(weight);
@@ -373,10 +432,7 @@ impl State {
         let address = self.candidates[candidate];
         // Each is drawn once: those that are visited often would be all that is seen.
         self.weight -= u64::from(core::mem::take(&mut self.weights[candidate]));
-        if let Some(byte) = memory::read::<u8>(address).filter(|&byte| byte != INT3) {
-            self.places[index] =
-                Place { standing: Standing::Lifted, address, byte, visits: 0, skips: skips() };
-        }
+        self.put(index, address);
     }
 
     fn note_preemption(&mut self, index: usize) {
@@ -422,6 +478,7 @@ impl State {
     }
 
     fn take_out(&mut self) {
+        self.executed.end();
         for index in 0..PLACES {
             self.lift(index);
             self.places[index] = NOWHERE;

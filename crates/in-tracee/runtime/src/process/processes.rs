@@ -20,7 +20,7 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::{memory, proc_dir, report};
 use crate::lab;
 use crate::process::{detach, namespaces, threads};
-use crate::scheduler::turn;
+use crate::scheduler::{encounters, patience, turn};
 use crate::signals::{self, deaths};
 use crate::state::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
@@ -205,6 +205,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     }
     if shares {
         expect_sharer(segment);
+        patience::before_birth();
     }
     // With no signal in between: nobody would make the child again of a parent that died of one
     // before this is logged.
@@ -227,6 +228,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         }
     } else if shares {
         name_sharer(segment, result as i32);
+        if !waits && segment != NO_SEGMENT {
+            encounters::note_birth(segment);
+        }
     }
     let logged = registers.args();
     begin_call(number, &logged, count, result, 0);

@@ -9,7 +9,7 @@ use linux_abi::{errno, general as nr};
 use crate::ground::kernel;
 use crate::preemption::{pause, pause_point, sampled_places};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, forced, looks, starvation, turn};
+use crate::scheduler::{chaos, encounters, forced, looks, starvation, turn};
 use crate::signals;
 use crate::state::block::{lane, process, thread, thread_status};
 use crate::syscalls::calls;
@@ -311,11 +311,36 @@ pub fn begin_by_chance() {
     }
 }
 
+/// With chaos: the process is about to make one that shares its memory. Both are stopped at places.
+pub fn before_birth() {
+    if chaos::is_on() {
+        sampled_places::at_boundary();
+    }
+}
+
 /// With chaos, at a boundary of a process that shares no memory with others: they may go first all the
-/// same, as two may look at a file.
-pub fn delay_by_chance() {
-    let has_others = process().made_others || process().lane != 0;
-    if has_others && chaos::is_on() && strategy().delays.is_now() {
+/// same, as two may look at a file; and signals may come to it where it is not at a boundary.
+#[inline]
+pub fn at_lone_boundary(number: u64) {
+    if chaos::is_on() {
+        chance_at_lone_boundary(number);
+    }
+}
+
+#[cold]
+fn chance_at_lone_boundary(number: u64) {
+    sampled_places::begin();
+    if forced::is_on() {
+        return;
+    }
+    encounters::note_call(number);
+    if encounters::signals_may_come() {
+        sampled_places::at_boundary();
+        if strategy().goes_aside.is_now() {
+            starvation::goes_aside_by_chance();
+        }
+    }
+    if encounters::has_others() && strategy().delays.is_now() {
         kernel::sleep_ns(away_ns());
     }
 }
@@ -323,7 +348,7 @@ pub fn delay_by_chance() {
 /// With chaos: who has given the turn between boundaries comes back late, as one of low priority would.
 /// Who waited then has time to come where the two may meet, though it has yet to begin.
 pub fn stay_away_by_chance() {
-    if chaos::is_on() && !forced::is_on() && chaos::below(4) != 0 {
+    if chaos::is_on() && !forced::is_on() && (encounters::is_birth_awaited() || chaos::below(4) != 0) {
         stay_away();
     }
 }
@@ -332,15 +357,21 @@ fn away_ns() -> u64 {
     chaos::below(1 << (12 + chaos::below(strategy().away_doublings - 11)))
 }
 
+/// The time after which one that was preempted comes back all the same.
+pub fn longest_away_ns() -> u64 {
+    if strategy().until_quiet { 1 << strategy().away_doublings } else { away_ns() }
+}
+
 /// The turn is given: it is not taken back before a time, or before nobody else makes use of it.
 fn stay_away() {
     /// Looks at which nobody had it, one behind the other.
     const QUIET: u32 = 3;
     const LOOK_NS: u64 = 20_000;
+    encounters::await_birth();
     if !strategy().until_quiet {
         return kernel::sleep_ns(away_ns());
     }
-    let (turn, until_ns) = (turn::my_turn(), kernel::monotonic_ns() + (1 << strategy().away_doublings));
+    let (turn, until_ns) = (turn::my_turn(), kernel::monotonic_ns() + longest_away_ns());
     let mut quiet = 0;
     while quiet < QUIET && kernel::monotonic_ns() < until_ns {
         kernel::sleep_ns(LOOK_NS);

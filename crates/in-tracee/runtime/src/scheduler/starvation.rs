@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::ground::kernel;
 use crate::scheduler::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, patience, turn};
+use crate::scheduler::{chaos, encounters, patience, turn};
 use crate::state::block::{process, session, thread};
 use crate::syscalls::calls;
 
@@ -117,7 +117,8 @@ pub fn goes_aside() -> bool {
 pub fn goes_aside_by_chance() -> bool {
     let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
     let is_over = pausing.asides >= FREE_ASIDES && now_ns < ASIDE_AGAIN_NS.load(Ordering::Relaxed);
-    if patience::is_alone() || is_over || chaos::debt_ns() != 0 || process().debugged || session().live != 0 {
+    let meets_nobody = patience::is_alone() && !encounters::signals_may_come();
+    if meets_nobody || is_over || chaos::debt_ns() != 0 || process().debugged || session().live != 0 {
         return false;
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(strategy().aside_doublings));

@@ -291,8 +291,7 @@ fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
 #[inline]
 fn let_others_run(nr: u64) -> bool {
     if !process().shares_turn {
-        patience::begin_by_chance();
-        patience::delay_by_chance();
+        patience::at_lone_boundary(nr);
         return false;
     }
     thread().is_asked = false;

@@ -1,0 +1,96 @@
+//! With chaos: meeting what comes from other processes. One that was just made and shares memory is waited
+//! for; and a process that is alone with its memory is stopped for a while where signals may come, as it
+//! is where another process has its processor.
+//!
+//! Invariant: only recording stops so. A signal that comes meanwhile is delivered where the process is.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use linux_abi::general as nr;
+
+use crate::ground::kernel;
+use crate::scheduler::{chaos, forced, patience, starvation};
+use crate::state::block::{process, session};
+
+/// How long one that was just made is waited for.
+const BIRTH_MAX_NS: u64 = 20_000_000;
+const LOOK_NS: u64 = 20_000;
+/// Signals whose handlers run where an instruction makes them: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, and
+/// SIGSYS. SIGPIPE is its call's.
+const SYNCHRONOUS: [u32; 7] =
+    [nr::SIGILL, nr::SIGTRAP, nr::SIGBUS, nr::SIGFPE, nr::SIGSEGV, nr::SIGSYS, nr::SIGPIPE];
+
+/// The segment of the process that was made last, plus one.
+static NEWBORN: AtomicU32 = AtomicU32::new(0);
+/// The process has set a timer.
+static HAS_TIMER: AtomicBool = AtomicBool::new(false);
+
+/// The process, in this segment, was made. Who made it may be over before it begins, and make no call until
+/// then: it often lets it go first, some steps on.
+pub fn note_birth(segment: u64) {
+    if !chaos::is_on() || forced::is_on() {
+        return;
+    }
+    NEWBORN.store(segment as u32 + 1, Ordering::Relaxed);
+    if chaos::below(4) != 0 {
+        starvation::goes_aside_by_chance();
+    }
+}
+
+/// True while a process that was made here has yet to begin.
+pub fn is_birth_awaited() -> bool {
+    match NEWBORN.load(Ordering::Relaxed) {
+        0 => false,
+        segment => session().unborn[segment as usize - 1].load(Ordering::Relaxed) != 0,
+    }
+}
+
+/// The turn is given: who was made here begins before it is taken back.
+pub fn await_birth() {
+    let until_ns = kernel::monotonic_ns() + BIRTH_MAX_NS;
+    while is_birth_awaited() && kernel::monotonic_ns() < until_ns {
+        kernel::sleep_ns(LOOK_NS);
+    }
+}
+
+/// The process is about to make this call.
+pub fn note_call(number: u64) {
+    if matches!(number as u32, nr::__NR_alarm | nr::__NR_setitimer | nr::__NR_timer_settime) {
+        HAS_TIMER.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True if the recording has, or had, other processes.
+pub fn has_others() -> bool {
+    session().next_lane.load(Ordering::Relaxed) > 1
+}
+
+/// True where handlers of the program may run at any time: somebody of the recording may send signals.
+pub fn signals_may_come() -> bool {
+    let has_senders = has_others() || HAS_TIMER.load(Ordering::Relaxed);
+    let may_come = |signal: u32| process().actions().are_handled(signal) && !SYNCHRONOUS.contains(&signal);
+    has_senders && (1..=64).any(may_come)
+}
+
+/// The process, which is alone, stands between two instructions: others run until a signal comes, or for a
+/// time. True if one came that can be delivered here.
+pub fn await_signal(has_come: &dyn Fn() -> bool) -> bool {
+    let most_ns = patience::longest_away_ns();
+    let until_ns = kernel::monotonic_ns() + most_ns;
+    // More of the same kind are lost behind the first, as where others have the processor.
+    let waits_for_more = chaos::below(2) == 0;
+    loop {
+        let now_ns = kernel::monotonic_ns();
+        let is_over = has_come() && !waits_for_more || now_ns >= until_ns;
+        if is_over || process().given_up.load(Ordering::Acquire) != 0 {
+            return has_come();
+        }
+        // A signal ends the sleep.
+        kernel::sleep_ns(until_ns - now_ns);
+    }
+}
+
+/// True if the thread that was stopped aside has nobody to give the turn to.
+pub fn is_lone() -> bool {
+    !process().shares_turn || patience::is_alone()
+}
