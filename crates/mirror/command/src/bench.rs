@@ -10,7 +10,7 @@ use crate::plots;
 use crate::recovery;
 use crate::rivals::{Fork, Mirror, Scheme, Stop};
 use crate::server::{self, Load};
-use crate::task::{self, STORES};
+use crate::task::{self, Length, STORES};
 use crate::write_protect::{Mprotect, Userfault};
 use crate::{Bench, Part};
 
@@ -110,20 +110,27 @@ pub fn run(options: &Bench) -> Result<(), String> {
 
 /// The periodic task and the first stores.
 fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
-    let periods = if options.quick { 1000 } else { 40_000 };
+    let (own, rivals) = if options.quick { (1000, 1000) } else { (40_000, 10_000) };
     let large = large(options.quick);
     println!(
         "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",
         "scheme", "MiB", "without us", "with us", "extra us"
     );
     let mut shown = Vec::new();
+    let mut counted = usize::MAX;
     for name in SCHEMES {
+        let periods = if name == "mirror" { own } else { rivals };
         for (size, key) in [(SMALL, "24mb"), (large, "1gb")] {
-            let measured = periods_of(name, folder, size, periods, options.plots.as_deref());
-            if let (true, Ok((_, shares))) = (size == large, &measured) {
-                shown.push((name, *shares));
+            let measured = periods_of(name, folder, size, Length::of(periods), options.plots.as_deref());
+            if let Ok(measured) = &measured {
+                if name == "mirror" {
+                    counted = counted.min(measured.periods);
+                }
+                if size == large {
+                    shown.push((name, measured.shares));
+                }
             }
-            let extra = measured.map(|(extra, _)| extra);
+            let extra = measured.map(|measured| measured.extra);
             keys.insert(named(name, &format!("worst_extra_us_{key}")), number(extra));
         }
         keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, folder, options.quick)));
@@ -134,7 +141,8 @@ fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
             eprintln!("retrovane-mirror: {error}");
         }
     }
-    keys.insert("periods".into(), json!(periods));
+    keys.insert("periods".into(), json!(counted));
+    keys.insert("rival_periods_most".into(), json!(rivals));
     keys.insert("large_mib".into(), json!(large / MIB));
 }
 
@@ -159,17 +167,26 @@ fn number(value: Result<f64, String>) -> Value {
     }
 }
 
-/// Microseconds that checkpoints add to the worst period; and what parts of the periods took.
+/// What the task's periods took.
+struct Measured {
+    /// Microseconds that checkpoints add to the worst period.
+    extra: f64,
+    /// What parts of the periods took.
+    shares: [f64; plots::SHARES.len()],
+    /// How many there were.
+    periods: usize,
+}
+
 fn periods_of(
     name: &str,
     folder: &Path,
     size: usize,
-    periods: usize,
+    length: Length,
     plots: Option<&Path>,
-) -> Result<(f64, [f64; plots::SHARES.len()]), String> {
+) -> Result<Measured, String> {
     let scheme = scheme(name, folder, size)?;
-    let (without, _) = task::run(&*scheme, periods, false);
-    let (with, checkpoints) = task::run(&*scheme, periods, true);
+    let (without, _) = task::run(&*scheme, length, false);
+    let (with, checkpoints) = task::run(&*scheme, length, true);
     let worst = |samples: &[task::Sample]| {
         quantile(&samples.iter().map(|sample| sample.total()).collect::<Vec<_>>(), WORST)
     };
@@ -183,10 +200,11 @@ fn periods_of(
         }
     }
     if checkpoints == 0 {
-        return Err(format!("{name}: no checkpoint was taken in {periods} periods"));
+        return Err(format!("{name}: no checkpoint was taken in {} periods", with.len()));
     }
     let totals: Vec<f64> = with.iter().map(|sample| sample.total()).collect();
-    Ok((extra, plots::SHARES.map(|(share, _)| quantile(&totals, share))))
+    let shares = plots::SHARES.map(|(share, _)| quantile(&totals, share));
+    Ok(Measured { extra, shares, periods: without.len().min(with.len()) })
 }
 
 /// How much longer the first stores take behind the beginning of a checkpoint: one to a page.

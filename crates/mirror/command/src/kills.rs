@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use retrovane_mirror::{Error, Options, Region, Word};
@@ -53,18 +54,52 @@ fn whole_round(region: &Region) -> Result<u64, String> {
         return Err(format!("torn at word {change}"));
     }
     region.check_heap()?;
+    region.wait_verified(None).map_err(|error| error.to_string())?;
     Ok(last)
 }
 
-/// Kills so many; the keys `kills` and `lost`.
+/// What one series of kills came to.
+struct Series {
+    lost: u64,
+    /// The last round that was back.
+    recovered: u64,
+}
+
+/// Kills so many, in several series at once, each with files of its own; the keys `kills` and `lost`.
 pub fn run(folder: &Path, kills: u64) -> Result<Map<String, Value>, String> {
+    let workers = 2 * std::thread::available_parallelism().map_or(1, |count| count.get().min(8)) as u64;
+    let begun = Instant::now();
+    let all: Vec<Series> = std::thread::scope(|scope| {
+        let spawn = |worker: u64| {
+            let share = kills / workers + u64::from(worker < kills % workers);
+            scope.spawn(move || series(folder, worker, share))
+        };
+        let started: Vec<_> = (0..workers).map(spawn).collect();
+        started
+            .into_iter()
+            .map(|series| series.join().expect("its failures are values"))
+            .collect::<Result<_, _>>()
+    })?;
+    let (lost, rounds) =
+        all.iter().fold((0, 0), |(lost, rounds), one| (lost + one.lost, rounds + one.recovered));
+    println!(
+        "{kills} kills by {workers} at once, {lost} lost, {rounds} rounds, {:.0} s",
+        begun.elapsed().as_secs_f64()
+    );
+    std::io::stdout().flush().map_err(|error| error.to_string())?;
+    Ok(Map::from_iter([("kills".into(), json!(kills)), ("lost".into(), json!(lost))]))
+}
+
+/// A process has one region at a time.
+static ONE_REGION: Mutex<()> = Mutex::new(());
+
+fn series(folder: &Path, worker: u64, kills: u64) -> Result<Series, String> {
     let failed = |error: std::io::Error| format!("the victim: {error}");
     let program = std::env::current_exe().map_err(failed)?;
-    let path = folder.join("killed");
-    let (mut recovered, mut lost, mut seed) = (0, 0, 12345u64);
+    let (path, said) = (folder.join(format!("killed-{worker}")), folder.join(format!("said-{worker}")));
+    let (mut series, mut seed) = (Series { lost: 0, recovered: 0 }, 12345 + worker);
     for kill in 0..kills {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let said = folder.join("said");
         let output = std::fs::File::create(&said).map_err(failed)?;
         let mut victim = Command::new(&program)
             .arg("victim")
@@ -78,21 +113,22 @@ pub fn run(folder: &Path, kills: u64) -> Result<Map<String, Value>, String> {
         victim.kill().and_then(|()| victim.wait()).map_err(failed)?;
         let said = std::fs::read_to_string(&said).map_err(failed)?;
         let durable = said.lines().filter_map(|line| line.strip_prefix("durable ")?.parse().ok()).next_back();
-        let wanted = durable.unwrap_or(0).max(recovered);
-        let found = open(&path).map_err(|error| error.to_string()).and_then(|region| whole_round(&region));
+        let wanted = durable.unwrap_or(0).max(series.recovered);
+        let found = {
+            let _one = ONE_REGION.lock().unwrap_or_else(PoisonError::into_inner);
+            open(&path).map_err(|error| error.to_string()).and_then(|region| whole_round(&region))
+        };
         match found {
-            Ok(round) if round >= wanted => recovered = round,
+            Ok(round) if round >= wanted => series.recovered = round,
             Ok(round) => {
-                lost += 1;
+                series.lost += 1;
                 eprintln!("kill {kill}: round {round} is back, but {wanted} was durable");
             }
             Err(error) => {
-                lost += 1;
+                series.lost += 1;
                 eprintln!("kill {kill}: {error}");
             }
         }
     }
-    println!("{kills} kills, {lost} lost, {recovered} rounds");
-    std::io::stdout().flush().map_err(failed)?;
-    Ok(Map::from_iter([("kills".into(), json!(kills)), ("lost".into(), json!(lost))]))
+    Ok(series)
 }

@@ -29,12 +29,26 @@ impl Sample {
     }
 }
 
+/// How long the task runs: so many periods, or fewer where they take longer than all of them should.
+#[derive(Clone, Copy)]
+pub struct Length {
+    pub periods: usize,
+    pub most: Duration,
+}
+
+impl Length {
+    /// At most twice the time that the periods take when none is late.
+    pub fn of(periods: usize) -> Length {
+        Length { periods, most: PERIOD * periods as u32 * 2 }
+    }
+}
+
 /// Runs the task for some periods; with `checkpoints`, another thread takes them all the time.
-pub fn run(scheme: &dyn Scheme, periods: usize, checkpoints: bool) -> (Vec<Sample>, usize) {
+pub fn run(scheme: &dyn Scheme, length: Length, checkpoints: bool) -> (Vec<Sample>, usize) {
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| low(scheme, &ends, checkpoints));
-        let high = scope.spawn(|| high(scheme, periods));
+        let high = scope.spawn(|| high(scheme, length));
         let samples = high.join().expect("the task only stores");
         ends.store(true, SeqCst);
         (samples, beside.join().expect("the other thread only stores and waits"))
@@ -66,14 +80,17 @@ fn low(scheme: &dyn Scheme, ends: &AtomicBool, checkpoints: bool) -> usize {
     count
 }
 
-fn high(scheme: &dyn Scheme, periods: usize) -> Vec<Sample> {
+fn high(scheme: &dyn Scheme, length: Length) -> Vec<Sample> {
     become_important();
     let (base, size) = scheme.range();
     let stride = size / STORES / PAGE * PAGE;
     let begun = Instant::now() + PERIOD;
-    let mut samples = Vec::with_capacity(periods);
+    let mut samples = Vec::with_capacity(length.periods);
     let mut wanted = begun;
-    for round in 0..periods as u64 {
+    for round in 0..length.periods as u64 {
+        if begun.elapsed() > length.most {
+            break;
+        }
         wait_until(wanted);
         let began = Instant::now();
         scheme.enter();
