@@ -304,8 +304,13 @@ pub fn of_command(result: Result<ExitCode, CommandError>) -> ExitCode {
 
 /// The code of a program's end, as shells have it.
 pub fn of_program(status: ExitReport) -> ExitCode {
+    ExitCode::from(code_of_program(status))
+}
+
+/// The same as a number.
+pub fn code_of_program(status: ExitReport) -> u8 {
     match status {
-        ExitReport::Exited(code) => ExitCode::from(code as u8),
-        ExitReport::Killed(signal) => ExitCode::from(128u8.wrapping_add(signal as u8)),
+        ExitReport::Exited(code) => code as u8,
+        ExitReport::Killed(signal) => 128u8.wrapping_add(signal as u8),
     }
 }

@@ -44,6 +44,7 @@ Standard input is empty. What the program wrote is shown of the try that failed.
 
 Ends with 0 if a failure was caught, with 1 if no try failed.";
 
+const SIGKILL: i32 = nix::sys::signal::Signal::SIGKILL as i32;
 /// Between two messages of how far the hunt is, where there is no terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -331,7 +332,7 @@ impl<'a> Hunt<'a> {
         let (status, hung) = match waited {
             Waited::Ended(status) => (status, None),
             Waited::Expired => {
-                (self.watch.kill(&attempt.recorder.child).map_err(failed)?, self.arguments.timeout)
+                (self.watch.kill(attempt.recorder.pid).map_err(failed)?, self.arguments.timeout)
             }
             Waited::Interrupted(signal) => {
                 self.watch.interrupt(&mut attempt.recorder, signal).map_err(failed)?;
@@ -371,12 +372,12 @@ impl<'a> Hunt<'a> {
         shell.arg("-c").arg(self.arguments.until.as_deref().unwrap_or_default());
         shell.env("RETROVANE_EXIT_CODE", code.to_string()).env("RETROVANE_SIGNAL", signal);
         shell.env("RETROVANE_TRACE", &attempt.dir).stdin(Stdio::null());
-        let child = self.watch.start(&mut shell).map_err(failed)?;
-        let mut shell = Limited { child, left: None };
+        let pid = self.watch.start(&mut shell).map_err(failed)?;
+        let mut shell = Limited { pid, left: None };
         match self.watch.wait(&mut shell).map_err(failed)? {
             Waited::Ended(status) => verdict_of_test(status),
             Waited::Interrupted(signal) => {
-                shell.child.kill().map_err(failed)?;
+                injector::kill_process(shell.pid, SIGKILL);
                 Ok(Verdict::Interrupted(signal))
             }
             Waited::Expired => unreachable!("the test has no limit of time"),

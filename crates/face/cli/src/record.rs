@@ -108,8 +108,9 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         Ok(referred) => referred,
         Err(error) => return exit::failure(error.code(), &error),
     };
-    let mut command = arguments.command.into_iter();
-    let Some(program) = command.next() else { return exit::failure(exit::USAGE, &"no program given") };
+    let Some((program, rest)) = arguments.command.split_first() else {
+        return exit::failure(exit::USAGE, &"no program given");
+    };
     let is_named = arguments.output.is_none();
     let trace_dir = match arguments.output {
         Some(dir) => dir,
@@ -124,11 +125,6 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         Err(error) => return exit::failure(error.code(), &error),
     };
     let options = RecordOptions {
-        running: None,
-        program,
-        arguments: command.collect(),
-        trace_dir: trace_dir.clone(),
-        home: home.clone(),
         check_every_events: arguments.check,
         interception: arguments.seccomp.then_some(Interception::Seccomp),
         rewriting_off: arguments.no_rewrite,
@@ -136,25 +132,22 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         detect_all: arguments.detect_all,
         chaos_seed,
         schedule,
-        live: None,
         size_max_bytes: arguments.max_size,
         outlives_kills: !arguments.volatile,
         begun: is_named.then(|| {
             let (home, trace_dir) = (home.clone(), trace_dir.clone());
             Box::new(move || name_latest(&home, &trace_dir)) as Box<dyn FnOnce()>
         }),
-        companion: None,
         referred,
         quiet: settings.quiet,
-        progress: None,
+        ..options_of(program, rest, &home, &trace_dir)
     };
-    let words = (options.program.clone(), options.arguments.clone());
     let outcome = match record(options) {
         Ok(outcome) => outcome,
         Err(error) if error.is_limit() => {
             // The directory was made for the trace, and holds nothing of one.
             let _ = std::fs::remove_dir(&trace_dir);
-            return run_unrecorded(&words.0, &words.1, &error);
+            return ExitCode::from(run_unrecorded(program, rest, &error));
         }
         Err(error) => {
             if is_named {
@@ -207,18 +200,71 @@ fn drawn_seed(settings: &Settings) -> u64 {
     seed
 }
 
-/// A limit leaves no room to record the program: it runs as without us. Returns only if it cannot.
-fn run_unrecorded(program: &OsStr, arguments: &[OsString], why: &RecordError) -> ExitCode {
-    let resolved = match injector::resolve(program, arguments) {
-        Ok(resolved) => resolved,
-        Err(error) => {
-            let error = RecordError::Program(error);
-            return exit::failure(code_of(&error), &error);
-        }
+/// Records a try of a hunt in this process, and nothing else; the code that it ends with.
+pub fn run_try(command: &[OsString], seed: u64, home: &Path, trace_dir: &Path) -> u8 {
+    let Some((program, arguments)) = command.split_first() else { return exit::USAGE };
+    let options = RecordOptions {
+        chaos_seed: Some(seed),
+        outlives_kills: false,
+        quiet: true,
+        ..options_of(program, arguments, home, trace_dir)
     };
-    telling::tell!("retrovane: {why}; the program runs unrecorded");
-    let error = RecordError::Inject(injector::become_program(&resolved));
-    exit::failure(code_of(&error), &error)
+    match record(options) {
+        Ok(outcome) => {
+            if let ExitReport::Killed(signal) = outcome.status {
+                injector::die_by_signal(signal);
+            }
+            exit::code_of_program(outcome.status)
+        }
+        Err(error) if error.is_limit() => {
+            let _ = std::fs::remove_dir(trace_dir);
+            run_unrecorded(program, arguments, &error)
+        }
+        Err(error) => {
+            exit::failure(code_of(&error), &error);
+            code_of(&error)
+        }
+    }
+}
+
+/// A recording of which nothing special is asked.
+fn options_of(program: &OsStr, arguments: &[OsString], home: &Path, trace_dir: &Path) -> RecordOptions {
+    RecordOptions {
+        running: None,
+        program: program.to_owned(),
+        arguments: arguments.to_vec(),
+        trace_dir: trace_dir.to_owned(),
+        home: home.to_owned(),
+        check_every_events: 0,
+        interception: None,
+        rewriting_off: false,
+        detection: Detection::Best,
+        detect_all: false,
+        chaos_seed: None,
+        schedule: None,
+        live: None,
+        size_max_bytes: None,
+        outlives_kills: true,
+        begun: None,
+        companion: None,
+        referred: Default::default(),
+        quiet: false,
+        progress: None,
+    }
+}
+
+/// A limit leaves no room to record the program: it runs as without us. Returns only if it cannot, with
+/// the code that stands for that.
+fn run_unrecorded(program: &OsStr, arguments: &[OsString], why: &RecordError) -> u8 {
+    let error = match injector::resolve(program, arguments) {
+        Ok(resolved) => {
+            telling::tell!("retrovane: {why}; the program runs unrecorded");
+            RecordError::Inject(injector::become_program(&resolved))
+        }
+        Err(error) => RecordError::Program(error),
+    };
+    exit::failure(code_of(&error), &error);
+    code_of(&error)
 }
 
 /// `latest` is this trace: from its beginning on, as its recorder may be killed.

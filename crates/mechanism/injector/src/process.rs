@@ -128,15 +128,7 @@ fn reap(which: i32) -> Option<(i32, ExitReport)> {
 /// # Errors
 /// Those of starting a command.
 pub fn start_bound(command: &mut Command, unblocked: &[i32]) -> io::Result<Child> {
-    // SAFETY: zero is a valid set; the calls write it.
-    let set = unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in unblocked {
-            libc::sigaddset(&raw mut set, *signal);
-        }
-        set
-    };
+    let set = signal_set(unblocked);
     let act = move || {
         // SAFETY: both calls are async-signal-safe, as they have to be between fork
         // and execve; the set is the closure's own.
@@ -149,6 +141,57 @@ pub fn start_bound(command: &mut Command, unblocked: &[i32]) -> io::Result<Child
     // SAFETY: the closure allocates nothing and takes no lock.
     unsafe { command.pre_exec(act) };
     command.spawn()
+}
+
+/// Forks this process: the child does `body`, and ends with the code that this returns. It has these signals
+/// unblocked, these as its standard input, output and errors (`None`: ours), a process group of its own, and
+/// is asked to end (SIGTERM) when the thread that calls this is gone. It is there sooner than one that executes
+/// a program, which is loaded and looks at its command line again.
+///
+/// To be called while the process has one thread: the locks of others would be held for ever in the child.
+/// What is buffered of standard output is lost with the child.
+///
+/// # Errors
+/// Those of fork(2).
+pub fn fork_bound(
+    unblocked: &[i32],
+    streams: [Option<BorrowedFd<'_>>; 3],
+    body: impl FnOnce() -> u8,
+) -> io::Result<i32> {
+    let set = signal_set(unblocked);
+    // SAFETY: this thread is the only one, as the caller vouches: the child's memory is as consistent as ours.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: the calls take no memory but the set, and descriptors that are open.
+            let result = unsafe {
+                let moved = (0..).zip(streams).filter_map(|(number, stream)| Some((number, stream?)));
+                moved.fold(0, |result, (number, stream)| {
+                    result | libc::dup2(stream.as_raw_fd(), number).min(0)
+                }) | libc::setpgid(0, 0)
+                    | libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut())
+                    | libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM)
+            };
+            // As commands end that fail for another reason than the program.
+            const FAILED: u8 = 125;
+            let code = if result == 0 { body() } else { FAILED };
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(code.into()) }
+        }
+        pid => Ok(pid),
+    }
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: zero is a valid set; the calls write it.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    }
 }
 
 /// Stops this very process as the terminal's stop key would, until it is continued.

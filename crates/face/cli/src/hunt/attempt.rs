@@ -1,18 +1,20 @@
-//! One try of a hunt: a program recorded by a process of its own, because a
-//! recorder begins with one thread and takes signals over.
+//! One try of a hunt: a program recorded by a process of its own, because a recorder takes signals over
+//! and has threads. It is a fork of the hunt, which has one thread: an execve and another look at the
+//! command line would take a good part of a short try.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 
 use trace_store::{LaneEnd, TraceReader};
 
 use super::HuntArguments;
 use super::watch::{Limited, Watch};
 use crate::exit::CommandError;
+use crate::record;
 
 /// A try that runs, or has run.
 pub struct Try {
@@ -37,8 +39,7 @@ pub enum TryEnd {
 }
 
 impl Try {
-    /// Starts one. The directory is empty or absent; paths are absolute, so that
-    /// none of them looks like an option.
+    /// Starts one. The directory is empty or absent; paths are absolute.
     pub fn start(
         arguments: &HuntArguments,
         watch: &Watch,
@@ -47,20 +48,21 @@ impl Try {
         dir: &Path,
     ) -> Result<Try, CommandError> {
         let failed = |doing| move |source| CommandError::Try { doing, source };
-        let mut recorder = Command::new("/proc/self/exe");
-        recorder.arg0("retrovane").args(["record", "--quiet", "--volatile", "--seed", &seed.to_string()]);
-        recorder.arg("--home").arg(home).arg("--output").arg(dir).arg("--").args(&arguments.command);
-        recorder.stdin(Stdio::null()).process_group(0);
+        let nothing = File::open("/dev/null").map_err(failed("open /dev/null"))?;
         let mut captured = None;
         if !arguments.show {
             let output = || unnamed_file().map_err(failed("make a temporary file for the program's output"));
-            let files = [output()?, output()?];
-            let write = |file: &File| file.try_clone().map_err(failed("open a temporary file again"));
-            recorder.stdout(write(&files[0])?).stderr(write(&files[1])?);
-            captured = Some(files);
+            captured = Some([output()?, output()?]);
         }
-        let child = watch.start(&mut recorder).map_err(failed("start a recorder"))?;
-        let recorder = Limited { child, left: arguments.timeout };
+        let [output, errors] = match &captured {
+            Some(files) => files.each_ref().map(|file| Some(file.as_fd())),
+            None => [None; 2],
+        };
+        let record = || record::run_try(&arguments.command, seed, home, dir);
+        let pid = watch
+            .fork([Some(nothing.as_fd()), output, errors], record)
+            .map_err(failed("start a recorder"))?;
+        let recorder = Limited { pid, left: arguments.timeout };
         Ok(Try { number, seed, recorder, dir: dir.to_owned(), captured })
     }
 

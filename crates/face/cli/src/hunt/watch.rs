@@ -11,11 +11,12 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use injector::{kill_process, start_bound, stop_self};
+use injector::{fork_bound, kill_process, start_bound, stop_self};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -36,7 +37,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub struct Watch {
     signals: SignalFd,
     /// Children that ended and that nobody has asked for yet.
-    ended: RefCell<HashMap<u32, ExitStatus>>,
+    ended: RefCell<HashMap<i32, ExitStatus>>,
 }
 
 /// What a wait ended with.
@@ -51,7 +52,7 @@ pub enum Waited {
 
 /// A child, and how long it may yet run.
 pub struct Limited {
-    pub child: Child,
+    pub pid: i32,
     pub left: Option<Duration>,
 }
 
@@ -66,8 +67,13 @@ impl Watch {
     }
 
     /// Starts a child, which hears signals for itself.
-    pub fn start(&self, command: &mut Command) -> io::Result<Child> {
-        start_bound(command, &HEARD.map(|signal| signal as i32))
+    pub fn start(&self, command: &mut Command) -> io::Result<i32> {
+        start_bound(command, &HEARD.map(|signal| signal as i32)).map(|child| child.id() as i32)
+    }
+
+    /// The same of a child that does `body`, with these standard streams.
+    pub fn fork(&self, streams: [Option<BorrowedFd<'_>>; 3], body: impl FnOnce() -> u8) -> io::Result<i32> {
+        fork_bound(&HEARD.map(|signal| signal as i32), streams, body)
     }
 
     /// Waits for one of the children to end, or to have run for as long as it may: which one.
@@ -77,7 +83,7 @@ impl Watch {
             let looked = Instant::now();
             // In this order: a program that Ctrl-C ended looks like one that failed.
             let ended = children.iter().enumerate().find_map(|(index, limited)| {
-                self.take_end(&limited.child).map(|status| (index, Waited::Ended(status)))
+                self.take_end(limited.pid).map(|status| (index, Waited::Ended(status)))
             });
             if let Some(signal) = self.interruption(children)? {
                 return Ok((0, Waited::Interrupted(signal)));
@@ -103,12 +109,12 @@ impl Watch {
     }
 
     /// How a child ended, if it has. All that ended are reaped: orphans among them, who leave with it.
-    fn take_end(&self, child: &Child) -> Option<ExitStatus> {
+    fn take_end(&self, child: i32) -> Option<ExitStatus> {
         let mut ended = self.ended.borrow_mut();
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            ended.insert(pid.as_raw_nonzero().get().unsigned_abs(), ExitStatus::from_raw(status.as_raw()));
+            ended.insert(pid.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw()));
         }
-        ended.remove(&child.id())
+        ended.remove(&child)
     }
 
     /// The signal that ends the hunt, if one has come. One that stops it stops
@@ -121,7 +127,7 @@ impl Watch {
             }
             if signal == Signal::SIGTSTP as i32 {
                 let signal_all = |signal| {
-                    children.iter().for_each(|limited| signal_group(&limited.child, signal));
+                    children.iter().for_each(|limited| signal_group(limited.pid, signal));
                 };
                 signal_all(rustix::process::Signal::TSTP);
                 stop_self();
@@ -143,15 +149,15 @@ impl Watch {
     }
 
     /// Ends a recorded program at once, by SIGKILL, and all other tries; its recorder finishes the trace.
-    pub fn kill(&self, recorder: &Child) -> io::Result<ExitStatus> {
+    pub fn kill(&self, recorder: i32) -> io::Result<ExitStatus> {
         // It may have been stopped together with its program.
-        kill_process(recorder.id() as i32, Signal::SIGCONT as i32);
+        kill_process(recorder, Signal::SIGCONT as i32);
         let (started, mut ended) = (Instant::now(), None);
         loop {
             let is_late = started.elapsed() > FINISH_MAX;
             let now = self.take_end(recorder);
             ended = ended.or(now);
-            let spared = if ended.is_none() && !is_late { Some(recorder.id() as i32) } else { None };
+            let spared = if ended.is_none() && !is_late { Some(recorder) } else { None };
             let killed = kill_descendants(spared);
             // What cannot be killed sleeps in the kernel: it is not waited for.
             if let Some(status) = ended.filter(|_| killed == 0 || is_late) {
@@ -167,15 +173,15 @@ impl Watch {
     pub fn interrupt(&self, recorder: &mut Limited, signal: i32) -> io::Result<()> {
         match Signal::try_from(signal) {
             // A recorder passes on what is not a terminal's.
-            Ok(Signal::SIGTERM | Signal::SIGHUP) => kill_process(recorder.child.id() as i32, signal),
-            Ok(Signal::SIGQUIT) => signal_group(&recorder.child, rustix::process::Signal::QUIT),
-            Ok(_) | Err(_) => signal_group(&recorder.child, rustix::process::Signal::INT),
+            Ok(Signal::SIGTERM | Signal::SIGHUP) => kill_process(recorder.pid, signal),
+            Ok(Signal::SIGQUIT) => signal_group(recorder.pid, rustix::process::Signal::QUIT),
+            Ok(_) | Err(_) => signal_group(recorder.pid, rustix::process::Signal::INT),
         }
         // Whoever interrupts again does not want to wait.
         recorder.left = Some(GRACE);
         match self.wait(recorder)? {
             Waited::Ended(_) => self.kill_all(),
-            Waited::Expired | Waited::Interrupted(_) => self.kill(&recorder.child).map(drop),
+            Waited::Expired | Waited::Interrupted(_) => self.kill(recorder.pid).map(drop),
         }
     }
 
@@ -193,8 +199,8 @@ impl Watch {
 }
 
 /// Signals the process group that a child leads; one that is gone is no error.
-fn signal_group(child: &Child, signal: rustix::process::Signal) {
-    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+fn signal_group(child: i32, signal: rustix::process::Signal) {
+    if let Some(pid) = Pid::from_raw(child) {
         let _ = kill_process_group(pid, signal);
     }
 }

@@ -454,7 +454,7 @@ impl State {
             place.standing = Standing::Lifted;
             // Other memory may have been mapped there since.
             if memory::read::<u8>(place.address) == Some(INT3) {
-                sites::put_code(place.address, &[place.byte]);
+                sites::write_code(place.address, &[place.byte]);
             }
         }
     }
@@ -464,7 +464,7 @@ impl State {
         let is_due = |place: &&mut Place| place.standing == Standing::Lifted && place.address != but;
         for place in self.places.iter_mut().filter(is_due) {
             let is_there = memory::read::<u8>(place.address) == Some(place.byte);
-            let is_planted = is_there && sites::put_code(place.address, &[INT3]);
+            let is_planted = is_there && sites::write_code(place.address, &[INT3]);
             place.standing = if is_planted { Standing::Planted } else { Standing::Done };
         }
     }
