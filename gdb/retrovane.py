@@ -342,7 +342,7 @@ class ReverseFinish(Command):
 
 class Retrovane(Command):
     """Commands on a recording: when, seek, mark, timeline, last-write, who, sender, log,
-checkpoint, rollback, discard, info checkpoints; keyframe; live.
+checkpoint, rollback, discard, info checkpoints; keyframe; live; screenshot.
 All of gdb's reverse- commands work, too."""
 
     NAME = "retrovane"
@@ -644,6 +644,31 @@ The present position stays what it is."""
             seek(here)
 
 
+class Screenshot(Command):
+    """What the program's windows showed at the present position: screenshot FILE [DISPLAY].
+The X11 display (that of the environment, if none is named) draws it, in a window of its own. FILE is PNG, or PPM
+if its name ends so."""
+
+    NAME = "screenshot"
+
+    def run(self, argument):
+        words = gdb.string_to_argv(argument)
+        if len(words) not in (1, 2):
+            raise gdb.GdbError("screenshot FILE, or screenshot FILE DISPLAY")
+        if "RETROVANE_TRACE" not in os.environ:
+            raise gdb.GdbError("Pictures are made of recordings: `retrovane ctl NAME save DIRECTORY` makes one "
+                               "of a live program's past.")
+        command = [os.environ["RETROVANE_OWN"], "screenshot", os.environ["RETROVANE_TRACE"], "-o",
+                   os.path.expanduser(words[0]), "--pid", str(gdb.selected_inferior().pid), "--at", when()]
+        command += [f"--display={display}" for display in words[1:]]
+        ran = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             check=False)
+        said = ran.stderr.decode(errors="replace").strip()
+        if ran.returncode:
+            raise gdb.GdbError(said)
+        print("\n".join(filter(None, [said, f"written to {words[0]}"])))
+
+
 class Sender(Command):
     """Which event of which process sent what this one received last: sender.
 Over pipes, sockets and queues, by signals, waits and births, and through memory that processes share.
@@ -939,7 +964,7 @@ def name_death():
 
 
 for kind in (Retrovane, When, Seek, Mark, Checkpoint, Rollback, Branch, Discard, InfoCheckpoints, Live,
-             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, Sender, NoRun, NoAttach, ReverseNext,
+             Keyframe, Timeline, AutoCheckpoint, Log, LastWrite, Who, Sender, Screenshot, NoRun, NoAttach, ReverseNext,
              ReverseStep, ReverseNextInstruction, ReverseFinish):
     kind()
 

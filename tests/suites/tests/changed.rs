@@ -1,8 +1,7 @@
 //! Recorded failures that are run again with something changed, compared, and made small.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -213,47 +212,6 @@ fn reads_are_by_reference(tool: &Arc<Tool>) -> TestResult {
     check(&recording.tool(&["replay", "--run", "plain.rvpack"], None)?, 0, "in parts")
 }
 
-/// A display that nobody sees; it ends with this.
-struct Display {
-    server: Child,
-    name: String,
-}
-
-impl Display {
-    fn start() -> Result<Display, String> {
-        let failed = |error: std::io::Error| format!("Xvfb: {error}");
-        let mut server = Command::new("Xvfb");
-        server.args(["-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp"]);
-        server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut display = Display { server: server.spawn().map_err(failed)?, name: String::new() };
-        // It says its number when it takes connections.
-        let mut number = String::new();
-        let said = display.server.stdout.take().ok_or("Xvfb has no output")?;
-        BufReader::new(said).read_line(&mut number).map_err(failed)?;
-        display.name = format!(":{}", number.trim());
-        Ok(display)
-    }
-}
-
-impl Drop for Display {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-/// A program with windows is recorded on a display, and replayed where there is none.
-fn windows_need_no_display_in_replay(tool: &Arc<Tool>) -> TestResult {
-    let recording = Recording::new(tool, "changed", "windows", "parser")?;
-    let display = Display::start()?;
-    let name = format!("DISPLAY={}", display.name);
-    let words = ["--quiet", "record", "-o", "trace", "--", "env", &name, "xterm", "-e", "sh", "-c"];
-    check(&recording.tool(&[&words[..], &["echo drawn"]].concat(), None)?, 0, "")?;
-    drop(display);
-    check(&recording.tool(&["dump", "trace"], None)?, 0, "/tmp/.X11-unix/X")?;
-    check(&recording.tool(&["replay", "--run", "trace"], None)?, 0, "")
-}
-
 /// What makes no sense is said at once.
 fn nonsense_is_refused(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "changed", "minimize-nonsense", "parser")?;
@@ -273,11 +231,6 @@ fn missing_sandbox() -> Option<String> {
         Ok(output) if output.status.success() => None,
         _ => Some("user namespaces (unshare -U) are not permitted here".to_owned()),
     }
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 type Check = fn(&Arc<Tool>) -> TestResult;
@@ -302,16 +255,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         };
         unless_missing(Trial::test(name, run), missing.clone())
     };
-    let mut trials: Vec<Trial> = checks.into_iter().map(trial).collect();
-    let own = Arc::clone(tool);
-    let windows = move || match own.mode {
-        Mode::Native => Ok(()),
-        _ => windows_need_no_display_in_replay(&own).map_err(Failed::from),
-    };
-    let is_missing = ["Xvfb", "xterm"].iter().find(|name| !is_installed(name));
-    let missing = is_missing.map(|name| format!("{name} is not installed"));
-    trials.push(unless_missing(Trial::test("windows", windows), missing));
-    trials
+    checks.into_iter().map(trial).collect()
 }
 
 fn main() -> ExitCode {

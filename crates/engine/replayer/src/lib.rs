@@ -36,7 +36,7 @@ pub use error::ReplayError;
 pub use feeder::{Feed, FeedError};
 pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
-pub use real::{RealOp, RealPlan};
+pub use real::{Real, RealOp, RealPlan};
 pub use sandbox::Sandbox;
 pub use untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 pub use watchdog::{Finding, OF_RECORDING_MAX, Watchdog, Way};
@@ -64,7 +64,7 @@ pub struct ReplayOptions {
     pub rewriting_off: bool,
     pub sandbox: Sandbox,
     /// What is real; `None`: nothing.
-    pub real: Option<RealPlan>,
+    pub real: Option<Real>,
     /// Told now and then.
     pub progress: Option<Box<dyn Fn(Progress) + Send>>,
 }
@@ -143,7 +143,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
         files_dir: Some(&files_dir),
         objects_dir: Some(objects.path()),
         show_output: options.show_output,
-        real: real::which(options.real.as_ref()),
+        real: real::which(options.real.as_ref().map(|real| &real.plan)),
         wanted_lanes: wanted.as_deref(),
         debugged_lane: debugged.then_some(shown.lane),
     };
@@ -170,7 +170,7 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
 /// A divergence is no error but an outcome.
 pub fn replay(mut options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> {
     let Prepared { memory, trace, lanes, shown, wanted, objects } = prepare(&options, false)?;
-    let real = options.real.take().unwrap_or_default();
+    let (real, begun) = options.real.take().map_or_else(Default::default, |real| (real.plan, real.begun));
     let mut notes = notes_of(&trace, &shown);
     // The program's own end is known even where its recording stopped before.
     let program_end = trace.summary().filter(|_| shown.lane == 0).map(|summary| summary.exit);
@@ -181,6 +181,9 @@ pub fn replay(mut options: ReplayOptions) -> Result<ReplayOutcome, ReplayError> 
     };
     let cut = trace.cut().copied();
     let first_pid = start_replay(&memory)?;
+    if let Some(begun) = begun {
+        begun();
+    }
     let ends = Arc::new(Mutex::new(Ends::default()));
     let mut supervisor =
         Supervisor::new(Arc::clone(&memory), trace, lanes, wanted, Arc::clone(&ends), first_pid, real);

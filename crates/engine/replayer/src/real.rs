@@ -21,6 +21,13 @@ pub struct RealOp {
 /// By lanes, and by the numbers of events in them.
 pub type RealPlan = HashMap<u32, BTreeMap<u64, Vec<RealOp>>>;
 
+/// What is real, and who has a part in it.
+pub struct Real {
+    pub plan: RealPlan,
+    /// Called when the first process is there: from then on threads may be started.
+    pub begun: Option<Box<dyn FnOnce()>>,
+}
+
 /// Whether a plan has real inputs.
 pub(crate) fn which(plan: Option<&RealPlan>) -> RealStreams {
     let Some(plan) = plan else { return RealStreams::None };

@@ -33,6 +33,7 @@ use crate::replay::ReplayArguments;
 use crate::report::ReportArguments;
 use crate::retry::RetryArguments;
 use crate::rm::RmArguments;
+use crate::screenshot::ScreenshotArguments;
 use crate::settings::Settings;
 
 const EXAMPLES: &str = "\
@@ -78,6 +79,7 @@ pub enum Command {
     Minimize(MinimizeArguments),
     Diff(DiffArguments),
     Report(ReportArguments),
+    Screenshot(ScreenshotArguments),
     Live(LiveArguments),
     Ctl(CtlArguments),
     Lab(LabArguments),

@@ -46,9 +46,11 @@ mod report;
 mod retry;
 mod rm;
 mod schedule;
+mod screenshot;
 mod seeds;
 mod senders;
 mod settings;
+mod show;
 mod sources;
 mod stack_at;
 mod verbs;
@@ -93,6 +95,7 @@ fn run() -> ExitCode {
         Command::Lab(arguments) => lab::run(arguments, &settings),
         Command::LabOwn(arguments) => lab::own::run(&arguments),
         Command::Replay(arguments) => replay::run(arguments, &settings),
+        Command::Screenshot(arguments) => exit::of_command(screenshot::run(&arguments, &settings)),
         Command::Report(arguments) => exit::of_command(report::run(&arguments, &settings)),
         Command::Retry(arguments) => exit::of_command(retry::run(&arguments, &settings)),
         Command::Diff(arguments) => exit::of_command(diff::run(&arguments, &settings)),

@@ -11,5 +11,6 @@ mod plan;
 mod recording;
 mod replaying;
 
+pub use plan::{Attached, Moment, Screen, ScreenPlan};
 pub use recording::InputArguments;
 pub use replaying::{Applied, PolicyArguments};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use events::real::{DIFFERS, GOES_ON, Note};
-use replayer::{ReplayOptions, ReplayOutcome, ReportKind, replay};
+use replayer::{PrivateFolder, Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
 use trace_store::TraceReader;
 use trace_store::pack::is_pack;
 
@@ -16,6 +16,7 @@ use crate::pack::unpack;
 use crate::policy::{Applied, PolicyArguments};
 use crate::progress;
 use crate::settings::Settings;
+use crate::show::{Show, Wanted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +27,7 @@ Examples:
   retrovane replay --at crash       gdb where the program died
   retrovane replay --run --output 'stdout=to out.txt' --output stderr=drop
   retrovane replay --run --input 'file:/etc/*=real' --output 'tcp:*:5432=real'
+  retrovane replay --show --speed 4 what it drew, in a window of this display
   retrovane replay --batch -ex 'break main' -ex continue -ex reverse-stepi
 
 On a terminal it opens gdb at the start, where all of gdb's reverse- commands
@@ -47,6 +49,15 @@ pub struct ReplayArguments {
     /// Never rewrite code: every system call traps (slow)
     #[arg(long)]
     no_rewrite: bool,
+    /// Show what the program drew on an X11 display, in a window of the present one, at the speed of then
+    #[arg(long)]
+    show: bool,
+    /// The display on which it is shown [default: that of the environment]
+    #[arg(long, value_name = "DISPLAY", requires = "show")]
+    display: Option<String>,
+    /// So many times as fast as then
+    #[arg(long, value_name = "N", requires = "show", value_parser = speed, default_value = "1")]
+    speed: f64,
     #[command(flatten)]
     policies: PolicyArguments,
     #[command(flatten)]
@@ -59,18 +70,17 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         Ok(dir) => dir,
         Err(error) => return exit::failure(error.code(), &error),
     };
-    if arguments.gdb.are_wanted() {
+    if arguments.gdb.are_wanted() && !arguments.show {
         if !arguments.policies.are_none() {
             let why = "policies are for a replay to the end: give --run, too (gdb goes back, and what is real does not)";
             return exit::failure(exit::USAGE, &why);
         }
         return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, settings);
     }
-    let mut applied =
-        match arguments.policies.apply(&trace_dir).and_then(|applied| begin(applied, &trace_dir, settings)) {
-            Ok(applied) => applied,
-            Err(error) => return exit::failure(error.code(), &error),
-        };
+    let (mut applied, show) = match apply(&arguments, &trace_dir, settings) {
+        Ok(applied) => applied,
+        Err(error) => return exit::failure(error.code(), &error),
+    };
     let bar = progress::events(settings, "replaying");
     let shown = bar.clone();
     let options = ReplayOptions {
@@ -81,11 +91,14 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         interception: None,
         rewriting_off: arguments.no_rewrite,
         sandbox: settings.sandbox,
-        real: applied.plan.take(),
+        real: applied.plan.take().map(|plan| Real { plan, begun: show.as_ref().map(Show::begin) }),
         progress: Some(Box::new(move |now| progress::show(&shown, now.events_done, now.events_total))),
     };
     let replayed = replay(options);
     bar.finish_and_clear();
+    if let Some(show) = show {
+        show.end(settings.quiet);
+    }
     let outcome = match replayed {
         Ok(outcome) => outcome,
         Err(error) => return exit::failure(exit::code_of_replay(&error), &error),
@@ -101,8 +114,40 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     }
 }
 
+/// A factor of the speed.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
+        _ => Err("a number above 0 is wanted".to_owned()),
+    }
+}
+
+/// What policies mean for the trace, and what shows its windows, if they are to be shown.
+fn apply(
+    arguments: &ReplayArguments,
+    trace_dir: &Path,
+    settings: &Settings,
+) -> Result<(Applied, Option<Show>), CommandError> {
+    let wanted = arguments.show.then(|| Wanted {
+        display: arguments.display.clone(),
+        until: None,
+        pace: Some(arguments.speed),
+        title: trace_dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    });
+    let folder = wanted.as_ref().map(|_| Show::folder()).transpose()?;
+    let mut applied = arguments.policies.apply(trace_dir, folder.as_ref().map(PrivateFolder::path))?;
+    let show = match (wanted, folder) {
+        (Some(wanted), Some(folder)) => {
+            applied.touches.extend(wanted.touches());
+            Some(Show::new(wanted, folder, std::mem::take(&mut applied.screens))?)
+        }
+        _ => None,
+    };
+    Ok((begin(applied, trace_dir, settings)?, show))
+}
+
 /// Says what is about to be touched, before it is.
-fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<Applied, CommandError> {
+pub fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<Applied, CommandError> {
     /// More are counted.
     const SAID_MAX: usize = 20;
     if applied.plan.is_some() && settings.sandbox.is_wanted_for(&TraceReader::open(trace_dir)?) {
@@ -170,7 +215,7 @@ fn changes(outcome: &ReplayOutcome, applied: &Applied) -> Vec<String> {
 }
 
 /// The directory of the trace that is meant.
-fn find(name: Option<&str>, settings: &Settings) -> Result<PathBuf, CommandError> {
+pub fn find(name: Option<&str>, settings: &Settings) -> Result<PathBuf, CommandError> {
     match name {
         Some(name) if is_pack(Path::new(name)) => unpack(Path::new(name), settings),
         Some(_) | None => settings.trace_dir(name),

@@ -21,6 +21,10 @@ pub const SKIP: u64 = 9;
 pub const DONE: u64 = 10;
 /// Waits for a lane that has: the program waited for its process.
 pub const AWAIT: u64 = 11;
+/// Sends what the program sent to one who shows it, behind a head of [`SHOWN_HEAD_WORDS`], and waits for a byte.
+pub const SHOW: u64 = 12;
+/// Lane, event, bytes that follow.
+pub const SHOWN_HEAD_WORDS: usize = 3;
 
 /// Instead of an argument: the address of the first text.
 pub const FIRST_PATH: u64 = u64::MAX - 0x1000;

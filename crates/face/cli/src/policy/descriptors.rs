@@ -33,6 +33,8 @@ pub struct Description {
     pub stream: Cell<u64>,
     /// Of the next read or write, as far as that is known.
     pub offset: Cell<u64>,
+    /// Number of the connection to a display that is shown.
+    pub screen: Cell<Option<usize>>,
 }
 
 /// Which way a descriptor of the replay is used.

@@ -24,6 +24,9 @@ use crate::lane_events::{LaneEvents, WholeEvent};
 
 mod calls;
 mod names;
+mod screens;
+
+pub use screens::{Attached, Moment, Screen, ScreenPlan};
 
 /// The descriptor's own place.
 const ITS_PLACE: u64 = u64::MAX;
@@ -41,6 +44,8 @@ pub struct Planned {
     pub checked: Vec<Checked>,
     /// Where files go that are checked.
     pub shadow: Option<PrivateFolder>,
+    /// Connections to displays, where they are to be shown.
+    pub screens: ScreenPlan,
 }
 
 /// The walk through the trace.
@@ -54,6 +59,8 @@ struct Planner<'a> {
     targets: HashMap<PathBuf, u64>,
     lane: u32,
     event: u64,
+    /// When the event at hand was logged, in milliseconds since the recording began.
+    logged: u32,
     /// Where a lane waited for the process of another: that one waits for what it did.
     waits: Vec<(u32, u64, u32)>,
     /// What cannot be done; the first is told.
@@ -76,6 +83,7 @@ impl Planned {
             targets: HashMap::new(),
             lane: 0,
             event: 0,
+            logged: 0,
             waits: Vec::new(),
             failure: None,
         };
@@ -126,11 +134,15 @@ impl Planner<'_> {
         begun: &mut HashMap<u32, Descriptors>,
     ) -> Result<(), CommandError> {
         let mut events = LaneEvents::open(trace, info.lane)?;
-        let mut whole = WholeEvent::default();
+        let mut whole = match self.policies.screens {
+            Some(_) => WholeEvent::keeping(screens::ANSWER_BYTES_MAX),
+            None => WholeEvent::default(),
+        };
         let mut left: Vec<u64> = Vec::new();
         self.lane = info.lane;
         while events.read(&mut whole)? {
             self.event = whole.index;
+            self.logged = whole.logged.unwrap_or(self.logged);
             match whole.kind {
                 // What an execve closes is closed with the next call.
                 Kind::Birth => left.extend(process.execute()),
@@ -147,12 +159,19 @@ impl Planner<'_> {
                 _ => {}
             }
         }
+        self.screens_end();
         Ok(())
     }
 
     fn description(&mut self, thing: Thing) -> Rc<Description> {
         self.ids += 1;
-        Rc::new(Description { id: self.ids, thing, stream: Cell::new(0), offset: Cell::new(0) })
+        Rc::new(Description {
+            id: self.ids,
+            thing,
+            stream: Cell::new(0),
+            offset: Cell::new(0),
+            screen: Cell::new(None),
+        })
     }
 
     /// The number of a stream of this name.

@@ -10,11 +10,11 @@ use trace_store::TraceReader;
 use super::check::{Checked, Comparison};
 use super::file::{Direction, Line, lines_of};
 use super::pattern::{Pattern, StreamKind};
-use super::plan::Planned;
+use super::plan::{Planned, ScreenPlan};
 use crate::exit::CommandError;
 
 /// Options of commands that replay.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub struct PolicyArguments {
     /// Where an input comes from: stdin, file:PATH, tcp:HOST:PORT, udp:HOST:PORT, unix:PATH or * = recorded, real or
     /// `from FILE` [default: recorded]
@@ -53,6 +53,8 @@ pub enum OutputPolicy {
 pub struct Policies {
     inputs: Vec<(Pattern, InputPolicy)>,
     outputs: Vec<(Pattern, OutputPolicy)>,
+    /// Where sockets are for what is shown of connections to displays; `None`: it is not shown.
+    pub screens: Option<PathBuf>,
 }
 
 /// What a replay does because of policies.
@@ -66,6 +68,8 @@ pub struct Applied {
     pub replaced: Vec<u64>,
     /// What the replay is about to touch outside of it, for the user.
     pub touches: Vec<String>,
+    /// What is to be shown of connections to displays.
+    pub screens: ScreenPlan,
     checked: Vec<Checked>,
     comparisons: Vec<Comparison>,
     /// Goes when the comparisons are done.
@@ -78,16 +82,17 @@ impl PolicyArguments {
         self.input.is_empty() && self.output.is_empty() && self.policy.is_none()
     }
 
-    /// Finds out what the policies mean for a trace, and redirects this process's standard streams: replay
+    /// Finds out what the policies mean for a trace (in `screens` are sockets, if its windows are shown), and redirects this process's standard streams: replay
     /// reads and writes there.
     ///
     /// # Errors
     /// [`CommandError::Usage`] for what is no policy, or cannot be had of this trace.
-    pub fn apply(&self, trace_dir: &Path) -> Result<Applied, CommandError> {
-        if self.are_none() {
+    pub fn apply(&self, trace_dir: &Path, screens: Option<&Path>) -> Result<Applied, CommandError> {
+        if self.are_none() && screens.is_none() {
             return Ok(Applied::default());
         }
-        let policies = self.parse()?;
+        let mut policies = self.parse()?;
+        policies.screens = screens.map(Path::to_owned);
         let trace = TraceReader::open(trace_dir)?;
         let planned = if policies.reach_beyond_outputs() {
             Planned::of(&trace, &policies)?
@@ -101,6 +106,7 @@ impl PolicyArguments {
             streams: planned.streams,
             replaced: planned.replaced,
             touches: planned.touches,
+            screens: planned.screens,
             checked: planned.checked,
             comparisons,
             _shadow: planned.shadow,
@@ -209,7 +215,9 @@ impl Policies {
         let is_shown = |(pattern, policy): &(Pattern, OutputPolicy)| {
             pattern.is_standard() && *policy != OutputPolicy::Real
         };
-        !self.inputs.iter().all(recorded) || !self.outputs.iter().all(|one| is_drop(one) || is_shown(one))
+        self.screens.is_some()
+            || !self.inputs.iter().all(recorded)
+            || !self.outputs.iter().all(|one| is_drop(one) || is_shown(one))
     }
 }
 

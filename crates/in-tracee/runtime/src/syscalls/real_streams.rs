@@ -10,7 +10,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::real::{self, Note, OP_WORDS};
+use events::real::{self, Note, OP_WORDS, SHOWN_HEAD_WORDS};
 use linux_abi::{errno, general as nr};
 use syscall_model::row;
 
@@ -52,6 +52,7 @@ pub fn perform(source: u64, blob_bytes: u64, call: &Call) {
         real::CONNECT => connect(&op, call),
         real::CALL => again(&op, call),
         real::WRITE => write(&op, call),
+        real::SHOW => show(&op, call),
         real::READ => read(&op, call),
         real::COPY => copy(&op, call),
         real::CLOSE => kernel::call(nr::__NR_close, [op.words[2], 0, 0, 0, 0, 0]),
@@ -153,6 +154,24 @@ fn write(op: &Op, call: &Call) -> i64 {
         index += 1;
     }
     0
+}
+
+/// Words: descriptor, lane, event. The program goes on when what it sent is shown: until then its memory is what it was.
+fn show(op: &Op, call: &Call) -> i64 {
+    let [_, _, fd, lane, event, ..] = op.words;
+    let head: [u64; SHOWN_HEAD_WORDS] = [lane, event, call.result.max(0) as u64];
+    let sent = write_piece(fd, head.as_ptr() as u64, size_of_val(&head) as u64, None);
+    if kernel::failed(sent) {
+        return sent;
+    }
+    const ITS_PLACE: u64 = u64::MAX;
+    let op = Op { words: [op.words[0], op.words[1], fd, ITS_PLACE, 0, 0, 0, 0], ..*op };
+    let sent = write(&op, call);
+    if kernel::failed(sent) {
+        return sent;
+    }
+    let mut answer = 0u8;
+    read_piece(fd, &raw mut answer as u64, 1, None).min(0)
 }
 
 /// The memory that a call sent from.

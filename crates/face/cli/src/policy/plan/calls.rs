@@ -73,6 +73,7 @@ impl Planner<'_> {
                 self.close(freed);
             }
             raw::__NR_connect => self.connect(process, whole),
+            raw::__NR_shmat => self.attach_segment(event.arg(0) as u32, result as u64),
             raw::__NR_chdir => {
                 if let Some(path) = process.path(None, &text(0)) {
                     process.directory = path;
@@ -93,7 +94,14 @@ impl Planner<'_> {
         let event = whole.event();
         let (result, first) = (event.result(), event.arg(0) as i32);
         let freed = match number {
-            raw::__NR_close => process.remove(first),
+            raw::__NR_close => {
+                let screen = process.get(first).and_then(|description| description.screen.get());
+                let freed = process.remove(first);
+                if let Some(screen) = screen.filter(|_| !freed.is_empty()) {
+                    self.screen_ends(screen);
+                }
+                freed
+            }
             raw::__NR_close_range if event.arg(2) == 0 => {
                 process.remove_range(event.arg(0), event.arg(1) & 0xffff_ffff)
             }
@@ -276,6 +284,9 @@ impl Planner<'_> {
         let Some((stream_kind, name)) = names::of_address(&address, event.arg(2), is_datagram) else {
             return;
         };
+        if self.connect_screen(process, &description, stream_kind, &name) {
+            return;
+        }
         let input = self.policies.input(stream_kind, &name);
         let output = self.policies.output(stream_kind, &name);
         if input == InputPolicy::Recorded && matches!(output, OutputPolicy::Drop | OutputPolicy::Show) {
@@ -325,6 +336,9 @@ impl Planner<'_> {
         let event = whole.event();
         let fd = event.arg(0) as i32;
         let Some(description) = process.get(fd) else { return };
+        if let Some(screen) = description.screen.get() {
+            return self.screen_answers(screen, whole);
+        }
         if place == ITS_PLACE {
             description.offset.set(description.offset.get() + event.result() as u64);
         }
@@ -351,6 +365,9 @@ impl Planner<'_> {
             self.add(real::SKIP, stream, &[slot], Vec::new());
         }
         let Some(slot) = process.slot(fd, Way::Out) else { return };
+        if let Some(screen) = description.screen.get() {
+            return self.show(screen, stream, slot);
+        }
         let is_message = matches!(description.thing, Thing::Socket { kind, .. } if kind & 0xf != u64::from(net::SOCK_STREAM));
         if is_message || whole.code as u32 == raw::__NR_sendmmsg {
             self.add(real::CALL, stream, &[slot, 1, 0, 0], Vec::new());

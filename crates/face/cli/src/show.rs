@@ -1,0 +1,288 @@
+//! What a recorded program drew on its displays, shown on one of today while it is replayed.
+//!
+//! The replay sends what the program sends to its display to a socket of here, call by call, and waits until it
+//! is shown: so memory that the program shares with its server is as it was, and the replay is as fast as what is
+//! shown. Each connection has a thread.
+//!
+//! Invariant: nothing is connected to but the display that the user named. Deliberately absent: what requests
+//! mean, which the crate `display` knows.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use display::{Client, World};
+use events::real::SHOWN_HEAD_WORDS;
+use replayer::PrivateFolder;
+
+use crate::exit::CommandError;
+use crate::policy::{Attached, Moment, Screen, ScreenPlan};
+
+mod segments;
+
+use segments::OfProcess;
+
+/// What is to be shown.
+pub struct Wanted {
+    /// `None`: the environment's.
+    pub display: Option<String>,
+    /// What came before it is shown; `None`: all.
+    pub until: Option<Moment>,
+    /// So many times as fast as it was; `None`: as fast as it goes.
+    pub pace: Option<f64>,
+    pub title: String,
+}
+
+impl Wanted {
+    /// What will be touched, in the words of policies.
+    pub fn touches(&self) -> Option<String> {
+        let name = self.display.clone().or_else(|| std::env::var("DISPLAY").ok()).unwrap_or_default();
+        Some(format!("opens a window on the display {name}"))
+    }
+}
+
+/// What the threads of all connections share.
+struct Shared {
+    world: Arc<World>,
+    attached: Vec<Attached>,
+    until: Option<Moment>,
+    pace: Option<f64>,
+    /// When the recording began, as it were.
+    began: OnceLock<Instant>,
+    /// Connections that stay until the end.
+    kept: Mutex<Vec<(Client, Option<UnixStream>)>>,
+    /// Said once: the others come of it.
+    failure: Mutex<Option<display::Error>>,
+    is_over: AtomicBool,
+    /// The replay ended before all was shown.
+    is_cut: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A replay that is shown.
+pub struct Show {
+    shared: Arc<Shared>,
+    /// Until the threads are there.
+    waiting: Arc<Mutex<Vec<(UnixListener, Screen)>>>,
+    sockets: Vec<PathBuf>,
+    said: Sender<()>,
+    /// A word from each connection of which all is shown.
+    done: Mutex<Receiver<()>>,
+    _folder: PrivateFolder,
+}
+
+impl Show {
+    /// Where the sockets will be.
+    ///
+    /// # Errors
+    /// [`CommandError::Output`]
+    pub fn folder() -> Result<PrivateFolder, CommandError> {
+        PrivateFolder::in_memory().map_err(CommandError::Output)
+    }
+
+    /// Makes a socket for each connection of the plan.
+    ///
+    /// # Errors
+    /// [`CommandError::Usage`] if there is none, [`CommandError::Output`]
+    pub fn new(wanted: Wanted, folder: PrivateFolder, plan: ScreenPlan) -> Result<Show, CommandError> {
+        if plan.screens.is_empty() {
+            return Err(CommandError::Usage(
+                "the recorded program connected to no X11 display: there is nothing to show".to_owned(),
+            ));
+        }
+        let moments = plan.screens.iter().flat_map(|screen| &screen.shown).map(|shown| shown.at);
+        let last = moments.max_by_key(|at| at.logged).map(|at| Moment { event: at.event + 1, ..at });
+        let mut waiting = Vec::new();
+        for screen in plan.screens {
+            waiting.push((UnixListener::bind(&screen.socket)?, screen));
+        }
+        let (said, done) = channel();
+        Ok(Show {
+            sockets: waiting.iter().map(|(_, screen)| screen.socket.clone()).collect(),
+            shared: Arc::new(Shared {
+                world: World::new(wanted.display, wanted.title),
+                attached: plan.attached,
+                until: wanted.until.or_else(|| last.filter(|_| wanted.pace.is_none())),
+                pace: wanted.pace,
+                began: OnceLock::new(),
+                kept: Mutex::default(),
+                failure: Mutex::default(),
+                is_over: AtomicBool::new(false),
+                is_cut: AtomicBool::new(false),
+            }),
+            waiting: Arc::new(Mutex::new(waiting)),
+            said,
+            done: Mutex::new(done),
+            _folder: folder,
+        })
+    }
+
+    /// Starts the threads, when that may be.
+    pub fn begin(&self) -> Box<dyn FnOnce()> {
+        let (shared, waiting, said) =
+            (Arc::clone(&self.shared), Arc::clone(&self.waiting), self.said.clone());
+        Box::new(move || {
+            for (listener, screen) in locked(&waiting).drain(..) {
+                let (shared, said) = (Arc::clone(&shared), said.clone());
+                injector::start_thread("screen", move || {
+                    serve(&listener, &screen, &shared);
+                    // Nobody may listen: a replay that is shown to its end.
+                    let _ = said.send(());
+                });
+            }
+        })
+    }
+
+    /// Waits until all is shown that is to be, and gives what is on the screen.
+    ///
+    /// # Errors
+    /// What keeps it from being shown.
+    pub fn picture(&self) -> Result<display::Picture, display::Error> {
+        let done = locked(&self.done);
+        for _ in &self.sockets {
+            // The sender is in `self`, so this ends with a word only.
+            let _ = done.recv();
+        }
+        if let Some(error) = locked(&self.shared.failure).take() {
+            return Err(error);
+        }
+        if self.shared.is_cut.load(Ordering::Acquire) {
+            return Err(display::Error::Cut);
+        }
+        self.shared.world.picture()?.ok_or(display::Error::Nothing)
+    }
+
+    /// Tells what could not be shown.
+    pub fn tell(&self, is_quiet: bool) {
+        if let Some(error) = locked(&self.shared.failure).take() {
+            telling::tell!("retrovane: {error}");
+        }
+        if !is_quiet {
+            for (what, times) in self.shared.world.unsent() {
+                telling::tell!("retrovane: not shown: {what} ({times} times)");
+            }
+        }
+    }
+
+    /// The replay is over.
+    pub fn end(&self, is_quiet: bool) {
+        self.end_waiting();
+        self.tell(is_quiet);
+    }
+
+    /// Threads whose connections were never made go on.
+    pub fn end_waiting(&self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        for socket in &self.sockets {
+            // Where nobody listens any more, nobody waits.
+            let _ = UnixStream::connect(socket);
+        }
+    }
+}
+
+/// Shows one connection, until it ends or all is shown that is wanted.
+fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared) {
+    let is_wanted = |at: &Moment| shared.until.as_ref().is_none_or(|until| at.is_until(until));
+    let count = screen.shown.iter().rposition(|shown| is_wanted(&shown.at)).map_or(0, |last| last + 1);
+    if count == 0 && shared.until.is_some() {
+        return;
+    }
+    let Ok((mut stream, _)) = listener.accept() else { return };
+    if shared.is_over.load(Ordering::Acquire) {
+        shared.is_cut.store(true, Ordering::Release);
+        return;
+    }
+    let pid = rustix::net::sockopt::socket_peercred(&stream).map_or(0, |peer| peer.pid.as_raw_pid());
+    let mut playing = Playing { shared, screen, client: Client::new(&shared.world), pid, next: 0, count };
+    // It ended before the moment at which all is looked at.
+    let ends = shared.until.as_ref().is_none_or(|until| screen.ended.is_some_and(|at| at.is_before(until)));
+    while let Ok([lane, event, bytes]) = head(&mut stream) {
+        let Ok(sent) = body(&mut stream, bytes) else { break };
+        playing.show(lane as u32, event, &sent);
+        if !ends && playing.next >= count {
+            // The program waits for ever: nothing comes behind this moment.
+            locked(&shared.kept).push((playing.client, Some(stream)));
+            return;
+        }
+        if stream.write_all(&[1]).is_err() {
+            break;
+        }
+    }
+    if playing.next < count {
+        shared.is_cut.store(true, Ordering::Release);
+    }
+    if !ends {
+        locked(&shared.kept).push((playing.client, None));
+    }
+}
+
+/// A connection that is being shown.
+struct Playing<'a> {
+    shared: &'a Shared,
+    screen: &'a Screen,
+    client: Client,
+    pid: i32,
+    /// Of what is sent in which call.
+    next: usize,
+    /// How many calls are shown.
+    count: usize,
+}
+
+impl Playing<'_> {
+    /// What the program sent in one call.
+    fn show(&mut self, lane: u32, event: u64, sent: &[u8]) {
+        let rest = self.screen.shown.get(self.next..).unwrap_or_default();
+        let place = rest.iter().position(|shown| (shown.at.lane, shown.at.event) == (lane, event));
+        let until = (self.next + place.unwrap_or(0) + 1).min(self.screen.shown.len());
+        let calls = self.next..until;
+        self.next = until;
+        if calls.end > self.count || locked(&self.shared.failure).is_some() {
+            return;
+        }
+        let Some(last) = self.screen.shown.get(calls.clone()).and_then(<[_]>::last) else { return };
+        self.shared.wait_for(last.at);
+        let segments = OfProcess { pid: self.pid, at: last.at, attached: &self.shared.attached };
+        let mut answered = calls.map(|call| &self.screen.shown[call].answers);
+        let done = answered
+            .try_for_each(|answers| self.client.answers(answers))
+            .and_then(|()| self.client.requests(sent, &segments));
+        if let Err(error) = done {
+            locked(&self.shared.failure).get_or_insert(error);
+        }
+    }
+}
+
+impl Shared {
+    /// Waits until it is as late as it was then.
+    fn wait_for(&self, at: Moment) {
+        let Some(pace) = self.pace else { return };
+        let then = Duration::from_millis(at.logged.into()).div_f64(pace);
+        let began = *self.began.get_or_init(|| {
+            let now = Instant::now();
+            now.checked_sub(then).unwrap_or(now)
+        });
+        std::thread::sleep((began + then).saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Reads what stands before the bytes of a call.
+fn head(stream: &mut UnixStream) -> io::Result<[u64; SHOWN_HEAD_WORDS]> {
+    let mut bytes = [0; SHOWN_HEAD_WORDS * 8];
+    stream.read_exact(&mut bytes)?;
+    let word = |index: usize| bytes[index * 8..][..8].try_into().map_or(0, u64::from_le_bytes);
+    Ok(std::array::from_fn(word))
+}
+
+/// Reads the bytes of a call, as they come: how many there are is what the log says.
+fn body(stream: &mut UnixStream, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    stream.take(bytes).read_to_end(&mut all)?;
+    if all.len() as u64 == bytes { Ok(all) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}

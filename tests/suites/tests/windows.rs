@@ -1,0 +1,197 @@
+//! Programs with windows: recorded on a display, replayed without any, and shown on another one.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Failed, Trial};
+use suites::{Mode, RUN_TIME_MAX, Recording, TestResult, Tool, check, run_suite, unless_missing};
+
+/// A display that nobody sees; it ends with this.
+struct Display {
+    server: Child,
+    name: String,
+}
+
+impl Display {
+    fn start() -> Result<Display, String> {
+        let failed = |error: std::io::Error| format!("Xvfb: {error}");
+        let mut server = Command::new("Xvfb");
+        server.args(["-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp"]);
+        server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut display = Display { server: server.spawn().map_err(failed)?, name: String::new() };
+        // It says its number when it takes connections.
+        let mut number = String::new();
+        let said = display.server.stdout.take().ok_or("Xvfb has no output")?;
+        BufReader::new(said).read_line(&mut number).map_err(failed)?;
+        display.name = format!(":{}", number.trim());
+        Ok(display)
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// A program with windows is recorded on a display, and replayed where there is none.
+fn windows_need_no_display_in_replay(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "windows", "windows", "shared_image")?;
+    let display = Display::start()?;
+    let name = format!("DISPLAY={}", display.name);
+    let words = ["--quiet", "record", "-o", "trace", "--", "env", &name, "xterm", "-e", "sh", "-c"];
+    check(&recording.tool(&[&words[..], &["echo drawn"]].concat(), None)?, 0, "")?;
+    drop(display);
+    check(&recording.tool(&["dump", "trace"], None)?, 0, "/tmp/.X11-unix/X")?;
+    check(&recording.tool(&["replay", "--run", "trace"], None)?, 0, "")
+}
+
+/// Pixels of the whole screen: width, height, three bytes each.
+type Pixels = (usize, usize, Vec<u8>);
+
+/// The screen as `xwd` finds it, which writes words with the highest byte first (XWDFile.h).
+fn screen(display: &Display) -> Result<Pixels, String> {
+    let mut command = Command::new("xwd");
+    command.args(["-root", "-silent", "-display", &display.name]).stdin(Stdio::null());
+    let dump = command.output().map_err(|error| format!("xwd: {error}"))?.stdout;
+    let word = |index: usize| {
+        let bytes = dump.get(index * 4..index * 4 + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(|bytes| u32::from_be_bytes(bytes) as usize).ok_or("xwd wrote no picture")
+    };
+    const COLOR_BYTES: usize = 12;
+    let (width, height, line_bytes) = (word(4)?, word(5)?, word(12)?);
+    let image = dump.get(word(0)? + word(19)? * COLOR_BYTES..).ok_or("the picture is cut")?;
+    let pixels = image
+        .chunks_exact(line_bytes)
+        .take(height)
+        .flat_map(|line| line.chunks_exact(4).take(width).flat_map(|pixel| [pixel[2], pixel[1], pixel[0]]));
+    Ok((width, height, pixels.collect()))
+}
+
+/// The picture in a file of PPM.
+fn picture(recording: &Recording, name: &str) -> Result<Pixels, String> {
+    let bytes = std::fs::read(recording.path(name)).map_err(|error| format!("{name}: {error}"))?;
+    let head = bytes.get(..15).map(String::from_utf8_lossy).ok_or("the picture is cut")?;
+    let mut sides = head.split_ascii_whitespace().skip(1).filter_map(|word| word.parse().ok());
+    let (Some(width), Some(height)) = (sides.next(), sides.next()) else { return Err(head.into_owned()) };
+    Ok((width, height, bytes[15..].to_vec()))
+}
+
+/// Records a program until its windows change no more, and gives what was on the screen then.
+fn record_until_still(recording: &Recording, display: &Display, program: &str) -> Result<Pixels, String> {
+    const STILL_MS: u64 = 200;
+    let script = format!("{program} & echo $! >pid.new; mv pid.new pid; wait");
+    let name = format!("DISPLAY={}", display.name);
+    let words = ["--quiet", "record", "-o", "trace", "--", "env", &name, "sh", "-c", &script];
+    std::thread::scope(|scope| {
+        let recorder = scope.spawn(|| recording.tool(&words, None));
+        let began = Instant::now();
+        let (mut before, mut stopped) = (None, None);
+        while began.elapsed() < RUN_TIME_MAX && stopped.is_none() {
+            std::thread::sleep(Duration::from_millis(STILL_MS));
+            let now = screen(display)?;
+            let has_colors = now.2.chunks_exact(3).any(|pixel| pixel != &now.2[..3] && pixel != [0; 3]);
+            if has_colors && before.as_ref() == Some(&now) {
+                stopped = Some(recording.read("pid")?);
+            }
+            before = Some(now);
+        }
+        let pid = stopped.ok_or("nothing was drawn")?;
+        let signal = |signal: &str| Command::new("kill").args([signal, pid.trim()]).status();
+        // What it draws now is neither on the screen nor in the trace.
+        signal("-STOP").map_err(|error| error.to_string())?;
+        let then = screen(display);
+        signal("-KILL").map_err(|error| error.to_string())?;
+        let outcome = recorder.join().map_err(|_| "the recorder's thread")??;
+        if outcome.code != 0 {
+            return Err(format!("{outcome:?}"));
+        }
+        then
+    })
+}
+
+/// What is drawn in a replay has the same pixels as then, on another display.
+fn is_shown(tool: &Arc<Tool>, label: &str, program: &str) -> TestResult {
+    let recording = Recording::new(tool, "windows", label, "shared_image")?;
+    recording.write("text", "What is shown\n\tis what was shown.\n")?;
+    let then = record_until_still(&recording, &Display::start()?, program)?;
+    let other = Display::start()?;
+    let now = |name: &str| -> TestResult {
+        let words = ["screenshot", "trace", "-o", name, "--display", &other.name];
+        check(&recording.tool(&words, None)?, 0, "opens a window on the display")?;
+        if picture(&recording, name)? != then {
+            let kept = std::env::temp_dir().join(format!("differs-{name}"));
+            let _ = std::fs::copy(recording.path(name), &kept);
+            return Err(format!("the picture differs: {}", kept.display()));
+        }
+        Ok(())
+    };
+    now("now.ppm")?;
+    // A display keeps nothing of it.
+    now("again.ppm")?;
+    let show = ["replay", "--show", "--display", &other.name, "--speed", "1000", "trace"];
+    let shown = recording.tool(&show, None)?;
+    check(&shown, 0, "opens a window")?;
+    if shown.stderr_text().contains("not shown") {
+        return Err(format!("{shown:?}"));
+    }
+    let gdb = ["replay", "--batch", "trace", "-ex", "continue"];
+    let command = format!("screenshot gdb.ppm {}", other.name);
+    check(&recording.tool(&[&gdb[..], &["-ex", &command]].concat(), None)?, 0, "written to gdb.ppm")?;
+    Ok(())
+}
+
+/// What cannot be shown is said.
+fn nothing_to_show(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "windows", "windows-none", "shared_image")?;
+    check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "true"], None)?, 0, "")?;
+    check(&recording.tool(&["replay", "--show", "trace"], None)?, 2, "no X11 display")?;
+    check(&recording.tool(&["screenshot", "trace", "--at", "soon"], None)?, 2, "is no position")
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+type Check = Box<dyn Fn(&Arc<Tool>) -> TestResult + Send>;
+
+fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
+    let trial = |name: &str, needs: &[&str], check: Check| {
+        let own = Arc::clone(tool);
+        let run = move || match own.mode {
+            Mode::Native => Ok(()),
+            _ => check(&own).map_err(Failed::from),
+        };
+        let missing = needs.iter().find(|name| !is_installed(name));
+        unless_missing(Trial::test(name, run), missing.map(|name| format!("{name} is not installed")))
+    };
+    vec![
+        trial("none", &[], Box::new(nothing_to_show)),
+        trial("no_display", &["Xvfb", "xterm"], Box::new(windows_need_no_display_in_replay)),
+        trial(
+            "xterm",
+            &["Xvfb", "xterm", "xwd"],
+            Box::new(|tool| {
+                is_shown(tool, "windows-xterm", "xterm -e 'ls -l --color=always /; cat text; exec cat'")
+            }),
+        ),
+        trial(
+            "xedit",
+            &["Xvfb", "xedit", "xwd"],
+            Box::new(|tool| is_shown(tool, "windows-xedit", "xedit text")),
+        ),
+        trial(
+            "shared_image",
+            &["Xvfb", "xwd"],
+            Box::new(|tool| is_shown(tool, "windows-shared", "./shared_image")),
+        ),
+    ]
+}
+
+fn main() -> ExitCode {
+    run_suite(|tool| Ok(trials(tool)))
+}
