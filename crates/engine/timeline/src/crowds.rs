@@ -19,10 +19,10 @@ use crate::timeline::{Timeline, position_of};
 use crate::way::part_behind;
 
 /// Hits in a part of the timeline that are too many: some milliseconds of them.
-pub(crate) const CROWD: u64 = 20_000;
+pub(crate) const CROWD: u64 = 2_000;
 
 /// A part with fewer instructions than this has no crowd.
-const PART_STEPS_MIN: u64 = CROWD * 4;
+const PART_STEPS_MIN: u64 = 80_000;
 
 /// What a part of the timeline has.
 pub(crate) enum Hits {

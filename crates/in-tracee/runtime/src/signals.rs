@@ -960,7 +960,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         if process().replaying {
             pause_point::arm_if_next();
         }
-        agent::leaving(&registers);
+        agent::leaving(&mut registers);
         // SAFETY: the registers are the program's, complete.
         unsafe { entry::rv_resume(&registers) }
     }
@@ -1280,10 +1280,8 @@ fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u6
     }
     let fault = signals.last_fault;
     let place = registers.rip;
-    if islands::in_island(place) {
-        // Where its copy is depends on what else was replaced before, here and in other processes.
-        registers.rip = sites::original(place);
-    }
+    // Where its copy is depends on what else was replaced before, here and in other processes.
+    registers.rip = sites::original(place);
     if !frame::build(
         registers,
         signal,

@@ -31,6 +31,7 @@ use table::{MAPS, SLOTS, find_or_add, sites};
 pub use table::{Sites, find};
 use uncovered::cover_again;
 pub use uncovered::{cover_again_at, cover_again_stopped, uncover, uncover_for_good};
+pub use uncovered::{jump_when_dense, lift_jumps, note_jump_taken};
 
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;
@@ -128,15 +129,8 @@ pub fn on_trap(address: u64) {
 /// Tells the processes to come that this site is used: what at least every second
 /// process uses is rewritten before it traps.
 fn note_trap(address: u64) {
-    let Some((recipes, index, map)) = map_of(address).and_then(|map| {
-        let recipes = recipes_of(map.file)?;
-        Some((recipes, index_of(recipes, &map, address)?, map))
-    }) else {
-        return;
-    };
-    let Some(use_of) = use_of(recipes, index) else {
-        return;
-    };
+    let Some((recipes, index, map)) = known_at(address) else { return };
+    let Some(use_of) = use_of(recipes, index) else { return };
     let seen = use_of.load(Ordering::Relaxed);
     if seen >= IS_HOT - 1 {
         return;
@@ -150,6 +144,17 @@ fn note_trap(address: u64) {
 fn use_of(recipes: &[Recipe], index: usize) -> Option<&'static AtomicU8> {
     let first = (recipes.as_ptr() as u64 - RECIPES_START) as usize / size_of::<Recipe>();
     session().site_uses.get(first + index)
+}
+
+/// Where the recipe of this address is, if it has one.
+fn known_at(address: u64) -> Option<(&'static [Recipe], usize, CodeMap)> {
+    let map = map_of(address)?;
+    let recipes = recipes_of(map.file)?;
+    Some((recipes, index_of(recipes, &map, address)?, map))
+}
+
+fn recipe_of(address: u64) -> Option<&'static Recipe> {
+    known_at(address).map(|(recipes, index, _)| &recipes[index])
 }
 
 fn index_of(recipes: &[Recipe], map: &CodeMap, address: u64) -> Option<usize> {
@@ -186,18 +191,13 @@ fn recipes_of(file: u32) -> Option<&'static [Recipe]> {
 
 fn rewrite(site: &mut Site) {
     translate::forget();
-    let Some(map) = map_of(site.address) else {
-        // Generated code, or code of a file that could not be kept.
-        site.state = State::Hopeless;
-        return;
-    };
-    let Some(recipes) = recipes_of(map.file) else {
-        return;
-    };
-    match index_of(recipes, &map, site.address) {
-        Some(index) if recipes[index].kind == site_kind::SYSCALL => {
-            cover(site, &recipes[index], &write_code);
+    match recipe_of(site.address) {
+        Some(recipe) if recipe.kind == site_kind::SYSCALL => {
+            cover(site, recipe, &write_code);
         }
+        // Still to come.
+        None if map_of(site.address).is_some_and(|map| recipes_of(map.file).is_none()) => {}
+        // Generated code, or code of a file that could not be kept.
         _ => site.state = State::Hopeless,
     }
 }
@@ -226,9 +226,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
         site.state = State::Hopeless;
         return false;
     }
-    let Some(island) = island_near(site.address) else {
-        return false;
-    };
+    let Some(island) = island_near(site.address) else { return false };
     let resume = write_island(island, site.address, recipe);
     site.before = recipe.before;
     site.island = island;

@@ -17,7 +17,7 @@ use lane_protocol::{
 };
 
 use crate::checkpoint;
-use crate::code::clocks;
+use crate::code::{clocks, islands, sites};
 use crate::debugger::{
     branch, breakpoints, copies, displaced, edits, keyframes, programs, standing, translate, watchpoints,
 };
@@ -139,6 +139,11 @@ pub fn is_debugging() -> bool {
     process().debugged
 }
 
+/// True while nothing but what is planted stops the program.
+pub fn is_at_full_speed() -> bool {
+    is_debugging() && state().mode == Mode::Running
+}
+
 /// True while each instruction traps.
 pub fn is_stepping() -> bool {
     is_debugging() && matches!(state().mode, Mode::Stepping | Mode::Passing)
@@ -155,7 +160,7 @@ pub fn note_image(stack: u64) {
 /// The memory of the image at hand is about to go.
 pub fn forget_image() {
     if is_debugging() {
-        breakpoints::take_out();
+        breakpoints::give_back_code();
         displaced::forget();
     }
 }
@@ -165,14 +170,16 @@ pub fn forget_image() {
 /// The runtime is done with an event and goes back to the program, with these
 /// registers. Returns if the program is to run on.
 #[inline]
-pub fn leaving(registers: &Registers) {
+pub fn leaving(registers: &mut Registers) {
     if is_debugging() {
         at_boundary(registers);
     }
 }
 
+/// Who looks at the program sees its own code, and it goes on by what is there at full speed.
 #[cold]
-fn at_boundary(registers: &Registers) {
+fn at_boundary(registers: &mut Registers) {
+    registers.rip = sites::original(registers.rip);
     note_boundary();
     let watched = watchpoints::have_changed();
     let needs_steps = state().mode == Mode::Running && breakpoints::need_steps_since();
@@ -184,6 +191,7 @@ fn at_boundary(registers: &Registers) {
         state().steps_known = false;
         watchpoints::watch_thread();
         breakpoints::put_in();
+        registers.rip = sites::translate(registers.rip);
         return;
     }
     // SAFETY: the handler knows this trap by its address, takes the registers that
@@ -382,7 +390,11 @@ pub fn go_on(context: &mut RealFrame) {
         own.steps_known = false;
         context.flags &= !TRAP_FLAG;
         breakpoints::put_in();
-    } else if own.mode == Mode::Passing || !translate::takes_steps(context) {
+        context.rip = sites::translate(context.rip);
+        return;
+    }
+    sites::lift_jumps();
+    if own.mode == Mode::Passing || !translate::takes_steps(context) {
         context.flags |= TRAP_FLAG;
     }
 }
@@ -478,6 +490,7 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
         return;
     }
     breakpoints::take_out();
+    context.rip = sites::original(context.rip);
     if let Some(watch) = changed
         && hit(watch)
     {
@@ -518,7 +531,8 @@ pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
     if mailbox().interrupt.load(Ordering::Relaxed) == 0 {
         return;
     }
-    if probe::is_in_stub(context.rip) || displaced::is_in_stub(context.rip) {
+    let is_in_copy = probe::is_in_stub(context.rip) || displaced::is_in_stub(context.rip);
+    if is_in_copy || islands::in_island(context.rip) {
         // It is sent again.
         return;
     }
@@ -537,7 +551,7 @@ pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
 // --- standing still ---
 
 pub fn stop(context: &mut RealFrame, kind: u32) {
-    breakpoints::take_out();
+    breakpoints::give_back_code();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
     standing::publish(Some(context), kind, 0, checkpoint::code_of_stop().unwrap_or_else(branch::code));

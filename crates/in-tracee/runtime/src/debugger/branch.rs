@@ -153,7 +153,7 @@ fn tell(kind: u32, code: i32, address: u64, bytes: u64) {
 }
 
 fn end(code: i32) -> ! {
-    breakpoints::take_out();
+    breakpoints::give_back_code();
     loop {
         standing::publish(None, agent_stop::EXITED, 0, code);
         standing::wait_for_command();
@@ -184,7 +184,7 @@ pub fn call(registers: &mut Registers) -> Leave {
         }
         Done::Elsewhere(leave) => leave,
     };
-    leave_debugged(registers, leave, trapped)
+    leave_debugged(registers, leave)
 }
 
 fn failed(error: u32) -> Done {

@@ -1,10 +1,12 @@
 //! What is planted in the program's code while it runs at full speed under the
-//! debugger: breakpoints, and the probe of the pause that comes next.
+//! debugger: breakpoints, the probe of the pause that comes next, and jumps where it calls often.
 //!
 //! Invariant: while the program stands still, its code is its own. In a replay nothing is
 //! planted but in code of files that the program cannot write to: what it generates is
 //! written again where a breakpoint was, and was data before, which it reads. A program with
 //! breakpoints there is stepped by the translator.
+
+use core::ops::Range;
 
 use lane_protocol::BREAKPOINTS_MAX;
 
@@ -58,6 +60,26 @@ pub fn put_in() {
 pub fn take_out() {
     hide();
     probe::lift();
+}
+
+/// The same, and the jumps: the program stands still from now on, or is stepped.
+pub fn give_back_code() {
+    take_out();
+    sites::lift_jumps();
+}
+
+/// Replay: a call trapped. Where the program calls often, a jump to the runtime is planted, too.
+#[cold]
+pub fn on_trapped_call(site: u64) {
+    /// Of what is planted at an address, with all instructions that it replaces.
+    const REACH: u64 = JUMP_BYTES as u64 + 15;
+    if !agent::is_at_full_speed() {
+        return;
+    }
+    let is_clear_of = |address: u64, code: &Range<u64>| address >= code.end || address + REACH <= code.start;
+    sites::jump_when_dense(site, &|code| {
+        agent::breakpoints().iter().chain(&[probe::place()]).all(|&address| is_clear_of(address, code))
+    });
 }
 
 /// Plants the breakpoints.

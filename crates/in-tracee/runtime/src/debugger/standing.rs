@@ -6,6 +6,7 @@ use lane_protocol::{AGENT_THREADS_MAX, AgentStop, AgentThread, agent_stop, repor
 use linux_abi::general as nr;
 
 use crate::address_space::mapped_files;
+use crate::code::sites;
 use crate::debugger::agent::{self, Mode, mailbox, state};
 use crate::debugger::{branch, breakpoints, copies, imports, programs};
 use crate::entry::Registers;
@@ -93,8 +94,24 @@ fn entry_of(thread: &crate::state::block::Thread, fs_base: u64, registers: Regis
         tid: thread.tid,
         fs_base,
         registers: [
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-            r.r14, r.r15, r.rip, flags,
+            r.rax,
+            r.rbx,
+            r.rcx,
+            r.rdx,
+            r.rsi,
+            r.rdi,
+            r.rbp,
+            r.rsp,
+            r.r8,
+            r.r9,
+            r.r10,
+            r.r11,
+            r.r12,
+            r.r13,
+            r.r14,
+            r.r15,
+            sites::original(r.rip),
+            flags,
         ],
     }
 }
@@ -129,7 +146,7 @@ pub fn stand_at_end(report: u32, code: i32) {
     if !agent::is_debugging() || report == report_kind::NONE {
         return;
     }
-    breakpoints::take_out();
+    breakpoints::give_back_code();
     state().mode = Mode::Stopped;
     loop {
         publish(None, agent_stop::END, report, code);

@@ -54,13 +54,13 @@ pub fn on_pause(mut registers: Registers) -> ! {
     if process().replaying {
         thread().user_registers = &raw const registers as u64;
         replay(&mut registers);
-        agent::leaving(&registers);
+        agent::leaving(&mut registers);
     } else {
         if process().debugged {
             thread().user_registers = &raw const registers as u64;
         }
         record(&mut registers);
-        agent::leaving(&registers);
+        agent::leaving(&mut registers);
     }
     // SAFETY: the registers are the program's, complete.
     unsafe { rv_resume(&registers) }
@@ -165,7 +165,7 @@ pub fn go_on(mut registers: Registers) -> ! {
         follow_pause(&mut registers);
         if !crate::checkpoint::is_on() {
             // The log begins here.
-            crate::debugger::agent::leaving(&registers);
+            crate::debugger::agent::leaving(&mut registers);
         }
     } else {
         signals::deliver_at_return(&mut registers);

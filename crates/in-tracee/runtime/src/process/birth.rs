@@ -231,9 +231,9 @@ fn hide_vdso(user_stack: u64) -> u64 {
 }
 
 fn start(entry: u64, stack_pointer: u64) -> ! {
-    let registers =
+    let mut registers =
         Registers { rip: entry, rsp: stack_pointer, flags: FLAGS_AT_START, ..Registers::default() };
-    crate::debugger::agent::leaving(&registers);
+    crate::debugger::agent::leaving(&mut registers);
     // SAFETY: the image is complete; these are the registers that execve leaves.
     unsafe { rv_resume(&registers) }
 }

@@ -500,7 +500,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     if beginning.stack != 0 {
         registers.rsp = beginning.stack;
     }
-    crate::debugger::agent::leaving(&registers);
+    crate::debugger::agent::leaving(&mut registers);
     // SAFETY: the registers are the parent's at its call.
     unsafe { rv_resume(&registers) }
 }

@@ -250,7 +250,7 @@ pub fn begin_here() -> ! {
         }
     }
     registers.rip = crate::code::sites::translate(registers.rip);
-    crate::debugger::agent::leaving(&registers);
+    crate::debugger::agent::leaving(&mut registers);
     // SAFETY: the registers are the parent's at its call.
     unsafe { rv_resume(&registers) }
 }

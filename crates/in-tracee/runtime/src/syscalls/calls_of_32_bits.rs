@@ -79,7 +79,7 @@ pub fn make(mut registers: Registers) -> ! {
         }
         None => leave(&mut registers),
     }
-    agent::leaving(&registers);
+    agent::leaving(&mut registers);
     // SAFETY: the registers are the program's, complete.
     unsafe { rv_resume(&registers) }
 }

@@ -9,7 +9,7 @@ use syscall_model::{Act, Arg, Row, VariantTable, row};
 use crate::address_space::{checksum, detect, file_ends, foreign_writes, outsider_signs, packet_rings};
 use crate::checkpoint;
 use crate::code::{islands, one_processor, sites};
-use crate::debugger::{agent, branch, edits};
+use crate::debugger::{agent, branch, breakpoints, edits};
 use crate::entry::{Leave, Registers};
 use crate::ground::kernel::ABORTED;
 use crate::ground::{proc_files, report};
@@ -41,7 +41,11 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     }
     let trapped = core::mem::take(&mut thread.trapped) != 0;
     if trapped {
-        sites::on_trap(registers.rcx.wrapping_sub(2));
+        let site = registers.rcx.wrapping_sub(2);
+        match process().debugged && process().replaying {
+            true => breakpoints::on_trapped_call(site),
+            false => sites::on_trap(site),
+        }
         // The bytes behind the site may be a part of its jump by now.
         registers.rip = sites::translate(registers.rip);
     }
@@ -51,12 +55,15 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         let leave = replay_call(registers);
         crate::preemption::pause_point::arm_if_next();
         if process().debugged {
+            if !trapped {
+                sites::note_jump_taken();
+            }
             agent::note_call(number);
-            return leave_debugged(registers, leave, trapped);
+            return leave_debugged(registers, leave);
         }
         leave
     } else if process().debugged {
-        record_debugged(registers, trapped)
+        record_debugged(registers)
     } else {
         let begun = direct_calls::begin_at_once(registers);
         let leave = begun
@@ -90,22 +97,19 @@ pub fn leave_trapped(registers: &mut Registers, leave: Leave) {
 
 /// A call of a live program that the debugger looks at.
 #[cold]
-fn record_debugged(registers: &mut Registers, trapped: bool) -> Leave {
+fn record_debugged(registers: &mut Registers) -> Leave {
     thread().user_registers = registers as *const Registers as u64;
     let number = registers.rax as u32;
     let leave = record_call(registers, Way::Whole);
     direct_calls::note_pending();
     agent::note_call(number);
-    leave_debugged(registers, leave, trapped)
+    leave_debugged(registers, leave)
 }
 
 /// Under the debugger: the registers are complete before the agent sees them.
 #[cold]
-pub fn leave_debugged(registers: &mut Registers, leave: Leave, trapped: bool) -> Leave {
+pub fn leave_debugged(registers: &mut Registers, leave: Leave) -> Leave {
     if leave == Leave::Call {
-        if trapped {
-            registers.rip = sites::translate(registers.rip);
-        }
         registers.r11 = registers.flags;
     }
     agent::leaving(registers);

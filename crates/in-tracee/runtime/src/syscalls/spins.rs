@@ -141,7 +141,7 @@ pub fn stop_after_trap(mut registers: Registers) -> ! {
     deliver(&mut registers);
     if replaying {
         pause_point::arm_if_next();
-        agent::leaving(&registers);
+        agent::leaving(&mut registers);
     } else if signals::has_deliverable() {
         pause::signal_waits();
     }

@@ -174,7 +174,7 @@ fn go_on_boarded() -> ! {
         changes::follow();
         pause_point::arm_if_next();
     }
-    crate::debugger::agent::leaving(&registers);
+    crate::debugger::agent::leaving(&mut registers);
     // SAFETY: the registers are the program's, complete.
     unsafe { rv_resume(&registers) }
 }

@@ -2,6 +2,7 @@
 
 use super::table::{find, sites};
 use super::{ISLAND_CODE_MAX, Site, State};
+use crate::code::islands;
 use crate::ground::memory;
 
 /// The address to go on at for an instruction pointer that a frame or a waiting
@@ -33,6 +34,9 @@ pub fn translate(rip: u64) -> u64 {
 /// The address in the program's own code for an instruction pointer that may be in an
 /// island, also in one to which no jump leads any more: a thread may have waited in it.
 pub fn original(rip: u64) -> u64 {
+    if !islands::in_island(rip) {
+        return rip;
+    }
     let state = sites();
     let is_near =
         |site: &&Site| site.island != 0 && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip);

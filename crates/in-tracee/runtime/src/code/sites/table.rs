@@ -28,6 +28,12 @@ pub struct Sites {
     pub(super) map_count: usize,
     /// Passes of the places where threads wait count (see `spins`).
     pub(super) replaces_spins: bool,
+    /// Under the debugger: some of the jumps stand that are there at full speed only.
+    pub(super) jumps_in: bool,
+    /// Calls that came by one of these since they were planted.
+    pub(super) jumps_taken: u32,
+    /// More traps before the next is planted, as a power of two.
+    pub(super) jumps_later: u32,
     pub islands: Islands,
     /// Hash table: place in `table` plus one; 0: free.
     pub(super) places: [u16; SLOTS],

@@ -1,8 +1,13 @@
 //! Replay: the program's own code stands where a pause was recorded, and later the jumps to islands
-//! again.
+//! again. Under the debugger jumps stand while the program runs at full speed, and where it calls often:
+//! while it stands still its code is its own.
 
-use super::table::{find, sites};
-use super::{Site, State, UD2, jump_from, restore, write_code};
+use core::ops::Range;
+
+use lane_protocol::site_kind;
+
+use super::table::{find, find_or_add, sites};
+use super::{Site, State, UD2, cover, jump_from, recipe_of, restore, write_code};
 use crate::checkpoint;
 use crate::debugger::translate;
 use crate::ground::memory;
@@ -27,14 +32,16 @@ fn give_back_code(address: u64, for_a_while: bool) {
     let state = sites();
     for site in &mut state.table[..state.site_count] {
         let start = site.address - u64::from(site.before);
-        if site.state != State::Rewritten || !(start..start + 5).contains(&address) {
+        // The call itself may lie behind the jump, and is not come to while that is there.
+        let covered = start..(start + 5).max(site.address + 1);
+        if site.state != State::Rewritten || !covered.contains(&address) {
             continue;
         }
         let reads_outside = site.is_stopped();
         restore(site);
         if reads_outside && write_code(site.address, &UD2) {
             (site.state, site.stops, site.comes_back) = (State::Stopped, 0, for_a_while);
-        } else if !reads_outside && for_a_while {
+        } else if !reads_outside && (for_a_while || process().debugged) {
             (site.state, site.hits) = (State::Uncovered, 0);
         }
     }
@@ -84,4 +91,63 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
     let covers = is_whole && write_code(start, &jump_from(start, site.island));
     site.state = if covers { State::Rewritten } else { State::Stopped };
     covers
+}
+
+// --- under the debugger ---
+
+/// Traps at a site before a jump is put in. A trap costs some 3 us more than a jump; to put one in and to
+/// take it away again costs as much as ten of them.
+const TRAPS_BEFORE_JUMP: u32 = 16;
+/// Where the program stands still again before this many calls came by a jump, it has to trap twice as often
+/// before the next.
+const CALLS_WORTH_JUMPS: u32 = 64;
+const LATER_MAX: u32 = 10;
+
+/// A call trapped at full speed: puts a jump in where the program calls often. `is_free` says whether
+/// nothing else is planted in the code that a jump replaces or its island has copies of.
+pub fn jump_when_dense(address: u64, is_free: &dyn Fn(&Range<u64>) -> bool) {
+    let Some((site, _)) = find_or_add(address, site_kind::SYSCALL) else { return };
+    site.hits = site.hits.wrapping_add(1);
+    let may_jump = matches!(site.state, State::Trapping | State::Uncovered);
+    if !may_jump || !site.hits.is_multiple_of(TRAPS_BEFORE_JUMP << sites().jumps_later) {
+        return;
+    }
+    let Some(recipe) = recipe_of(address).filter(|recipe| recipe.kind == site_kind::SYSCALL) else { return };
+    let end = address + u64::from(recipe.site_bytes + recipe.after);
+    if is_free(&(address - u64::from(recipe.before)..end)) {
+        let is_there = site.state == State::Uncovered;
+        sites().jumps_in |= if is_there { put_back(site) } else { cover(site, recipe, &write_code) };
+    }
+}
+
+/// The island is as it was.
+fn put_back(site: &mut Site) -> bool {
+    let start = site.address - u64::from(site.before);
+    let stands = memory::read::<[u8; 5]>(start) == Some(site.covered)
+        && write_code(start, &jump_from(start, site.island));
+    if stands {
+        site.state = State::Rewritten;
+    }
+    stands
+}
+
+/// A call came by a jump.
+pub fn note_jump_taken() {
+    let state = sites();
+    state.jumps_taken = state.jumps_taken.saturating_add(1);
+}
+
+/// The program is about to stand still, or to be stepped.
+pub fn lift_jumps() {
+    let state = sites();
+    if !core::mem::take(&mut state.jumps_in) {
+        return;
+    }
+    let was_worth_it = core::mem::take(&mut state.jumps_taken) >= CALLS_WORTH_JUMPS;
+    state.jumps_later = if was_worth_it { 0 } else { (state.jumps_later + 1).min(LATER_MAX) };
+    let jumps = state.table[..state.site_count].iter_mut();
+    for site in jumps.filter(|site| site.state == State::Rewritten && site.kind == site_kind::SYSCALL) {
+        write_code(site.address - u64::from(site.before), &site.covered);
+        (site.state, site.hits) = (State::Uncovered, 0);
+    }
 }
