@@ -1,18 +1,29 @@
 //! Where the functions of the program's own file begin: its sorted table of unwind entries says so
-//! (`.eh_frame_hdr`, Linux Standard Base Core 5.0, 10.6.2), which is mapped with it.
+//! (`.eh_frame_hdr`, Linux Standard Base Core 5.0, 10.6.2), or that of the Go linker (`runtime.pclntab`,
+//! go/src/internal/abi/symtab.go and go/src/runtime/symtab.go), which are mapped with it.
 //!
-//! Deliberately absent: files without such a table (Go), and libraries.
+//! Deliberately absent: files without such a table, those of Go before 1.20, and libraries.
 
 use crate::ground::memory;
 use crate::ground::proc_files::Path;
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
+const PT_LOAD: u32 = 1;
+const PF_W: u32 = 2;
 const PT_PHDR: u32 = 6;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 /// Version; a pointer relative to itself, a number, and a table relative to the header, of 4 bytes each.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEADER_BYTES: u64 = 12;
+/// Go: how `runtime.pcHeader` begins: a magic number, two zeros, bytes of the least instruction and of a pointer.
+const GO_HEADER: u64 = u64::from_le_bytes([0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8]);
+/// Go: where they are in `runtime.moduledata`, which begins with the header's address: the slice of entries, from
+/// where to where code is, and what entries count from.
+const GO_ENTRIES: u64 = 128;
+const GO_CODE: u64 = 160;
+/// Read-only data of a file is not larger.
+const GO_BYTES_MAX: u64 = 1 << 30;
 const ENTRY_BYTES: u64 = 8;
 
 /// An entry of the program headers (elf(5)).
@@ -34,10 +45,12 @@ struct Segment {
 pub struct Functions {
     header: u64,
     count: u64,
+    /// Go: where the code is that its entries count from; the header is that of the entries.
+    go_code: Option<u64>,
 }
 
 impl Functions {
-    pub const NONE: Functions = Functions { header: 0, count: 0 };
+    pub const NONE: Functions = Functions { header: 0, count: 0, go_code: None };
 
     pub fn count(&self) -> u64 {
         self.count
@@ -65,12 +78,19 @@ impl Functions {
     }
 
     fn start(&self, index: u64) -> Option<u64> {
+        if let Some(code) = self.go_code {
+            let offset: u32 = memory::read(self.header + ENTRY_BYTES * index)?;
+            return Some(code + u64::from(offset));
+        }
         let start: i32 = memory::read(self.header + HEADER_BYTES + ENTRY_BYTES * index)?;
         Some(self.header.wrapping_add(start as u64))
     }
 
     /// Where a function begins, and where it ends: what fills the space to the next one is no code.
     pub fn at(&self, index: u64) -> Option<(u64, u64)> {
+        if self.go_code.is_some() {
+            return Some((self.start(index)?, self.start(index + 1)?));
+        }
         let [start, entry]: [i32; 2] = memory::read(self.header + HEADER_BYTES + ENTRY_BYTES * index)?;
         let [start, entry] = [start, entry].map(|offset| self.header.wrapping_add(offset as u64));
         // Length, place of the common part, start relative to itself, bytes of the function.
@@ -94,17 +114,37 @@ fn table() -> Option<Functions> {
     let words = path.read(bytes)?.len() / 8;
     let entry = |kind: u64| vector[..words].as_chunks::<2>().0.iter().find(|entry| entry[0] == kind);
     let (headers, count) = (entry(AT_PHDR)?[1], entry(AT_PHNUM)?[1]);
-    let segment_of = |kind: u32| {
-        let mut segments = (0..count)
-            .filter_map(|index| memory::read::<Segment>(headers + index * size_of::<Segment>() as u64));
-        segments.find(|segment| segment.kind == kind)
-    };
+    let segment_at = |index: u64| memory::read::<Segment>(headers + index * size_of::<Segment>() as u64);
+    let segments = || (0..count).filter_map(segment_at);
+    let segment_of = |kind: u32| segments().find(|segment| segment.kind == kind);
     // Without one the file is not moved.
     let moved = segment_of(PT_PHDR).map_or(0, |segment| headers.wrapping_sub(segment.address));
-    let header = moved.wrapping_add(segment_of(PT_GNU_EH_FRAME)?.address);
+    let Some(unwinding) = segment_of(PT_GNU_EH_FRAME) else {
+        let is_written = |segment: &Segment| segment.kind == PT_LOAD && segment.flags & PF_W != 0;
+        return go_table(moved, segments().find(is_written)?);
+    };
+    let header = moved.wrapping_add(unwinding.address);
     if memory::read::<[u8; 4]>(header)? != HEADER {
         return None;
     }
     let count: u32 = memory::read(header + 8)?;
-    Some(Functions { header, count: u64::from(count) })
+    Some(Functions { header, count: u64::from(count), go_code: None })
+}
+
+/// The table of a file that Go's linker made: its data, which can be written to, has the module's.
+fn go_table(moved: u64, data: Segment) -> Option<Functions> {
+    let start = moved.wrapping_add(data.address);
+    // The header is in the segment before: of what points elsewhere many words are no addresses.
+    let is_before = |word: &u64| start.wrapping_sub(*word) < GO_BYTES_MAX;
+    let is_module = |address: &u64| {
+        let word = memory::read_word(*address).filter(is_before);
+        word.and_then(memory::read_word) == Some(GO_HEADER)
+    };
+    let module = (start..start.wrapping_add(data.file_bytes)).step_by(8).find(is_module)?;
+    let [entries, count]: [u64; 2] = memory::read(module + GO_ENTRIES)?;
+    let [least, most, code]: [u64; 3] = memory::read(module + GO_CODE)?;
+    // One entry more says where the last function ends.
+    let functions = Functions { header: entries, count: count.checked_sub(1)?, go_code: Some(code) };
+    let (from, to) = functions.range()?;
+    (from == least && to <= most.checked_add(1)?).then_some(functions)
 }

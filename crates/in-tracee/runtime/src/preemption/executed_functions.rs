@@ -24,6 +24,10 @@ const KNOWN_MAX: usize = 1024;
 const INSTRUCTIONS_MAX: usize = 2048;
 /// So much likelier are those that another thread than the first enters first.
 const OTHERS_WEIGHT: u8 = 4;
+/// So many functions that were entered lately have half of the places.
+const LATE: u64 = 8;
+/// Functions that are entered before the first place is drawn: fewer than two to less than this.
+const EARLY_DOUBLINGS: u64 = 10;
 /// Boundaries at which the stack is looked at, and so many words of it.
 const STACKS: u32 = 64;
 const STACK_WORDS: usize = 128;
@@ -45,6 +49,9 @@ pub struct ExecutedFunctions {
     known_count: usize,
     weight: u64,
     stacks: u32,
+    /// So many are entered yet before places are drawn. A runtime that starts enters hundreds of functions,
+    /// and would have all preemptions of the recording.
+    early: u64,
 }
 
 /// A function that was entered for the first time.
@@ -53,6 +60,7 @@ pub struct Entered {
     weight: u8,
     /// Of all that are known.
     all: u64,
+    is_early: bool,
 }
 
 impl ExecutedFunctions {
@@ -65,6 +73,7 @@ impl ExecutedFunctions {
         known_count: 0,
         weight: 0,
         stacks: 0,
+        early: 0,
     };
 
     pub fn are_looked_for(&self) -> bool {
@@ -83,6 +92,7 @@ impl ExecutedFunctions {
         self.functions = functions;
         self.first = chaos::below(functions.count() - count + 1);
         self.count = count as usize;
+        self.early = chaos::below(1 << chaos::below(EARLY_DOUBLINGS));
         let is_done = self.change(|address, byte| match memory::read::<u8>(address) {
             Some(0 | INT3) | None => {}
             Some(_) if sites::is_near(address) => {}
@@ -128,7 +138,7 @@ impl ExecutedFunctions {
             return None;
         }
         let weight = self.note(index);
-        Some(Entered { function: (start, end), weight, all: self.weight })
+        Some(Entered { function: (start, end), weight, all: self.weight, is_early: self.early != 0 })
     }
 
     /// The breakpoint of this function goes: false if none stands there.
@@ -167,11 +177,15 @@ impl ExecutedFunctions {
         self.known[self.known_count] = Known { index: index as u32, weight };
         self.known_count += 1;
         self.weight += u64::from(weight);
+        self.early = self.early.saturating_sub(1);
         weight
     }
 
     /// One of those that were executed: from where to where it is.
     pub fn draw(&self) -> Option<(u64, u64)> {
+        if self.early != 0 {
+            return None;
+        }
         let mut at = chaos::below(self.weight);
         let known = self.known[..self.known_count].iter().find(|known| {
             let is_it = at < u64::from(known.weight);
@@ -203,8 +217,10 @@ pub fn draw_between(start: u64, end: u64) -> Option<u64> {
 }
 
 impl Entered {
-    /// Draws whether one of the places that are stood at is to be here.
-    pub fn is_drawn(&self) -> bool {
-        chaos::below(self.all) < u64::from(self.weight)
+    /// Draws whether the place of this number is to be here. Half of all are in functions that were entered
+    /// lately: what threads do behind their beginning is there.
+    pub fn is_drawn(&self, number: usize) -> bool {
+        let is_for_late = !number.is_multiple_of(2) && chaos::below(LATE) == 0;
+        !self.is_early && (is_for_late || chaos::below(self.all) < u64::from(self.weight))
     }
 }

@@ -367,7 +367,7 @@ impl State {
     /// Another function is executed: its places get their share.
     fn draw_anew(&mut self, entered: &Entered) {
         for index in 0..strategy().places.min(PLACES) {
-            if self.weight != 0 && entered.is_drawn() {
+            if self.weight != 0 && entered.is_drawn(index) {
                 self.lift(index);
                 self.draw_in(index, entered.function);
             }

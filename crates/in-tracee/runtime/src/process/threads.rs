@@ -16,7 +16,7 @@ use crate::preemption::{pause, pause_point, pause_timer};
 use crate::process::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::scheduler::turn;
+use crate::scheduler::{encounters, turn};
 use crate::signals::{self, deaths};
 use crate::state::block::{
     Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
@@ -59,6 +59,9 @@ pub fn create(registers: &mut Registers, number: u64, count: usize, request: &Cl
         }
     }
     log.end();
+    if result > 0 {
+        encounters::note_thread_birth();
+    }
     Done::Result(result)
 }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;
-use crate::scheduler::{chaos, forced, patience, starvation};
+use crate::scheduler::{chaos, forced, patience, starvation, turn};
 use crate::state::block::{process, session};
 
 /// How long one that was just made is waited for.
@@ -22,6 +22,8 @@ const SYNCHRONOUS: [u32; 7] =
 
 /// The segment of the process that was made last, plus one.
 static NEWBORN: AtomicU32 = AtomicU32::new(0);
+/// How often the turn had changed hands when a thread was made last, plus one; 0: none was.
+static NEWBORN_THREAD: AtomicU32 = AtomicU32::new(0);
 /// The process has set a timer.
 static HAS_TIMER: AtomicBool = AtomicBool::new(false);
 
@@ -37,12 +39,27 @@ pub fn note_birth(segment: u64) {
     }
 }
 
-/// True while a process that was made here has yet to begin.
-pub fn is_birth_awaited() -> bool {
-    match NEWBORN.load(Ordering::Relaxed) {
-        0 => false,
-        segment => session().unborn[segment as usize - 1].load(Ordering::Relaxed) != 0,
+/// A thread was made: the same.
+pub fn note_thread_birth() {
+    if !chaos::is_on() || forced::is_on() {
+        return;
     }
+    let changes = turn::my_turn().changes.load(Ordering::Relaxed);
+    NEWBORN_THREAD.store(changes.wrapping_add(1).max(1), Ordering::Relaxed);
+    if chaos::below(2) == 0 {
+        starvation::goes_aside_by_chance();
+    }
+}
+
+/// True while a process that was made here has yet to begin, or a thread: nobody waits for the turn yet, and
+/// nobody has had it since.
+pub fn is_birth_awaited() -> bool {
+    let (segment, changes) = (NEWBORN.load(Ordering::Relaxed), NEWBORN_THREAD.load(Ordering::Relaxed));
+    let is_unborn = |segment: u32| session().unborn[segment as usize - 1].load(Ordering::Relaxed) != 0;
+    let turn = turn::my_turn();
+    let is_turn_left =
+        || changes == turn.changes.load(Ordering::Relaxed).wrapping_add(1) && !turn.has_sleepers();
+    segment != 0 && is_unborn(segment) || changes != 0 && is_turn_left()
 }
 
 /// The turn is given: who was made here begins before it is taken back.
