@@ -135,6 +135,15 @@ fn a_report_tells(tool: &Arc<Tool>) -> TestResult {
     if page.contains("secret-word") || recording.path("safe.rvpack").exists() {
         return Err(format!("a secret is left:\n{page}"));
     }
+    // A value of the environment that is in the page elsewhere, too.
+    let words =
+        ["--quiet", "record", "-o", "keyed", "--", "env", "API_KEY=sesame-0815", "./parser", "in.txt"];
+    check(&recording.tool(&words, None)?, 139, "")?;
+    check(&recording.tool(&["report", "keyed", "-o", "keyed.html", "--redact"], None)?, 0, "API_KEY")?;
+    let page = recording.read("keyed.html")?;
+    if page.contains("sesame-0815") || !page.contains("API_KEY=[redacted]") {
+        return Err(format!("a value of the environment is left:\n{page}"));
+    }
     check(&recording.tool(&["report", "trace", "--minimal", "."], None)?, 2, "no result of")
 }
 

@@ -4,7 +4,7 @@ mod page;
 mod values;
 mod wrap;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -17,10 +17,10 @@ use replayer::Frame;
 use serde_json::json;
 use trace_store::{SourceFile, TraceReader, pack};
 
+use crate::births::Image;
 use crate::dump::{Showing, line_of};
 use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
-use crate::recorded::Recorded;
 use crate::settings::Settings;
 use crate::stack_at;
 use crate::wording;
@@ -109,14 +109,15 @@ pub fn run(arguments: &ReportArguments, settings: &Settings) -> Result<ExitCode,
     let pack_path = (!arguments.redact).then(|| output.with_extension("rvpack"));
     let written = Written { output: &output, pack: pack_path.as_deref(), pid: arguments.pid };
     let mut text = page_text(&trace, settings, &written, minimal.as_deref())?;
+    let mut masked = Vec::new();
     if arguments.redact {
-        text = redacted(text, &trace)?;
+        (text, masked) = redacted(text, &trace)?;
     }
     write_private(&output, &text)?;
     if let Some(path) = &pack_path {
         pack::pack(trace.dir(), path, &mut |_, _| {})?;
     }
-    tell(arguments, &output, pack_path.as_deref())?;
+    tell(arguments, &output, pack_path.as_deref(), &masked)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -152,7 +153,12 @@ fn write_private(path: &Path, text: &str) -> Result<(), CommandError> {
         .map_err(|source| CommandError::Write { path: path.to_owned(), source })
 }
 
-fn tell(arguments: &ReportArguments, output: &Path, pack: Option<&Path>) -> Result<(), CommandError> {
+fn tell(
+    arguments: &ReportArguments,
+    output: &Path,
+    pack: Option<&Path>,
+    masked: &[String],
+) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", json!({ "page": output, "pack": pack, "redacted": arguments.redact }))?;
@@ -163,7 +169,8 @@ fn tell(arguments: &ReportArguments, output: &Path, pack: Option<&Path>) -> Resu
         Some(pack) => writeln!(out, "{}", pack.display())?,
         None => writeln!(
             out,
-            "left out: values of the environment, data of reads and writes, and the pack (it holds the program's memory)"
+            "left out: values of the environment{}, data of reads and writes, and the pack (it holds the program's memory)",
+            if masked.is_empty() { String::new() } else { format!(" (on the page: {})", masked.join(", ")) }
         )?,
     }
     Ok(())
@@ -279,22 +286,41 @@ fn add_machine(page: &mut Page, trace: &TraceReader, pack: Option<&Path>) {
     }
 }
 
-/// Takes values of the environment out, and looks whether they are gone.
-fn redacted(mut text: String, trace: &TraceReader) -> Result<String, CommandError> {
+/// Takes values of the environment out. Returns the names of those that the page had, too.
+fn redacted(mut text: String, trace: &TraceReader) -> Result<(String, Vec<String>), CommandError> {
+    let mut values: Vec<(String, String)> = environments(trace)?.into_iter().collect();
+    // The longest first: another may be a part of it.
+    values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+    let mut masked = BTreeSet::new();
+    for (value, name) in values {
+        let value = page::escaped(&value);
+        if text.contains(&value) {
+            text = text.replace(&value, "[redacted]");
+            masked.insert(wording::printable(name.as_bytes()));
+        }
+    }
+    Ok((text, masked.into_iter().collect()))
+}
+
+/// Values of the environment, with a name of each, of every program that was executed: one gives another what it had
+/// not itself.
+fn environments(trace: &TraceReader) -> Result<HashMap<String, String>, CommandError> {
     /// Shorter values would take words apart, and tell nothing.
     const VALUE_BYTES_MIN: usize = 4;
-    let recorded = Recorded::of(trace)?;
-    let mut values: Vec<String> = recorded
-        .program
-        .environment
-        .iter()
-        .filter_map(|entry| Some(String::from_utf8_lossy(entry.as_bytes()).split_once('=')?.1.to_owned()))
-        .filter(|value| value.len() >= VALUE_BYTES_MIN)
-        .collect();
-    // The longest first: another may be a part of it.
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    for value in values {
-        text = text.replace(&page::escaped(&value), "[redacted]");
+    let mut values = HashMap::new();
+    let mut whole = WholeEvent::default();
+    for info in trace.lanes() {
+        let mut events = LaneEvents::open(trace, info.lane)?;
+        while events.read(&mut whole)? {
+            for entry in Image::of(&whole).map(|image| image.environment).unwrap_or_default() {
+                let entry = String::from_utf8_lossy(entry.as_bytes());
+                if let Some((name, value)) =
+                    entry.split_once('=').filter(|(_, value)| value.len() >= VALUE_BYTES_MIN)
+                {
+                    values.insert(value.to_owned(), name.to_owned());
+                }
+            }
+        }
     }
-    Ok(text)
+    Ok(values)
 }

@@ -366,6 +366,9 @@ impl Planner<'_> {
         }
         let Some(slot) = process.slot(fd, Way::Out) else { return };
         if let Some(screen) = description.screen.get() {
+            if u32::from(whole.code) == raw::__NR_sendmmsg {
+                return self.refuse("what goes to a display by sendmmsg(2) cannot be shown".to_owned());
+            }
             return self.show(screen, stream, slot);
         }
         let is_message = matches!(description.thing, Thing::Socket { kind, .. } if kind & 0xf != u64::from(net::SOCK_STREAM));
