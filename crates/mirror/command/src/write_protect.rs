@@ -103,37 +103,22 @@ extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut 
     }
 }
 
-/// Copy-on-write by mprotect.
-pub struct Mprotect {
+/// How threads learn of stores to protected pages.
+pub trait Way: Sync {
+    const NAME: &'static str;
+}
+
+/// Copy-on-write: what both ways do alike.
+pub struct CopyOnWrite<W> {
+    /// Ends before what it looks at goes away.
+    _way: W,
+    pages: Arc<Pages>,
     plain: Plain,
-    pages: Box<Pages>,
 }
 
-impl Mprotect {
-    pub fn new(folder: &Path, size: usize) -> io::Result<Mprotect> {
-        let plain = Plain::new(folder, size, "mprotect")?;
-        let mut pages = Box::new(Pages::new(&plain, -1)?);
-        HANDLED.store(&mut *pages, SeqCst);
-        // SAFETY: an empty action is a valid one; the handler makes one call and copies a page.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_fault as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO;
-            libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
-        }
-        Ok(Mprotect { plain, pages })
-    }
-}
-
-impl Drop for Mprotect {
-    fn drop(&mut self) {
-        HANDLED.store(std::ptr::null_mut(), SeqCst);
-    }
-}
-
-impl Scheme for Mprotect {
+impl<W: Way> Scheme for CopyOnWrite<W> {
     fn name(&self) -> &'static str {
-        "mprotect"
+        W::NAME
     }
 
     fn range(&self) -> (usize, usize) {
@@ -153,6 +138,38 @@ impl Scheme for Mprotect {
     }
 }
 
+/// By a handler of SIGSEGV.
+pub struct Signals;
+
+impl Way for Signals {
+    const NAME: &'static str = "mprotect";
+}
+
+/// Copy-on-write by mprotect.
+pub type Mprotect = CopyOnWrite<Signals>;
+
+impl Mprotect {
+    pub fn new(folder: &Path, size: usize) -> io::Result<Mprotect> {
+        let plain = Plain::new(folder, size, "mprotect")?;
+        let pages = Arc::new(Pages::new(&plain, -1)?);
+        HANDLED.store(Arc::as_ptr(&pages).cast_mut(), SeqCst);
+        // SAFETY: an empty action is a valid one; the handler makes one call and copies a page.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+        }
+        Ok(CopyOnWrite { _way: Signals, pages, plain })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        HANDLED.store(std::ptr::null_mut(), SeqCst);
+    }
+}
+
 const UFFDIO_API: u64 = 0xc018_aa3f;
 const UFFDIO_REGISTER: u64 = 0xc020_aa00;
 const UFFDIO_WRITEPROTECT: u64 = 0xc018_aa06;
@@ -162,13 +179,19 @@ const USER_MODE_ONLY: i32 = 1;
 /// UFFD_EVENT_PAGEFAULT.
 const PAGEFAULT: u8 = 0x12;
 
-/// Copy-on-write by userfaultfd.
-pub struct Userfault {
-    plain: Plain,
-    pages: Arc<Pages>,
+/// By a thread that reads of them from a descriptor.
+pub struct Answers {
+    descriptor: i32,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
+
+impl Way for Answers {
+    const NAME: &'static str = "uffd";
+}
+
+/// Copy-on-write by userfaultfd.
+pub type Userfault = CopyOnWrite<Answers>;
 
 impl Userfault {
     pub fn new(folder: &Path, size: usize) -> io::Result<Userfault> {
@@ -194,7 +217,7 @@ impl Userfault {
         let ends = Arc::new(AtomicBool::new(false));
         let (own, until) = (pages.clone(), ends.clone());
         let thread = std::thread::spawn(move || answer(&own, &until));
-        Ok(Userfault { plain, pages, ends, thread: Some(thread) })
+        Ok(CopyOnWrite { _way: Answers { descriptor, ends, thread: Some(thread) }, pages, plain })
     }
 }
 
@@ -220,7 +243,7 @@ fn answer(pages: &Pages, ends: &AtomicBool) {
     }
 }
 
-impl Drop for Userfault {
+impl Drop for Answers {
     fn drop(&mut self) {
         self.ends.store(true, SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -228,28 +251,6 @@ impl Drop for Userfault {
             let _ = thread.join();
         }
         // SAFETY: the descriptor is ours, and nobody uses it any more.
-        unsafe { libc::close(self.pages.descriptor) };
-    }
-}
-
-impl Scheme for Userfault {
-    fn name(&self) -> &'static str {
-        "uffd"
-    }
-
-    fn range(&self) -> (usize, usize) {
-        (self.plain.base, self.plain.size)
-    }
-
-    fn store(&self, address: usize, value: u64) {
-        self.plain.store(address, value);
-    }
-
-    fn begin(&self) {
-        self.pages.protect();
-    }
-
-    fn wait(&self) {
-        self.pages.save_rest(&self.plain);
+        unsafe { libc::close(self.descriptor) };
     }
 }
