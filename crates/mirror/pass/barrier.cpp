@@ -6,7 +6,8 @@
 // It runs behind all optimisations, so that it sees the stores that will be made. Addresses
 // are in the region if their upper bits are those of the window (layout.rs). A store is
 // mirrored by copying what is in memory behind it; so one copy serves several stores, up to
-// the next call or atomic operation, behind which another thread may look.
+// the next call or atomic operation, behind which another thread may look. One or two pieces are copied in
+// place; more of them, and volatile stores, by a restartable sequence.
 //
 // Whatever else may write to memory is covered, or refused: at run time where its address is
 // known and turns out to be in the region (rv_mirror_refuse), else by a warning, or an error
@@ -59,6 +60,8 @@ constexpr uint64_t windowKey = 0x20;
 constexpr int64_t pageBytes = 4096;
 /// What one sequence copies at most.
 constexpr uint64_t sequenceBytesMax = 128;
+/// More pieces of an object are copied by a function.
+constexpr size_t piecesInPlaceMax = 2;
 
 /// What a library function that was not compiled with the pass writes.
 enum class Length { Argument, Result, ResultTimes, String, Printed, Product };
@@ -197,6 +200,8 @@ class Barrier {
 	SmallPtrSet<const Argument *, 32> outsideArguments;
 	/// Stores that are mirrored behind their loop.
 	SmallPtrSet<const StoreInst *, 32> ranged;
+	/// A signal handler may store to the same place: the copy has to begin again then.
+	bool mayBeInterrupted = false;
 
 public:
 	explicit Barrier(Module &module)
@@ -323,31 +328,67 @@ void Barrier::wrote(IRBuilder<> &builder, Value *address, Value *bytes)
 	builder.CreateCall(callee, {address, bytes});
 }
 
-/// The function that copies pieces of an object to the mirror in one restartable sequence, as those of
-/// `crates/mirror/region/src/sections.rs`: the address is in rax; r9 to r11, the flags and, if `isWide`, xmm15 change.
-Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
+/// Instructions that copy pieces of an object, whose address is in a register, to the mirror at the distance in r11.
+std::string copyPieces(ArrayRef<Pending> pieces, const std::string &address, bool &isWide)
 {
-	std::string name = "rv_mirror_puts", copies;
-	int64_t first = pieces.front().offset, last = first;
-	auto at = [](int64_t offset) { return std::to_string(offset); };
+	std::string copies;
 	isWide = false;
-	for (const Pending &piece : pieces) {
-		name += "_" + at(piece.offset - first) + "x" + std::to_string(piece.bytes);
-		last = std::max(last, piece.offset + int64_t(piece.bytes) - 1);
-		uint64_t done = 0;
-		while (done < piece.bytes) {
+	for (const Pending &piece : pieces)
+		for (uint64_t done = 0; done < piece.bytes;) {
 			uint64_t left = piece.bytes - done, bytes = left >= 16 ? 16 : uint64_t(1) << Log2_64(left);
 			isWide |= bytes == 16;
 			static const char *const registers[] = {"b %r10b", "w %r10w", "l %r10d", "q %r10", "ups %xmm15"};
 			auto [suffix, own] = StringRef(registers[Log2_64(bytes)]).split(' ');
-			std::string place = at(piece.offset - first + done);
-			copies += ("mov" + suffix + " " + place + "(%rax), " + own + "\nmov" + suffix + " " + own + ", " +
-			           place + "(%rax,%r11)\n")
+			std::string place = std::to_string(piece.offset - pieces.front().offset + int64_t(done));
+			copies += ("mov" + suffix + " " + place + "(" + address + "), " + own + "\nmov" + suffix + " " + own +
+			           ", " + place + "(" + address + ",%r11)\n")
 			              .str();
 			done += bytes;
 		}
-	}
-	bool isInOnePage = pieces.size() == 1 && pieces.front().alignment >= pieces.front().bytes;
+	return copies;
+}
+
+int64_t lastByte(ArrayRef<Pending> pieces)
+{
+	int64_t last = pieces.front().offset;
+	for (const Pending &piece : pieces)
+		last = std::max(last, piece.offset + int64_t(piece.bytes) - 1);
+	return last;
+}
+
+bool isWithinPage(ArrayRef<Pending> pieces)
+{
+	return pieces.size() == 1 && pieces.front().alignment >= pieces.front().bytes;
+}
+
+/// The second store in place: copies pieces of an object whose address is operand 0, then marks their pages. While
+/// the mirror is frozen it marks them, and looks once more whether that is over. It needs no restartable
+/// sequence: docs/adr/0099-plain-stores-are-mirrored-in-place.md. r9 to r11, the flags and, if `isWide`, xmm15 change.
+std::string inPlace(ArrayRef<Pending> pieces, bool &isWide)
+{
+	std::string copies = copyPieces(pieces, "$0", isWide), distance = std::to_string(lastByte(pieces) - pieces.front().offset);
+	std::string firstPage = "movq $0, %r10\nshrq $$12, %r10\n", mark = "movb $$1, (%r9,%r10)\n";
+	std::string lastPage = "leaq " + distance + "($0), %r10\nshrq $$12, %r10\n";
+	std::string control = "movq rv_mirror_control@GOTPCREL(%rip), %r10\nmovq (%r10), %r11\n", test = "testq %r11, %r11\n";
+	bool isOne = isWithinPage(pieces);
+	return control + "movq 16(%r10), %r9\n" + test + "jz 93f\n92:\n" + copies + firstPage + "cmpb $$0, (%r9,%r10)\nje 94f\n95:\n" +
+	       (isOne ? "" : lastPage + "cmpb $$0, (%r9,%r10)\nje 96f\n") + "97:\n" +
+	       // Where a function is one of several alike, this is discarded with it.
+	       ".pushsection .text.rv_mirror_seldom, \"ax?\", @progbits\n"
+	       "93: " + firstPage + mark + (isOne ? "" : lastPage + mark) + control + test + "jnz 92b\njmp 97b\n" +
+	       "94: " + mark + "jmp 95b\n" + (isOne ? "" : "96: " + mark + "jmp 97b\n") + ".popsection\n";
+}
+
+/// The function that copies pieces of an object to the mirror in one restartable sequence, as those of
+/// `crates/mirror/region/src/sections.rs`: the address is in rax; r9 to r11, the flags and, if `isWide`, xmm15 change.
+Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
+{
+	std::string name = "rv_mirror_puts", copies = copyPieces(pieces, "%rax", isWide);
+	int64_t first = pieces.front().offset, last = lastByte(pieces);
+	auto at = [](int64_t offset) { return std::to_string(offset); };
+	for (const Pending &piece : pieces)
+		name += "_" + at(piece.offset - first) + "x" + std::to_string(piece.bytes);
+	bool isInOnePage = isWithinPage(pieces);
 	if (!isInOnePage)
 		name += "u";
 	if (Function *known = module.getFunction(name))
@@ -378,11 +419,17 @@ Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
 void Barrier::put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces)
 {
 	bool isWide;
-	Function *function = sequence(pieces, isWide);
 	Value *at = builder.CreateAdd(base, ConstantInt::getSigned(word, pieces.front().offset));
-	// The function changes these registers only: no other is spilled for it.
-	auto *type = FunctionType::get(builder.getVoidTy(), {word, function->getType()}, false);
+	// These registers change, and no other is spilled.
 	std::string changed = "~{r9},~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
+	if (pieces.size() <= piecesInPlaceMax && !mayBeInterrupted) {
+		std::string code = inPlace(pieces, isWide);
+		auto *type = FunctionType::get(builder.getVoidTy(), {word}, false);
+		builder.CreateCall(InlineAsm::get(type, code, "r," + (isWide ? "~{xmm15}," + changed : changed), true), {at});
+		return;
+	}
+	Function *function = sequence(pieces, isWide);
+	auto *type = FunctionType::get(builder.getVoidTy(), {word, function->getType()}, false);
 	builder.CreateCall(InlineAsm::get(type, "call ${1:P}", "{rax},i," + (isWide ? "~{xmm15}," + changed : changed), true),
 	                   {at, function});
 }
@@ -815,8 +862,10 @@ bool Barrier::visit(Instruction *instruction, SmallVectorImpl<Pending> &pending)
 	if (auto *store = dyn_cast<StoreInst>(instruction)) {
 		if (!store->isAtomic()) {
 			note(pending, store);
-			if (store->isVolatile())
+			mayBeInterrupted = store->isVolatile();
+			if (mayBeInterrupted)
 				flush(pending, store->getNextNode());
+			mayBeInterrupted = false;
 			return true;
 		}
 		flush(pending, instruction);

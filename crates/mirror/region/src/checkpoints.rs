@@ -217,10 +217,9 @@ impl Checkpoints {
         while let Some(ticket) = self.next(memory, slots, &mut warm_from, last) {
             last = Instant::now();
             memory.take_marks(&mut changed);
-            // SAFETY: frozen until the thaw below, which only this thread does.
-            let frozen = unsafe { memory.frozen() };
             let written = self.verify_rest(memory, slots);
-            let written = written.and_then(|()| slots.write(&changed, frozen, |bytes| self.pause(bytes)));
+            let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
+            let written = written.and_then(|()| slots.write(&changed, copy, |bytes| self.pause(bytes)));
             self.tell(ticket, written, changed.count());
             protocol::thaw();
             self.resynchronise(memory, &mut changed);

@@ -1,7 +1,7 @@
 //! The mappings of a region: itself, its mirror, and a mark for each page.
 
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::error::Error;
@@ -94,13 +94,16 @@ impl Memory {
         self.size / PAGE
     }
 
-    /// The mirror's bytes.
-    ///
-    /// # Safety
-    /// The mirror is frozen for as long as the slice is used.
-    pub unsafe fn frozen(&self) -> &[u8] {
-        // SAFETY: mapped as long as `self` lives, and not written, as the caller says.
-        unsafe { std::slice::from_raw_parts((self.base + MIRROR_DISTANCE) as *const u8, self.size) }
+    /// Copies whole words of the mirror, from an offset on. While it is frozen, the store that a thread was about to
+    /// make a second time may still come: each word is as before it or behind it.
+    pub fn copy_mirror(&self, offset: usize, into: &mut [u8]) {
+        assert!(offset + into.len() <= self.size && offset.is_multiple_of(8), "within the region");
+        let start = self.base + MIRROR_DISTANCE + offset;
+        for (index, word) in into.chunks_exact_mut(8).enumerate() {
+            // SAFETY: an aligned word of the mirror, which is mapped as long as `self` lives.
+            let value = unsafe { (*((start + index * 8) as *const AtomicU64)).load(Relaxed) };
+            word.copy_from_slice(&value.to_ne_bytes());
+        }
     }
 
     /// Adds the pages that are marked, and takes their marks away.

@@ -6,7 +6,8 @@
 //! `PRIVATE_EXPEDITED_RSEQ` does so for all running threads: behind that call no thread is
 //! between its look at the word and its second store.
 //!
-//! Compiled code has sequences of its own, which the compiler pass makes alike
+//! Compiled code copies most stores in place, without a sequence, in another order: the copy, then the mark
+//! (docs/adr/0099-plain-stores-are-mirrored-in-place.md). For the others it has sequences of its own, which the compiler pass makes alike
 //! (crates/mirror/pass/barrier.cpp): one for each set of places in an object that are stored to
 //! together. Their functions take the address in `rax` and change few registers, so that a
 //! store costs the compiler no others.

@@ -288,25 +288,22 @@ impl<F: SlotFile> Slots<F> {
         Ok(&self.damaged[known..])
     }
 
-    /// Makes the next checkpoint durable: `changed` since the last one that was begun, out of
-    /// all pages. `pause` is called with the bytes of each write.
+    /// Makes the next checkpoint durable: `changed` since the last one that was begun. `copy` copies bytes from an offset
+    /// on, of pages that may still change: what is written has the checksum of what is written. `pause` is
+    /// called with the bytes of each write.
     ///
     /// # Panics
     /// If the recovered checkpoint was not verified: this one overwrites the one before that.
     pub fn write(
         &mut self,
         changed: &Pages,
-        pages: &[u8],
+        mut copy: impl FnMut(usize, &mut [u8]),
         mut pause: impl FnMut(usize),
     ) -> Result<(), Error> {
-        assert_eq!(pages.len(), self.size, "the frozen copy is the region's");
         self.verification().expect("what is overwritten may be needed until that is known")?;
-        for page in changed.iter() {
-            self.set_hash(page, xxh3_64(&pages[page * PAGE..][..PAGE]).max(1));
-        }
         self.stale.iter_mut().for_each(|stale| stale.add(changed));
         let slot = self.last.map_or(0, |last| 1 - last);
-        let result = self.write_slot(slot, pages, &mut pause);
+        let result = self.write_slot(slot, &mut copy, &mut pause);
         result.map_err(|error| Error::disk("cannot write", self.files[slot].path(), &error))?;
         self.stale[slot].clear();
         self.last = Some(slot);
@@ -314,19 +311,36 @@ impl<F: SlotFile> Slots<F> {
         Ok(())
     }
 
-    fn write_slot(&mut self, slot: usize, pages: &[u8], pause: &mut impl FnMut(usize)) -> io::Result<()> {
+    fn write_slot(
+        &mut self,
+        slot: usize,
+        copy: &mut impl FnMut(usize, &mut [u8]),
+        pause: &mut impl FnMut(usize),
+    ) -> io::Result<()> {
         if self.unknown[slot] {
             self.files[slot].reset(file_bytes(self.size))?;
             let written: Vec<usize> = (0..self.size / PAGE).filter(|page| self.hash(*page) != 0).collect();
             written.into_iter().for_each(|page| self.stale[slot].insert(page));
             self.unknown[slot] = false;
         }
-        let (file, stale) = (&mut self.files[slot], &self.stale[slot]);
-        for (first, count) in stale.runs(RUN_PAGES_MAX) {
-            let run = &pages[first * PAGE..][..count * PAGE];
-            file.write_at(data_offset(self.size) + (first * PAGE) as u64, run)?;
+        let runs = self.stale[slot].runs(RUN_PAGES_MAX);
+        let mut buffer = PageBuffer::zeroed(RUN_PAGES_MAX * PAGE);
+        for (first, count) in runs {
+            let run = &mut buffer.bytes_mut()[..count * PAGE];
+            copy(first * PAGE, run);
+            let hashes: Vec<u64> = run.chunks_exact(PAGE).map(|page| xxh3_64(page).max(1)).collect();
+            for (page, hash) in (first..).zip(hashes) {
+                if self.hash(page) != hash {
+                    self.set_hash(page, hash);
+                    // A store came late: it marks the page yet, but the other file has to have what the table says.
+                    self.stale[1 - slot].insert(page);
+                }
+            }
+            let run = &buffer.bytes()[..count * PAGE];
+            self.files[slot].write_at(data_offset(self.size) + (first * PAGE) as u64, run)?;
             pause(run.len());
         }
+        let (file, stale) = (&mut self.files[slot], &self.stale[slot]);
         let mut blocks = Pages::none(table_bytes(self.size) / PAGE);
         stale.iter().for_each(|page| blocks.insert(page * 8 / PAGE));
         for (first, count) in blocks.runs(RUN_PAGES_MAX) {

@@ -91,6 +91,24 @@ fn every_kind_of_store_is_mirrored() {
     }
 }
 
+/// Stores that are made a second time in place, by more threads than there are processors: what they leave behind is of
+/// one moment, whenever they are interrupted.
+#[test]
+fn killed_while_threads_store_it_is_back_as_of_one_moment() {
+    let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" });
+    let folder = folder.expect("a folder");
+    let kills = std::env::var("MIRROR_KILLS").unwrap_or_else(|_| "12".into());
+    let Some((version, plugin)) = plugins().first() else { return };
+    for level in ["-O0", "-O2"] {
+        let program = folder.path().join("late");
+        compile(*version, plugin, &[level], "late.c", &program);
+        let region = folder.path().join(format!("late{level}"));
+        let said = run(Command::new(&program).arg(&region).arg(&kills));
+        let rounds: u64 = said.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+        assert!(rounds > 0, "clang {version} {level}: no round of any thread became durable");
+    }
+}
+
 #[test]
 fn what_cannot_be_mirrored_is_said() {
     let folder = tempfile::tempdir().expect("a folder");

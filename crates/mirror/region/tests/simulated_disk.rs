@@ -103,7 +103,7 @@ fn recorded(random: &mut Random) -> (Vec<Step>, Vec<Vec<u8>>) {
             memory[page * PAGE..][..8].copy_from_slice(&(generation as u64).to_le_bytes());
             changed.insert(page);
         }
-        slots.write(&changed, &memory, |_| {}).expect("the simulated disk has room");
+        slots.write(&changed, copy_of(&memory), |_| {}).expect("the simulated disk has room");
         steps.borrow_mut().push(Step::Durable(generation as u64));
         history.push(memory.clone());
         if generation % 37 == 0 {
@@ -115,6 +115,11 @@ fn recorded(random: &mut Random) -> (Vec<Step>, Vec<Vec<u8>>) {
         }
     }
     (steps.take(), history)
+}
+
+/// The pages of a checkpoint, as those who write them ask for them.
+fn copy_of(memory: &[u8]) -> impl FnMut(usize, &mut [u8]) {
+    |offset, into| into.copy_from_slice(&memory[offset..offset + into.len()])
 }
 
 fn verify(slots: &mut Slots<Simulated>) {
@@ -149,7 +154,7 @@ fn a_damaged_page_is_found_before_the_older_checkpoint_is_overwritten() {
             panic!("page {page} is damaged")
         };
         assert_eq!(address, BASE + page * PAGE);
-        assert!(slots.write(&Pages::none(PAGES), &history[CHECKPOINTS], |_| {}).is_err());
+        assert!(slots.write(&Pages::none(PAGES), copy_of(&history[CHECKPOINTS]), |_| {}).is_err());
         assert!(writes.borrow().is_empty(), "the older checkpoint is written to");
         let (slots, found) =
             Slots::open(disk(damaged, &writes), SIZE, BASE, usize::MAX).expect("the older one is whole");
@@ -158,6 +163,29 @@ fn a_damaged_page_is_found_before_the_older_checkpoint_is_overwritten() {
         let mut memory = vec![0; SIZE];
         slots.files[found.slot].read_at(data_offset(SIZE), &mut memory).expect("it is long enough");
         assert!(memory == history[CHECKPOINTS - 1]);
+    }
+}
+
+/// A thread makes the second store of a page that was written already, and marks it later.
+#[test]
+fn a_store_that_comes_late_leaves_checksums_of_what_is_written() {
+    let steps = Rc::new(RefCell::new(Vec::new()));
+    let (mut slots, _) = Slots::open(disk([vec![], vec![]], &steps), SIZE, BASE, 1).expect("new");
+    let mut memory = vec![0u8; SIZE];
+    let page = |number: usize| {
+        let mut pages = Pages::none(PAGES);
+        pages.insert(number);
+        pages
+    };
+    for (generation, changed) in [5, 7, 7, 5, 9, 9].into_iter().enumerate() {
+        // The page of the last but one checkpoint, which the other file gets only now.
+        memory[5 * PAGE + 3 + generation] = generation as u8 + 1;
+        slots.write(&page(changed), copy_of(&memory), |_| {}).expect("the simulated disk has room");
+        let contents = [0, 1].map(|slot| slots.files[slot].content.clone());
+        let (mut again, found) = Slots::open(disk(contents, &steps), 0, BASE, 1).expect("whole");
+        assert_eq!(found.map(|found| found.generation), Some(generation as u64 + 1));
+        verify(&mut again);
+        assert!(matches!(again.verification(), Some(Ok(()))), "{:?}", again.verification());
     }
 }
 
