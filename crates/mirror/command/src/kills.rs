@@ -101,13 +101,13 @@ fn series(folder: &Path, worker: u64, kills: u64) -> Result<Series, String> {
     for kill in 0..kills {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let output = std::fs::File::create(&said).map_err(failed)?;
-        let mut victim = Command::new(&program)
-            .arg("victim")
-            .arg(&path)
-            .stdout(output)
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(&program);
+        command.arg("victim").arg(&path).stdout(output).stderr(Stdio::null());
+        let mut victim = {
+            // A child has the open files, and so their locks, until it begins its program.
+            let _one = ONE_REGION.lock().unwrap_or_else(PoisonError::into_inner);
+            command.spawn().map_err(failed)?
+        };
         let until = Instant::now() + Duration::from_micros(LIFE_US.0 + (seed >> 33) % LIFE_US.1);
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
         victim.kill().and_then(|()| victim.wait()).map_err(failed)?;
