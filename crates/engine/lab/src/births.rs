@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use injector::{PidFd, Segment, futex_wait};
+use injector::{PidFd, Segment};
 use lane_protocol::{LAB_WORDS, lab_state};
 
 use crate::LabError;
-use crate::engine::Engine;
+use crate::engine::{Engine, sleep_on_doorbell};
 use crate::memory::Memory;
 use crate::places::Place;
 use crate::processes::{self, Process, Slot};
@@ -31,6 +31,7 @@ impl Engine {
         match self.processes.processes.get_mut(&pid) {
             Some(process) => {
                 (process.memory, process.space) = (memory, space);
+                self.timers.signals.forget(pid);
                 if let Some(waiter) = process.waited_by.take() {
                     self.await_return(waiter)?;
                 }
@@ -153,7 +154,7 @@ impl Engine {
             if began.elapsed() > BIRTH_MAX || self.stop.is_asked() {
                 return Err(LabError::Unborn);
             }
-            futex_wait(&lab.doorbell, seen, Duration::from_millis(20));
+            sleep_on_doorbell(lab, seen, Duration::from_millis(20));
         }
     }
 
@@ -178,6 +179,7 @@ impl Engine {
             self.end_thread(slot);
         }
         self.keep_place(pid);
+        self.timers.signals.forget(pid);
         let Some(process) = self.processes.processes.remove(&pid) else { return Ok(()) };
         if let Some(waiter) = process.waited_by {
             self.await_return(waiter)?;

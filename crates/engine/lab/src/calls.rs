@@ -156,7 +156,7 @@ impl Engine {
             libc::SYS_connect => self.connect(id, call),
             libc::SYS_accept | libc::SYS_accept4 => self.accept(id, call),
             libc::SYS_getsockname | libc::SYS_getpeername => self.tell_address(id, call),
-            libc::SYS_shutdown => self.shutdown(id, args[1]),
+            libc::SYS_shutdown => self.shutdown(id, call),
             libc::SYS_getsockopt => self.get_option(id, call),
             libc::SYS_setsockopt => self.set_option(id, call),
             libc::SYS_ioctl => Answer::kind(lab_answer::KERNEL),
@@ -290,11 +290,14 @@ impl Engine {
         }
     }
 
-    fn shutdown(&mut self, id: SocketId, how: u64) -> Answer {
+    fn shutdown(&mut self, id: SocketId, call: &Call) -> Answer {
+        let how = call.args[1];
         let is_connected = self.fabric.socket(id).is_some_and(|socket| socket.remote.is_some());
         if !is_connected {
             return Answer::error(libc::ENOTCONN);
         }
+        let node = self.processes.node_of(call.slot);
+        self.touch_socket(node, id);
         if how != libc::SHUT_RD as u64 {
             // What was written before is sent before.
             self.refresh_stream(id);
@@ -304,11 +307,29 @@ impl Engine {
         Answer::kind(lab_answer::KERNEL)
     }
 
+    /// A call that moves a stream's bytes: the kernel does it, but for urgent ones.
+    fn on_stream(&mut self, call: &Call) -> Answer {
+        let (flags, sends) = match call.number {
+            libc::SYS_sendto | libc::SYS_recvfrom => (call.args[3], call.number == libc::SYS_sendto),
+            libc::SYS_sendmsg | libc::SYS_recvmsg => (call.args[2], call.number == libc::SYS_sendmsg),
+            _ => (0, false),
+        };
+        if flags & libc::MSG_OOB as u64 == 0 {
+            return Answer::kind(lab_answer::STREAM);
+        }
+        if !sends {
+            // As of a stream on which none has come.
+            return Answer::error(libc::EINVAL);
+        }
+        self.name_unsupported(call.slot, "send(2) with MSG_OOB: no urgent data travels in a lab");
+        Answer::error(libc::EOPNOTSUPP)
+    }
+
     // --- datagrams ---
 
     fn move_datagrams(&mut self, id: SocketId, call: &Call) -> Answer {
         if self.fabric.socket(id).is_some_and(|socket| !matches!(socket.kind, Kind::Datagram { .. })) {
-            return Answer::kind(lab_answer::STREAM);
+            return self.on_stream(call);
         }
         match call.number {
             libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_write | libc::SYS_writev => {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fabric::Fabric;
+use fabric::{Fabric, SocketId};
 use injector::{SessionMemory, futex_wait, futex_wake};
-use lane_protocol::{LAB_NEVER, LAB_WORDS, LabSlot, lab_answer, lab_question, lab_state};
+use lane_protocol::{LAB_NEVER, LAB_WORDS, Lab, LabSlot, lab_answer, lab_question, lab_state};
 use rustix::event::epoll;
 
 use crate::LabError;
@@ -36,12 +36,19 @@ use crate::timers::Timers;
 const LOOK: Duration = Duration::from_millis(5);
 /// Other chance than the network's, by the same seed.
 pub const CHANCE: u64 = 0x6c61_6200;
-/// By how much time goes on where a thread only reads it.
-const SPIN_NS: u64 = 10_000;
-
 /// How often the one of a thread and the engine that waits looks before it sleeps: some 10 us. Most questions are
 /// answered sooner, and to be woken takes as long.
 const SPINS: u32 = 250;
+
+/// Sleeps until somebody asks, or for so long.
+pub fn sleep_on_doorbell(lab: &Lab, seen: u32, timeout: Duration) {
+    // Who asks looks whether somebody sleeps after having rung.
+    lab.sleeps.store(1, Ordering::SeqCst);
+    if lab.doorbell.load(Ordering::SeqCst) == seen {
+        futex_wait(&lab.doorbell, seen, timeout);
+    }
+    lab.sleeps.store(0, Ordering::Relaxed);
+}
 
 /// Looks for a while whether a word is another one than it was.
 fn await_change(word: &std::sync::atomic::AtomicU32, seen: u32, spins: u32) -> bool {
@@ -73,15 +80,17 @@ pub struct Engine {
     pub log: Log,
     pub random: fabric::Random,
     /// What names are asked of, of each node.
-    pub resolvers: Vec<fabric::SocketId>,
+    pub resolvers: Vec<SocketId>,
     /// Threads that can go on, in their order, and what they are told.
-    ready: VecDeque<(u32, Answer)>,
+    pub ready: VecDeque<(u32, Answer)>,
     /// Threads that wait, in the order in which they began.
-    waiting: BTreeMap<u64, (u32, Wait)>,
+    pub waiting: BTreeMap<u64, (u32, Wait)>,
     next_wait: u64,
     /// Nodes in which something changed since the thread that runs was granted.
-    stirred: BTreeSet<Option<usize>>,
-    current: Option<u32>,
+    pub stirred: BTreeSet<Option<usize>>,
+    /// Sockets of which something did.
+    pub stirred_sockets: BTreeSet<SocketId>,
+    pub current: Option<u32>,
     pub granted_at: Instant,
     pub now_ns: u64,
     pub real_from_ns: u64,
@@ -130,6 +139,7 @@ impl Engine {
             waiting: BTreeMap::new(),
             next_wait: 0,
             stirred: BTreeSet::new(),
+            stirred_sockets: BTreeSet::new(),
             current: Some(0),
             granted_at: Instant::now(),
             now_ns: 0,
@@ -183,6 +193,7 @@ impl Engine {
         }
         if !self.memory_sums.are_off() {
             self.sum_all_memory();
+            self.memory_sums.flush();
         }
         self.keep_places();
         self.places.flush();
@@ -214,17 +225,19 @@ impl Engine {
             if await_change(&lab.doorbell, seen, lab.spins.load(Ordering::Relaxed)) {
                 continue;
             }
-            futex_wait(&lab.doorbell, seen, LOOK);
+            sleep_on_doorbell(lab, seen, LOOK);
             if lab.doorbell.load(Ordering::Acquire) == seen && self.notice_end(slot)? {
                 return Ok(None);
             }
         }
-        self.pass_cpu_time()?;
+        let kind = shared.question.load(Ordering::Relaxed);
+        if kind != lab_question::FILE {
+            self.pass_cpu_time()?;
+        }
         let mut words = [0; LAB_WORDS];
         for (word, shared) in words.iter_mut().zip(&shared.words) {
             *word = shared.load(Ordering::Relaxed);
         }
-        let kind = shared.question.load(Ordering::Relaxed);
         Ok(Some(Question { slot, kind, words }))
     }
 
@@ -254,6 +267,7 @@ impl Engine {
                 self.current = Some(next);
                 self.tell_reads();
             }
+            Outcome::Runs => {}
             Outcome::Said => {
                 if self.current == Some(slot) {
                     self.current = None;
@@ -271,15 +285,23 @@ impl Engine {
     /// The thread goes on.
     fn grant(&mut self, slot: u32, answer: Answer) {
         self.tell_reads();
+        self.hand_over(slot, answer);
+        self.current = Some(slot);
+        self.stirred.clear();
+        self.stirred_sockets.clear();
+        self.granted_at = Instant::now();
+    }
+
+    /// The thread gets its answer.
+    fn hand_over(&self, slot: u32, answer: Answer) {
         let shared = self.slot(slot);
         shared.answer.store(answer.kind, Ordering::Relaxed);
         shared.result.store(answer.result, Ordering::Relaxed);
         shared.until_ns.store(answer.until_ns, Ordering::Relaxed);
-        shared.state.store(lab_state::GRANTED, Ordering::Release);
-        futex_wake(&shared.state);
-        self.current = Some(slot);
-        self.stirred.clear();
-        self.granted_at = Instant::now();
+        shared.state.store(lab_state::GRANTED, Ordering::SeqCst);
+        if shared.sleeps.load(Ordering::SeqCst) != 0 {
+            futex_wake(&shared.state);
+        }
     }
 
     /// The thread goes on when it is its time.
@@ -299,35 +321,6 @@ impl Engine {
         self.slot(slot).state.store(lab_state::FREE, Ordering::Release);
         if self.current == Some(slot) {
             self.current = None;
-        }
-    }
-
-    /// Something changed in a node: whoever waits there for that looks.
-    pub fn touch(&mut self, node: Option<usize>) {
-        self.stirred.insert(node);
-        let looks: Vec<u32> = self
-            .waiting
-            .values()
-            .filter(|(slot, wait)| {
-                matches!(wait, Wait::Change { .. }) && self.processes.node_of(*slot) == node
-            })
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in looks {
-            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
-        }
-    }
-
-    /// A signal may have come to a process: its threads look.
-    pub fn signal(&mut self, pid: i32) {
-        let looks: Vec<u32> = self
-            .waiting
-            .values()
-            .filter(|(slot, wait)| self.processes.pid_of(*slot) == Some(pid) && *wait != Wait::Orders)
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in looks {
-            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
         }
     }
 
@@ -392,6 +385,7 @@ impl Engine {
 
     fn answer(&mut self, question: Question) -> Result<Outcome, LabError> {
         let Question { slot, kind, words } = question;
+        self.take_changes(slot);
         if let Some(pid) = self.processes.pid_of(slot) {
             self.places.note(pid);
         }
@@ -402,16 +396,7 @@ impl Engine {
             lab_question::START | lab_question::IMAGE => self.begin(slot, kind == lab_question::IMAGE),
             lab_question::CALL => Ok(self.perform(slot, &words)),
             // It looked before what the kernel knew was known here: it looks again.
-            lab_question::WAIT if self.stirred.contains(&self.processes.node_of(slot)) => {
-                self.ready.push_back((slot, Answer::kind(lab_answer::LOOK)));
-                Ok(Outcome::Said)
-            }
-            lab_question::WAIT => {
-                if words[1] == 0 {
-                    self.touch_own(slot);
-                }
-                Ok(Outcome::Wait(Wait::Change { until_ns: words[0] }))
-            }
+            lab_question::WAIT => Ok(self.begin_wait(slot, words)),
             lab_question::SLEEP => {
                 self.touch_own(slot);
                 Ok(self.sleep(words[0]))
@@ -445,40 +430,17 @@ impl Engine {
                 Ok(Outcome::Said)
             }
             lab_question::SIGNALLED => self.signalled(slot, &words),
-            lab_question::SPINS => Ok(self.spins(slot, words[0] != 0)),
-            lab_question::FILE => Ok(Outcome::Answer(self.look_at_file(slot, &words))),
+            lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0)),
+            lab_question::FILE => {
+                // Files of the machine change when they do: whether a thread asks is not of the run, and takes no time.
+                let answer = self.look_at_file(slot, &words);
+                self.hand_over(slot, answer);
+                Ok(Outcome::Runs)
+            }
+            lab_question::CHANGES => Ok(Outcome::Answer(Answer::result(0))),
             lab_question::OWN => self.own_call(slot, &words),
             _ => Err(LabError::Protocol { what: "a question", number: u64::from(kind) }),
         }
-    }
-
-    /// The thread did something before it waits: others of its node look whether it was for them.
-    fn touch_own(&mut self, slot: u32) {
-        let node = self.processes.node_of(slot);
-        self.touch(node);
-    }
-
-    fn sleep(&self, until_ns: u64) -> Outcome {
-        match until_ns <= self.now_ns {
-            true => Outcome::Answer(Answer::kind(lab_answer::TIMEOUT)),
-            false => Outcome::Wait(Wait::Sleep { until_ns }),
-        }
-    }
-
-    /// A thread reads the time in a loop, or lets others run: they do, and time goes on.
-    fn spins(&mut self, slot: u32, goes_on: bool) -> Outcome {
-        if goes_on || self.ready.is_empty() {
-            self.touch_own(slot);
-            if goes_on || self.ready.is_empty() {
-                self.pass_time_to(self.now_ns + SPIN_NS);
-            }
-        }
-        if goes_on {
-            return Outcome::Answer(Answer::result(0));
-        }
-        self.current = None;
-        self.ready.push_back((slot, Answer::result(0)));
-        Outcome::Said
     }
 
     /// What the kernel knows by now: what was written, read and closed, what nodes said.

@@ -39,10 +39,13 @@ mod questions;
 mod real_time;
 mod resolver;
 mod session;
+mod signal_timer_calls;
+mod signal_timers;
 mod spec;
 mod standing;
 mod stop;
 mod timers;
+mod waits;
 
 pub use checkpoints::{
     CHECKPOINTS, Changes, GoOn, Halt, Notice, Place as PastPlace, Taken, discard, read_checkpoints,
@@ -52,6 +55,7 @@ pub use clock_log::CLOCK;
 pub use control::{Control, Standing};
 pub use digest::Digest;
 pub use log::{Record, Show, Stream};
+pub use memory_sums::memory_difference;
 pub use nodes::{NodeEnd, order};
 pub use places::{Place, read_places};
 pub use quantities::time_ns;

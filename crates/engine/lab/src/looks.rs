@@ -2,18 +2,40 @@
 
 use std::sync::atomic::Ordering;
 
-use lane_protocol::LAB_WORDS;
+use lane_protocol::{LAB_CHANGES, LAB_WORDS};
 
 use crate::engine::Engine;
+use crate::files::Change;
 use crate::questions::Answer;
 
 impl Engine {
+    /// Files that the thread has changed since its last question.
+    pub fn take_changes(&mut self, slot: u32) {
+        let memory = std::sync::Arc::clone(&self.memory);
+        let lab = memory.lab();
+        let count = lab.changes_count.load(Ordering::Acquire) as usize;
+        if count == 0 {
+            return;
+        }
+        let (node, began_ns) = (self.processes.node_of(slot), lab.realtime_ns.load(Ordering::Relaxed));
+        for change in &lab.changes[..count.min(LAB_CHANGES)] {
+            let word = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+            let key = (node, word(&change.device), word(&change.inode));
+            let at_ns = began_ns.saturating_add(word(&change.at_ns));
+            let content_ns = word(&change.content_ns);
+            self.files.note(key, Change { what: word(&change.what), at_ns, content_ns });
+        }
+        lab.changes_count.store(0, Ordering::Relaxed);
+    }
+
     /// A thread looks at a file: device, inode, times of its content and of the inode.
     pub fn look_at_file(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Answer {
         let [device, inode, content_ns, change_ns, ..] = *words;
         let realtime_ns = self.memory.lab().realtime_ns.load(Ordering::Relaxed);
         let now_ns = realtime_ns + self.now_ns;
-        let key = (self.processes.node_of(slot), device, inode);
+        // What the lab's own programs look at is the machine's.
+        let process = self.processes.of_slot(slot).filter(|process| !process.is_labs_own);
+        let key = (process.and_then(|process| process.node), device, inode);
         let seen = self.files.look(key, [content_ns, change_ns], now_ns);
         let [content_ns, change_ns] = seen.lab_ns;
         self.slot(slot).words[0].store(change_ns, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 
 use fabric::{HostId, Kind};
-use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
+use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
 
 use crate::LabError;
 use crate::checkpoints::Schedule;
@@ -172,8 +172,20 @@ impl Engine {
                 }
                 Ok(Outcome::Answer(Answer::result(0)))
             }
+            LAB_LAYER => Ok(self.note_layer(slot, words[1], words[2])),
             number => Err(LabError::Protocol { what: "a call of the lab's", number }),
         }
+    }
+
+    /// A node has a layer of files on a device; or (0) none, for the reason of an error's number.
+    fn note_layer(&mut self, slot: u32, layer: u64, below: u64) -> Outcome {
+        if layer == 0 {
+            let reason = std::io::Error::from_raw_os_error(below as i32);
+            self.name_unsupported(slot, &format!("layers of files are refused here ({reason}): the node shares the machine's files, but for /mnt"));
+        } else if let Some(index) = lane_protocol::layer_index(layer) {
+            self.memory.lab().devices[index].store(below, std::sync::atomic::Ordering::Relaxed);
+        }
+        Outcome::Answer(Answer::result(0))
     }
 
     fn touch_node_of(&mut self, slot: u32) {
@@ -335,6 +347,7 @@ impl Engine {
         self.processes.kill_node(node);
         for pid in self.processes.of_node(node) {
             self.processes.await_end(pid);
+            self.timers.signals.forget(pid);
             for slot in self.processes.slots_of(pid) {
                 self.slot(slot).state.store(lab_state::FREE, std::sync::atomic::Ordering::Release);
                 self.end_thread(slot);

@@ -4,7 +4,7 @@
 //! holds one byte for each connection or datagram that waits, so that it can be polled.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -143,16 +143,13 @@ impl Placeholders {
 }
 
 /// Bytes of a stream that is read: none at its end, `None` where there are none yet.
-fn read(mut end: &UnixStream, bytes_max: usize) -> Option<Vec<u8>> {
-    let mut buffer = vec![0; bytes_max.min(CHUNK_BYTES)];
+fn read(end: &UnixStream, bytes_max: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(bytes_max.min(CHUNK_BYTES));
     loop {
-        match end.read(&mut buffer) {
-            Ok(bytes) => {
-                buffer.truncate(bytes);
-                return Some(buffer);
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+        match rustix::io::read(end, spare_capacity(&mut bytes)) {
+            Ok(_) => return Some(bytes),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return None,
             Err(_) => return Some(Vec::new()),
         }
     }
@@ -217,7 +214,7 @@ impl Engine {
         } else {
             placeholder.mark(waiting);
         }
-        self.touch(node);
+        self.touch_socket(node, id);
     }
 
     /// Moves what can be moved between a program's end and the network.
@@ -255,7 +252,7 @@ impl Engine {
                     // Of what is written to a connection that is over nothing is sent.
                     let _ = self.fabric.give(id, &bytes);
                     // There is room to write again.
-                    self.touch(node);
+                    self.touch_socket(node, id);
                 }
             }
         }
@@ -279,7 +276,7 @@ impl Engine {
                         placeholder.told_end = true;
                         let _ = end.shutdown(Shutdown::Write);
                         let node = placeholder.node;
-                        self.touch(node);
+                        self.touch_socket(node, id);
                     }
                     return;
                 }
@@ -297,7 +294,7 @@ impl Engine {
                 Err(_) => return,
             }
             let node = placeholder.node;
-            self.touch(node);
+            self.touch_socket(node, id);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What threads of the lab ask, and how they are answered.
 
+use fabric::SocketId;
 use lane_protocol::{LAB_NEVER, LAB_WORDS, lab_answer};
 
 /// How a question is answered.
@@ -30,9 +31,10 @@ impl Answer {
 /// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Something in its node, or the time.
+    /// Something in its node, or of one socket alone, or the time.
     Change {
         until_ns: u64,
+        of: Option<SocketId>,
     },
     Sleep {
         until_ns: u64,
@@ -47,7 +49,7 @@ pub enum Wait {
 impl Wait {
     pub fn until_ns(self) -> u64 {
         match self {
-            Wait::Change { until_ns } | Wait::Sleep { until_ns } | Wait::Futex { until_ns } => until_ns,
+            Wait::Change { until_ns, .. } | Wait::Sleep { until_ns } | Wait::Futex { until_ns } => until_ns,
             Wait::Orders => LAB_NEVER,
         }
     }
@@ -65,6 +67,8 @@ pub struct Question {
 pub enum Outcome {
     /// The thread goes on.
     Answer(Answer),
+    /// The thread has its answer, and goes on as if it had not asked.
+    Runs,
     /// The thread waits.
     Wait(Wait),
     /// Nobody waits for an answer.

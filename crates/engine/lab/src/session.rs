@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::digest::Digest;
 use crate::engine::{Engine, Kept};
 use crate::log::{Log, Show};
-use crate::memory_sums::MemorySums;
+use crate::memory_sums::{MEMORY, MemorySums};
 use crate::nodes::NodeEnd;
 use crate::places::{PLACES, Places};
 use crate::spec::Spec;
@@ -133,8 +133,10 @@ impl Session {
         let mut checkpoints = Checkpoints::new(dir)?;
         (checkpoints.notice, checkpoints.halt, checkpoints.clock) = (kin.notice, kin.halt, kin.clock);
         let places = Places::new(in_dir(dir, PLACES)?);
-        let memory_sums =
-            if kin.sums_memory { MemorySums::new(spec.nodes.len()) } else { MemorySums::default() };
+        let memory_sums = match kin.sums_memory {
+            true => MemorySums::new(spec.nodes.len(), in_dir(dir, MEMORY)?),
+            false => MemorySums::default(),
+        };
         memory.lab().sums_memory.store(u32::from(kin.sums_memory), std::sync::atomic::Ordering::Relaxed);
         let kept = Kept { clock_log, checkpoints, places, memory_sums, spec_path: dir.join(SPEC) };
         let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;

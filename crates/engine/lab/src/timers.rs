@@ -12,8 +12,9 @@ use crate::calls::Call;
 use crate::engine::Engine;
 use crate::memory::Memory;
 use crate::questions::Answer;
+use crate::signal_timers::SignalTimers;
 
-const BILLION: u64 = 1_000_000_000;
+pub const BILLION: u64 = 1_000_000_000;
 const TICKS_PER_SECOND: u64 = 100;
 
 /// A timer that a program reads (timerfd_create(2)); in the kernel it is a counter.
@@ -33,19 +34,21 @@ struct FileTimer {
 pub struct Timers {
     files: BTreeMap<u64, FileTimer>,
     alarms_next_ns: Option<u64>,
+    pub signals: SignalTimers,
 }
 
 impl Timers {
     pub fn next_ns(&self) -> Option<u64> {
-        self.files.values().filter_map(|timer| timer.next_ns).chain(self.alarms_next_ns).min()
+        let files = self.files.values().filter_map(|timer| timer.next_ns);
+        files.chain(self.alarms_next_ns).chain(self.signals.next_ns()).min()
     }
 }
 
-fn span(words: [u64; 2]) -> u64 {
+pub fn span(words: [u64; 2]) -> u64 {
     words[0].saturating_mul(BILLION).saturating_add(words[1])
 }
 
-fn bytes_of(words: &[u64]) -> Vec<u8> {
+pub fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
@@ -94,10 +97,11 @@ impl Engine {
                 bytes[104..108].copy_from_slice(&1u32.to_le_bytes());
                 self.put_or_fault(call, call.args[0], &bytes)
             }
-            libc::SYS_timer_create => {
-                self.name_unsupported(call.slot, "timer_create(2): a lab has no POSIX timers");
-                Answer::error(libc::EAGAIN)
-            }
+            libc::SYS_timer_create
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_getoverrun
+            | libc::SYS_timer_delete => self.on_signal_timer(call),
             libc::SYS_adjtimex
             | libc::SYS_clock_adjtime
             | libc::SYS_settimeofday
@@ -110,15 +114,15 @@ impl Engine {
         self.memory.lab().monotonic_ns.load(std::sync::atomic::Ordering::Relaxed) + self.now_ns
     }
 
-    fn memory_of(&self, call: &Call) -> Option<&Memory> {
+    pub fn memory_of(&self, call: &Call) -> Option<&Memory> {
         self.processes.of_slot(call.slot).map(|process| &process.memory)
     }
 
-    fn put(&self, call: &Call, at: u64, bytes: &[u8]) -> bool {
+    pub fn put(&self, call: &Call, at: u64, bytes: &[u8]) -> bool {
         self.memory_of(call).is_some_and(|memory| memory.write(at, bytes))
     }
 
-    fn put_or_fault(&self, call: &Call, at: u64, bytes: &[u8]) -> Answer {
+    pub fn put_or_fault(&self, call: &Call, at: u64, bytes: &[u8]) -> Answer {
         if self.put(call, at, bytes) { Answer::result(0) } else { Answer::error(libc::EFAULT) }
     }
 
@@ -270,6 +274,7 @@ impl Engine {
             self.signal(pid);
         }
         self.find_next_alarm();
+        self.fire_signal_timers();
         for node in touched {
             self.touch(node);
         }

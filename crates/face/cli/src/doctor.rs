@@ -37,9 +37,9 @@ pub struct DoctorArguments {
     /// Wait until standard input ends: the process that the probe of ptrace attaches to
     #[arg(long, hide = true)]
     stand_still: bool,
-    /// Enter the namespaces of a node of a lab, and end with 0 if that is possible
+    /// Be what a node of a lab is, and end with 0 if that is possible, with 1 if it is without layers of files
     #[arg(long, hide = true)]
-    enter_namespaces: bool,
+    enter_node: bool,
 }
 
 /// Examines the machine.
@@ -48,8 +48,9 @@ pub fn run(arguments: &DoctorArguments, settings: &Settings) -> Result<ExitCode,
         let _ = std::io::stdin().read(&mut [0]);
         return Ok(ExitCode::SUCCESS);
     }
-    if arguments.enter_namespaces {
-        return Ok(ExitCode::from(u8::from(probes::enter_namespaces().is_err())));
+    if arguments.enter_node {
+        let found = probes::enter_node(settings.home().ok().as_deref());
+        return Ok(ExitCode::from(found as u8));
     }
     let machine = Machine::probe(settings.home().ok().as_deref());
     let checks = all(&machine);

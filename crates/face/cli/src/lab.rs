@@ -8,6 +8,7 @@ mod future_process;
 mod futures;
 mod interfaces;
 mod kept;
+pub mod layers;
 pub mod own;
 mod place;
 mod running;
@@ -176,7 +177,10 @@ fn check(arguments: &CheckArguments) -> ExitCode {
         Err(error) => return exit::failure(exit::USAGE, &error),
     };
     let base = std::env::temp_dir().join(format!("retrovane-lab-check-{}", std::process::id()));
-    let runs = [0, 1].map(|number| run_aside(&arguments.file, &base.join(number.to_string()), None));
+    let dirs = [0, 1].map(|number: u8| base.join(number.to_string()));
+    let runs = dirs.each_ref().map(|dir| run_aside(&arguments.file, dir, None));
+    let pages: Vec<Option<String>> =
+        (0..spec.nodes.len()).map(|node| lab::memory_difference(&dirs[0], &dirs[1], node)).collect();
     // Only the results count.
     let _ = std::fs::remove_dir_all(&base);
     let [one, other] = runs;
@@ -185,7 +189,7 @@ fn check(arguments: &CheckArguments) -> ExitCode {
         (Err(error), _) | (_, Err(error)) => return exit::failure(exit::FAILED, &error),
     };
     let mut differences = differences(&spec, &one, &other);
-    let in_memory = memory_differences(&spec, &one, &other);
+    let in_memory = memory_differences(&spec, &one, &other, &pages);
     if arguments.memory {
         differences.extend(in_memory.iter().cloned());
     }
@@ -213,11 +217,12 @@ fn check(arguments: &CheckArguments) -> ExitCode {
     ExitCode::from(u8::from(!differences.is_empty()))
 }
 
-/// The nodes whose memory is different in two runs.
-fn memory_differences(spec: &Spec, one: &Kept, other: &Kept) -> Vec<String> {
+/// The nodes whose memory is different in two runs, and which pages.
+fn memory_differences(spec: &Spec, one: &Kept, other: &Kept, pages: &[Option<String>]) -> Vec<String> {
     let sums = one.digest.memory.iter().zip(&other.digest.memory);
-    let pairs = spec.nodes.iter().zip(sums).filter(|(_, (one, other))| one != other);
-    pairs.map(|(node, _)| format!("memory of {}", node.name)).collect()
+    let pairs = spec.nodes.iter().zip(sums).zip(pages).filter(|((_, (one, other)), _)| one != other);
+    let which = |pages: &Option<String>| pages.as_ref().map_or(String::new(), |pages| format!(" ({pages})"));
+    pairs.map(|((node, _), pages)| format!("memory of {}{}", node.name, which(pages))).collect()
 }
 
 /// What is different in two runs.

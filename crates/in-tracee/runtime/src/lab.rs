@@ -54,7 +54,14 @@ fn slot() -> &'static LabSlot {
 /// Asks the engine; the thread goes on when it is granted.
 pub fn ask(question: u32, words: &[u64]) -> Answer {
     say(question, words, lab_state::ASKED);
-    await_answer()
+    // Who begins to wait would only keep the processor from the one that goes on.
+    await_answer(if lets_time_pass(question) { 0 } else { session().lab.spins.load(Ordering::Relaxed) })
+}
+
+/// True for questions behind which others go on, and time does.
+fn lets_time_pass(question: u32) -> bool {
+    use lab_question::{FUTEX_WAIT, SLEEP, SPINS, WAIT};
+    matches!(question, WAIT | SLEEP | FUTEX_WAIT | SPINS)
 }
 
 /// The same where others of the process may run meanwhile.
@@ -70,7 +77,9 @@ pub fn ask_aside(question: u32, words: &[u64]) -> Answer {
 
 fn say(question: u32, words: &[u64], state: u32) {
     let slot = slot();
-    thread().lab_reads = 0;
+    if lets_time_pass(question) {
+        thread().lab_reads = 0;
+    }
     for (to, &word) in slot.words.iter().zip(words) {
         to.store(word, Ordering::Relaxed);
     }
@@ -78,13 +87,17 @@ fn say(question: u32, words: &[u64], state: u32) {
     slot.tid.store(thread().tid, Ordering::Relaxed);
     slot.question.store(question, Ordering::Relaxed);
     slot.state.store(state, Ordering::Release);
-    session().lab.doorbell.fetch_add(1, Ordering::Release);
-    kernel::futex_wake_one(&session().lab.doorbell);
+    let lab = &session().lab;
+    lab.doorbell.fetch_add(1, Ordering::SeqCst);
+    // The engine says that it sleeps before it looks at the doorbell for the last time.
+    if lab.sleeps.load(Ordering::SeqCst) != 0 {
+        kernel::futex_wake_one(&lab.doorbell);
+    }
 }
 
-fn await_answer() -> Answer {
+/// Looks so often before it sleeps.
+fn await_answer(spins: u32) -> Answer {
     let slot = slot();
-    let spins = session().lab.spins.load(Ordering::Relaxed);
     for _ in 0..spins {
         if slot.state.load(Ordering::Acquire) != lab_state::ASKED {
             break;
@@ -92,7 +105,11 @@ fn await_answer() -> Answer {
         core::hint::spin_loop();
     }
     while slot.state.load(Ordering::Acquire) == lab_state::ASKED {
-        kernel::futex_wait(&slot.state, lab_state::ASKED, LOOK_MS);
+        slot.sleeps.store(1, Ordering::SeqCst);
+        if slot.state.load(Ordering::SeqCst) == lab_state::ASKED {
+            kernel::futex_wait(&slot.state, lab_state::ASKED, LOOK_MS);
+        }
+        slot.sleeps.store(0, Ordering::Relaxed);
         let is_over = session().lab.is_over.load(Ordering::Acquire) != 0;
         if slot.state.load(Ordering::Acquire) == lab_state::ASKED
             && (is_over || crate::log::supervisor_died())
@@ -124,12 +141,23 @@ pub fn wait_for(
     at_timeout: i64,
     attempt: &mut dyn FnMut() -> Option<i64>,
 ) -> i64 {
+    wait_for_socket(0, until_ns, restarts, at_timeout, attempt)
+}
+
+/// The same where nothing but a change of one socket can help: `file` is its number, or 0.
+pub fn wait_for_socket(
+    file: u64,
+    until_ns: u64,
+    restarts: bool,
+    at_timeout: i64,
+    attempt: &mut dyn FnMut() -> Option<i64>,
+) -> i64 {
     let mut attempts = 0u64;
     loop {
         if let Some(result) = attempt() {
             return result;
         }
-        let answer = ask_aside(lab_question::WAIT, &[until_ns, attempts]);
+        let answer = ask_aside(lab_question::WAIT, &[until_ns, attempts, file]);
         attempts += 1;
         if let Some(result) = interrupted(restarts) {
             return result;

@@ -68,8 +68,8 @@ pub use locks::LifeLock;
 pub use maps::{Mapping, read_maps};
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, fork_bound, kill_group, kill_process,
-    lab_call, peek_main, poll_exited, reap_any, reap_group, reap_main, send_descriptor, start_bound,
-    stop_along_with, stop_self, unnamed_file,
+    lab_call, peek_main, poll_exited, queue_signal, reap_any, reap_group, reap_main, send_descriptor,
+    start_bound, stop_along_with, stop_self, unnamed_file,
 };
 pub use process_facts::{has_ended, is_gone, is_recorded, is_stopped, waiting_signals};
 pub use program::{Program, ProgramError, resolve};

@@ -383,6 +383,18 @@ pub fn lab_call(number: u64, arguments: [u64; 2]) -> i64 {
     unsafe { libc::syscall(number as libc::c_long, arguments[0], arguments[1]) }
 }
 
+/// Sends a signal with all that is said of it (`siginfo_t`) to a process, or to one of its threads. One that has ended
+/// gets none.
+pub fn queue_signal(pid: i32, thread: Option<i32>, signal: i32, info: &[u8; 128]) {
+    // SAFETY: the kernel reads as many bytes as the array has, which lives for the call.
+    unsafe {
+        match thread {
+            Some(thread) => libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, thread, signal, info.as_ptr()),
+            None => libc::syscall(libc::SYS_rt_sigqueueinfo, pid, signal, info.as_ptr()),
+        };
+    }
+}
+
 /// Which of these processes have ended, without waiting.
 pub fn poll_exited(processes: &[&PidFd]) -> Vec<bool> {
     let mut polls: Vec<libc::pollfd> = processes

@@ -13,6 +13,40 @@ pub const LAB_SLOTS: usize = 2048;
 pub const LAB_READS: usize = 256;
 /// Arguments of a question.
 pub const LAB_WORDS: usize = 10;
+/// Changes of files between two questions that the engine is told of with the next one.
+pub const LAB_CHANGES: usize = 64;
+/// Layers of files that a lab can have, by the numbers that the kernel gives them.
+pub const LAB_DEVICES: usize = 4096;
+
+/// Where the device of a layer stands in [`Lab::devices`]; `None`: it is of a disk, or its number is too large.
+pub fn layer_index(device: u64) -> Option<usize> {
+    // As makedev(3) has it: devices that the kernel numbers by itself have the major number 0.
+    const MAJOR_BITS: u64 = 0xffff_f000_000f_ff00;
+    let minor = (device & 0xff | device >> 12 & 0xffff_ff00) as usize;
+    (device & MAJOR_BITS == 0 && minor < LAB_DEVICES).then_some(minor)
+}
+
+/// What changed of a file, bits. Kept in [`LabChange::what`].
+pub mod lab_change {
+    /// Its content.
+    pub const CONTENT: u64 = 1;
+    /// It came to be.
+    pub const CREATED: u64 = 2;
+    /// The time of its content was set to [`LabChange::content_ns`](super::LabChange::content_ns).
+    pub const DATED: u64 = 4;
+}
+
+/// A change of a file.
+#[repr(C)]
+pub struct LabChange {
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    /// See [`lab_change`]; none of them: only what the inode says changed.
+    pub what: AtomicU64,
+    /// The lab's time.
+    pub at_ns: AtomicU64,
+    pub content_ns: AtomicU64,
+}
 
 /// State of a [`LabSlot`].
 pub mod lab_state {
@@ -45,7 +79,8 @@ pub mod lab_question {
     pub const IMAGE: u32 = 2;
     /// A system call: number, six arguments, then what stands for the descriptor, and its flags.
     pub const CALL: u32 = 3;
-    /// Until something changes in the node, or a time: when, and how often it has looked in vain.
+    /// Until something changes in the node, or a time: when, how often it has looked in vain, and the socket that it
+    /// waits for, if it is for one alone.
     pub const WAIT: u32 = 4;
     /// Until a time: when.
     pub const SLEEP: u32 = 5;
@@ -71,13 +106,16 @@ pub mod lab_question {
     pub const MOVED: u32 = 15;
     /// A signal was sent by this call: number, arguments.
     pub const SIGNALLED: u32 = 16;
-    /// The time was read often, with nothing in between.
+    /// The time was read often, with no question in between: not zero if nobody else may run now, and if the thread has
+    /// made other calls since it asked last.
     pub const SPINS: u32 = 17;
     /// A call of the lab's own programs: number, arguments.
     pub const OWN: u32 = 18;
     /// A file was looked at that is or has changed since the lab began: device, inode, when its content changed and
     /// when anything did, by the machine's clock. Answered by its number; `until_ns` and the first word: these times.
     pub const FILE: u32 = 19;
+    /// There is no room for more changes of files.
+    pub const CHANGES: u32 = 20;
 }
 
 /// How a question was answered. Kept in [`LabSlot::answer`].
@@ -110,9 +148,14 @@ pub const LAB_ENTER: u64 = LAB_CALL + 1;
 pub const LAB_NODE_NEXT: u64 = LAB_CALL + 2;
 /// Of [`LAB_CALL`]: a program of the node has ended: which, how.
 pub const LAB_ENDED: u64 = LAB_CALL + 3;
+/// Of [`LAB_CALL`]: a layer of files is there: its device, and that of what it lies on; or 0, and the error
+/// with which it was refused.
+pub const LAB_LAYER: u64 = LAB_CALL + 4;
 /// The last of [`LAB_CALL`].
 pub const LAB_CALL_LAST: u64 = LAB_CALL + 15;
 
+/// How many times as often a thread reads the time that makes other calls in between, before it is taken to wait.
+pub const LAB_ACTING: u64 = 16;
 /// No time.
 pub const LAB_NEVER: u64 = u64::MAX;
 
@@ -146,8 +189,15 @@ pub struct Lab {
     /// CLOCK_REALTIME when the lab began.
     pub realtime_ns: AtomicU64,
     pub seed: AtomicU64,
+    /// How many of `changes` there are.
+    pub changes_count: AtomicU32,
+    pub changes: [LabChange; LAB_CHANGES],
+    /// Devices of layers of files, by their number: the device of what they lie on.
+    pub devices: [AtomicU64; LAB_DEVICES],
     /// Counts questions; a futex word.
     pub doorbell: AtomicU32,
+    /// Not zero: the engine sleeps on the doorbell, or is about to.
+    pub sleeps: AtomicU32,
     pub slots: [LabSlot; LAB_SLOTS],
 }
 
@@ -156,6 +206,8 @@ pub struct Lab {
 pub struct LabSlot {
     /// See [`lab_state`]; a futex word.
     pub state: AtomicU32,
+    /// Not zero: its thread sleeps on the state, or is about to.
+    pub sleeps: AtomicU32,
     /// See [`lab_question`].
     pub question: AtomicU32,
     /// See [`lab_answer`].

@@ -1,6 +1,7 @@
 //! Labs that are described in a few lines, and what they say.
 
-/// A lab: its description, the code that it ends with, and lines that its output has.
+/// A lab: its description, the code that it ends with, and lines that its output has; without the time where
+/// that is of no interest.
 pub struct Lab {
     pub name: &'static str,
     pub description: &'static str,
@@ -248,6 +249,151 @@ print('own:', [l.split()[3] for l in open('/proc/net/tcp') if inode in l])
             "    0.000000 one | 2026-01-01 00:00:00.000000000 +0000 2026-01-01 00:00:00.000000000 +0000 0",
             "    5.000000 one | 2026-01-01 00:00:05.000000000 +0000 2026-01-01 00:00:05.000000000 +0000 8",
             "    5.000000 one | the same number",
+        ],
+    },
+    Lab {
+        name: "times_of_changes",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", """
+                touch a; sleep 2; echo x > b; sleep 3; test b -nt a && echo 'b is newer'; test a -nt b || echo 'a is not'
+                stat -c '%y %n' a b .; touch -d '2001-02-03 UTC' a; stat -c %y a
+                echo x > c; sleep 1; echo y >> c; sleep 1; mv c d; stat -c '%y %z' d; mkdir e; sleep 1; rmdir e; sleep 1
+                stat -c %y .; printf 'b: d\\n\\techo made; cp d b\\nd:\\n' > Makefile; make -s; make -s
+                stat -c %i b | cut -c1-4; sleep 1; truncate -s 1 d; cp -p b kept; sleep 1; stat -c '%y %n' d kept
+            """]
+        "#,
+        code: 0,
+        lines: &[
+            "    5.000000 one | b is newer",
+            "    5.000000 one | a is not",
+            "    5.000000 one | 2026-01-01 00:00:00.000000000 +0000 a",
+            "    5.000000 one | 2026-01-01 00:00:02.000000000 +0000 b",
+            "    5.000000 one | 2026-01-01 00:00:02.000000000 +0000 .",
+            "    5.000000 one | 2001-02-03 00:00:00.000000000 +0000",
+            "    7.000000 one | 2026-01-01 00:00:06.000000000 +0000 2026-01-01 00:00:07.000000000 +0000",
+            "    9.000000 one | 2026-01-01 00:00:08.000000000 +0000",
+            "    9.000000 one | made",
+            "    9.000000 one | 1099",
+            "   11.000000 one | 2026-01-01 00:00:10.000000000 +0000 d",
+            "   11.000000 one | 2026-01-01 00:00:09.000000000 +0000 kept",
+        ],
+    },
+    Lab {
+        name: "loops_that_wait_for_time",
+        description: r#"
+            [node.one]
+            command = ["python3", "-c", """
+import os, time
+end = time.monotonic() + .05
+while time.monotonic() < end: pass
+print('spun')
+while time.time() < 1767225600.1: os.sched_yield()
+print('yielded')
+while time.time() < 1767225600.11: os.stat('.')
+print('acted')
+"""]
+            [node.two]
+            command = ["python3", "-c", """
+import os, time
+ours, theirs = os.pipe()
+began = time.monotonic()
+if os.fork() == 0:
+    os.write(theirs, b'x')
+    while time.monotonic() < began + .01: pass
+    os._exit(7)
+os.read(ours, 1)
+print('read early', time.monotonic() < began + .005)
+print('ended', os.wait()[1] >> 8, time.monotonic() >= began + .01)
+"""]
+        "#,
+        code: 0,
+        lines: &["one | spun", "one | yielded", "one | acted", "two | read early True", "two | ended 7 True"],
+    },
+    Lab {
+        name: "locks_and_children",
+        description: r#"
+            [node.locks]
+            command = ["sh", "-c", """
+                flock lock sh -c 'sleep 2; echo first' & sleep 1; flock lock echo second
+                flock lock sleep 3 & sleep .5; flock -n lock true || echo busy; flock -w 1 lock true || echo 'still busy'
+            """]
+            [node.makes]
+            command = ["sh", "-c", """
+                printf 'all: a b c\\na b c:\\n\\tsleep 1; echo $@\\n' > Makefile; make -s -j3
+                python3 -c 'import os; print(os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 1; exit 7"], {}), 0)[1] >> 8)'
+            """]
+        "#,
+        code: 0,
+        lines: &[
+            "    2.000000 locks | first",
+            "    2.000000 locks | second",
+            "    2.500000 locks | busy",
+            "    3.500000 locks | still busy",
+            "    1.000001 makes | a",
+            "    1.000001 makes | b",
+            "    1.000001 makes | c",
+            "makes | 7",
+        ],
+    },
+    Lab {
+        name: "timers_that_send_signals",
+        description: r#"
+            [node.one]
+            command = ["sh", "-c", "timeout 2.5 sleep 10; echo $?"]
+            [node.two]
+            command = ["python3", "-c", """
+import ctypes, signal, time
+libc, hits, began = ctypes.CDLL(None), [], time.monotonic()
+class Event(ctypes.Structure):
+    _fields_ = [('value', ctypes.c_long), ('signal', ctypes.c_int), ('how', ctypes.c_int), ('rest', ctypes.c_char * 48)]
+def span(interval, first):
+    return (ctypes.c_long * 4)(*[int(part) for time in (interval, first) for part in (time, time % 1 * 1e9)])
+def hit(*_): hits.append(round(time.monotonic() - began, 2))
+signal.signal(signal.SIGRTMIN, hit)
+timer = ctypes.c_void_p()
+print('made', libc.timer_create(1, ctypes.byref(Event(7, signal.SIGRTMIN, 0)), ctypes.byref(timer)))
+libc.timer_settime(timer, 0, span(1, .25), None)
+while len(hits) < 3: signal.pause()
+print(hits)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+time.sleep(1.5)
+info, left = signal.sigwaitinfo([signal.SIGRTMIN]), span(0, 0)
+libc.timer_gettime(timer, left)
+print('of a timer', info.si_code, 'left', left[3] // 10000000)
+print('gone', libc.timer_delete(timer), libc.timer_delete(timer))
+"""]
+        "#,
+        code: 0,
+        lines: &[
+            "    2.500000 one | 124",
+            "two | made 0",
+            "two | [0.25, 1.25, 2.25]",
+            "two | of a timer -2 left 50",
+            "two | gone 0 -1",
+        ],
+    },
+    Lab {
+        name: "urgent_data_is_refused",
+        description: r#"
+            [node.one]
+            command = ["python3", "-c", """
+import socket
+l = socket.create_server(('', 700)); s = socket.create_connection(('one', 700)); c = l.accept()[0]
+s.sendall(b'abc')
+try: s.send(b'!', socket.MSG_OOB)
+except OSError as error: print('urgent:', error.errno)
+try: c.recv(1, socket.MSG_OOB)
+except OSError as error: print('none came:', error.errno)
+s.sendall(b'def'); print(c.recv(6, socket.MSG_WAITALL))
+"""]
+        "#,
+        code: 0,
+        lines: &[
+            "    0.000000 one | * not there in a lab: send(2) with MSG_OOB: no urgent data travels in a lab",
+            "    0.000000 one | urgent: 95",
+            "    0.000000 one | none came: 22",
+            "    0.000000 one | b'abcdef'",
         ],
     },
     Lab {

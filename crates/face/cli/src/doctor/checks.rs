@@ -2,7 +2,7 @@
 
 use nix::errno::Errno;
 
-use super::probes::{Interception, Machine};
+use super::probes::{Interception, Machine, NodeFiles};
 use crate::wording;
 
 /// Below this, free space is worth a word: a busy program logs so much in minutes.
@@ -348,14 +348,21 @@ fn sandbox(machine: &Machine) -> Check {
 
 fn labs(machine: &Machine) -> Check {
     const NAME: &str = "nodes of labs";
-    match machine.has_namespaces {
-        true => Check::new(
+    match machine.node_files {
+        NodeFiles::Layers => Check::new(
             NAME,
             State::Good,
-            "namespaces of their own",
-            "Each node of a lab has a folder of its own, which goes back with it; other files of the machine do not.",
+            "namespaces and layers of files of their own",
+            "Each node of a lab sees its own changes of the machine's files, which go back with it.",
         ),
-        false => Check::new(
+        NodeFiles::Folder => Check::new(
+            NAME,
+            State::Neutral,
+            "namespaces of their own; layers of files (overlayfs) are refused",
+            "Each node of a lab has a folder of its own, which goes back with it; other files are the machine's: nodes see each other's changes of them, which stay.",
+        )
+        .advising("use Linux 5.11 or later, and keep RETROVANE_HOME on ext4, XFS, Btrfs or tmpfs"),
+        NodeFiles::NoNode => Check::new(
             NAME,
             State::Neutral,
             "not here: namespaces are refused",
@@ -392,7 +399,7 @@ mod tests {
             lockable_bytes: None,
             hardware_counters: false,
             sandbox_lacks: None,
-            has_namespaces: true,
+            node_files: NodeFiles::Layers,
         }
     }
 

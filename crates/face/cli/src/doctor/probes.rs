@@ -5,12 +5,15 @@ use std::process::{Command, Stdio};
 
 use injector::Features;
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::CloneFlags;
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace;
-use nix::unistd::{Pid, getuid};
+use nix::unistd::Pid;
 use rustix::fs::{MemfdFlags, memfd_create, statvfs};
 use rustix::process::{Resource, getrlimit, time_stamp_counter_readability};
+
+use crate::lab::layers;
+use crate::lab::own::enter;
 
 /// What was found.
 #[derive(Debug, Clone)]
@@ -41,8 +44,19 @@ pub struct Machine {
     pub hardware_counters: bool,
     /// What the sandbox of replays cannot keep away.
     pub sandbox_lacks: Option<&'static str>,
-    /// Nodes of labs can have namespaces of their own.
-    pub has_namespaces: bool,
+    /// What nodes of labs can have of their own.
+    pub node_files: NodeFiles,
+}
+
+/// What a node of a lab has of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeFiles {
+    /// Namespaces, and a layer over all of the machine's files.
+    Layers,
+    /// Namespaces, and a folder.
+    Folder,
+    /// There can be no nodes.
+    NoNode,
 }
 
 /// Space for traces.
@@ -89,7 +103,7 @@ impl Machine {
             hardware_counters: Path::new("/sys/bus/event_source/devices/cpu").exists()
                 || Path::new("/sys/bus/event_source/devices/cpu_core").exists(),
             sandbox_lacks: injector::confinement_lacks(),
-            has_namespaces: has_namespaces(),
+            node_files: node_files(home),
         }
     }
 
@@ -159,23 +173,45 @@ fn ptrace_error() -> Option<Errno> {
     error
 }
 
-/// Takes this process into namespaces like those of a node of a lab (`lab/own.rs`).
-pub fn enter_namespaces() -> Result<(), Errno> {
+/// Where layers are tried: where runs are kept, or would be.
+fn trial_dir(home: Option<&Path>, pid: u32) -> PathBuf {
+    let above = home.and_then(|home| home.ancestors().find(|path| path.is_dir())).map(Path::to_owned);
+    above.unwrap_or_else(std::env::temp_dir).join(format!(".doctor-{pid}"))
+}
+
+/// Makes namespaces and layers of files like those of a node of a lab, for this process.
+pub fn enter_node(home: Option<&Path>) -> NodeFiles {
     let spaces = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWNET;
-    match getuid().is_root() {
-        true => unshare(spaces),
-        false => unshare(spaces | CloneFlags::CLONE_NEWUSER),
+    let dir = trial_dir(home, std::process::id());
+    let has_dir = std::fs::create_dir(&dir).is_ok();
+    match enter(spaces) {
+        Err(_) => NodeFiles::NoNode,
+        Ok(()) if has_dir && layers::try_in(&dir) => NodeFiles::Layers,
+        Ok(()) => NodeFiles::Folder,
     }
 }
 
 /// The same, tried by a process that has one thread.
-fn has_namespaces() -> bool {
-    let tried = Command::new("/proc/self/exe").args(["doctor", "--enter-namespaces"]).status();
-    tried.is_ok_and(|status| status.success())
+fn node_files(home: Option<&Path>) -> NodeFiles {
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(home) = home {
+        command.arg("--home").arg(home);
+    }
+    let Ok(mut child) = command.args(["doctor", "--enter-node"]).spawn() else { return NodeFiles::NoNode };
+    let dir = trial_dir(home, child.id());
+    let code = child.wait().ok().and_then(|status| status.code());
+    layers::tidy(&dir);
+    // What is in the way of that is empty, and harmless.
+    let _ = std::fs::remove_dir_all(&dir);
+    match code {
+        Some(0) => NodeFiles::Layers,
+        Some(1) => NodeFiles::Folder,
+        _ => NodeFiles::NoNode,
+    }
 }
 
 /// Tries to switch the randomisation of addresses off, and on again.

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::{Args, ValueEnum};
 use injector::lab_call;
 use lab::{Action, NodeSpec, Spec, order, output_name, random_name};
-use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_NEXT, LAB_NODE_NEXT};
+use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -18,9 +18,10 @@ use nix::unistd::{getgid, getuid, sethostname};
 use crate::exit;
 use crate::lab::interfaces;
 use crate::lab::kept::{SPEC, read_json};
+use crate::lab::layers::{self, Outside};
 
 /// Where a node sees its own folder.
-const FOLDER: &str = "/mnt";
+pub const FOLDER: &str = "/mnt";
 
 /// One of the lab's own programs.
 ///
@@ -84,6 +85,22 @@ fn read_spec(dir: &Path) -> Result<Spec, String> {
     read_json(&dir.join(SPEC))
 }
 
+/// Takes this process into namespaces of its own, where it is root.
+pub fn enter(spaces: CloneFlags) -> Result<(), String> {
+    let (user, group) = (getuid(), getgid());
+    if user.is_root() {
+        return unshare(spaces).map_err(|error| format!("namespaces are refused here (unshare: {error})"));
+    }
+    unshare(spaces | CloneFlags::CLONE_NEWUSER)
+        .map_err(|error| format!("user namespaces are refused here (unshare: {error})"))?;
+    let write = |name: &str, text: String| {
+        std::fs::write(format!("/proc/self/{name}"), text).map_err(|error| format!("{name}: {error}"))
+    };
+    write("setgroups", "deny".to_owned())?;
+    write("uid_map", format!("0 {user} 1"))?;
+    write("gid_map", format!("0 {group} 1"))
+}
+
 fn hold(dir: &Path, node: usize) -> Result<ExitCode, String> {
     lab_call(LAB_ENTER, [node as u64, 0]);
     let spec = read_spec(dir)?;
@@ -92,35 +109,16 @@ fn hold(dir: &Path, node: usize) -> Result<ExitCode, String> {
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWPID;
-    let (user, group) = (getuid(), getgid());
-    if user.is_root() {
-        unshare(spaces).map_err(|error| format!("namespaces are refused here (unshare: {error})"))?;
-    } else {
-        unshare(spaces | CloneFlags::CLONE_NEWUSER)
-            .map_err(|error| format!("user namespaces are refused here (unshare: {error})"))?;
-        let write = |name: &str, text: String| {
-            std::fs::write(format!("/proc/self/{name}"), text).map_err(|error| format!("{name}: {error}"))
-        };
-        write("setgroups", "deny".to_owned())?;
-        write("uid_map", format!("0 {user} 1"))?;
-        write("gid_map", format!("0 {group} 1"))?;
-    }
+    enter(spaces)?;
     let nothing: Option<&str> = None;
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)
         .map_err(|error| format!("mounts cannot be made private: {error}"))?;
     let _other_side = interfaces::make(node, &spec.nodes[node].addresses)?;
-    let random = random_name(node);
-    for (file, place) in [
-        ("hosts", "/etc/hosts"),
-        ("resolv.conf", "/etc/resolv.conf"),
-        (&random, "/dev/urandom"),
-        (&random, "/dev/random"),
-    ] {
-        if Path::new(place).exists() {
-            mount(Some(&dir.join(file)), place, nothing, MsFlags::MS_BIND, nothing)
-                .map_err(|error| format!("{place} cannot be the lab's: {error}"))?;
-        }
-    }
+    // As the run's folder is outside of the node: pipes are none through a layer, and there are files of others.
+    let outside = Outside::of(dir)?;
+    let has_layers = lay(&outside, name);
+    outside.bring_in(dir)?;
+    place_files(dir, node, has_layers)?;
     // The same path in each run, wherever the run's folder is.
     mount(Some(&dir.join("nodes").join(name)), FOLDER, nothing, MsFlags::MS_BIND, nothing)
         .map_err(|error| format!("{FOLDER} cannot be the node's folder: {error}"))?;
@@ -128,6 +126,42 @@ fn hold(dir: &Path, node: usize) -> Result<ExitCode, String> {
     let status = start(dir, "agent", node)?.status();
     let status = status.map_err(|error| format!("a node's first process cannot be made: {error}"))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)))
+}
+
+/// Lays the node's layers of files; where that is refused it goes without.
+fn lay(outside: &Outside, name: &str) -> bool {
+    match layers::lay(outside, name) {
+        Ok(devices) => {
+            for [layer, below] in devices {
+                lab_call(LAB_LAYER, [layer, below]);
+            }
+            true
+        }
+        Err(error) => {
+            lab_call(LAB_LAYER, [0, error as u64]);
+            false
+        }
+    }
+}
+
+/// Names of hosts, and chance, are the lab's.
+fn place_files(dir: &Path, node: usize, has_layers: bool) -> Result<(), String> {
+    let random = random_name(node);
+    for (file, place) in [
+        ("hosts", "/etc/hosts"),
+        ("resolv.conf", "/etc/resolv.conf"),
+        (&random, "/dev/urandom"),
+        (&random, "/dev/random"),
+    ] {
+        let (file, place) = (dir.join(file), Path::new(place));
+        let is_placed = has_layers && place.starts_with("/etc") && layers::place(&file, place).is_ok();
+        if !is_placed && place.exists() {
+            let nothing: Option<&str> = None;
+            mount(Some(&file), place, nothing, MsFlags::MS_BIND, nothing)
+                .map_err(|error| format!("{} cannot be the lab's: {error}", place.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn serve(dir: &Path, node: usize) -> Result<ExitCode, String> {

@@ -26,6 +26,7 @@ use crate::exit;
 use crate::lab::future_process::Said;
 use crate::lab::futures::{Event, Keeper, not_the_same, said_the_same};
 use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
+use crate::lab::layers;
 use crate::lab::running::{self, Answering};
 use crate::lab::show::Shown;
 use crate::record::code_of;
@@ -292,6 +293,7 @@ impl Run {
             progress: None,
         };
         let outcome = record(options);
+        layers::tidy(&self.dir);
         let session = session.lock().ok().and_then(|mut session| session.take());
         if let Err(error) = outcome {
             return Err(exit::failure(code_of(&error), &error));

@@ -14,6 +14,11 @@ const MSG_DONTWAIT: u64 = 0x40;
 
 /// Makes a call as the kernel shall see it. No call of another thread of the lab is made meanwhile.
 pub fn make(number: u64, real: &[u64; 6]) -> i64 {
+    if number == u64::from(nr::__NR_sched_yield) {
+        clocks::spin(true);
+        return 0;
+    }
+    clocks::note_act();
     match number as u32 {
         nr::__NR_read
         | nr::__NR_readv
@@ -79,10 +84,8 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
             files::stat(number, real)
         }
         nr::__NR_getdents64 => files::list(number, real),
-        nr::__NR_open | nr::__NR_openat => files::open(number, real),
-        nr::__NR_sched_yield => {
-            lab::ask_aside(lab_question::SPINS, &[0]);
-            0
+        nr::__NR_open | nr::__NR_openat | nr::__NR_openat2 | nr::__NR_creat => {
+            files::of_opening(number, real, || files::open(number, real))
         }
         nr::__NR_fcntl
         | nr::__NR_flock
@@ -116,7 +119,7 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         | nr::__NR_clock_settime
         | nr::__NR_adjtimex
         | nr::__NR_clock_adjtime => sockets::ask_engine(number, real, 0),
-        _ => kernel::call_for_program(number, real),
+        _ => files::make(number, real),
     }
 }
 
@@ -135,16 +138,26 @@ fn on_socket(number: u64, real: &[u64; 6]) -> i64 {
 
 /// A call that may wait for its first descriptor.
 fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
+    if let Some(result) = sockets::move_bytes(number, real, false) {
+        return result;
+    }
     let (kind, file) = sockets::file_of(real[0]);
     let mut through_kernel = false;
     if kind == S_IFSOCK {
+        if let Some(result) = sockets::move_bytes(number, real, true) {
+            return result;
+        }
         through_kernel = !matches!(number as u32, nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect)
             && sockets::is_stream(real[0]);
         if !through_kernel && let Some(result) = sockets::perform(number, real, file) {
             return result;
         }
     } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR | 0) && number != u64::from(nr::__NR_splice) {
-        return kernel::call_for_program(number, real);
+        let writes = matches!(number as u32, nr::__NR_write | nr::__NR_writev | nr::__NR_sendfile);
+        return match writes {
+            true => files::of_descriptor(number, real, real[0], lane_protocol::lab_change::CONTENT),
+            false => kernel::call_for_program(number, real),
+        };
     }
     if kind == S_IFSOCK
         && !through_kernel

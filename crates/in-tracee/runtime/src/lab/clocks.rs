@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{LAB_NEVER, LAB_READS, lab_clock, lab_question};
+use lane_protocol::{LAB_ACTING, LAB_NEVER, LAB_READS, lab_clock, lab_question};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
@@ -67,17 +67,31 @@ pub fn by_clock_ns(clock: u64) -> u64 {
     }
 }
 
+/// In the count of reads: the thread has made other calls since it asked last.
+const HAS_ACTED: u32 = 1 << 31;
+
+/// The thread does something that others may wait for.
+pub fn note_act() {
+    thread().lab_reads |= HAS_ACTED;
+}
+
 /// The time has been read once more.
 fn note_read(may_switch: bool) {
     let thread = thread();
     thread.lab_reads += 1;
-    if thread.lab_reads >= READS_MAX {
-        let words = [u64::from(!may_switch)];
-        match may_switch {
-            true => lab::ask_aside(lab_question::SPINS, &words),
-            false => lab::ask(lab_question::SPINS, &words),
-        };
+    let times = if thread.lab_reads & HAS_ACTED != 0 { LAB_ACTING as u32 } else { 1 };
+    if thread.lab_reads & !HAS_ACTED >= READS_MAX * times {
+        spin(may_switch);
     }
+}
+
+/// The thread seems to wait for time to pass, or for others to run.
+pub fn spin(may_switch: bool) {
+    let words = [u64::from(!may_switch), u64::from(thread().lab_reads & HAS_ACTED != 0)];
+    match may_switch {
+        true => lab::ask_aside(lab_question::SPINS, &words),
+        false => lab::ask(lab_question::SPINS, &words),
+    };
 }
 
 /// The same as `code::clocks::ask`, by the lab's clock.

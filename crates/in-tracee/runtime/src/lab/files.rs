@@ -1,9 +1,14 @@
 //! What a node is told of files: numbers and times of those that come to be or change while the lab runs are
 //! the lab's (`crates/engine/lab/src/files.rs`), and some files of /proc/net are.
+//!
+//! Of each change by a call the engine is told when it was, by the lab's clock, with the thread's next question. The kernel's
+//! times are the machine's, and are coarser than what happens in a lab meanwhile. Deliberately absent: what is
+//! stored to memory that is a file's. Such a change has the time at which the file was looked at next.
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{lab_answer, lab_question};
+use lane_protocol::lab_change::{CONTENT, CREATED, DATED};
+use lane_protocol::{LAB_CHANGES, lab_answer, lab_clock, lab_question};
 use linux_abi::general as nr;
 
 use crate::ground::{kernel, memory};
@@ -18,6 +23,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds and nanoseconds as one number.
 fn time_ns(seconds: u64, nanos: u64) -> u64 {
     seconds.wrapping_mul(SECOND_NS).wrapping_add(nanos)
+}
+
+/// The device that a node is told of: that of what a layer lies on in place of the layer's own.
+pub fn below_layer(device: u64) -> u64 {
+    let below = lane_protocol::layer_index(device)
+        .map_or(0, |index| session().lab.devices[index].load(Ordering::Relaxed));
+    if below == 0 { device } else { below }
 }
 
 /// What is known of a file.
@@ -58,7 +70,7 @@ impl File {
         if !is_socket && self.change_ns < began_ns {
             return None;
         }
-        let device = if is_socket { 0 } else { self.device };
+        let device = if is_socket { 0 } else { below_layer(self.device) };
         let words = [device, self.inode, self.content_ns, self.change_ns];
         let answer = lab::ask(lab_question::FILE, &words);
         let change_ns = lab::slot().words[0].load(Ordering::Relaxed);
@@ -72,7 +84,13 @@ impl File {
 
 /// stat(2) and its kin.
 pub fn stat(number: u64, real: &[u64; 6]) -> i64 {
-    let result = kernel::call_for_program(number, real);
+    // What is not asked for may not be told, and the times say whether there is anything to tell.
+    const STATX_BASIC_STATS: u64 = 0x7ff;
+    let mut real = *real;
+    if number == u64::from(nr::__NR_statx) {
+        real[3] |= STATX_BASIC_STATS;
+    }
+    let result = kernel::call_for_program(number, &real);
     if result != 0 {
         return result;
     }
@@ -87,6 +105,7 @@ pub fn stat(number: u64, real: &[u64; 6]) -> i64 {
 /// A `struct stat`, in words: see <asm/stat.h>.
 fn tell_stat(at: u64) {
     let Some(mut stat) = memory::read::<[u64; 18]>(at) else { return };
+    let device = stat[0];
     if let Some(seen) = File::of(&stat).seen() {
         stat[1] = seen.inode;
         stat[8] = seen.blocks.unwrap_or(stat[8]);
@@ -95,12 +114,12 @@ fn tell_stat(at: u64) {
     }
     // When something was read last depends on who read it on the machine.
     (stat[9], stat[10]) = (stat[11], stat[12]);
+    stat[0] = below_layer(device);
     memory::write(at, &stat);
 }
 
 /// getdents64(2): numbers of files that came to be or changed while the lab runs.
 pub fn list(number: u64, real: &[u64; 6]) -> i64 {
-    const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
     /// Number, place of the next one; length and type; then the name.
     const NAME_AT: u64 = 19;
     let result = kernel::call_for_program(number, real);
@@ -121,6 +140,12 @@ pub fn list(number: u64, real: &[u64; 6]) -> i64 {
     result
 }
 
+/// As makedev(3) has it, of the major and the minor number in a word.
+fn device_of_statx(word: u64) -> u64 {
+    let (major, minor) = (word & 0xffff_ffff, word >> 32);
+    (major & 0xfff) << 8 | (major & 0xffff_f000) << 32 | minor & 0xff | (minor & 0xffff_ff00) << 12
+}
+
 /// A `struct statx`, in words: see <linux/stat.h>.
 fn tell_statx(at: u64) {
     const ATIME: usize = 8;
@@ -128,10 +153,10 @@ fn tell_statx(at: u64) {
     const CTIME: usize = 12;
     const MTIME: usize = 14;
     let Some(mut statx) = memory::read::<[u64; 32]>(at) else { return };
+    let device = statx[17];
     let time = |statx: &[u64; 32], place: usize| time_ns(statx[place], statx[place + 1] & 0xffff_ffff);
     let file = File {
-        // As makedev(3) has it, for small numbers.
-        device: (statx[17] & 0xffff_ffff) << 8 | statx[17] >> 32,
+        device: device_of_statx(device),
         inode: statx[4],
         mode: (statx[3] >> 32) as u32 & 0xffff,
         bytes: statx[5],
@@ -155,6 +180,10 @@ fn tell_statx(at: u64) {
         statx[4] = inode;
         statx[6] = blocks.unwrap_or(statx[6]);
     }
+    let below = below_layer(device_of_statx(device));
+    // As gnu_dev_major(3) and gnu_dev_minor(3) have it.
+    let (major, minor) = (below >> 8 & 0xfff | below >> 32 & 0xffff_f000, below & 0xff | below >> 12 & 0xffff_ff00);
+    statx[17] = major | minor << 32;
     memory::write(at, &statx);
 }
 
@@ -162,12 +191,15 @@ fn tell_statx(at: u64) {
 pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     const MFD_CLOEXEC: u64 = 1;
     const O_CLOEXEC: u64 = nr::O_CLOEXEC as u64;
-    let (at, flags) =
-        if number == u64::from(nr::__NR_open) { (real[0], real[1]) } else { (real[1], real[2]) };
+    let (at, flags) = match number as u32 {
+        nr::__NR_open | nr::__NR_creat => (real[0], real[1]),
+        _ => (real[1], real[2]),
+    };
     let mut path = [0u8; 64];
     let bytes = memory::read_text(at, &mut path).unwrap_or(0).min(path.len());
     let path = &path[..bytes];
-    if !path.starts_with(b"/proc/") || !path.windows(5).any(|part| part == b"/net/") {
+    let is_plain = matches!(number as u32, nr::__NR_open | nr::__NR_openat);
+    if !is_plain || !path.starts_with(b"/proc/") || !path.windows(5).any(|part| part == b"/net/") {
         return kernel::call_for_program(number, real);
     }
     let close_on_exec = if flags & O_CLOEXEC != 0 { MFD_CLOEXEC } else { 0 };
@@ -182,4 +214,223 @@ pub fn open(number: u64, real: &[u64; 6]) -> i64 {
         return kernel::call_for_program(number, real);
     }
     answer.result
+}
+
+// --- changes ---
+
+const AT_FDCWD: u64 = -100i64 as u64;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EMPTY_PATH: u64 = 0x1000;
+const PATH_BYTES: usize = 4096;
+/// Only what the inode says.
+const INODE: u64 = 0;
+
+/// The time of what a thread does now: when it read the clock last, so that a file is not older than that.
+fn now_ns() -> u64 {
+    let lab = &session().lab;
+    let last = match lab.clock.load(Ordering::Relaxed) {
+        lab_clock::VIRTUAL => None,
+        _ => (lab.reads_count.load(Ordering::Relaxed) as usize).checked_sub(1),
+    };
+    let read = last.and_then(|last| lab.reads.get(last));
+    read.unwrap_or(&lab.now_ns).load(Ordering::Relaxed)
+}
+
+/// A file, by device and inode, and the seconds and nanoseconds at which its content changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known([u64; 4]);
+
+fn known(dir: u64, path: u64, flags: u64) -> Option<Known> {
+    let stat = [0u64; 18];
+    let words = [dir, path, stat.as_ptr() as u64, flags, 0, 0];
+    let result = kernel::call(nr::__NR_newfstatat, words);
+    let stat = core::hint::black_box(stat);
+    (result == 0).then_some(Known([stat[0], stat[1], stat[11], stat[12]]))
+}
+
+fn known_by(fd: u64) -> Option<Known> {
+    known(fd, c"".as_ptr() as u64, AT_EMPTY_PATH)
+}
+
+/// Notes a change for the engine.
+fn note(file: Option<Known>, what: u64) {
+    let Some(Known([device, inode, seconds, nanos])) = file else { return };
+    let device = below_layer(device);
+    let lab = &session().lab;
+    // One thread of the lab runs at a time.
+    if lab.changes_count.load(Ordering::Relaxed) as usize >= LAB_CHANGES {
+        lab::ask(lab_question::CHANGES, &[]);
+    }
+    let at_ns = now_ns();
+    let count = lab.changes_count.load(Ordering::Relaxed) as usize;
+    let last = count.checked_sub(1).and_then(|last| lab.changes.get(last));
+    let is_same = last.is_some_and(|last| {
+        let words = [&last.device, &last.inode, &last.what, &last.at_ns];
+        words.map(|word| word.load(Ordering::Relaxed)) == [device, inode, what, at_ns]
+    });
+    let Some(change) = lab.changes.get(count).filter(|_| !is_same) else { return };
+    change.device.store(device, Ordering::Relaxed);
+    change.inode.store(inode, Ordering::Relaxed);
+    change.what.store(what, Ordering::Relaxed);
+    change.at_ns.store(at_ns, Ordering::Relaxed);
+    let content_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos);
+    change.content_ns.store(content_ns, Ordering::Relaxed);
+    lab.changes_count.store(count as u32 + 1, Ordering::Release);
+}
+
+/// The directory in which a path names something.
+fn parent_of(dir: u64, path: u64) -> Option<Known> {
+    let mut text = [0u8; PATH_BYTES];
+    let bytes = memory::read_text(path, &mut text).filter(|&bytes| bytes < PATH_BYTES)?;
+    let named = text[..bytes].iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let parent = text[..named].iter().rposition(|&byte| byte == b'/');
+    match parent {
+        // In the root.
+        Some(0) => text[1] = 0,
+        Some(slash) => text[slash] = 0,
+        None => text[..2].copy_from_slice(b".\0"),
+    }
+    known(dir, text.as_ptr() as u64, 0)
+}
+
+/// Makes a call that changes what a descriptor means.
+pub fn of_descriptor(number: u64, real: &[u64; 6], fd: u64, what: u64) -> i64 {
+    let result = kernel::call_for_program(number, real);
+    // Writing nothing changes nothing.
+    let has_changed = match number as u32 {
+        nr::__NR_ftruncate | nr::__NR_fallocate => result == 0,
+        _ => result > 0 || result == 0 && what == INODE,
+    };
+    if has_changed {
+        note(known_by(fd), what);
+    }
+    result
+}
+
+/// Opens a file, which may come to be or become empty by that.
+pub fn of_opening(number: u64, real: &[u64; 6], open: impl FnOnce() -> i64) -> i64 {
+    const CREATES: u64 = nr::O_CREAT as u64;
+    const EMPTIES: u64 = nr::O_TRUNC as u64;
+    let (dir, path, flags) = match number as u32 {
+        nr::__NR_open => (AT_FDCWD, real[0], real[1]),
+        nr::__NR_creat => (AT_FDCWD, real[0], CREATES | EMPTIES),
+        nr::__NR_openat2 => (real[0], real[1], memory::read::<u64>(real[2]).unwrap_or(0)),
+        _ => (real[0], real[1], real[2]),
+    };
+    if flags & (CREATES | EMPTIES) == 0 {
+        return open();
+    }
+    let was_there = known(dir, path, 0).is_some();
+    let fd = open();
+    if kernel::failed(fd) {
+        return fd;
+    }
+    if !was_there {
+        note(known_by(fd as u64), CREATED | CONTENT);
+        note(parent_of(dir, path), CONTENT);
+    } else if flags & EMPTIES != 0 {
+        note(known_by(fd as u64), CONTENT);
+    }
+    fd
+}
+
+/// Makes a call that may change files, and tells of it if it does.
+pub fn make(number: u64, real: &[u64; 6]) -> i64 {
+    let [a, b, c, d, ..] = *real;
+    match number as u32 {
+        nr::__NR_pwrite64
+        | nr::__NR_pwritev
+        | nr::__NR_pwritev2
+        | nr::__NR_ftruncate
+        | nr::__NR_fallocate => of_descriptor(number, real, a, CONTENT),
+        nr::__NR_copy_file_range => of_descriptor(number, real, c, CONTENT),
+        nr::__NR_fchmod | nr::__NR_fchown | nr::__NR_fsetxattr | nr::__NR_fremovexattr => {
+            of_descriptor(number, real, a, INODE)
+        }
+        nr::__NR_truncate => of_path(number, real, [AT_FDCWD, a, 0], CONTENT),
+        nr::__NR_chmod | nr::__NR_chown | nr::__NR_setxattr | nr::__NR_removexattr => {
+            of_path(number, real, [AT_FDCWD, a, 0], INODE)
+        }
+        nr::__NR_lchown | nr::__NR_lsetxattr | nr::__NR_lremovexattr => {
+            of_path(number, real, [AT_FDCWD, a, AT_SYMLINK_NOFOLLOW], INODE)
+        }
+        nr::__NR_fchmodat => of_path(number, real, [a, b, 0], INODE),
+        nr::__NR_fchownat => of_path(number, real, [a, b, real[4]], INODE),
+        nr::__NR_mkdir | nr::__NR_mknod => of_new_name(number, real, [AT_FDCWD, a], CREATED | CONTENT),
+        nr::__NR_mkdirat | nr::__NR_mknodat => of_new_name(number, real, [a, b], CREATED | CONTENT),
+        nr::__NR_symlink => of_new_name(number, real, [AT_FDCWD, b], CREATED | CONTENT),
+        nr::__NR_symlinkat => of_new_name(number, real, [b, c], CREATED | CONTENT),
+        nr::__NR_link => of_new_name(number, real, [AT_FDCWD, b], INODE),
+        nr::__NR_linkat => of_new_name(number, real, [c, d], INODE),
+        nr::__NR_unlink | nr::__NR_rmdir => of_lost_name(number, real, [AT_FDCWD, a]),
+        nr::__NR_unlinkat => of_lost_name(number, real, [a, b]),
+        nr::__NR_rename => of_renaming(number, real, [AT_FDCWD, a], [AT_FDCWD, b]),
+        nr::__NR_renameat | nr::__NR_renameat2 => of_renaming(number, real, [a, b], [c, d]),
+        nr::__NR_utimensat | nr::__NR_utime | nr::__NR_utimes | nr::__NR_futimesat => of_dating(number, real),
+        _ => kernel::call_for_program(number, real),
+    }
+}
+
+fn of_path(number: u64, real: &[u64; 6], [dir, path, flags]: [u64; 3], what: u64) -> i64 {
+    let result = kernel::call_for_program(number, real);
+    if result == 0 {
+        note(known(dir, path, flags), what);
+    }
+    result
+}
+
+fn of_new_name(number: u64, real: &[u64; 6], [dir, path]: [u64; 2], what: u64) -> i64 {
+    let result = kernel::call_for_program(number, real);
+    if result == 0 {
+        note(known(dir, path, AT_SYMLINK_NOFOLLOW), what);
+        note(parent_of(dir, path), CONTENT);
+    }
+    result
+}
+
+fn of_lost_name(number: u64, real: &[u64; 6], [dir, path]: [u64; 2]) -> i64 {
+    let parent = parent_of(dir, path);
+    let result = kernel::call_for_program(number, real);
+    if result == 0 {
+        note(parent, CONTENT);
+    }
+    result
+}
+
+fn of_renaming(number: u64, real: &[u64; 6], from: [u64; 2], to: [u64; 2]) -> i64 {
+    let result = kernel::call_for_program(number, real);
+    if result == 0 {
+        note(known(to[0], to[1], AT_SYMLINK_NOFOLLOW), INODE);
+        note(parent_of(from[0], from[1]), CONTENT);
+        note(parent_of(to[0], to[1]), CONTENT);
+    }
+    result
+}
+
+/// The program says itself what a file's times are; or that they are those of now, which are the lab's.
+fn of_dating(number: u64, real: &[u64; 6]) -> i64 {
+    const UTIME_NOW: u64 = 0x3fff_ffff;
+    const UTIME_OMIT: u64 = 0x3fff_fffe;
+    let result = kernel::call_for_program(number, real);
+    if result != 0 {
+        return result;
+    }
+    let (dir, path, times, flags) = match number as u32 {
+        nr::__NR_utimensat => (real[0], real[1], real[2], real[3]),
+        nr::__NR_futimesat => (real[0], real[1], real[2], 0),
+        _ => (AT_FDCWD, real[0], real[1], 0),
+    };
+    let nanos = match number as u32 {
+        nr::__NR_utimensat if times != 0 => memory::read::<[u64; 4]>(times).map_or(0, |words| words[3]),
+        _ => 0,
+    };
+    let what = match nanos {
+        _ if times == 0 => CONTENT,
+        UTIME_NOW => CONTENT,
+        UTIME_OMIT => INODE,
+        _ => DATED,
+    };
+    // Without a path the descriptor is what is meant.
+    note(if path == 0 { known_by(dir) } else { known(dir, path, flags) }, what);
+    result
 }

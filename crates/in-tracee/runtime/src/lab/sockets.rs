@@ -142,7 +142,7 @@ pub fn perform(number: u64, real: &[u64; 6], file: u64) -> Option<i64> {
             _ => return Some(answer.result),
         }
         let until = answer.until_ns;
-        let waited = lab::ask_aside(lab_question::WAIT, &[until, attempts]);
+        let waited = lab::ask_aside(lab_question::WAIT, &[until, attempts, file]);
         attempts += 1;
         if let Some(result) = lab::interrupted(until == lane_protocol::LAB_NEVER) {
             return Some(result);
@@ -150,6 +150,88 @@ pub fn perform(number: u64, real: &[u64; 6], file: u64) -> Option<i64> {
         if waited.kind == lab_answer::TIMEOUT {
             return Some(-i64::from(errno::EAGAIN));
         }
+    }
+}
+
+/// A call that only sockets know, or one that moves bytes of any file.
+fn flags_place(number: u64) -> Option<usize> {
+    match number as u32 {
+        nr::__NR_recvfrom | nr::__NR_sendto => Some(3),
+        nr::__NR_recvmsg | nr::__NR_sendmsg => Some(2),
+        _ => None,
+    }
+}
+
+/// Reads of a stream, or writes to it: `None` if the call is none of these, or is not of a stream. The first attempt is all
+/// that most calls need.
+pub fn move_bytes(number: u64, real: &[u64; 6], is_surely_socket: bool) -> Option<i64> {
+    const MSG_OOB: u64 = 1;
+    const MSG_PEEK: u64 = 2;
+    const MSG_WAITALL: u64 = 0x100;
+    let flags = flags_place(number).map_or(0, |place| real[place]);
+    let (call, flags_at) = match number as u32 {
+        // Of nothing read(2) and write(2) have more to say.
+        nr::__NR_read if is_surely_socket && real[2] != 0 => (u64::from(nr::__NR_recvfrom), 3),
+        nr::__NR_write if is_surely_socket && real[2] != 0 => (u64::from(nr::__NR_sendto), 3),
+        _ => (number, flags_place(number)?),
+    };
+    if !is_stream(real[0]) {
+        return None;
+    }
+    if flags & MSG_OOB != 0 {
+        return Some(urgent(number, real));
+    }
+    let mut at = *real;
+    if number != call {
+        at[4] = 0;
+        at[5] = 0;
+    }
+    at[flags_at] = flags | MSG_DONTWAIT;
+    let is_plain = flags_at == 3;
+    let sends = call == u64::from(nr::__NR_sendto);
+    let takes_all = is_plain && (sends || flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0);
+    let again = -i64::from(errno::EAGAIN);
+    let mut done = 0u64;
+    let mut attempt = || {
+        loop {
+            let result = kernel::call_for_program(call, &at);
+            if result == again {
+                return None;
+            }
+            if !takes_all || result <= 0 || result as u64 >= at[2] {
+                return Some(result);
+            }
+            done += result as u64;
+            at[1] += result as u64;
+            at[2] -= result as u64;
+        }
+    };
+    let mut result = attempt();
+    if result.is_none() && !may_wait(real[0], flags) {
+        result = Some(again);
+    }
+    let result = result.unwrap_or_else(|| {
+        let (until, file) = (until(number, real[0]), file_of(real[0]).1);
+        lab::wait_for_socket(file, until, true, again, &mut attempt)
+    });
+    Some(match result {
+        result if done == 0 => result,
+        result if result == kernel::ABORTED || result < 0 => done as i64,
+        result => done as i64 + result,
+    })
+}
+
+fn may_wait(fd: u64, flags: u64) -> bool {
+    let own = kernel::call(nr::__NR_fcntl, [fd, u64::from(nr::F_GETFL), 0, 0, 0, 0]);
+    flags & MSG_DONTWAIT == 0 && own & i64::from(nr::O_NONBLOCK) == 0
+}
+
+/// Urgent data: of the lab's sockets the engine says that there is none.
+fn urgent(number: u64, real: &[u64; 6]) -> i64 {
+    let answer = ask(number, real, file_of(real[0]).1, 0, 0);
+    match answer.kind {
+        lab_answer::RESULT => answer.result,
+        _ => calls::without_sleeping(number, real, real[0], until(number, real[0])),
     }
 }
 

@@ -1,0 +1,75 @@
+//! Timers that send signals (timer_create(2)).
+//!
+//! Deliberately absent: processor time passes for no process of a lab, so timers that count it never end.
+
+use std::collections::BTreeMap;
+
+const SIGINFO_BYTES: usize = 128;
+
+/// A timer of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct SignalTimer {
+    /// 0: nobody is told.
+    pub signal: i32,
+    /// The thread that gets it, as the supervisor sees it; else any of the process.
+    pub thread: Option<i32>,
+    pub value: u64,
+    /// By what it counts: CLOCK_REALTIME or CLOCK_MONOTONIC.
+    pub of_the_wall: bool,
+    /// It counts processor time.
+    pub stands: bool,
+    pub next_ns: Option<u64>,
+    pub interval_ns: u64,
+    /// How often it ended between the signal that came last and the one before; and since then.
+    pub overrun: i32,
+    pub missed: i32,
+}
+
+/// All of them: by process, and number.
+#[derive(Debug, Default)]
+pub struct SignalTimers {
+    pub timers: BTreeMap<(i32, i32), SignalTimer>,
+    pub next_numbers: BTreeMap<i32, i32>,
+}
+
+impl SignalTimers {
+    pub fn next_ns(&self) -> Option<u64> {
+        self.timers.values().filter_map(|timer| timer.next_ns).min()
+    }
+
+    /// The process has ended, or has another image.
+    pub fn forget(&mut self, pid: i32) {
+        self.timers.retain(|&(of, _), _| of != pid);
+        self.next_numbers.remove(&pid);
+    }
+}
+
+/// True if a signal waits for a thread, or for its process.
+pub fn is_pending(pid: i32, thread: Option<i32>, signal: i32) -> bool {
+    let task = thread.unwrap_or(pid);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/status")).unwrap_or_default();
+    let field = if thread.is_some() { "SigPnd:" } else { "ShdPnd:" };
+    let set = status.lines().find_map(|line| line.strip_prefix(field));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    set >> (signal - 1) & 1 != 0
+}
+
+/// The thread that a process knows by an id.
+pub fn thread_of(pid: i32, inner: i32) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+    ids.into_iter().find(|&id| crate::processes::inner_pid(id) == inner)
+}
+
+impl SignalTimer {
+    /// The rest of `siginfo_t`: an error, the code SI_TIMER; the timer's number, how often it was missed, the value.
+    pub fn info(&self, number: i32) -> [u8; SIGINFO_BYTES] {
+        const SI_TIMER: i32 = -2;
+        let mut info = [0; SIGINFO_BYTES];
+        for (at, word) in [(0, self.signal), (8, SI_TIMER), (16, number), (20, self.overrun)] {
+            info[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        info[24..32].copy_from_slice(&self.value.to_le_bytes());
+        info
+    }
+}

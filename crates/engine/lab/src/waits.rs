@@ -1,0 +1,101 @@
+//! Threads that wait: how they begin to, and who looks again when something changes.
+
+use fabric::SocketId;
+use lane_protocol::{LAB_ACTING, LAB_WORDS, lab_answer};
+
+use crate::engine::Engine;
+use crate::questions::{Answer, Outcome, Wait};
+
+/// By how much time goes on where a thread only reads it.
+const SPIN_NS: u64 = 10_000;
+
+impl Engine {
+    /// Something changed in a node: whoever waits there for that looks.
+    pub fn touch(&mut self, node: Option<usize>) {
+        self.look_all(node, None);
+    }
+
+    /// Something changed of a socket of a node: whoever waits for that, or for anything, looks.
+    pub fn touch_socket(&mut self, node: Option<usize>, id: SocketId) {
+        self.stirred_sockets.insert(id);
+        self.look_all(node, Some(id));
+    }
+
+    fn look_all(&mut self, node: Option<usize>, id: Option<SocketId>) {
+        self.stirred.insert(node);
+        let is_for = |of: Option<SocketId>| of.is_none() || of == id;
+        let looks: Vec<u32> = self
+            .waiting
+            .values()
+            .filter(|(slot, wait)| {
+                matches!(wait, Wait::Change { of, .. } if is_for(*of))
+                    && self.processes.node_of(*slot) == node
+            })
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in looks {
+            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
+        }
+    }
+
+    /// A signal may have come to a process: its threads look.
+    pub fn signal(&mut self, pid: i32) {
+        let looks: Vec<u32> = self
+            .waiting
+            .values()
+            .filter(|(slot, wait)| self.processes.pid_of(*slot) == Some(pid) && *wait != Wait::Orders)
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in looks {
+            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
+        }
+    }
+
+    /// A thread waits: until when, how often it has looked in vain, for which socket.
+    pub fn begin_wait(&mut self, slot: u32, [until_ns, attempts, file, ..]: [u64; LAB_WORDS]) -> Outcome {
+        let of = if file == 0 { None } else { self.placeholders.find(file) };
+        let has_changed = match of {
+            Some(id) => self.stirred_sockets.contains(&id),
+            None => self.stirred.contains(&self.processes.node_of(slot)),
+        };
+        if has_changed {
+            // It looked before what the kernel knew was known here: it looks again.
+            self.ready.push_back((slot, Answer::kind(lab_answer::LOOK)));
+            return Outcome::Said;
+        }
+        if attempts == 0 {
+            self.touch_own(slot);
+        }
+        Outcome::Wait(Wait::Change { until_ns, of })
+    }
+
+    /// The thread did something before it waits: others of its node look whether it was for them.
+    pub fn touch_own(&mut self, slot: u32) {
+        let node = self.processes.node_of(slot);
+        self.touch(node);
+    }
+
+    pub fn sleep(&self, until_ns: u64) -> Outcome {
+        match until_ns <= self.now_ns {
+            true => Outcome::Answer(Answer::kind(lab_answer::TIMEOUT)),
+            false => Outcome::Wait(Wait::Sleep { until_ns }),
+        }
+    }
+
+    /// A thread reads the time in a loop, or lets others run: they do, and time goes on where nobody can.
+    pub fn spins(&mut self, slot: u32, goes_on: bool, has_acted: bool) -> Outcome {
+        let is_alone = self.ready.is_empty();
+        if has_acted {
+            self.touch_own(slot);
+        }
+        if goes_on || is_alone {
+            self.pass_time_to(self.now_ns + if has_acted { SPIN_NS * LAB_ACTING } else { SPIN_NS });
+        }
+        if goes_on {
+            return Outcome::Answer(Answer::result(0));
+        }
+        self.current = None;
+        self.ready.push_back((slot, Answer::result(0)));
+        Outcome::Said
+    }
+}
