@@ -182,7 +182,8 @@ fn tell_statx(at: u64) {
     }
     let below = below_layer(device_of_statx(device));
     // As gnu_dev_major(3) and gnu_dev_minor(3) have it.
-    let (major, minor) = (below >> 8 & 0xfff | below >> 32 & 0xffff_f000, below & 0xff | below >> 12 & 0xffff_ff00);
+    let (major, minor) =
+        (below >> 8 & 0xfff | below >> 32 & 0xffff_f000, below & 0xff | below >> 12 & 0xffff_ff00);
     statx[17] = major | minor << 32;
     memory::write(at, &statx);
 }
