@@ -46,8 +46,11 @@ static void *store(void *argument)
 {
 	struct part *part = argument;
 	for (unsigned long round = atomic_load(&part->done) + 1;; round++) {
-		for (unsigned index = 0; index < WORDS; index++)
+		for (unsigned index = 0; index < WORDS; index++) {
 			part->words[index * STEP % WORDS] = round;
+			/* Plain stores have no order otherwise, for the compiler and for a checkpoint. */
+			atomic_signal_fence(memory_order_seq_cst);
+		}
 		atomic_store(&part->done, round);
 	}
 	return NULL;

@@ -9,6 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::fence;
 use crate::files::DiskFile;
 use crate::memory::Memory;
 use crate::pages::Pages;
@@ -217,6 +218,9 @@ impl Checkpoints {
         while let Some(ticket) = self.next(memory, slots, &mut warm_from, last) {
             last = Instant::now();
             memory.take_marks(&mut changed);
+            // A thread whose second store comes late may have seen its page's mark, which is taken now, before
+            // that store was visible (a load goes before a store): behind this it is, and is written.
+            fence::all_threads();
             let written = self.verify_rest(memory, slots);
             let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
             let written = written.and_then(|()| slots.write(&changed, copy, |bytes| self.pause(bytes)));

@@ -92,9 +92,16 @@ impl Model {
                 return;
             }
         }
-        // An exchange: loom knows no order of a store and another thread's compare-exchange before it.
-        self.mirror[place].swap(value, SeqCst);
-        self.mark(place);
+        // The look at the mark goes before the second store, too.
+        let is_marked = self.sequence(thread, || {
+            let is_marked = self.marks[place].fetch_add(0, SeqCst) != 0;
+            // An exchange: loom knows no order of a store and another thread's compare-exchange before it.
+            self.mirror[place].swap(value, SeqCst);
+            is_marked
+        });
+        if !is_marked {
+            self.mark(place);
+        }
     }
 
     /// A store that signal handlers make too: to the region, then in a sequence to the mirror.
@@ -287,6 +294,7 @@ fn checkpoints_beside(writer: impl FnOnce(&Model) + Send + 'static) {
     for _ in 0..2 {
         model.freeze();
         model.take_marks(&mut changed);
+        model.fence();
         for place in 0..2 {
             let frozen = model.mirror[place].load(SeqCst);
             if changed[place] {
@@ -307,12 +315,15 @@ fn written_beside(
 ) {
     check(preemptions, move || {
         let model = Arc::new(Model::new());
+        // Something else of the page was stored before.
+        model.mark(0);
         let other = model.clone();
         let other = thread::spawn(move || writer(&other));
         let (mut changed, mut written) = ([false; 2], [0; 2]);
         let mut checkpoint = |model: &Model| {
             model.freeze();
             model.take_marks(&mut changed);
+            model.fence();
             for place in (0..2).filter(|place| changed[*place]) {
                 written[place] = model.mirror[place].load(SeqCst);
             }
@@ -339,6 +350,11 @@ fn a_store_in_place_is_written_with_what_publishes_it() {
         },
         |written| written[1] == 0 || written[0] == 5,
     );
+}
+
+#[test]
+fn a_store_in_place_to_a_marked_page_is_written() {
+    written_beside(4, |model| model.store_in_place(0, 0, 5), |_| true);
 }
 
 #[test]
