@@ -2,6 +2,8 @@
 //!
 //! A thread that was stopped deep in a loop, or in a library, is stopped as well where that function
 //! returns to its caller: a place that is executed once a call, where the loop's comes by thousands of times.
+//! A thread that was stopped where it entered a function of a library is stopped as well at the call: behind it,
+//! the function may have taken a lock.
 
 use std::time::{Duration, Instant};
 
@@ -38,11 +40,30 @@ pub fn with_callers(
         // Where its stack is not to be had, there is the place itself.
         let Ok(frames) = place.stack(&mut past, stopped) else { continue };
         let returns = frames.iter().skip(1).map(|frame| frame.address);
-        for address in returns.filter(|&address| recorded.is_own(address)).take(DEPTH) {
-            add(&mut all, Candidate { place: ForcedPlace::Instruction, address, call: 0, ..place });
+        let in_library = place.place == ForcedPlace::Instruction && !recorded.is_own(place.address);
+        for (depth, address) in returns.filter(|&address| recorded.is_own(address)).take(DEPTH).enumerate() {
+            let at = |address| Candidate { place: ForcedPlace::Instruction, address, call: 0, ..place };
+            if let Some(call) = call_before(&past, address).filter(|_| in_library && depth == 0) {
+                add(&mut all, at(call));
+            }
+            add(&mut all, at(address));
         }
     }
     Ok(all)
+}
+
+/// The call that returns to this address: `call rel32`, or `call [rip + displacement]` (Intel SDM, CALL).
+fn call_before(past: &Past, address: u64) -> Option<u64> {
+    let mut before = [0; 6];
+    let start = address.checked_sub(before.len() as u64)?;
+    if past.timeline.read(start, &mut before) != before.len() {
+        return None;
+    }
+    match before {
+        [0xff, 0x15, ..] => Some(start),
+        [_, 0xe8, ..] => Some(start + 1),
+        _ => None,
+    }
 }
 
 fn add(all: &mut Vec<Candidate>, place: Candidate) {
