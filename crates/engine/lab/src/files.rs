@@ -41,10 +41,10 @@ pub struct Files {
 impl Files {
     /// A node looks at one; gives what it sees.
     pub fn look(&mut self, key: (Option<usize>, u64, u64), machine_ns: [u64; 2], now_ns: u64) -> Seen {
-        let count = self.counts.entry(key.0).or_default();
+        let counts = &mut self.counts;
         let seen = self.seen.entry(key).or_insert_with(|| {
-            *count += 1;
-            Seen { number: NUMBERS_FROM + *count, machine_ns, lab_ns: [now_ns; 2], is_noted: false }
+            let number = next_number(counts, key.0);
+            Seen { number, machine_ns, lab_ns: [now_ns; 2], is_noted: false }
         });
         if std::mem::take(&mut seen.is_noted) {
             seen.machine_ns = machine_ns;
@@ -65,10 +65,9 @@ impl Files {
         let mut seen = match known {
             Some(seen) => seen,
             None => {
-                let count = self.counts.entry(key.0).or_default();
-                *count += 1;
+                let number = next_number(&mut self.counts, key.0);
                 let lab_ns = [change.content_ns, change.at_ns];
-                Seen { number: NUMBERS_FROM + *count, machine_ns: [0; 2], lab_ns, is_noted: true }
+                Seen { number, machine_ns: [0; 2], lab_ns, is_noted: true }
             }
         };
         seen.lab_ns[1] = change.at_ns;
@@ -88,6 +87,13 @@ impl Files {
         let (machine_ns, now_ns) = known.unwrap_or_default();
         self.look((node, device, inode), machine_ns, now_ns).number
     }
+}
+
+/// The number of a file that nobody of the node has seen.
+fn next_number(counts: &mut BTreeMap<Option<usize>, u64>, node: Option<usize>) -> u64 {
+    let count = counts.entry(node).or_default();
+    *count += 1;
+    NUMBERS_FROM + *count
 }
 
 #[cfg(test)]

@@ -46,11 +46,8 @@ impl SignalTimers {
 
 /// True if a signal waits for a thread, or for its process.
 pub fn is_pending(pid: i32, thread: Option<i32>, signal: i32) -> bool {
-    let task = thread.unwrap_or(pid);
-    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/status")).unwrap_or_default();
-    let field = if thread.is_some() { "SigPnd:" } else { "ShdPnd:" };
-    let set = status.lines().find_map(|line| line.strip_prefix(field));
-    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    let [own, of_all] = injector::pending_signals(thread.unwrap_or(pid));
+    let set = if thread.is_some() { own } else { of_all };
     set >> (signal - 1) & 1 != 0
 }
 

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lane_protocol::{Detection, Interception};
+use lane_protocol::Interception;
 use recorder::live::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
 use recorder::{ExitReport, RecordOptions, record};
 
 use crate::exit;
-use crate::record::code_of;
+use crate::record::{code_of, options_of};
 use crate::settings::Settings;
 
 const EXAMPLES: &str = "\
@@ -380,21 +380,12 @@ pub fn run_session(
     };
     let crash_dir = arguments.crash_dir.unwrap_or_else(|| home.join(format!("{name}-crash-{own}")));
     let crash_dir = std::path::absolute(&crash_dir).unwrap_or(crash_dir);
+    let rest: Vec<OsString> = command.collect();
     let options = RecordOptions {
-        referred: None,
-        program,
-        arguments: command.collect(),
         running: arguments.attach,
-        trace_dir: trace_dir.clone(),
-        home,
-        check_every_events: 0,
         interception: arguments.seccomp.then_some(Interception::Seccomp),
         // Breakpoints and rewritten code do not mix.
         rewriting_off: debugger.is_some(),
-        detection: Detection::Best,
-        detect_all: false,
-        chaos_seed: None,
-        schedule: None,
         live: Some(LiveOptions {
             socket,
             checkpoint_every: arguments.checkpoint_every,
@@ -413,12 +404,9 @@ pub fn run_session(
             debugger,
             debugged,
         }),
-        size_max_bytes: None,
         outlives_kills: false,
-        begun: None,
-        companion: None,
         quiet: settings.quiet,
-        progress: None,
+        ..options_of(&program, &rest, &home, &trace_dir)
     };
     let outcome = record(options);
     let _ = fs::remove_dir_all(&trace_dir); // what stays of it, nobody needs

@@ -228,7 +228,7 @@ pub fn run_try(command: &[OsString], seed: u64, home: &Path, trace_dir: &Path) -
 }
 
 /// A recording of which nothing special is asked.
-fn options_of(program: &OsStr, arguments: &[OsString], home: &Path, trace_dir: &Path) -> RecordOptions {
+pub fn options_of(program: &OsStr, arguments: &[OsString], home: &Path, trace_dir: &Path) -> RecordOptions {
     RecordOptions {
         running: None,
         program: program.to_owned(),

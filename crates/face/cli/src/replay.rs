@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use events::real::{DIFFERS, GOES_ON, Note};
-use replayer::{PrivateFolder, Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
+use replayer::{Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
 use trace_store::TraceReader;
 use trace_store::pack::is_pack;
 
@@ -16,7 +16,7 @@ use crate::pack::unpack;
 use crate::policy::{Applied, PolicyArguments};
 use crate::progress;
 use crate::settings::Settings;
-use crate::show::{Show, Wanted};
+use crate::show::{Show, Wanted, title_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,20 +128,13 @@ fn apply(
     trace_dir: &Path,
     settings: &Settings,
 ) -> Result<(Applied, Option<Show>), CommandError> {
-    let wanted = arguments.show.then(|| Wanted {
-        display: arguments.display.clone(),
-        until: None,
-        pace: Some(arguments.speed),
-        title: trace_dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-    });
-    let folder = wanted.as_ref().map(|_| Show::folder()).transpose()?;
-    let mut applied = arguments.policies.apply(trace_dir, folder.as_ref().map(PrivateFolder::path))?;
-    let show = match (wanted, folder) {
-        (Some(wanted), Some(folder)) => {
-            applied.touches.extend(wanted.touches());
-            Some(Show::new(wanted, folder, std::mem::take(&mut applied.screens))?)
-        }
-        _ => None,
+    let (applied, show) = if arguments.show {
+        let (display, title) = (arguments.display.clone(), title_of(trace_dir));
+        let wanted = Wanted { display, until: None, pace: Some(arguments.speed), title };
+        let (applied, show) = Show::apply(wanted, &arguments.policies, trace_dir)?;
+        (applied, Some(show))
+    } else {
+        (arguments.policies.apply(trace_dir, None)?, None)
     };
     Ok((begin(applied, trace_dir, settings)?, show))
 }

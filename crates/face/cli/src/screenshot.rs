@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use replayer::{PrivateFolder, Real, ReplayOptions, replay};
+use replayer::{Real, ReplayOptions, replay};
 use timeline::Position;
 use trace_store::TraceReader;
 
@@ -14,7 +14,7 @@ use crate::lane_events::{LaneEvents, WholeEvent};
 use crate::policy::{Moment, PolicyArguments};
 use crate::replay::{begin, find};
 use crate::settings::Settings;
-use crate::show::{Show, Wanted};
+use crate::show::{Show, Wanted, title_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,13 +52,10 @@ pub fn run(arguments: &ScreenshotArguments, settings: &Settings) -> Result<ExitC
         Some(text) => Some(moment(&trace_dir, text, arguments.pid)?),
         None => None,
     };
-    let title = trace_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let title = title_of(&trace_dir);
     let wanted = Wanted { display: arguments.display.clone(), until, pace: None, title };
-    let folder = Show::folder()?;
-    let mut applied = PolicyArguments::default().apply(&trace_dir, Some(PrivateFolder::path(&folder)))?;
-    applied.touches.extend(wanted.touches());
-    let mut applied = begin(applied, &trace_dir, settings)?;
-    let show = Arc::new(Show::new(wanted, folder, std::mem::take(&mut applied.screens))?);
+    let (applied, show) = Show::apply(wanted, &PolicyArguments::default(), &trace_dir)?;
+    let (mut applied, show) = (begin(applied, &trace_dir, settings)?, Arc::new(show));
     let options = ReplayOptions {
         trace_dir,
         home: settings.home().ok(),

@@ -9,7 +9,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ use events::real::SHOWN_HEAD_WORDS;
 use replayer::PrivateFolder;
 
 use crate::exit::CommandError;
-use crate::policy::{Attached, Moment, Screen, ScreenPlan};
+use crate::policy::{Applied, Attached, Moment, PolicyArguments, Screen, ScreenPlan};
 
 mod segments;
 
@@ -37,9 +37,14 @@ pub struct Wanted {
     pub title: String,
 }
 
+/// What the window is called: as the trace is.
+pub fn title_of(trace_dir: &Path) -> String {
+    trace_dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 impl Wanted {
     /// What will be touched, in the words of policies.
-    pub fn touches(&self) -> Option<String> {
+    fn touches(&self) -> Option<String> {
         let name = self.display.clone().or_else(|| std::env::var("DISPLAY").ok()).unwrap_or_default();
         Some(format!("opens a window on the display {name}"))
     }
@@ -79,19 +84,27 @@ pub struct Show {
 }
 
 impl Show {
-    /// Where the sockets will be.
+    /// What policies mean for a trace whose windows are shown, and what shows them.
     ///
     /// # Errors
-    /// [`CommandError::Output`]
-    pub fn folder() -> Result<PrivateFolder, CommandError> {
-        PrivateFolder::in_memory().map_err(CommandError::Output)
+    /// Those of the policies, and of [`Show::new`].
+    pub fn apply(
+        wanted: Wanted,
+        policies: &PolicyArguments,
+        trace_dir: &Path,
+    ) -> Result<(Applied, Show), CommandError> {
+        let folder = PrivateFolder::in_memory().map_err(CommandError::Output)?;
+        let mut applied = policies.apply(trace_dir, Some(folder.path()))?;
+        applied.touches.extend(wanted.touches());
+        let show = Show::new(wanted, folder, std::mem::take(&mut applied.screens))?;
+        Ok((applied, show))
     }
 
     /// Makes a socket for each connection of the plan.
     ///
     /// # Errors
     /// [`CommandError::Usage`] if there is none, [`CommandError::Output`]
-    pub fn new(wanted: Wanted, folder: PrivateFolder, plan: ScreenPlan) -> Result<Show, CommandError> {
+    fn new(wanted: Wanted, folder: PrivateFolder, plan: ScreenPlan) -> Result<Show, CommandError> {
         if plan.screens.is_empty() {
             return Err(CommandError::Usage(
                 "the recorded program connected to no X11 display: there is nothing to show".to_owned(),

@@ -71,7 +71,7 @@ pub use process::{
     lab_call, peek_main, poll_exited, queue_signal, reap_any, reap_group, reap_main, send_descriptor,
     start_bound, stop_along_with, stop_self, unnamed_file,
 };
-pub use process_facts::{has_ended, is_gone, is_recorded, is_stopped, waiting_signals};
+pub use process_facts::{has_ended, is_gone, is_recorded, is_stopped, pending_signals, waiting_signals};
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, enter_sandbox};

@@ -150,9 +150,15 @@ pub(crate) fn tracer_of(tid: i32) -> Option<i32> {
 
 /// Signals that wait for a thread or its process.
 pub fn waiting_signals(tid: i32) -> u64 {
+    let [own, of_all] = pending_signals(tid);
+    own | of_all
+}
+
+/// Signals that wait for a thread, and those that wait for any of its process (proc_pid_status(5)).
+pub fn pending_signals(tid: i32) -> [u64; 2] {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let set = |name| value_of(&status, name).and_then(|text| u64::from_str_radix(text, 16).ok());
-    set("SigPnd").unwrap_or(0) | set("ShdPnd").unwrap_or(0)
+    ["SigPnd", "ShdPnd"].map(|name| set(name).unwrap_or(0))
 }
 
 /// The soft limit of a process on open descriptors.

@@ -14,7 +14,6 @@ use lab::{
     Action, Changes, Control, GoOn, Halt, Kin, NodeEnd, Session, SessionEnd, Spec, StopReason, Stopper,
     Taken, read_discarded,
 };
-use lane_protocol::Detection;
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{SigSet, Signal};
 use recorder::{Beside, Companion, RecordOptions, record};
@@ -29,7 +28,7 @@ use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
 use crate::lab::layers;
 use crate::lab::running::{self, Answering};
 use crate::lab::show::Shown;
-use crate::record::code_of;
+use crate::record::{code_of, options_of};
 use crate::settings::Settings;
 
 /// A lab that has begun.
@@ -270,27 +269,12 @@ impl Run {
             let _ = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
         }
         let session: Running = Arc::new(Mutex::new(None));
+        let arguments = ["lab-own".into(), "first".into(), self.dir.as_os_str().to_owned(), "0".into()];
         let options = RecordOptions {
-            referred: None,
-            running: None,
-            program: own.into_os_string(),
-            arguments: vec!["lab-own".into(), "first".into(), self.dir.as_os_str().to_owned(), "0".into()],
-            trace_dir: self.dir.join("trace"),
-            home: self.home.clone(),
-            check_every_events: 0,
-            interception: None,
-            rewriting_off: false,
-            detection: Detection::Best,
-            detect_all: false,
-            chaos_seed: None,
-            schedule: None,
-            live: None,
-            size_max_bytes: None,
             outlives_kills: false,
-            begun: None,
             companion: Some(self.companion(kin, begun, heard, &session)),
             quiet: true,
-            progress: None,
+            ..options_of(own.as_os_str(), &arguments, &self.home, &self.dir.join("trace"))
         };
         let outcome = record(options);
         layers::tidy(&self.dir);

@@ -9,17 +9,9 @@ use crate::ground::{kernel, memory};
 
 /// Writes into code, which may not be written otherwise.
 pub fn write_code(address: u64, bytes: &[u8]) -> bool {
-    let first = address & !4095;
-    let end = (address + bytes.len() as u64 + 4095) & !4095;
-    let read_write = nr::PROT_READ | nr::PROT_WRITE;
-    if kernel::failed(kernel::mprotect(first, end - first, read_write)) {
-        return false;
-    }
-    let written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
-    checkpoint::lose_memory(first, end - first);
-    kernel::mprotect(first, end - first, protection_at(address));
-    withheld::again(first, end);
-    written
+    let mut written = false;
+    let mut write = || written = memory::copy(address, bytes.as_ptr() as u64, bytes.len() as u64);
+    change_code(address, address + bytes.len() as u64, &mut write) && written
 }
 
 /// The same where the code may lie in memory that the program can write to, as

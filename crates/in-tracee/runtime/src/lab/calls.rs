@@ -193,27 +193,55 @@ pub fn without_sleeping(number: u64, real: &[u64; 6], fd: u64, until_ns: u64) ->
     let again = -i64::from(errno::EAGAIN);
     // write(2) and send(2) wait until everything is taken.
     let takes_all = matches!(number as u32, nr::__NR_write | nr::__NR_sendto);
-    let (mut at, mut done) = (*real, 0u64);
+    let mut moving = Moving::new(*real, takes_all);
     let result = lab::wait_for(until_ns, true, again, &mut || {
-        loop {
+        moving.attempt(&mut |at| {
             set_flags(flags as u64 | NONBLOCK);
-            let result = kernel::call_for_program(number, &at);
+            let result = kernel::call_for_program(number, at);
             set_flags(flags as u64);
-            if result == again {
+            result
+        })
+    });
+    moving.result(result)
+}
+
+/// A call that moves bytes between a descriptor and memory, and how far it is: the second argument says where they
+/// are, the third how many.
+pub struct Moving {
+    at: [u64; 6],
+    takes_all: bool,
+    done: u64,
+}
+
+impl Moving {
+    /// `takes_all`: it is made until all are moved.
+    pub fn new(arguments: [u64; 6], takes_all: bool) -> Moving {
+        Moving { at: arguments, takes_all, done: 0 }
+    }
+
+    /// Makes the call by `make`, which does not sleep: `None` if it has to wait for more.
+    pub fn attempt(&mut self, make: &mut dyn FnMut(&[u64; 6]) -> i64) -> Option<i64> {
+        loop {
+            let result = make(&self.at);
+            if result == -i64::from(errno::EAGAIN) {
                 return None;
             }
-            if !takes_all || result <= 0 || result as u64 >= at[2] {
+            if !self.takes_all || result <= 0 || result as u64 >= self.at[2] {
                 return Some(result);
             }
-            done += result as u64;
-            at[1] += result as u64;
-            at[2] -= result as u64;
+            self.done += result as u64;
+            self.at[1] += result as u64;
+            self.at[2] -= result as u64;
         }
-    });
-    match result {
-        result if done == 0 => result,
-        result if result == ABORTED || result < 0 => done as i64,
-        result => done as i64 + result,
+    }
+
+    /// What the program is told, where the last attempt or the wait for it ended so.
+    pub fn result(&self, last: i64) -> i64 {
+        match last {
+            last if self.done == 0 => last,
+            last if last == ABORTED || last < 0 => self.done as i64,
+            last => self.done as i64 + last,
+        }
     }
 }
 

@@ -191,21 +191,8 @@ pub fn move_bytes(number: u64, real: &[u64; 6], is_surely_socket: bool) -> Optio
     let sends = call == u64::from(nr::__NR_sendto);
     let takes_all = is_plain && (sends || flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0);
     let again = -i64::from(errno::EAGAIN);
-    let mut done = 0u64;
-    let mut attempt = || {
-        loop {
-            let result = kernel::call_for_program(call, &at);
-            if result == again {
-                return None;
-            }
-            if !takes_all || result <= 0 || result as u64 >= at[2] {
-                return Some(result);
-            }
-            done += result as u64;
-            at[1] += result as u64;
-            at[2] -= result as u64;
-        }
-    };
+    let mut moving = calls::Moving::new(at, takes_all);
+    let mut attempt = || moving.attempt(&mut |at| kernel::call_for_program(call, at));
     let mut result = attempt();
     if result.is_none() && !may_wait(real[0], flags) {
         result = Some(again);
@@ -214,11 +201,7 @@ pub fn move_bytes(number: u64, real: &[u64; 6], is_surely_socket: bool) -> Optio
         let (until, file) = (until(number, real[0]), file_of(real[0]).1);
         lab::wait_for_socket(file, until, true, again, &mut attempt)
     });
-    Some(match result {
-        result if done == 0 => result,
-        result if result == kernel::ABORTED || result < 0 => done as i64,
-        result => done as i64 + result,
-    })
+    Some(moving.result(result))
 }
 
 fn may_wait(fd: u64, flags: u64) -> bool {

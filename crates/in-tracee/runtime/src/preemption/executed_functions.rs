@@ -186,13 +186,9 @@ impl ExecutedFunctions {
         if self.early != 0 {
             return None;
         }
-        let mut at = chaos::below(self.weight);
-        let known = self.known[..self.known_count].iter().find(|known| {
-            let is_it = at < u64::from(known.weight);
-            at = at.wrapping_sub(u64::from(known.weight));
-            is_it
-        })?;
-        self.functions.at(u64::from(known.index))
+        let known = &self.known[..self.known_count];
+        let drawn = chaos::weighted(self.weight, known.iter().map(|known| known.weight))?;
+        self.functions.at(u64::from(known[drawn].index))
     }
 }
 

@@ -422,13 +422,8 @@ impl State {
             }
             return;
         }
-        let mut at = chaos::below(self.weight);
-        let candidate = self.weights[..self.count].iter().position(|&weight| {
-            let is_it = at < u64::from(weight);
-            at = at.wrapping_sub(u64::from(weight));
-            is_it
-        });
-        let Some(candidate) = candidate else { return };
+        let weights = self.weights[..self.count].iter().copied();
+        let Some(candidate) = chaos::weighted(self.weight, weights) else { return };
         let address = self.candidates[candidate];
         // Each is drawn once: those that are visited often would be all that is seen.
         self.weight -= u64::from(core::mem::take(&mut self.weights[candidate]));

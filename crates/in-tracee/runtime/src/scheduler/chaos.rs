@@ -63,7 +63,17 @@ pub fn below(n: u64) -> u64 {
     ((u128::from(number) * u128::from(n)) >> 64) as u64
 }
 
-/// The same of the whole recording: each of its processes draws the same, `which` says of what.
+/// The place of one of these weights, whose sum is this: each as likely as it says.
+pub fn weighted(sum: u64, mut weights: impl Iterator<Item = u8>) -> Option<usize> {
+    let mut at = below(sum);
+    weights.position(|weight| {
+        let is_it = at < u64::from(weight);
+        at = at.wrapping_sub(u64::from(weight));
+        is_it
+    })
+}
+
+/// As [`below`], of the whole recording: each of its processes draws the same, `which` says of what.
 pub fn of_recording(which: u64, n: u64) -> u64 {
     let number = mix(mix(session().chaos_seed ^ STEP).wrapping_add(which.wrapping_mul(STEP)));
     ((u128::from(number) * u128::from(n)) >> 64) as u64

@@ -49,12 +49,20 @@ fn give_back_code(address: u64, for_a_while: bool) {
 
 /// Replay: the pause is over, and calls go through the site again.
 pub(super) fn cover_again(site: &mut Site) {
-    let start = site.address - u64::from(site.before);
-    if !is_probed(site) && memory::read::<[u8; 5]>(start) == Some(site.covered) {
+    if !is_probed(site) && put_back(site) {
         translate::forget();
-        let stands = write_code(start, &jump_from(start, site.island));
-        site.state = if stands { State::Rewritten } else { State::Hopeless };
     }
+}
+
+/// The jump stands again, where the code is as it was: its island is. True if it does.
+fn put_back(site: &mut Site) -> bool {
+    let start = site.address - u64::from(site.before);
+    if memory::read::<[u8; 5]>(start) != Some(site.covered) {
+        return false;
+    }
+    let stands = write_code(start, &jump_from(start, site.island));
+    site.state = if stands { State::Rewritten } else { State::Hopeless };
+    stands
 }
 
 /// True while the probe of a pause is there, also where a step leads over it.
@@ -118,17 +126,6 @@ pub fn jump_when_dense(address: u64, is_free: &dyn Fn(&Range<u64>) -> bool) {
         let is_there = site.state == State::Uncovered;
         sites().jumps_in |= if is_there { put_back(site) } else { cover(site, recipe, &write_code) };
     }
-}
-
-/// The island is as it was.
-fn put_back(site: &mut Site) -> bool {
-    let start = site.address - u64::from(site.before);
-    let stands = memory::read::<[u8; 5]>(start) == Some(site.covered)
-        && write_code(start, &jump_from(start, site.island));
-    if stands {
-        site.state = State::Rewritten;
-    }
-    stands
 }
 
 /// A call came by a jump.
