@@ -112,6 +112,10 @@ def described(frame, level, with_locals):
     return about
 
 
+# Sources that were read for the answer at hand.
+READ = set()
+
+
 def source(frame):
     """The lines around a frame's place, where its source can be read."""
     place = frame.find_sal()
@@ -120,6 +124,7 @@ def source(frame):
     path = place.symtab.fullname()
     if not path.endswith(SOURCE_ENDS):
         return None
+    READ.add(path)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(4 << 20).split("\n")
@@ -399,6 +404,13 @@ def answered(line):
     return answer
 
 
+def send(stream, answer):
+    """Sends an answer, and which sources were read for it."""
+    stream.write(json.dumps(answer | {"sources_read": sorted(READ)}) + "\n")
+    stream.flush()
+    READ.clear()
+
+
 def serve():
     for setting in ("pagination off", "width 0", "print elements 200", "may-call-functions off"):
         try:
@@ -409,8 +421,7 @@ def serve():
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(os.environ["RETROVANE_VERBS"])
         with connection.makefile("rw", encoding="utf-8", errors="replace") as stream:
-            stream.write(json.dumps(answered('{"verb": "where"}')) + "\n")
-            stream.flush()
+            send(stream, answered('{"verb": "where"}'))
             while True:
                 try:
                     line = stream.readline()
@@ -419,8 +430,7 @@ def serve():
                     continue
                 if not line:
                     return
-                stream.write(json.dumps(answered(line)) + "\n")
-                stream.flush()
+                send(stream, answered(line))
 
 
 serve()

@@ -102,7 +102,7 @@ impl Server {
     ) -> Result<Value, VerbError> {
         let seconds = number(&arguments, "timeout_s", TIMEOUT_S_MAX)?.unwrap_or(TIMEOUT_S).max(1);
         let limit = Limit::new(seconds, give_up, self.settings.sandbox);
-        if verb.of == Of::Trace {
+        if verb.of != Of::Cursor {
             let trace = self.trace_dir(&arguments)?;
             return match verb.name {
                 "open" => self.open(&trace, &arguments, limit),
@@ -216,7 +216,7 @@ fn all_verbs() -> impl Iterator<Item = &'static Verb> {
 
 fn tool(verb: &Verb) -> Tool {
     let others: &[Parameter] = match verb.of {
-        Of::Trace => &[TRACE, TIMEOUT],
+        Of::Trace | Of::Log => &[TRACE, TIMEOUT],
         Of::Cursor => &[CURSOR, TIMEOUT],
     };
     let mut tool = Tool::new(verb.name, verb.about, Arc::new(table::schema(verb, others)));

@@ -1,6 +1,7 @@
 //! `retrovane query`: one verb of [`crate::verbs`], asked from a shell.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{CommandError, as_json};
 use crate::settings::Settings;
+use crate::verbs::answers::{Answers, Question};
 use crate::verbs::cursor::{Beginning, Cursor, Limit};
 use crate::verbs::table::{self, Kind, Of, VERBS, Verb};
 use crate::verbs::{Arguments, VerbError, bounded, whole};
@@ -114,20 +116,46 @@ pub fn ask(
     let trace = settings.trace_dir(place.trace)?;
     let never = AtomicBool::new(false);
     let limit = Limit::new(seconds, &never, settings.sandbox);
-    Ok(match verb.of {
-        Of::Trace => whole::answer(verb.name, &trace, &with_place(verb, place, given), &limit),
+    let question = Question { verb: verb.name, pid: place.pid, at: place.at, given };
+    // The index answers as quickly.
+    let answers = if verb.of == Of::Log { None } else { Answers::of(&trace) };
+    if let Some(answer) = answers.as_ref().and_then(|answers| answers.get(question)) {
+        return Ok(Ok(answer.clone()));
+    }
+    let mut sources = Vec::new();
+    let answer = compute(verb, &trace, place, given, limit, &mut sources);
+    if let (Ok(answer), Some(answers)) = (&answer, answers) {
+        answers.keep(question, answer, &sources);
+    }
+    Ok(answer)
+}
+
+/// The answer, from the trace; and which sources were read for it.
+fn compute(
+    verb: &Verb,
+    trace: &Path,
+    place: &Place<'_>,
+    given: &Arguments,
+    limit: Limit<'_>,
+    sources: &mut Vec<PathBuf>,
+) -> Result<Value, VerbError> {
+    match verb.of {
+        Of::Trace | Of::Log => whole::answer(verb.name, trace, &with_place(verb, place, given), &limit),
         Of::Cursor => {
-            let open = |at| Cursor::open(&Beginning { trace: &trace, pid: place.pid, at }, limit);
+            let open = |at| Cursor::open(&Beginning { trace, pid: place.pid, at }, limit);
             let opened = match place.at {
                 Some(at) => open(at),
                 None => open("crash").or_else(|_| open("end")),
             };
-            opened.and_then(|(mut cursor, place)| match verb.name {
+            let (mut cursor, place) = opened?;
+            let answer = match verb.name {
                 "where" => Ok(place),
                 name => cursor.ask(name, given, limit),
-            })
+            };
+            *sources = cursor.sources();
+            answer
         }
-    })
+    }
 }
 
 /// The arguments, and where the command line asks, for verbs that take it as arguments.

@@ -5,6 +5,7 @@
 //!
 //! Deliberately absent: commands of gdb or of a shell in any form; what reaches outside of the trace.
 
+pub mod answers;
 pub mod cursor;
 pub mod log;
 pub mod table;

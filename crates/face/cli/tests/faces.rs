@@ -3,7 +3,7 @@
 mod bench;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use bench::{Bench, RETROVANE};
@@ -16,8 +16,11 @@ struct Crash {
 
 impl Crash {
     fn record() -> Crash {
-        let bench = Bench::new();
-        let program = bench.build("demo/sessions.c", "-O0");
+        Crash::of(Bench::new(), Path::new("demo/sessions.c"))
+    }
+
+    fn of(bench: Bench, source: &Path) -> Crash {
+        let program = bench.build(source.to_str().expect("text"), "-O0");
         let mut hunt = bench.retrovane(&["hunt", "-q", "--tries", "2000", "-o"]);
         let hunted = hunt.arg(bench.trace()).arg("--").arg(program).output();
         assert!(hunted.expect("it runs").status.success(), "the demo's bug shows once in some forty runs");
@@ -190,6 +193,33 @@ fn common_questions_have_the_names_that_debuggers_give_them() {
     let problem: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
     assert!(code == Some(1) && problem["error"].is_string(), "{text}");
     assert_eq!(ask(&["who-wrote", "no_such_name"], &[]), (String::new(), Some(1)));
+}
+
+#[test]
+fn a_question_that_was_asked_before_needs_no_debugger_until_its_source_changes() {
+    let bench = Bench::new();
+    let (source, original) = (bench.path("sessions.c"), "../../../demo/sessions.c");
+    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join(original);
+    std::fs::copy(original, &source).expect("the source is copied");
+    let crash = Crash::of(bench, &source);
+    let ask = |path: &str| {
+        let mut command = crash.retrovane(&["query", "last_write"]);
+        command.arg(crash.trace()).args(["expression=cache->log"]).env("PATH", path);
+        let ran = command.output().expect("it runs");
+        (String::from_utf8(ran.stdout).expect("text"), ran.status.code())
+    };
+    let usual = std::env::var("PATH").expect("there is one");
+    let (first, code) = ask(&usual);
+    assert_eq!(code, Some(0), "{first}");
+    assert!(!first.contains("sources_read"), "{first}");
+    // No gdb is found there.
+    let nowhere = crash.bench.path("nowhere");
+    let nowhere = nowhere.to_str().expect("text");
+    assert_eq!(ask(nowhere), (first, Some(0)));
+    let text = std::fs::read_to_string(&source).expect("the source");
+    std::fs::write(&source, format!("{text}\n")).expect("the source changes");
+    let (again, code) = ask(nowhere);
+    assert_ne!(code, Some(0), "{again}");
 }
 
 #[test]

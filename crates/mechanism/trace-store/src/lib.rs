@@ -16,11 +16,11 @@
 #![forbid(unsafe_code)]
 
 mod compress;
+pub mod computed;
 mod content_copy;
 mod contents;
 mod disk;
 mod error;
-pub mod event_index;
 mod file_store;
 mod home;
 mod index;

@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use crate::computed::Computed;
 use crate::contents::LaneEnd;
 use crate::disk;
 use crate::error::{Doing, StoreError};
-use crate::event_index::INDEX_NAME;
 use crate::file_store::{FileStore, STORE_NAME};
 use crate::keyframes;
 use crate::reader::glance;
@@ -211,7 +211,7 @@ fn own_bytes(dir: &Path) -> u64 {
     bytes(&dir.join(META_NAME))
         + bytes(&dir.join(EVENTS_NAME))
         + unshared.map(|found| found.len()).sum::<u64>()
-        + bytes(&dir.join(INDEX_NAME))
+        + Computed::ALL.iter().map(|which| bytes(&dir.join(which.name()))).sum::<u64>()
         + keyframes::bytes_of_all(dir)
 }
 

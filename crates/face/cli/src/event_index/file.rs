@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 
 use events::Kind;
 use serde::{Deserialize, Serialize};
-use trace_store::{StoreError, TraceReader, event_index};
+use trace_store::computed::{self, Computed};
+use trace_store::{StoreError, TraceReader};
 
 use super::{BLOCK_EVENTS, Block, EventIndex, LEVEL, Sort};
 use crate::senders::{Arrow, Meeting, Place};
@@ -62,12 +63,12 @@ pub fn write(trace: &TraceReader, index: &EventIndex) -> Result<(), StoreError> 
     let mut payload = (head.len() as u64).to_le_bytes().to_vec();
     payload.extend(head);
     payload.extend(stored);
-    event_index::write(trace, &maker(), &payload)
+    computed::write(trace, Computed::Index, &maker(), &payload)
 }
 
 /// `None`: there is none, it fits to another trace or build, or makes no sense.
 pub fn read(trace: &TraceReader) -> Option<EventIndex> {
-    parse(&event_index::read(trace, &maker())?, trace.lanes().len())
+    parse(&computed::read(trace, Computed::Index, &maker())?, trace.lanes().len())
 }
 
 fn parse(payload: &[u8], processes: usize) -> Option<EventIndex> {

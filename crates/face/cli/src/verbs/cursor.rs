@@ -3,6 +3,7 @@
 //! The debugger is gdb on our server, as `replay` opens it; in it `gdb/verbs.py` answers requests
 //! over a Unix socket in a private folder. Dropping a cursor ends all of that.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -40,6 +41,8 @@ pub struct Cursor {
     stream: BufReader<UnixStream>,
     /// What arrived of the next answer.
     read: Vec<u8>,
+    /// Sources that were read for the answers.
+    sources: BTreeSet<PathBuf>,
 }
 
 impl Cursor {
@@ -48,8 +51,9 @@ impl Cursor {
         let folder = gdb::private_folder().map_err(|error| VerbError::Refused(error.to_string()))?;
         match start(beginning, &folder, &limit) {
             Ok((debugger, stream)) => {
+                let stream = BufReader::new(stream);
                 let mut cursor =
-                    Cursor { debugger, folder, stream: BufReader::new(stream), read: Vec::new() };
+                    Cursor { debugger, folder, stream, read: Vec::new(), sources: BTreeSet::new() };
                 let place = cursor.answer(&limit)?;
                 Ok((cursor, place))
             }
@@ -94,7 +98,9 @@ impl Cursor {
                 Ok(_) if self.read.ends_with(b"\n") => {
                     let answer = serde_json::from_slice(&self.read);
                     self.read.clear();
-                    return answer.map(Some).map_err(|error| VerbError::Refused(error.to_string()));
+                    let mut answer: Value = answer.map_err(|error| VerbError::Refused(error.to_string()))?;
+                    self.note_sources(&mut answer);
+                    return Ok(Some(answer));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -107,6 +113,20 @@ impl Cursor {
                 return Ok(None);
             }
         }
+    }
+}
+
+impl Cursor {
+    /// The sources that were read for its answers so far.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        self.sources.iter().cloned().collect()
+    }
+
+    /// Takes out what an answer says of them.
+    fn note_sources(&mut self, answer: &mut Value) {
+        let read = answer.as_object_mut().and_then(|answer| answer.remove("sources_read"));
+        let paths = read.as_ref().and_then(Value::as_array).into_iter().flatten();
+        self.sources.extend(paths.filter_map(Value::as_str).map(PathBuf::from));
     }
 }
 

@@ -5,8 +5,10 @@ use serde_json::{Map, Value, json};
 /// What a verb is asked of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// A trace as a whole: answered from its log, or by a replay of all of it.
+    /// A trace as a whole: answered by a replay of all of it.
     Trace,
+    /// The log of a trace: answered from its index.
+    Log,
     /// A cursor: a position in one process of a recording.
     Cursor,
 }
@@ -64,7 +66,7 @@ pub const VERBS: &[Verb] = &[
     },
     Verb {
         name: "search",
-        of: Of::Trace,
+        of: Of::Log,
         about: "Events of the log (system calls, signals, ends) whose text holds something, as strace would show them, \
                 each with process and position.",
         parameters: &[
@@ -81,7 +83,7 @@ pub const VERBS: &[Verb] = &[
     },
     Verb {
         name: "sender",
-        of: Of::Trace,
+        of: Of::Log,
         about: "Which event, of which process, sent what a process received last before a position: over pipes, sockets and \
                 queues, by signals, waits, births, and through memory that processes share. Open a cursor of the sender's process \
                 at the sender's position to see who sent it.",
@@ -89,7 +91,7 @@ pub const VERBS: &[Verb] = &[
     },
     Verb {
         name: "receiver",
-        of: Of::Trace,
+        of: Of::Log,
         about: "Which events received what a process sent last before a position.",
         parameters: &[MEETING_PROCESS, MEETING_POSITION],
     },

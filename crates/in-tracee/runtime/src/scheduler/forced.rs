@@ -27,7 +27,9 @@ const LOOK_NS: u64 = 20_000;
 const LONG_LOOK_NS: u64 = 200_000;
 /// After so much processor time without a change one that computes is taken to wait in a loop. More than
 /// some ten thousand passes of a place where switches are forced take.
-const COMPUTES_NS: u64 = 500_000_000;
+const COMPUTES_NS: u64 = 200_000_000;
+/// Each time that this came true, half of it is enough the next time, down to this.
+const COMPUTES_NS_MIN: u64 = 5_000_000;
 /// Who was switched away comes back after so many turns of the others, though they do not all wait: they
 /// may wait for it in a loop.
 const TURNS_AWAY_MAX: u32 = 400;
@@ -148,6 +150,13 @@ fn sleeps(tid: i32) -> bool {
     path.read(&mut text).and_then(proc_files::state).is_none_or(|state| !matches!(state, b'R' | b'D'))
 }
 
+/// How often one was stopped that computed.
+static STOPPED: AtomicU32 = AtomicU32::new(0);
+
+fn computes_ns() -> u64 {
+    (COMPUTES_NS >> STOPPED.load(Ordering::Relaxed).min(31)).max(COMPUTES_NS_MIN)
+}
+
 /// How much the one that has the turn has computed in it, as another one sees it.
 struct Computing {
     changes: u32,
@@ -162,8 +171,9 @@ impl Computing {
         // The one that has it may have taken it just now.
         if self.since_ns == 0 || changes != self.changes || had_ns < self.since_ns {
             *self = Computing { changes, since_ns: had_ns.max(1) };
-        } else if had_ns - self.since_ns > COMPUTES_NS {
+        } else if had_ns - self.since_ns > computes_ns() {
             self.since_ns = had_ns;
+            STOPPED.fetch_add(1, Ordering::Relaxed);
             patience::press_firmly(turn);
         }
     }

@@ -249,6 +249,11 @@ pub fn press_firmly(turn: &Turn) {
 /// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
 /// nothing with the processor but take that.
 pub fn yield_processor() -> i64 {
+    if forced::is_on() {
+        // It waits for another one, as far as it can be told.
+        turn::yield_now();
+        return 0;
+    }
     if turn::my_turn().is_waited_for() {
         // Also where one that has a processor takes the turn at once: others wait for this one.
         give_for_a_while(|| {

@@ -1,4 +1,5 @@
-//! The index beside a trace: what was computed from its log once, and is read instead of it.
+//! Files beside a trace with what was computed from its log once, and is read instead of it: an index of its
+//! events, and answers.
 //!
 //! This is the file: what it fits to, its checksum, who may have written it. What it holds is the affair of who
 //! makes it. It is a cache: nothing is lost with it, and one that does not fit is made again. The bytes are described in
@@ -16,7 +17,27 @@ use crate::keyframes::identity;
 use crate::reader::TraceReader;
 use crate::writer::EVENTS_NAME;
 
-pub(crate) const INDEX_NAME: &str = "events.rvi";
+/// Which of these files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Computed {
+    /// An index of the events.
+    Index,
+    /// Answers to questions.
+    Answers,
+}
+
+impl Computed {
+    pub(crate) const ALL: [Computed; 2] = [Computed::Index, Computed::Answers];
+
+    /// Its name in the trace's directory.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Computed::Index => "events.rvi",
+            Computed::Answers => "answers.rvi",
+        }
+    }
+}
+
 const MAGIC: [u8; 8] = *b"RVINDEX\n";
 const HEAD_BYTES: usize = 64;
 /// What is longer is not read.
@@ -25,7 +46,7 @@ const BYTES_MAX: u64 = 4 << 30;
 const BEGIN_BYTES: usize = 32;
 const END_BYTES: u64 = 64;
 
-/// What the index of a trace fits to: its log, and who made it. `None`: the trace is not whole.
+/// What such a file of a trace fits to: its log, and who made it. `None`: the trace is not whole.
 fn fits(trace: &TraceReader, maker: &[u8]) -> Option<[u8; 32]> {
     if trace.cut().is_some() {
         return None;
@@ -40,8 +61,8 @@ fn fits(trace: &TraceReader, maker: &[u8]) -> Option<[u8; 32]> {
 }
 
 /// What `maker` wrote for this trace; `None` if there is nothing that fits, or it is not the user's own.
-pub fn read(trace: &TraceReader, maker: &[u8]) -> Option<Vec<u8>> {
-    let mut file = open_own(&trace.dir().join(INDEX_NAME))?;
+pub fn read(trace: &TraceReader, which: Computed, maker: &[u8]) -> Option<Vec<u8>> {
+    let mut file = open_own(&trace.dir().join(which.name()))?;
     let mut head = [0; HEAD_BYTES];
     file.read_exact(&mut head).ok()?;
     let word = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
@@ -69,7 +90,7 @@ fn open_own(path: &std::path::Path) -> Option<File> {
 ///
 /// # Errors
 /// [`StoreError::Io`], [`StoreError::DiskFull`], as where the trace may only be read.
-pub fn write(trace: &TraceReader, maker: &[u8], payload: &[u8]) -> Result<(), StoreError> {
+pub fn write(trace: &TraceReader, which: Computed, maker: &[u8], payload: &[u8]) -> Result<(), StoreError> {
     let Some(identity) = fits(trace, maker) else { return Ok(()) };
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.extend(MAGIC);
@@ -77,5 +98,5 @@ pub fn write(trace: &TraceReader, maker: &[u8], payload: &[u8]) -> Result<(), St
     head.extend((payload.len() as u64).to_le_bytes());
     head.extend(xxh3_64(payload).to_le_bytes());
     head.extend(xxh3_64(&head).to_le_bytes());
-    disk::write_whole(&trace.dir().join(INDEX_NAME), &[&head, payload])
+    disk::write_whole(&trace.dir().join(which.name()), &[&head, payload])
 }
