@@ -39,9 +39,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
-use crate::entry::Registers;
 use crate::ground::kernel;
 use crate::ground::range_set::RangeSet;
+use crate::ground::registers::Registers;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{lane, process, session, thread};

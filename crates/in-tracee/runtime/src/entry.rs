@@ -10,71 +10,8 @@
 use core::arch::global_asm;
 
 use crate::code::gs;
+use crate::ground::registers::{Leave, pop_preserved, pop_volatile};
 use crate::state::block::{THREAD_PENDING, THREAD_STACK_TOP, THREAD_TARGET, THREAD_USER_STACK};
-
-/// Takes the registers that calls preserve from the stack.
-macro_rules! pop_preserved {
-    () => {
-        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx"
-    };
-}
-
-/// The rest of [`Registers`], behind r11.
-macro_rules! pop_volatile {
-    () => {
-        "pop r9\npop r8\npop r10\npop rdx\npop rsi\npop rdi\npop rcx\npop rax"
-    };
-}
-
-pub(crate) use {pop_preserved, pop_volatile};
-
-/// The program's general registers, as the entry code lays them out on the
-/// runtime's stack.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Registers {
-    pub r15: u64,
-    pub r14: u64,
-    pub r13: u64,
-    pub r12: u64,
-    pub rbp: u64,
-    pub rbx: u64,
-    pub r11: u64,
-    pub r9: u64,
-    pub r8: u64,
-    pub r10: u64,
-    pub rdx: u64,
-    pub rsi: u64,
-    pub rdi: u64,
-    pub rcx: u64,
-    pub rax: u64,
-    /// Where the program goes on.
-    pub rip: u64,
-    pub flags: u64,
-    pub rsp: u64,
-}
-
-const _: () = assert!(size_of::<Registers>() == 144);
-
-impl Registers {
-    /// The six arguments of a system call.
-    #[inline]
-    pub fn args(&self) -> [u64; 6] {
-        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
-    }
-}
-
-/// What the entry code does when the runtime is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Leave {
-    /// Behind a system call: rcx and r11 as the kernel leaves them.
-    Call = 0,
-    /// Every register as in [`Registers`].
-    Exactly = 1,
-    /// Not yet: the entry code makes the call, and goes on with `direct_calls::on_made`.
-    Make = 2,
-}
 
 global_asm!(
     // The program's flags are on the stack. Of those that it may set, two change what our own code
@@ -476,34 +413,6 @@ global_asm!(
     pending = const THREAD_PENDING,
     aborted = const crate::ground::kernel::ABORTED,
 );
-
-unsafe extern "C" {
-    pub fn rv_entry_site();
-    pub fn rv_site();
-    pub fn rv_instruction();
-    pub fn rv_breakpoint();
-    pub fn rv_entry_instruction();
-    pub fn rv_entry_breakpoint();
-    pub fn rv_entry_fault();
-    pub fn rv_entry_signal();
-    pub fn rv_resume(registers: *const Registers) -> !;
-    pub fn rv_make(registers: *mut Registers) -> !;
-    pub fn rv_call(nr: u64, args: *const [u64; 6]) -> i64;
-    pub fn rv_call_window();
-    pub fn rv_call_instruction();
-    pub fn rv_call_aborted();
-    pub fn rv_direct_window();
-    pub fn rv_direct_instruction();
-    pub fn rv_direct_aborted();
-    pub fn rv_clone_shared(args: *const [u64; 6], child: *mut core::ffi::c_void) -> i64;
-    pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
-    pub fn rv_probe_landing();
-    pub fn rv_agent_stop(registers: *const Registers) -> !;
-    pub fn rv_agent_trap();
-    pub fn rv_end() -> !;
-    pub fn rv_entry_translate();
-    pub fn rv_restorer();
-}
 
 /// True where the entry code has just called ours, and keeps the program's flags.
 pub fn is_behind_entry(rip: u64) -> bool {

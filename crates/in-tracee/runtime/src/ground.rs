@@ -4,6 +4,7 @@
 
 pub mod accesses;
 pub mod arena;
+pub mod assembly;
 pub mod auxiliary_vector;
 pub mod call_places;
 pub mod decode;
@@ -18,5 +19,6 @@ pub mod page_entries;
 pub mod proc_dir;
 pub mod proc_files;
 pub mod range_set;
+pub mod registers;
 pub mod report;
 pub mod stacks;

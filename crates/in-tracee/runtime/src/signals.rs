@@ -21,8 +21,10 @@ use linux_abi::general as nr;
 use crate::address_space::{file_ends, foreign_writes};
 use crate::code::{clocks, gs, islands, sites};
 use crate::debugger::{agent, displaced, translate};
-use crate::entry::{self, Leave, Registers};
+use crate::entry;
+use crate::ground::assembly;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::stacks::signal_stack;
 use crate::ground::{call_places, kernel, memory, report};
 use crate::log::in_region;
@@ -44,7 +46,13 @@ pub struct Action {
 impl Action {
     /// Without ours, which is taken in place of the default: see `is_saved`.
     fn of_program(self) -> Action {
-        if self.handler == entry::rv_entry_signal as *const () as u64 { Action::default() } else { self }
+        if self.handler == assembly::rv_entry_signal as *const () as u64 { Action::default() } else { self }
+    }
+
+    /// The default action, as the kernel takes it back with our restorer.
+    fn default_real() -> Action {
+        let restorer = assembly::rv_restorer as *const () as u64;
+        Action { restorer, flags: SA_RESTORER, ..Action::default() }
     }
 }
 
@@ -206,12 +214,12 @@ fn real_action(signal: u32, flags: u64) -> Action {
     // A trap of our own is dealt with before somebody asks for more.
     let asking = if signal == SIGTRAP && !process().debugged { bit(ASKING) } else { 0 };
     Action {
-        handler: entry::rv_entry_signal as *const () as u64,
+        handler: assembly::rv_entry_signal as *const () as u64,
         flags: SA_SIGINFO
             | SA_ONSTACK
             | SA_RESTORER
             | (flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT | kept)),
-        restorer: entry::rv_restorer as *const () as u64,
+        restorer: assembly::rv_restorer as *const () as u64,
         mask: !NEVER_BLOCKED | asking,
     }
 }
@@ -232,7 +240,7 @@ fn install_wanted(signal: u32, action: &Action) {
     } else {
         let real = Action {
             flags: (action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_RESTORER,
-            restorer: entry::rv_restorer as *const () as u64,
+            restorer: assembly::rv_restorer as *const () as u64,
             ..*action
         };
         set_real(signal, &real);
@@ -377,7 +385,7 @@ fn on_trapped_call(info: &Info, context: &mut RealFrame) {
     // It goes on at our entry as if it came from an island.
     context.rcx = rip;
     context.r11 = rip;
-    context.rip = entry::rv_site as *const () as u64;
+    context.rip = assembly::rv_site as *const () as u64;
     thread().trapped = 1;
 }
 
@@ -671,7 +679,7 @@ pub fn leave_handler(context: &mut RealFrame, registers: Registers, what: u32) {
     let thread = thread();
     (thread.fault_registers, thread.fault_signal) = (registers, what);
     context.flags &= !pause::TRAP_FLAG;
-    context.rip = entry::rv_entry_fault as *const () as u64;
+    context.rip = assembly::rv_entry_fault as *const () as u64;
 }
 
 /// The supervisor wants to know whether what it got came here by itself.
@@ -851,8 +859,7 @@ pub fn die_of(signal: u32) {
 
 /// Gives a signal to the kernel, whose default action it has; what was done before.
 fn set_default(signal: u32) -> Action {
-    let default =
-        Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() };
+    let default = Action::default_real();
     let mut before = Action::default();
     exchange_real(signal, &default, &mut before);
     before
@@ -892,16 +899,16 @@ pub fn die_at(registers: &Registers, signal: u32) {
     set_whole_mask(!bit(SIGILL));
     send_to_itself(signal);
     // SAFETY: an instruction that traps, and does not go on.
-    unsafe { entry::rv_end() }
+    unsafe { assembly::rv_end() }
 }
 
 /// An instruction of the runtime's trapped: where it may, or by mistake.
 fn on_own_fault(info: &Info, context: &mut RealFrame) {
-    let copying = entry::rv_probe_copy as *const () as u64..entry::rv_probe_landing as *const () as u64;
-    if context.rip == entry::rv_end as *const () as u64 {
+    let copying = assembly::rv_probe_copy as *const () as u64..assembly::rv_probe_landing as *const () as u64;
+    if context.rip == assembly::rv_end as *const () as u64 {
         end_in_program(context);
     } else if copying.contains(&context.rip) {
-        context.rip = entry::rv_probe_landing as *const () as u64;
+        context.rip = assembly::rv_probe_landing as *const () as u64;
     } else {
         report::print_number("retrovane: fault inside the runtime at ", context.rip);
         report::print_number("retrovane: fault address ", info[2]);
@@ -962,7 +969,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         }
         agent::leaving(&mut registers);
         // SAFETY: the registers are the program's, complete.
-        unsafe { entry::rv_resume(&registers) }
+        unsafe { assembly::rv_resume(&registers) }
     }
     deaths::leave_blocks();
     if process().replaying {
@@ -971,10 +978,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     }
     crate::checkpoint::after_crash(signal);
     // The default action once more, at the same instruction: core dump and all.
-    set_real(
-        signal,
-        &Action { restorer: entry::rv_restorer as *const () as u64, flags: SA_RESTORER, ..Action::default() },
-    );
+    set_real(signal, &Action::default_real());
     set_real_mask(signals.mask & !bit(signal));
     if signal == SIGTRAP {
         // int3 is over: it does not come again by itself. Of a signal that is sent the first
@@ -987,7 +991,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         }
     }
     // SAFETY: as above.
-    unsafe { entry::rv_resume(&registers) }
+    unsafe { assembly::rv_resume(&registers) }
 }
 
 /// What was recorded of the fault.

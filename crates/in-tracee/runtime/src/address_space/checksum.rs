@@ -5,8 +5,8 @@ use events::Kind;
 
 use crate::address_space::{detect, written_pages};
 use crate::code::islands;
-use crate::entry::Registers;
 use crate::ground::maps::{self, Mapping};
+use crate::ground::registers::Registers;
 use crate::ground::{memory, report};
 use crate::state::block::process;
 

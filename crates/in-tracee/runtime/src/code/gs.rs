@@ -14,8 +14,9 @@ use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
 use crate::code::clocks::is_ours_at;
-use crate::entry::{pop_preserved, pop_volatile, rv_breakpoint, rv_instruction, rv_site};
+use crate::ground::assembly::{rv_breakpoint, rv_instruction, rv_site};
 use crate::ground::owned::Owned;
+use crate::ground::registers::{pop_preserved, pop_volatile};
 use crate::ground::stacks::owner_of_signal_stack;
 use crate::log::in_region;
 use crate::state::block::{

@@ -10,7 +10,7 @@ use linux_abi::general as nr;
 use crate::code::gaps::{self, REACH_BYTES};
 use crate::code::gs;
 use crate::code::sites::map_of;
-use crate::entry::{rv_entry_instruction, rv_entry_site};
+use crate::ground::assembly::{rv_entry_instruction, rv_entry_site};
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, space};
 

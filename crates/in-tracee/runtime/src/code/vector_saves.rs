@@ -15,8 +15,8 @@ use core::arch::asm;
 
 use iced_x86::{Decoder, DecoderOptions};
 
-use crate::entry::Registers;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::registers::Registers;
 use crate::ground::{decode, memory};
 use crate::state::block::space;
 use crate::syscalls::instructions::processor_words;

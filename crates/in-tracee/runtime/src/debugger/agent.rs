@@ -21,9 +21,10 @@ use crate::code::{clocks, islands, sites};
 use crate::debugger::{
     branch, breakpoints, copies, displaced, edits, keyframes, programs, standing, translate, watchpoints,
 };
-use crate::entry::{Registers, rv_agent_stop, rv_agent_trap};
+use crate::ground::assembly::{rv_agent_stop, rv_agent_trap};
 use crate::ground::decode;
 use crate::ground::frame::RealFrame;
+use crate::ground::registers::Registers;
 use crate::preemption::pause::TRAP_FLAG;
 use crate::preemption::probe;
 use crate::signals::caught_signals;

@@ -17,7 +17,7 @@ use linux_abi::{errno, general as nr};
 use crate::address_space::mapped_files;
 use crate::code::clocks;
 use crate::debugger::{displaced, imports, watchpoints};
-use crate::entry::pop_preserved;
+use crate::ground::registers::pop_preserved;
 use crate::ground::stacks::{signal_stack, stack_top};
 use crate::ground::{frame, kernel};
 use crate::process::{processes, threads};

@@ -14,9 +14,10 @@ use linux_abi::general as nr;
 
 use crate::debugger::programs::{self, Verdict};
 use crate::debugger::{agent, breakpoints};
-use crate::entry::{Registers, rv_agent_stop, rv_entry_breakpoint};
+use crate::ground::assembly::{rv_agent_stop, rv_entry_breakpoint};
 use crate::ground::decode::{self, JUMP_BYTES, Run};
 use crate::ground::frame::RealFrame;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::preemption::probe_stub::{jump_to, put_copy};
 use crate::state::block::Owned;

@@ -21,8 +21,8 @@ use linux_abi::general as nr;
 
 use crate::address_space::kept_files;
 use crate::debugger::{agent, copies, displaced, translate, watchpoints};
-use crate::entry::pop_preserved;
 use crate::ground::kernel;
+use crate::ground::registers::pop_preserved;
 use crate::signals;
 use crate::state::block::{Owned, process, thread};
 

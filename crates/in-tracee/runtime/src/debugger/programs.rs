@@ -10,7 +10,7 @@ use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
 
 use crate::debugger::{agent, breakpoints, standing};
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{Owned, process, thread};
 use crate::syscalls::open_calls;

@@ -20,8 +20,10 @@ use translator::{Engine, Goal, Host, MEMORY_BYTES, Outcome, State, Stop};
 use crate::code::{islands, sites};
 use crate::debugger::programs::{self, Verdict};
 use crate::debugger::{agent, standing, watchpoints};
-use crate::entry::{self, Registers, rv_agent_stop};
+use crate::ground::assembly;
+use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::log;
 use crate::preemption::pause::TRAP_FLAG;
@@ -156,7 +158,7 @@ fn start(context: &mut RealFrame, limit: u64) -> bool {
     thread.fault_registers = context.registers();
     thread.fault_registers.flags &= !TRAP_FLAG;
     context.flags &= !TRAP_FLAG;
-    context.rip = entry::rv_entry_translate as *const () as u64;
+    context.rip = assembly::rv_entry_translate as *const () as u64;
     true
 }
 

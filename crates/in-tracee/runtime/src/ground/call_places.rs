@@ -1,6 +1,6 @@
 //! Where calls of the program are made, for handlers of signals that come there.
 
-use crate::entry::{
+use crate::ground::assembly::{
     rv_call_aborted, rv_call_instruction, rv_call_window, rv_direct_aborted, rv_direct_instruction,
     rv_direct_window,
 };

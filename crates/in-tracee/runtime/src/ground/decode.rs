@@ -4,8 +4,8 @@ use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
-pub use crate::entry::Registers;
 use crate::ground::memory;
+pub use crate::ground::registers::Registers;
 
 /// Bytes of the jump that replaces instructions.
 pub const JUMP_BYTES: usize = 5;

@@ -4,9 +4,9 @@
 use linux_abi::errno;
 
 use crate::code::vector_saves;
-use crate::entry::Registers;
 use crate::ground::float_place::FloatPlace;
 use crate::ground::memory;
+use crate::ground::registers::Registers;
 use crate::state::block::{Owned, space};
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use linux_abi::general as nr;
 
 use crate::address_space::map_changes;
-use crate::entry::rv_call;
+use crate::ground::assembly::rv_call;
 
 /// Result of a call on the program's behalf that was not begun, or that the
 /// kernel wants to begin again, because a signal waits to be delivered first.

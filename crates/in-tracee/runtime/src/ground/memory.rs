@@ -2,7 +2,7 @@
 
 use linux_abi::PAGE_BYTES;
 
-use crate::entry::rv_probe_copy;
+use crate::ground::assembly::rv_probe_copy;
 
 /// Copies `bytes` from anywhere to anywhere; returns false if a part of it is
 /// not mapped as needed.

@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{lane_state, report_kind};
 
-use crate::entry::Registers;
 use crate::ground::kernel;
+use crate::ground::registers::Registers;
 use crate::state::block::{lane, process, session};
 
 /// Fills the report and stands still for ever; the supervisor reads the

@@ -10,7 +10,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::address_space::checksum::{self, PAGE_WORDS};
 use crate::address_space::page_tracker;
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{decode, memory};
 use crate::scheduler::chaos;
 use crate::state::block::Owned;

@@ -17,9 +17,9 @@ mod spinning;
 use core::sync::atomic::Ordering;
 
 use crate::code::{clocks, islands, sites};
-use crate::entry::Registers;
 use crate::ground::accesses::Change;
 use crate::ground::frame::RealFrame;
+use crate::ground::registers::Registers;
 use crate::ground::{decode, memory};
 use crate::preemption::pause_place::{self, Search, Stand};
 use crate::preemption::pause_timer::{Purpose, Timer, now_ns};

@@ -12,8 +12,9 @@ use linux_abi::general as nr;
 
 use crate::code::{clocks, seccomp, sites, vector_saves};
 use crate::debugger::keyframes;
-use crate::entry::{Leave, Registers, rv_resume};
+use crate::ground::assembly::rv_resume;
 use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::{frame, kernel, memory, report};
 use crate::lab;
 use crate::process::processes;

@@ -8,7 +8,7 @@ use lane_protocol::Interception;
 use linux_abi::general as nr;
 
 use crate::code::{clocks, sites, withheld};
-use crate::entry::{Leave, Registers};
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, report};
 use crate::process::processes;
 use crate::signals;

@@ -13,8 +13,8 @@ use linux_abi::general as nr;
 use syscall_model::Arg;
 
 use crate::address_space::kept_files::request_answer;
-use crate::entry::Registers;
 use crate::ground::kernel;
+use crate::ground::registers::Registers;
 use crate::state::block::{lane, process, session};
 use crate::syscalls::dispatch::Done;
 use crate::syscalls::specials;

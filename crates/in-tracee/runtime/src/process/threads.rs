@@ -9,7 +9,8 @@ use syscall_model::Arg;
 
 use crate::checkpoint;
 use crate::debugger::copies;
-use crate::entry::{Registers, rv_clone_shared, rv_resume};
+use crate::ground::assembly::{rv_clone_shared, rv_resume};
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, report};
 use crate::lab;
 use crate::preemption::{pause, pause_point, pause_timer};

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use events::{HEADER_BYTES, Kind, Tag};
 use lane_protocol::{LANE_SLOTS, report_kind};
 
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, report};
 use crate::process::threads;
 use crate::signals::{self, Info, Waiting, caught_signals};

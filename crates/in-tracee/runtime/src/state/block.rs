@@ -16,8 +16,8 @@ use lane_protocol::{
     lane_header_address,
 };
 
-use crate::entry::Registers;
 pub use crate::ground::owned::Owned;
+use crate::ground::registers::Registers;
 use crate::log::Log;
 use crate::signals::{Actions, Signals};
 pub use pages::populate;

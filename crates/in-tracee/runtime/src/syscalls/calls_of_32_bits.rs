@@ -11,7 +11,8 @@ use lane_protocol::Interception;
 use linux_abi::{errno, general as nr};
 
 use crate::debugger::agent;
-use crate::entry::{Leave, Registers, rv_resume};
+use crate::ground::assembly::rv_resume;
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, memory};
 use crate::process::detach;
 use crate::state::block::{process, session};

@@ -6,8 +6,8 @@ use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
 use crate::address_space::{outsider_signs, outsiders, page_tracker};
-use crate::entry::Registers;
 use crate::ground::kernel::{self, ABORTED};
+use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir, report};
 use crate::log::ShortBlob;
 use crate::state::block::{process, thread};

@@ -7,9 +7,9 @@ use linux_abi::general as nr;
 use syscall_model::{Act, Arg, Special, TABLE};
 
 use crate::address_space::{foreign_writes, packet_rings};
-use crate::entry::{Leave, Registers};
 use crate::ground::kernel::ABORTED;
 use crate::ground::proc_files;
+use crate::ground::registers::{Leave, Registers};
 use crate::preemption::pause;
 use crate::scheduler::{chaos, turn};
 use crate::state::block::{process, session, thread};

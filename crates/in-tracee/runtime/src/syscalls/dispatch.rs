@@ -10,8 +10,8 @@ use crate::address_space::{checksum, detect, file_ends, foreign_writes, outsider
 use crate::checkpoint;
 use crate::code::{islands, one_processor, sites};
 use crate::debugger::{agent, branch, breakpoints, edits};
-use crate::entry::{Leave, Registers};
 use crate::ground::kernel::ABORTED;
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::{proc_files, report};
 use crate::lab;
 use crate::preemption::pause;

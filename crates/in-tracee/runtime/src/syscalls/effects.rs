@@ -3,7 +3,7 @@
 use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
 use syscall_model::{Act, Arg, Len, Shape, TABLE, Ty, When};
 
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, report};
 use crate::state::block::{process, session};
 

@@ -18,7 +18,7 @@ use bytecode::classic::INSTRUCTIONS_MAX;
 use linux_abi::{errno, general as nr};
 
 use crate::checkpoint;
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, thread, thread_status};
 use crate::syscalls::dispatch::Done;

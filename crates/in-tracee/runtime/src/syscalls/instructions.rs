@@ -11,8 +11,8 @@ use lane_protocol::site_kind;
 
 use crate::code::{clocks, sites, vector_saves};
 use crate::debugger::agent;
-use crate::entry::Registers;
 use crate::ground::frame::RealFrame;
+use crate::ground::registers::Registers;
 use crate::ground::{memory, report};
 use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};

@@ -14,8 +14,8 @@ use crate::address_space::{
 use crate::checkpoint;
 use crate::code::{clocks, one_processor, sites, withheld};
 use crate::debugger::{displaced, imports, shared_writes};
-use crate::entry::Registers;
 use crate::ground::proc_files::Path;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, report};
 use crate::log::in_region;
 use crate::state::block::{process, space};

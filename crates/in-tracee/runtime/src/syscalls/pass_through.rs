@@ -11,8 +11,8 @@ use linux_abi::{errno, general as nr};
 use syscall_model::{Act, Arg, Special};
 
 use crate::code::sites;
-use crate::entry::{Leave, Registers};
 use crate::ground::kernel::{self, ABORTED};
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::report;
 use crate::log::in_region;
 use crate::process::processes;

@@ -10,9 +10,9 @@ use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::entry::Registers;
 use crate::ground::kernel::ABORTED;
 use crate::ground::memory;
+use crate::ground::registers::Registers;
 use crate::process::threads;
 use crate::state::block::{process, thread};
 use crate::syscalls::dispatch::{Done, begin_call};

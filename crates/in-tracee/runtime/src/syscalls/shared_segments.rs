@@ -5,7 +5,7 @@ use linux_abi::general as nr;
 
 use crate::address_space::mapped_files::{self, Place, Source};
 use crate::address_space::{map_changes, outsider_signs, outsiders, page_tracker, shared_files};
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, report};
 use crate::log::in_region;
 use crate::state::block::{process, space};

@@ -8,8 +8,8 @@ use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
 use crate::code::{clocks, gs};
-use crate::entry::Registers;
 use crate::ground::kernel::{self, ABORTED};
+use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir, report};
 use crate::process::{namespaces, processes, threads};
 use crate::signals;

@@ -15,8 +15,9 @@ use events::{Instruction, Kind};
 
 use crate::code::sites::{self, Site};
 use crate::debugger::agent;
-use crate::entry::{self, Registers};
+use crate::ground::assembly;
 use crate::ground::frame::RealFrame;
+use crate::ground::registers::Registers;
 use crate::ground::report;
 use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
@@ -146,7 +147,7 @@ pub fn stop_after_trap(mut registers: Registers) -> ! {
         pause::signal_waits();
     }
     // SAFETY: the registers are the program's, complete.
-    unsafe { entry::rv_resume(&registers) }
+    unsafe { assembly::rv_resume(&registers) }
 }
 
 /// How often threads came to such places since the last event; `None` where nobody counts.

@@ -6,8 +6,8 @@ use linux_abi::{errno, general as nr};
 
 use crate::address_space::foreign_writes;
 use crate::code::clocks;
-use crate::entry::{Leave, Registers};
 use crate::ground::memory;
+use crate::ground::registers::{Leave, Registers};
 use crate::lab;
 use crate::scheduler::{chaos, patience, turn};
 use crate::state::block::{process, thread};

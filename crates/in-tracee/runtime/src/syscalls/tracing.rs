@@ -17,7 +17,7 @@ use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
 use crate::checkpoint::Standing;
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::stacks::signal_stack;
 use crate::ground::{frame, kernel, memory};
 use crate::scheduler::turn;

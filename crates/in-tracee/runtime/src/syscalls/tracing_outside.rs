@@ -9,7 +9,7 @@ use lane_protocol::Interception;
 use linux_abi::errno;
 use syscall_model::Arg;
 
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::process::detach;
 use crate::signals::killing;

@@ -8,10 +8,10 @@
 use linux_abi::general as nr;
 use syscall_model::Arg;
 
-use crate::entry::Registers;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
 use crate::ground::proc_files::Path;
+use crate::ground::registers::Registers;
 use crate::state::block::process;
 use crate::syscalls::calls;
 use crate::syscalls::descriptors::is_ours;

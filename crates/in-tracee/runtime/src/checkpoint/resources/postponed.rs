@@ -18,7 +18,7 @@ use crate::checkpoint::resources::interests::EPOLLONESHOT;
 use crate::checkpoint::resources::tables;
 use crate::checkpoint::take::increments::{self, Increment};
 use crate::checkpoint::{Standing, area};
-use crate::entry::Registers;
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
 

@@ -6,7 +6,7 @@ use linux_abi::{errno, general as nr};
 
 use super::{AUDIT_ARCH_X86_64, STRICT, action, tree};
 use crate::checkpoint;
-use crate::entry::{Leave, Registers};
+use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, report};
 use crate::process::threads;
 use crate::signals::{self, Info, SIGKILL, SIGSYS, deaths};

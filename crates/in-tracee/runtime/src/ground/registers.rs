@@ -1,0 +1,68 @@
+//! The program's registers as the entry code keeps them, and how the runtime is left with them.
+//!
+//! Invariant: the layout is that of the entry code's pushes; its macros for taking them back
+//! stand here, beside it.
+
+/// Takes the registers that calls preserve from the stack.
+macro_rules! pop_preserved {
+    () => {
+        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx"
+    };
+}
+
+/// The rest of [`Registers`], behind r11.
+macro_rules! pop_volatile {
+    () => {
+        "pop r9\npop r8\npop r10\npop rdx\npop rsi\npop rdi\npop rcx\npop rax"
+    };
+}
+
+pub(crate) use {pop_preserved, pop_volatile};
+
+/// The program's general registers, as the entry code lays them out on the
+/// runtime's stack.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Registers {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub r10: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rcx: u64,
+    pub rax: u64,
+    /// Where the program goes on.
+    pub rip: u64,
+    pub flags: u64,
+    pub rsp: u64,
+}
+
+const _: () = assert!(size_of::<Registers>() == 144);
+
+impl Registers {
+    /// The six arguments of a system call.
+    #[inline]
+    pub fn args(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
+}
+
+/// What the entry code does when the runtime is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Leave {
+    /// Behind a system call: rcx and r11 as the kernel leaves them.
+    Call = 0,
+    /// Every register as in [`Registers`].
+    Exactly = 1,
+    /// Not yet: the entry code makes the call, and goes on with `direct_calls::on_made`.
+    Make = 2,
+}
