@@ -1,6 +1,7 @@
 //! `retrovane minimize`.
 
 mod callers;
+mod pasts;
 mod results;
 mod schedule;
 mod search;

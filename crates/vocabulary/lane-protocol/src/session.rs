@@ -86,10 +86,12 @@ pub enum ForcedPlace {
     Call = 3,
 }
 
-/// A switch to another thread that recording forces, in the first process.
+/// A switch to another thread, of the same process or of another, that recording forces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct ForcedSwitch {
+    /// Which process.
+    pub lane: u32,
     /// Which of the process's threads gives the turn.
     pub thread: u32,
     /// A [`ForcedPlace`].
@@ -98,6 +100,24 @@ pub struct ForcedSwitch {
     pub address: u64,
     /// Which of the thread's executions of it, or of its calls while there are several threads; from 1 on.
     pub ordinal: u64,
+}
+
+/// Threads of a recording whose schedule is given, at most; further ones take the turn as usual.
+pub const SCHEDULED_THREADS: usize = 256;
+
+/// A thread of a recording whose schedule is given, as the others see it.
+#[repr(C)]
+pub struct ScheduledThread {
+    /// [`crate::thread_identity`]; 0: nobody.
+    pub identity: AtomicU64,
+    /// Its id; 0: it has yet to begin.
+    pub tid: AtomicI32,
+    /// It waits for the turn.
+    pub wants: AtomicU32,
+    /// It gave the turn where that was forced, when the turn had changed so often, plus one; 0: it did not.
+    pub away_since: AtomicU32,
+    /// How often the turn had changed when it last had it.
+    pub had_at: AtomicU32,
 }
 
 /// Which streams of a replay are real.
@@ -153,6 +173,8 @@ pub struct Session {
     pub is_scheduled: u32,
     pub forced_count: u32,
     pub forced: [ForcedSwitch; FORCED_MAX],
+    /// With `is_scheduled`: those who take turns.
+    pub scheduled: [ScheduledThread; SCHEDULED_THREADS],
     /// Recording: not zero where of some files only a digest is kept.
     pub refers: u32,
     /// Recording: not zero where processes can go back in time.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lane_protocol::ForcedPlace;
 use trace_store::TraceReader;
 
+use super::pasts::Pasts;
 use super::switches::{Candidate, Switches};
 use crate::exit::CommandError;
 use crate::settings::Settings;
@@ -26,24 +27,24 @@ pub fn with_callers(
     recorded: &Switches,
     settings: &Settings,
 ) -> Result<Vec<Candidate>, CommandError> {
-    let pid = trace.lanes().first().map_or(0, |info| info.pid);
-    let (mut past, begun) = (Past::open(trace, pid, settings)?, Instant::now());
+    let (mut pasts, begun) = (Pasts::new(trace, settings), Instant::now());
     let mut all: Vec<Candidate> = Vec::new();
     let mut left = STACKS;
     for &place in recorded.candidates.iter().rev() {
         add(&mut all, place);
-        let of_it = recorded.all.iter().rev().find(|(switched, ..)| *switched == place);
-        let Some(&(_, stopped, _)) = of_it.filter(|_| left != 0 && begun.elapsed() < SEARCH_MAX) else {
+        let of_it = recorded.all.iter().rev().find(|made| made.place == place);
+        let Some(made) = of_it.filter(|_| left != 0 && begun.elapsed() < SEARCH_MAX) else {
             continue;
         };
         left -= 1;
         // Where its stack is not to be had, there is the place itself.
-        let Ok(frames) = place.stack(&mut past, stopped) else { continue };
+        let past = pasts.of(place.lane)?;
+        let Ok(frames) = place.stack(past, made.stopped) else { continue };
         let returns = frames.iter().skip(1).map(|frame| frame.address);
         let in_library = place.place == ForcedPlace::Instruction && !recorded.is_own(place.address);
         for (depth, address) in returns.filter(|&address| recorded.is_own(address)).take(DEPTH).enumerate() {
             let at = |address| Candidate { place: ForcedPlace::Instruction, address, call: 0, ..place };
-            if let Some(call) = call_before(&past, address).filter(|_| in_library && depth == 0) {
+            if let Some(call) = call_before(past, address).filter(|_| in_library && depth == 0) {
                 add(&mut all, at(call));
             }
             add(&mut all, at(address));

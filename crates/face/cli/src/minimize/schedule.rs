@@ -6,8 +6,8 @@
 //! bounding, PLDI 2007): what is found first has the fewest, so without any of them the failure does not
 //! come.
 //!
-//! Invariant: the trace that is kept was recorded by one of the tries. Deliberately absent: several
-//! processes, and places in libraries.
+//! Invariant: the trace that is kept was recorded by one of the tries. Deliberately absent: programs that
+//! execute others, and places in libraries.
 
 use std::fs::File;
 use std::io::Write;
@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 use trace_store::{LaneEnd, TraceReader, traces};
 
 use super::callers::with_callers;
-use super::switches::{Candidate, Switches};
+use super::pasts::Pasts;
+use super::switches::{Candidate, Made, Switches};
 use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say, usual_limit};
 use crate::exit::CommandError;
 use crate::failure::Failure;
@@ -32,7 +33,7 @@ use crate::recorded::{Recorded, World};
 use crate::retry;
 use crate::schedule;
 use crate::settings::Settings;
-use crate::stack_at::{Past, frame_text};
+use crate::stack_at::frame_text;
 
 /// For the whole search.
 const SEARCH_MAX: Duration = Duration::from_secs(60);
@@ -43,6 +44,8 @@ const TOGETHER_MAX: usize = 3;
 /// Runs again of a schedule that failed; one of them may pass, as a busy machine has its own schedule.
 const CONFIRMATIONS: usize = 3;
 const PASSES_MAX: usize = 1;
+/// Runs without a forced switch of which one is to pass.
+const PASSING_TRIES: usize = 5;
 /// What the process in the sandbox leaves for the one outside.
 const FOUND: &str = "schedule.json";
 
@@ -52,8 +55,9 @@ pub fn check_before(trace: &TraceReader, recorded: &Recorded) -> Result<(), Comm
     let why = match recorded.end {
         LaneEnd::Exited(0) => "the recorded program did not fail (exit code 0)",
         LaneEnd::Unknown | LaneEnd::Stopped(_) => "the recording does not say how the program ended",
-        _ if trace.lanes().len() != 1 => "it has several processes: --schedule is for the threads of one",
-        _ if switches.images != 1 => "it executed another program: --schedule is for one program's threads",
+        _ if switches.images != 1 => {
+            "it executed another program: --schedule is for one program's threads and processes"
+        }
         _ if switches.count == 0 => "it never switched between threads: there is no schedule to minimise",
         _ => return Ok(()),
     };
@@ -118,6 +122,15 @@ fn recorded_failure(trace: &TraceReader, recorded: &Recorded, home: &Path) -> Re
     Ok(Failure::new(TryEnd::Ended(end), None, &output.stderr))
 }
 
+/// How a run of the search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    AsRecorded,
+    Otherwise,
+    /// It was not over in time.
+    TooLate,
+}
+
 struct Search<'a> {
     recorded: &'a Recorded,
     home: PathBuf,
@@ -139,10 +152,7 @@ impl Search<'_> {
         let passing = self.output.join("passing");
         let mut found = self.confirmed(&[])?.map(|confirmed| (Vec::new(), confirmed));
         if found.is_none() {
-            // It passed once at least.
-            while self.fails(&[], &passing)? {
-                traces::discard(&passing)?;
-            }
+            self.record_passing(&passing)?;
             let entry = Switches::of(&TraceReader::open(&passing)?)?.entry;
             found = self.search(&recorded.moved_to(entry, places))?;
         }
@@ -169,6 +179,20 @@ impl Search<'_> {
         let path = self.output.join(FOUND);
         std::fs::write(&path, facts.to_string()).map_err(|source| CommandError::Write { path, source })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Keeps a run in which nothing is forced, and which ended well: it passed once at least.
+    fn record_passing(&mut self, passing: &Path) -> Result<(), CommandError> {
+        for _ in 0..PASSING_TRIES {
+            if self.run_with(&[], passing)? == Ended::Otherwise {
+                return Ok(());
+            }
+            traces::discard(passing)?;
+        }
+        Err(CommandError::Usage(format!(
+            "in {PASSING_TRIES} runs without a forced switch it failed, or was not over within {:.0} s (--timeout)",
+            self.limit.as_secs_f64()
+        )))
     }
 
     /// The fewest switches with which it fails again and again, and how often of some runs it did.
@@ -220,6 +244,11 @@ impl Search<'_> {
 
     /// Records a run with these switches forced: true if it fails as the recording did.
     fn fails(&mut self, switches: &[ForcedSwitch], dir: &Path) -> Result<bool, CommandError> {
+        Ok(self.run_with(switches, dir)? == Ended::AsRecorded)
+    }
+
+    /// The same: how it ended.
+    fn run_with(&mut self, switches: &[ForcedSwitch], dir: &Path) -> Result<Ended, CommandError> {
         let failed = |source| CommandError::Try { doing: "record a schedule", source };
         self.interruption.check().map_err(|error| CommandError::Usage(error.to_string()))?;
         self.tries += 1;
@@ -245,9 +274,10 @@ impl Search<'_> {
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         };
-        let Some(end) = status.and_then(end_of) else { return Ok(false) };
+        let Some(end) = status.and_then(end_of) else { return Ok(Ended::TooLate) };
         let text = std::fs::read(&said).map_err(failed)?;
-        Ok(Failure::new(TryEnd::Ended(end), None, &text) == self.wanted)
+        let is_it = Failure::new(TryEnd::Ended(end), None, &text) == self.wanted;
+        Ok(if is_it { Ended::AsRecorded } else { Ended::Otherwise })
     }
 }
 
@@ -298,7 +328,9 @@ fn report(
     for (number, [stopped, next]) in stacks.iter().enumerate() {
         writeln!(out, "switch {}: this thread is stopped:", number + 1)?;
         stopped.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
-        writeln!(out, "  and another one goes on, which stands at:")?;
+        if !next.is_empty() {
+            writeln!(out, "  and another one goes on, which stands at:")?;
+        }
         next.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
     }
     writeln!(out, "it fails: retrovane replay {}", output.join("failing").display())?;
@@ -325,23 +357,25 @@ fn stacks(
     forced: &[ForcedSwitch],
     settings: &Settings,
 ) -> Result<Vec<[Vec<String>; 2]>, CommandError> {
-    let pid = trace.lanes().first().map_or(0, |info| info.pid);
-    let mut past = Past::open(trace, pid, settings)?;
+    let mut pasts = Pasts::new(trace, settings);
     let lines = |frames: Vec<Frame>| frames.iter().map(frame_text).collect::<Vec<String>>();
     let all = Switches::of(trace)?.all;
     let is_forced = |place: &Candidate| {
         let is_it = |switch: &ForcedSwitch| {
             let is_call = switch.place == ForcedPlace::Call as u32;
-            place.thread == switch.thread
-                && place.address == switch.address
+            (place.lane, place.thread, place.address) == (switch.lane, switch.thread, switch.address)
                 && (!is_call || place.call == switch.ordinal)
         };
         forced.iter().any(is_it)
     };
-    let made = all.iter().filter(|(place, ..)| is_forced(place));
-    let both = |&(place, stopped, next): &(Candidate, u64, u64)| {
-        let at_stop = place.stack(&mut past, stopped)?;
-        Ok([lines(at_stop), lines(past.at_event(next)?)])
+    let made = all.iter().filter(|made| is_forced(&made.place));
+    let both = |made: &Made| {
+        let at_stop = lines(made.place.stack(pasts.of(made.place.lane)?, made.stopped)?);
+        let next = match made.next {
+            Some((lane, events)) => lines(pasts.of(lane)?.at_event(events)?),
+            None => Vec::new(),
+        };
+        Ok([at_stop, next])
     };
     made.map(both).collect()
 }

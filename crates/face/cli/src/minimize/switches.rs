@@ -1,6 +1,8 @@
 //! The switches between threads that a recording shows, as places at which they can be forced again.
 
-use events::Kind;
+use std::collections::HashMap;
+
+use events::{Kind, TICKET};
 use lane_protocol::{ForcedPlace, ForcedSwitch};
 use replayer::Frame;
 use syscall_model::row;
@@ -12,12 +14,13 @@ use crate::stack_at::Past;
 
 /// Words of a pause (docs/TRACE_FORMAT.md).
 const RIP: usize = 15;
-/// clone(2): a thread of the same process.
-const CLONE_THREAD: u64 = 0x1_0000;
+/// With several processes: the last calls of each thread are places, too, so many.
+const CALLS_OF_EACH: u64 = 48;
 
 /// A place at which one thread gave the turn to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
+    pub lane: u32,
     pub thread: u32,
     pub place: ForcedPlace,
     /// Of the instruction, in the run at hand.
@@ -29,12 +32,11 @@ pub struct Candidate {
 impl Candidate {
     /// The switch at this execution of the place.
     pub fn at(self, ordinal: u64) -> ForcedSwitch {
-        let ordinal = if self.place == ForcedPlace::Call { self.call } else { ordinal };
-        ForcedSwitch { thread: self.thread, place: self.place as u32, address: self.address, ordinal }
+        let Candidate { lane, thread, place, address, call } = self;
+        let ordinal = if place == ForcedPlace::Call { call } else { ordinal };
+        ForcedSwitch { lane, thread, place: place as u32, address, ordinal }
     }
-}
 
-impl Candidate {
     /// The stack of the thread that was stopped there: behind so many events, or at the pause behind them.
     pub fn stack(self, past: &mut Past, stopped: u64) -> Result<Vec<Frame>, CommandError> {
         match self.place {
@@ -45,6 +47,21 @@ impl Candidate {
     }
 }
 
+/// A switch that was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Made {
+    pub place: Candidate,
+    /// Events of its process where its thread stands.
+    pub stopped: u64,
+    /// Who went on: lane, and events behind the switch; `None`: it is not told.
+    pub next: Option<(u32, u64)>,
+    /// With several processes: the turn's ticket that was given.
+    ticket: Option<Ticket>,
+}
+
+/// Number of a turn, and how often it had come to another process.
+type Ticket = (u64, u64);
+
 /// What a recording says of its threads.
 #[derive(Debug, Default)]
 pub struct Switches {
@@ -53,65 +70,122 @@ pub struct Switches {
     /// Where its own file is mapped.
     own: Vec<(u64, u64)>,
     pub images: usize,
-    /// How often another thread had the turn.
+    /// How often another thread had the turn, or a handler came between.
     pub count: usize,
     /// The places in the order of the recording, each once.
     pub candidates: Vec<Candidate>,
-    /// Each switch with the numbers of events: where its thread stands, and behind the switch.
-    pub all: Vec<(Candidate, u64, u64)>,
+    pub all: Vec<Made>,
+    /// Where each ticket was taken: lane, and events of it behind that.
+    taken: HashMap<Ticket, (u32, u64)>,
+}
+
+/// One process on the way through its events.
+#[derive(Debug, Default)]
+struct Reading {
+    lane: u32,
+    thread: u32,
+    /// The pause at hand, at which the turn may have been given.
+    paused: Option<Candidate>,
+    ticket: Option<Ticket>,
     /// A thread before the event at hand, its calls so far.
     calls: Vec<u64>,
-    threads_have_begun: bool,
+    counts_calls: bool,
 }
 
 impl Switches {
-    /// Reads them from the first process.
+    /// Reads them from all processes.
     pub fn of(trace: &TraceReader) -> Result<Switches, CommandError> {
         let mut switches = Switches::default();
-        let Some(first) = trace.lanes().iter().find(|info| info.parent == trace_store::NO_PARENT) else {
-            return Ok(switches);
-        };
-        let mut events = LaneEvents::open(trace, first.lane)?;
-        let (mut whole, mut thread, mut given) = (WholeEvent::default(), 0, None);
-        while events.read(&mut whole)? {
-            match whole.kind {
-                Kind::Birth => switches.note_birth(&whole),
-                Kind::Turn => {
-                    let next = u32::from(whole.code);
-                    if next != thread {
-                        switches.count += 1;
-                        let place = given.take().unwrap_or(Candidate {
-                            thread,
-                            place: ForcedPlace::Call,
-                            address: 0,
-                            call: switches.calls_of(thread) + 1,
-                        });
-                        switches.add(place);
-                        switches.all.push((place, whole.index, whole.index + 1));
-                    }
-                    (thread, given) = (next, None);
+        let is_alone = trace.lanes().len() == 1;
+        let mut all_calls = Vec::new();
+        for info in trace.lanes() {
+            let is_child = info.parent != trace_store::NO_PARENT;
+            let mut reading = Reading { lane: info.lane, counts_calls: is_child, ..Reading::default() };
+            let mut events = LaneEvents::open(trace, info.lane)?;
+            let mut whole = WholeEvent::default();
+            while events.read(&mut whole)? {
+                switches.note(&mut reading, &whole);
+            }
+            let calls = reading.calls.iter().zip(0..).flat_map(|(&count, thread)| {
+                let first = count.saturating_sub(CALLS_OF_EACH);
+                (first + 1..=count).map(move |call| (thread, call))
+            });
+            let lane = info.lane;
+            all_calls.extend(calls.map(|(thread, call)| call_of(lane, thread, call)));
+        }
+        // Processes that meet in a file have no turn that says when.
+        if !is_alone {
+            let recorded = std::mem::take(&mut switches.candidates);
+            all_calls.sort_by_key(|place| place.call);
+            switches.candidates = all_calls;
+            switches.candidates.retain(|place| !recorded.contains(place));
+            switches.candidates.extend(recorded);
+            switches.count = switches.count.max(1);
+        }
+        switches.tell_who_went_on();
+        Ok(switches)
+    }
+
+    fn note(&mut self, reading: &mut Reading, whole: &WholeEvent) {
+        match whole.kind {
+            Kind::Birth => self.note_birth(whole),
+            Kind::Turn => self.note_turn(reading, whole),
+            Kind::Pause => {
+                let address = whole.event().body_word(RIP).unwrap_or(0);
+                let (lane, thread) = (reading.lane, reading.thread);
+                let place = ForcedPlace::Instruction;
+                reading.paused = Some(Candidate { lane, thread, place, address, call: 0 });
+            }
+            // A handler came between two instructions.
+            Kind::Signal => {
+                if let Some(place) = reading.paused.take() {
+                    let next = Some((reading.lane, whole.index + 1));
+                    self.add_made(Made { place, stopped: whole.index, next, ticket: None });
                 }
-                Kind::Pause => {
-                    let address = whole.event().body_word(RIP).unwrap_or(0);
-                    let place = ForcedPlace::Instruction;
-                    given = Some(Candidate { thread, place, address, call: 0 });
+            }
+            Kind::Edit => {
+                // Who was stopped there had read, and writes now.
+                let is_it = |place: &&Candidate| {
+                    (place.lane, place.thread) == (reading.lane, reading.thread)
+                        && place.place == ForcedPlace::Instruction
+                };
+                if let Some(&last) = self.candidates.iter().rev().find(is_it) {
+                    self.add(Candidate { place: ForcedPlace::InInstruction, ..last });
                 }
-                Kind::Edit => {
-                    // Who was stopped there had read, and writes now.
-                    let last = switches
-                        .candidates
-                        .iter()
-                        .rev()
-                        .find(|place| place.thread == thread && place.place == ForcedPlace::Instruction);
-                    if let Some(&last) = last {
-                        switches.add(Candidate { place: ForcedPlace::InInstruction, ..last });
-                    }
-                }
-                Kind::Syscall => switches.note_call(thread, &whole),
-                _ => {}
+            }
+            Kind::Syscall => self.note_call(reading, whole),
+            _ => {}
+        }
+    }
+
+    fn note_turn(&mut self, reading: &mut Reading, whole: &WholeEvent) {
+        let next = u32::from(whole.code);
+        let body = |index| whole.event().body_word(index).unwrap_or(0);
+        let ticket = (whole.flags & TICKET != 0).then(|| (body(0), body(1)));
+        if let Some(ticket) = ticket {
+            self.taken.insert(ticket, (reading.lane, whole.index + 1));
+        }
+        // The first ticket of a process says only that it has one.
+        let comes_from_another = ticket.is_some() && reading.ticket.is_some();
+        if next != reading.thread || comes_from_another {
+            let call = reading.calls_of(reading.thread) + 1;
+            let place = reading.paused.unwrap_or(call_of(reading.lane, reading.thread, call));
+            let own = (reading.lane, whole.index + 1);
+            let next = ticket.is_none().then_some(own);
+            let given = reading.ticket.filter(|_| comes_from_another);
+            self.add_made(Made { place, stopped: whole.index, next, ticket: given });
+        }
+        reading.ticket = ticket.or(reading.ticket);
+        (reading.thread, reading.paused) = (next, None);
+    }
+
+    /// Who had the ticket behind the one that was given went on.
+    fn tell_who_went_on(&mut self) {
+        for made in &mut self.all {
+            if let Some((turn, ticket)) = made.ticket {
+                made.next = self.taken.get(&(turn, ticket + 1)).copied();
             }
         }
-        Ok(switches)
     }
 
     /// Places as they are where the program's entry is this; those outside of its own file, whose place is
@@ -128,6 +202,12 @@ impl Switches {
     /// True for an address in the program's own file.
     pub fn is_own(&self, address: u64) -> bool {
         self.own.iter().any(|(start, end)| (*start..*end).contains(&address))
+    }
+
+    fn add_made(&mut self, made: Made) {
+        self.count += 1;
+        self.add(made.place);
+        self.all.push(made);
     }
 
     fn add(&mut self, place: Candidate) {
@@ -150,35 +230,42 @@ impl Switches {
         }
     }
 
+    /// Calls are counted from the first thread's or process's making on, as the runtime does.
+    fn note_call(&mut self, reading: &mut Reading, whole: &WholeEvent) {
+        let event = whole.event();
+        let name = row(u64::from(whole.code)).map_or("", |row| row.name);
+        let makes = matches!(name, "clone" | "clone3" | "fork");
+        let is_own_begin = makes && event.result() == 0;
+        if reading.counts_calls && !is_own_begin {
+            let call = reading.count_call();
+            let is_it = call_of(reading.lane, reading.thread, call);
+            // Who was stopped before a call has its stack where that returns; before, it may yet be elsewhere.
+            let returns = !matches!(name, "exit" | "exit_group" | "execve" | "execveat");
+            if returns && let Some(made) = self.all.iter_mut().rev().find(|made| made.place == is_it) {
+                made.stopped = whole.index + 1;
+            }
+        }
+        reading.counts_calls |= makes && event.result() > 0;
+        reading.paused = None;
+    }
+}
+
+impl Reading {
     fn calls_of(&mut self, thread: u32) -> u64 {
-        let index = thread as usize;
+        self.calls.get(thread as usize).copied().unwrap_or(0)
+    }
+
+    /// The running thread makes another call: which it is.
+    fn count_call(&mut self) -> u64 {
+        let index = self.thread as usize;
         if self.calls.len() <= index {
             self.calls.resize(index + 1, 0);
         }
+        self.calls[index] += 1;
         self.calls[index]
     }
+}
 
-    /// Calls are counted from the first thread's making on, as the runtime does.
-    fn note_call(&mut self, thread: u32, whole: &WholeEvent) {
-        let event = whole.event();
-        let name = row(u64::from(whole.code)).map_or("", |row| row.name);
-        let makes = name == "clone3" || name == "clone" && event.arg(0) & CLONE_THREAD != 0;
-        let is_own_begin = matches!(name, "clone" | "clone3") && event.result() == 0;
-        if self.threads_have_begun && !is_own_begin {
-            self.calls_of(thread);
-            self.calls[thread as usize] += 1;
-            let call = self.calls[thread as usize];
-            let is_it = |place: &Candidate| {
-                place.place == ForcedPlace::Call && place.thread == thread && place.call == call
-            };
-            // Who was stopped before a call has its stack where that returns; before, it may yet be elsewhere.
-            let returns = !matches!(name, "exit" | "exit_group" | "execve" | "execveat");
-            if returns
-                && let Some((_, stopped, _)) = self.all.iter_mut().rev().find(|(place, ..)| is_it(place))
-            {
-                *stopped = whole.index + 1;
-            }
-        }
-        self.threads_have_begun |= makes && event.result() > 0;
-    }
+fn call_of(lane: u32, thread: u32, call: u64) -> Candidate {
+    Candidate { lane, thread, place: ForcedPlace::Call, address: 0, call }
 }

@@ -129,6 +129,18 @@ pub fn thread_cpu_ns(tid: i32) -> u64 {
     clock_ns(u64::from(!(tid as u32)) << 3 | OF_THREAD)
 }
 
+/// Processor time of another process; 0 if there is none.
+pub fn process_cpu_ns(pid: i32) -> u64 {
+    /// CPUCLOCK_SCHED.
+    const OF_PROCESS: u64 = 2;
+    clock_ns(u64::from(!(pid as u32)) << 3 | OF_PROCESS)
+}
+
+/// gettid(2).
+pub fn gettid() -> i32 {
+    call(nr::__NR_gettid, [0; 6]) as i32
+}
+
 fn clock_ns(clock: u64) -> u64 {
     let mut time = [0u64; 2];
     call(nr::__NR_clock_gettime, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]);

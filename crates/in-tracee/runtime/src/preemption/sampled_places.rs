@@ -185,17 +185,18 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     true
 }
 
+/// A switch of this process in its code.
 fn is_in_code(switch: &ForcedSwitch) -> bool {
-    switch.place != ForcedPlace::Call as u32
+    switch.place != ForcedPlace::Call as u32 && switch.lane == process().lane
 }
 
 /// The same with a schedule: each thread counts its executions, and gives the turn at those that are
 /// named.
 fn on_forced(state: &mut State, index: usize, context: &mut RealFrame) -> bool {
-    let (address, own) = (context.rip, thread().index as u32);
+    let address = context.rip;
     let mut due = None;
     for (switch, seen) in forced::switches().iter().zip(&mut state.executions) {
-        if is_in_code(switch) && switch.thread == own && switch.address == address {
+        if is_in_code(switch) && forced::is_own(switch) && switch.address == address {
             *seen += 1;
             if *seen == switch.ordinal {
                 due = Some(switch.place == ForcedPlace::InInstruction as u32);
@@ -207,8 +208,10 @@ fn on_forced(state: &mut State, index: usize, context: &mut RealFrame) -> bool {
         state.places[index].standing = Standing::Done;
     }
     let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
+    // Who is alone waits there for a signal.
+    let meets = !patience::is_alone() || encounters::signals_may_come();
     match due {
-        Some(is_inside) if goes_on && !patience::is_alone() && !process().in_parents_memory => {
+        Some(is_inside) if goes_on && meets && !process().in_parents_memory => {
             forced::go_away();
             preempt(context);
             if !is_inside {

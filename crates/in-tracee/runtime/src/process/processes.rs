@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
     Interception, LANE_HEADER_BYTES, LANE_SLOTS, LaneHeader, RING_BYTES, SEGMENT_BYTES, SEGMENTS,
-    lane_header_address, lane_state, request, ring_address, segment_offset,
+    lane_header_address, lane_state, request, ring_address, segment_offset, thread_identity,
 };
 use linux_abi::{errno, general as nr};
 
@@ -21,7 +21,7 @@ use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir, report};
 use crate::lab;
 use crate::process::{detach, namespaces, threads};
-use crate::scheduler::{encounters, patience, turn};
+use crate::scheduler::{encounters, forced, patience, turn};
 use crate::signals::{self, deaths};
 use crate::state::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
@@ -163,7 +163,8 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         proc_dir::keep();
     }
     let unlogged = process().passes_through;
-    let shares = if flags & VM != 0 { flags & VFORK == 0 } else { memory_calls::has_shared() };
+    let shares =
+        if flags & VM != 0 { flags & VFORK == 0 } else { memory_calls::has_shared() || forced::is_on() };
     if shares {
         turn::begin_group();
     }
@@ -204,7 +205,9 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     if flags & FILES != 0 && flags & VM == 0 {
         page_tracker::give_up();
     }
+    let child = thread_identity(beginning.lane, thread as u32);
     if shares {
+        forced::expect(child);
         expect_sharer(segment);
         patience::before_birth();
     }
@@ -223,6 +226,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         lab::vforked(lab_slot, result);
     }
     if kernel::failed(result) {
+        forced::forget(child);
         sharer_is_there(segment);
         if !unlogged {
             give_segment_back(segment);
@@ -903,6 +907,7 @@ pub fn exit(code: i32) -> Done {
     process().log.end();
     crate::checkpoint::end_checkpoints();
     end_lane();
+    forced::end_process();
     leave_shared_memory();
     if has_others {
         output_lock::give();

@@ -4,6 +4,7 @@
 use core::sync::atomic::Ordering;
 
 use events::{Kind, Tag};
+use lane_protocol::thread_identity;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
@@ -17,7 +18,7 @@ use crate::preemption::{pause, pause_point, pause_timer};
 use crate::process::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
-use crate::scheduler::{encounters, turn};
+use crate::scheduler::{encounters, forced, turn};
 use crate::signals::{self, deaths};
 use crate::state::block::{
     Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
@@ -155,6 +156,10 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     }
     let lab_slot = lab::reserve();
     block.lab_slot = lab_slot.unwrap_or_default();
+    let identity = thread_identity(process.lane, index as u32);
+    if !process.replaying {
+        forced::expect(identity);
+    }
     let result = match checkpoint::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
@@ -171,6 +176,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
         signals::set_real_mask(mask);
     }
     if kernel::failed(result) {
+        forced::forget(identity);
         block.alive.store(0, Ordering::Relaxed);
         block.status = thread_status::FREE;
         process.threads -= 1;
@@ -290,6 +296,7 @@ pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
         // The list is done with; its memory may be gone before the kernel looks.
         kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
         lab::end_thread();
+        forced::forget(own.identity);
         turn::give();
     }
     leave(code, ended_at)

@@ -15,6 +15,8 @@ use crate::state::block::{process, session};
 /// How long one that was just made is waited for.
 const BIRTH_MAX_NS: u64 = 20_000_000;
 const LOOK_NS: u64 = 20_000;
+/// How long a signal is waited for where a schedule says that one comes.
+const FORCED_MAX_NS: u64 = 200_000_000;
 /// Signals whose handlers run where an instruction makes them: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, and
 /// SIGSYS. SIGPIPE is its call's.
 const SYNCHRONOUS: [u32; 7] =
@@ -92,10 +94,10 @@ pub fn signals_may_come() -> bool {
 /// The process, which is alone, stands between two instructions: others run until a signal comes, or for a
 /// time. True if one came that can be delivered here.
 pub fn await_signal(has_come: &dyn Fn() -> bool) -> bool {
-    let most_ns = patience::longest_away_ns();
+    let most_ns = if forced::is_on() { FORCED_MAX_NS } else { patience::longest_away_ns() };
     let until_ns = kernel::monotonic_ns() + most_ns;
     // More of the same kind are lost behind the first, as where others have the processor.
-    let waits_for_more = chaos::below(2) == 0;
+    let waits_for_more = !forced::is_on() && chaos::below(2) == 0;
     loop {
         let now_ns = kernel::monotonic_ns();
         let is_over = has_come() && !waits_for_more || now_ns >= until_ns;

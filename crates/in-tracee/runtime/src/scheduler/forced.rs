@@ -10,17 +10,19 @@
 //! A thread that waits for another one in a loop without calls would keep the turn for ever: it is
 //! stopped after a while, as without a schedule.
 //!
-//! Deliberately absent: processes that share memory with others, which take the turn as usual; and
-//! where in the code a switch is forced (`preemption::sampled_places`).
+//! All processes that are made by fork(2) take part, whether or not they share memory: they may meet in a file.
+//!
+//! Deliberately absent: programs that are executed, which take the turn as usual; and where in the code a switch is
+//! forced (`preemption::sampled_places`).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use lane_protocol::{ForcedPlace, ForcedSwitch, Turn};
+use lane_protocol::{ForcedPlace, ForcedSwitch, ScheduledThread, Turn, lane_of_identity};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
 use crate::scheduler::{patience, turn};
-use crate::state::block::{process, session, thread, thread_at, thread_status, used_threads};
+use crate::state::block::{process, session, thread, thread_status};
 
 /// Between two looks of a thread that wants the turn; longer where another one computes.
 const LOOK_NS: u64 = 20_000;
@@ -34,15 +36,11 @@ const COMPUTES_NS_MIN: u64 = 5_000_000;
 /// may wait for it in a loop.
 const TURNS_AWAY_MAX: u32 = 400;
 
-/// What others see of a thread here.
+/// What a thread knows of itself.
 #[derive(Default)]
 pub struct Place {
-    /// It waits for the turn.
-    wants: AtomicU32,
-    /// It gave the turn where that was forced, when the turn had changed so often, plus one; 0: it did not.
-    away_since: AtomicU32,
-    /// How often the turn had changed when it last had it.
-    had_at: AtomicU32,
+    /// Of its entry in the session's table, plus one; 0: it has not looked for it yet.
+    entry: AtomicU32,
     /// Its calls so far.
     calls: AtomicU64,
 }
@@ -53,36 +51,111 @@ pub fn is_on() -> bool {
     session().is_scheduled != 0
 }
 
-/// The switches that are forced, with their numbers.
+/// The switches that are forced, of all processes.
 pub fn switches() -> &'static [ForcedSwitch] {
     let session = session();
-    let count = if process().lane == 0 { session.forced_count as usize } else { 0 };
-    session.forced.get(..count).unwrap_or_default()
+    session.forced.get(..session.forced_count as usize).unwrap_or_default()
+}
+
+/// True for a switch of the calling thread.
+pub fn is_own(switch: &ForcedSwitch) -> bool {
+    switch.lane == process().lane && switch.thread == thread().index as u32
 }
 
 /// The calling thread is about to make a call: true if it is to give the turn before it.
 pub fn is_due_at_call() -> bool {
     let number = thread().turns.forced.calls.fetch_add(1, Ordering::Relaxed) + 1;
     let is_it = |switch: &ForcedSwitch| {
-        switch.place == ForcedPlace::Call as u32
-            && switch.thread == thread().index as u32
-            && switch.ordinal == number
+        switch.place == ForcedPlace::Call as u32 && is_own(switch) && switch.ordinal == number
     };
     switches().iter().any(is_it)
+}
+
+/// A thread, of this process or of a new one, is about to be made: nobody has the turn before it has begun.
+pub fn expect(identity: u64) {
+    if is_on()
+        && let Some(index) = entry_of(identity)
+    {
+        let entry = &session().scheduled[index];
+        for word in [&entry.wants, &entry.away_since, &entry.had_at] {
+            word.store(0, Ordering::SeqCst);
+        }
+        entry.tid.store(0, Ordering::SeqCst);
+    }
+}
+
+/// It could not be made, or has ended.
+pub fn forget(identity: u64) {
+    if is_on()
+        && let Some(entry) = session().scheduled.iter().find(|entry| is_of(entry, identity))
+    {
+        entry.identity.store(0, Ordering::SeqCst);
+    }
+}
+
+/// The process ends, with all of its threads.
+pub fn end_process() {
+    if is_on() {
+        let lane = process().lane;
+        let is_of_lane = |identity: u64| identity != 0 && lane_of_identity(identity) == lane;
+        for entry in &session().scheduled {
+            if is_of_lane(entry.identity.load(Ordering::SeqCst)) {
+                entry.identity.store(0, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// The calling thread takes turns from here on.
+pub fn begin() {
+    thread().turns.forced = Place::default();
+    if is_on() && process().shares_turn {
+        own_entry();
+    }
+}
+
+fn is_of(entry: &ScheduledThread, identity: u64) -> bool {
+    entry.identity.load(Ordering::SeqCst) == identity
+}
+
+/// Where the entry of this thread is, which may be made now; `None`: the table is full.
+fn entry_of(identity: u64) -> Option<usize> {
+    let table = &session().scheduled;
+    let known = table.iter().position(|entry| is_of(entry, identity));
+    let claim = |entry: &ScheduledThread| {
+        entry.identity.compare_exchange(0, identity, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    };
+    known.or_else(|| table.iter().position(claim))
+}
+
+/// The calling thread's, with its id.
+fn own_entry() -> Option<&'static ScheduledThread> {
+    let (identity, own) = (thread().identity, &thread().turns.forced);
+    let known = own.entry.load(Ordering::Relaxed).checked_sub(1).map(|index| index as usize);
+    let known = known.filter(|&index| is_of(&session().scheduled[index], identity));
+    let index = known.or_else(|| entry_of(identity))?;
+    let entry = &session().scheduled[index];
+    if known.is_none() {
+        own.entry.store(index as u32 + 1, Ordering::Relaxed);
+        entry.tid.store(kernel::gettid(), Ordering::SeqCst);
+    }
+    Some(entry)
 }
 
 /// The calling thread gives the turn because that is forced.
 pub fn go_away() {
     let changes = turn::my_turn().changes.load(Ordering::Relaxed);
-    thread().turns.forced.away_since.store(changes.wrapping_add(1).max(1), Ordering::SeqCst);
+    if let Some(own) = own_entry() {
+        own.away_since.store(changes.wrapping_add(1).max(1), Ordering::SeqCst);
+    }
 }
 
 /// The calling thread wants the turn: returns when it is the one to have it.
 pub fn wait_for_own_turn() {
-    if !is_on() || process().in_group || thread().status != thread_status::LIVE {
+    if !is_on() || thread().status != thread_status::LIVE {
         return;
     }
-    let own = &thread().turns.forced;
+    let Some(own) = own_entry() else { return };
     own.wants.store(1, Ordering::SeqCst);
     let mut computing = Computing { changes: 0, since_ns: 0 };
     while process().given_up.load(Ordering::Acquire) == 0
@@ -94,7 +167,7 @@ pub fn wait_for_own_turn() {
             kernel::sleep_ns(LONG_LOOK_NS);
             continue;
         }
-        if is_first() && are_settled() {
+        if is_first() && others().all(is_settled) {
             break;
         }
         kernel::sleep_ns(LOOK_NS);
@@ -103,51 +176,53 @@ pub fn wait_for_own_turn() {
 
 /// The calling thread has the turn.
 pub fn note_taken(changes: u32) {
-    let own = &thread().turns.forced;
-    own.had_at.store(changes, Ordering::SeqCst);
-    own.away_since.store(0, Ordering::SeqCst);
-    own.wants.store(0, Ordering::SeqCst);
+    if is_on()
+        && let Some(own) = own_entry()
+    {
+        own.had_at.store(changes, Ordering::SeqCst);
+        own.away_since.store(0, Ordering::SeqCst);
+        own.wants.store(0, Ordering::SeqCst);
+    }
 }
 
-/// The other threads of the process.
-fn others() -> impl Iterator<Item = usize> {
-    let own = thread().index;
-    (0..used_threads()).filter(move |&index| index != own).filter(|&index| {
-        let other = thread_at(index);
-        other.status == thread_status::LIVE && other.process == thread().process
+/// The other threads of the recording.
+fn others() -> impl Iterator<Item = &'static ScheduledThread> {
+    let own = thread().identity;
+    session().scheduled.iter().filter(move |entry| {
+        let identity = entry.identity.load(Ordering::SeqCst);
+        identity != 0 && identity != own
     })
 }
 
 /// True if no other thread that wants the turn comes before the calling one.
 fn is_first() -> bool {
     let changes = turn::my_turn().changes.load(Ordering::Relaxed);
-    let rank = |index: usize| {
-        let place = &thread_at(index).turns.forced;
-        let away_since = place.away_since.load(Ordering::SeqCst);
+    let rank = |entry: &ScheduledThread| {
+        let away_since = entry.away_since.load(Ordering::SeqCst);
         let is_away = away_since != 0 && changes.wrapping_add(1).wrapping_sub(away_since) < TURNS_AWAY_MAX;
-        (is_away, place.had_at.load(Ordering::SeqCst), index)
+        (is_away, entry.had_at.load(Ordering::SeqCst), entry.identity.load(Ordering::SeqCst))
     };
-    let own = rank(thread().index);
-    others().all(|index| thread_at(index).turns.forced.wants.load(Ordering::SeqCst) == 0 || own < rank(index))
+    let Some(own) = own_entry().map(rank) else { return true };
+    let comes_before = |entry: &ScheduledThread| {
+        let wants = entry.wants.load(Ordering::SeqCst) != 0;
+        // One that was killed while it waited wants nothing any more.
+        wants && rank(entry) < own && state(entry.tid.load(Ordering::SeqCst)).is_some()
+    };
+    !others().any(comes_before)
 }
 
-/// True if each other thread wants the turn, or sleeps in the kernel: nobody is on the way here, and no
-/// new thread has yet to begin.
-fn are_settled() -> bool {
-    let have_begun = others().count() + 1 >= process().threads as usize;
-    have_begun
-        && others().all(|index| {
-            let other = thread_at(index);
-            other.turns.forced.wants.load(Ordering::SeqCst) != 0 || other.tid != 0 && sleeps(other.tid)
-        })
+/// True if the thread wants the turn, or sleeps in the kernel: it is not on the way here, and has begun.
+fn is_settled(entry: &ScheduledThread) -> bool {
+    let tid = entry.tid.load(Ordering::SeqCst);
+    entry.wants.load(Ordering::SeqCst) != 0 || tid != 0 && !matches!(state(tid), Some(b'R' | b'D'))
 }
 
-/// True if the thread sleeps in the kernel, or has ended.
-fn sleeps(tid: i32) -> bool {
+/// The kernel's letter for what a thread does; `None` for one that has ended.
+fn state(tid: i32) -> Option<u8> {
     let mut text = [0u8; 128];
     let mut path = Path::new();
-    path.text(b"/proc/self/task/").number(tid as u64).text(b"/stat");
-    path.read(&mut text).and_then(proc_files::state).is_none_or(|state| !matches!(state, b'R' | b'D'))
+    path.text(b"/proc/").number(tid as u64).text(b"/stat");
+    path.read(&mut text).and_then(proc_files::state).filter(|state| !matches!(state, b'Z' | b'X'))
 }
 
 /// How often one was stopped that computed.
@@ -167,7 +242,10 @@ impl Computing {
     /// Stops it if that is too much.
     fn look(&mut self, turn: &Turn) {
         let changes = turn.changes.load(Ordering::Relaxed);
-        let had_ns = kernel::thread_cpu_ns(turn.holder_tid.load(Ordering::Relaxed));
+        let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
+        // A thread of another process has no clock that can be read here.
+        let is_own = pid == process().pid;
+        let had_ns = if is_own { kernel::thread_cpu_ns(tid) } else { kernel::process_cpu_ns(pid) };
         // The one that has it may have taken it just now.
         if self.since_ns == 0 || changes != self.changes || had_ns < self.since_ns {
             *self = Computing { changes, since_ns: had_ns.max(1) };

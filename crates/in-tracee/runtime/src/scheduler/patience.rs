@@ -335,10 +335,10 @@ pub fn at_lone_boundary(number: u64) {
 #[cold]
 fn chance_at_lone_boundary(number: u64) {
     sampled_places::begin();
+    encounters::note_call(number);
     if forced::is_on() {
         return;
     }
-    encounters::note_call(number);
     if encounters::signals_may_come() {
         sampled_places::at_boundary();
         if strategy().goes_aside.is_now() {
@@ -420,6 +420,9 @@ pub fn is_alone() -> bool {
 /// there is one. One that is awake and has no processor comes to its sleep first.
 #[inline]
 pub fn is_awaited(in_vain: u64) -> bool {
+    if forced::is_on() {
+        return !is_alone();
+    }
     let turn = turn::my_turn();
     if turn.has_sleepers() {
         return true;
@@ -464,6 +467,8 @@ fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
         (nr::__NR_poll | nr::__NR_epoll_wait | nr::__NR_epoll_pwait, 0) => {
             calls::returns_at_once(number, args)
         }
+        // WNOHANG, as no child has ended.
+        (nr::__NR_wait4, 0) => true,
         (_, EAGAIN) => true,
         _ => false,
     }

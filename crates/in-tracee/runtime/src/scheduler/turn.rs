@@ -91,6 +91,7 @@ pub fn begin_process_in_group() {
 /// The running thread is one of the lane's.
 pub fn begin_thread() {
     thread().identity = thread_identity(process().lane, thread().index as u32);
+    forced::begin();
 }
 
 /// From now on others may run: the calling thread has the turn.
@@ -108,6 +109,7 @@ pub fn begin_sharing() {
     let taken = turn.try_take(thread().identity);
     assert!(taken.is_some());
     note_holder(turn);
+    forced::begin();
 }
 
 /// The number of a turn whose place nobody uses.
