@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
-use suites::{Mode, RUN_TIME_MAX, Recording, TestResult, Tool, check, run_suite, unless_missing};
+use suites::{Mode, Outcome, RUN_TIME_MAX, Recording, TestResult, Tool, check, run_suite, unless_missing};
 
 /// A display that nobody sees; it ends with this.
 struct Display {
@@ -14,18 +14,27 @@ struct Display {
     name: String,
 }
 
+/// How programs connect to a display.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Unix,
+    Tcp,
+}
+
 impl Display {
-    fn start() -> Result<Display, String> {
+    fn start(way: Way) -> Result<Display, String> {
         let failed = |error: std::io::Error| format!("Xvfb: {error}");
         let mut server = Command::new("Xvfb");
-        server.args(["-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp"]);
+        server.args(["-displayfd", "1", "-screen", "0", "640x480x24"]);
+        server.args([if way == Way::Tcp { "-listen" } else { "-nolisten" }, "tcp"]);
         server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut display = Display { server: server.spawn().map_err(failed)?, name: String::new() };
         // It says its number when it takes connections.
         let mut number = String::new();
         let said = display.server.stdout.take().ok_or("Xvfb has no output")?;
         BufReader::new(said).read_line(&mut number).map_err(failed)?;
-        display.name = format!(":{}", number.trim());
+        let host = if way == Way::Tcp { "127.0.0.1" } else { "" };
+        display.name = format!("{host}:{}", number.trim());
         Ok(display)
     }
 }
@@ -40,7 +49,7 @@ impl Drop for Display {
 /// A program with windows is recorded on a display, and replayed where there is none.
 fn windows_need_no_display_in_replay(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "windows", "windows", "shared_image")?;
-    let display = Display::start()?;
+    let display = Display::start(Way::Unix)?;
     let name = format!("DISPLAY={}", display.name);
     let words = ["--quiet", "record", "-o", "trace", "--", "env", &name, "xterm", "-e", "sh", "-c"];
     check(&recording.tool(&[&words[..], &["echo drawn"]].concat(), None)?, 0, "")?;
@@ -63,11 +72,20 @@ fn screen(display: &Display) -> Result<Pixels, String> {
     };
     const COLOR_BYTES: usize = 12;
     let (width, height, line_bytes) = (word(4)?, word(5)?, word(12)?);
+    // Where windows are of several depths it puts the picture together itself, from pixels of three bytes.
+    let (pixel_bytes, is_highest_first) = (word(11)? / 8, word(7)? != 0);
+    if !matches!(pixel_bytes, 3 | 4) {
+        return Err(format!("xwd wrote pixels of {pixel_bytes} bytes"));
+    }
     let image = dump.get(word(0)? + word(19)? * COLOR_BYTES..).ok_or("the picture is cut")?;
+    let color = |pixel: &[u8]| match is_highest_first {
+        true => [pixel[pixel_bytes - 3], pixel[pixel_bytes - 2], pixel[pixel_bytes - 1]],
+        false => [pixel[2], pixel[1], pixel[0]],
+    };
     let pixels = image
         .chunks_exact(line_bytes)
         .take(height)
-        .flat_map(|line| line.chunks_exact(4).take(width).flat_map(|pixel| [pixel[2], pixel[1], pixel[0]]));
+        .flat_map(|line| line.chunks_exact(pixel_bytes).take(width).flat_map(color));
     Ok((width, height, pixels.collect()))
 }
 
@@ -114,34 +132,43 @@ fn record_until_still(recording: &Recording, display: &Display, program: &str) -
 }
 
 /// What is drawn in a replay has the same pixels as then, on another display.
-fn is_shown(tool: &Arc<Tool>, label: &str, program: &str) -> TestResult {
+fn is_shown(tool: &Arc<Tool>, label: &str, program: &str, way: Way) -> TestResult {
     let recording = Recording::new(tool, "windows", label, "shared_image")?;
     recording.write("text", "What is shown\n\tis what was shown.\n")?;
-    let then = record_until_still(&recording, &Display::start()?, program)?;
-    let other = Display::start()?;
-    let now = |name: &str| -> TestResult {
-        let words = ["screenshot", "trace", "-o", name, "--display", &other.name];
-        check(&recording.tool(&words, None)?, 0, "opens a window on the display")?;
-        if picture(&recording, name)? != then {
-            let kept = std::env::temp_dir().join(format!("differs-{name}"));
-            let _ = std::fs::copy(recording.path(name), &kept);
-            return Err(format!("the picture differs: {}", kept.display()));
+    let then = record_until_still(&recording, &Display::start(way)?, program)?;
+    let other = Display::start(way)?;
+    let is_then = |name: &str| -> TestResult {
+        if picture(&recording, name)? == then {
+            return Ok(());
         }
-        Ok(())
+        let kept = std::env::temp_dir().join(format!("differs-{label}-{name}"));
+        let _ = std::fs::copy(recording.path(name), &kept);
+        Err(format!("the picture differs: {}", kept.display()))
     };
-    now("now.ppm")?;
+    // Without any display it replays to the same end.
+    check(&recording.tool(&["replay", "--run", "trace"], None)?, 0, "")?;
     // A display keeps nothing of it.
-    now("again.ppm")?;
+    for name in ["now.ppm", "again.ppm"] {
+        let words = ["screenshot", "trace", "-o", name, "--display", &other.name];
+        let made = recording.tool(&words, None)?;
+        check(&made, 0, "opens a window on the display")?;
+        all_is_shown(&made)?;
+        is_then(name)?;
+    }
     let show = ["replay", "--show", "--display", &other.name, "--speed", "1000", "trace"];
     let shown = recording.tool(&show, None)?;
     check(&shown, 0, "opens a window")?;
-    if shown.stderr_text().contains("not shown") {
-        return Err(format!("{shown:?}"));
-    }
-    let gdb = ["replay", "--batch", "trace", "-ex", "continue"];
+    all_is_shown(&shown)?;
+    // Its windows are there as long as it has not ended.
+    let pid = recording.read("pid")?;
+    let gdb = ["replay", "--batch", "--pid", pid.trim(), "trace", "-ex", "continue"];
     let command = format!("screenshot gdb.ppm {}", other.name);
     check(&recording.tool(&[&gdb[..], &["-ex", &command]].concat(), None)?, 0, "written to gdb.ppm")?;
-    Ok(())
+    is_then("gdb.ppm")
+}
+
+fn all_is_shown(outcome: &Outcome) -> TestResult {
+    if outcome.stderr_text().contains("not shown") { Err(format!("{outcome:?}")) } else { Ok(()) }
 }
 
 /// What cannot be shown is said.
@@ -157,6 +184,10 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
+/// Editors that have a home of their own, and no session.
+const GTK3: &str = "HOME=$PWD XDG_RUNTIME_DIR=$PWD GTK_A11Y=none NO_AT_BRIDGE=1 l3afpad text";
+const QT5: &str = "HOME=$PWD XDG_RUNTIME_DIR=$PWD featherpad --standalone text";
+
 type Check = Box<dyn Fn(&Arc<Tool>) -> TestResult + Send>;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
@@ -169,26 +200,21 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         let missing = needs.iter().find(|name| !is_installed(name));
         unless_missing(Trial::test(name, run), missing.map(|name| format!("{name} is not installed")))
     };
+    let shown = |name: &'static str, needs: &'static str, program: &'static str, way: Way| {
+        let label = format!("windows-{name}");
+        let check = move |tool: &Arc<Tool>| is_shown(tool, &label, program, way);
+        trial(name, &["Xvfb", "xwd", needs], Box::new(check))
+    };
     vec![
         trial("none", &[], Box::new(nothing_to_show)),
         trial("no_display", &["Xvfb", "xterm"], Box::new(windows_need_no_display_in_replay)),
-        trial(
-            "xterm",
-            &["Xvfb", "xterm", "xwd"],
-            Box::new(|tool| {
-                is_shown(tool, "windows-xterm", "xterm -e 'ls -l --color=always /; cat text; exec cat'")
-            }),
-        ),
-        trial(
-            "xedit",
-            &["Xvfb", "xedit", "xwd"],
-            Box::new(|tool| is_shown(tool, "windows-xedit", "xedit text")),
-        ),
-        trial(
-            "shared_image",
-            &["Xvfb", "xwd"],
-            Box::new(|tool| is_shown(tool, "windows-shared", "./shared_image")),
-        ),
+        shown("xterm", "xterm", "xterm -e 'ls -l --color=always /; cat text; exec cat'", Way::Unix),
+        shown("xedit", "xedit", "xedit text", Way::Unix),
+        shown("shared_memory", "xwd", "./shared_image", Way::Unix),
+        shown("gtk3", "l3afpad", GTK3, Way::Unix),
+        shown("gtk3_tcp", "l3afpad", GTK3, Way::Tcp),
+        shown("qt5", "featherpad", QT5, Way::Unix),
+        shown("qt5_tcp", "featherpad", QT5, Way::Tcp),
     ]
 }
 

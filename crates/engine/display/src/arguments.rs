@@ -28,14 +28,15 @@ impl Unsendable {
     }
 }
 
-/// Replaces all that a row names.
-pub fn translate(row: &Row, body: &mut [u8], ids: &Ids) -> Result<(), Unsendable> {
+/// Replaces all that a row names, and gives the resources as the program named them.
+pub fn translate(row: &Row, body: &mut [u8], ids: &Ids) -> Result<Vec<u32>, Unsendable> {
+    let mut named = Vec::new();
     for field in row.fields {
         match *field {
-            Field::Id(at) => resource(body, at, ids)?,
+            Field::Id(at) => named.push(resource(body, at, ids)?),
             Field::Ids(at, step) => {
                 for at in (at..body.len()).step_by(step) {
-                    resource(body, at, ids)?;
+                    named.push(resource(body, at, ids)?);
                 }
             }
             Field::Visual(at) => {
@@ -46,14 +47,17 @@ pub fn translate(row: &Row, body: &mut [u8], ids: &Ids) -> Result<(), Unsendable
                 let id = word(body, at).ok_or(Unsendable::Short)?;
                 put(body, at, ids.format(id).ok_or(Unsendable::Format(id))?);
             }
-            Field::Values(at, mask_bytes, resources) => values(body, at, mask_bytes, resources, ids)?,
+            Field::Values(at, mask_bytes, resources) => {
+                named.extend(values(body, at, mask_bytes, resources, ids)?);
+            }
         }
     }
     match row.act {
-        Act::Text(bytes) => fonts(body, bytes, ids),
-        Act::Glyphs(bytes) => glyph_sets(body, bytes, ids),
-        _ => Ok(()),
+        Act::Text(bytes) => fonts(body, bytes, ids)?,
+        Act::Glyphs(bytes) => glyph_sets(body, bytes, ids)?,
+        _ => {}
     }
+    Ok(named)
 }
 
 fn put(body: &mut [u8], at: usize, value: u32) {
@@ -62,10 +66,11 @@ fn put(body: &mut [u8], at: usize, value: u32) {
     }
 }
 
-fn resource(body: &mut [u8], at: usize, ids: &Ids) -> Result<(), Unsendable> {
+/// Replaces one resource, and gives what it was.
+fn resource(body: &mut [u8], at: usize, ids: &Ids) -> Result<u32, Unsendable> {
     let id = word(body, at).ok_or(Unsendable::Short)?;
     put(body, at, ids.resource(id).ok_or(Unsendable::Resource(id))?);
-    Ok(())
+    Ok(id)
 }
 
 /// A list of values: one for each bit of the mask.
@@ -75,19 +80,20 @@ fn values(
     mask_bytes: usize,
     resources: u32,
     ids: &Ids,
-) -> Result<(), Unsendable> {
+) -> Result<Vec<u32>, Unsendable> {
     let mask = match mask_bytes {
         2 => half(body, at).map(u32::from),
         _ => word(body, at),
     };
     let mask = mask.ok_or(Unsendable::Short)?;
+    let mut named = Vec::new();
     let given = (0..u32::BITS).filter(|bit| mask >> bit & 1 != 0);
     for (index, bit) in given.enumerate() {
         if resources >> bit & 1 != 0 {
-            resource(body, at + 4 + index * 4, ids)?;
+            named.push(resource(body, at + 4 + index * 4, ids)?);
         }
     }
-    Ok(())
+    Ok(named)
 }
 
 /// PolyText: instead of a text there may be a font, whose number begins with its highest byte.
@@ -151,7 +157,7 @@ mod tests {
         // Function, foreground, font, clip mask: only the font is a resource that is given.
         let mask = 1 | 1 << 2 | 1 << 14 | 1 << 19;
         let mut body = words(&[RECORDED, RECORDED, mask, 3, RECORDED, RECORDED, 0]);
-        assert_eq!(translate(create_gc, &mut body, &ids()), Ok(()));
+        assert_eq!(translate(create_gc, &mut body, &ids()), Ok(vec![RECORDED, RECORDED, RECORDED, 0]));
         assert_eq!(body, words(&[REAL, REAL, mask, 3, RECORDED, REAL, 0]));
         let mut cut = words(&[RECORDED, RECORDED, mask, 3]);
         assert_eq!(translate(create_gc, &mut cut, &ids()), Err(Unsendable::Short));
@@ -166,13 +172,13 @@ mod tests {
         body.extend([2, 0, b'a', b'b', 255]);
         body.extend(RECORDED.to_be_bytes());
         body.extend([1, 0, b'c']);
-        assert_eq!(translate(text, &mut body, &ids()), Ok(()));
+        assert_eq!(translate(text, &mut body, &ids()), Ok(vec![RECORDED, RECORDED]));
         assert_eq!(body[17..21], REAL.to_be_bytes());
         let glyphs = Row { number: 23, name: "CompositeGlyphs8", act: Act::Glyphs(1), fields: &[] };
         let mut body = vec![0; 24];
         body.extend([3, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 0, 255, 0, 0, 0, 0, 0, 0, 0]);
         body.extend(RECORDED.to_le_bytes());
-        assert_eq!(translate(&glyphs, &mut body, &ids()), Ok(()));
+        assert_eq!(translate(&glyphs, &mut body, &ids()), Ok(Vec::new()));
         assert_eq!(body[44..48], REAL.to_le_bytes());
     }
 }

@@ -10,19 +10,31 @@ use crate::arguments::{Unsendable, translate};
 use crate::core_requests::REQUESTS;
 use crate::error::Error;
 use crate::extensions::{Requests, requests};
-use crate::images::SharedImage;
 use crate::packets::{Packet, PacketStream, Request, RequestStream, half, word};
 use crate::server::{Server, named};
 use crate::table::{Act, Row, find};
 use crate::world::World;
 
+mod shared_memory;
+
+use shared_memory::SharedMemory;
+
 /// Numbers of extensions begin here.
 const EXTENSION_FIRST: u8 = 128;
 
+/// Memory that a program shares with its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Segment {
+    /// By its number.
+    SystemV(u32),
+    /// What a descriptor led to, by the number that the caller has for it.
+    Passed(u32),
+}
+
 /// Memory that the program shares with its server, as it is at the request.
 pub trait Segments {
-    /// So many bytes of a System V segment; `None` where it is not known.
-    fn read(&self, segment: u32, offset: u64, bytes: usize) -> Option<Vec<u8>>;
+    /// So many bytes of it; `None` where it is not known.
+    fn read(&self, segment: Segment, offset: u64, bytes: usize) -> Option<Vec<u8>>;
 }
 
 /// What a reply will tell.
@@ -32,6 +44,9 @@ enum Asked {
     AtomName(u32),
     Extension(Vec<u8>),
     Formats(u8),
+    /// The memory of that name.
+    Segment(u32),
+    Descriptors,
 }
 
 #[derive(Debug, Clone)]
@@ -63,8 +78,7 @@ pub struct Client {
     asked: HashMap<u16, Asked>,
     extensions: HashMap<u8, Extension>,
     windows: HashMap<u32, Window>,
-    /// System V segments, by the program's names for them.
-    segments: HashMap<u32, u32>,
+    memory: SharedMemory,
     atoms: HashMap<u32, u32>,
 }
 
@@ -80,16 +94,17 @@ impl Client {
             asked: HashMap::new(),
             extensions: HashMap::new(),
             windows: HashMap::new(),
-            segments: HashMap::new(),
+            memory: SharedMemory::default(),
             atoms: HashMap::new(),
         }
     }
 
-    /// What the recorded server sent.
+    /// What the recorded server sent, and the descriptors that came along.
     ///
     /// # Errors
     /// Those of the connection to the display.
-    pub fn answers(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn answers(&mut self, bytes: &[u8], descriptors: &[u32]) -> Result<(), Error> {
+        self.memory.received.extend(descriptors);
         self.packets.add(bytes);
         while let Some(packet) = self.packets.next() {
             if packet.is_greeting {
@@ -107,11 +122,17 @@ impl Client {
         Ok(())
     }
 
-    /// What the program sent. When this returns, the display has done it.
+    /// What the program sent, and the descriptors that went along. When this returns, the display has done it.
     ///
     /// # Errors
     /// [`Error::NoX11`], and those of the connection to the display.
-    pub fn requests(&mut self, bytes: &[u8], segments: &dyn Segments) -> Result<(), Error> {
+    pub fn requests(
+        &mut self,
+        bytes: &[u8],
+        descriptors: &[u32],
+        segments: &dyn Segments,
+    ) -> Result<(), Error> {
+        self.memory.sent.extend(descriptors);
         self.requests.add(bytes);
         while let Some(request) = self.requests.next()? {
             self.sequence = self.sequence.wrapping_add(1);
@@ -173,6 +194,11 @@ impl Client {
                     self.extensions.insert(major, Extension { name, requests, real });
                 }
             }
+            Asked::Segment(name) => self.memory.attach_received(name),
+            Asked::Descriptors => {
+                let count = packet.bytes.get(1).copied().unwrap_or(0);
+                self.memory.pass_over_received(count.into());
+            }
             Asked::Formats(real) => {
                 let reply =
                     server.ask("QueryPictFormats", &Request { major: real, detail: 1, body: Vec::new() })?;
@@ -218,7 +244,7 @@ impl Client {
         let (Some(mut request), Some(row)) = (request, row) else { return Ok(()) };
         let translated = translate(row, &mut request.body, &self.world.state().ids);
         match (translated, &mut self.server) {
-            (Ok(()), Some(server)) => server.send(row.name, &request),
+            (Ok(_), Some(server)) => server.send(row.name, &request),
             _ => Ok(()),
         }
     }
@@ -238,23 +264,46 @@ impl Client {
                 self.world.state().note_unsent(format!("{name} cannot be shown"));
                 Ok(())
             }
-            Act::AskAtom | Act::AskAtomName | Act::AskExtension | Act::AskFormats => {
+            Act::AskAtom
+            | Act::AskAtomName
+            | Act::AskExtension
+            | Act::AskFormats
+            | Act::AskSegment
+            | Act::AskDescriptors => {
                 self.remember(row.act, &request.body, real);
                 Ok(())
             }
-            Act::AttachSegment => {
-                if let (Some(name), Some(segment)) = (word(&request.body, 0), word(&request.body, 4)) {
-                    self.segments.insert(name, segment);
-                }
+            Act::Version => self.tell_version(request, real),
+            Act::Property => self.property(request, segments),
+            Act::AttachSegment | Act::AttachDescriptor => {
+                self.memory.attach(row.act, &request.body);
                 Ok(())
             }
-            Act::Property => self.property(request),
+            Act::TakesDescriptor | Act::TakesDescriptors(_) => {
+                let count = match row.act {
+                    Act::TakesDescriptors(at) => request.body.get(at).copied().unwrap_or(0),
+                    _ => 1,
+                };
+                self.memory.pass_over_sent(count.into());
+                self.world.state().note_unsent(format!("{name} cannot be shown"));
+                Ok(())
+            }
             Act::SharedImage => self.shared_image(row, request, segments),
+            Act::SharedPixmap => self.shared_pixmap(row, request),
+            Act::Present => self.draw(row, &name, at_once(request), real, segments),
             Act::Window => {
                 self.note_window(&request);
-                self.draw(row, &name, request, real)
+                self.draw(row, &name, request, real, segments)
             }
-            Act::Draw | Act::Text(_) | Act::Glyphs(_) => self.draw(row, &name, request, real),
+            Act::Picture => {
+                self.memory.note_picture(&request.body);
+                self.draw(row, &name, request, real, segments)
+            }
+            Act::Free => {
+                self.memory.forget(&request.body);
+                self.draw(row, &name, request, real, segments)
+            }
+            Act::Draw | Act::Text(_) | Act::Glyphs(_) => self.draw(row, &name, request, real, segments),
         }
     }
 
@@ -280,11 +329,11 @@ impl Client {
             (None, _) => Err(format!("{} is not shown", full(&format!("request {}", request.detail)))),
             (Some(Requests::Rows(rows)), real) => match (find(rows, request.detail), real) {
                 (Some(row), Some(real)) => Ok((row, full(row.name), real)),
-                (Some(row), None) if matches!(row.act, Act::Ask | Act::Other) => Ok((row, full(row.name), 0)),
-                // Segments are read here, not by the display.
-                (Some(row), None) if matches!(row.act, Act::AttachSegment | Act::SharedImage) => {
+                (Some(row), None) if matches!(row.act, Act::Ask | Act::Other | Act::Version) => {
                     Ok((row, full(row.name), 0))
                 }
+                // Segments are read here, not by the display.
+                (Some(row), None) if shared_memory::is_read_here(row.act) => Ok((row, full(row.name), 0)),
                 (Some(row), None) => {
                     Err(format!("{} wants an extension that the display does not have", full(row.name)))
                 }
@@ -299,6 +348,8 @@ impl Client {
             Act::AskAtomName => word(body, 0).map(Asked::AtomName),
             Act::AskExtension => named(body).map(|name| Asked::Extension(name.to_vec())),
             Act::AskFormats => Some(Asked::Formats(real)),
+            Act::AskSegment => word(body, 0).map(Asked::Segment),
+            Act::AskDescriptors => Some(Asked::Descriptors),
             _ => None,
         };
         if let Some(asked) = asked {
@@ -324,13 +375,33 @@ impl Client {
         }
     }
 
-    fn draw(&mut self, row: &Row, name: &str, mut request: Request, real: u8) -> Result<(), Error> {
-        let mut state = self.world.state();
-        if let Err(why) = translate(row, &mut request.body, &state.ids) {
-            state.note_unsent(format!("{name} {}", why.reason()));
-            return Ok(());
+    /// A display refuses what the program has not said to know.
+    fn tell_version(&mut self, mut request: Request, real: u8) -> Result<(), Error> {
+        request.major = real;
+        match &mut self.server {
+            Some(server) if real != 0 => server.ask("QueryVersion", &request).map(|_| ()),
+            _ => Ok(()),
         }
+    }
+
+    fn draw(
+        &mut self,
+        row: &Row,
+        name: &str,
+        mut request: Request,
+        real: u8,
+        segments: &dyn Segments,
+    ) -> Result<(), Error> {
+        let mut state = self.world.state();
+        let named = match translate(row, &mut request.body, &state.ids) {
+            Ok(named) => named,
+            Err(why) => {
+                state.note_unsent(format!("{name} {}", why.reason()));
+                return Ok(());
+            }
+        };
         drop(state);
+        self.refresh(&named, segments)?;
         request.major = real;
         match &mut self.server {
             Some(server) => server.send_tagged(name, self.sequence, &request),
@@ -339,7 +410,7 @@ impl Client {
     }
 
     /// Properties draw nothing, but say to tools what a window is.
-    fn property(&mut self, mut request: Request) -> Result<(), Error> {
+    fn property(&mut self, mut request: Request, segments: &dyn Segments) -> Result<(), Error> {
         const ATOM: u32 = 4;
         /// Of values that are numbers of resources: windows, pixmaps, hints about them.
         const OF_RESOURCES: [u32; 9] = [8, 9, 13, 16, 17, 20, 32, 33, 35];
@@ -367,7 +438,7 @@ impl Client {
                 }
             }
         }
-        self.draw(row, name, request, row.number)
+        self.draw(row, name, request, row.number, segments)
     }
 
     /// An atom of the display.
@@ -385,33 +456,21 @@ impl Client {
         self.atoms.insert(recorded, real);
         Ok(Some(real))
     }
+}
 
-    fn shared_image(
-        &mut self,
-        row: &Row,
-        mut request: Request,
-        segments: &dyn Segments,
-    ) -> Result<(), Error> {
-        let translated = translate(row, &mut request.body, &self.world.state().ids);
-        let formats = self.recorded.as_ref().map_or(&[][..], |setup| &setup.pixmap_formats);
-        let image = SharedImage::of(&request.body);
-        let put = image.as_ref().and_then(|image| {
-            let segment = *self.segments.get(&image.segment)?;
-            image.request(formats, |offset, bytes| segments.read(segment, offset, bytes))
-        });
-        match (translated, put, &mut self.server) {
-            (Ok(()), Some(put), Some(server)) => server.send("MIT-SHM PutImage", &put),
-            (Err(why), ..) => {
-                self.world.state().note_unsent(format!("MIT-SHM PutImage {}", why.reason()));
-                Ok(())
-            }
-            _ => {
-                let why = "MIT-SHM PutImage shows memory that is not known here".to_owned();
-                self.world.state().note_unsent(why);
-                Ok(())
-            }
-        }
+/// A request to present a pixmap (presentproto) without what it waits for: that has been.
+fn at_once(mut request: Request) -> Request {
+    /// Monitor and fences; then options, and the frame that is waited for.
+    const WAITED_FOR: std::ops::Range<usize> = 24..68;
+    const OPTIONS: usize = 36;
+    const ASYNC_COPY: u8 = 1 | 2;
+    // Windows that are told of it are of no interest.
+    request.body.truncate(WAITED_FOR.end);
+    if let Some(waited_for) = request.body.get_mut(WAITED_FOR) {
+        waited_for.fill(0);
+        request.body[OPTIONS] = ASYNC_COPY;
     }
+    request
 }
 
 /// The request that gives a window the place (if that is known) and size that an event tells.

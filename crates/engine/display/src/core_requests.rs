@@ -64,7 +64,7 @@ pub const REQUESTS: &[Row] = &[
     other(51, "SetFontPath"),
     ask(52, "GetFontPath"),
     draw(53, "CreatePixmap", &[Id(0), Id(4)]),
-    draw(54, "FreePixmap", &[Id(0)]),
+    special(54, "FreePixmap", Act::Free, &[Id(0)]),
     draw(55, "CreateGC", &[Id(0), Id(4), Values(8, 4, OF_CONTEXT)]),
     draw(56, "ChangeGC", &[Id(0), Values(4, 4, OF_CONTEXT)]),
     draw(57, "CopyGC", &[Id(0), Id(4)]),

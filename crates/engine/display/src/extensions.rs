@@ -1,6 +1,7 @@
 //! The requests of extensions, each as its own specification has them.
 //!
-//! Deliberately absent: those that draw by other means than requests (GLX, DRI2, DRI3).
+//! Deliberately absent: those that draw by other means than requests (GLX's own, DRI2, DRI3). A program that draws
+//! with OpenGL on the processor sends pictures.
 
 use crate::table::Field::{Format, Id, Ids, Values};
 use crate::table::{Act, Row, ask, cannot, draw, other, special};
@@ -22,6 +23,9 @@ pub fn requests(name: &[u8]) -> Option<Requests> {
         b"MIT-SHM" => Requests::Rows(SHM),
         b"Composite" => Requests::Rows(COMPOSITE),
         b"DOUBLE-BUFFER" => Requests::Rows(DOUBLE_BUFFER),
+        b"Present" => Requests::Rows(PRESENT),
+        b"DRI3" => Requests::Rows(DRI3),
+        b"GLX" => Requests::Rows(GLX),
         b"BIG-REQUESTS"
         | b"XC-MISC"
         | b"XKEYBOARD"
@@ -47,13 +51,13 @@ const OF_PICTURE: u32 = 1 << 1 | 1 << 6;
 const SHAPES: &[crate::table::Field] = &[Id(4), Id(8), Format(12)];
 
 const RENDER: &[Row] = &[
-    ask(0, "QueryVersion"),
+    special(0, "QueryVersion", Act::Version, &[]),
     special(1, "QueryPictFormats", Act::AskFormats, &[]),
     ask(2, "QueryPictIndexValues"),
-    draw(4, "CreatePicture", &[Id(0), Id(4), Format(8), Values(12, 4, OF_PICTURE)]),
+    special(4, "CreatePicture", Act::Picture, &[Id(0), Id(4), Format(8), Values(12, 4, OF_PICTURE)]),
     draw(5, "ChangePicture", &[Id(0), Values(4, 4, OF_PICTURE)]),
     draw(6, "SetPictureClipRectangles", &[Id(0)]),
-    draw(7, "FreePicture", &[Id(0)]),
+    special(7, "FreePicture", Act::Free, &[Id(0)]),
     draw(8, "Composite", &[Id(4), Id(8), Id(12)]),
     draw(10, "Trapezoids", SHAPES),
     draw(11, "Triangles", SHAPES),
@@ -93,7 +97,7 @@ const SHAPE: &[Row] = &[
 ];
 
 const XFIXES: &[Row] = &[
-    ask(0, "QueryVersion"),
+    special(0, "QueryVersion", Act::Version, &[]),
     other(1, "ChangeSaveSet"),
     other(2, "SelectSelectionInput"),
     other(3, "SelectCursorInput"),
@@ -136,13 +140,13 @@ const SHM: &[Row] = &[
     other(2, "Detach"),
     special(3, "PutImage", Act::SharedImage, &[Id(0), Id(4)]),
     ask(4, "GetImage"),
-    cannot(5, "CreatePixmap"),
-    cannot(6, "AttachFd"),
-    cannot(7, "CreateSegment"),
+    special(5, "CreatePixmap", Act::SharedPixmap, &[Id(0), Id(4)]),
+    special(6, "AttachFd", Act::AttachDescriptor, &[]),
+    special(7, "CreateSegment", Act::AskSegment, &[]),
 ];
 
 const COMPOSITE: &[Row] = &[
-    ask(0, "QueryVersion"),
+    special(0, "QueryVersion", Act::Version, &[]),
     draw(1, "RedirectWindow", &[Id(0)]),
     draw(2, "RedirectSubwindows", &[Id(0)]),
     draw(3, "UnredirectWindow", &[Id(0)]),
@@ -162,4 +166,62 @@ const DOUBLE_BUFFER: &[Row] = &[
     draw(5, "EndIdiom", &[]),
     ask(6, "GetVisualInfo"),
     ask(7, "GetBackBufferAttributes"),
+];
+
+const PRESENT: &[Row] = &[
+    special(0, "QueryVersion", Act::Version, &[]),
+    special(1, "Pixmap", Act::Present, &[Id(0), Id(4), Id(12), Id(16)]),
+    other(2, "NotifyMSC"),
+    other(3, "SelectInput"),
+    ask(4, "QueryCapabilities"),
+];
+
+const DRI3: &[Row] = &[
+    ask(0, "QueryVersion"),
+    special(1, "Open", Act::AskDescriptors, &[]),
+    special(2, "PixmapFromBuffer", Act::TakesDescriptor, &[]),
+    special(3, "BufferFromPixmap", Act::AskDescriptors, &[]),
+    special(4, "FenceFromFD", Act::TakesDescriptor, &[]),
+    special(5, "FDFromFence", Act::AskDescriptors, &[]),
+    ask(6, "GetSupportedModifiers"),
+    special(7, "PixmapFromBuffers", Act::TakesDescriptors(8), &[]),
+    special(8, "BuffersFromPixmap", Act::AskDescriptors, &[]),
+];
+
+const GLX: &[Row] = &[
+    cannot(1, "Render"),
+    cannot(2, "RenderLarge"),
+    other(3, "CreateContext"),
+    other(4, "DestroyContext"),
+    other(5, "MakeCurrent"),
+    ask(6, "IsDirect"),
+    ask(7, "QueryVersion"),
+    other(8, "WaitGL"),
+    other(9, "WaitX"),
+    cannot(10, "CopyContext"),
+    cannot(11, "SwapBuffers"),
+    cannot(12, "UseXFont"),
+    other(13, "CreateGLXPixmap"),
+    ask(14, "GetVisualConfigs"),
+    other(15, "DestroyGLXPixmap"),
+    cannot(16, "VendorPrivate"),
+    ask(17, "VendorPrivateWithReply"),
+    ask(18, "QueryExtensionsString"),
+    ask(19, "QueryServerString"),
+    other(20, "ClientInfo"),
+    ask(21, "GetFBConfigs"),
+    other(22, "CreatePixmap"),
+    other(23, "DestroyPixmap"),
+    other(24, "CreateNewContext"),
+    ask(25, "QueryContext"),
+    other(26, "MakeContextCurrent"),
+    other(27, "CreatePbuffer"),
+    other(28, "DestroyPbuffer"),
+    ask(29, "GetDrawableAttributes"),
+    other(30, "ChangeDrawableAttributes"),
+    other(31, "CreateWindow"),
+    other(32, "DeleteWindow"),
+    other(33, "SetClientInfoARB"),
+    other(34, "CreateContextAttribsARB"),
+    other(35, "SetClientInfo2ARB"),
 ];

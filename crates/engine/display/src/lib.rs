@@ -25,7 +25,7 @@ mod stage;
 mod table;
 mod world;
 
-pub use client::{Client, Segments};
+pub use client::{Client, Segment, Segments};
 pub use error::Error;
 pub use picture::Picture;
 pub use world::World;

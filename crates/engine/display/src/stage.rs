@@ -3,6 +3,7 @@
 //! Invariant: all windows of the clients are inside of it. What covers it, or parts of it that lie outside of the
 //! display, take nothing from its picture where the display has Composite.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use x11rb_protocol::protocol::xproto::{Screen, Setup};
@@ -23,6 +24,8 @@ const MAP_WINDOW: u8 = 8;
 const CHANGE_PROPERTY: u8 = 18;
 const GET_IMAGE: u8 = 73;
 const CREATE_COLORMAP: u8 = 78;
+const CREATE_PIXMAP: u8 = 53;
+const CREATE_GC: u8 = 55;
 
 /// The window, on a connection of its own.
 pub struct Stage {
@@ -31,6 +34,8 @@ pub struct Stage {
     size: [u16; 2],
     masks: [u32; 3],
     depth: u8,
+    /// Graphics contexts of ours, by depths.
+    contexts: HashMap<u8, u32>,
 }
 
 impl Stage {
@@ -68,7 +73,26 @@ impl Stage {
         ids.set(screen.root, window);
         ids.set(screen.default_colormap, colormap);
         let masks = masks(screen);
-        Ok(Stage { server, window, size, masks, depth: screen.root_depth })
+        Ok(Stage { server, window, size, masks, depth: screen.root_depth, contexts: HashMap::new() })
+    }
+
+    /// A graphics context that no program has changed, for drawables of that depth.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn context(&mut self, depth: u8) -> Result<u32, Error> {
+        if let Some(&context) = self.contexts.get(&depth) {
+            return Ok(context);
+        }
+        let (pixmap, context) = (self.server.new_id(), self.server.new_id());
+        let body = words(&[pixmap, self.window, 1 | 1 << 16]);
+        self.server.send("CreatePixmap", &Request { major: CREATE_PIXMAP, detail: depth, body })?;
+        let body = words(&[context, pixmap, 0]);
+        self.server.send("CreateGC", &Request { major: CREATE_GC, detail: 0, body })?;
+        // Other connections use it.
+        self.server.settle()?;
+        self.contexts.insert(depth, context);
+        Ok(context)
     }
 
     /// What is in the window.

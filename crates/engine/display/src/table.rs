@@ -40,7 +40,26 @@ pub enum Act {
     /// Glyphs, with sets of them among them; bytes of a glyph's number.
     Glyphs(usize),
     AttachSegment,
+    /// The same of memory whose descriptor goes along.
+    AttachDescriptor,
+    /// The same of memory whose descriptor the reply brings.
+    AskSegment,
     SharedImage,
+    /// A pixmap in a segment.
+    SharedPixmap,
+    /// A picture of a drawable, which it names second.
+    Picture,
+    /// It names what is no more.
+    Free,
+    /// It says which version the program speaks; without it the others are refused.
+    Version,
+    /// A pixmap is to be shown at a time, and fences are waited for.
+    Present,
+    /// It asks, and descriptors come with the reply.
+    AskDescriptors,
+    /// It changes the picture by what descriptors lead to; so many of them, or as many as the body says there.
+    TakesDescriptor,
+    TakesDescriptors(usize),
 }
 
 /// One request: its number (of an extension the minor one), its name.

@@ -33,6 +33,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// See [`Stage::context`].
+    pub fn context(&mut self, depth: u8) -> Result<Option<u32>, Error> {
+        self.stage.as_mut().map(|stage| stage.context(depth)).transpose()
+    }
+
     pub fn note_unsent(&mut self, what: String) {
         *self.unsent.entry(what).or_default() += 1;
     }

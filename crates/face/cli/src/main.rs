@@ -9,6 +9,7 @@ mod births;
 mod columns;
 mod command_line;
 mod completions;
+mod control_messages;
 mod ctl;
 mod dap;
 mod debug;

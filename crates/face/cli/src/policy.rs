@@ -11,6 +11,6 @@ mod plan;
 mod recording;
 mod replaying;
 
-pub use plan::{Attached, Moment, Screen, ScreenPlan};
+pub use plan::{Attached, Moment, Screen, ScreenPlan, Shown};
 pub use recording::InputArguments;
 pub use replaying::{Applied, PolicyArguments};

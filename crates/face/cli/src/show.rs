@@ -262,10 +262,11 @@ impl Playing<'_> {
         let Some(last) = self.screen.shown.get(calls.clone()).and_then(<[_]>::last) else { return };
         self.shared.wait_for(last.at);
         let segments = OfProcess { pid: self.pid, at: last.at, attached: &self.shared.attached };
+        let descriptors = segments.passed(last);
         let mut answered = calls.map(|call| &self.screen.shown[call].answers);
         let done = answered
-            .try_for_each(|answers| self.client.answers(answers))
-            .and_then(|()| self.client.requests(sent, &segments));
+            .try_for_each(|answers| self.client.answers(&answers.bytes, &answers.descriptors))
+            .and_then(|()| self.client.requests(sent, &descriptors, &segments));
         if let Err(error) = done {
             locked(&self.shared.failure).get_or_insert(error);
         }

@@ -8,13 +8,12 @@ use super::arguments::address;
 use super::call::Call;
 use super::quote::{bytes, put};
 use super::shapes;
+use crate::control_messages::{ControlMessage, control_messages};
 
 /// Bytes of `struct msghdr`.
 const HEADER_BYTES: u64 = 56;
 /// Bytes of `struct mmsghdr`.
 const COUNTED_HEADER_BYTES: u64 = 64;
-/// Bytes of `struct cmsghdr`.
-const CONTROL_HEADER_BYTES: usize = 16;
 /// Messages of which the lengths are shown.
 const SHOWN_MAX: u64 = 16;
 
@@ -72,31 +71,21 @@ pub fn received(out: &mut String, call: &Call<'_>, value: u64) {
 }
 
 /// Control data: descriptors that were passed by their numbers, else the sizes.
-fn show_control(out: &mut String, mut data: &[u8]) {
-    const SOL_SOCKET: u32 = 1;
-    const SCM_RIGHTS: u32 = 1;
-    let half = |data: &[u8], at: usize| {
-        data.get(at..at + 4).and_then(|data| data.try_into().ok()).map_or(0, u32::from_le_bytes)
-    };
+fn show_control(out: &mut String, data: &[u8]) {
     out.push('[');
     let mut separator = "";
-    while data.len() >= CONTROL_HEADER_BYTES {
-        let len_bytes = half(data, 0) as usize;
-        let Some(content) = data.get(CONTROL_HEADER_BYTES..len_bytes.max(CONTROL_HEADER_BYTES)) else {
-            break;
-        };
-        let (level, kind) = (half(data, 8), half(data, 12));
+    for message in control_messages(data) {
         out.push_str(separator);
-        if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
-            let descriptors: Vec<String> =
-                content.chunks_exact(4).map(|fd| (half(fd, 0) as i32).to_string()).collect();
-            put(out, format_args!("{{SCM_RIGHTS [{}]}}", descriptors.join(", ")));
-        } else {
-            put(out, format_args!("{{level={level}, type={kind}, {} bytes}}", content.len()));
+        match message {
+            ControlMessage::Descriptors(descriptors) => {
+                let descriptors: Vec<String> = descriptors.iter().map(i32::to_string).collect();
+                put(out, format_args!("{{SCM_RIGHTS [{}]}}", descriptors.join(", ")));
+            }
+            ControlMessage::Other { level, kind, content } => {
+                put(out, format_args!("{{level={level}, type={kind}, {} bytes}}", content.len()));
+            }
         }
         separator = ", ";
-        let next = len_bytes.max(CONTROL_HEADER_BYTES).next_multiple_of(8);
-        data = data.get(next..).unwrap_or_default();
     }
     out.push(']');
 }

@@ -17,6 +17,8 @@ pub enum Thing {
     Stdin,
     /// By its absolute path.
     File(PathBuf),
+    /// Memory without a name: of memfd_create(2), or what a display passed on.
+    Memory,
     Socket {
         domain: u64,
         kind: u64,
@@ -116,6 +118,12 @@ impl Descriptors {
         }
     }
 
+    /// Descriptors of these descriptions.
+    pub fn leading_to(&self, is_one: impl Fn(u32) -> bool) -> Vec<(i32, u32)> {
+        let numbers = self.table.iter().map(|(fd, (description, _))| (*fd, description.id));
+        numbers.filter(|(_, id)| is_one(*id)).collect()
+    }
+
     /// The descriptor of the replay that stands for a descriptor of the program.
     pub fn slot(&self, fd: i32, way: Way) -> Option<u64> {
         self.slots.get(&(self.get(fd)?.id, way)).copied()
@@ -138,7 +146,7 @@ impl Descriptors {
         let base = match directory.filter(|fd| *fd != raw::AT_FDCWD && !path.is_absolute()) {
             Some(fd) => match &self.get(fd)?.thing {
                 Thing::File(base) => base.clone(),
-                Thing::Stdin | Thing::Socket { .. } => return None,
+                Thing::Stdin | Thing::Memory | Thing::Socket { .. } => return None,
             },
             None => self.directory.clone(),
         };

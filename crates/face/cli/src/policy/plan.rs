@@ -26,7 +26,7 @@ mod calls;
 mod names;
 mod screens;
 
-pub use screens::{Attached, Moment, Screen, ScreenPlan};
+pub use screens::{Attached, Moment, Screen, ScreenPlan, Shown};
 
 /// The descriptor's own place.
 const ITS_PLACE: u64 = u64::MAX;

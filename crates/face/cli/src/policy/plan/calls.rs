@@ -2,6 +2,7 @@
 
 use super::*;
 
+use display::Segment;
 use linux_abi::general as raw;
 use linux_abi::{errno, net};
 
@@ -72,8 +73,14 @@ impl Planner<'_> {
                 let freed = process.insert(result as i32, socket, closes);
                 self.close(freed);
             }
+            raw::__NR_memfd_create => {
+                let memory = self.description(Thing::Memory);
+                let freed =
+                    process.insert(result as i32, memory, event.arg(1) & raw::MFD_CLOEXEC as u64 != 0);
+                self.close(freed);
+            }
             raw::__NR_connect => self.connect(process, whole),
-            raw::__NR_shmat => self.attach_segment(event.arg(0) as u32, result as u64),
+            raw::__NR_shmat => self.attach(Segment::SystemV(event.arg(0) as u32), result as u64),
             raw::__NR_chdir => {
                 if let Some(path) = process.path(None, &text(0)) {
                     process.directory = path;
@@ -332,12 +339,12 @@ impl Planner<'_> {
         }
     }
 
-    fn read(&mut self, process: &Descriptors, whole: &WholeEvent, place: u64) {
+    fn read(&mut self, process: &mut Descriptors, whole: &WholeEvent, place: u64) {
         let event = whole.event();
         let fd = event.arg(0) as i32;
-        let Some(description) = process.get(fd) else { return };
+        let Some(description) = process.get(fd).cloned() else { return };
         if let Some(screen) = description.screen.get() {
-            return self.screen_answers(screen, whole);
+            return self.screen_answers(process, screen, whole);
         }
         if place == ITS_PLACE {
             description.offset.set(description.offset.get() + event.result() as u64);
@@ -369,7 +376,7 @@ impl Planner<'_> {
             if u32::from(whole.code) == raw::__NR_sendmmsg {
                 return self.refuse("what goes to a display by sendmmsg(2) cannot be shown".to_owned());
             }
-            return self.show(screen, stream, slot);
+            return self.show(process, whole, screen, slot);
         }
         let is_message = matches!(description.thing, Thing::Socket { kind, .. } if kind & 0xf != u64::from(net::SOCK_STREAM));
         if is_message || whole.code as u32 == raw::__NR_sendmmsg {
@@ -448,10 +455,13 @@ impl Planner<'_> {
         let is_written =
             event.arg(2) & u64::from(raw::PROT_WRITE) != 0 && event.arg(3) & u64::from(raw::MAP_SHARED) != 0;
         let fd = event.arg(4) as i32;
-        if is_written
-            && event.arg(3) & u64::from(raw::MAP_ANONYMOUS) == 0
-            && process.slot(fd, Way::Out).is_some()
-        {
+        if !is_written || event.arg(3) & u64::from(raw::MAP_ANONYMOUS) != 0 {
+            return;
+        }
+        if let Some(description) = process.get(fd) {
+            self.attach(Segment::Passed(description.id), (event.result() as u64).wrapping_sub(event.arg(5)));
+        }
+        if process.slot(fd, Way::Out).is_some() {
             let stream = process.get(fd).map_or(0, |description| description.stream.get());
             let name = self.planned.streams.get(stream as usize).cloned().unwrap_or_default();
             self.refuse(format!("{name} is written through a mapping (mmap(2)): only `drop` is possible"));

@@ -2,6 +2,11 @@
 
 use super::*;
 
+use display::Segment;
+use linux_abi::general as raw;
+
+use crate::control_messages::passed_descriptors;
+
 /// What is kept of one answer; larger than any that says what a number means.
 pub(super) const ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -32,7 +37,19 @@ impl Moment {
 pub struct Shown {
     pub at: Moment,
     /// What it had received before, since the last one.
-    pub answers: Vec<u8>,
+    pub answers: Answers,
+    /// Where the header of the message lies in its memory, if it was one.
+    pub message: Option<u64>,
+    /// Its descriptors that lead to memory which it maps, each with the number of what that is.
+    pub shared: Vec<(i32, u32)>,
+}
+
+/// What a program received from its display.
+#[derive(Debug, Default)]
+pub struct Answers {
+    pub bytes: Vec<u8>,
+    /// Numbers of what the descriptors that came along lead to.
+    pub descriptors: Vec<u32>,
 }
 
 /// One connection.
@@ -42,16 +59,17 @@ pub struct Screen {
     pub socket: PathBuf,
     pub shown: Vec<Shown>,
     /// Received since the last one.
-    answers: Vec<u8>,
+    answers: Answers,
     lane: u32,
     pub ended: Option<Moment>,
 }
 
-/// A System V segment in a process.
+/// Memory in a process that a display may see as well.
 #[derive(Debug, Clone, Copy)]
 pub struct Attached {
     pub at: Moment,
-    pub segment: u32,
+    pub segment: Segment,
+    /// Of its first byte.
     pub address: u64,
 }
 
@@ -88,20 +106,28 @@ impl Planner<'_> {
         process.set_slot(description, Way::Out, slot);
         description.stream.set(stream);
         description.screen.set(Some(number));
-        let (shown, answers) = (Vec::new(), Vec::new());
+        let (shown, answers) = (Vec::new(), Answers::default());
         self.planned.screens.screens.push(Screen { socket, shown, answers, lane: self.lane, ended: None });
         true
     }
 
     /// What a program received from its display.
-    pub(super) fn screen_answers(&mut self, screen: usize, whole: &WholeEvent) {
+    pub(super) fn screen_answers(&mut self, process: &mut Descriptors, screen: usize, whole: &WholeEvent) {
         let event = whole.event();
         let mut left = event.result().max(0) as usize;
-        let is_message = u32::from(whole.code) == linux_abi::general::__NR_recvmsg;
-        let answers = &mut self.planned.screens.screens[screen].answers;
+        let beside = match u32::from(whole.code) {
+            raw::__NR_recvmsg => Some(Beside::of(whole)),
+            _ => None,
+        };
+        for fd in beside.iter().flat_map(|beside| passed_descriptors(beside.control)) {
+            let memory = self.description(Thing::Memory);
+            self.planned.screens.screens[screen].answers.descriptors.push(memory.id);
+            let freed = process.insert(fd, memory, false);
+            self.close(freed);
+        }
+        let answers = &mut self.planned.screens.screens[screen].answers.bytes;
         for blob in whole.blobs().filter(|blob| blob.tag == Tag::Memory) {
-            // The header of a message, which the kernel wrote as well.
-            if is_message && blob.address == event.arg(1) {
+            if beside.as_ref().is_some_and(|beside| beside.places.contains(&blob.address)) {
                 continue;
             }
             let part = left.min(blob.total_bytes as usize);
@@ -113,15 +139,22 @@ impl Planner<'_> {
     }
 
     /// What a program sent to its display.
-    pub(super) fn show(&mut self, screen: usize, stream: u64, slot: u64) {
+    pub(super) fn show(&mut self, process: &Descriptors, whole: &WholeEvent, screen: usize, slot: u64) {
         let at = self.moment();
+        let event = whole.event();
+        let message = (u32::from(whole.code) == raw::__NR_sendmsg).then(|| event.arg(1));
+        let attached = &self.planned.screens.attached;
+        let is_attached = |id: u32| attached.iter().any(|attached| attached.segment == Segment::Passed(id));
+        let shared = if message.is_some() { process.leading_to(is_attached) } else { Vec::new() };
+        let stream = process.get(event.arg(0) as i32).map_or(0, |description| description.stream.get());
         let own = &mut self.planned.screens.screens[screen];
         let answers = std::mem::take(&mut own.answers);
-        own.shown.push(Shown { at, answers });
+        own.shown.push(Shown { at, answers, message, shared });
         self.add(real::SHOW, stream, &[slot, u64::from(at.lane), at.event], Vec::new());
     }
 
-    pub(super) fn attach_segment(&mut self, segment: u32, address: u64) {
+    /// Memory gets a place in a process.
+    pub(super) fn attach(&mut self, segment: Segment, address: u64) {
         if self.policies.screens.is_some() {
             let at = self.moment();
             self.planned.screens.attached.push(Attached { at, segment, address });
@@ -141,6 +174,28 @@ impl Planner<'_> {
         for screen in self.planned.screens.screens.iter_mut().filter(|screen| screen.lane == lane) {
             screen.ended.get_or_insert(at);
         }
+    }
+}
+
+/// What the kernel wrote beside the bytes of a message.
+struct Beside<'a> {
+    /// Header, name, and control data.
+    places: [u64; 3],
+    control: &'a [u8],
+}
+
+impl Beside<'_> {
+    /// From the header (`struct msghdr` of recvmsg(2)), as the kernel left it.
+    fn of(whole: &WholeEvent) -> Beside<'_> {
+        let header = whole.event().arg(1);
+        let bytes = whole.memory(header).map(|blob| blob.data).unwrap_or_default();
+        let word = |index: usize| {
+            let bytes = bytes.get(index * 8..index * 8 + 8).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_le_bytes)
+        };
+        let (name, control) = (word(0), word(4));
+        let data = whole.memory(control).filter(|_| control != 0).map(|blob| blob.data);
+        Beside { places: [header, name, control], control: data.unwrap_or_default() }
     }
 }
 
