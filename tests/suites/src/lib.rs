@@ -50,7 +50,7 @@ pub use tool::{
     Mode, Tool, build_refuse, has_static_libc, have_program, quick_mode, search_path, target_directory,
     tests_run_as_root, times,
 };
-pub use triple::{Case, check_case};
+pub use triple::{Case, check_against, check_case};
 pub use windowed::{WindowGuest, check_killed, check_redis};
 
 /// What a test says when it fails: whole sentences with the evidence.

@@ -28,6 +28,9 @@ pub struct Case<'a> {
     pub removed_before_replay: Vec<PathBuf>,
     /// Given to `retrovane record`.
     pub record_options: Vec<OsString>,
+    /// Where recorded runs find files that were kept before, and what is known of their code;
+    /// `None`: nothing was. A replay never finds them: it has what the trace has.
+    pub kept_files: Option<PathBuf>,
     /// A command that runs the tool, with its arguments; empty: none.
     pub launcher: Vec<OsString>,
     pub time_max: Duration,
@@ -43,6 +46,7 @@ impl Case<'_> {
             normalise: &without_nondeterminism,
             removed_before_replay: Vec::new(),
             record_options: Vec::new(),
+            kept_files: None,
             launcher: Vec::new(),
             time_max: RUN_TIME_MAX,
         }
@@ -66,13 +70,27 @@ impl Case<'_> {
         command
     }
 
-    fn native(&self, scratch: &Scratch) -> Result<Outcome, String> {
+    /// The program as it runs without the tool.
+    ///
+    /// # Errors
+    /// Why it did not run, or that it ended in another way than it should.
+    pub fn native(&self, scratch: &Scratch) -> Result<Outcome, String> {
         let directory = scratch.fresh_directory("run")?;
+        let _leftovers = Leftovers::of(&directory);
         (self.prepare)(&directory)?;
         let mut command = self.user.command(&self.argv[0]);
         command.args(&self.argv[1..]).current_dir(&directory);
         plain_environment(&mut command, &scratch.fresh_directory("home")?);
-        run(command, self.time_max).map_err(|error| format!("native run: {error}"))
+        let native = run(command, self.time_max).map_err(|error| format!("native run: {error}"))?;
+        match self.code {
+            Some(code) if native.code != code => Err(format!(
+                "the native run ended with {} instead of {code}\nstdout: {}\nstderr: {}",
+                native.code,
+                tail(&native.stdout),
+                tail(&native.stderr)
+            )),
+            Some(_) | None => Ok(native),
+        }
     }
 
     fn recorded(&self, tool: &Tool, scratch: &Scratch, trace: &Path) -> Result<Outcome, String> {
@@ -84,6 +102,9 @@ impl Case<'_> {
         args.extend(self.argv.iter().cloned());
         let mut command = self.tool_command(tool, &scratch.fresh_directory("home")?, &args);
         command.current_dir(&directory);
+        if let Some(kept_files) = &self.kept_files {
+            command.env("RETROVANE_HOME", kept_files);
+        }
         run(command, self.time_max).map_err(|error| format!("record: {error}"))
     }
 
@@ -97,24 +118,19 @@ impl Case<'_> {
 
 /// Native and recorded agree but for marked lines; replayed is recorded exactly.
 pub fn check_case(tool: &Tool, scratch: &Scratch, case: &Case<'_>) -> TestResult {
-    let _leftovers = Leftovers::of(scratch.path());
     let native = case.native(scratch)?;
-    if let Some(code) = case.code
-        && native.code != code
-    {
-        return Err(format!(
-            "the native run ended with {} instead of {code}\nstdout: {}\nstderr: {}",
-            native.code,
-            tail(&native.stdout),
-            tail(&native.stderr)
-        ));
-    }
+    check_against(tool, scratch, case, &native)
+}
+
+/// The same, with a native run of this program by this user that was made before.
+pub fn check_against(tool: &Tool, scratch: &Scratch, case: &Case<'_>, native: &Outcome) -> TestResult {
+    let _leftovers = Leftovers::of(scratch.path());
     if tool.mode == Mode::Native {
         return Ok(());
     }
     let trace = scratch.join("trace");
     let recorded = case.recorded(tool, scratch, &trace)?;
-    compare("native", &case.normalised(&native), "recorded", &case.normalised(&recorded))?;
+    compare("native", &case.normalised(native), "recorded", &case.normalised(&recorded))?;
     scratch.fresh_directory("run")?;
     for path in &case.removed_before_replay {
         fs::remove_file(path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use suites::{
-    Case, Guest, Scratch, Tool, User, Variant, check_case, covered_system_calls, find_guests,
+    Case, Guest, Outcome, Scratch, Tool, User, Variant, check_against, covered_system_calls, find_guests,
     has_static_libc, run_suite_with, tests_run_as_root, unless_missing,
 };
 
@@ -75,18 +76,51 @@ const WAYS: [Way; 5] = [
     Way { name: "sums", options: &["--detect-all", "--detection", "sums"] },
 ];
 
-fn check_guest(tool: &Tool, guest: &Guest, variant: Variant, user: User, way: Way) -> Result<(), String> {
+/// What one user's recordings of all guests share: what is known of the C library's code is found
+/// out once, as for every user. What is linked statically has files of its own.
+struct KeptFiles {
+    scratch: Scratch,
+}
+
+impl KeptFiles {
+    fn new() -> Result<KeptFiles, String> {
+        let scratch = Scratch::new("kept")?;
+        Ok(KeptFiles { scratch })
+    }
+
+    fn of(&self, variant: Variant, user: User) -> Option<PathBuf> {
+        let folder = match user {
+            User::Current => "current",
+            User::Nobody => "nobody",
+        };
+        (!variant.is_static).then(|| self.scratch.join(folder))
+    }
+}
+
+/// A program as a user has it. All ways of recording are compared with one native run, in which
+/// they do not differ.
+struct Subject {
+    guest: Guest,
+    variant: Variant,
+    user: User,
+    native: OnceLock<Result<Outcome, String>>,
+}
+
+fn check_guest(tool: &Tool, subject: &Subject, kept_files: &KeptFiles, way: Way) -> Result<(), String> {
+    let Subject { guest, variant, user, native } = subject;
     let mut scratch = Scratch::new(&format!("{}-{}{}", guest.name, variant.name, way.name))?;
     let binary = scratch.fresh_directory("bin")?.join(&guest.name);
-    guest.put(variant, &binary)?;
-    let mut case = Case::new(user, vec![binary.clone().into()]);
+    guest.put(*variant, &binary)?;
+    let mut case = Case::new(*user, vec![binary.clone().into()]);
     case.code = Some(guest.code);
     case.record_options = way.options.iter().map(Into::into).collect();
+    case.kept_files = kept_files.of(*variant, *user);
     // A trace replays without the program too: tried with half of the variants.
     if variant.name.starts_with("O2") {
         case.removed_before_replay.push(binary);
     }
-    check_case(tool, &scratch, &case).inspect_err(|_| scratch.keep_if_asked())
+    let native = native.get_or_init(|| case.native(&scratch)).as_ref().map_err(String::clone)?;
+    check_against(tool, &scratch, &case, native).inspect_err(|_| scratch.keep_if_asked())
 }
 
 /// The rows of the system-call table that no guest names.
@@ -107,45 +141,47 @@ fn check_coverage() -> Result<(), String> {
 /// the program is loaded, what the kernel allows. Each pair of such choices is tried (pairwise
 /// testing: a fault that takes one or two of them shows), and all ways beside -O2, with which
 /// they are compared. The ways differ in nothing that a compiler decides, chaos and sums in
-/// nothing that a user may do. A guest that is not built in all variants runs in all that it has.
+/// nothing that a user may do. A guest that is not built in all variants, or not for both users,
+/// runs in all that it has.
+///
+/// Another user's -O2 is tried in those ways in which a user may do less, and not in the usual
+/// one as well: each pair that is in it is in another row, too (-O2 and dynamic with root, dynamic
+/// and another user with -O0, -O2 and another user with -O2-static).
 fn is_tried(guest: &Guest, variant: Variant, user: User, way: Way, is_root: bool) -> bool {
     let as_current = user == User::Current;
+    let is_for_both = !guest.needs.iter().any(|need| need == "root" || need == "user");
+    let is_complete = is_for_both && Variant::ALL.iter().all(|other| guest.has_variant(*other));
     match (way.name, variant.name) {
+        ("", _) if !is_complete || !is_root => true,
+        ("", "O2" | "O0-static") => as_current,
+        ("", _) => !as_current,
         ("chaos" | "sums", "O2") => as_current,
         (_, "O2") => true,
-        ("", _) if !Variant::ALL.iter().all(|other| guest.has_variant(*other)) => true,
-        ("", "O0" | "O2-static") => as_current,
-        ("", _) => !as_current || !is_root,
         _ => false,
     }
 }
 
-fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
+fn trials(tool: &Arc<Tool>, machine: &Machine, kept_files: &Arc<KeptFiles>) -> Result<Vec<Trial>, String> {
     let mut trials = vec![Trial::test("coverage::every_system_call_has_a_guest", || {
         check_coverage().map_err(Failed::from)
     })];
     for guest in find_guests()? {
         for variant in Variant::ALL.into_iter().filter(|v| guest.has_variant(*v)) {
             for &user in machine.users() {
+                let native = OnceLock::new();
+                let subject = Arc::new(Subject { guest: guest.clone(), variant, user, native });
                 let is_tried = |way: &Way| is_tried(&guest, variant, user, *way, machine.is_root);
                 for way in WAYS.into_iter().filter(is_tried) {
-                    let missing = if variant.is_static && !machine.has_static_libc {
-                        Some("needs a static libc".to_owned())
-                    } else if guest.not_by.iter().any(|name| name == way.name) {
-                        Some(format!("not by {}", way.name))
-                    } else if way.name == "write-protection" && !machine.has_write_protection {
-                        Some("needs userfaultfd and PAGEMAP_SCAN".to_owned())
-                    } else {
-                        missing_capability(&guest, user, machine)
-                    };
+                    let missing = missing_for(&subject, way, machine);
                     let user_name = user.name(machine.is_root);
                     let mut name = format!("{}::{}::{user_name}", guest.name, variant.name);
                     if !way.name.is_empty() {
                         name = format!("{name}::{}", way.name);
                     }
-                    let (tool, guest) = (Arc::clone(tool), guest.clone());
+                    let (tool, subject) = (Arc::clone(tool), Arc::clone(&subject));
+                    let kept_files = Arc::clone(kept_files);
                     let trial = Trial::test(name, move || {
-                        check_guest(&tool, &guest, variant, user, way).map_err(Failed::from)
+                        check_guest(&tool, &subject, &kept_files, way).map_err(Failed::from)
                     });
                     trials.push(unless_missing(trial, missing));
                 }
@@ -155,10 +191,25 @@ fn trials(tool: &Arc<Tool>, machine: &Machine) -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
+/// What is missing for this trial, if anything is.
+fn missing_for(subject: &Subject, way: Way, machine: &Machine) -> Option<String> {
+    let Subject { guest, variant, user, .. } = subject;
+    if variant.is_static && !machine.has_static_libc {
+        Some("needs a static libc".to_owned())
+    } else if guest.not_by.iter().any(|name| name == way.name) {
+        Some(format!("not by {}", way.name))
+    } else if way.name == "write-protection" && !machine.has_write_protection {
+        Some("needs userfaultfd and PAGEMAP_SCAN".to_owned())
+    } else {
+        missing_capability(guest, *user, machine)
+    }
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Half of the time guests sleep.
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     arguments.test_threads.get_or_insert(processors + processors.div_ceil(2));
-    run_suite_with(arguments, |tool| trials(tool, &Machine::look()))
+    // It goes when the trials, which have it, are gone.
+    run_suite_with(arguments, |tool| trials(tool, &Machine::look(), &Arc::new(KeptFiles::new()?)))
 }
