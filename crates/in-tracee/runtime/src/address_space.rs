@@ -10,7 +10,6 @@ pub mod file_extents;
 pub mod file_places;
 pub mod foreign_writes;
 pub mod kept_files;
-pub mod map_changes;
 pub mod mapped_files;
 pub mod outsider_signs;
 pub mod outsiders;

@@ -7,6 +7,8 @@
 //! go on at (the same, or the relocated neighbours in the island); all other
 //! registers are the program's, and so is the stack, which is not touched.
 
+mod endings;
+
 use core::arch::global_asm;
 
 use crate::code::gs;

@@ -7,6 +7,7 @@
 
 pub mod cache;
 
+use crate::ground::maps::in_region;
 use core::sync::atomic::Ordering;
 
 use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
@@ -642,12 +643,6 @@ fn add_missing_pages(start: u64, bytes: u64) {
             kernel::mmap(page, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
         }
     }
-}
-
-/// True if the range touches the runtime's own memory.
-pub fn in_region(address: u64, bytes: u64) -> bool {
-    use lane_protocol::{REGION_BYTES, REGION_START};
-    address < REGION_START + REGION_BYTES && address.saturating_add(bytes) > REGION_START
 }
 
 fn ring() -> &'static Ring {

@@ -12,6 +12,7 @@ pub mod killing;
 pub mod left_memory;
 pub mod stopping;
 
+use crate::ground::registers::TRAP_FLAG;
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
@@ -24,13 +25,13 @@ use crate::debugger::{agent, displaced, translate};
 use crate::entry;
 use crate::ground::assembly;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::maps::in_region;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::stacks::signal_stack;
 use crate::ground::{call_places, kernel, memory, report};
-use crate::log::in_region;
 use crate::preemption::{pause, pause_point, probe, sampled_places};
 use crate::scheduler::{patience, turn};
 use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
+use crate::state::stacks::signal_stack;
 use crate::syscalls::{calls_of_32_bits, instructions};
 
 /// The kernel's `struct sigaction`.
@@ -376,7 +377,7 @@ fn on_trapped_call(info: &Info, context: &mut RealFrame) {
         return;
     }
     if thread().pausing.stepping || agent::is_stepping() {
-        context.flags &= !pause::TRAP_FLAG;
+        context.flags &= !TRAP_FLAG;
     }
     pause::abandon();
     if calls_of_32_bits::is_one(info[3] >> 32) {
@@ -431,7 +432,7 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
         // The program single-steps itself (trap flag): our own steps are not its, and where its flags
         // are kept, there are none any more.
         if entry::is_behind_entry(rip) {
-            context.flags &= !pause::TRAP_FLAG;
+            context.flags &= !TRAP_FLAG;
         }
         return;
     }
@@ -633,7 +634,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     }
     let mut registers = context.registers();
     if thread.pausing.stepping || agent::is_stepping() {
-        registers.flags &= !pause::TRAP_FLAG;
+        registers.flags &= !TRAP_FLAG;
     }
     pause::abandon();
     thread.fault_info = *info;
@@ -656,7 +657,7 @@ pub fn protection_fault(registers: &Registers) -> ! {
 pub fn protection_fault_of_trap(context: &mut RealFrame) {
     let mut registers = context.registers();
     if thread().pausing.stepping || agent::is_stepping() {
-        registers.flags &= !pause::TRAP_FLAG;
+        registers.flags &= !TRAP_FLAG;
     }
     pause::abandon();
     note_protection_fault();
@@ -678,7 +679,7 @@ fn note_protection_fault() {
 pub fn leave_handler(context: &mut RealFrame, registers: Registers, what: u32) {
     let thread = thread();
     (thread.fault_registers, thread.fault_signal) = (registers, what);
-    context.flags &= !pause::TRAP_FLAG;
+    context.flags &= !TRAP_FLAG;
     context.rip = assembly::rv_entry_fault as *const () as u64;
 }
 

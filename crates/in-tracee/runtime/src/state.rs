@@ -3,3 +3,5 @@
 //! Deliberately absent: behaviour; a function in here reads or sets state and decides nothing.
 
 pub mod block;
+pub mod own_descriptors;
+pub mod stacks;

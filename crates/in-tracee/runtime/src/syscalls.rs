@@ -21,6 +21,7 @@ pub mod output_lock;
 pub mod outputs;
 pub mod pass_through;
 pub mod priority_futexes;
+pub mod proc_opens;
 pub mod real_streams;
 pub mod shared_segments;
 pub mod specials;

@@ -6,18 +6,19 @@
 //! Invariant: nobody else can write there when the session comes, or what is there stays as it is
 //! in rollbacks: the injector has seen to that.
 
+use crate::ground::maps::in_region;
 use events::{SHARED_MAP_WORDS, Tag, shared_map};
 use lane_protocol::{SharedMapping, report_kind};
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::mapped_files::{self, Place, Source};
 use crate::address_space::shared_files;
+use crate::checkpoint;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::{kernel, memory, report};
 use crate::process::boarding::identity_of;
 use crate::state::block::process;
 use crate::syscalls::memory_calls;
-use crate::{checkpoint, log};
 
 /// Calls `each` with the mappings of the table, and with what identifies what they show.
 fn for_each(table: &[SharedMapping], each: &mut dyn FnMut(&SharedMapping, &Mapping, [u64; 2])) {
@@ -101,7 +102,7 @@ pub fn begin(table: &[SharedMapping]) {
 pub fn replay(start: u64, words: &[u64; SHARED_MAP_WORDS]) {
     let [end, protection, flags, offset, device, inode, there] = *words;
     let bytes = end.wrapping_sub(start);
-    if end <= start || !start.is_multiple_of(PAGE_BYTES) || log::in_region(start, bytes) {
+    if end <= start || !start.is_multiple_of(PAGE_BYTES) || in_region(start, bytes) {
         report::fail("a birth maps shared memory where the runtime is");
     }
     if flags & shared_map::FILLED != 0 {

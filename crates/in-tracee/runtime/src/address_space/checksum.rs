@@ -1,9 +1,11 @@
 //! Checksums of the program's writable memory, on request: replay finds a
 //! difference soon after it arises, rather than where it first shows.
 
+use crate::state::own_descriptors::close;
+use crate::state::own_descriptors::open_high;
 use events::Kind;
 
-use crate::address_space::{detect, written_pages};
+use crate::address_space::written_pages;
 use crate::code::islands;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::registers::Registers;
@@ -79,11 +81,11 @@ fn each_populated_page(start: u64, end: u64, hand_over: &mut dyn FnMut(u64)) {
             }
         }
     };
-    let Some(pagemap) = detect::open_high(written_pages::PAGEMAP) else {
+    let Some(pagemap) = open_high(written_pages::PAGEMAP) else {
         return each_readable(start, end);
     };
     written_pages::scan_populated(pagemap, start, end, true, &mut each_readable);
-    detect::close(pagemap);
+    close(pagemap);
 }
 
 /// Pages from which on it is worth a look at what is mapped there.

@@ -12,8 +12,9 @@ use crate::address_space::mapped_files::{self, STATUS_BYTES, STATUS_INODE, STATU
 use crate::checkpoint;
 use crate::debugger::shared_writes;
 use crate::ground::maps::{self, Mapping};
+use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory};
-use crate::state::block::{Owned, process, space};
+use crate::state::block::{process, space};
 use crate::syscalls::outputs;
 
 const AT_FDCWD: u64 = -100i64 as u64;

@@ -11,8 +11,9 @@ use crate::address_space::{file_extents, foreign_writes, kept_files, outsiders};
 use crate::checkpoint;
 use crate::debugger::{imports, shared_writes};
 use crate::ground::maps::{self, Mapping};
+use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory, report};
-use crate::state::block::{Owned, process, session, space};
+use crate::state::block::{process, session, space};
 use crate::syscalls::outputs;
 
 const COPIES: usize = 32768;

@@ -10,12 +10,12 @@
 //! Invariant: nothing is looked at where the program has no such file or segment mapped. Deliberately
 //! absent: files below /usr, /lib and /etc, which systems replace and do not write to in place.
 
+use crate::state::own_descriptors;
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{outside_state, untimely};
 use linux_abi::general as nr;
 
-use crate::address_space::detect::{self, move_high};
 use crate::address_space::kept_files::Status;
 use crate::address_space::{mapped_files, outsiders, shared_files};
 use crate::checkpoint;
@@ -23,6 +23,7 @@ use crate::ground::proc_files::Path;
 use crate::ground::{kernel, memory};
 use crate::signals::killing;
 use crate::state::block::{process, session, space};
+use crate::state::own_descriptors::move_high;
 use crate::syscalls::shared_segments;
 
 /// Files on disks that are looked at, of each process.
@@ -179,7 +180,7 @@ fn watch_file(own: &mut Signs, fd: u64, status: &Status) {
 
 fn close(fd_plus_one: i32) {
     if fd_plus_one != 0 {
-        detect::close(fd_plus_one - 1);
+        own_descriptors::close(fd_plus_one - 1);
     }
 }
 

@@ -28,8 +28,9 @@ use crate::address_space::kept_files::Status;
 use crate::address_space::outsider_signs::{self, Signs};
 use crate::address_space::{mapped_files, shared_files};
 use crate::checkpoint;
+use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory, proc_files, report};
-use crate::state::block::{Owned, process, session, space};
+use crate::state::block::{process, session, space};
 
 const PAGE_BYTES: u64 = 4096;
 /// Most bytes of a region: a sum for each page.

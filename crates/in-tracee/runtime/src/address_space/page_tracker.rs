@@ -23,18 +23,21 @@ mod held_descriptor;
 
 use events::SummedRange;
 
-use crate::address_space::detect::{Range, close, open_high};
 use crate::address_space::protected_parts::{Parts, WHOLE_BYTES_MAX};
 use crate::address_space::written_pages::Uffd;
-use crate::address_space::{checksum, map_changes, written_pages as kernel_view};
+use crate::address_space::{checksum, written_pages as kernel_view};
 use crate::checkpoint;
 use crate::code::islands;
 use crate::debugger::displaced;
 use crate::ground::kernel;
+use crate::ground::map_changes;
 use crate::ground::maps::{self, Mapping};
+use crate::ground::owned::Owned;
+use crate::ground::range_set::Range;
 use crate::ground::range_set::{RANGES_MAX, RangeSet};
 use crate::process::processes;
-use crate::state::block::{Owned, process};
+use crate::state::block::process;
+use crate::state::own_descriptors::{close, open_high};
 use crate::syscalls::memory_calls;
 pub use held_descriptor::{is_descriptor, is_open, yield_descriptor};
 

@@ -5,10 +5,12 @@ use lane_protocol::{SCRATCH_BYTES, SCRATCH_START};
 use linux_abi::{errno, general as nr};
 
 use crate::address_space::checksum;
-use crate::address_space::detect::{RANGES_BYTES, Range, Ranges, SCRATCH_FLAGS, close, move_high, open_high};
+use crate::address_space::detect::{RANGES_BYTES, Ranges, SCRATCH_FLAGS};
+use crate::ground::owned::Owned;
 use crate::ground::page_entries::{OF_FILE, POPULATED, for_each_entry};
+use crate::ground::range_set::Range;
 use crate::ground::{kernel, memory};
-use crate::state::block::Owned;
+use crate::state::own_descriptors::{close, move_high, open_high};
 
 const PAGE_BYTES: u64 = 4096;
 pub const PAGEMAP: &core::ffi::CStr = c"/proc/thread-self/pagemap";

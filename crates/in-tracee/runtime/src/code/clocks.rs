@@ -7,8 +7,8 @@
 
 use linux_abi::{errno, general as nr};
 
+use crate::ground::maps::in_region;
 use crate::ground::{kernel, memory};
-use crate::log::in_region;
 use crate::state::block::{session, space, thread};
 
 /// Entry points of the vDSO; 0 where there is none.

@@ -15,13 +15,13 @@ use core::mem::offset_of;
 
 use crate::code::clocks::is_ours_at;
 use crate::ground::assembly::{rv_breakpoint, rv_instruction, rv_site};
+use crate::ground::maps::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::registers::{pop_preserved, pop_volatile};
-use crate::ground::stacks::owner_of_signal_stack;
-use crate::log::in_region;
 use crate::state::block::{
     THREAD_LEAVING, THREAD_PROGRAMS_GS, THREAD_TARGET, Thread, session, thread, thread_at,
 };
+use crate::state::stacks::owner_of_signal_stack;
 
 type Entry = unsafe extern "C" fn();
 

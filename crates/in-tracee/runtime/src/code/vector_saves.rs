@@ -143,23 +143,6 @@ fn save_all(address: u64, wanted: u64) {
     memory::write(address + HEADER, &named);
 }
 
-/// The parts of a whole area in use: those that hold anything, and those that begin otherwise
-/// than with zeroes.
-///
-/// # Safety
-/// The area is as long as the vector state.
-pub unsafe fn parts_in_use(area: *const u8) -> u64 {
-    let space = space();
-    let is_empty = |part: &u64| {
-        let (offset, length) = space.vector_parts[*part as usize];
-        // SAFETY: inside the area, the caller says.
-        let words = (0..length as usize / 8)
-            .map(|word| unsafe { area.add(offset as usize).cast::<u64>().add(word).read() });
-        words.fold(0, |all, word| all | word) == 0
-    };
-    (2..8).filter(is_empty).fold(space.vector_features, |named, part| named & !(1 << part))
-}
-
 fn is_clear(address: u64, bytes: u64) -> bool {
     (address..address + bytes).step_by(8).all(|at| memory::read_word(at) == Some(0))
 }

@@ -24,11 +24,12 @@ use crate::debugger::{
 use crate::ground::assembly::{rv_agent_stop, rv_agent_trap};
 use crate::ground::decode;
 use crate::ground::frame::RealFrame;
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::preemption::pause::TRAP_FLAG;
+use crate::ground::registers::TRAP_FLAG;
 use crate::preemption::probe;
 use crate::signals::caught_signals;
-use crate::state::block::{Owned, lane, process, session, thread};
+use crate::state::block::{lane, process, session, thread};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.

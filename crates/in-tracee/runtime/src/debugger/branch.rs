@@ -9,6 +9,7 @@
 //! process. Deliberately absent: threads. Those of the original that did not run stand
 //! still for ever.
 
+use crate::ground::maps::in_region;
 use lane_protocol::{AgentCommand, agent_stop};
 use linux_abi::{PAGE_BYTES, errno, general as nr};
 use syscall_model::{Act, Special};
@@ -18,12 +19,13 @@ use crate::debugger::agent::{self, mailbox};
 use crate::debugger::{breakpoints, copies, standing, translate};
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
+use crate::ground::owned::Owned;
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, memory};
-use crate::state::block::{Owned, process, thread};
+use crate::signals;
+use crate::state::block::{process, thread};
 use crate::syscalls::dispatch::{Done, leave_debugged, meaning};
 use crate::syscalls::specials;
-use crate::{log, signals};
 
 struct State {
     /// Why the branch stops at its next boundary; one of `agent_stop`, or 0.
@@ -70,7 +72,7 @@ fn take_over(start: u64, end: u64) {
     let buffer = PAGE.get() as u64;
     let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
     for page in (start..end).step_by(PAGE_BYTES as usize) {
-        if !log::in_region(page, PAGE_BYTES)
+        if !in_region(page, PAGE_BYTES)
             && memory::copy(buffer, page, PAGE_BYTES)
             && !kernel::failed(kernel::mmap(page, PAGE_BYTES, 3, flags, -1, 0))
         {

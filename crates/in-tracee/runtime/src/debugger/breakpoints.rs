@@ -14,8 +14,9 @@ use crate::code::{islands, sites};
 use crate::debugger::{agent, displaced, programs};
 use crate::ground::decode::JUMP_BYTES;
 use crate::ground::memory;
+use crate::ground::owned::Owned;
 use crate::preemption::probe;
-use crate::state::block::{Owned, process};
+use crate::state::block::process;
 use crate::syscalls::{changes, open_calls};
 
 const INT3: u8 = 0xcc;

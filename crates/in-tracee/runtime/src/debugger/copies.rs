@@ -18,13 +18,13 @@ use crate::address_space::mapped_files;
 use crate::code::clocks;
 use crate::debugger::{displaced, imports, watchpoints};
 use crate::ground::registers::pop_preserved;
-use crate::ground::stacks::{signal_stack, stack_top};
 use crate::ground::{frame, kernel};
 use crate::process::{processes, threads};
 use crate::signals;
 use crate::state::block::{
     Thread, enter_block, known_threads, lane, own_block, process, thread, thread_at, thread_status,
 };
+use crate::state::stacks::{signal_stack, stack_top};
 
 /// What only the kernel and the processor have of a thread that waits for its turn.
 #[repr(C)]

@@ -17,10 +17,10 @@ use crate::debugger::{agent, breakpoints};
 use crate::ground::assembly::{rv_agent_stop, rv_entry_breakpoint};
 use crate::ground::decode::{self, JUMP_BYTES, Run};
 use crate::ground::frame::RealFrame;
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::preemption::probe_stub::{jump_to, put_copy};
-use crate::state::block::Owned;
 
 const STUBS_MAX: usize = 2 * lane_protocol::BREAKPOINTS_MAX;
 const PAGES_MAX: usize = 512;

@@ -8,6 +8,7 @@
 //!
 //! Deliberately absent: other threads' registers, and the past.
 
+use crate::ground::maps::in_region;
 use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
 use lane_protocol::{agent_verb, report_kind};
@@ -19,10 +20,11 @@ use crate::debugger::{breakpoints, translate};
 use crate::ground::accesses::Change;
 use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::{memory, report};
 use crate::preemption::pause_point;
-use crate::state::block::{Owned, process, space, thread};
+use crate::state::block::{process, space, thread};
 use crate::{checkpoint, log};
 
 /// The flags that can be set: carry, parity, adjust, zero, sign, direction, overflow.
@@ -120,12 +122,12 @@ fn check_registers(wanted: &[u64; REGISTER_WORDS]) -> Result<(), u32> {
     const RIP: usize = 16;
     const END_OF_ADDRESSES: u64 = 1 << 47;
     let rip = wanted[RIP];
-    if rip >= END_OF_ADDRESSES || log::in_region(rip, 1) { Err(errno::EINVAL) } else { Ok(()) }
+    if rip >= END_OF_ADDRESSES || in_region(rip, 1) { Err(errno::EINVAL) } else { Ok(()) }
 }
 
 /// Writes each page's first byte of the range as it is.
 fn check_memory(address: u64, bytes: u64) -> Result<(), u32> {
-    if bytes == 0 || bytes > PROGRAM_BYTES_MAX as u64 || log::in_region(address, bytes) {
+    if bytes == 0 || bytes > PROGRAM_BYTES_MAX as u64 || in_region(address, bytes) {
         return Err(errno::EFAULT);
     }
     let mut byte = 0u8;

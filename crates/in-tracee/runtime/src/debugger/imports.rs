@@ -16,12 +16,13 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::address_space::detect::close;
 use crate::address_space::file_extents;
 use crate::address_space::mapped_files::{self, Object};
 use crate::debugger::agent;
+use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory, report};
-use crate::state::block::{Owned, process, session};
+use crate::state::block::{process, session};
+use crate::state::own_descriptors::close;
 
 const PAGE_BYTES: u64 = 4096;
 /// Most bytes of a piece.

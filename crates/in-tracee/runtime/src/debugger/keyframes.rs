@@ -22,9 +22,10 @@ use linux_abi::general as nr;
 use crate::address_space::kept_files;
 use crate::debugger::{agent, copies, displaced, translate, watchpoints};
 use crate::ground::kernel;
+use crate::ground::owned::Owned;
 use crate::ground::registers::pop_preserved;
 use crate::signals;
-use crate::state::block::{Owned, process, thread};
+use crate::state::block::{process, thread};
 
 /// What a new process is told of itself, in the memory that it took up.
 struct New {

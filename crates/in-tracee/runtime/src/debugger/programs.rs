@@ -10,9 +10,10 @@ use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
 
 use crate::debugger::{agent, breakpoints, standing};
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::state::block::{Owned, process, thread};
+use crate::state::block::{process, thread};
 use crate::syscalls::open_calls;
 
 /// Most bytes of one record: what does not fit is left out.
@@ -271,7 +272,7 @@ impl Host for Program<'_> {
             r.r14, r.r15, r.rip,
         ];
         match number {
-            register::FLAGS => Some(r.flags & !crate::preemption::pause::TRAP_FLAG),
+            register::FLAGS => Some(r.flags & !crate::ground::registers::TRAP_FLAG),
             register::FS_BASE => Some(*self.fs_base.get_or_insert_with(standing::fs_base)),
             register::GS_BASE => Some(0),
             _ => general.get(number as usize).copied(),
@@ -280,7 +281,8 @@ impl Host for Program<'_> {
 
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
         let bytes = into.len() as u64;
-        !crate::log::in_region(address, bytes) && memory::copy(into.as_mut_ptr() as u64, address, bytes)
+        !crate::ground::maps::in_region(address, bytes)
+            && memory::copy(into.as_mut_ptr() as u64, address, bytes)
     }
 
     fn record(&mut self, address: u64, bytes: u16) {
@@ -290,7 +292,7 @@ impl Host for Program<'_> {
         }
         let own = records();
         let target = RECORDS_START + own.bytes;
-        if crate::log::in_region(address, bytes) || !memory::copy(target + 4, address, bytes) {
+        if crate::ground::maps::in_region(address, bytes) || !memory::copy(target + 4, address, bytes) {
             return put(part::UNREADABLE, &address.to_le_bytes());
         }
         memory::write(target, &(bytes as u32));
@@ -300,7 +302,7 @@ impl Host for Program<'_> {
     fn record_text(&mut self, address: u64, bytes_max: u16) {
         let mut buffer = [0u8; 1024];
         let most = buffer.len().min(bytes_max as usize);
-        if crate::log::in_region(address, most as u64) {
+        if crate::ground::maps::in_region(address, most as u64) {
             return put(part::UNREADABLE, &address.to_le_bytes());
         }
         match memory::read_text(address, &mut buffer[..most]) {

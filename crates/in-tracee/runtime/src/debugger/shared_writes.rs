@@ -8,11 +8,12 @@
 //!
 //! Invariant: what a process wrote to shared memory is noted before another one has the turn.
 
-use crate::address_space::detect::{close, open_high};
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{mapped_files, written_pages as kernel_view};
 use crate::debugger::imports;
-use crate::state::block::{Owned, process, session};
+use crate::ground::owned::Owned;
+use crate::state::block::{process, session};
+use crate::state::own_descriptors::{close, open_high};
 
 const PAGE_BYTES: u64 = 4096;
 const VIEWS: usize = 256;

@@ -12,7 +12,7 @@ use crate::debugger::{branch, breakpoints, copies, imports, programs};
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
 use crate::ground::registers::Registers;
-use crate::preemption::pause::TRAP_FLAG;
+use crate::ground::registers::TRAP_FLAG;
 use crate::signals::caught_signals;
 use crate::state::block::{known_threads, process, space, thread, thread_at, thread_status};
 

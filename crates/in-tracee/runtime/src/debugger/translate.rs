@@ -9,6 +9,7 @@
 //! Invariant: the copies are of what is in memory now: whoever changes code calls
 //! [`forget`]. Deliberately absent: any knowledge of why the program is stopped.
 
+use crate::ground::maps::in_region;
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
@@ -23,12 +24,12 @@ use crate::debugger::{agent, standing, watchpoints};
 use crate::ground::assembly;
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
+use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{kernel, memory};
-use crate::log;
-use crate::preemption::pause::TRAP_FLAG;
 use crate::preemption::probe;
-use crate::state::block::{Owned, lane, process, thread};
+use crate::state::block::{lane, process, thread};
 
 const _: () = assert!(MEMORY_BYTES <= TRANSLATOR_BYTES);
 const _: () =
@@ -78,7 +79,7 @@ impl Host for Memory {
             let at = address.wrapping_add(bytes as u64);
             let step = (into.len() - bytes).min((4096 - at % 4096) as usize);
             let to = into[bytes..].as_mut_ptr() as u64;
-            if log::in_region(at, step as u64) || !memory::copy(to, at, step as u64) {
+            if in_region(at, step as u64) || !memory::copy(to, at, step as u64) {
                 break;
             }
             bytes += step;
@@ -125,7 +126,7 @@ pub fn arrive(context: &mut RealFrame, result: &Result) {
     let agent = agent::state();
     agent.steps += result.executed;
     agent.command_steps += result.executed;
-    if log::in_region(context.rip, 1) {
+    if in_region(context.rip, 1) {
         // On the way from an island into the runtime.
         return;
     }
@@ -247,7 +248,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
                 }
             }
             Stop::Interrupted => break,
-            Stop::Unreadable if log::in_region(state.rip, 1) => {
+            Stop::Unreadable if in_region(state.rip, 1) => {
                 // The last jump of an island: the trap flag does not count it.
                 return result(executed.saturating_sub(1), true);
             }

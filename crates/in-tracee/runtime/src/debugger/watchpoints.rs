@@ -10,8 +10,9 @@
 use lane_protocol::{THREADS_MAX, WATCHES_MAX, Watch, watch_kind};
 use linux_abi::general as nr;
 
+use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory};
-use crate::state::block::{Owned, process, thread};
+use crate::state::block::{process, thread};
 
 /// Places that the processor watches at a time.
 const PROCESSOR_MAX: usize = 4;

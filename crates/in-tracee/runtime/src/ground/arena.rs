@@ -4,7 +4,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::state::block::Owned;
+use crate::ground::owned::Owned;
 
 const ARENA_BYTES: usize = 2 << 20;
 

@@ -375,6 +375,6 @@ pub fn hide_trap_flag(from: u64, stack: u64) {
         && (code[0] == 0x9c || code[1] == 0x9c)
         && let Some(flags) = memory::read::<u16>(stack)
     {
-        memory::write(stack, &(flags & !(crate::preemption::pause::TRAP_FLAG as u16)));
+        memory::write(stack, &(flags & !(crate::ground::registers::TRAP_FLAG as u16)));
     }
 }

@@ -3,11 +3,11 @@
 
 use linux_abi::errno;
 
-use crate::code::vector_saves;
 use crate::ground::float_place::FloatPlace;
 use crate::ground::memory;
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::state::block::{Owned, space};
+use crate::state::block::space;
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.
 #[repr(C)]
@@ -200,7 +200,7 @@ fn save_vectors() -> u64 {
                 // The initial x87 control word, which xsave leaves out.
                 buffer.cast::<u16>().write(0x37f);
             }
-            in_use.write(vector_saves::parts_in_use(buffer));
+            in_use.write(space.vector_parts_in_use(buffer));
             let reserved = buffer.add(464).cast::<u32>();
             reserved.write(FP_XSTATE_MAGIC1);
             reserved.add(1).write(bytes + 4);

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use linux_abi::general as nr;
 
-use crate::address_space::map_changes;
 use crate::ground::assembly::rv_call;
+use crate::ground::map_changes;
 
 /// Result of a call on the program's behalf that was not begun, or that the
 /// kernel wants to begin again, because a signal waits to be delivered first.

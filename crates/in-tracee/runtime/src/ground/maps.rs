@@ -4,8 +4,8 @@
 use linux_abi::general as nr;
 
 use crate::ground::{kernel, proc_dir};
-use crate::log::in_region;
-use crate::state::block::Owned;
+
+use crate::ground::owned::Owned;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
@@ -166,4 +166,10 @@ fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
         value = value << 4 | u64::from((byte as char).to_digit(16)?);
     }
     (digits > 0).then_some((value, &text[digits..]))
+}
+
+/// True if the range touches the runtime's own memory.
+pub fn in_region(address: u64, bytes: u64) -> bool {
+    use lane_protocol::{REGION_BYTES, REGION_START};
+    address < REGION_START + REGION_BYTES && address.saturating_add(bytes) > REGION_START
 }

@@ -10,9 +10,9 @@ use core::sync::atomic::{AtomicI32, Ordering};
 
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::detect::{move_high, with_more_descriptors};
 use crate::ground::kernel;
 use crate::state::block::process;
+use crate::state::own_descriptors::{move_high, with_more_descriptors};
 
 /// Each process's own: one that shares all memory need not share descriptors.
 #[derive(Default)]

@@ -1,10 +1,16 @@
 //! Ranges of addresses in a table of fixed size.
 
-use crate::address_space::detect::Range;
-
 const PAGE_BYTES: u64 = 4096;
 /// Most ranges of a set; beyond, gaps between ranges are filled, small ones first.
 pub const RANGES_MAX: usize = 4096;
+
+/// A stretch of writable memory, of one mapping or several.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Range {
+    pub start: u64,
+    pub end: u64,
+}
 
 /// Ranges of whole pages: sorted, and none touches another, after `tidy`.
 #[repr(C)]

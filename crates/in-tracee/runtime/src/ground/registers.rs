@@ -19,6 +19,8 @@ macro_rules! pop_volatile {
 
 pub(crate) use {pop_preserved, pop_volatile};
 
+pub const TRAP_FLAG: u64 = 0x100;
+
 /// The program's general registers, as the entry code lays them out on the
 /// runtime's stack.
 #[repr(C)]

@@ -8,11 +8,18 @@ use crate::ground::kernel;
 use crate::ground::registers::Registers;
 use crate::state::block::{lane, process, session};
 
+// What other rooms do before the process ends; `entry::endings` has it, which stands behind all.
+unsafe extern "Rust" {
+    safe fn rv_stands_at_end(kind: u32, code: i32);
+    safe fn rv_leaves_shared_memory();
+    safe fn rv_log_ends();
+}
+
 /// Fills the report and stands still for ever; the supervisor reads the
 /// process's memory and ends it.
 pub fn stand(kind: u32, code: i32, text: &str) -> ! {
     note_text(text);
-    crate::debugger::standing::stand_at_end(kind, code);
+    rv_stands_at_end(kind, code);
     publish(kind, code);
     let kind_word = &lane().report.kind;
     loop {
@@ -26,9 +33,9 @@ pub fn stand(kind: u32, code: i32, text: &str) -> ! {
 /// Fills the report and ends the process.
 pub fn leave(kind: u32, code: i32, text: &str) -> ! {
     note_text(text);
-    crate::debugger::standing::stand_at_end(kind, code);
+    rv_stands_at_end(kind, code);
     publish(kind, code);
-    crate::process::processes::leave_shared_memory();
+    rv_leaves_shared_memory();
     kernel::exit_group(0)
 }
 
@@ -62,9 +69,7 @@ pub fn note_registers(registers: &Registers) {
 
 /// The log ended before the process did.
 pub fn log_ended() -> ! {
-    if crate::checkpoint::goes_again() {
-        crate::checkpoint::go_live();
-    }
+    rv_log_ends();
     leave(report_kind::LOG_ENDED, 0, "")
 }
 

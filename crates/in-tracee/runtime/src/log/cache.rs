@@ -4,7 +4,7 @@
 //! The cache is part of the process's state in both modes: recording decides
 //! which block enters which slot and says so in the event; replay follows.
 
-use crate::state::block::Owned;
+use crate::ground::owned::Owned;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;

@@ -11,7 +11,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::address_space::checksum::{PAGE_WORDS, range_sum, word_for_sum};
 use crate::ground::memory;
-use crate::state::block::Owned;
+use crate::ground::owned::Owned;
 
 /// Pages of a range that is looked at.
 const PAGES_MAX: usize = 1024;

@@ -10,10 +10,10 @@ use linux_abi::PAGE_BYTES;
 
 use crate::address_space::checksum::{self, PAGE_WORDS};
 use crate::address_space::page_tracker;
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::{decode, memory};
 use crate::scheduler::chaos;
-use crate::state::block::Owned;
 
 const PAGES_MAX: usize = 16;
 /// Words of one page.

@@ -14,6 +14,7 @@
 
 mod spinning;
 
+use crate::ground::registers::TRAP_FLAG;
 use core::sync::atomic::Ordering;
 
 use crate::code::{clocks, islands, sites};
@@ -43,7 +44,6 @@ const STEPS_FOR_TIMER: u32 = 300;
 /// Nanoseconds of a step.
 pub const STEP_NS: u64 = 3000;
 
-pub const TRAP_FLAG: u64 = 0x100;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// State of pausing in a thread.

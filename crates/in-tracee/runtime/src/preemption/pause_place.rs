@@ -9,11 +9,11 @@ use linux_abi::PAGE_BYTES;
 
 use crate::code::sites;
 use crate::ground::frame::RealFrame;
+use crate::ground::owned::Owned;
 use crate::ground::{decode, memory};
 use crate::preemption::pause_point;
 use crate::scheduler::chaos;
 use crate::signals;
-use crate::state::block::Owned;
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;

@@ -9,14 +9,16 @@ use crate::code::{islands, sites};
 use crate::debugger::{agent, breakpoints, edits};
 use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
+use crate::ground::registers::TRAP_FLAG;
 use crate::ground::report;
-use crate::preemption::pause::{self, TRAP_FLAG};
+use crate::preemption::pause;
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::{hot_words, probe, sampled_places};
 use crate::scheduler::{chaos, encounters, turn};
 use crate::signals;
-use crate::state::block::{Owned, process, thread};
+use crate::state::block::{process, thread};
 use crate::syscalls::{spins, tracing};
 
 /// Words of a pause's body: registers, vector sum, memory sum.

@@ -18,15 +18,16 @@ use crate::debugger::{agent, breakpoints};
 use crate::ground::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::ground::float_place::FloatPlace;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
+use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{kernel, memory};
 use crate::preemption::counters;
-use crate::preemption::pause::TRAP_FLAG;
 use crate::preemption::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::preemption::probe_body::Body;
 use crate::preemption::probe_guard::{Guard, is_writable};
 use crate::preemption::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
-use crate::state::block::{Owned, process};
+use crate::state::block::process;
 use crate::{checkpoint, signals};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip

@@ -13,8 +13,9 @@
 use crate::address_space::page_tracker;
 use crate::ground::frame::RealFrame;
 use crate::ground::memory;
+use crate::ground::owned::Owned;
 use crate::preemption::pause_point;
-use crate::state::block::{Owned, process, thread};
+use crate::state::block::{process, thread};
 
 /// States that are kept.
 const STATES_MAX: usize = 64;

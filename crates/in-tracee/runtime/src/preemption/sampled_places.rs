@@ -21,14 +21,16 @@ use crate::code::{clocks, sites};
 use crate::ground::accesses::{self, Access, Change};
 use crate::ground::decode::Registers;
 use crate::ground::frame::RealFrame;
+use crate::ground::owned::Owned;
+use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{image_functions, memory};
 use crate::preemption::executed_functions::{self, Entered, ExecutedFunctions};
-use crate::preemption::pause::{self, TRAP_FLAG};
+use crate::preemption::pause;
 use crate::preemption::pause_point;
 use crate::preemption::pause_timer::now_ns;
 use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, encounters, forced, patience};
-use crate::state::block::{Owned, process, session, thread};
+use crate::state::block::{process, session, thread};
 
 const INT3: u8 = 0xcc;
 /// So many places at most are drawn from, and so many instructions looked at for them.

@@ -307,7 +307,7 @@ fn recreate(word: u64) -> ! {
         let (protection, flags) = (log.body(at + 2) & 0xffff_ffff, log.body(at + 2) >> 32);
         let file = log.body(at + 3) as u32;
         let file_offset = log.body(at + 4);
-        if end <= start || crate::log::in_region(start, end - start) {
+        if end <= start || crate::ground::maps::in_region(start, end - start) {
             report::fail("a birth maps memory where the runtime is");
         }
         let grows = if flags & 1 != 0 { u64::from(nr::MAP_GROWSDOWN | nr::MAP_STACK) } else { 0 };

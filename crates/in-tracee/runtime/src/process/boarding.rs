@@ -16,14 +16,12 @@ use lane_protocol::{
 };
 use linux_abi::{PAGE_BYTES, general as nr};
 
-use crate::address_space::detect::{close, open_high};
 use crate::address_space::{boarded_sharing, mapped_files};
 use crate::checkpoint::{self, Standing};
 use crate::code::{clocks, sites};
 use crate::debugger::copies;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::registers::Registers;
-use crate::ground::stacks::{signal_stack, stack_top};
 use crate::ground::{frame, kernel, memory, proc_dir, report};
 use crate::process::threads;
 use crate::scheduler::turn;
@@ -32,6 +30,8 @@ use crate::state::block::{
     Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, space, thread,
     thread_at, thread_status,
 };
+use crate::state::own_descriptors::{close, open_high};
+use crate::state::stacks::{signal_stack, stack_top};
 use crate::syscalls::{memory_calls, shared_segments};
 
 pub const VDSO: &[u8] = b"[vdso]";

@@ -389,8 +389,8 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     result
 }
 
-static BEGINNINGS: crate::state::block::Owned<core::mem::MaybeUninit<[(Registers, Beginning); LANE_SLOTS]>> =
-    crate::state::block::Owned::new(core::mem::MaybeUninit::uninit());
+static BEGINNINGS: crate::ground::owned::Owned<core::mem::MaybeUninit<[(Registers, Beginning); LANE_SLOTS]>> =
+    crate::ground::owned::Owned::new(core::mem::MaybeUninit::uninit());
 
 /// A child of vfork arrives here, on its own stack.
 pub unsafe extern "C" fn vfork_child(child: *mut crate::state::block::Thread) -> ! {
@@ -887,7 +887,7 @@ fn meets_region(fd: u64, head: &[u8; 64]) -> bool {
         // struct Elf64_Phdr: type and flags, offset, address, physical, bytes in the file, in memory, alignment.
         let mut part = [0u64; 7];
         kernel::call(nr::__NR_pread64, [fd, part.as_mut_ptr() as u64, bytes, place + index * bytes, 0, 0]);
-        part[0] as u32 == LOADED && crate::log::in_region(part[2], part[5].max(1))
+        part[0] as u32 == LOADED && crate::ground::maps::in_region(part[2], part[5].max(1))
     })
 }
 

@@ -9,8 +9,8 @@
 //!
 //! All processes of a recording have the same strategy.
 
+use crate::ground::owned::Owned;
 use crate::scheduler::{chaos, forced};
-use crate::state::block::Owned;
 
 /// A choice of chance: one time in so many; 0: never.
 #[derive(Clone, Copy, Default)]

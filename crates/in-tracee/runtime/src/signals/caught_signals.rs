@@ -5,8 +5,9 @@
 //! are delivered at once, each on top of the one before, one is told.
 
 use crate::debugger::agent::state;
+use crate::ground::owned::Owned;
 use crate::signals::Info;
-use crate::state::block::{Owned, process};
+use crate::state::block::process;
 
 struct State {
     /// The signal whose handler begins at the next boundary, and at the last one; 0: none.

@@ -455,7 +455,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     space.processes_used = space.processes_used.max(process_index + 1);
     let block = thread_at(index);
     block.own_address = block as *mut Thread as u64;
-    block.stack_top = crate::ground::stacks::stack_top(index);
+    block.stack_top = crate::state::stacks::stack_top(index);
     block.index = index;
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;

@@ -13,8 +13,8 @@ use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
 use linux_abi::general as nr;
 
 use crate::debugger::{breakpoints, translate};
+use crate::ground::maps::in_region;
 use crate::ground::{kernel, report};
-use crate::log::in_region;
 use crate::signals::left_memory;
 use crate::state::block::{process, space};
 

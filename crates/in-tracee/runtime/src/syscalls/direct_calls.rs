@@ -3,12 +3,12 @@
 //! their returns (safe RET, Linux 6.5) leave a processor that predicts none of those right behind
 //! a call, and each costs some 6 ns there.
 
+use crate::syscalls::proc_opens;
 use linux_abi::general as nr;
 use syscall_model::{Act, Arg, Special, TABLE};
 
 use crate::address_space::{foreign_writes, packet_rings};
 use crate::ground::kernel::ABORTED;
-use crate::ground::proc_files;
 use crate::ground::registers::{Leave, Registers};
 use crate::preemption::pause;
 use crate::scheduler::{chaos, turn};
@@ -176,7 +176,7 @@ fn end(registers: &mut Registers, mut result: i64) -> Leave {
     let direct = &thread().direct;
     calls::note_made(number, &args, result);
     if direct.work & effects::READS_TEXT != 0 && result >= 0 {
-        result = proc_files::opened(number, &args, result);
+        result = proc_opens::opened(number, &args, result);
     }
     dispatch::log_call(number, &args, direct.model, direct.work, result, &direct.before, 0);
     dispatch::leave_logged(result, registers)

@@ -1,5 +1,6 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
+use crate::syscalls::proc_opens;
 use core::sync::atomic::Ordering;
 use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 
@@ -12,7 +13,7 @@ use crate::code::{islands, one_processor, sites};
 use crate::debugger::{agent, branch, breakpoints, edits};
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{proc_files, report};
+use crate::ground::report;
 use crate::lab;
 use crate::preemption::pause;
 use crate::process::detach;
@@ -276,7 +277,7 @@ fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
         return result;
     }
     if meaning.work & effects::READS_TEXT != 0 && result >= 0 {
-        result = proc_files::opened(nr, args, result);
+        result = proc_opens::opened(nr, args, result);
     }
     stopping::log_killed(nr, args, result);
     log_call(nr, args, meaning.args, meaning.work, result, &before, 0);

@@ -13,8 +13,8 @@ use core::cell::Cell;
 use syscall_model::Arg;
 
 use crate::address_space::foreign_writes;
+use crate::ground::maps::in_region;
 use crate::ground::{kernel, memory};
-use crate::log::in_region;
 use crate::signals::killing;
 use crate::state::block::process;
 use crate::syscalls::dispatch::{Done, begin_call};

@@ -8,16 +8,17 @@ use syscall_model::Arg;
 use crate::address_space::kept_files::{self, Kept};
 use crate::address_space::mapped_files::Place;
 use crate::address_space::{
-    foreign_writes, map_changes, mapped_files, outsider_signs, outsiders, packet_rings, page_tracker,
-    partial_effects, region, shared_files,
+    foreign_writes, mapped_files, outsider_signs, outsiders, packet_rings, page_tracker, partial_effects,
+    region, shared_files,
 };
 use crate::checkpoint;
 use crate::code::{clocks, one_processor, sites, withheld};
 use crate::debugger::{displaced, imports, shared_writes};
+use crate::ground::map_changes;
+use crate::ground::maps::in_region;
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, report};
-use crate::log::in_region;
 use crate::state::block::{process, space};
 use crate::syscalls::calls;
 use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};

@@ -5,14 +5,15 @@
 use linux_abi::{PAGE_BYTES, errno, general as nr};
 
 use crate::address_space::partial_effects::{self, Moving};
-use crate::address_space::{map_changes, mapped_files, page_tracker};
+use crate::address_space::{mapped_files, page_tracker};
 use crate::checkpoint;
 use crate::code::{sites, withheld};
 use crate::debugger::{displaced, shared_writes};
+use crate::ground::map_changes;
+use crate::ground::maps::in_region;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::log::in_region;
 use crate::state::block::process;
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::memory_calls::{

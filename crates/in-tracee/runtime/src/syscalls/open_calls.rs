@@ -7,7 +7,7 @@
 //!
 //! Invariant: a call that was recorded is open until its return is recorded.
 
-use crate::state::block::Owned;
+use crate::ground::owned::Owned;
 
 /// Beyond so many it is not looked any more which calls are open: all is recorded.
 const CALLS_MAX: usize = 256;

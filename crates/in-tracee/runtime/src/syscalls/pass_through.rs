@@ -12,9 +12,9 @@ use syscall_model::{Act, Arg, Special};
 
 use crate::code::sites;
 use crate::ground::kernel::{self, ABORTED};
+use crate::ground::maps::in_region;
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::report;
-use crate::log::in_region;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{process, thread};

@@ -4,10 +4,11 @@ use events::Tag;
 use linux_abi::general as nr;
 
 use crate::address_space::mapped_files::{self, Place, Source};
-use crate::address_space::{map_changes, outsider_signs, outsiders, page_tracker, shared_files};
+use crate::address_space::{outsider_signs, outsiders, page_tracker, shared_files};
+use crate::ground::map_changes;
+use crate::ground::maps::in_region;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, report};
-use crate::log::in_region;
 use crate::state::block::{process, space};
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::memory_calls::{

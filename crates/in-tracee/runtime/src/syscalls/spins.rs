@@ -11,6 +11,7 @@
 //! here stands as at a pause.
 //! Deliberately absent: live programs under the debugger; generated code.
 
+use crate::ground::registers::TRAP_FLAG;
 use events::{Instruction, Kind};
 
 use crate::code::sites::{self, Site};
@@ -108,7 +109,7 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
 fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3]) {
     pause::abandon();
     let mut registers = *registers;
-    registers.flags &= !(pause::TRAP_FLAG | pause_point::RESUME_FLAG);
+    registers.flags &= !(TRAP_FLAG | pause_point::RESUME_FLAG);
     thread().fault_info[..3].copy_from_slice(&rest);
     signals::leave_handler(context, registers, GIVES);
 }

@@ -18,10 +18,10 @@ use syscall_model::Arg;
 
 use crate::checkpoint::Standing;
 use crate::ground::registers::Registers;
-use crate::ground::stacks::signal_stack;
 use crate::ground::{frame, kernel, memory};
 use crate::scheduler::turn;
 use crate::state::block::{Thread, known_threads, process, space, thread, thread_at, thread_status};
+use crate::state::stacks::signal_stack;
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::{specials, tracing_outside};
 

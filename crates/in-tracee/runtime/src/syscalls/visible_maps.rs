@@ -12,9 +12,10 @@ use linux_abi::errno::EINVAL;
 use linux_abi::general as nr;
 
 use crate::code::clocks;
+use crate::ground::maps::in_region;
+use crate::ground::owned::Owned;
 use crate::ground::{kernel, maps, memory};
-use crate::log::in_region;
-use crate::state::block::{Owned, process};
+use crate::state::block::process;
 use crate::syscalls::outputs;
 
 /// Such descriptors that a process is known to have at a time.

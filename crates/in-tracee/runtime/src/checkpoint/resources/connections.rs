@@ -1,8 +1,8 @@
 //! Connections of sockets, and one whose other side has gone away.
 
+use crate::state::own_descriptors::close;
 use linux_abi::general as nr;
 
-use crate::address_space::detect;
 use crate::ground::kernel;
 
 const SOCK_STREAM: u32 = 1;
@@ -107,9 +107,9 @@ fn connected(mut address: Address) -> Option<[i32; 2]> {
         kernel::call(nr::__NR_poll, [waits.as_mut_ptr() as u64, 1, ANSWERED_WITHIN_MS, 0, 0, 0]);
         call(nr::__NR_accept4, listener, 0, 0)
     });
-    detect::close(listener);
+    close(listener);
     if let (Some(own), None) = (own, other) {
-        detect::close(own);
+        close(own);
     }
     Some([own?, other?])
 }

@@ -5,10 +5,10 @@
 //! The descriptor comes over a pair of sockets, made for each: nothing is kept open meanwhile, and
 //! no name has to be reached from the process's root or namespaces.
 
+use crate::state::own_descriptors::while_dumpable;
 use lane_protocol::{lent, request};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::detect;
 use crate::address_space::kept_files::request_answer;
 use crate::checkpoint::error;
 use crate::checkpoint::take::checkpoint;
@@ -44,7 +44,7 @@ pub fn along(ask: &mut dyn FnMut(u64) -> Option<i32>) -> i64 {
     let mut fd = receive(ask);
     if fd == error(errno::EPERM) {
         // A supervisor that is not root may not look into the process either (proc(5)).
-        detect::while_dumpable(&mut || fd = receive(ask));
+        while_dumpable(&mut || fd = receive(ask));
     }
     fd
 }

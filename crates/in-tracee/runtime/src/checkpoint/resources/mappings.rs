@@ -7,11 +7,11 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, MemoryRange};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::map_changes;
 use crate::checkpoint::group::together;
 use crate::checkpoint::resources::{apart, lent};
 use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::{area, error};
+use crate::ground::map_changes;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::proc_files::Path;
 use crate::ground::{kernel, memory};

@@ -3,11 +3,12 @@
 
 mod taking;
 
+use crate::state::own_descriptors::move_high;
 use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
-use crate::address_space::{detect, page_tracker};
+use crate::address_space::page_tracker;
 use crate::checkpoint::area;
 use crate::checkpoint::resources::connections::Connection;
 use crate::checkpoint::resources::interests::{self, Interest};
@@ -444,7 +445,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
         kernel::call(nr::__NR_close, [copy, 0, 0, 0, 0, 0]);
     }
     // Out of the way of the numbers that are restored.
-    let handle = detect::move_high(from.open_keeper()).map_or(-1, i64::from);
+    let handle = move_high(from.open_keeper()).map_or(-1, i64::from);
     for then in tables.then.all() {
         let same = tables.now.find(then.fd).is_some_and(|now| now.stays);
         if !same && then.object == Object::Epoll {

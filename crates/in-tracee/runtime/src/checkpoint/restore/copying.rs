@@ -4,15 +4,16 @@ use linux_abi::general as nr;
 
 use lane_protocol::{CANDIDATES_BYTES, CANDIDATES_START, Checkpoint};
 
-use crate::address_space::detect::{Range, open_high};
 use crate::address_space::written_pages;
 use crate::checkpoint::area;
 use crate::checkpoint::resources::{lent, mappings};
 use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::take::increments::{self, Found};
 use crate::checkpoint::take::{checkpoint, store};
+use crate::ground::range_set::Range;
 use crate::ground::range_set::tidied;
 use crate::ground::{kernel, memory, report};
+use crate::state::own_descriptors::open_high;
 
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are looked at at a time.

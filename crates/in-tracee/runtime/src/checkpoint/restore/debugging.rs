@@ -21,10 +21,11 @@ use crate::debugger::{displaced, watchpoints};
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
+use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::preemption::pause::TRAP_FLAG;
+use crate::ground::registers::TRAP_FLAG;
 use crate::signals;
-use crate::state::block::{Owned, Thread, process, thread, thread_status};
+use crate::state::block::{Thread, process, thread, thread_status};
 
 /// In place of a fault's signal: the debugger has ordered something.
 pub const ORDER_OF_DEBUGGER: u32 = u32::MAX;

@@ -17,9 +17,9 @@ use crate::address_space::kept_files::request_answer;
 use crate::checkpoint::resources::lent;
 use crate::checkpoint::{Standing, area};
 use crate::code::sites;
+use crate::ground::maps::in_region;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::log::in_region;
 use crate::state::block::{Thread, known_threads, process, session, space, thread_at, thread_status};
 use crate::syscalls::changes::{self, JUMP_BYTES};
 

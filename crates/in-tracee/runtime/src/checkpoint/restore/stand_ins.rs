@@ -5,9 +5,10 @@
 //! comes again and then the end, and whoever writes EPIPE, as where the other side went away (by TCP
 //! after the first write, as ever). Of a socket that is no stream nothing comes.
 
+use crate::state::own_descriptors::close;
+use crate::state::own_descriptors::move_high;
 use linux_abi::general as nr;
 
-use crate::address_space::detect;
 use crate::checkpoint::resources::pushback::{self, Channel};
 use crate::checkpoint::resources::tables::{Descriptor, Tables};
 use crate::ground::proc_files::Path;
@@ -49,7 +50,7 @@ pub fn make(tables: &Tables, is_done: &dyn Fn(u32) -> bool) {
         let Some(opened) = opened else { continue };
         let flags = if then.is_cloexec() { u64::from(nr::O_CLOEXEC) } else { 0 };
         kernel::call(nr::__NR_dup3, [opened as u64, u64::from(then.fd), flags, 0, 0, 0]);
-        detect::close(opened);
+        close(opened);
         kernel::call(nr::__NR_fcntl, [u64::from(then.fd), u64::from(nr::F_SETFL), then.settable(), 0, 0, 0]);
         pushback::goes_to(then.channel(), u64::from(then.fd));
     }
@@ -64,7 +65,7 @@ fn again(then: &Descriptor, other: &Descriptor) -> Option<i32> {
         }
     };
     // One that is somebody else's by now may be refused.
-    detect::move_high(opened).or_else(|| alone(then))
+    move_high(opened).or_else(|| alone(then))
 }
 
 /// An end of a pipe by way of another. Waits for nobody (fifo(7)).
@@ -85,20 +86,20 @@ fn alone(then: &Descriptor) -> Option<i32> {
     const AF_UNIX: u64 = 1;
     const SOCK_DGRAM: u64 = 2;
     if !then.is_pipe() && !then.connection.is_any() {
-        return detect::move_high(kernel::call(nr::__NR_socket, [AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0]));
+        return move_high(kernel::call(nr::__NR_socket, [AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0]));
     }
     let ends = if then.is_pipe() { pipe() } else { then.connection.make() }?;
     let both = u64::from(nr::O_RDWR);
     let [own, other] = match then.status & ACCESS {
         access if then.is_pipe() && access == both => {
             let own = reopened(ends[0] as u32, both) as i32;
-            detect::close(ends[1]);
+            close(ends[1]);
             [own, ends[0]]
         }
         access if access == u64::from(nr::O_WRONLY) => [ends[1], ends[0]],
         _ => ends,
     };
-    let own = detect::move_high(i64::from(own));
-    detect::close(other);
+    let own = move_high(i64::from(own));
+    close(other);
     own
 }

@@ -10,13 +10,13 @@ use crate::checkpoint::take::holding;
 use crate::code::clocks;
 use crate::ground::assembly::{rv_make, rv_resume};
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::stacks::signal_stack;
 use crate::ground::{frame, kernel};
 use crate::preemption::pause_point;
 use crate::process::threads;
 use crate::scheduler::turn;
 use crate::signals;
 use crate::state::block::{Thread, process, session, thread};
+use crate::state::stacks::signal_stack;
 use crate::syscalls::{changes, dispatch};
 
 /// What a thread is about to do once it has the turn.

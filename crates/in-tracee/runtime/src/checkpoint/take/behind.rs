@@ -11,14 +11,17 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use lane_protocol::command;
 
-use crate::address_space::detect::{close, open_high};
 use crate::address_space::written_pages as kernel_view;
 use crate::address_space::written_pages::Uffd;
 use crate::checkpoint::area;
 use crate::checkpoint::take::protection::Protection;
 use crate::ground::{kernel, page_entries};
 use crate::state::block::lane;
+use crate::state::own_descriptors::{close, open_high};
 
+const PAGE_BYTES: u64 = 4096;
+/// Entries of pagemap that are read at once.
+const PART_ENTRIES: usize = 512;
 /// Who works takes so much at a time, in bytes.
 const CHUNK_BYTES: u64 = 2 << 20;
 
@@ -198,7 +201,7 @@ impl Protection {
 fn protect_behind(pagemap: i32, uffd: &Uffd, start: u64, end: u64) -> bool {
     let mut count_as_written = |start, end| uffd.count_as_written(start, end);
     kernel_view::protect_registered(pagemap, start, end)
-        && page_entries::scan_unshared(pagemap, start, end, &mut count_as_written)
+        && scan_unshared(pagemap, start, end, &mut count_as_written)
 }
 
 /// The agent was called, or has done something else.
@@ -210,4 +213,36 @@ pub fn go_on() {
         kernel::futex_wake(command);
     }
     area().increments.protection.help_behind();
+}
+
+/// Calls `each` with the pages that no other process has, and those of which that is not known: all
+/// that were written since a fork whose child is there, or the program has made others from since.
+/// It says whether it wants more; false where it does not, or the kernel does not tell.
+fn scan_unshared(pagemap: i32, start: u64, end: u64, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+    let mut entries = [0u64; PART_ENTRIES];
+    let is_unshared = |entry: u64| {
+        let own = entry & (page_entries::PRESENT | page_entries::OF_FILE | page_entries::EXCLUSIVE)
+            == page_entries::PRESENT | page_entries::EXCLUSIVE;
+        own || entry & page_entries::SWAPPED != 0
+    };
+    kernel_view::for_each_part(pagemap, start, end, &mut |mut at, end| {
+        while at < end {
+            let pages = ((end - at) / PAGE_BYTES).min(PART_ENTRIES as u64);
+            if page_entries::read_entries(pagemap, at / PAGE_BYTES, &mut entries[..pages as usize])
+                != pages as usize
+            {
+                return false;
+            }
+            let mut index = 0;
+            for run in entries[..pages as usize].chunk_by(|a, b| is_unshared(*a) == is_unshared(*b)) {
+                let from = at + index * PAGE_BYTES;
+                index += run.len() as u64;
+                if is_unshared(run[0]) && !each(from, at + index * PAGE_BYTES) {
+                    return false;
+                }
+            }
+            at += pages * PAGE_BYTES;
+        }
+        true
+    })
 }

@@ -29,7 +29,6 @@ pub use self::tracking::{
     begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, settle,
     yield_descriptor,
 };
-use crate::address_space::detect::Range;
 use crate::address_space::page_tracker;
 use crate::checkpoint::area;
 use crate::checkpoint::resources::mappings::{self, List};
@@ -39,6 +38,7 @@ use crate::checkpoint::take::checkpoint;
 use crate::checkpoint::take::protection::Protection;
 use crate::checkpoint::take::store::Store;
 use crate::ground::kernel;
+use crate::ground::range_set::Range;
 use crate::signals;
 use crate::state::block::{lane, session};
 

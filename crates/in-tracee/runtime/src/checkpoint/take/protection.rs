@@ -11,12 +11,13 @@
 
 use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 
-use crate::address_space::detect::{Range, close, open_high};
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{page_tracker, written_pages as kernel_view};
 use crate::checkpoint::take::behind::Behind;
+use crate::ground::range_set::Range;
 use crate::ground::range_set::{RANGES_MAX, RangeSet};
 use crate::state::block::space;
+use crate::state::own_descriptors::{close, open_high};
 
 /// All zero: nothing is protected.
 #[repr(C)]
@@ -248,7 +249,8 @@ impl Protection {
     /// since, but for most of what a file has. `each` says whether it wants more. False if it does
     /// not, or protection was lost unnoticed.
     pub fn scan(&mut self, runtimes: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
-        let is_runtimes = |range: &Range| crate::log::in_region(range.start, range.end - range.start);
+        let is_runtimes =
+            |range: &Range| crate::ground::maps::in_region(range.start, range.end - range.start);
         self.scan_some(&|range| is_runtimes(range) == runtimes, false, each)
     }
 

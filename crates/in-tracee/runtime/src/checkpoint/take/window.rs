@@ -17,7 +17,6 @@ use events::{
 use lane_protocol::{Checkpoint, checkpoint_state, image_result};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::detect::open_high;
 use crate::address_space::kept_files::{self, Kept};
 use crate::checkpoint::resources::mappings::{List, protection};
 use crate::checkpoint::{Standing, area, error};
@@ -26,10 +25,11 @@ use crate::ground::kernel;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::proc_files::{self, Path};
 use crate::ground::registers::Registers;
-use crate::ground::stacks::signal_stack;
 use crate::process::boarding::{VDSO, log_own_pages, words_of};
 use crate::process::processes;
 use crate::state::block::{Thread, known_threads, process, space, thread_at, thread_status};
+use crate::state::own_descriptors::open_high;
+use crate::state::stacks::signal_stack;
 use crate::syscalls::memory_calls;
 
 /// In place of a kept file's id.

@@ -36,3 +36,21 @@ pub struct Space {
     pub mapped: crate::address_space::mapped_files::MappedFiles,
     pub outsiders: crate::address_space::outsiders::Outsiders,
 }
+
+impl Space {
+    /// The parts of a whole area in use: those that hold anything, and those that begin otherwise
+    /// than with zeroes.
+    ///
+    /// # Safety
+    /// The area is as long as the vector state.
+    pub unsafe fn vector_parts_in_use(&self, area: *const u8) -> u64 {
+        let is_empty = |part: &u64| {
+            let (offset, length) = self.vector_parts[*part as usize];
+            // SAFETY: inside the area, the caller says.
+            let words = (0..length as usize / 8)
+                .map(|word| unsafe { area.add(offset as usize).cast::<u64>().add(word).read() });
+            words.fold(0, |all, word| all | word) == 0
+        };
+        (2..8).filter(is_empty).fold(self.vector_features, |named, part| named & !(1 << part))
+    }
+}

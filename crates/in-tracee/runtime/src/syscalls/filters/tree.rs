@@ -6,7 +6,8 @@ use linux_abi::errno;
 
 use super::{AUDIT_ARCH_X86_64, EFAULT, EINVAL, STRICT, action};
 use crate::ground::memory;
-use crate::state::block::{Owned, known_threads, thread_at, thread_status};
+use crate::ground::owned::Owned;
+use crate::state::block::{known_threads, thread_at, thread_status};
 
 /// Bytes of the area: what one thread can have at most, and some more. Who wants more is told
 /// that memory is short.

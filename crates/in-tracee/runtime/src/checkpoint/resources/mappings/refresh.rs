@@ -4,10 +4,10 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::{List, MAPPINGS_MAX, Names, OWN, PAGE_BYTES, PATH_BYTES};
-use crate::address_space::detect::Range;
 use crate::ground::maps::Mapping;
+use crate::ground::maps::in_region;
+use crate::ground::range_set::Range;
 use crate::ground::{kernel, proc_dir};
-use crate::log::in_region;
 use linux_abi::{errno, general as nr};
 
 /// Mappings that one change may have made.

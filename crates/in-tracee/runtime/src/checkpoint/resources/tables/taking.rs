@@ -1,10 +1,10 @@
 //! Getting back a file that a shadow, or a keeper, has kept open, or that is open under another
 //! number.
 
+use crate::state::own_descriptors::move_high;
 use linux_abi::general as nr;
 
 use super::{COPIES_MAX, Descriptor, NUMBERS_MAX, Tables};
-use crate::address_space::detect;
 use crate::checkpoint::resources::{lent, locks};
 use crate::ground::kernel;
 
@@ -69,7 +69,7 @@ pub fn copy_others(tables: &Tables, copies: &mut [(u32, u64); COPIES_MAX]) {
     for ((other, then), place) in found.zip(copies) {
         let copy =
             kernel::call(nr::__NR_fcntl, [u64::from(other.fd), u64::from(nr::F_DUPFD_CLOEXEC), 0, 0, 0, 0]);
-        if let Some(copy) = detect::move_high(copy) {
+        if let Some(copy) = move_high(copy) {
             *place = (then.fd, copy as u64);
         }
     }

@@ -7,7 +7,6 @@ use lane_protocol::{INCREMENT_BYTES, INCREMENTS_START, idle_base};
 use super::{
     CLEARED_MAX, Increments, Known, PAGE_BYTES, SAVED_LEAST, SAVED_MAX, SAVED_PART, SHARED_MAX, Saved, of,
 };
-use crate::address_space::detect::{Range, close, open_high};
 use crate::address_space::{page_tracker, written_pages};
 use crate::checkpoint::area;
 use crate::checkpoint::group::together;
@@ -15,8 +14,10 @@ use crate::checkpoint::resources::mappings;
 use crate::checkpoint::take::checkpoint;
 use crate::checkpoint::take::protection::for_each_writable;
 use crate::checkpoint::take::store::map_unforked;
+use crate::ground::range_set::Range;
 use crate::ground::{kernel, memory};
 use crate::state::block::{lane, space};
+use crate::state::own_descriptors::{close, open_high};
 
 impl Increments {
     /// Pages that may be saved for the next checkpoint.

@@ -2,10 +2,10 @@
 //! protection has to know.
 
 use super::PAGE_BYTES;
-use crate::address_space::detect::close;
 use crate::checkpoint::take::protection::Protection;
 use crate::checkpoint::{area, has_area};
 use crate::state::block::process;
+use crate::state::own_descriptors::close;
 
 fn protection() -> Option<&'static mut Protection> {
     has_area().then(|| &mut area().increments.protection).filter(|protection| protection.is_on())

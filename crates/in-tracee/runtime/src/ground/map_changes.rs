@@ -4,10 +4,10 @@
 //! runtime's own, notes where, but for the runtime's region. Deliberately absent: where the stack has
 //! grown by itself.
 
-use crate::address_space::detect::Range;
+use crate::ground::maps::in_region;
+use crate::ground::owned::Owned;
+use crate::ground::range_set::Range;
 use crate::ground::range_set::tidied;
-use crate::log::in_region;
-use crate::state::block::Owned;
 
 const PAGE_BYTES: u64 = 4096;
 /// More at a time count as everything.

@@ -1,0 +1,26 @@
+//! What the rooms do before a process ends: `report` calls it by these names, since it stands
+//! in front of all rooms, and every one of them reports.
+
+use crate::checkpoint;
+use crate::debugger::standing;
+use crate::process::processes;
+
+/// A replaying process is about to stand still, or to end.
+#[unsafe(no_mangle)]
+fn rv_stands_at_end(kind: u32, code: i32) {
+    standing::stand_at_end(kind, code);
+}
+
+/// The process ends, and others that had its memory go on.
+#[unsafe(no_mangle)]
+fn rv_leaves_shared_memory() {
+    processes::leave_shared_memory();
+}
+
+/// The log is at its end. Does not return if the program goes on from there.
+#[unsafe(no_mangle)]
+fn rv_log_ends() {
+    if checkpoint::goes_again() {
+        checkpoint::go_live();
+    }
+}
