@@ -48,7 +48,7 @@ MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/p
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
 MIRROR_FUNCTIONS := open_verified wait_verified close error recovered alloc free set_root root checkpoint wait poll wrote differences
 
-.PHONY: build library test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
+.PHONY: build library release test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -66,11 +66,15 @@ $(API_DIR)/libretrovane.so.$(VERSION): $(API)/retrovane.c include/retrovane.h $(
 	$(CC) $(API_CFLAGS) -fPIC -shared -Wl,-soname,libretrovane.so.$(SOVERSION) \
 		-Wl,--version-script=$(API)/retrovane.map -Wl,-z,defs $(LDFLAGS) -o $@ $<
 
-# The closing line adds up what all test programs of the workspace said.
+release:
+	+$(CARGO) build --release
+
+# The shipped commands are built beside the others, each in a folder of its own: near its end
+# either build waits for one crate after the other, and a processor would be idle. Cargo takes
+# its share of make's jobs. The closing line adds up what all test programs of the workspace said.
 test: setup-test
 	$(MAKE) lint
-	$(CARGO) build --release
-	$(MAKE) dist
+	$(MAKE) -j$$(nproc) release dist
 	tests/run-all tests/run-everything $(CARGO)
 
 # The runtime is a package apart, for a target of its own.
@@ -210,9 +214,9 @@ uninstall:
 # What is shipped: static commands in a tarball and a Debian package, in target/packages.
 STATIC := x86_64-unknown-linux-gnu
 dist: setup
-	$(CARGO) build --release -p mirror
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --target $(STATIC) \
+	+RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --target $(STATIC) \
 		-p retrovane -p mirror-command
+	+$(CARGO) build --release -p mirror
 	packaging/build $(TARGET_DIR)/$(STATIC)/dist $(VERSION) $(TARGET_DIR)/packages
 
 setup:

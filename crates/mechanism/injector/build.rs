@@ -27,7 +27,7 @@ fn main() {
     for source in SOURCES {
         watch(&package.join(source));
     }
-    let target_dir = out.join("runtime");
+    let target_dir = target_of_all(&out).unwrap_or(&out).join("runtime");
     let runtime = package.join("../../in-tracee/runtime");
     let cargo = std::env::var_os("CARGO").expect("cargo sets it");
     let mut build = Command::new(cargo);
@@ -43,8 +43,19 @@ fn main() {
     }
     let status = build.status().expect("cargo, which runs this script, can be run");
     assert!(status.success(), "the runtime does not build: {status}");
-    let image = target_dir.join("x86_64-unknown-none/release/rv-runtime");
+    // Another profile's build may build it anew at any time.
+    let image = out.join("rv-runtime");
+    std::fs::copy(target_dir.join("x86_64-unknown-none/release/rv-runtime"), &image)
+        .expect("the runtime was built");
     println!("cargo:rustc-env=RETROVANE_RUNTIME={}", image.display());
+}
+
+/// The target folder of the workspace, from `[TRIPLE/]PROFILE/build/PACKAGE/out` in it: every profile
+/// and target of the tools embeds the same runtime, which is built once for all.
+fn target_of_all(out: &Path) -> Option<&Path> {
+    let folder = out.ancestors().nth(4)?;
+    let triple = std::env::var_os("TARGET").expect("cargo sets it");
+    if folder.file_name() == Some(&triple) { folder.parent() } else { Some(folder) }
 }
 
 /// True for variables that would change the inner build.
