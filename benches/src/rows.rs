@@ -103,6 +103,7 @@ pub const ROWS: &[Row] = &[
     micro("mmap/touch/munmap", "mmap_touch", 50_000, 2_000, 1.5, 1.5),
     micro("create+unlink", "create_unlink", 50_000, 2_000, 1.15, 0.7),
     micro("fork+exec+wait", "fork_exec", 1_000, 50, 1.6, 1.6),
+    micro("fork+wait", "fork_wait", 10_000, 500, 2.0, 1.5),
     micro("TCP ping-pong", "tcp_ping_pong", 100_000, 2_000, 1.2, 0.7),
     micro("UDP ping-pong", "udp_ping_pong", 100_000, 2_000, 1.2, 0.7),
     Row {
@@ -179,6 +180,8 @@ printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n%%.o: %%.c\n\tgcc -O1 -c -o 
     // The two compute one after the other when recorded.
     micro("spin barriers, 50 us each", "spin_barriers", 20_000, 200, 2.5, 2.5),
     threads("sched_yield, 8 threads", "yields_in_a_ring", 10_000, 100, 2.5),
+    // About 12 ms natively, of which the start and the end of the threads are a part.
+    threads("sched_yield, short run", "yields_in_a_ring", 1_000, 100, 1.5),
     threads("4 threads, one mutex", "four_threads_mutex", 200_000, 2_000, 1.5),
     Row {
         name: "1000 signals into a loop",

@@ -57,6 +57,11 @@ macro_rules! redis_load {
     };
 }
 
+const REDIS_WITH_IO_THREADS: Server = Server {
+    start: "redis-server --port $PORT --save '' --appendonly no --io-threads 2",
+    ..redis(redis_load!("-n $((100000 / SCALE))"))
+};
+
 const WEB_IS_READY: &str = "curl -sf -o /dev/null http://127.0.0.1:$PORT/small";
 
 const WEB_LOAD: &str = "wrk -t 1 -c 16 -d $((SCALE > 1 ? 1 : 4)) http://127.0.0.1:$PORT/small > load; \
@@ -120,6 +125,8 @@ const POSTGRESQL: Server = Server {
 pub const SERVER_ROWS: &[Row] = &[
     row("redis SET, GET", 0.7, redis(redis_load!("-n $((100000 / SCALE))"))),
     row("redis SET, GET, -P 16", 0.7, redis(redis_load!("-P 16 -n $((1000000 / SCALE))"))),
+    // Its second thread looks for work in a loop without `pause`, and so does the first for its answer.
+    row("redis SET, GET, io-threads 2", 0.6, REDIS_WITH_IO_THREADS),
     row("nginx, static file", 0.7, NGINX),
     row(
         "apache prefork",
