@@ -59,7 +59,8 @@ macro_rules! redis_load {
 
 const REDIS_WITH_IO_THREADS: Server = Server {
     start: "redis-server --port $PORT --save '' --appendonly no --io-threads 2",
-    ..redis(redis_load!("-n $((100000 / SCALE))"))
+    // On two processors that loop answers some 3,000 requests a second, also natively.
+    ..redis(redis_load!("-n $((20000 / SCALE))"))
 };
 
 const WEB_IS_READY: &str = "curl -sf -o /dev/null http://127.0.0.1:$PORT/small";
