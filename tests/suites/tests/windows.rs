@@ -164,7 +164,23 @@ fn is_shown(tool: &Arc<Tool>, label: &str, program: &str, way: Way) -> TestResul
     let gdb = ["replay", "--batch", "--pid", pid.trim(), "trace", "-ex", "continue"];
     let command = format!("screenshot gdb.ppm {}", other.name);
     check(&recording.tool(&[&gdb[..], &["-ex", &command]].concat(), None)?, 0, "written to gdb.ppm")?;
-    is_then("gdb.ppm")
+    is_then("gdb.ppm")?;
+    pictures_are_in_the_page(&recording, &other)
+}
+
+/// The page of the timeline has a few pictures, and is no large file for it.
+fn pictures_are_in_the_page(recording: &Recording, display: &Display) -> TestResult {
+    const PAGE_BYTES_MAX: usize = 8 << 20;
+    let words = ["timeline", "trace", "-o", "page.html", "--pictures", &display.name];
+    let made = recording.tool(&words, None)?;
+    check(&made, 0, "written to page.html")?;
+    all_is_shown(&made)?;
+    let page = recording.read("page.html")?;
+    let pictures = page.matches("data:image/png;base64,").count();
+    if !(2..=30).contains(&pictures) || page.len() > PAGE_BYTES_MAX {
+        return Err(format!("a page of {} bytes with {pictures} pictures", page.len()));
+    }
+    Ok(())
 }
 
 fn all_is_shown(outcome: &Outcome) -> TestResult {
@@ -176,6 +192,8 @@ fn nothing_to_show(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "windows", "windows-none", "shared_image")?;
     check(&recording.tool(&["--quiet", "record", "-o", "trace", "--", "true"], None)?, 0, "")?;
     check(&recording.tool(&["replay", "--show", "trace"], None)?, 2, "no X11 display")?;
+    let page = ["timeline", "trace", "-o", "page.html", "--pictures", ":0"];
+    check(&recording.tool(&page, None)?, 2, "no X11 display")?;
     check(&recording.tool(&["screenshot", "trace", "--at", "soon"], None)?, 2, "is no position")
 }
 

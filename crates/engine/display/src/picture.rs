@@ -46,12 +46,42 @@ impl Picture {
             let head = format!("P6\n{} {}\n255\n", self.width, self.height);
             out.write_all(head.as_bytes()).and_then(|()| out.write_all(&self.pixels)).map_err(failed)?;
         } else {
-            let mut encoder = png::Encoder::new(&mut out, self.width, self.height);
-            encoder.set_color(png::ColorType::Rgb);
-            let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&self.pixels));
-            written.map_err(|error| failed(std::io::Error::other(error)))?;
+            self.encode(&mut out).map_err(failed)?;
         }
         out.flush().map_err(failed)
+    }
+
+    /// The bytes of a file of PNG.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] for what the encoder refuses.
+    pub fn to_png(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn encode(&self, out: impl Write) -> std::io::Result<()> {
+        let mut encoder = png::Encoder::new(out, self.width, self.height);
+        encoder.set_color(png::ColorType::Rgb);
+        let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&self.pixels));
+        written.map_err(std::io::Error::other)
+    }
+
+    /// The same picture with at most so many columns: each pixel is the mean of a square.
+    pub fn smaller(&self, width_max: u32) -> Picture {
+        let factor = self.width.div_ceil(width_max.max(1)).max(1);
+        let (width, height) = (self.width / factor, self.height / factor);
+        let mut pixels = Vec::with_capacity((width * height * 3) as usize);
+        for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
+            for part in 0..3 {
+                let at = |dy: u32, dx: u32| ((y * factor + dy) * self.width + x * factor + dx) * 3 + part;
+                let square = (0..factor).flat_map(|dy| (0..factor).map(move |dx| (dy, dx)));
+                let sum: u32 = square.map(|(dy, dx)| u32::from(self.pixels[at(dy, dx) as usize])).sum();
+                pixels.push((sum / (factor * factor)) as u8);
+            }
+        }
+        Picture { width, height, pixels }
     }
 }
 
@@ -68,6 +98,14 @@ fn color(value: u32, mask: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn smaller_pictures_are_means() {
+        let pixels = vec![0, 10, 20, 4, 10, 20, 9, 9, 9, 8, 10, 20, 4, 10, 24, 9, 9, 9];
+        let picture = Picture { width: 3, height: 2, pixels };
+        assert_eq!(picture.smaller(2), Picture { width: 1, height: 1, pixels: vec![4, 10, 21] });
+        assert_eq!(picture.smaller(3), picture);
+    }
 
     #[test]
     fn colors_are_found_by_their_masks() {

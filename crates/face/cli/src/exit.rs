@@ -106,6 +106,8 @@ pub enum CommandError {
     /// A trace shows that it is damaged while it is replayed.
     #[error("{0}")]
     BadReplay(String),
+    #[error(transparent)]
+    Display(#[from] display::Error),
     #[error("cannot make JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -157,6 +159,7 @@ impl CommandError {
             | CommandError::Sandbox(_)
             | CommandError::Live(_)
             | CommandError::Debugger(_)
+            | CommandError::Display(_)
             | CommandError::Json(_) => FAILED,
         }
     }
@@ -181,6 +184,7 @@ impl CommandError {
             | CommandError::Write { .. }
             | CommandError::Sandbox(_)
             | CommandError::Live(_)
+            | CommandError::Display(_)
             | CommandError::Try { .. } => false,
         }
     }

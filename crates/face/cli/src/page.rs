@@ -3,7 +3,7 @@
 //! The page is one file that loads nothing: columns of numbers and blocks of text, compressed, and a
 //! script that draws them. Events are in the order in which `dump` shows them.
 //!
-//! Deliberately absent: a replay (the log holds it all), and times of the wall clock, which the log does not have for
+//! Deliberately absent: a replay, but for pictures of windows (the log holds all else), and times of the wall clock, which the log does not have for
 //! each event: what runs from left to right is the number of events.
 
 use std::collections::HashMap;
@@ -30,10 +30,13 @@ use crate::senders::{Arrow, Meeting, Place};
 use crate::settings::Settings;
 use crate::wording;
 
+mod pictures;
+
 const EXAMPLES: &str = "\
 Examples:
   retrovane timeline -o page.html           a page of the latest recording, for any browser
   retrovane timeline make-3 -o make.html
+  retrovane timeline xterm-2 -o page.html --pictures :5     what its windows showed is in it
   retrovane timeline --perfetto make.json   for ui.perfetto.dev, which reads it in the browser
 
 The page holds what the program read and wrote: it is as secret as the trace, and readable for you only.";
@@ -63,6 +66,9 @@ pub struct TimelineArguments {
     /// The page
     #[arg(short, long, value_name = "FILE", required_unless_present = "perfetto")]
     output: Option<PathBuf>,
+    /// Pictures of what an X11 program showed, which this display draws in a replay
+    #[arg(long, value_name = "DISPLAY", requires = "output")]
+    pictures: Option<String>,
     /// A file in the format that Perfetto and chrome://tracing read
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
@@ -72,7 +78,11 @@ pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCod
     let trace = settings.open(arguments.trace.as_deref())?;
     let index = EventIndex::of(&trace, &|| false)?;
     if let Some(path) = &arguments.output {
-        write_page(&trace, &index, path)?;
+        let pictures = match &arguments.pictures {
+            Some(display) => pictures::take(trace.dir(), display, settings)?,
+            None => Vec::new(),
+        };
+        write_page(&trace, &index, &drawn_pictures(&trace, &index, &pictures), path)?;
         say_written(path, settings);
     }
     if let Some(path) = &arguments.perfetto {
@@ -157,7 +167,12 @@ fn compressed(bytes: &[u8]) -> String {
     BASE64.encode(written.expect("memory takes all that is written"))
 }
 
-fn write_page(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(), CommandError> {
+fn write_page(
+    trace: &TraceReader,
+    index: &EventIndex,
+    pictures: &[Value],
+    path: &Path,
+) -> Result<(), CommandError> {
     let about = about(trace, index);
     let bytes = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
     let arrows: Vec<u8> = drawn_arrows(index).into_iter().flatten().flat_map(u32::to_le_bytes).collect();
@@ -182,6 +197,7 @@ fn write_page(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<()
         ("@ABOUT@", in_script(&about)),
         ("@COLUMNS@", in_script(&json!(columns.map(|column| compressed(&column))))),
         ("@BLOCKS@", in_script(&json!(blocks))),
+        ("@PICTURES@", in_script(&json!(pictures))),
         ("@BLOCK_EVENTS@", BLOCK_EVENTS.to_string()),
     ] {
         let (before, after) = rest.split_once(mark).expect("the page has each mark once, in this order");
@@ -198,6 +214,16 @@ fn in_script(value: &Value) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Row and picture, as the page shows them.
+fn drawn_pictures(trace: &TraceReader, index: &EventIndex, pictures: &[pictures::Taken]) -> Vec<Value> {
+    let row_of = |taken: &pictures::Taken| {
+        let process = trace.lanes().iter().position(|info| info.lane == taken.at.lane)?;
+        let mut rows = index.processes.iter().zip(&index.events);
+        rows.position(|(of, event)| usize::from(*of) == process && *event == taken.at.event)
+    };
+    pictures.iter().filter_map(|taken| Some(json!([row_of(taken)?, taken.address]))).collect()
 }
 
 /// Arrows between rows, as the page draws them: from, to, and what they met by.

@@ -7,6 +7,7 @@
 //! Invariant: nothing is connected to but the display that the user named. Deliberately absent: what requests
 //! mean, which the crate `display` knows.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use display::{Client, World};
+use display::{Client, Picture, World};
 use events::real::SHOWN_HEAD_WORDS;
 use replayer::PrivateFolder;
 
@@ -65,6 +66,15 @@ struct Shared {
     is_over: AtomicBool,
     /// The replay ended before all was shown.
     is_cut: AtomicBool,
+    pictures: Mutex<Pictures>,
+}
+
+/// Pictures that are taken while all is shown.
+#[derive(Default)]
+struct Pictures {
+    /// Lane and event of each call behind which one is taken.
+    wanted: HashSet<(u32, u64)>,
+    taken: Vec<(Moment, Picture)>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -129,6 +139,7 @@ impl Show {
                 failure: Mutex::default(),
                 is_over: AtomicBool::new(false),
                 is_cut: AtomicBool::new(false),
+                pictures: Mutex::default(),
             }),
             waiting: Arc::new(Mutex::new(waiting)),
             said,
@@ -151,6 +162,31 @@ impl Show {
                 });
             }
         })
+    }
+
+    /// The same; and up to so many pictures are taken meanwhile, spread over all calls.
+    pub fn begin_with_pictures(&self, count_max: usize) -> Box<dyn FnOnce()> {
+        let waiting = locked(&self.waiting);
+        let mut calls: Vec<Moment> =
+            waiting.iter().flat_map(|(_, screen)| &screen.shown).map(|shown| shown.at).collect();
+        drop(waiting);
+        calls.sort_by_key(|at| (at.logged, at.lane, at.event));
+        // The last one is among them.
+        let spread = (1..=count_max).map(|number| (calls.len() * number).div_ceil(count_max));
+        let chosen = spread.filter_map(|end| calls.get(end.checked_sub(1)?));
+        locked(&self.shared.pictures).wanted = chosen.map(|at| (at.lane, at.event)).collect();
+        self.begin()
+    }
+
+    /// The pictures, in the order in which they were taken.
+    ///
+    /// # Errors
+    /// What kept them from being shown.
+    pub fn pictures(&self) -> Result<Vec<(Moment, Picture)>, display::Error> {
+        match locked(&self.shared.failure).take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut locked(&self.shared.pictures).taken)),
+        }
     }
 
     /// Waits until all is shown that is to be, and gives what is on the screen.
@@ -266,7 +302,8 @@ impl Playing<'_> {
         let mut answered = calls.map(|call| &self.screen.shown[call].answers);
         let done = answered
             .try_for_each(|answers| self.client.answers(&answers.bytes, &answers.descriptors))
-            .and_then(|()| self.client.requests(sent, &descriptors, &segments));
+            .and_then(|()| self.client.requests(sent, &descriptors, &segments))
+            .and_then(|()| self.shared.take_picture(last.at));
         if let Err(error) = done {
             locked(&self.shared.failure).get_or_insert(error);
         }
@@ -274,6 +311,16 @@ impl Playing<'_> {
 }
 
 impl Shared {
+    /// Takes a picture, if one is wanted here.
+    fn take_picture(&self, at: Moment) -> Result<(), display::Error> {
+        let mut pictures = locked(&self.pictures);
+        if pictures.wanted.remove(&(at.lane, at.event)) {
+            let picture = self.world.picture()?;
+            pictures.taken.extend(picture.map(|picture| (at, picture)));
+        }
+        Ok(())
+    }
+
     /// Waits until it is as late as it was then.
     fn wait_for(&self, at: Moment) {
         let Some(pace) = self.pace else { return };
