@@ -25,7 +25,8 @@ impl Display {
     fn start(way: Way) -> Result<Display, String> {
         let failed = |error: std::io::Error| format!("Xvfb: {error}");
         let mut server = Command::new("Xvfb");
-        server.args(["-displayfd", "1", "-screen", "0", "640x480x24"]);
+        // A server that resets when a client was the last one takes no other meanwhile.
+        server.args(["-displayfd", "1", "-screen", "0", "640x480x24", "-noreset"]);
         server.args([if way == Way::Tcp { "-listen" } else { "-nolisten" }, "tcp"]);
         server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut display = Display { server: server.spawn().map_err(failed)?, name: String::new() };
@@ -108,7 +109,7 @@ fn record_until_still(recording: &Recording, display: &Display, program: &str) -
         let recorder = scope.spawn(|| recording.tool(&words, None));
         let began = Instant::now();
         let (mut before, mut stopped) = (None, None);
-        while began.elapsed() < RUN_TIME_MAX && stopped.is_none() {
+        while began.elapsed() < RUN_TIME_MAX && stopped.is_none() && !recorder.is_finished() {
             std::thread::sleep(Duration::from_millis(STILL_MS));
             let now = screen(display)?;
             let has_colors = now.2.chunks_exact(3).any(|pixel| pixel != &now.2[..3] && pixel != [0; 3]);
