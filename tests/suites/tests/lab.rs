@@ -105,8 +105,8 @@ fn other_memory(tool: &Tool) -> TestResult {
     }
     let scratch = Scratch::new("lab-memory")?;
     let file = scratch.join("lab.toml");
-    // How much memory the machine has free is never twice the same.
-    let reads = "kept = open('/proc/meminfo').read()";
+    // How often the machine was interrupted is never twice the same.
+    let reads = "kept = open('/proc/interrupts').read()";
     for (program, code) in [("kept = list(range(1000))", 0), (reads, 1)] {
         let description = format!("[node.a]\ncommand = [\"python3\", \"-c\", \"{program}\"]\n");
         fs::write(&file, description).map_err(|error| error.to_string())?;
@@ -117,6 +117,37 @@ fn other_memory(tool: &Tool) -> TestResult {
         if check.code != code || !text(&check.stdout).contains(said) || !names_it {
             return Err(failed(&format!("{program}: it should say `{said}`"), &check));
         }
+    }
+    Ok(())
+}
+
+/// What tells of memory, load and the machine's processors is the lab's, as chance is: each who reads it gets other
+/// bytes, and each run the same.
+fn sizes_and_chance(tool: &Tool) -> TestResult {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-sizes")?;
+    let file = scratch.join("lab.toml");
+    let tells = "for each in self/stat self/statm self/status 1/stat meminfo loadavg uptime stat sys/kernel/random/uuid; \
+        do cat /proc/$each; done; nproc; taskset -c 0 nproc; sleep 1; head -c 3000000 /dev/urandom | cksum; \
+        for one in 1 2 3; do echo drawn $(head -c 8 /dev/urandom | od -An -tx8); done; exec head -c 8 /dev/random";
+    let command = format!("[\"sh\", \"-c\", \"\"\"{tells}\"\"\"]");
+    let description = format!("[node.a]\ncommand = {command}\n[node.b]\ncommand = {command}\n");
+    fs::write(&file, description).map_err(|error| error.to_string())?;
+    let file = file.display().to_string();
+    let check = call(tool, scratch.path(), &["check", "--twice", &file])?;
+    if check.code != 0 {
+        return Err(failed("two runs should be the same", &check));
+    }
+    let ran = call(tool, scratch.path(), &["run", &file])?;
+    let said = text(&ran.stdout);
+    let mut drawn: Vec<&str> =
+        said.lines().filter_map(|line| line.split_once("drawn ")).map(|one| one.1).collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    if ran.code != 0 || drawn.len() != 6 || !said.contains("MemTotal:        4194304 kB") {
+        return Err(failed("six other numbers should be drawn, of a machine with 4 GiB", &ran));
     }
     Ok(())
 }
@@ -362,6 +393,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     }
     let memory = trial("other_memory", tool, other_memory);
     trials.push(unless_missing(memory, missing(&["python3"])));
+    trials.push(trial("sizes_and_chance", tool, sizes_and_chance));
     let again = trial("real_time_again", tool, back::real_time_again);
     trials.push(unless_missing(again, missing(&["python3"])));
     let every = trial("every_so_often", tool, back::every_so_often);
@@ -395,7 +427,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             "main is 10.0.0.2, with kept",
             "client     | * ended with 0",
         ];
-        say_example(tool, "redis-sentinel", &says).map(drop)
+        run_example(tool, "redis-sentinel", &says)
     });
     trials.push(unless_missing(sentinel, missing(&["redis-server", "redis-cli"])));
     trials

@@ -40,7 +40,10 @@ impl Engine {
                     self.end_thread(other);
                 }
             }
-            None => self.add_process(slot, pid, memory, space, None)?,
+            None => {
+                self.processor.hold(Some(pid));
+                self.add_process(slot, pid, memory, space, None)?;
+            }
         }
         let seed = self.random.word();
         Ok(Outcome::Answer(Answer::result(seed as i64)))
@@ -66,6 +69,8 @@ impl Engine {
             space,
             waited_by: None,
             alarm: None,
+            began_ns: self.now_ns,
+            sizes: crate::sizes::Known::default(),
             is_labs_own: false,
             segment: None,
         };

@@ -26,6 +26,7 @@ use crate::nodes::Nodes;
 use crate::placeholders::Placeholders;
 use crate::places::Places;
 use crate::processes::Processes;
+use crate::processor::Processor;
 use crate::questions::{Answer, Outcome, Question, Wait};
 use crate::resolver;
 use crate::spec::{Cpu, Spec};
@@ -36,9 +37,6 @@ use crate::timers::Timers;
 const LOOK: Duration = Duration::from_millis(5);
 /// Other chance than the network's, by the same seed.
 pub const CHANCE: u64 = 0x6c61_6200;
-/// How often the one of a thread and the engine that waits looks before it sleeps: some 10 us. Most questions are
-/// answered sooner, and to be woken takes as long.
-const SPINS: u32 = 250;
 
 /// Sleeps until somebody asks, or for so long.
 pub fn sleep_on_doorbell(lab: &Lab, seen: u32, timeout: Duration) {
@@ -50,14 +48,6 @@ pub fn sleep_on_doorbell(lab: &Lab, seen: u32, timeout: Duration) {
     lab.sleeps.store(0, Ordering::Relaxed);
 }
 
-/// Looks for a while whether a word is another one than it was.
-fn await_change(word: &std::sync::atomic::AtomicU32, seen: u32, spins: u32) -> bool {
-    (0..spins).any(|_| {
-        std::hint::spin_loop();
-        word.load(Ordering::Acquire) != seen
-    })
-}
-
 /// What an engine keeps of a run, besides its log.
 pub struct Kept {
     pub clock_log: ClockLog,
@@ -65,6 +55,7 @@ pub struct Kept {
     pub places: Places,
     pub memory_sums: MemorySums,
     pub spec_path: std::path::PathBuf,
+    pub processor: Processor,
 }
 
 /// A lab that runs.
@@ -103,6 +94,7 @@ pub struct Engine {
     pub files: Files,
     /// Where the description is kept.
     pub spec_path: std::path::PathBuf,
+    pub processor: Processor,
     pub is_over: bool,
 }
 
@@ -153,6 +145,7 @@ impl Engine {
             memory_sums: kept.memory_sums,
             files: Files::default(),
             spec_path: kept.spec_path,
+            processor: kept.processor,
             is_over: false,
         })
     }
@@ -165,8 +158,6 @@ impl Engine {
         lab.realtime_ns.store(spec.begins_at_ns, Ordering::Relaxed);
         lab.seed.store(spec.seed, Ordering::Relaxed);
         lab.cpu_is_free.store(u32::from(spec.cpu == Cpu::None), Ordering::Relaxed);
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        lab.spins.store(if processors > 1 { SPINS } else { 0 }, Ordering::Relaxed);
         lab.slots[0].state.store(lab_state::RESERVED, Ordering::Relaxed);
         lab.is_on.store(1, Ordering::Release);
     }
@@ -177,6 +168,7 @@ impl Engine {
 
     /// Runs the lab to its end; its processes are there still, until [`Engine::end`].
     pub fn run(&mut self) -> Result<(), LabError> {
+        self.processor.hold(None);
         self.begin_clock();
         while !self.is_over && !self.stop.is_asked() {
             self.hear();
@@ -221,9 +213,6 @@ impl Engine {
             }
             if self.stop.is_asked() {
                 return Ok(None);
-            }
-            if await_change(&lab.doorbell, seen, lab.spins.load(Ordering::Relaxed)) {
-                continue;
             }
             sleep_on_doorbell(lab, seen, LOOK);
             if lab.doorbell.load(Ordering::Acquire) == seen && self.notice_end(slot)? {

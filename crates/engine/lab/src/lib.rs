@@ -33,7 +33,9 @@ mod nodes;
 mod options;
 mod placeholders;
 mod places;
+mod proc_files;
 mod processes;
+mod processor;
 mod quantities;
 mod questions;
 mod real_time;
@@ -41,6 +43,7 @@ mod resolver;
 mod session;
 mod signal_timer_calls;
 mod signal_timers;
+mod sizes;
 mod spec;
 mod standing;
 mod stop;
@@ -59,7 +62,7 @@ pub use memory_sums::memory_difference;
 pub use nodes::{NodeEnd, order};
 pub use places::{Place, read_places};
 pub use quantities::time_ns;
-pub use session::{Kin, Prepared, SPEC, Session, SessionEnd, output_name, random_name};
+pub use session::{Kin, Prepared, SPEC, Session, SessionEnd, output_name};
 pub use spec::{
     Action, Clock, Cpu, Event, KEPT_CHECKPOINTS, NodeSpec, Spec, SpecError, every_ns, read, read_event,
 };

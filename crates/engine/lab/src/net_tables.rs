@@ -88,17 +88,24 @@ fn state_of(socket: &Socket) -> Option<(u8, usize, usize)> {
 impl Engine {
     /// open(2) of a path of procfs: the program's descriptor becomes such a table, if it is one.
     pub fn open_table(&mut self, call: &Call) -> Answer {
-        const PATH_BYTES: usize = 64;
+        const PATH_BYTES: usize = 128;
         let kernels = Answer::kind(lab_answer::KERNEL);
         let at = if call.number == libc::SYS_open { call.args[0] } else { call.args[1] };
         let Some(process) = self.processes.of_slot(call.slot) else { return kernels };
-        let bytes = (1..=PATH_BYTES).rev().find_map(|bytes| process.memory.read(at, bytes));
+        // A path near the end of what is mapped is shorter.
+        let to_page = 4096 - at as usize % 4096;
+        let read = |bytes| process.memory.read(at, bytes);
+        let bytes = read(PATH_BYTES).or_else(|| read(PATH_BYTES.min(to_page)));
         let path = bytes.unwrap_or_default();
         let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
-        let Some((name, is_v6)) = std::str::from_utf8(path).ok().and_then(table) else { return kernels };
-        let Some(node) = process.node else { return kernels };
+        let (Ok(path), Some(node)) = (std::str::from_utf8(path), process.node) else { return kernels };
+        let path = path.to_owned();
         let file = process.handle.descriptor(call.made[0]);
-        let text = self.table_of(node, name, is_v6);
+        let text = match table(&path) {
+            Some((name, is_v6)) => Some(self.table_of(node, name, is_v6)),
+            None => self.proc_file(call.slot, &path),
+        };
+        let Some(text) = text else { return kernels };
         let written = file.map(OwnedFd::from).map(std::fs::File::from).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.seek(SeekFrom::Start(0))

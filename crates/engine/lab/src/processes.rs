@@ -22,6 +22,10 @@ pub struct Process {
     pub waited_by: Option<u32>,
     /// ITIMER_REAL: when, and how often again.
     pub alarm: Option<(u64, u64)>,
+    /// When it was made, by the lab's clock.
+    pub began_ns: u64,
+    /// How much memory it has, when that was asked last.
+    pub sizes: crate::sizes::Known,
     /// It is one of the lab's own programs.
     pub is_labs_own: bool,
     /// Where its log is.

@@ -1,7 +1,6 @@
 //! One run of a lab, beside its recording.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -20,6 +19,7 @@ use crate::log::{Log, Show};
 use crate::memory_sums::{MEMORY, MemorySums};
 use crate::nodes::NodeEnd;
 use crate::places::{PLACES, Places};
+use crate::processor::Processor;
 use crate::spec::Spec;
 use crate::stop::{StopReason, Stopper};
 
@@ -51,6 +51,8 @@ pub struct Kin {
     pub notice: Option<Notice>,
     /// Told when no process of the lab is left.
     pub left: Option<Box<dyn FnOnce() + Send>>,
+    /// Labs with different numbers run on different processors, as far as there are enough.
+    pub number: usize,
 }
 
 /// The engine's thread.
@@ -85,21 +87,6 @@ fn output(dir: &Path, name: &str) -> Result<File, LabError> {
     // For both: it does not wait for who writes, and does not end when they do.
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path).map_err(failed)
-}
-
-/// The name of the file in the lab's folder that a node has in place of /dev/urandom.
-pub fn random_name(node: usize) -> String {
-    format!("{node}.random")
-}
-
-/// Random bytes of a node, by the lab's seed.
-fn write_random(dir: &Path, seed: u64, node: usize) -> Result<(), LabError> {
-    const WORDS: usize = 128 << 10;
-    let mut random = fabric::Random::new(seed.wrapping_mul(0x1_0001).wrapping_add(node as u64 + 1));
-    let bytes: Vec<u8> = (0..WORDS).flat_map(|_| random.word().to_le_bytes()).collect();
-    let name = random_name(node);
-    let failed = |source| LabError::File { path: dir.join(&name), source };
-    in_dir(dir, &name)?.write_all(&bytes).map_err(failed)
 }
 
 /// The name of a node's pipe in the lab's folder.
@@ -138,10 +125,10 @@ impl Session {
             false => MemorySums::default(),
         };
         memory.lab().sums_memory.store(u32::from(kin.sums_memory), std::sync::atomic::Ordering::Relaxed);
-        let kept = Kept { clock_log, checkpoints, places, memory_sums, spec_path: dir.join(SPEC) };
+        let processor = Processor::choose(memory, kin.number);
+        let kept = Kept { clock_log, checkpoints, places, memory_sums, spec_path: dir.join(SPEC), processor };
         let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;
         for node in 0..spec.nodes.len() {
-            write_random(dir, spec.seed, node)?;
             let outputs = vec![output(dir, &output_name(node, 0))?, output(dir, &output_name(node, 1))?];
             engine.add_outputs(node, outputs)?;
         }

@@ -14,6 +14,9 @@ use crate::memory::Memory;
 use crate::questions::Answer;
 use crate::signal_timers::SignalTimers;
 
+/// The memory of a node's machine, and how much of it is free.
+pub const MACHINE_BYTES: u64 = 4 << 30;
+pub const MACHINE_FREE_BYTES: u64 = 2 << 30;
 pub const BILLION: u64 = 1_000_000_000;
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -88,10 +91,10 @@ impl Engine {
             }
             libc::SYS_getrusage => self.put_or_fault(call, call.args[1], &[0; 144]),
             libc::SYS_sysinfo => {
-                // struct sysinfo: uptime, loads, memory of 4 GiB of which half is free.
+                // struct sysinfo: uptime, loads, memory.
                 let mut words = [0u64; 14];
                 words[0] = self.now_since_boot_ns() / BILLION;
-                (words[4], words[5]) = (4 << 30, 2 << 30);
+                (words[4], words[5]) = (MACHINE_BYTES, MACHINE_FREE_BYTES);
                 words[10] = 64;
                 let mut bytes = bytes_of(&words);
                 bytes[104..108].copy_from_slice(&1u32.to_le_bytes());

@@ -54,8 +54,7 @@ fn slot() -> &'static LabSlot {
 /// Asks the engine; the thread goes on when it is granted.
 pub fn ask(question: u32, words: &[u64]) -> Answer {
     say(question, words, lab_state::ASKED);
-    // Who begins to wait would only keep the processor from the one that goes on.
-    await_answer(if lets_time_pass(question) { 0 } else { session().lab.spins.load(Ordering::Relaxed) })
+    await_answer()
 }
 
 /// True for questions behind which others go on, and time does.
@@ -95,15 +94,8 @@ fn say(question: u32, words: &[u64], state: u32) {
     }
 }
 
-/// Looks so often before it sleeps.
-fn await_answer(spins: u32) -> Answer {
+fn await_answer() -> Answer {
     let slot = slot();
-    for _ in 0..spins {
-        if slot.state.load(Ordering::Acquire) != lab_state::ASKED {
-            break;
-        }
-        core::hint::spin_loop();
-    }
     while slot.state.load(Ordering::Acquire) == lab_state::ASKED {
         slot.sleeps.store(1, Ordering::SeqCst);
         if slot.state.load(Ordering::SeqCst) == lab_state::ASKED {

@@ -18,6 +18,9 @@ pub const LAB_CHANGES: usize = 64;
 /// Layers of files that a lab can have, by the numbers that the kernel gives them.
 pub const LAB_DEVICES: usize = 4096;
 
+/// Words of a set of processors: as many as the kernel knows of.
+pub const LAB_PROCESSOR_WORDS: usize = 128;
+
 /// Where the device of a layer stands in [`Lab::devices`]; `None`: it is of a disk, or its number is too large.
 pub fn layer_index(device: u64) -> Option<usize> {
     // As makedev(3) has it: devices that the kernel numbers by itself have the major number 0.
@@ -168,8 +171,6 @@ pub struct Lab {
     pub is_over: AtomicU32,
     /// Not zero: computing takes no time, so the clock stands while threads run.
     pub cpu_is_free: AtomicU32,
-    /// How often who waits for an answer looks before it sleeps.
-    pub spins: AtomicU32,
     /// Not zero: a process that ends waits until its memory was looked at.
     pub sums_memory: AtomicU32,
     /// The lab's clock, since the lab began.
@@ -194,6 +195,8 @@ pub struct Lab {
     pub changes: [LabChange; LAB_CHANGES],
     /// Devices of layers of files, by their number: the device of what they lie on.
     pub devices: [AtomicU64; LAB_DEVICES],
+    /// The processors that nodes are told of, a bit each. The lab itself runs on one of them.
+    pub processors: [AtomicU64; LAB_PROCESSOR_WORDS],
     /// Counts questions; a futex word.
     pub doorbell: AtomicU32,
     /// Not zero: the engine sleeps on the doorbell, or is about to.

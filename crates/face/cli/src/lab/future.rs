@@ -81,6 +81,7 @@ pub fn run(arguments: &FutureArguments, settings: &Settings) -> ExitCode {
         halt: Some(Halt { number: orders.number, stands, goes_on }),
         notice: Some(Box::new(move |taken| took.say(&Said::Took(taken.number)))),
         left: Some(Box::new(move || left.say(&Said::Left))),
+        number: number_among_labs(&arguments.dir),
     };
     let (answering, live) = (Arc::new(Mutex::new(None)), Arc::clone(&is_live));
     let (own, kept) = (run.clone(), Arc::clone(&answering));
@@ -101,6 +102,12 @@ pub fn run(arguments: &FutureArguments, settings: &Settings) -> ExitCode {
         Ok(None) => ExitCode::from(exit::FAILED),
         Err(code) => code,
     }
+}
+
+/// The run's first future has the number of its process, which is this one's parent; those later follow.
+fn number_among_labs(dir: &std::path::Path) -> usize {
+    let own = dir.file_name().and_then(|name| name.to_str()?.parse::<usize>().ok());
+    nix::unistd::getppid().as_raw() as usize + own.unwrap_or(0)
 }
 
 /// What hears the keeper.

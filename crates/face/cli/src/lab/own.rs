@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Args, ValueEnum};
 use injector::lab_call;
-use lab::{Action, NodeSpec, Spec, order, output_name, random_name};
+use lab::{Action, NodeSpec, Spec, order, output_name};
 use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -118,7 +118,7 @@ fn hold(dir: &Path, node: usize) -> Result<ExitCode, String> {
     let outside = Outside::of(dir)?;
     let has_layers = lay(&outside, name);
     outside.bring_in(dir)?;
-    place_files(dir, node, has_layers)?;
+    place_files(dir, has_layers)?;
     // The same path in each run, wherever the run's folder is.
     mount(Some(&dir.join("nodes").join(name)), FOLDER, nothing, MsFlags::MS_BIND, nothing)
         .map_err(|error| format!("{FOLDER} cannot be the node's folder: {error}"))?;
@@ -144,15 +144,9 @@ fn lay(outside: &Outside, name: &str) -> bool {
     }
 }
 
-/// Names of hosts, and chance, are the lab's.
-fn place_files(dir: &Path, node: usize, has_layers: bool) -> Result<(), String> {
-    let random = random_name(node);
-    for (file, place) in [
-        ("hosts", "/etc/hosts"),
-        ("resolv.conf", "/etc/resolv.conf"),
-        (&random, "/dev/urandom"),
-        (&random, "/dev/random"),
-    ] {
+/// Names of hosts are the lab's.
+fn place_files(dir: &Path, has_layers: bool) -> Result<(), String> {
+    for (file, place) in [("hosts", "/etc/hosts"), ("resolv.conf", "/etc/resolv.conf")] {
         let (file, place) = (dir.join(file), Path::new(place));
         let is_placed = has_layers && place.starts_with("/etc") && layers::place(&file, place).is_ok();
         if !is_placed && place.exists() {

@@ -196,6 +196,7 @@ impl Run {
                 let _ = took.send(Event::Said(0, Said::Took(taken.number)));
             })),
             left: Some(Box::new(move || drop(left.send(Event::Said(0, Said::Left))))),
+            number: std::process::id() as usize,
         };
         let keeping = Keeping::default();
         let (run, kept, tells) = (self.clone(), Arc::clone(&keeping), tell.clone());

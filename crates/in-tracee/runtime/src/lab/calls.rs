@@ -1,14 +1,19 @@
 //! A call on the program's behalf, in a lab: what it waits for, and who performs it.
 
+use core::sync::atomic::Ordering;
+
 use lane_protocol::{LAB_NEVER, lab_question};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel::{self, ABORTED};
+use crate::ground::memory;
 use crate::lab::{self, clocks, files, futexes, netlink, polls, sockets};
+use crate::state::block::session;
 
 const S_IFSOCK: u32 = 0o140_000;
 const S_IFREG: u32 = 0o100_000;
 const S_IFBLK: u32 = 0o060_000;
+const S_IFCHR: u32 = 0o020_000;
 const S_IFDIR: u32 = 0o040_000;
 const MSG_DONTWAIT: u64 = 0x40;
 
@@ -83,6 +88,8 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         nr::__NR_stat | nr::__NR_fstat | nr::__NR_lstat | nr::__NR_newfstatat | nr::__NR_statx => {
             files::stat(number, real)
         }
+        nr::__NR_sched_getaffinity => tell_processors(number, real),
+        nr::__NR_sched_setaffinity => set_processors(real),
         nr::__NR_getdents64 => files::list(number, real),
         nr::__NR_open | nr::__NR_openat | nr::__NR_openat2 | nr::__NR_creat => {
             files::of_opening(number, real, || files::open(number, real))
@@ -159,6 +166,9 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
             false => kernel::call_for_program(number, real),
         };
     }
+    if kind == S_IFCHR && sockets::is_chance(real[0]) {
+        return read_chance(number, real);
+    }
     if kind == S_IFSOCK
         && !through_kernel
         && let Some(refused) = netlink::refuse_diagnosis(number, real)
@@ -171,6 +181,28 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
         netlink::hide_uptime(number, real, result as u64);
     }
     result
+}
+
+/// Reads of /dev/random and /dev/urandom: each goes on in the lab's chance. Other calls are the kernel's.
+fn read_chance(number: u64, real: &[u64; 6]) -> i64 {
+    let (at, bytes) = match number as u32 {
+        nr::__NR_read => (real[1], real[2]),
+        // The first part that is not empty, as a short read has it.
+        nr::__NR_readv => {
+            let parts = (0..real[2]).map(|part| memory::read::<[u64; 2]>(real[1] + 16 * part));
+            match parts.take_while(Option::is_some).flatten().find(|part| part[1] != 0) {
+                Some([at, bytes]) => (at, bytes),
+                None => return kernel::call_for_program(number, real),
+            }
+        }
+        _ => return kernel::call_for_program(number, real),
+    };
+    // Whether it may be read.
+    let may = kernel::call(nr::__NR_read, [real[0], at, 0, 0, 0, 0]);
+    if kernel::failed(may) || bytes == 0 {
+        return may;
+    }
+    sockets::ask_engine(u64::from(nr::__NR_getrandom), &[at, bytes, 0, 0, 0, 0], 0)
 }
 
 /// Makes a call on a descriptor that may sleep there, without sleeping, until it gets something.
@@ -290,4 +322,40 @@ fn on_semaphores(number: u64, real: &[u64; 6]) -> i64 {
     });
     core::hint::black_box(&none);
     result
+}
+
+// --- processors: a node is told of those that the lab may use, though it runs on one of them ---
+
+const PROCESSOR_WORDS: usize = lane_protocol::LAB_PROCESSOR_WORDS;
+
+fn processors(place: usize) -> u64 {
+    session().lab.processors.get(place).map_or(0, |set| set.load(Ordering::Relaxed))
+}
+
+/// sched_getaffinity(2).
+fn tell_processors(number: u64, real: &[u64; 6]) -> i64 {
+    let result = kernel::call_for_program(number, real);
+    for place in 0..result.max(0) as usize / 8 {
+        memory::write(real[2] + 8 * place as u64, &processors(place));
+    }
+    result
+}
+
+/// sched_setaffinity(2): it is as if done, as a lab runs on one processor.
+fn set_processors(real: &[u64; 6]) -> i64 {
+    // Whether there is such a thread is asked with room of its own.
+    let room = [0u64; PROCESSOR_WORDS];
+    let bytes = size_of_val(&room) as u64;
+    let known = kernel::call(nr::__NR_sched_getaffinity, [real[0], bytes, room.as_ptr() as u64, 0, 0, 0]);
+    core::hint::black_box(&room);
+    if kernel::failed(known) {
+        return known;
+    }
+    let mut wanted = [0u64; PROCESSOR_WORDS];
+    let given = real[1].min(bytes);
+    if !memory::copy(wanted.as_mut_ptr() as u64, real[2], given) {
+        return -i64::from(errno::EFAULT);
+    }
+    let is_possible = wanted.iter().enumerate().any(|(place, wanted)| wanted & processors(place) != 0);
+    if is_possible { 0 } else { -i64::from(errno::EINVAL) }
 }

@@ -1,5 +1,5 @@
 //! What a node is told of files: numbers and times of those that come to be or change while the lab runs are
-//! the lab's (`crates/engine/lab/src/files.rs`), and some files of /proc/net are.
+//! the lab's (`crates/engine/lab/src/files.rs`), and some files of /proc are.
 //!
 //! Of each change by a call the engine is told when it was, by the lab's clock, with the thread's next question. The kernel's
 //! times are the machine's, and are coarser than what happens in a lab meanwhile. Deliberately absent: what is
@@ -188,7 +188,34 @@ fn tell_statx(at: u64) {
     memory::write(at, &statx);
 }
 
-/// open(2) and openat(2): tables of sockets are the lab's.
+/// Files that the engine may have others for (`crates/engine/lab/src/proc_files.rs` and `net_tables.rs` there).
+fn may_be_labs(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 10] = [
+        b"stat",
+        b"statm",
+        b"status",
+        b"smaps_rollup",
+        b"schedstat",
+        b"io",
+        b"vmstat",
+        b"meminfo",
+        b"loadavg",
+        b"uptime",
+    ];
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let has = |part: &[u8]| path.windows(part.len()).any(|found| found == part);
+    match path {
+        path if path.starts_with(b"/proc/") => {
+            has(b"/net/") || has(b"/pressure/") || has(b"/kernel/random/") || NAMES.contains(&name)
+        }
+        path if path.starts_with(b"/sys/fs/cgroup/") => {
+            matches!(name, b"memory.current" | b"memory.peak") || name.ends_with(b".stat")
+        }
+        _ => false,
+    }
+}
+
+/// open(2) and openat(2): tables of sockets, and what tells of memory and load, are the lab's.
 pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     const MFD_CLOEXEC: u64 = 1;
     const O_CLOEXEC: u64 = nr::O_CLOEXEC as u64;
@@ -196,15 +223,15 @@ pub fn open(number: u64, real: &[u64; 6]) -> i64 {
         nr::__NR_open | nr::__NR_creat => (real[0], real[1]),
         _ => (real[1], real[2]),
     };
-    let mut path = [0u8; 64];
+    let mut path = [0u8; 128];
     let bytes = memory::read_text(at, &mut path).unwrap_or(0).min(path.len());
     let path = &path[..bytes];
     let is_plain = matches!(number as u32, nr::__NR_open | nr::__NR_openat);
-    if !is_plain || !path.starts_with(b"/proc/") || !path.windows(5).any(|part| part == b"/net/") {
+    if !is_plain || !may_be_labs(path) {
         return kernel::call_for_program(number, real);
     }
     let close_on_exec = if flags & O_CLOEXEC != 0 { MFD_CLOEXEC } else { 0 };
-    let name = c"socket table".as_ptr() as u64;
+    let name = c"lab".as_ptr() as u64;
     let fd = kernel::call(nr::__NR_memfd_create, [name, close_on_exec, 0, 0, 0, 0]);
     if kernel::failed(fd) {
         return fd;

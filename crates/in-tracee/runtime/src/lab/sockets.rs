@@ -30,6 +30,14 @@ pub fn file_of(fd: u64) -> (u32, u64) {
     (stat[3] as u32 & S_IFMT, stat[1])
 }
 
+/// True for /dev/random and /dev/urandom.
+pub fn is_chance(fd: u64) -> bool {
+    const DEVICES: [u64; 2] = [1 << 8 | 8, 1 << 8 | 9];
+    let mut stat = [0u64; 18];
+    let known = kernel::call(nr::__NR_fstat, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    known == 0 && DEVICES.contains(&core::hint::black_box(stat)[5])
+}
+
 /// True for a stream: its bytes go through the kernel.
 pub fn is_stream(fd: u64) -> bool {
     u64::from(kernel::socket_option(fd, SOL_SOCKET, SO_TYPE)) == SOCK_STREAM

@@ -1,0 +1,66 @@
+//! How much memory a process of a node has, without the runtime's.
+
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
+
+use lane_protocol::{REGION_BYTES, REGION_START};
+
+/// How much memory a process has: all that is mapped, and what is its own and can be written. In bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    pub mapped: u64,
+    pub own: u64,
+}
+
+/// Sizes, and what proc_pid_statm(5) said of all that is mapped, with the runtime's, when they were read.
+pub type Known = Cell<Option<([u64; 2], Sizes)>>;
+
+/// Reads them where what is mapped, or what of it is written to, has another size than when they were read last: to have
+/// the kernel name all that is mapped takes a hundred times as long as to have it say how much.
+pub fn known_sizes(pid: i32, known: &Known) -> Option<Sizes> {
+    let counts = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let mut words = counts.split(' ');
+    // In pages: all that is mapped, and, the sixth, what of that is written to.
+    let key = [words.next()?.parse().ok()?, words.nth(4)?.parse().ok()?];
+    let sizes = match known.get() {
+        Some((before, sizes)) if before == key => sizes,
+        _ => {
+            let maps = std::fs::File::open(format!("/proc/{pid}/maps")).ok()?;
+            sizes_of(BufReader::with_capacity(1 << 16, maps))
+        }
+    };
+    known.set(Some((key, sizes)));
+    Some(sizes)
+}
+
+fn sizes_of(maps: impl BufRead) -> Sizes {
+    let mut sizes = Sizes { mapped: 0, own: 0 };
+    for line in maps.lines().map_while(Result::ok) {
+        let mut words = line.split(' ');
+        let (range, rights) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let Some((Some(from), Some(to))) = range.split_once('-').map(|(a, b)| (number(a), number(b))) else {
+            continue;
+        };
+        if from < REGION_START + REGION_BYTES && to > REGION_START {
+            continue;
+        }
+        sizes.mapped += to - from;
+        if rights == "rw-p" {
+            sizes.own += to - from;
+        }
+    }
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_the_runtime_is_not_a_processes() {
+        let ours = format!("{REGION_START:x}-{:x} rw-p 0 0 0\n", REGION_START + 4096);
+        let maps = format!("1000-3000 rw-p 0 00:00 0 \n3000-4000 r--p 0 00:00 0 \n{ours}");
+        assert_eq!(sizes_of(maps.as_bytes()), Sizes { mapped: 0x3000, own: 0x2000 });
+    }
+}
