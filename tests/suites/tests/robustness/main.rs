@@ -39,6 +39,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("aborts_its_group", false, survivors::aborts_its_group),
     ("namespace_killed", true, survivors::namespace_killed),
     ("recorder_killed_among_threads", false, survivors::recorder_killed_among_threads),
+    ("supervisor_killed_among_checkpoints", false, survivors::supervisor_killed_among_checkpoints),
     ("threads_have_names", false, survivors::threads_have_names),
     ("children_ignored", false, survivors::children_ignored),
     ("moved_trace", false, traces::moved_trace),

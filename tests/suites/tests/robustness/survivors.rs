@@ -134,6 +134,47 @@ pub fn recorder_killed_among_threads(tool: &Tool) -> TestResult {
     check(replayed.code == 119, "the replay should end where the log does", &replayed)
 }
 
+/// The supervisor of a live session is killed: its checkpoints, which nobody can go back to, are gone soon, and the
+/// program goes on.
+pub fn supervisor_killed_among_checkpoints(tool: &Tool) -> TestResult {
+    const CHECKPOINTS: usize = 4;
+    let bench = Bench::new(tool, "supervisor-killed")?;
+    let program = "import os, time; print('ready', os.getpid(), flush=True)\nwhile True: time.sleep(0.01)";
+    let options =
+        ["live", "--checkpoint-every", "30ms", "--checkpoints", "fork", "--", "python3", "-c", program];
+    let mut live = Live::start(bench.tool_command(User::Current, &options))?;
+    let program = live.wait_for_line("ready ")?;
+    wait_for_shadows(&program, |count| count >= CHECKPOINTS)?;
+    Live::kill(&live.pid().to_string())?;
+    let gone = wait_for_shadows(&program, |count| count == 0);
+    let goes_on = Path::new("/proc").join(&program).join("exe").exists();
+    Live::kill(&program)?;
+    live.end()?;
+    gone?;
+    check_status(goes_on, "the program should go on")
+}
+
+/// Waits until there are so many copies of a process that keep its checkpoints.
+fn wait_for_shadows(program: &str, is_it: impl Fn(usize) -> bool) -> TestResult {
+    let deadline = Instant::now() + RUN_TIME_MAX;
+    loop {
+        // Any of its threads may have made them.
+        let threads = fs::read_dir(format!("/proc/{program}/task")).map_err(|error| error.to_string())?;
+        let children = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("children")));
+        let children: String = children.flatten().collect();
+        let is_shadow = |pid: &&str| {
+            fs::read_to_string(format!("/proc/{pid}/status"))
+                .is_ok_and(|status| status.starts_with("Name:\trv-shadow") && !status.contains("State:\tZ"))
+        };
+        let count = children.split_ascii_whitespace().filter(is_shadow).count();
+        if is_it(count) {
+            return Ok(());
+        }
+        check_status(Instant::now() < deadline, &format!("the program has {count} copies of itself"))?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Each thread of the recorder says by its name what it is for, and there are no more of them than it asks
 /// for beforehand, where a user may not have many.
 pub fn threads_have_names(tool: &Tool) -> TestResult {

@@ -63,6 +63,7 @@ unsafe extern "C" fn run(block: *mut crate::state::block::Thread) -> ! {
             command::NONE => {
                 kernel::futex_wait(&command.kind, command::NONE, 1000);
                 if process().given_up.load(Ordering::Acquire) != 0 {
+                    checkpoint::reap_last();
                     kernel::call(nr::__NR_exit, [0; 6]);
                 }
                 checkpoint::reap();

@@ -342,10 +342,12 @@ pub fn hide() {
     raise_open_files();
 }
 
-/// True if the process that the calling one is for is gone, or has another image.
+/// True if the process that the calling one is for is gone, or has another image, or nobody is there any more
+/// to ask for the checkpoint.
 pub fn is_left_over(parent: i32, image: u32) -> bool {
     kernel::call(nr::__NR_getppid, [0; 6]) != i64::from(parent)
         || lane().image.load(Ordering::Acquire) != image
+        || crate::log::supervisor_died()
 }
 
 /// Forgets a checkpoint, and those that were taken together with it; 0, or an errno.
@@ -406,13 +408,31 @@ pub fn end_process(pid: i32) {
     reap();
 }
 
+/// wait4(2): WNOHANG.
+const NO_HANG: u64 = 1;
+
 /// Reaps shadows that have ended, which the program does not know of.
 pub fn reap() {
-    const NO_HANG: u64 = 1;
     for place in &mut area().ended {
         if *place != 0 && wait_for(*place, NO_HANG) {
             *place = 0;
         }
+    }
+}
+
+/// Nobody asks for checkpoints any more: waits until their shadows have seen that and ended.
+pub fn reap_last() {
+    for _ in 0..30 {
+        let is_there = |at: &&Checkpoint| {
+            let shadow = at.shadow.load(Ordering::Acquire);
+            shadow > 0 && !wait_for(shadow, NO_HANG)
+        };
+        let left = all().iter().filter(is_there).count();
+        reap();
+        if left == 0 {
+            break;
+        }
+        kernel::sleep_ns(LOOK_EVERY_MS * 1_000_000 / 10);
     }
 }
 
