@@ -6,6 +6,7 @@
 //! counts as lost, so that every replay ends.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory, cpu_time};
@@ -17,9 +18,11 @@ use crate::untold_end::LOG_TOO_SHORT;
 const LATE: Duration = Duration::from_secs(10);
 const OF_RECORDING: u32 = 4;
 /// Processor time between two events after which a process counts as lost, beside a multiple of what the
-/// recording took: this one where nothing makes the process slower than it was.
+/// recording took, and what a debugger's stops take.
 const LOST: Duration = Duration::from_secs(20);
 pub const OF_RECORDING_MAX: u32 = 20;
+/// What a stop of the debugger's takes at most: a step, a breakpoint with its programs, a watched word.
+const HELD_UP: Duration = Duration::from_micros(200);
 /// What a recording is taken to have taken that does not say so.
 const TOOK_UNTOLD: Duration = Duration::from_secs(5);
 /// Processor time behind a log that is over.
@@ -31,14 +34,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 struct Place {
     bytes: u64,
     since: Duration,
+    /// How often it had been held up then.
+    held_up: u64,
     told: bool,
 }
 
 impl Place {
     /// How long the process has been there.
-    fn look(&mut self, bytes: u64, waits: bool, time: Duration) -> Duration {
+    fn look(&mut self, bytes: u64, waits: bool, time: Duration, held_up: u64) -> Duration {
         if self.bytes != bytes || waits {
-            *self = Place { bytes, since: time, told: false };
+            *self = Place { bytes, since: time, held_up, told: false };
         }
         time.saturating_sub(self.since)
     }
@@ -95,7 +100,8 @@ impl Watchdog {
         self.places.clear();
     }
 
-    /// What is to be said of a process, which may take up to so many times what the recording took.
+    /// What is to be said of a process, which may take up to so many times what the recording took, and longer where
+    /// a debugger holds it up.
     pub fn look(&mut self, way: &Way<'_>, of_recording_max: u32) -> Option<Finding> {
         let lane = way.memory.lane(way.segment);
         let time = cpu_time(way.pid)?;
@@ -103,14 +109,16 @@ impl Watchdog {
         let is_empty = lane.ring().filled_bytes() == 0;
         let waits = way.memory.waits_for_another(way.segment) || is_empty && !way.log_is_over;
         let place = self.places.entry(way.segment).or_default();
-        let spent = place.look(bytes, waits, time);
+        let held_up = lane.held_up().load(Ordering::Relaxed);
+        let spent = place.look(bytes, waits, time, held_up);
         if is_empty {
             return (spent >= BEHIND_LOG).then(|| Finding::Lost(LOG_TOO_SHORT.to_owned()));
         }
         let seconds = spent.as_secs();
         let next = expected(words[0], &words[1..]);
         let took = self.took.unwrap_or(TOOK_UNTOLD);
-        if spent >= LOST + took * of_recording_max {
+        let stops = u32::try_from(held_up.saturating_sub(place.held_up)).unwrap_or(u32::MAX);
+        if spent >= LOST + took * of_recording_max + HELD_UP * stops {
             return Some(Finding::Lost(format!(
                 "it has run for {seconds} s without coming to what its log has next, {next}"
             )));
@@ -137,7 +145,7 @@ mod tests {
         let mut place = Place::default();
         // The first look comes where the process is already.
         let mut tells = |bytes, second| {
-            let spent = place.look(bytes, false, seconds(second));
+            let spent = place.look(bytes, false, seconds(second), 0);
             place.tells(spent, seconds(10)).then_some(spent)
         };
         assert_eq!(tells(64, 50), None);
@@ -153,8 +161,8 @@ mod tests {
         let seconds = Duration::from_secs;
         let mut place = Place::default();
         for second in 0..100 {
-            assert_eq!(place.look(64, true, seconds(second)), Duration::ZERO);
+            assert_eq!(place.look(64, true, seconds(second), 0), Duration::ZERO);
         }
-        assert_eq!(place.look(64, false, seconds(108)), seconds(9));
+        assert_eq!(place.look(64, false, seconds(108), 0), seconds(9));
     }
 }

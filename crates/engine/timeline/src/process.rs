@@ -219,7 +219,7 @@ impl Process {
     ) -> Result<(), TimelineError> {
         let (command, programs) = command_of(verb, stops, limits)?;
         if let Home::Replay(session) = &self.home {
-            session.note_command(slowed_by(verb, stops));
+            session.note_command(slowed_by(verb));
         }
         self.home.memory().lane(self.segment).give_command(&command, &programs);
         let began = Instant::now();

@@ -278,6 +278,8 @@ words! {
     waits_for_output: AtomicU64;
     /// See [`LaneHeader::events_done`].
     events_done: AtomicU64;
+    /// See [`LaneHeader::held_up`].
+    held_up: AtomicU64;
     /// See [`LaneHeader::turn`].
     turn: AtomicU32;
     /// See [`LaneHeader::turn_sleepers`].

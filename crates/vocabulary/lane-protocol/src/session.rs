@@ -618,6 +618,8 @@ pub struct LaneHeader {
     pub waits_for_ticket: AtomicU64,
     /// Replay: events consumed, stored now and then, for progress.
     pub events_done: AtomicU64,
+    /// Replay: how often breakpoints, watchpoints and steps of the debugger have held the program up.
+    pub held_up: AtomicU64,
     /// What execve keeps of signals that only the runtime can hold back: the sets
     /// that are blocked, that wait, that are ignored.
     pub carried_signals: [u64; 3],

@@ -412,6 +412,7 @@ pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -
     if !is_debugging() {
         return false;
     }
+    lane().held_up.fetch_add(1, Ordering::Relaxed);
     match code {
         TRAP_PERF => on_watch(context, inside, watched),
         INT3 => {

@@ -5,6 +5,8 @@
 //! nearly full the process stops, and the next command begins with none.
 
 use bytecode::{Failure, Host, any_holds, evaluate, programs_of};
+use core::sync::atomic::Ordering;
+
 use lane_protocol::bytecode::{NO_PROGRAMS, RecordHeader, breakpoint_kind, failure, part, register};
 use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
@@ -13,7 +15,7 @@ use crate::debugger::{agent, breakpoints, standing};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::state::block::{process, thread};
+use crate::state::block::{lane, process, thread};
 use crate::syscalls::open_calls;
 
 /// Most bytes of one record: what does not fit is left out.
@@ -87,6 +89,7 @@ pub fn ends_calls(index: usize) -> bool {
 /// vector registers are saved, or 0; `executed` counts instructions that the agent
 /// does not know of yet.
 pub fn decide(index: usize, registers: &Registers, vectors: u64, executed: u64) -> Verdict {
+    lane().held_up.fetch_add(1, Ordering::Relaxed);
     let Some([kind, rest @ ..]) = block(index) else { return Verdict::Stops };
     let mut host = Program { registers, vectors, fs_base: None };
     if *kind != breakpoint_kind::STOPS_IF {
