@@ -419,7 +419,7 @@ impl Engine {
                 Ok(Outcome::Said)
             }
             lab_question::SIGNALLED => self.signalled(slot, &words),
-            lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0)),
+            lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0, words[2] != 0)),
             lab_question::FILE => {
                 // Files of the machine change when they do: whether a thread asks is not of the run, and takes no time.
                 let answer = self.look_at_file(slot, &words);

@@ -83,12 +83,12 @@ impl Engine {
     }
 
     /// A thread reads the time in a loop, or lets others run: they do, and time goes on where nobody can.
-    pub fn spins(&mut self, slot: u32, goes_on: bool, has_acted: bool) -> Outcome {
+    pub fn spins(&mut self, slot: u32, goes_on: bool, has_acted: bool, no_more_reads: bool) -> Outcome {
         let is_alone = self.ready.is_empty();
         if has_acted {
             self.touch_own(slot);
         }
-        if goes_on || is_alone {
+        if (goes_on || is_alone) && !no_more_reads {
             self.pass_time_to(self.now_ns + if has_acted { SPIN_NS * LAB_ACTING } else { SPIN_NS });
         }
         if goes_on {

@@ -109,8 +109,8 @@ pub mod lab_question {
     pub const MOVED: u32 = 15;
     /// A signal was sent by this call: number, arguments.
     pub const SIGNALLED: u32 = 16;
-    /// The time was read often, with no question in between: not zero if nobody else may run now, and if the thread has
-    /// made other calls since it asked last.
+    /// The time was read often, with no question in between: not zero if nobody else may run now, if the thread has
+    /// made other calls since it asked last, and if it only has no room for more reads of the machine's clock.
     pub const SPINS: u32 = 17;
     /// A call of the lab's own programs: number, arguments.
     pub const OWN: u32 = 18;

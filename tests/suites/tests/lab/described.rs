@@ -311,6 +311,23 @@ print('ended', os.wait()[1] >> 8, time.monotonic() >= began + .01)
         lines: &["one | spun", "one | yielded", "one | acted", "two | read early True", "two | ended 7 True"],
     },
     Lab {
+        name: "a_real_clock_goes_on",
+        description: r#"
+            clock = "real"
+            [node.one]
+            command = ["python3", "-c", """
+import os, time
+reads = []
+for _ in range(2000):
+    reads.append(time.monotonic_ns())
+    os.stat('/')
+print('goes on', all(one < other for one, other in zip(reads, reads[1:])))
+"""]
+        "#,
+        code: 0,
+        lines: &["one | goes on True"],
+    },
+    Lab {
         name: "locks_and_children",
         description: r#"
             [node.locks]

@@ -80,14 +80,22 @@ fn note_read(may_switch: bool) {
     let thread = thread();
     thread.lab_reads += 1;
     let times = if thread.lab_reads & HAS_ACTED != 0 { LAB_ACTING as u32 } else { 1 };
-    if thread.lab_reads & !HAS_ACTED >= READS_MAX * times {
+    if thread.lab_reads & !HAS_ACTED >= READS_MAX * times || no_more_reads() {
         spin(may_switch);
     }
 }
 
+/// The engine has to take over what was read of the machine's clock before more of it can be kept.
+fn no_more_reads() -> bool {
+    let lab = &session().lab;
+    lab.reads_count.load(Ordering::Relaxed) as usize + 1 >= LAB_READS
+        && lab.clock.load(Ordering::Relaxed) != lab_clock::VIRTUAL
+}
+
 /// The thread seems to wait for time to pass, or for others to run.
 pub fn spin(may_switch: bool) {
-    let words = [u64::from(!may_switch), u64::from(thread().lab_reads & HAS_ACTED != 0)];
+    let has_acted = thread().lab_reads & HAS_ACTED != 0;
+    let words = [!may_switch, has_acted, no_more_reads()].map(u64::from);
     match may_switch {
         true => lab::ask_aside(lab_question::SPINS, &words),
         false => lab::ask(lab_question::SPINS, &words),
