@@ -44,6 +44,8 @@ struct Found {
     pid: i32,
     command: String,
     events: u64,
+    /// There are no more: it was killed while it waited for what came next.
+    is_end: bool,
 }
 
 pub fn run(arguments: &GdbAtArguments, settings: &Settings) -> ExitCode {
@@ -60,7 +62,7 @@ pub fn run(arguments: &GdbAtArguments, settings: &Settings) -> ExitCode {
         Err(error) => return exit::failure(exit::USAGE, &error),
     };
     if arguments.show || arguments.name.json() {
-        for Found { pid, command, events } in &found {
+        for Found { pid, command, events, .. } in &found {
             match arguments.name.json() {
                 true => {
                     println!("{}", serde_json::json!({ "pid": pid, "command": command, "event": events }))
@@ -70,7 +72,7 @@ pub fn run(arguments: &GdbAtArguments, settings: &Settings) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let Some(Found { pid, command, events }) =
+    let Some(Found { pid, command, events, is_end }) =
         found.iter().find(|one| arguments.pid.is_none_or(|pid| pid == one.pid))
     else {
         let reason = format!("no such process of `{}` had begun at {}", arguments.node, arguments.at);
@@ -79,7 +81,8 @@ pub fn run(arguments: &GdbAtArguments, settings: &Settings) -> ExitCode {
     if !settings.quiet {
         telling::tell!("retrovane: process {pid} of {}, `{command}`, after {events} events", arguments.node);
     }
-    let gdb = GdbArguments::beginning(events.to_string(), arguments.batch, arguments.ex.clone());
+    let at = if *is_end { "end".to_owned() } else { events.to_string() };
+    let gdb = GdbArguments::beginning(at, arguments.batch, arguments.ex.clone());
     gdb::run(&gdb, &dir.join("trace"), Some(*pid), settings)
 }
 
@@ -98,32 +101,32 @@ fn processes_at(dir: &Path, node: usize, at_ns: u64) -> Result<Vec<Found>, Strin
             continue;
         }
         let command = command_of(&trace, info, place.bytes).map_err(|error| error.to_string())?;
-        if let Some((command, events)) = command {
-            found.push(Found { pid: info.pid, command, events });
-        }
+        found.extend(command);
     }
     Ok(found)
 }
 
-/// The program that a process has at a place of its log, and how many events are before it; `None`: one of the
-/// lab's own.
-fn command_of(
-    trace: &TraceReader,
-    info: &LaneInfo,
-    bytes: u64,
-) -> Result<Option<(String, u64)>, CommandError> {
-    let mut events = LaneEvents::open(trace, info.lane)?;
-    let (mut event, mut count, mut command) = (WholeEvent::default(), 0, String::new());
-    while events.read(&mut event)? && events.position_bytes() <= bytes {
-        count += 1;
+/// The process at a place of its log; `None`: it has one of the lab's own programs.
+fn command_of(trace: &TraceReader, info: &LaneInfo, bytes: u64) -> Result<Option<Found>, CommandError> {
+    let mut all = LaneEvents::open(trace, info.lane)?;
+    let (mut event, mut events, mut command) = (WholeEvent::default(), 0, String::new());
+    let is_end = loop {
+        if !all.read(&mut event)? {
+            break true;
+        }
+        if all.position_bytes() > bytes {
+            break false;
+        }
+        events += 1;
         if let Some(image) = Image::of(&event) {
             let words: Vec<_> =
                 image.command().iter().map(|word| word.to_string_lossy().into_owned()).collect();
             command = words.join(" ");
         }
-    }
+    };
     if command.is_empty() {
         "(forked)".clone_into(&mut command);
     }
-    Ok((!command.contains("lab-own")).then_some((command, count)))
+    let is_own = command.contains("lab-own");
+    Ok((!is_own).then_some(Found { pid: info.pid, command, events, is_end }))
 }
