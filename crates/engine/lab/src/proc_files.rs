@@ -8,6 +8,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
+use lane_protocol::{REGION_BYTES, REGION_START};
+
 use crate::engine::Engine;
 use crate::sizes::{Sizes, known_sizes};
 use crate::timers::{BILLION, MACHINE_BYTES, MACHINE_FREE_BYTES};
@@ -27,7 +29,7 @@ enum Named {
     Zeros,
 }
 
-const OF_PROCESS: [&str; 6] = ["stat", "statm", "status", "smaps_rollup", "schedstat", "io"];
+const OF_PROCESS: [&str; 7] = ["stat", "statm", "status", "smaps", "smaps_rollup", "schedstat", "io"];
 const OF_MACHINE: [&str; 6] =
     ["meminfo", "loadavg", "uptime", "stat", "sys/kernel/random/uuid", "sys/kernel/random/boot_id"];
 
@@ -67,6 +69,44 @@ fn zeros(text: &str) -> String {
         _ => word.to_owned(),
     };
     text.lines().map(|line| line.split(' ').map(zero).collect::<Vec<_>>().join(" ") + "\n").collect()
+}
+
+/// proc_pid_smaps(5), of what is the program's: what is mapped writable for it alone counts as resident and changed,
+/// and nothing else.
+fn smaps(text: &str) -> String {
+    let (mut told, mut is_shown, mut is_own, mut bytes) = (String::new(), false, false, 0);
+    for line in text.lines() {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        // Writing to a string does not fail.
+        let _ = match name {
+            // The header of a mapping.
+            _ if name.contains('-') => {
+                let range = mapping(line);
+                let is_ours = |(from, to)| from < REGION_START + REGION_BYTES && to > REGION_START;
+                is_shown = range.is_some_and(|range| !is_ours(range)) && !line.ends_with("[vdso]");
+                is_own = line.split(' ').nth(1) == Some("rw-p");
+                bytes = range.map_or(0, |(from, to)| to - from);
+                if is_shown { writeln!(told, "{line}") } else { Ok(()) }
+            }
+            _ if !is_shown => Ok(()),
+            "Rss" | "Pss" | "Pss_Dirty" | "Private_Dirty" | "Referenced" | "Anonymous" => {
+                let kilos = if is_own { bytes / KILO } else { 0 };
+                writeln!(told, "{:16}{kilos:8} kB", format!("{name}:"))
+            }
+            "Size" | "KernelPageSize" | "MMUPageSize" | "THPeligible" => writeln!(told, "{line}"),
+            // Which pages were written to lately is asked by the runtime.
+            "VmFlags" => writeln!(told, "{}", line.replace(" sd", "")),
+            _ if value.ends_with(" kB") => writeln!(told, "{:16}{:8} kB", format!("{name}:"), 0),
+            _ => writeln!(told, "{line}"),
+        };
+    }
+    told
+}
+
+/// From where to where the mapping of such a line goes.
+fn mapping(line: &str) -> Option<(u64, u64)> {
+    let (from, to) = line.split(' ').next()?.split_once('-')?;
+    Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
 }
 
 /// What of a process is not in its file as the kernel has it.
@@ -294,6 +334,7 @@ impl Engine {
             "stat" => told.stat(&text),
             "statm" => Some(told.statm()),
             "status" => Some(told.status(&text, &self.told_processors())),
+            "smaps" => Some(smaps(&text)),
             "smaps_rollup" => Some(told.rollup(&text)),
             _ => Some(zeros(&text)),
         }
@@ -328,6 +369,37 @@ mod tests {
         let status =
             told.status("Name:\tx\nVmRSS:\t 5 kB\nState:\tS (sleeping)\nCpus_allowed_list:\t1\n", &[0b1011]);
         assert_eq!(status, "Name:\tx\nVmRSS:\t      64 kB\nState:\tR (running)\nCpus_allowed_list:\t0-1,3\n");
+    }
+
+    #[test]
+    fn what_is_written_to_is_resident() {
+        let one = |range: &str, rights: &str, name: &str| {
+            format!(
+                "{range} {rights} 0 00:00 0 {name}\nSize: 8 kB\nRss: 4 kB\nPrivate_Clean: 4 kB\nVmFlags: rd wr sd \n"
+            )
+        };
+        let ours = format!("{REGION_START:x}-{:x}", REGION_START + 8192);
+        let text = one("1000-3000", "rw-p", "")
+            + &one(&ours, "rw-p", "")
+            + &one("5000-7000", "r-xp", "[vdso]")
+            + &one("8000-a000", "r--p", "/a-b: c");
+        let told = smaps(&text);
+        let lines: Vec<&str> = told.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "1000-3000 rw-p 0 00:00 0",
+                "Size: 8 kB",
+                "Rss:                   8 kB",
+                "Private_Clean:         0 kB",
+                "VmFlags: rd wr",
+                "8000-a000 r--p 0 00:00 0 /a-b: c",
+                "Size: 8 kB",
+                "Rss:                   0 kB",
+                "Private_Clean:         0 kB",
+                "VmFlags: rd wr",
+            ]
+        );
     }
 
     #[test]

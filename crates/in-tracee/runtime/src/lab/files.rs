@@ -193,10 +193,11 @@ fn tell_statx(at: u64) {
 
 /// Files that the engine may have others for (`crates/engine/lab/src/proc_files.rs` and `net_tables.rs` there).
 fn may_be_labs(path: &[u8]) -> bool {
-    const NAMES: [&[u8]; 10] = [
+    const NAMES: [&[u8]; 11] = [
         b"stat",
         b"statm",
         b"status",
+        b"smaps",
         b"smaps_rollup",
         b"schedstat",
         b"io",
