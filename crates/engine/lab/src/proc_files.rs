@@ -8,10 +8,10 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use lane_protocol::{REGION_BYTES, REGION_START};
+use lane_protocol::LAB_PROCESS_FILES;
 
 use crate::engine::Engine;
-use crate::sizes::{Sizes, known_sizes};
+use crate::sizes::{Sizes, known_sizes, sizes_of_mapping};
 use crate::timers::{BILLION, MACHINE_BYTES, MACHINE_FREE_BYTES};
 
 const TICKS_PER_SECOND: u64 = 100;
@@ -29,7 +29,6 @@ enum Named {
     Zeros,
 }
 
-const OF_PROCESS: [&str; 7] = ["stat", "statm", "status", "smaps", "smaps_rollup", "schedstat", "io"];
 const OF_MACHINE: [&str; 6] =
     ["meminfo", "loadavg", "uptime", "stat", "sys/kernel/random/uuid", "sys/kernel/random/boot_id"];
 
@@ -55,7 +54,7 @@ fn named(path: &str) -> Option<Named> {
         "self" | "thread-self" => None,
         number => Some(number.parse().ok()?),
     };
-    OF_PROCESS.contains(&file).then(|| Named::Process { pid, thread, file: file.to_owned() })
+    LAB_PROCESS_FILES.contains(&file).then(|| Named::Process { pid, thread, file: file.to_owned() })
 }
 
 /// Words that are numbers become zero.
@@ -74,39 +73,34 @@ fn zeros(text: &str) -> String {
 /// proc_pid_smaps(5), of what is the program's: what is mapped writable for it alone counts as resident and changed,
 /// and nothing else.
 fn smaps(text: &str) -> String {
-    let (mut told, mut is_shown, mut is_own, mut bytes) = (String::new(), false, false, 0);
+    let (mut told, mut shown) = (String::new(), None);
     for line in text.lines() {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        // The header of a mapping.
+        let is_header = name.contains('-');
+        if is_header {
+            shown = sizes_of_mapping(line).filter(|_| !line.ends_with("[vdso]"));
+        }
+        let Some(sizes) = shown else { continue };
         // Writing to a string does not fail.
         let _ = match name {
-            // The header of a mapping.
-            _ if name.contains('-') => {
-                let range = mapping(line);
-                let is_ours = |(from, to)| from < REGION_START + REGION_BYTES && to > REGION_START;
-                is_shown = range.is_some_and(|range| !is_ours(range)) && !line.ends_with("[vdso]");
-                is_own = line.split(' ').nth(1) == Some("rw-p");
-                bytes = range.map_or(0, |(from, to)| to - from);
-                if is_shown { writeln!(told, "{line}") } else { Ok(()) }
-            }
-            _ if !is_shown => Ok(()),
+            _ if is_header => writeln!(told, "{line}"),
             "Rss" | "Pss" | "Pss_Dirty" | "Private_Dirty" | "Referenced" | "Anonymous" => {
-                let kilos = if is_own { bytes / KILO } else { 0 };
-                writeln!(told, "{:16}{kilos:8} kB", format!("{name}:"))
+                kilos(&mut told, name, sizes.own)
             }
             "Size" | "KernelPageSize" | "MMUPageSize" | "THPeligible" => writeln!(told, "{line}"),
             // Which pages were written to lately is asked by the runtime.
             "VmFlags" => writeln!(told, "{}", line.replace(" sd", "")),
-            _ if value.ends_with(" kB") => writeln!(told, "{:16}{:8} kB", format!("{name}:"), 0),
+            _ if value.ends_with(" kB") => kilos(&mut told, name, 0),
             _ => writeln!(told, "{line}"),
         };
     }
     told
 }
 
-/// From where to where the mapping of such a line goes.
-fn mapping(line: &str) -> Option<(u64, u64)> {
-    let (from, to) = line.split(' ').next()?.split_once('-')?;
-    Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
+/// A line of proc_pid_smaps(5) that says how much something is.
+fn kilos(told: &mut String, name: &str, bytes: u64) -> std::fmt::Result {
+    writeln!(told, "{:16}{:8} kB", format!("{name}:"), bytes / KILO)
 }
 
 /// What of a process is not in its file as the kernel has it.
@@ -187,10 +181,7 @@ impl Process {
                 Some("Rss" | "Pss" | "Pss_Dirty" | "Pss_Anon" | "Private_Dirty" | "Anonymous")
             );
             let _ = match name {
-                Some(name) => {
-                    let kilos = if own { self.sizes.own / KILO } else { 0 };
-                    writeln!(told, "{:16}{kilos:8} kB", format!("{name}:"))
-                }
+                Some(name) => kilos(&mut told, name, if own { self.sizes.own } else { 0 }),
                 None => writeln!(told, "{line}"),
             };
         }
@@ -343,6 +334,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use lane_protocol::REGION_START;
+
     use super::*;
 
     #[test]

@@ -36,21 +36,24 @@ pub fn known_sizes(pid: i32, known: &Known) -> Option<Sizes> {
 fn sizes_of(maps: impl BufRead) -> Sizes {
     let mut sizes = Sizes { mapped: 0, own: 0 };
     for line in maps.lines().map_while(Result::ok) {
-        let mut words = line.split(' ');
-        let (range, rights) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let Some((Some(from), Some(to))) = range.split_once('-').map(|(a, b)| (number(a), number(b))) else {
-            continue;
-        };
-        if from < REGION_START + REGION_BYTES && to > REGION_START {
-            continue;
-        }
-        sizes.mapped += to - from;
-        if rights == "rw-p" {
-            sizes.own += to - from;
-        }
+        let Some(mapping) = sizes_of_mapping(&line) else { continue };
+        sizes.mapped += mapping.mapped;
+        sizes.own += mapping.own;
     }
     sizes
+}
+
+/// Those of a mapping, by its line in proc_pid_maps(5); `None` for one of the runtime's, or what is no such line.
+pub fn sizes_of_mapping(line: &str) -> Option<Sizes> {
+    let mut words = line.split(' ');
+    let (from, to) = words.next()?.split_once('-')?;
+    let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).ok());
+    let (from, to) = (from?, to?);
+    if from < REGION_START + REGION_BYTES && to > REGION_START {
+        return None;
+    }
+    let mapped = to - from;
+    Some(Sizes { mapped, own: if words.next() == Some("rw-p") { mapped } else { 0 } })
 }
 
 #[cfg(test)]

@@ -163,15 +163,9 @@ impl Passing<'_> {
 
     fn pass(&mut self, request: &Request) -> Result<(), PrintError> {
         let options = ReplayOptions {
-            real: None,
-            trace_dir: request.trace_dir.clone(),
-            home: request.home.clone(),
             pid: Some(self.pid),
-            show_output: false,
-            interception: None,
             rewriting_off: true,
-            sandbox: request.sandbox,
-            progress: None,
+            ..ReplayOptions::new(request.trace_dir.clone(), request.home.clone(), request.sandbox)
         };
         let mut passage = Passage::open(&options)?;
         let result = self.follow(&mut passage);

@@ -70,6 +70,21 @@ pub struct ReplayOptions {
 }
 
 impl ReplayOptions {
+    /// All processes as they were recorded, with nothing shown, told or real.
+    pub fn new(trace_dir: PathBuf, home: Option<PathBuf>, sandbox: Sandbox) -> ReplayOptions {
+        ReplayOptions {
+            trace_dir,
+            home,
+            pid: None,
+            show_output: false,
+            interception: None,
+            rewriting_off: false,
+            sandbox,
+            real: None,
+            progress: None,
+        }
+    }
+
     /// The same for another replay, of which nobody is told how far it is.
     pub fn again(&self) -> ReplayOptions {
         ReplayOptions {

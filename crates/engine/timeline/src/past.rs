@@ -127,17 +127,11 @@ impl Timeline {
         let is_first = saved.count == 1;
         live.debuggee.save(&trace_dir, self.here.stop.log_position).map_err(TimelineError::Past)?;
         live.saved = Some(saved);
+        // The program runs here already: it needs no sandbox.
         let options = ReplayOptions {
-            real: None,
-            trace_dir: trace_dir.clone(),
-            home: None,
             pid: (!live.debuggee.is_first()).then(|| live.debuggee.pid()),
-            show_output: false,
-            interception: None,
             rewriting_off: true,
-            // The program runs here already.
-            sandbox: Sandbox::Never,
-            progress: None,
+            ..ReplayOptions::new(trace_dir.clone(), None, Sandbox::Never)
         };
         if !is_first {
             self.make_longer(&trace_dir)?;

@@ -467,15 +467,10 @@ fn open_timeline(
     };
     let pid = if at == Some("crash") && pid.is_none() { crashed()? } else { pid };
     let options = ReplayOptions {
-        real: None,
-        trace_dir: trace_dir.to_owned(),
-        home: settings.home().ok(),
         pid,
         show_output: true,
-        interception: None,
         rewriting_off: true,
-        sandbox: settings.sandbox,
-        progress: None,
+        ..settings.replay_of(trace_dir.to_owned())
     };
     let mut timeline = Timeline::open(&options, give_up)?;
     keyframes.begin(&mut timeline);

@@ -102,17 +102,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let options = ReplayOptions {
-        real: None,
-        trace_dir,
-        home: settings.home().ok(),
-        pid: arguments.pid,
-        show_output: false,
-        interception: None,
-        rewriting_off: true,
-        sandbox: settings.sandbox,
-        progress: None,
-    };
+    let options = ReplayOptions { pid: arguments.pid, rewriting_off: true, ..settings.replay_of(trace_dir) };
     let mut timeline = Timeline::open(&options, &|| false)?;
     Use::Write(arguments.every).begin(&mut timeline);
     let end = timeline.seek_end(&|| false)?;

@@ -32,6 +32,7 @@ mod ls;
 mod manual;
 mod mcp;
 mod minimize;
+mod own_build;
 mod pack;
 mod page;
 mod policy;

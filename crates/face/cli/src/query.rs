@@ -122,12 +122,11 @@ pub fn ask(
     if let Some(answer) = answers.as_ref().and_then(|answers| answers.get(question)) {
         return Ok(Ok(answer.clone()));
     }
-    let mut sources = Vec::new();
-    let answer = compute(verb, &trace, place, given, limit, &mut sources);
-    if let (Ok(answer), Some(answers)) = (&answer, answers) {
-        answers.keep(question, answer, &sources);
+    let computed = compute(verb, &trace, place, given, limit);
+    if let (Ok((answer, sources)), Some(answers)) = (&computed, answers) {
+        answers.keep(question, answer, sources);
     }
-    Ok(answer)
+    Ok(computed.map(|(answer, _)| answer))
 }
 
 /// The answer, from the trace; and which sources were read for it.
@@ -137,10 +136,12 @@ fn compute(
     place: &Place<'_>,
     given: &Arguments,
     limit: Limit<'_>,
-    sources: &mut Vec<PathBuf>,
-) -> Result<Value, VerbError> {
+) -> Result<(Value, Vec<PathBuf>), VerbError> {
     match verb.of {
-        Of::Trace | Of::Log => whole::answer(verb.name, trace, &with_place(verb, place, given), &limit),
+        Of::Trace | Of::Log => {
+            let answer = whole::answer(verb.name, trace, &with_place(verb, place, given), &limit)?;
+            Ok((answer, Vec::new()))
+        }
         Of::Cursor => {
             let open = |at| Cursor::open(&Beginning { trace, pid: place.pid, at }, limit);
             let opened = match place.at {
@@ -149,11 +150,10 @@ fn compute(
             };
             let (mut cursor, place) = opened?;
             let answer = match verb.name {
-                "where" => Ok(place),
-                name => cursor.ask(name, given, limit),
+                "where" => place,
+                name => cursor.ask(name, given, limit)?,
             };
-            *sources = cursor.sources();
-            answer
+            Ok((answer, cursor.sources()))
         }
     }
 }

@@ -84,15 +84,12 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     let bar = progress::events(settings, "replaying");
     let shown = bar.clone();
     let options = ReplayOptions {
-        trace_dir,
-        home: settings.home().ok(),
         pid: arguments.pid,
         show_output: true,
-        interception: None,
         rewriting_off: arguments.no_rewrite,
-        sandbox: settings.sandbox,
         real: applied.plan.take().map(|plan| Real { plan, begun: show.as_ref().map(Show::begin) }),
         progress: Some(Box::new(move |now| progress::show(&shown, now.events_done, now.events_total))),
+        ..settings.replay_of(trace_dir)
     };
     let replayed = replay(options);
     bar.finish_and_clear();

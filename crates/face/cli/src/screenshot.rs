@@ -57,15 +57,8 @@ pub fn run(arguments: &ScreenshotArguments, settings: &Settings) -> Result<ExitC
     let (applied, show) = Show::apply(wanted, &PolicyArguments::default(), &trace_dir)?;
     let (mut applied, show) = (begin(applied, &trace_dir, settings)?, Arc::new(show));
     let options = ReplayOptions {
-        trace_dir,
-        home: settings.home().ok(),
-        pid: None,
-        show_output: false,
-        interception: None,
-        rewriting_off: false,
-        sandbox: settings.sandbox,
         real: applied.plan.take().map(|plan| Real { plan, begun: Some(threads(&show, arguments, settings)) }),
-        progress: None,
+        ..settings.replay_of(trace_dir)
     };
     let outcome = match replay(options) {
         Ok(outcome) => outcome,

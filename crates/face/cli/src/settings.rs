@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{ArgAction, Args};
-use replayer::Sandbox;
+use replayer::{ReplayOptions, Sandbox};
 use trace_store::{TraceReader, claim_home, default_home, traces};
 
 use crate::exit::CommandError;
@@ -40,6 +40,11 @@ impl Settings {
     /// The directory of traces.
     pub fn home(&self) -> Result<PathBuf, CommandError> {
         self.home.clone().or_else(default_home).ok_or(CommandError::NoHome)
+    }
+
+    /// A replay of this trace, as [`ReplayOptions::new`] says.
+    pub fn replay_of(&self, trace_dir: PathBuf) -> ReplayOptions {
+        ReplayOptions::new(trace_dir, self.home().ok(), self.sandbox)
     }
 
     /// The directory of traces for what makes some. Says where it is, if that may surprise.

@@ -23,15 +23,9 @@ impl Past {
     /// Opens the recording of a process.
     pub fn open(trace: &TraceReader, pid: i32, settings: &Settings) -> Result<Past, CommandError> {
         let options = ReplayOptions {
-            real: None,
-            trace_dir: trace.dir().to_owned(),
-            home: settings.home().ok(),
             pid: Some(pid),
-            show_output: false,
-            interception: None,
             rewriting_off: true,
-            sandbox: settings.sandbox,
-            progress: None,
+            ..settings.replay_of(trace.dir().to_owned())
         };
         let timeline = Timeline::open(&options, &|| false).map_err(failed)?;
         let originals =

@@ -18,6 +18,9 @@ pub const LAB_CHANGES: usize = 64;
 /// Layers of files that a lab can have, by the numbers that the kernel gives them.
 pub const LAB_DEVICES: usize = 4096;
 
+/// Files of a process in /proc that are the lab's.
+pub const LAB_PROCESS_FILES: [&str; 7] =
+    ["stat", "statm", "status", "smaps", "smaps_rollup", "schedstat", "io"];
 /// Words of a set of processors: as many as the kernel knows of.
 pub const LAB_PROCESSOR_WORDS: usize = 128;
 

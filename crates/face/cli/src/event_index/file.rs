@@ -1,7 +1,6 @@
 //! The index as bytes: a head in JSON, and compressed parts.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::MetadataExt;
 
 use events::Kind;
 use serde::{Deserialize, Serialize};
@@ -9,6 +8,7 @@ use trace_store::computed::{self, Computed};
 use trace_store::{StoreError, TraceReader};
 
 use super::{BLOCK_EVENTS, Block, EventIndex, LEVEL, Sort};
+use crate::own_build;
 use crate::senders::{Arrow, Meeting, Place};
 
 /// Grows with every change of the bytes, or of what is in them.
@@ -31,9 +31,7 @@ struct Head {
 
 /// Who makes the index: another build may show events by other texts.
 fn maker() -> Vec<u8> {
-    let own = std::env::current_exe().and_then(std::fs::metadata);
-    let build = own.map_or((0, 0), |own| (own.len(), own.mtime_nsec()));
-    format!("{VERSION} {} {build:?}", env!("CARGO_PKG_VERSION")).into_bytes()
+    format!("{VERSION} {}", own_build::identity()).into_bytes()
 }
 
 pub fn write(trace: &TraceReader, index: &EventIndex) -> Result<(), StoreError> {

@@ -100,14 +100,13 @@ fn processes_at(dir: &Path, node: usize, at_ns: u64) -> Result<Vec<Found>, Strin
         if ended && !goes_on {
             continue;
         }
-        let command = command_of(&trace, info, place.bytes).map_err(|error| error.to_string())?;
-        found.extend(command);
+        found.extend(process_at(&trace, info, place.bytes).map_err(|error| error.to_string())?);
     }
     Ok(found)
 }
 
 /// The process at a place of its log; `None`: it has one of the lab's own programs.
-fn command_of(trace: &TraceReader, info: &LaneInfo, bytes: u64) -> Result<Option<Found>, CommandError> {
+fn process_at(trace: &TraceReader, info: &LaneInfo, bytes: u64) -> Result<Option<Found>, CommandError> {
     let mut all = LaneEvents::open(trace, info.lane)?;
     let (mut event, mut events, mut command) = (WholeEvent::default(), 0, String::new());
     let is_end = loop {

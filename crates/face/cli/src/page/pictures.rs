@@ -37,15 +37,8 @@ pub fn take(trace_dir: &Path, display: &str, settings: &Settings) -> Result<Vec<
     let mut applied = begin(applied, trace_dir, settings)?;
     let began = show.begin_with_pictures(PICTURES_MAX);
     let outcome = replay(ReplayOptions {
-        trace_dir: trace_dir.to_owned(),
-        home: settings.home().ok(),
-        pid: None,
-        show_output: false,
-        interception: None,
-        rewriting_off: false,
-        sandbox: settings.sandbox,
         real: applied.plan.take().map(|plan| Real { plan, begun: Some(began) }),
-        progress: None,
+        ..settings.replay_of(trace_dir.to_owned())
     });
     let pictures = show.pictures();
     show.end(settings.quiet);

@@ -16,6 +16,7 @@ use trace_store::TraceReader;
 use trace_store::computed::{self, Computed};
 
 use super::Arguments;
+use crate::own_build;
 
 /// Bytes of all answers of a trace; the oldest go first.
 const BYTES_MAX: usize = 1 << 20;
@@ -89,11 +90,9 @@ impl Answers {
 
 /// Which build asks, and with which debug files of the system.
 fn maker() -> Vec<u8> {
-    let own = std::env::current_exe().and_then(fs::metadata);
-    let build = own.map_or((0, 0), |own| (own.len(), own.mtime_nsec()));
     let folders = fs::read_dir(DEBUG_FILES).into_iter().flatten().flatten().map(|entry| entry.path());
     let newest = folders.filter_map(|folder| stamp(&folder)).max();
-    format!("answers 1 {} {build:?} {newest:?}", env!("CARGO_PKG_VERSION")).into_bytes()
+    format!("answers 1 {} {newest:?}", own_build::identity()).into_bytes()
 }
 
 fn stamp(path: &Path) -> Option<(i128, u64)> {

@@ -114,9 +114,7 @@ impl Cursor {
             }
         }
     }
-}
 
-impl Cursor {
     /// The sources that were read for its answers so far.
     pub fn sources(&self) -> Vec<PathBuf> {
         self.sources.iter().cloned().collect()

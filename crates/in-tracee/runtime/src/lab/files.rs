@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::lab_change::{CONTENT, CREATED, DATED};
-use lane_protocol::{LAB_CHANGES, lab_answer, lab_clock, lab_question};
+use lane_protocol::{LAB_CHANGES, LAB_PROCESS_FILES, lab_answer, lab_clock, lab_question};
 use linux_abi::general as nr;
 
 use crate::ground::{kernel, memory};
@@ -131,12 +131,12 @@ pub fn list(number: u64, real: &[u64; 6]) -> i64 {
         let words = [real[0], at + NAME_AT, stat.as_ptr() as u64, AT_SYMLINK_NOFOLLOW, 0, 0];
         let known = kernel::call(nr::__NR_newfstatat, words);
         let file = File::of(&core::hint::black_box(stat));
-        let is_above = memory::read::<[u8; 3]>(at + NAME_AT) == Some(*b"..\0");
-        let seen = if known == 0 { file.seen() } else { None };
-        if let Some(seen) = seen {
-            memory::write(at, &seen.inode);
-        } else if known == 0 && is_above {
-            memory::write(at, &file.inode);
+        if known == 0 {
+            let is_above = memory::read::<[u8; 3]>(at + NAME_AT) == Some(*b"..\0");
+            let seen = file.seen().map(|seen| seen.inode);
+            if let Some(inode) = seen.or(is_above.then_some(file.inode)) {
+                memory::write(at, &inode);
+            }
         }
         at += u64::from(length);
     }
@@ -193,24 +193,13 @@ fn tell_statx(at: u64) {
 
 /// Files that the engine may have others for (`crates/engine/lab/src/proc_files.rs` and `net_tables.rs` there).
 fn may_be_labs(path: &[u8]) -> bool {
-    const NAMES: [&[u8]; 11] = [
-        b"stat",
-        b"statm",
-        b"status",
-        b"smaps",
-        b"smaps_rollup",
-        b"schedstat",
-        b"io",
-        b"vmstat",
-        b"meminfo",
-        b"loadavg",
-        b"uptime",
-    ];
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let is_told = LAB_PROCESS_FILES.iter().any(|told| told.as_bytes() == name)
+        || matches!(name, b"vmstat" | b"meminfo" | b"loadavg" | b"uptime");
     let has = |part: &[u8]| path.windows(part.len()).any(|found| found == part);
     match path {
         path if path.starts_with(b"/proc/") => {
-            has(b"/net/") || has(b"/pressure/") || has(b"/kernel/random/") || NAMES.contains(&name)
+            has(b"/net/") || has(b"/pressure/") || has(b"/kernel/random/") || is_told
         }
         path if path.starts_with(b"/sys/fs/cgroup/") => {
             matches!(name, b"memory.current" | b"memory.peak") || name.ends_with(b".stat")

@@ -50,7 +50,7 @@ unsafe extern "C" fn run(block: *mut crate::state::block::Thread) -> ! {
     kernel::call(nr::__NR_arch_prctl, [0x1001, block as u64, 0, 0, 0, 0]);
     // SAFETY: the maker prepared the block for us alone.
     unsafe {
-        (*block).tid = kernel::call(nr::__NR_gettid, [0; 6]) as i32;
+        (*block).tid = kernel::gettid();
         (*block).signals.begin_thread(!0);
     }
     signals::use_own_stack();
