@@ -9,7 +9,7 @@ use trace_store::{
     ChunkCompressor, ChunkDecompressor, FileEntry, LaneEnd, Meta, StoreError, Summary, TraceWriter,
 };
 
-use crate::lane_log::{end_of, measure};
+use crate::log_bytes::{count_in, end_of, events_in, measure};
 
 /// Of what may be in memory a chunk takes this part at most, so that what falls off is about what is too
 /// much, but no less than so many bytes.
@@ -323,7 +323,7 @@ impl History {
         let mut last = Vec::new();
         while let Some(raw) = self.read(lane, at) {
             at += raw.len() as u64;
-            let count = events_in(&raw).filter(|event| event.kind != Kind::Data).count() as u64;
+            let count = count_in(&raw);
             writer.append(to, count, &raw)?;
             events += count;
             last = raw;
@@ -361,16 +361,6 @@ fn bytes_of_chunk(raw: &[u8], wanted: usize) -> usize {
         }
     }
     bytes
-}
-
-/// The events of a part of a log, as far as it holds whole ones.
-pub(crate) fn events_in(raw: &[u8]) -> impl Iterator<Item = Event<'_>> {
-    let mut rest = raw;
-    std::iter::from_fn(move || {
-        let (event, len_bytes) = Event::parse(rest).ok()?;
-        rest = &rest[len_bytes..];
-        Some(event)
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use events::{Event, FATAL, HEADER_BYTES, Kind, StopReason, Tag};
+use events::{Event, HEADER_BYTES, Kind, StopReason, Tag};
 use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
@@ -12,6 +12,7 @@ use trace_store::LaneEnd;
 use crate::crash::Crash;
 use crate::environment;
 use crate::lending::{errno_of, send_bytes, socket_of};
+use crate::log_bytes::{end_of, measure};
 use crate::lost::Back;
 use crate::sink::Sink;
 use crate::undoing::{MadeThen, Undoing, pids_of, restore_channels, undo_since};
@@ -376,37 +377,6 @@ impl LaneLog {
         self.damaged = true;
         self.end = Some(LaneEnd::Stopped(StopReason::Unsupported as u16));
         Some(why.to_owned())
-    }
-}
-
-/// Kind and length of the event at the start; `None` if it is none, or not whole.
-pub(crate) fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
-    let head = u64::from_le_bytes(bytes.get(..HEADER_BYTES)?.try_into().ok()?);
-    let len_bytes = (head >> 32) as usize;
-    let kind = Kind::from_byte(head as u8)?;
-    let fits = len_bytes >= HEADER_BYTES && len_bytes.is_multiple_of(8) && len_bytes <= bytes.len();
-    fits.then_some((kind, len_bytes))
-}
-
-/// The end that an event means for its lane.
-pub(crate) fn end_of(event: &Event) -> Option<LaneEnd> {
-    match event.kind {
-        Kind::Exit => Some(LaneEnd::Exited(event.result() as i32)),
-        Kind::Stop => Some(LaneEnd::Stopped(event.code)),
-        Kind::Fault if event.flags & FATAL != 0 => Some(LaneEnd::Killed(i32::from(event.code))),
-        Kind::Fault
-        | Kind::Syscall
-        | Kind::Data
-        | Kind::Signal
-        | Kind::Instruction
-        | Kind::Island
-        | Kind::Birth
-        | Kind::Checksum
-        | Kind::Pause
-        | Kind::Turn
-        | Kind::Store
-        | Kind::Change
-        | Kind::Edit => None,
     }
 }
 

@@ -35,6 +35,7 @@ mod lending;
 mod listing;
 pub mod live;
 mod live_options;
+mod log_bytes;
 mod logged_calls;
 mod lost;
 mod lost_input;

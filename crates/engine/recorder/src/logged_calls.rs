@@ -2,7 +2,7 @@
 
 use events::{Kind, REFUSED, Tag};
 
-use crate::history::events_in;
+use crate::log_bytes::events_in;
 use crate::numbers::{PREADV2, READV};
 
 /// A call of which all blobs are together.

@@ -17,7 +17,7 @@ use lane_protocol::lane_state;
 use trace_store::{LaneEnd, RINGS_NAME, Resumed, Summary, TraceWriter};
 
 use crate::error::RecordError;
-use crate::lane_log::{end_of, measure};
+use crate::log_bytes::{end_of, measure};
 
 /// What was found in the rings of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

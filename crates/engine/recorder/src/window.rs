@@ -19,7 +19,7 @@ use lane_protocol::{Checkpoint, checkpoint_origin, checkpoint_state, command, im
 use trace_store::{LaneEnd, Meta, StoreError, Summary, TraceWriter};
 
 use crate::dying::is_dying;
-use crate::history::{History, events_in};
+use crate::history::History;
 use crate::listing::{Shown, checkpoints, explain};
 use crate::live::Work;
 
@@ -442,7 +442,7 @@ impl Work {
             let copied = ring.copy_out(0, &mut bytes).map_err(|error| error.to_string())?;
             ring.release(copied as u64);
             if copied != 0 {
-                let count = events_in(&bytes).filter(|event| event.kind != events::Kind::Data).count() as u64;
+                let count = crate::log_bytes::count_in(&bytes);
                 writer.append(0, count, &bytes).map_err(|error| error.to_string())?;
                 events += count;
                 bytes.clear();

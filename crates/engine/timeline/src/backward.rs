@@ -1,12 +1,14 @@
 //! Going back: by an instruction of a thread, or to the last hit before the present.
 
-use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_stop};
+use lane_protocol::{Hit, NONE, agent_stop};
 
 use crate::crowds::Hits;
 use crate::error::TimelineError;
-use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits, Process};
-use crate::timeline::{Reason, Timeline, position_of, wait_unless};
+use crate::limits::{AskPatience, Limits, wait_unless};
+use crate::position::{Position, Stops, boundaries, position_of};
+use crate::process::Process;
+use crate::reason::Reason;
+use crate::timeline::Timeline;
 use crate::way::part_behind;
 
 /// Index of the instruction pointer.
@@ -291,11 +293,4 @@ fn of_hit(hit: &Hit, begin: Position) -> Option<Found> {
         (_, _, NONE) => Some(Found::At(Position { event, steps })),
         (_, _, _) => Some(Found::After { position: Position { event, steps }, watch }),
     }
-}
-
-/// The boundaries that are remembered, the oldest first.
-pub(crate) fn boundaries(stop: &AgentStop) -> Vec<Boundary> {
-    let count = stop.boundary_count.min(BOUNDARIES_MAX as u64);
-    let numbers = stop.boundary_count - count..stop.boundary_count;
-    numbers.map(|number| stop.boundaries[number as usize % BOUNDARIES_MAX]).collect()
 }

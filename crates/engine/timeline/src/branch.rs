@@ -6,9 +6,11 @@
 use lane_protocol::{AgentStop, agent_stop, agent_verb};
 
 use crate::error::TimelineError;
+use crate::limits::{AskPatience, Limits, wait_unless};
 use crate::position::Stops;
-use crate::process::{AskPatience, Limits, Process};
-use crate::timeline::{Going, Reason, Timeline, reason_of, wait_unless};
+use crate::process::Process;
+use crate::reason::{Going, Reason, reason_of};
+use crate::timeline::Timeline;
 
 /// What a branch says while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Processes that stand at earlier positions, for going back.
 
-use crate::error::TimelineError;
-use crate::live::no_past;
+use crate::error::{TimelineError, no_past};
 use crate::position::Position;
 use crate::process::Process;
 

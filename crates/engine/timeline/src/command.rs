@@ -6,8 +6,8 @@ use lane_protocol::bytecode::{NO_PROGRAMS, PROGRAM_BYTES_MAX};
 use lane_protocol::{AgentCommand, BREAKPOINTS_MAX, WATCHES_MAX, Watch, agent_verb};
 
 use crate::error::TimelineError;
+use crate::limits::Limits;
 use crate::position::Stops;
-use crate::process::Limits;
 
 /// A command, and the programs of its breakpoints.
 pub fn command_of(

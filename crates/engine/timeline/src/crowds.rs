@@ -13,9 +13,9 @@ use lane_protocol::{NONE, agent_stop};
 
 use crate::backward::Found;
 use crate::error::TimelineError;
-use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits};
-use crate::timeline::{Timeline, position_of};
+use crate::limits::{AskPatience, Limits};
+use crate::position::{Position, Stops, position_of};
+use crate::timeline::Timeline;
 use crate::way::part_behind;
 
 /// Hits in a part of the timeline that are too many: some milliseconds of them.

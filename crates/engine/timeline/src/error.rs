@@ -1,11 +1,8 @@
 //! Why the timeline could not be moved on.
 
-use lane_protocol::{agent_stop, report_kind};
 use replayer::ReplayError;
 
 use crate::position::Position;
-use crate::process::Process;
-use crate::timeline::position_of;
 
 /// Why a movement failed. The position is what it was before.
 #[derive(Debug, thiserror::Error)]
@@ -50,16 +47,7 @@ pub enum TimelineError {
     Memory(#[from] std::io::Error),
 }
 
-impl TimelineError {
-    /// Why a position was not come to: there is none, or the process cannot go on.
-    pub(crate) fn missed(process: &Process, target: Position) -> TimelineError {
-        let stop = &process.stop;
-        if stop.kind == agent_stop::END
-            && matches!(stop.report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING)
-        {
-            let why = format!("the replay ends at {}: {}", position_of(stop), process.said());
-            return TimelineError::Lost(target, why);
-        }
-        TimelineError::NoSuchPosition(target)
-    }
+/// A live program's past was asked for that nobody has opened.
+pub(crate) fn no_past() -> TimelineError {
+    TimelineError::Past("it has not been opened".to_owned())
 }

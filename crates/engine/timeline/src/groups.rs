@@ -16,12 +16,12 @@ use lane_protocol::NONE;
 use replayer::{Prepared, prepare};
 
 use crate::checkpoints::Checkpoints;
-use crate::error::TimelineError;
-use crate::live::no_past;
-use crate::position::Position;
-use crate::process::{AskPatience, Process};
+use crate::error::{TimelineError, no_past};
+use crate::limits::AskPatience;
+use crate::position::{Position, position_of};
+use crate::process::Process;
 use crate::session::Session;
-use crate::timeline::{Timeline, position_of};
+use crate::timeline::Timeline;
 
 impl Timeline {
     /// A movement of the timeline, which begins again where copies cannot go without the others.

@@ -19,10 +19,10 @@ use lane_protocol::agent_stop;
 use trace_store::keyframes::{self as store, Keyframe, KeyframeReader, KeyframeWriter, Listed};
 
 use crate::error::TimelineError;
-use crate::position::Position;
+use crate::position::{Position, position_of};
 use crate::process::Process;
 use crate::session::Session;
-use crate::timeline::{Timeline, position_of};
+use crate::timeline::Timeline;
 
 /// Most keyframes of a process, besides the one near its end.
 const KEYFRAMES_MAX: usize = 16;

@@ -18,11 +18,13 @@ use recorder::debuggee::Debuggee;
 use replayer::ExitReport;
 
 use crate::checkpoints::Checkpoints;
-use crate::error::TimelineError;
+use crate::error::{TimelineError, no_past};
+use crate::limits::{Limits, wait_unless};
 use crate::past::Saved;
-use crate::position::{Position, Stops};
-use crate::process::{Limits, Process};
-use crate::timeline::{Going, Leg, Reason, Timeline, position_of, wait_unless};
+use crate::position::{Position, Stops, position_of};
+use crate::process::Process;
+use crate::reason::{Going, Reason};
+use crate::timeline::{Leg, Timeline};
 
 /// A live program.
 pub(crate) struct Live {
@@ -39,10 +41,6 @@ pub(crate) struct Live {
     pub branched_at_present: bool,
     /// What the past is replayed from; it may be one of an earlier present.
     pub saved: Option<Saved>,
-}
-
-pub(crate) fn no_past() -> TimelineError {
-    TimelineError::Past("it has not been opened".to_owned())
 }
 
 /// Where a past ends.

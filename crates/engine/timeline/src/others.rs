@@ -12,8 +12,8 @@ use replayer::time_behind_log;
 use trace_store::{LaneEnd, LaneInfo};
 
 use crate::command::command_of;
+use crate::limits::Limits;
 use crate::position::Stops;
-use crate::process::Limits;
 use crate::session::{Shared, lock};
 
 /// A ticket that everybody has waited for so long counts as missing.

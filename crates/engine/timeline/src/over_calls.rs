@@ -10,8 +10,9 @@ use lane_protocol::bytecode::{PROGRAMS_END, breakpoint_kind, op};
 
 use crate::error::TimelineError;
 use crate::position::Stops;
+use crate::reason::Reason;
 use crate::repeats::{FUNCTION_BYTES_MAX, RIP, RSP};
-use crate::timeline::{Reason, Timeline};
+use crate::timeline::Timeline;
 use crate::ways::{Kind, Ways, ways};
 
 /// A place in the code, and the stack pointer there.

@@ -11,8 +11,9 @@ use replayer::{ReplayOptions, prepare};
 use trace_store::TraceReader;
 
 use crate::error::TimelineError;
+use crate::limits::{Limits, Patience};
 use crate::position::Stops;
-use crate::process::{Limits, Patience, Process};
+use crate::process::Process;
 use crate::session::Session;
 
 /// Why a passage stands still.

@@ -18,11 +18,12 @@ use trace_store::{LaneReader, StoreError, TraceReader};
 
 use crate::checkpoints::Checkpoints;
 use crate::error::TimelineError;
+use crate::limits::{AskPatience, Limits, Patience};
 use crate::live::End;
-use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits, Patience, Process};
+use crate::position::{Position, Stops, position_of};
+use crate::process::Process;
 use crate::session::Session;
-use crate::timeline::{Timeline, position_of};
+use crate::timeline::Timeline;
 
 /// What the past is replayed from.
 pub(crate) struct Saved {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use lane_protocol::{CALL_WORDS, Watch};
+use lane_protocol::{AgentStop, BOUNDARIES_MAX, Boundary, CALL_WORDS, Watch, agent_stop};
 
 /// A position: events consumed, and instructions executed since then. Written
 /// `events+steps`.
@@ -68,6 +68,19 @@ impl Stops {
     pub fn catches_signal(&self, signal: u64) -> bool {
         (1..=64).contains(&signal) && self.signals >> (signal - 1) & 1 != 0
     }
+}
+
+/// Where a process stands.
+pub(crate) fn position_of(stop: &AgentStop) -> Position {
+    let steps = if stop.kind == agent_stop::END { 0 } else { stop.steps };
+    Position { event: stop.event, steps }
+}
+
+/// The boundaries that are remembered, the oldest first.
+pub(crate) fn boundaries(stop: &AgentStop) -> Vec<Boundary> {
+    let count = stop.boundary_count.min(BOUNDARIES_MAX as u64);
+    let numbers = stop.boundary_count - count..stop.boundary_count;
+    numbers.map(|number| stop.boundaries[number as usize % BOUNDARIES_MAX]).collect()
 }
 
 #[cfg(test)]

@@ -9,51 +9,20 @@ use std::time::{Duration, Instant};
 use injector::{Segment, SessionMemory};
 use lane_protocol::bytecode::{PROGRAM_BYTES_MAX, breakpoint_kind};
 use lane_protocol::{
-    AgentCommand, AgentStop, NONE, REGION_BYTES, REGION_START, agent_stop, agent_verb, report_kind,
+    AgentCommand, AgentStop, REGION_BYTES, REGION_START, agent_stop, agent_verb, report_kind,
 };
 use recorder::debuggee::Debuggee;
 
 use crate::command::{command_of, slowed_by};
 use crate::error::TimelineError;
-use crate::position::Stops;
+use crate::limits::{AskPatience, Limits, Patience};
+use crate::position::{Position, Stops, position_of};
 use crate::session::{Session, wait_standing};
 use crate::spectator::Spectator;
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an interrupted process may take to its next event.
 const TO_NEXT_EVENT: Duration = Duration::from_millis(60);
-
-/// How far a command goes.
-#[derive(Clone, Copy)]
-pub struct Limits {
-    pub until_event: u64,
-    pub until_thread: u64,
-    pub steps_max: u64,
-    pub hits_max: u64,
-    /// Stop where code was mapped.
-    pub stops_at_code: bool,
-}
-
-impl Limits {
-    /// To the first hit.
-    pub const FIRST_HIT: Limits =
-        Limits { until_event: NONE, until_thread: NONE, steps_max: NONE, hits_max: 1, stops_at_code: false };
-    /// Past all hits.
-    pub const ALL_HITS: Limits = Limits { hits_max: NONE, ..Limits::FIRST_HIT };
-}
-
-/// What is to become of a movement that takes long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    Wait,
-    /// Let it stop at its next event.
-    NextEvent,
-    /// Let it stop.
-    Enough,
-}
-
-/// Asked again and again while something takes long.
-pub type AskPatience<'a> = &'a dyn Fn() -> Patience;
 
 /// Where a process belongs.
 #[derive(Clone)]
@@ -465,6 +434,18 @@ impl Process {
             }
         }
         done
+    }
+
+    /// Why a position was not come to: there is none, or the process cannot go on.
+    pub(crate) fn missed(&self, target: Position) -> TimelineError {
+        let stop = &self.stop;
+        if stop.kind == agent_stop::END
+            && matches!(stop.report, report_kind::DIVERGENCE | report_kind::FAILED | report_kind::MISSING)
+        {
+            let why = format!("the replay ends at {}: {}", position_of(stop), self.said());
+            return TimelineError::Lost(target, why);
+        }
+        TimelineError::NoSuchPosition(target)
     }
 
     /// What the process said at its end, or of why it cannot go on.

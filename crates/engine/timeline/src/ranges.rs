@@ -11,7 +11,8 @@ use lane_protocol::BREAKPOINTS_MAX;
 
 use crate::error::TimelineError;
 use crate::position::Stops;
-use crate::timeline::{Going, Reason, Timeline};
+use crate::reason::{Going, Reason};
+use crate::timeline::Timeline;
 use crate::ways::ways;
 
 const RSP: usize = 7;

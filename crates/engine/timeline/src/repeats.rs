@@ -18,9 +18,10 @@ use lane_protocol::{AgentStop, BREAKPOINTS_MAX, agent_stop};
 
 use crate::backward::Found;
 use crate::error::TimelineError;
-use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits, Process};
-use crate::timeline::{Timeline, position_of, wait_unless};
+use crate::limits::{AskPatience, Limits, wait_unless};
+use crate::position::{Position, Stops, position_of};
+use crate::process::Process;
+use crate::timeline::Timeline;
 use crate::ways::{Kind, ways};
 
 pub(crate) const RSP: usize = 7;

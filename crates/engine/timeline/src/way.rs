@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use lane_protocol::agent_stop;
 
 use crate::error::TimelineError;
-use crate::position::{Position, Stops};
-use crate::process::{AskPatience, Limits, Patience, Process};
-use crate::timeline::{Timeline, position_of};
+use crate::limits::{AskPatience, Limits, Patience};
+use crate::position::{Position, Stops, position_of};
+use crate::process::Process;
+use crate::timeline::Timeline;
 
 /// How many instructions are counted before a checkpoint is kept, at least: about as long as
 /// a copy takes.
@@ -65,7 +66,7 @@ impl Timeline {
                 return Ok(process);
             }
             if process.stop.kind == agent_stop::END || process.stop.event != target.event {
-                return Err(TimelineError::missed(&process, target));
+                return Err(process.missed(target));
             }
             if process.stop.steps < target.steps {
                 self.keep(&process)?;
@@ -86,7 +87,7 @@ impl Timeline {
             self.run_keeping(process, &Stops::default(), limits, patience)?;
             match process.stop.kind {
                 agent_stop::REACHED | agent_stop::IMAGE | agent_stop::INTERRUPTED => {}
-                _ => return Err(TimelineError::missed(process, Position { event, steps: 0 })),
+                _ => return Err(process.missed(Position { event, steps: 0 })),
             }
         }
         Ok(())

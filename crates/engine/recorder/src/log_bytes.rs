@@ -1,0 +1,50 @@
+//! Events in the bytes of a log: how long each is, and which end of its lane it means.
+
+use events::{Event, FATAL, HEADER_BYTES, Kind};
+use trace_store::LaneEnd;
+
+/// Kind and length of the event at the start; `None` if it is none, or not whole.
+pub(crate) fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
+    let head = u64::from_le_bytes(bytes.get(..HEADER_BYTES)?.try_into().ok()?);
+    let len_bytes = (head >> 32) as usize;
+    let kind = Kind::from_byte(head as u8)?;
+    let fits = len_bytes >= HEADER_BYTES && len_bytes.is_multiple_of(8) && len_bytes <= bytes.len();
+    fits.then_some((kind, len_bytes))
+}
+
+/// The end that an event means for its lane.
+pub(crate) fn end_of(event: &Event) -> Option<LaneEnd> {
+    match event.kind {
+        Kind::Exit => Some(LaneEnd::Exited(event.result() as i32)),
+        Kind::Stop => Some(LaneEnd::Stopped(event.code)),
+        Kind::Fault if event.flags & FATAL != 0 => Some(LaneEnd::Killed(i32::from(event.code))),
+        Kind::Fault
+        | Kind::Syscall
+        | Kind::Data
+        | Kind::Signal
+        | Kind::Instruction
+        | Kind::Island
+        | Kind::Birth
+        | Kind::Checksum
+        | Kind::Pause
+        | Kind::Turn
+        | Kind::Store
+        | Kind::Change
+        | Kind::Edit => None,
+    }
+}
+
+/// The events of a part of a log, as far as it holds whole ones.
+pub(crate) fn events_in(raw: &[u8]) -> impl Iterator<Item = Event<'_>> {
+    let mut rest = raw;
+    std::iter::from_fn(move || {
+        let (event, len_bytes) = Event::parse(rest).ok()?;
+        rest = &rest[len_bytes..];
+        Some(event)
+    })
+}
+
+/// How many events a part of a log holds, as traces count them.
+pub(crate) fn count_in(raw: &[u8]) -> u64 {
+    events_in(raw).filter(|event| event.kind != Kind::Data).count() as u64
+}
