@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use events::{Event, HEADER_BYTES, Kind, StopReason, Tag};
+use events::{Event, Kind, StopReason, Tag};
 use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
@@ -409,7 +409,7 @@ fn reason_text(code: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::{BLOB_HEADER_BYTES, header, padded};
+    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, header, padded};
 
     fn log() -> LaneLog {
         LaneLog::new(Segment::FIRST, 0, 0)

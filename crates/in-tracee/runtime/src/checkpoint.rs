@@ -61,7 +61,7 @@ pub use restore::debugging::{
 };
 pub use restore::rollback::{enter_present, go_live, pass_on};
 pub use restore::seats::{adopt, sit_down_at_end};
-pub use restore::standing::{Standing, begin_thread, note as note_standing, prepare_new, resume};
+pub use restore::standing::{begin_thread, note as note_standing, prepare_new, resume};
 pub use take::checkpoint::end_all as end_checkpoints;
 pub use take::holding::take as take_turn;
 pub use take::increments::{
@@ -69,8 +69,7 @@ pub use take::increments::{
 };
 pub use take::quiesce::{park_at_pause, park_if_wanted, stop_asked};
 pub use take::unforked::{
-    Ranges as UnforkedRanges, forget as forget_advice, moved as move_advice, note as note_advice,
-    of_memory_at as advices_at,
+    forget as forget_advice, moved as move_advice, note as note_advice, of_memory_at as advices_at,
 };
 
 /// The first of the calls by which a program asks: see include/retrovane.h.

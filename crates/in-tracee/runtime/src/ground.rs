@@ -21,4 +21,4 @@ pub mod proc_dir;
 pub mod proc_files;
 pub mod range_set;
 pub mod registers;
-pub mod report;
+pub mod vector_state;

@@ -7,14 +7,16 @@
 
 pub mod cache;
 
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
+use crate::state::log_end::Log;
+use crate::state::report;
 use core::sync::atomic::Ordering;
 
 use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
 use crate::address_space::{file_ends, kept_files};
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::block::{lane, process, session};
 use crate::syscalls::{outputs, real_streams};
 
@@ -30,28 +32,6 @@ pub struct ShortBlob {
     pub bytes: u64,
     pub tag: Tag,
     pub source: u64,
-}
-
-/// The writing or reading end of a ring.
-#[repr(C)]
-pub struct Log {
-    base: u64,
-    /// Head when recording, tail when replaying.
-    position: u64,
-    /// Recording: up to here there is space. Replaying: up to here there are events.
-    limit: u64,
-    noticed: u64,
-    /// Recording: place inside the event that is being written.
-    at: u64,
-    kind: u64,
-    flags: u8,
-    code: u16,
-    /// Whole groups of events so far.
-    pub events: u64,
-    /// Recording has to stop; a `StopReason`. Nothing is published any more.
-    pub broken: u16,
-    /// The call logged last said that a signal follows.
-    pub follows: bool,
 }
 
 impl Log {

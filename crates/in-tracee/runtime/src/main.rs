@@ -30,7 +30,7 @@ mod syscalls;
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     if let Some(place) = info.location() {
         ground::kernel::write_all(2, place.file().as_ptr() as u64, place.file().len() as u64);
-        ground::report::print_number(":", u64::from(place.line()));
+        state::report::print_number(":", u64::from(place.line()));
     }
-    ground::report::fail("an assertion of the runtime does not hold")
+    state::report::fail("an assertion of the runtime does not hold")
 }

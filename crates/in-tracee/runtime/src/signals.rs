@@ -12,7 +12,10 @@ pub mod killing;
 pub mod left_memory;
 pub mod stopping;
 
+use crate::ground::memory::in_region;
 use crate::ground::registers::TRAP_FLAG;
+use crate::state::report;
+use crate::state::signal_state::{Action, Actions, Info, QUEUE, Signals, WaitingSignal};
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
@@ -25,24 +28,13 @@ use crate::debugger::{agent, displaced, translate};
 use crate::entry;
 use crate::ground::assembly;
 use crate::ground::frame::{self, RealFrame};
-use crate::ground::maps::in_region;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{call_places, kernel, memory, report};
+use crate::ground::{call_places, kernel, memory};
 use crate::preemption::{pause, pause_point, probe, sampled_places};
 use crate::scheduler::{patience, turn};
 use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
 use crate::state::stacks::signal_stack;
 use crate::syscalls::{calls_of_32_bits, instructions};
-
-/// The kernel's `struct sigaction`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Action {
-    pub handler: u64,
-    pub flags: u64,
-    pub restorer: u64,
-    pub mask: u64,
-}
 
 impl Action {
     /// Without ours, which is taken in place of the default: see `is_saved`.
@@ -57,8 +49,6 @@ impl Action {
     }
 }
 
-/// `siginfo_t`.
-pub type Info = [u64; 16];
 const INFO_BYTES: u64 = size_of::<Info>() as u64;
 
 const DEFAULT: u64 = 0;
@@ -98,44 +88,6 @@ const NEVER_BLOCKED: u64 = OURS;
 
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
-}
-
-/// Most signals that wait at once: the kernel holds the rest.
-const QUEUE: usize = 64;
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Waiting {
-    pub signal: u32,
-    /// Came while a call had replaced the mask: the mask is no obstacle.
-    forced: bool,
-    info: Info,
-}
-
-/// What a process does with signals.
-#[repr(C)]
-pub struct Actions {
-    actions: [Action; 65],
-    /// Actions that the program set or asked for; others are what execve left.
-    known: u64,
-}
-
-/// A thread's signal state.
-#[repr(C)]
-pub struct Signals {
-    /// The program's mask.
-    pub mask: u64,
-    pub stack: frame::SignalStack,
-    count: usize,
-    /// A call with a mask of its own is being made.
-    masked_wait: bool,
-    /// Such a call was interrupted: handlers begin with its mask, and the frame
-    /// keeps the program's.
-    wait_interrupted: bool,
-    wait_mask: u64,
-    /// What a frame says of the last fault: error code, trap number, cr2.
-    pub last_fault: [u64; 3],
-    queue: [Waiting; QUEUE],
 }
 
 /// True if the program has a handler for faults of its computing.
@@ -746,7 +698,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     }
     let forced = signals.masked_wait && !blocked;
-    signals.queue[signals.count] = Waiting { signal, forced, info: *info };
+    signals.queue[signals.count] = WaitingSignal { signal, forced, info: *info };
     signals.count += 1;
     thread().pending = 1;
     if !blocked {
@@ -841,7 +793,7 @@ pub fn force(signal: u32, info: &Info) -> bool {
         signals.count -= 1;
     }
     signals.queue.copy_within(..signals.count, 1);
-    signals.queue[0] = Waiting { signal, forced: false, info: *info };
+    signals.queue[0] = WaitingSignal { signal, forced: false, info: *info };
     signals.count += 1;
     thread().pending = 1;
     set_real_mask(signals.mask);
@@ -937,7 +889,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         crate::checkpoint::ORDER_OF_DEBUGGER => crate::checkpoint::obey_debugger(),
         _ => {}
     }
-    thread.standing = crate::checkpoint::Standing::Fault;
+    thread.standing = crate::state::signal_state::Standing::Fault;
     let mut info = thread.fault_info;
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];
@@ -1060,7 +1012,7 @@ fn next_deliverable_with(more: u64) -> Option<usize> {
     })
 }
 
-fn take(index: usize) -> Waiting {
+fn take(index: usize) -> WaitingSignal {
     let signals = &mut thread().signals;
     let waiting = signals.queue[index];
     signals.queue.copy_within(index + 1..signals.count, index);
@@ -1180,7 +1132,7 @@ pub fn deliver_after(registers: &mut Registers) -> bool {
     true
 }
 
-fn deliver_logged(registers: &mut Registers, waiting: &Waiting, flags: u8) {
+fn deliver_logged(registers: &mut Registers, waiting: &WaitingSignal, flags: u8) {
     let log = &mut process().log;
     log.begin(Kind::Signal, flags, waiting.signal as u16);
     log.raw(waiting.info.as_ptr() as u64, INFO_BYTES);

@@ -3,5 +3,13 @@
 //! Deliberately absent: behaviour; a function in here reads or sets state and decides nothing.
 
 pub mod block;
+pub mod call_state;
+pub mod log_end;
+pub mod outside_memory;
 pub mod own_descriptors;
+pub mod patched_code;
+pub mod pausing;
+pub mod report;
+pub mod signal_state;
 pub mod stacks;
+pub mod turns;

@@ -6,16 +6,18 @@
 //! Invariant: nobody else can write there when the session comes, or what is there stays as it is
 //! in rollbacks: the injector has seen to that.
 
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
+use crate::state::outside_memory::Source;
+use crate::state::report;
 use events::{SHARED_MAP_WORDS, Tag, shared_map};
 use lane_protocol::{SharedMapping, report_kind};
 use linux_abi::{PAGE_BYTES, general as nr};
 
-use crate::address_space::mapped_files::{self, Place, Source};
+use crate::address_space::mapped_files::{self, Place};
 use crate::address_space::shared_files;
 use crate::checkpoint;
 use crate::ground::maps::{self, Mapping};
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::process::boarding::identity_of;
 use crate::state::block::process;
 use crate::syscalls::memory_calls;

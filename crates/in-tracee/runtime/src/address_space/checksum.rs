@@ -3,13 +3,14 @@
 
 use crate::state::own_descriptors::close;
 use crate::state::own_descriptors::open_high;
+use crate::state::report;
 use events::Kind;
 
 use crate::address_space::written_pages;
 use crate::code::islands;
 use crate::ground::maps::{self, Mapping};
+use crate::ground::memory;
 use crate::ground::registers::Registers;
-use crate::ground::{memory, report};
 use crate::state::block::process;
 
 /// Recording: logs a checksum if one is due.

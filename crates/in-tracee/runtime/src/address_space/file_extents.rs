@@ -3,7 +3,8 @@
 use lane_protocol::report_kind;
 use linux_abi::general as nr;
 
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
+use crate::state::report;
 
 /// Where the first part from a place on begins that is no hole; -ENXIO: there is none (lseek(2)).
 pub fn next_data(file: i32, place: u64) -> i64 {

@@ -1,31 +1,7 @@
 //! Where in memory which part of which file is mapped: exactly that, also where a part of a
 //! mapping went away, was mapped over or moved.
 
-/// As many mappings as a process may have (vm.max_map_count, unless somebody raised it).
-const PLACES: usize = 65536;
-
-/// A file's mapping.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Place {
-    pub start: u64,
-    pub end: u64,
-    pub identity: [u64; 2],
-    pub offset: u64,
-    /// It shows what is written to the file, and the program cannot store there.
-    pub only_shows: bool,
-    /// What the program stores there reaches nobody else (MAP_PRIVATE).
-    pub is_private: bool,
-}
-
-/// The mappings of an address space.
-#[repr(C)]
-pub struct Places {
-    count: usize,
-    /// Entries that were added so far.
-    added: u64,
-    places: [Place; PLACES],
-}
+use crate::state::outside_memory::{PLACES, Place, Places};
 
 impl Place {
     /// The part of it between these addresses.

@@ -19,14 +19,6 @@ use crate::address_space::{mapped_files, outsiders};
 use crate::ground::{maps, memory};
 use crate::state::block::{process, session};
 
-/// What the process has read of the session's list.
-#[repr(C)]
-#[derive(Default)]
-pub struct Known {
-    /// Plus one; 0: it has not looked yet.
-    parts: u64,
-}
-
 /// The program has mapped the file, or is about to.
 pub fn note_mapped(identity: [u64; 2]) {
     if !process().replaying {

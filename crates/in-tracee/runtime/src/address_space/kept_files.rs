@@ -8,9 +8,10 @@ use linux_abi::{errno, general as nr};
 
 use crate::address_space::file_extents;
 use crate::checkpoint;
+use crate::ground::kernel;
 use crate::ground::proc_files::Path;
-use crate::ground::{kernel, report};
 use crate::state::block::{lane, process, session};
+use crate::state::report;
 
 /// Looks for an answer before this process sleeps: some 20 us.
 const SPINS: u32 = 400;

@@ -5,18 +5,18 @@ use events::Tag;
 use lane_protocol::{lent, report_kind};
 use linux_abi::general as nr;
 
-pub use crate::address_space::file_places::Place;
-use crate::address_space::file_places::Places;
 use crate::address_space::{file_extents, foreign_writes, kept_files, outsiders};
 use crate::checkpoint;
 use crate::debugger::{imports, shared_writes};
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::block::{process, session, space};
+pub use crate::state::outside_memory::Place;
+use crate::state::outside_memory::{COPIES, Copied, MappedFiles, Source};
+use crate::state::report;
 use crate::syscalls::outputs;
 
-const COPIES: usize = 32768;
 /// Most mappings of shared memory in a process that is copied, and most bytes of it.
 const VIEWS: usize = 256;
 const VIEWS_BYTES_MAX: u64 = 64 << 20;
@@ -30,28 +30,6 @@ pub const STATUS_INODE: usize = 1;
 const STATUS_MODE: usize = 3;
 pub const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
-
-/// The files that an address space shows.
-#[repr(C)]
-pub struct MappedFiles {
-    copy_count: usize,
-    /// That there are too many.
-    has_told: bool,
-    pub files: Places,
-    copies: [Copied; COPIES],
-}
-
-/// Replay: a file's content that mappings share.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Copied {
-    identity: [u64; 2],
-    fd: i32,
-    /// Device and inode of what the descriptor shows, as of the last look at it.
-    shown: [u64; 2],
-    /// Where its first content came from.
-    source: Source,
-}
 
 pub fn all() -> &'static [Place] {
     space().mapped.files.all()
@@ -72,18 +50,6 @@ fn tell_unless(fits: bool) {
             "more than 65536 mappings of files: what write(2) changes in further ones is not recorded",
         );
     }
-}
-
-/// Where the first content of a mapping's file comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub enum Source {
-    /// A kept file.
-    File(u32),
-    /// Memory that other processes have, or had, mapped already.
-    Shared,
-    /// It is logged with the mapping.
-    Logged,
 }
 
 /// Replay: the descriptor of a copy that all mappings of the file show, made when

@@ -10,6 +10,7 @@
 //! Invariant: nothing is looked at where the program has no such file or segment mapped. Deliberately
 //! absent: files below /usr, /lib and /etc, which systems replace and do not write to in place.
 
+use crate::state::outside_memory::{FILES, File, Name, SEGMENTS, Segment, Signs};
 use crate::state::own_descriptors;
 use core::sync::atomic::Ordering;
 
@@ -25,51 +26,6 @@ use crate::signals::killing;
 use crate::state::block::{process, session, space};
 use crate::state::own_descriptors::move_high;
 use crate::syscalls::shared_segments;
-
-/// Files on disks that are looked at, of each process.
-const FILES: usize = 4;
-/// Files whose opening is watched.
-const NAMES: usize = 32;
-/// Segments.
-const SEGMENTS: usize = 16;
-
-/// What a process looks at. Zeros: nothing.
-#[repr(C)]
-pub struct Signs {
-    any: bool,
-    files: [File; FILES],
-    next_file: usize,
-    /// The descriptor of inotify, plus one; 0: none.
-    notices: i32,
-    names: [Name; NAMES],
-    segments: [Segment; SEGMENTS],
-    segment_count: usize,
-}
-
-/// A file on a disk.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct File {
-    /// A descriptor by which nothing can be read (O_PATH), plus one; 0: none.
-    fd: i32,
-    key: [u64; 5],
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Name {
-    /// Its watch; 0: none.
-    watch: i32,
-    identity: [u64; 2],
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Segment {
-    id: u64,
-    /// Who attached or detached it last, and is recorded.
-    known_pid: i32,
-}
 
 impl Signs {
     #[inline]

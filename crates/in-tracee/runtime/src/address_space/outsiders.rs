@@ -19,18 +19,19 @@
 use core::sync::atomic::{Ordering, fence};
 
 use events::Tag;
-use lane_protocol::{OUTSIDE_REGIONS_MAX, OUTSIDE_SUMS_BYTES, OUTSIDE_SUMS_START, outside_state};
+use lane_protocol::{OUTSIDE_SUMS_BYTES, OUTSIDE_SUMS_START, outside_state};
 use linux_abi::general as nr;
 
 use crate::address_space::checksum::{self, PAGE_WORDS};
-use crate::address_space::file_places::Place;
 use crate::address_space::kept_files::Status;
-use crate::address_space::outsider_signs::{self, Signs};
+use crate::address_space::outsider_signs;
 use crate::address_space::{mapped_files, shared_files};
 use crate::checkpoint;
 use crate::ground::owned::Owned;
-use crate::ground::{kernel, memory, proc_files, report};
+use crate::ground::{kernel, memory, proc_files};
 use crate::state::block::{process, session, space};
+use crate::state::outside_memory::{Outsiders, Place, Region};
+use crate::state::report;
 
 const PAGE_BYTES: u64 = 4096;
 /// Most bytes of a region: a sum for each page.
@@ -43,32 +44,6 @@ const SMALL_BYTES: u64 = 1 << 16;
 const UNTIMELY_MIN: u32 = 4;
 /// A file that is kept is followed before it is known that somebody writes to it up to this size.
 const ASKED_BYTES_MAX: u64 = 64 << 20;
-
-/// A mapping, or a part of it, whose pages are looked at.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Region {
-    place: Place,
-    /// There are sums of its pages.
-    is_known: bool,
-    is_used: bool,
-    /// How often it changed where the program could not have learned of it; by its own stores, maybe.
-    untimely: u32,
-}
-
-/// What is followed in an address space. Zeros: nothing.
-#[repr(C)]
-pub struct Outsiders {
-    /// The session's list as of then.
-    changes: u64,
-    /// The mappings are others.
-    is_stale: bool,
-    count: usize,
-    pub signs: Signs,
-    bytes: u64,
-    has_told: bool,
-    regions: [Region; OUTSIDE_REGIONS_MAX],
-}
 
 /// A page as it is summed and logged.
 static PAGE: Owned<[u64; PAGE_WORDS]> = Owned::new([0; PAGE_WORDS]);

@@ -1,4 +1,4 @@
-//! Rings of packets (packet(7), PACKET_RX_RING): memory behind a socket, to which the kernel
+//! PacketRings of packets (packet(7), PACKET_RX_RING): memory behind a socket, to which the kernel
 //! writes whenever a packet comes.
 //!
 //! The program gets memory of its own in the ring's place; the ring itself is mapped where only
@@ -19,6 +19,7 @@ use crate::checkpoint;
 use crate::ground::kernel::{self, socket_option};
 use crate::ground::memory;
 use crate::state::block::process;
+use crate::state::outside_memory::{PacketRing, PacketRings, RingRequest};
 
 /// Level and options of setsockopt(2): `linux/socket.h`, `linux/if_packet.h`.
 const SOL_PACKET: u64 = 263;
@@ -29,48 +30,7 @@ const TPACKET_V3: u32 = 2;
 /// In the status of a part: it is the program's.
 const TP_STATUS_USER: u32 = 1;
 
-/// What was asked for of a socket: `struct tpacket_req`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Request {
-    inode: u64,
-    block_bytes: u32,
-    blocks: u32,
-    frame_bytes: u32,
-    frames: u32,
-}
-
-/// A ring that is mapped. Its parts (frames, or blocks) come to the program in their order, and
-/// go back in it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Ring {
-    /// Where the program has mapped it.
-    start: u64,
-    /// 0: none.
-    bytes: u64,
-    block_bytes: u64,
-    part_bytes: u64,
-    parts: u64,
-    version: u32,
-    /// The part that comes next.
-    next: u64,
-    /// So many before it are the program's.
-    held: u64,
-}
-
-/// The rings of a process. All zero: none.
-#[repr(C)]
-pub struct Rings {
-    /// The process's lane: a child of fork has none of them.
-    lane: u32,
-    count: u32,
-    requests: [Request; PACKET_RINGS_MAX],
-    requested: usize,
-    rings: [Ring; PACKET_RINGS_MAX],
-}
-
-impl Rings {
+impl PacketRings {
     /// Whether there are some that are this process's.
     #[inline]
     fn is_any(&self) -> bool {
@@ -100,7 +60,7 @@ fn note_request(args: &[u64; 6]) {
     kernel::call(nr::__NR_fstat, [args[0], stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
     let [block_bytes, blocks, frame_bytes, frames] = memory::read::<[u32; 4]>(args[3]).unwrap_or_default();
     let inode = stat[1];
-    let request = Request { inode, block_bytes, blocks, frame_bytes, frames };
+    let request = RingRequest { inode, block_bytes, blocks, frame_bytes, frames };
     let known = rings.requests[..rings.requested].iter().position(|known| known.inode == inode);
     // The oldest of too many is forgotten, most likely with its socket.
     let place = known.unwrap_or(rings.requested % PACKET_RINGS_MAX);
@@ -155,7 +115,7 @@ pub fn is_packet_socket(fd: u64) -> bool {
 }
 
 /// The ring that was asked for, if it is all that is mapped.
-fn shape(request: &Request, version: u32, start: u64, bytes: u64) -> Option<Ring> {
+fn shape(request: &RingRequest, version: u32, start: u64, bytes: u64) -> Option<PacketRing> {
     let block_bytes = u64::from(request.block_bytes);
     let blocks = u64::from(request.blocks);
     let (part_bytes, parts) = if version == TPACKET_V3 {
@@ -169,10 +129,10 @@ fn shape(request: &Request, version: u32, start: u64, bytes: u64) -> Option<Ring
         && (header_bytes..=block_bytes).contains(&part_bytes)
         && parts != 0
         && parts <= blocks * (block_bytes / part_bytes);
-    fits.then_some(Ring { start, bytes, block_bytes, part_bytes, parts, version, next: 0, held: 0 })
+    fits.then_some(PacketRing { start, bytes, block_bytes, part_bytes, parts, version, next: 0, held: 0 })
 }
 
-impl Ring {
+impl PacketRing {
     /// Where a part lies in the ring.
     fn offset(&self, part: u64) -> u64 {
         let in_block = self.block_bytes / self.part_bytes;
@@ -231,7 +191,7 @@ impl Ring {
     }
 }
 
-fn each(what: fn(&mut Ring, u64)) {
+fn each(what: fn(&mut PacketRing, u64)) {
     for (slot, ring) in
         process().packet_rings.rings.iter_mut().enumerate().filter(|(_, ring)| ring.bytes != 0)
     {
@@ -243,7 +203,7 @@ fn each(what: fn(&mut Ring, u64)) {
 #[inline]
 pub fn give_back() {
     if process().packet_rings.is_any() {
-        each(Ring::give_back);
+        each(PacketRing::give_back);
     }
 }
 
@@ -254,7 +214,7 @@ pub fn log_arrived(number: u64, args: &[u64; 6], result: i64) {
         note_request(args);
     }
     if process().packet_rings.is_any() {
-        each(Ring::log_arrived);
+        each(PacketRing::log_arrived);
     }
 }
 

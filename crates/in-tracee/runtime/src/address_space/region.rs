@@ -8,8 +8,9 @@ use linux_abi::{errno, general as nr};
 use crate::address_space::{mapped_files, page_tracker};
 use crate::code::{islands, sites};
 use crate::debugger::displaced;
-use crate::ground::maps::in_region;
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
+use crate::ground::memory::in_region;
+use crate::state::report;
 use crate::syscalls::memory_calls;
 
 /// True for a mapping of the program's that only keeps others out.

@@ -7,30 +7,10 @@
 
 use linux_abi::{errno, general as nr};
 
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::{kernel, memory};
 use crate::state::block::{session, space, thread};
-
-/// Entry points of the vDSO; 0 where there is none.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Clocks {
-    clock_gettime: u64,
-    gettimeofday: u64,
-    time: u64,
-    getcpu: u64,
-    /// The counter traps: the vDSO would too.
-    trapping: bool,
-    /// And cpuid does.
-    cpuid_trapping: bool,
-    /// Calls of the vsyscall page trap, see [`crate::code::seccomp::trap_vsyscalls`].
-    pub vsyscalls_trap: bool,
-    /// The vDSO runs on our behalf; where it asks the kernel after all, the call
-    /// traps and is made for it.
-    pub in_vdso: bool,
-    /// The vDSO's code.
-    image: [u64; 2],
-}
+use crate::state::patched_code::Clocks;
 
 /// True where the runtime's code runs: its own, or the vDSO's on its behalf.
 pub fn is_ours_at(rip: u64) -> bool {

@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use crate::ground::maps;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 
 /// A relative jump reaches this far, less the length of code around it.
 pub const REACH_BYTES: u64 = 0x7fff_0000;

@@ -15,7 +15,7 @@ use core::mem::offset_of;
 
 use crate::code::clocks::is_ours_at;
 use crate::ground::assembly::{rv_breakpoint, rv_instruction, rv_site};
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::registers::{pop_preserved, pop_volatile};
 use crate::state::block::{

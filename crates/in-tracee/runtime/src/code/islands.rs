@@ -13,8 +13,8 @@ use crate::code::sites::map_of;
 use crate::ground::assembly::{rv_entry_instruction, rv_entry_site};
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, space};
+use crate::state::patched_code::{ISLANDS, Island, Islands};
 
-const ISLANDS: usize = 32;
 /// Bytes of an island for sites; behind them a page for a probe.
 const ISLAND_BYTES: u64 = 0x3000;
 const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
@@ -22,20 +22,6 @@ const ISLAND_MAPPED_BYTES: u64 = ISLAND_BYTES + 0x1000;
 const JUMP_BYTES: usize = 6;
 /// Longest island of one site, in bytes.
 pub const ISLAND_CODE_MAX: u64 = 104;
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Island {
-    start: u64,
-    used: u64,
-}
-
-/// The islands of an address space.
-#[repr(C)]
-pub struct Islands {
-    count: usize,
-    list: [Island; ISLANDS],
-}
 
 impl Islands {
     /// A new image has none.
@@ -269,7 +255,7 @@ pub fn replay_island(word: u64) {
     let log = &mut process().log;
     let start = log.body(0);
     if log.body(1) != ISLAND_BYTES || !map_island_at(start) {
-        crate::ground::report::fail("the memory of a recorded island is not free");
+        crate::state::report::fail("the memory of a recorded island is not free");
     }
     log.consume(word);
     log.events += 1;

@@ -15,9 +15,7 @@ use linux_abi::general as nr;
 use crate::code::clocks;
 use crate::ground::{kernel, memory};
 use crate::state::block::thread;
-
-/// Words of a set of processors: as many as the kernel knows of.
-const WORDS: usize = 128;
+use crate::state::patched_code::PROCESSOR_WORDS;
 
 /// Calls after which the thread is let go at the latest.
 const CALLS_MAX: u32 = 64;
@@ -27,16 +25,6 @@ const CALLS_MAX: u32 = 64;
 const SEARCHED_BYTES_MAX: u64 = 1 << 16;
 const PART_BYTES: usize = 1024;
 const CPUID: [u8; 2] = [0x0f, 0xa2];
-
-/// Where a thread may run.
-#[repr(C)]
-pub struct Processors {
-    /// Calls that it may still make on one processor; 0: it is on none in particular.
-    pub calls_left: u32,
-    /// Bytes of the set.
-    bytes: u32,
-    set: [u64; WORDS],
-}
 
 /// The program has mapped memory for code that it generates.
 pub fn generated_code_mapped() {
@@ -49,7 +37,7 @@ pub fn generated_code_mapped() {
         kernel::call(nr::__NR_sched_getaffinity, [0, room, processors.set.as_mut_ptr() as u64, 0, 0, 0]);
     let words = bytes.max(0) as usize / 8;
     let Some(word) = processors.set[..words].iter().position(|&word| word != 0) else { return };
-    let mut first = [0u64; WORDS];
+    let mut first = [0u64; PROCESSOR_WORDS];
     first[word] = 1 << processors.set[word].trailing_zeros();
     processors.bytes = bytes as u32;
     if run_on(&first[..words]) {

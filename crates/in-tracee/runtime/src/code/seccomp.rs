@@ -12,8 +12,9 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Interception, TEXT_BYTES_MAX, TEXT_START};
 use linux_abi::{errno, general as nr};
 
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
 use crate::state::block::{session, space};
+use crate::state::report;
 
 /// `struct sock_filter`.
 #[repr(C)]

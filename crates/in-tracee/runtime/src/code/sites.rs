@@ -20,6 +20,7 @@ use crate::debugger::{breakpoints, translate};
 use crate::ground::{kernel, memory};
 use crate::preemption::{probe, sampled_places};
 use crate::state::block::{process, session, space};
+use crate::state::patched_code::{MAPS, SLOTS, Site, SiteState};
 use crate::{checkpoint, log};
 
 mod addresses;
@@ -27,8 +28,8 @@ mod table;
 mod uncovered;
 
 pub use addresses::{original, translate};
-use table::{MAPS, SLOTS, find_or_add, sites};
-pub use table::{Sites, find};
+pub use table::find;
+use table::{find_or_add, sites};
 use uncovered::cover_again;
 pub use uncovered::{cover_again_at, cover_again_stopped, uncover, uncover_for_good};
 pub use uncovered::{jump_when_dense, lift_jumps, note_jump_taken};
@@ -39,48 +40,8 @@ const HITS_BEFORE_REWRITING: u32 = 2;
 /// processes in which it trapped.
 const IS_HOT: u8 = 128;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum State {
-    Trapping = 1,
-    Rewritten = 2,
-    /// Rewriting it would not be safe.
-    Hopeless = 3,
-    /// The instruction was replaced by ud2 (time and randomness).
-    Stopped = 4,
-    /// The jump was taken away for a pause; the island is there.
-    Uncovered = 5,
-}
-
 /// What traps in place of an instruction.
 const UD2: [u8; 2] = [0x0f, 0x0b];
-
-/// A site that trapped or was replaced.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Site {
-    pub address: u64,
-    /// Where the island goes on behind the call; 0: behind the site itself.
-    resume: u64,
-    /// The island of a site that is rewritten, or was; 0: none.
-    island: u64,
-    hits: u32,
-    state: State,
-    /// One where threads wait that nothing but a trap can replace.
-    traps_always: bool,
-    /// Stopped for a while: the jump comes back.
-    comes_back: bool,
-    /// How often it trapped since.
-    stops: u8,
-    pub kind: u8,
-    pub bytes: u8,
-    /// Bytes ahead of the site that the jump replaced.
-    before: u8,
-    /// What the jump replaced: from `address - before` on.
-    covered: [u8; 5],
-    /// The site's own instruction.
-    own: [u8; 15],
-}
 
 impl Site {
     /// The bytes of the replaced instruction.
@@ -91,14 +52,14 @@ impl Site {
     /// True if a ud2 stands in its place.
     pub fn is_stopped(&self) -> bool {
         match self.state {
-            State::Rewritten => !traps_by_itself(self.kind),
-            state => state == State::Stopped,
+            SiteState::Rewritten => !traps_by_itself(self.kind),
+            state => state == SiteState::Stopped,
         }
     }
 
     /// Where the program goes on behind the instruction.
     pub fn behind(&self) -> u64 {
-        let goes_on_in_island = self.state == State::Rewritten && self.resume != 0;
+        let goes_on_in_island = self.state == SiteState::Rewritten && self.resume != 0;
         if goes_on_in_island { self.resume } else { self.address + u64::from(self.bytes) }
     }
 }
@@ -120,8 +81,8 @@ pub fn on_trap(address: u64) {
     }
     let due = site.hits >= HITS_BEFORE_REWRITING && (site.hits < 8 || site.hits % 16 == 0);
     match site.state {
-        State::Trapping if due && session().rewriting_off == 0 => rewrite(site),
-        State::Uncovered if due => cover_again(site),
+        SiteState::Trapping if due && session().rewriting_off == 0 => rewrite(site),
+        SiteState::Uncovered if due => cover_again(site),
         _ => {}
     }
 }
@@ -198,7 +159,7 @@ fn rewrite(site: &mut Site) {
         // Still to come.
         None if map_of(site.address).is_some_and(|map| recipes_of(map.file).is_none()) => {}
         // Generated code, or code of a file that could not be kept.
-        _ => site.state = State::Hopeless,
+        _ => site.state = SiteState::Hopeless,
     }
 }
 
@@ -223,7 +184,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
         && now[..recipe.before as usize] == recipe.code[..recipe.before as usize]
         && now[tail..covered as usize] == recipe.code[recipe.before as usize..][..recipe.after as usize];
     if !as_analysed {
-        site.state = State::Hopeless;
+        site.state = SiteState::Hopeless;
         return false;
     }
     let Some(island) = island_near(site.address) else { return false };
@@ -234,11 +195,11 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
     if write(start, &jump_from(start, island)) {
         let is_call = recipe.kind == site_kind::SYSCALL;
         site.resume = if recipe.after > 0 || !is_call { resume } else { 0 };
-        site.state = State::Rewritten;
+        site.state = SiteState::Rewritten;
     } else {
-        site.state = State::Hopeless;
+        site.state = SiteState::Hopeless;
     }
-    site.state == State::Rewritten
+    site.state == SiteState::Rewritten
 }
 
 /// A kept file was mapped executable: replaces what does not trap by itself, or often does.
@@ -366,7 +327,7 @@ fn replace(address: u64, recipe: &Recipe) {
     };
     site.kind = recipe.kind;
     site.bytes = recipe.site_bytes.clamp(2, 15);
-    site.state = State::Trapping;
+    site.state = SiteState::Trapping;
     (site.resume, site.island) = (0, 0);
     site.hits = 0;
     site.comes_back = false;
@@ -379,7 +340,7 @@ fn replace(address: u64, recipe: &Recipe) {
     // Some way to it may not lead over the jump. One that traps by itself may stay.
     let whole = !jumps || recipe.before >= 5;
     if whole && !traps_by_itself(recipe.kind) && write(address, &UD2) && !jumps {
-        site.state = State::Stopped;
+        site.state = SiteState::Stopped;
     }
 }
 
@@ -428,7 +389,7 @@ pub fn unmapped(start: u64, bytes: u64) {
         for site in &mut state.table[..state.site_count] {
             if (start..end).contains(&site.address) {
                 // The slot stays, so that others behind it are still found.
-                site.state = State::Trapping;
+                site.state = SiteState::Trapping;
                 (site.resume, site.island) = (0, 0);
                 site.hits = 0;
             }
@@ -483,11 +444,11 @@ fn restore(site: &mut Site) {
         if site.is_stopped() {
             write_code(site.address, &site.own[..site.bytes as usize]);
         }
-        if site.state == State::Rewritten {
+        if site.state == SiteState::Rewritten {
             write_code(site.address - u64::from(site.before), &site.covered);
         }
     });
-    site.state = State::Hopeless;
+    site.state = SiteState::Hopeless;
 }
 
 /// The instruction at which the program traps shall do what it does by itself: fault.

@@ -17,8 +17,8 @@ use iced_x86::{Decoder, DecoderOptions};
 
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::registers::Registers;
+use crate::ground::vector_state::{self, VectorState, vector_state};
 use crate::ground::{decode, memory};
-use crate::state::block::space;
 use crate::syscalls::instructions::processor_words;
 
 const HEADER: u64 = 512;
@@ -30,13 +30,11 @@ const KEYS_IN_USE: u32 = 1 << 4;
 /// Finds out which vector state there is. From what the session knows of the processor: in a
 /// virtual machine cpuid leaves it each time, for some microseconds.
 pub fn measure() {
-    let space = space();
     let [_, _, ecx, _] = processor_words(&[1, 0]);
+    let mut parts = [(0, 0); 8];
     if ecx & 1 << 27 == 0 {
         // No xsave: the legacy area alone.
-        space.vector_features = 0;
-        space.vector_bytes = 512;
-        space.vector_frame_bytes = 512;
+        vector_state::set(VectorState { bytes: 512, frame_bytes: 512, features: 0, parts });
         return;
     }
     let (low, high): (u32, u32);
@@ -46,23 +44,22 @@ pub fn measure() {
     }
     // AMX tiles (17, 18) are not in a frame unless the program asked for them.
     let features = (u64::from(high) << 32 | u64::from(low)) & 0xff;
-    let mut bytes = 576;
+    let mut bytes: u32 = 576;
     for feature in 2..8 {
         if features & 1 << feature != 0 {
             let [size, offset, _, _] = processor_words(&[0xd, feature as u64]);
-            space.vector_parts[feature as usize] = (offset, size);
+            parts[feature as usize] = (offset, size);
             bytes = bytes.max(size + offset);
         }
     }
-    space.vector_features = features;
-    space.vector_bytes = bytes;
+    let own_bytes = bytes;
     // The kernel's frames have room for the rights of protection keys, which the program does
     // not get to set.
     if processor_words(&[7, 0])[2] & KEYS_IN_USE != 0 {
         let [size, offset, _, _] = processor_words(&[0xd, 9]);
         bytes = bytes.max(size + offset);
     }
-    space.vector_frame_bytes = bytes;
+    vector_state::set(VectorState { bytes: own_bytes, frame_bytes: bytes, features, parts });
     assert!(bytes as usize <= frame::VECTOR_BYTES_MAX);
 }
 
@@ -86,7 +83,7 @@ pub fn save(code: &[u8], registers: &Registers) -> bool {
 /// Where it writes to, and which parts. `None`: it would fault.
 fn room_for(code: &[u8], registers: &Registers) -> Option<(u64, u64)> {
     let address = operand(code, registers)?;
-    let wanted = (registers.rax & 0xffff_ffff | registers.rdx << 32) & space().vector_features;
+    let wanted = (registers.rax & 0xffff_ffff | registers.rdx << 32) & vector_state().features;
     let bytes = PARTS_START + parts_of(wanted).map(|(_, length)| length).sum::<u64>();
     (address % 64 == 0 && can_be_written(address, address + bytes)).then_some((address, wanted))
 }
@@ -105,7 +102,7 @@ fn can_be_written(start: u64, end: u64) -> bool {
 
 /// The parts behind the header in a compacted area, in their order: number and length.
 fn parts_of(wanted: u64) -> impl Iterator<Item = (usize, u64)> {
-    let parts = &space().vector_parts;
+    let parts = &vector_state().parts;
     (2..parts.len()).filter(move |part| wanted & 1 << part != 0).map(|part| (part, u64::from(parts[part].1)))
 }
 

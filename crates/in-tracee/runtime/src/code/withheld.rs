@@ -10,29 +10,13 @@ use linux_abi::general as nr;
 use crate::code::clocks;
 use crate::ground::kernel;
 use crate::state::block::space;
+use crate::state::patched_code::{WITHHELD_RANGES, WithheldRange};
 
-const RANGES: usize = 64;
 /// Pages between two such places that are withheld with them: tables of constants hold
 /// many, and each range costs a call.
 const NEAR_BYTES: u64 = 8 * PAGE_BYTES;
 
-/// What an address space is kept from executing.
-#[repr(C)]
-pub struct Withheld {
-    count: usize,
-    ranges: [Range; RANGES],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Range {
-    start: u64,
-    end: u64,
-    /// What the program wants it to be.
-    protection: u32,
-}
-
-impl Range {
+impl WithheldRange {
     fn meets(&self, start: u64, end: u64) -> bool {
         self.start < end && start < self.end
     }
@@ -52,7 +36,7 @@ pub fn code_mapped(map: &CodeMap, recipes: &[Recipe]) {
     if clocks::time_traps() {
         return;
     }
-    let mut open: Option<Range> = None;
+    let mut open: Option<WithheldRange> = None;
     for recipe in recipes.iter().filter(|recipe| recipe.kind == site_kind::UNSURE) {
         let page = (map.start + u64::from(recipe.site_offset) - map.file_offset) & !(PAGE_BYTES - 1);
         match &mut open {
@@ -60,17 +44,17 @@ pub fn code_mapped(map: &CodeMap, recipes: &[Recipe]) {
             _ => {
                 add(open);
                 let (start, end) = (page, page + PAGE_BYTES);
-                open = Some(Range { start, end, protection: map.protection });
+                open = Some(WithheldRange { start, end, protection: map.protection });
             }
         }
     }
     add(open);
 }
 
-fn add(range: Option<Range>) {
+fn add(range: Option<WithheldRange>) {
     let Some(range) = range else { return };
     let withheld = &mut space().withheld;
-    if withheld.count == RANGES || !range.withhold() {
+    if withheld.count == WITHHELD_RANGES || !range.withhold() {
         clocks::trap_time();
         return;
     }
@@ -118,7 +102,7 @@ pub fn unmapped(start: u64, end: u64) {
         withheld.ranges[index] = withheld.ranges[withheld.count];
         for (from, to) in [(range.start, start), (end, range.end)] {
             if from < to {
-                Range { start: from, end: to, ..range }.protect(range.protection);
+                WithheldRange { start: from, end: to, ..range }.protect(range.protection);
                 clocks::trap_time();
             }
         }

@@ -9,7 +9,6 @@
 //! process. Deliberately absent: threads. Those of the original that did not run stand
 //! still for ever.
 
-use crate::ground::maps::in_region;
 use lane_protocol::{AgentCommand, agent_stop};
 use linux_abi::{PAGE_BYTES, errno, general as nr};
 use syscall_model::{Act, Special};
@@ -19,6 +18,7 @@ use crate::debugger::agent::{self, mailbox};
 use crate::debugger::{breakpoints, copies, standing, translate};
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
+use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, memory};

@@ -10,7 +10,7 @@
 
 use core::arch::global_asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use linux_abi::{errno, general as nr};
 
@@ -24,21 +24,10 @@ use crate::signals;
 use crate::state::block::{
     Thread, enter_block, known_threads, lane, own_block, process, thread, thread_at, thread_status,
 };
+use crate::state::signal_state::KernelPart;
 use crate::state::stacks::{signal_stack, stack_top};
 
-/// What only the kernel and the processor have of a thread that waits for its turn.
-#[repr(C)]
-pub struct Waiting {
-    /// Where its stack ends; 0: it does not wait.
-    stack: AtomicU64,
-    /// Base of its thread-local memory.
-    pub fs_base: u64,
-    mask: u64,
-    /// In a copy: where it is to wait.
-    to_stack: u64,
-}
-
-const STACK: usize = offset_of!(Thread, waiting) + offset_of!(Waiting, stack);
+const STACK: usize = offset_of!(Thread, waiting) + offset_of!(KernelPart, stack);
 /// Below where a thread waits, for its way there.
 const WAY_BYTES: u64 = 512;
 /// A thread that was just made comes to its wait within microseconds, on a machine that is

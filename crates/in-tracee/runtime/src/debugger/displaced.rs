@@ -219,7 +219,7 @@ fn write(stub: &mut Stub) {
 /// A jump has led here: rip is the breakpoint. Returns where the program goes on.
 pub extern "C" fn on_breakpoint(registers: &mut Registers) {
     let Some(stub) = list().iter().find(|stub| stub.is_jump && stub.address == registers.rip) else {
-        crate::ground::report::fail("a breakpoint that is not known");
+        crate::state::report::fail("a breakpoint that is not known");
     };
     // What it decides may plant others.
     let goes_on_at = stub.copies[0];

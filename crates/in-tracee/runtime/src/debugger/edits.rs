@@ -8,7 +8,8 @@
 //!
 //! Deliberately absent: other threads' registers, and the past.
 
-use crate::ground::maps::in_region;
+use crate::ground::vector_state::vector_state;
+use crate::state::{report, signal_state};
 use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
 use lane_protocol::{agent_verb, report_kind};
@@ -20,11 +21,11 @@ use crate::debugger::{breakpoints, translate};
 use crate::ground::accesses::Change;
 use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::ground::{memory, report};
 use crate::preemption::pause_point;
-use crate::state::block::{process, space, thread};
+use crate::state::block::{process, thread};
 use crate::{checkpoint, log};
 
 /// The flags that can be set: carry, parity, adjust, zero, sign, direction, overflow.
@@ -182,7 +183,7 @@ fn log_registers(registers: &Registers) {
         log.word(word);
     }
     frame::live_vector_sum();
-    log.whole_blob(0, u64::from(space().vector_bytes), Tag::Vectors, frame::summed_vectors());
+    log.whole_blob(0, u64::from(vector_state().bytes), Tag::Vectors, frame::summed_vectors());
 }
 
 /// Logs and writes what the mailbox holds.
@@ -238,7 +239,7 @@ pub fn lead_to(context: &mut RealFrame) {
 /// The edit that comes next was made before the call that the program is about to make: it
 /// goes on where that leads.
 pub fn replay_before(registers: &mut Registers, word: u64) -> ! {
-    thread().standing = checkpoint::Standing::Pause;
+    thread().standing = signal_state::Standing::Pause;
     replay_from(registers, word);
     agent::leaving(registers);
     // SAFETY: the registers are the program's, complete.

@@ -20,9 +20,10 @@ use crate::address_space::file_extents;
 use crate::address_space::mapped_files::{self, Object};
 use crate::debugger::agent;
 use crate::ground::owned::Owned;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::block::{process, session};
 use crate::state::own_descriptors::close;
+use crate::state::report;
 
 const PAGE_BYTES: u64 = 4096;
 /// Most bytes of a piece.

@@ -284,7 +284,7 @@ impl Host for Program<'_> {
 
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
         let bytes = into.len() as u64;
-        !crate::ground::maps::in_region(address, bytes)
+        !crate::ground::memory::in_region(address, bytes)
             && memory::copy(into.as_mut_ptr() as u64, address, bytes)
     }
 
@@ -295,7 +295,7 @@ impl Host for Program<'_> {
         }
         let own = records();
         let target = RECORDS_START + own.bytes;
-        if crate::ground::maps::in_region(address, bytes) || !memory::copy(target + 4, address, bytes) {
+        if crate::ground::memory::in_region(address, bytes) || !memory::copy(target + 4, address, bytes) {
             return put(part::UNREADABLE, &address.to_le_bytes());
         }
         memory::write(target, &(bytes as u32));
@@ -305,7 +305,7 @@ impl Host for Program<'_> {
     fn record_text(&mut self, address: u64, bytes_max: u16) {
         let mut buffer = [0u8; 1024];
         let most = buffer.len().min(bytes_max as usize);
-        if crate::ground::maps::in_region(address, most as u64) {
+        if crate::ground::memory::in_region(address, most as u64) {
             return put(part::UNREADABLE, &address.to_le_bytes());
         }
         match memory::read_text(address, &mut buffer[..most]) {

@@ -13,8 +13,9 @@ use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
+use crate::ground::vector_state::vector_state;
 use crate::signals::caught_signals;
-use crate::state::block::{known_threads, process, space, thread, thread_at, thread_status};
+use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -44,7 +45,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.first_stack = own.first_stack;
     stop.images = own.images;
     (stop.vectors, stop.vector_bytes) = context.map_or((0, 0), RealFrame::vector_memory);
-    stop.vector_parts = space().vector_parts.map(|(offset, _)| offset);
+    stop.vector_parts = vector_state().parts.map(|(offset, _)| offset);
     stop.boundary_count = own.boundaries;
     stop.boundaries = own.last_boundaries;
     if process().replaying {

@@ -9,7 +9,6 @@
 //! Invariant: the copies are of what is in memory now: whoever changes code calls
 //! [`forget`]. Deliberately absent: any knowledge of why the program is stopped.
 
-use crate::ground::maps::in_region;
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
@@ -24,6 +23,7 @@ use crate::debugger::{agent, standing, watchpoints};
 use crate::ground::assembly;
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
+use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;

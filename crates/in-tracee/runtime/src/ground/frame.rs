@@ -7,7 +7,7 @@ use crate::ground::float_place::FloatPlace;
 use crate::ground::memory;
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::state::block::space;
+use crate::ground::vector_state::vector_state;
 
 /// The `ucontext` of a real frame: flags, link, stack, then the registers.
 #[repr(C)]
@@ -70,7 +70,7 @@ impl RealFrame {
 
     /// Where the vector registers are (xsave), and how many bytes.
     pub fn vector_memory(&self) -> (u64, u64) {
-        (self.vector_state, u64::from(space().vector_bytes))
+        (self.vector_state, u64::from(vector_state().bytes))
     }
 
     /// Error code, trap number and cr2 of a fault. cr2 is a page fault's; others
@@ -187,24 +187,24 @@ static VECTORS: Owned<VectorState> = Owned::new(VectorState([0; VECTOR_BYTES_MAX
 /// Saves the live vector registers into the buffer, in one canonical form: features are marked
 /// as in use if they hold anything, so that equal state gives equal bytes.
 fn save_vectors() -> u64 {
-    let space = space();
+    let state = vector_state();
     let buffer = VECTORS.get().cast::<u8>();
     // SAFETY: the buffer is ours, 64-aligned and large enough (`vector_saves::measure`).
     unsafe {
-        let bytes = space.vector_frame_bytes;
+        let bytes = state.frame_bytes;
         core::ptr::write_bytes(buffer, 0, bytes as usize + 4);
         save_vectors_at(buffer as u64);
-        if space.vector_features != 0 {
+        if state.features != 0 {
             let in_use = buffer.add(512).cast::<u64>();
             if in_use.read() & 1 == 0 {
                 // The initial x87 control word, which xsave leaves out.
                 buffer.cast::<u16>().write(0x37f);
             }
-            in_use.write(space.vector_parts_in_use(buffer));
+            in_use.write(state.parts_in_use(buffer));
             let reserved = buffer.add(464).cast::<u32>();
             reserved.write(FP_XSTATE_MAGIC1);
             reserved.add(1).write(bytes + 4);
-            reserved.add(2).cast::<u64>().write(space.vector_features);
+            reserved.add(2).cast::<u64>().write(state.features);
             reserved.add(4).write(bytes);
             buffer.add(bytes as usize).cast::<u32>().write_unaligned(FP_XSTATE_MAGIC2);
         }
@@ -220,12 +220,12 @@ pub fn live_vector_sum() -> u64 {
 /// The same over the registers that the kernel saved in a frame, but that the floating-point unit was
 /// used at this place at last: the program may have run in a copy.
 pub fn saved_vector_sum(context: &RealFrame, place: &FloatPlace) -> u64 {
-    let space = space();
+    let state = vector_state();
     let buffer = VECTORS.get() as u64;
-    if !memory::copy(buffer, context.vector_state, u64::from(space.vector_bytes)) {
+    if !memory::copy(buffer, context.vector_state, u64::from(state.bytes)) {
         return 0;
     }
-    if space.vector_features != 0 {
+    if state.features != 0 {
         let bytes = buffer as *mut u8;
         // SAFETY: as in `save_vectors`.
         unsafe {
@@ -239,8 +239,8 @@ pub fn saved_vector_sum(context: &RealFrame, place: &FloatPlace) -> u64 {
                 core::ptr::write_bytes(bytes.add(160), 0, 256);
             }
             for feature in 2..8 {
-                if space.vector_features & 1 << feature != 0 && in_use & 1 << feature == 0 {
-                    let (offset, length) = space.vector_parts[feature];
+                if state.features & 1 << feature != 0 && in_use & 1 << feature == 0 {
+                    let (offset, length) = state.parts[feature];
                     core::ptr::write_bytes(bytes.add(offset as usize), 0, length as usize);
                 }
             }
@@ -272,7 +272,7 @@ pub const fn lower_half(number: u64) -> u64 {
 /// Sums the registers in the buffer, without what only the kernel writes there.
 fn sum_buffer(buffer: u64) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let words = space().vector_bytes as usize / 8;
+    let words = vector_state().bytes as usize / 8;
     let mut sum = 0u64;
     for index in (0..words).filter(|index| !(52..72).contains(index)) {
         // SAFETY: inside the buffer.
@@ -291,12 +291,12 @@ fn load_vectors() {
 
 /// What others wrote into the header must not make us fault.
 fn sanitize(buffer: *mut u8) {
-    let space = space();
-    if space.vector_features != 0 {
+    let state = vector_state();
+    if state.features != 0 {
         // SAFETY: as in `save_vectors`; the caller filled the buffer.
         unsafe {
             let header = buffer.add(512).cast::<u64>();
-            header.write(header.read() & space.vector_features);
+            header.write(header.read() & state.features);
             for word in 1..8 {
                 header.add(word).write(0);
             }
@@ -309,14 +309,14 @@ fn sanitize(buffer: *mut u8) {
 /// Saves the live vector registers at an address aligned to 64 bytes, for
 /// [`load_vectors_from`].
 pub fn save_vectors_at(buffer: u64) {
-    let space = space();
+    let state = vector_state();
     // SAFETY: the caller has room for all vector state there.
     unsafe {
-        if space.vector_features == 0 {
+        if state.features == 0 {
             core::arch::asm!("fxsave64 [{}]", in(reg) buffer, options(nostack));
         } else {
             core::arch::asm!("xsave64 [{}]", in(reg) buffer,
-                in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+                in("eax") state.features as u32, in("edx") 0, options(nostack));
         }
     }
 }
@@ -333,7 +333,7 @@ pub fn keep_vectors(buffer: u64, source: u64, bytes: u64) {
 /// Loads the vector registers that a log holds, the whole area of XSAVE; false if they
 /// are of another kind of processor.
 pub fn load_logged_vectors(source: u64, bytes: u64) -> bool {
-    let fits = bytes == u64::from(space().vector_bytes) && memory::copy(VECTORS.get() as u64, source, bytes);
+    let fits = bytes == u64::from(vector_state().bytes) && memory::copy(VECTORS.get() as u64, source, bytes);
     if fits {
         load_vectors();
     }
@@ -342,14 +342,14 @@ pub fn load_logged_vectors(source: u64, bytes: u64) -> bool {
 
 /// Loads what [`save_vectors_at`] saved, or what is as good.
 pub fn load_vectors_from(buffer: u64) {
-    let space = space();
+    let state = vector_state();
     // SAFETY: saved there by us.
     unsafe {
-        if space.vector_features == 0 {
+        if state.features == 0 {
             core::arch::asm!("fxrstor64 [{}]", in(reg) buffer, options(nostack));
         } else {
             core::arch::asm!("xrstor64 [{}]", in(reg) buffer,
-                in("eax") space.vector_features as u32, in("edx") 0, options(nostack));
+                in("eax") state.features as u32, in("edx") 0, options(nostack));
         }
     }
 }
@@ -389,7 +389,7 @@ pub fn build(
     if enters {
         top = stack.address.wrapping_add(stack.bytes);
     }
-    let vector_bytes = u64::from(space().vector_frame_bytes) + 4;
+    let vector_bytes = u64::from(vector_state().frame_bytes) + 4;
     let vectors = top.wrapping_sub(vector_bytes) & !63;
     let frame = (vectors.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
     if bounded && !stack.contains(frame) {
@@ -426,7 +426,7 @@ fn context_of(r: &Registers, mask: u64, fault: [u64; 3], seen: &SignalStack, vec
     RealFrame {
         _flags: UC_SIGCONTEXT_SS
             | UC_STRICT_RESTORE_SS
-            | if space().vector_features != 0 { UC_FP_XSTATE } else { 0 },
+            | if vector_state().features != 0 { UC_FP_XSTATE } else { 0 },
         _link: 0,
         _stack: [seen.address, u64::from(seen.flags), seen.bytes],
         r8: r.r8,
@@ -469,7 +469,7 @@ pub fn restore(registers: &mut Registers, stack: &mut SignalStack) -> Option<u64
         clear_vectors();
     } else {
         let buffer = VECTORS.get() as u64;
-        if !memory::copy(buffer, vectors, u64::from(space().vector_bytes)) {
+        if !memory::copy(buffer, vectors, u64::from(vector_state().bytes)) {
             return None;
         }
         load_vectors();

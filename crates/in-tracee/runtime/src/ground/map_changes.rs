@@ -4,7 +4,7 @@
 //! runtime's own, notes where, but for the runtime's region. Deliberately absent: where the stack has
 //! grown by itself.
 
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::range_set::Range;
 use crate::ground::range_set::tidied;

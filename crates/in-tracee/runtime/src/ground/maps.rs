@@ -3,6 +3,7 @@
 
 use linux_abi::general as nr;
 
+use crate::ground::memory::in_region;
 use crate::ground::{kernel, proc_dir};
 
 use crate::ground::owned::Owned;
@@ -166,10 +167,4 @@ fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
         value = value << 4 | u64::from((byte as char).to_digit(16)?);
     }
     (digits > 0).then_some((value, &text[digits..]))
-}
-
-/// True if the range touches the runtime's own memory.
-pub fn in_region(address: u64, bytes: u64) -> bool {
-    use lane_protocol::{REGION_BYTES, REGION_START};
-    address < REGION_START + REGION_BYTES && address.saturating_add(bytes) > REGION_START
 }

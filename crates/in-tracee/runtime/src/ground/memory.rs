@@ -94,3 +94,9 @@ pub unsafe fn copy_text(to: *mut u8, address: u64, most: usize) -> Option<usize>
     }
     Some(len)
 }
+
+/// True if the range touches the runtime's own memory.
+pub fn in_region(address: u64, bytes: u64) -> bool {
+    use lane_protocol::{REGION_BYTES, REGION_START};
+    address < REGION_START + REGION_BYTES && address.saturating_add(bytes) > REGION_START
+}

@@ -15,15 +15,15 @@
 mod spinning;
 
 use crate::ground::registers::TRAP_FLAG;
+use crate::state::pausing::{Pausing, Search, Stand, Watching, WayAside};
 use core::sync::atomic::Ordering;
 
 use crate::code::{clocks, islands, sites};
-use crate::ground::accesses::Change;
 use crate::ground::frame::RealFrame;
 use crate::ground::registers::Registers;
 use crate::ground::{decode, memory};
-use crate::preemption::pause_place::{self, Search, Stand};
-use crate::preemption::pause_timer::{Purpose, Timer, now_ns};
+use crate::preemption::pause_place;
+use crate::preemption::pause_timer::{Purpose, now_ns};
 use crate::preemption::{hot_words, pause_point, rounds, sampled_places};
 use crate::scheduler::{chaos, private_futexes, starvation, turn};
 use crate::signals;
@@ -46,79 +46,11 @@ pub const STEP_NS: u64 = 3000;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// State of pausing in a thread.
-#[repr(C)]
-#[derive(Default)]
-pub struct Pausing {
-    pub timer: Timer,
-    /// See `private_futexes`.
-    pub wake_timer: Timer,
-    watching: Watching,
-    /// The thread's processor time when it was last let run on, in nanoseconds.
-    watched_from_ns: u64,
-    /// Where it was then.
-    watched_at: Stand,
-    /// Nanoseconds spent on the pause at hand so far.
-    pub spent_ns: u64,
-    pub stepping: bool,
-    /// Steps that stand for a timer that there is not, or lead aside.
-    steps_left: u32,
-    /// From the boundary at hand on, the thread is to be paused so many steps on; 0: it is not.
-    pub aside: u32,
-    /// With chaos: how often by chance so far.
-    pub asides: u32,
-    /// How many steps that was, and the thread's processor time when its way to the pause at hand
-    /// began; 0: not looked at.
-    aside_steps: u32,
-    pub way_from_ns: u64,
-    way_aside: WayAside,
-    /// The step at hand leads over an instruction that a breakpoint of chaos was at.
-    pub steps_over: bool,
-    /// What the thread, which is preempted in the middle of an instruction, does when it goes on.
-    pub change: Option<Change>,
-    /// It has got there: others are to have the turn, even if they have not asked for it yet.
-    pub is_aside: bool,
-    /// The search for a place to pause.
-    search: Search,
-    /// Address of a breakpoint behind a repeated instruction that is let finish;
-    /// 0: none.
-    passing: u64,
-    passed_byte: u8,
-    pub success: rounds::Success,
-}
-
 impl Pausing {
     /// True on the way to a place to pause: by steps, or to the end of a repeated instruction.
     fn searches(&self) -> bool {
         self.stepping || self.passing != 0
     }
-}
-
-/// How far a thread is on its way from a boundary to a place some steps on.
-#[repr(u8)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum WayAside {
-    #[default]
-    None,
-    /// Still in the runtime, which leaves.
-    Leaves,
-    Steps,
-}
-
-/// What the program is watched for before it is paused.
-#[repr(u8)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Watching {
-    #[default]
-    Nothing,
-    /// Words of the pages that are known to change.
-    Known,
-    Pages,
-    Words,
-    /// Whether it gets anywhere.
-    Spin,
-    /// The same, as soon as who gave it the turn waits.
-    SpinSoon,
 }
 
 /// A signal was queued while the program computes. False: there is no timer to wait with.

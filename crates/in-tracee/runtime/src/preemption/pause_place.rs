@@ -14,6 +14,7 @@ use crate::ground::{decode, memory};
 use crate::preemption::pause_point;
 use crate::scheduler::chaos;
 use crate::signals;
+use crate::state::pausing::{Search, Stand};
 
 /// Steps towards an instruction that a jump can replace.
 const STEPS_MAX: u32 = 24;
@@ -48,21 +49,6 @@ fn known_goal(rip: u64) -> Option<u64> {
     let goals = around.map(|address| goals_at(address).load(Ordering::Relaxed));
     let near = goals.into_iter().filter(|goal| goal.abs_diff(rip) < KNOWN_BYTES);
     near.min_by_key(|goal| goal.abs_diff(rip)).filter(|&goal| decode::run(goal).is_some())
-}
-
-/// A search step by step.
-#[repr(C)]
-#[derive(Default)]
-pub struct Search {
-    pub steps: u32,
-    /// Where to pause, if a step comes there; 0: not chosen yet.
-    pub goal: u64,
-    /// Steps towards a goal that was known before; 0: it is not, or was not met.
-    known_left: u32,
-    /// Any place will do.
-    is_over: bool,
-    /// Steps before any place is looked at.
-    wandering: u32,
 }
 
 /// How far a place is looked around for jumps into what its own jump would cover.
@@ -232,15 +218,6 @@ fn is_jumped_into(address: u64) -> bool {
 
 /// Bytes that a loop has at most which only waits for a word to change.
 const SPIN_BYTES: u64 = 256;
-
-/// Where a program was seen: the instruction pointer, and a sum of the registers that
-/// such a loop leaves alone.
-#[repr(C)]
-#[derive(Default)]
-pub struct Stand {
-    place: u64,
-    registers: u64,
-}
 
 impl Stand {
     pub fn of(context: &RealFrame) -> Stand {

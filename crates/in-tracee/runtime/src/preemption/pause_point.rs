@@ -12,13 +12,13 @@ use crate::ground::frame::{self, RealFrame};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
-use crate::ground::report;
 use crate::preemption::pause;
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::{hot_words, probe, sampled_places};
 use crate::scheduler::{chaos, encounters, turn};
 use crate::signals;
 use crate::state::block::{process, thread};
+use crate::state::report;
 use crate::syscalls::{spins, tracing};
 
 /// Words of a pause's body: registers, vector sum, memory sum.
@@ -52,7 +52,7 @@ pub fn lead_to(context: &mut RealFrame, mut registers: Registers) {
 /// The program stands at a pause point with these registers.
 pub fn on_pause(mut registers: Registers) -> ! {
     registers.flags &= !RESUME_FLAG;
-    thread().standing = crate::checkpoint::Standing::Pause;
+    thread().standing = crate::state::signal_state::Standing::Pause;
     thread().registers_at = &raw const registers as u64;
     if process().replaying {
         thread().user_registers = &raw const registers as u64;

@@ -4,17 +4,8 @@
 use linux_abi::general as nr;
 
 use crate::ground::kernel;
-use crate::preemption::pause::Pausing;
 use crate::state::block::{Thread, thread};
-
-/// A thread's POSIX timer, made when it is set first.
-#[repr(C)]
-#[derive(Default)]
-pub struct Timer {
-    /// Its id, plus one; 0: there is none.
-    id: u32,
-    pub armed: bool,
-}
+use crate::state::pausing::{Pausing, Timer};
 
 /// What a thread's timer is for: comes with its signal.
 #[derive(Clone, Copy, PartialEq, Eq)]

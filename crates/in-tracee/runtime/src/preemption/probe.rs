@@ -25,46 +25,16 @@ use crate::ground::{kernel, memory};
 use crate::preemption::counters;
 use crate::preemption::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::preemption::probe_body::Body;
-use crate::preemption::probe_guard::{Guard, is_writable};
-use crate::preemption::probe_stub::{self, CONDITIONS, Condition, Layout, Writer, jump_to};
+use crate::preemption::probe_guard::is_writable;
+use crate::preemption::probe_stub::{self, Layout, Writer, jump_to};
 use crate::state::block::process;
+use crate::state::pausing::{CONDITIONS, Condition, Probe};
 use crate::{checkpoint, signals};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
 const NUMBERS: [u8; 18] = [15, 14, 13, 12, 5, 3, 11, 9, 8, 10, 2, 6, 7, 1, 0, NONE, NONE, 4];
 const NONE: u8 = 0xff;
-
-/// A planted probe.
-#[repr(C)]
-pub struct Probe {
-    /// Where; 0: none is planted.
-    address: u64,
-    stub: u64,
-    /// Nobody looks at the flags that the program comes with: they are neither kept by the
-    /// stub nor compared.
-    flags_are_dead: bool,
-    /// The stub has memory of its own.
-    stub_mapped: bool,
-    original: [u8; JUMP_BYTES],
-    conditions: [Condition; CONDITIONS],
-    /// What these are compared with.
-    wanted: [u64; CONDITIONS],
-    next_condition: usize,
-    /// The range of memory that differed last.
-    last_range: u64,
-    /// The program can write to its code here.
-    writable: bool,
-    stepping_over: bool,
-    /// No jump is wanted.
-    wants_breakpoint: bool,
-    guard: Guard,
-    /// By a step, the program's write to what the guard protects is let through, or what was led to
-    /// by a step over the breakpoint changed code: then something is planted again.
-    steps_to_put_down: bool,
-    /// Under the debugger: nothing is planted at the moment.
-    lifted: bool,
-}
 
 fn probe() -> &'static mut Probe {
     &mut process().probe

@@ -15,6 +15,7 @@ use linux_abi::general as nr;
 
 use crate::ground::maps::{self, Mapping};
 use crate::ground::{kernel, memory};
+use crate::state::pausing::{Guard, View};
 
 const PAGE: u64 = 4096;
 /// So many writes beside the covered bytes, and none to them, are followed; then
@@ -22,22 +23,6 @@ const PAGE: u64 = 4096;
 const PASSES_MAX: u32 = 20_000;
 /// From so many on the instructions that a jump covers are followed, not a loop around them.
 const LOOP_PASSES_MAX: u32 = 64;
-/// Most views of the code through which the program can write to it.
-const VIEWS_MAX: usize = 5;
-
-/// Where the program can write to the code: there itself, or where the same memory is mapped.
-#[derive(Clone, Copy, Default)]
-struct View {
-    /// Addresses that show code.
-    start: u64,
-    end: u64,
-    /// By how much they are behind those of the code, modulo 2^64.
-    distance: u64,
-    executable: bool,
-    /// The protected pages; empty: none is.
-    closed: u64,
-    closed_end: u64,
-}
 
 impl View {
     /// The code where it is run.
@@ -87,19 +72,6 @@ impl View {
         let protection = nr::PROT_READ | executable | if writable { nr::PROT_WRITE } else { 0 };
         kernel::mprotect(start, end - start, protection)
     }
-}
-
-#[derive(Clone, Copy, Default)]
-pub struct Guard {
-    /// What the probe covers.
-    covered: u64,
-    covered_end: u64,
-    /// Writes beside what is covered since the probe was made.
-    passes: u32,
-    /// The code's memory is shared: others may see it.
-    is_shared: bool,
-    views: [View; VIEWS_MAX],
-    views_count: usize,
 }
 
 impl Guard {

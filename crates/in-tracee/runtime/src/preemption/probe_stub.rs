@@ -9,12 +9,11 @@
 use core::ops::Range;
 
 use crate::ground::decode::{JUMP_BYTES, LOOPNE, Moved};
+use crate::ground::vector_state::vector_state;
 use crate::ground::{frame, memory};
 use crate::preemption::probe_body::{Body, INSTRUCTIONS_MAX};
-use crate::state::block::space;
+use crate::state::pausing::{CONDITIONS, Condition};
 
-/// Words that a stub compares in line.
-pub const CONDITIONS: usize = 16;
 const STUB_BYTES: usize = 1920;
 /// What the stub reads and writes, this far behind its start: rax and the flags meanwhile,
 /// then the words to compare with. By gs it could not be reached where the program uses that;
@@ -33,18 +32,6 @@ const LOAD: u8 = 0x8b;
 const COMPARE: u8 = 0x3b;
 /// The vector feature with which vptest comes.
 const AVX: u64 = 4;
-
-#[derive(Clone, Copy)]
-pub enum Condition {
-    Free,
-    Register(u8),
-    Word(u64),
-    /// The lower half of a vector register, and the upper one of its first 16 bytes.
-    Vector(u8),
-    VectorHigh(u8),
-    /// A significand of the floating-point stack, counted from its top.
-    Float(u8),
-}
 
 /// Where is what in a stub.
 #[derive(Clone, Copy)]
@@ -245,7 +232,7 @@ impl Writer<'_> {
                 quick.code[..7].copy_from_slice(&self.on_data(COMPARE, number, WANTED + index as u64 * 8));
             }
             Condition::Vector(number) | Condition::VectorHigh(number) => {
-                if space().vector_features & AVX == 0 {
+                if vector_state().features & AVX == 0 {
                     return None;
                 }
                 // vptest xmm, [bits]: carry, all are there; zero, none is.

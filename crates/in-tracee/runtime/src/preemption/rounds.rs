@@ -16,6 +16,7 @@ use crate::ground::memory;
 use crate::ground::owned::Owned;
 use crate::preemption::pause_point;
 use crate::state::block::{process, thread};
+use crate::state::pausing::Success;
 
 /// States that are kept.
 const STATES_MAX: usize = 64;
@@ -43,17 +44,6 @@ struct Seen {
     looks_left: u32,
     count: usize,
     states: [u64; STATES_MAX],
-}
-
-/// What looking at a thread was good for so far.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Success {
-    /// How often all looks were in vain, one time after the other.
-    vain: u32,
-    /// Asks that pass, and how many did the last time.
-    passing: u32,
-    passed: u32,
 }
 
 static SEEN: Owned<Seen> =

@@ -15,13 +15,14 @@ use crate::debugger::keyframes;
 use crate::ground::assembly::rv_resume;
 use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{frame, kernel, memory, report};
+use crate::ground::{frame, kernel, memory};
 use crate::lab;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{
     enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread,
 };
+use crate::state::report;
 use crate::syscalls::{filters, memory_calls};
 
 /// End of the memory that a process can map, in bytes.
@@ -262,7 +263,7 @@ fn become_first_thread() {
     if own != 0 {
         let block = prepare_block(0, processes::index_of_process(process));
         block.signals.begin_thread(mask);
-        block.pausing = crate::preemption::pause::Pausing::default();
+        block.pausing = crate::state::pausing::Pausing::default();
         enter_block(0);
         signals::use_own_stack();
     }
@@ -307,7 +308,7 @@ fn recreate(word: u64) -> ! {
         let (protection, flags) = (log.body(at + 2) & 0xffff_ffff, log.body(at + 2) >> 32);
         let file = log.body(at + 3) as u32;
         let file_offset = log.body(at + 4);
-        if end <= start || crate::ground::maps::in_region(start, end - start) {
+        if end <= start || crate::ground::memory::in_region(start, end - start) {
             report::fail("a birth maps memory where the runtime is");
         }
         let grows = if flags & 1 != 0 { u64::from(nr::MAP_GROWSDOWN | nr::MAP_STACK) } else { 0 };

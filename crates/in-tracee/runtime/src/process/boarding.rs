@@ -17,12 +17,13 @@ use lane_protocol::{
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::{boarded_sharing, mapped_files};
-use crate::checkpoint::{self, Standing};
+use crate::checkpoint;
 use crate::code::{clocks, sites};
 use crate::debugger::copies;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::registers::Registers;
-use crate::ground::{frame, kernel, memory, proc_dir, report};
+use crate::ground::vector_state::vector_state;
+use crate::ground::{frame, kernel, memory, proc_dir};
 use crate::process::threads;
 use crate::scheduler::turn;
 use crate::signals;
@@ -31,6 +32,8 @@ use crate::state::block::{
     thread_at, thread_status,
 };
 use crate::state::own_descriptors::{close, open_high};
+use crate::state::report;
+use crate::state::signal_state::Standing;
 use crate::state::stacks::{signal_stack, stack_top};
 use crate::syscalls::{memory_calls, shared_segments};
 
@@ -178,7 +181,7 @@ fn log_image() {
     for index in 0..table().count as usize {
         let words = words_of(thread_at(index));
         log.whole_blob(index as u64, size_of_val(&words) as u64, Tag::ThreadState, words.as_ptr() as u64);
-        log.whole_blob(index as u64, u64::from(space().vector_bytes), Tag::Vectors, signal_stack(index));
+        log.whole_blob(index as u64, u64::from(vector_state().bytes), Tag::Vectors, signal_stack(index));
     }
     log.end();
 }

@@ -8,11 +8,12 @@ use lane_protocol::Interception;
 use linux_abi::general as nr;
 
 use crate::code::{clocks, sites, withheld};
+use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{kernel, report};
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{process, session, space, thread};
+use crate::state::report;
 use crate::syscalls::{filters, pass_through};
 
 /// Ends the recording of this process. The program makes the call at hand by

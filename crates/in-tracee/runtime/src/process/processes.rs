@@ -18,7 +18,7 @@ use crate::debugger::{breakpoints, imports};
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
-use crate::ground::{memory, proc_dir, report};
+use crate::ground::{memory, proc_dir};
 use crate::lab;
 use crate::process::{detach, namespaces, threads};
 use crate::scheduler::{encounters, forced, patience, turn};
@@ -28,6 +28,7 @@ use crate::state::block::{
     lane, own_block, populate, prepare_block, process, process_at, session, thread, thread_at, thread_status,
     used_processes,
 };
+use crate::state::report;
 use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
 use crate::syscalls::{
     file_reads, filters, memory_calls, output_lock, outputs, specials, tracing, tracing_outside,
@@ -351,7 +352,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.start = vfork_child as *const () as u64;
     child.signals.begin_thread(thread().signals.mask);
     child.signals.stack = thread().signals.stack;
-    child.pausing = crate::preemption::pause::Pausing::default();
+    child.pausing = crate::state::pausing::Pausing::default();
     child.waiter = Default::default();
     child.fs_base = thread().fs_base;
     child.programs_gs = thread().programs_gs;
@@ -887,7 +888,7 @@ fn meets_region(fd: u64, head: &[u8; 64]) -> bool {
         // struct Elf64_Phdr: type and flags, offset, address, physical, bytes in the file, in memory, alignment.
         let mut part = [0u64; 7];
         kernel::call(nr::__NR_pread64, [fd, part.as_mut_ptr() as u64, bytes, place + index * bytes, 0, 0]);
-        part[0] as u32 == LOADED && crate::ground::maps::in_region(part[2], part[5].max(1))
+        part[0] as u32 == LOADED && crate::ground::memory::in_region(part[2], part[5].max(1))
     })
 }
 

@@ -12,9 +12,9 @@ use crate::checkpoint;
 use crate::debugger::copies;
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::lab;
-use crate::preemption::{pause, pause_point, pause_timer};
+use crate::preemption::{pause_point, pause_timer};
 use crate::process::processes::{
     CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
 };
@@ -24,6 +24,7 @@ use crate::state::block::{
     Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
     thread_at, thread_status, used_threads,
 };
+use crate::state::{pausing, report, signal_state};
 use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
 use crate::syscalls::{spins, tracing};
 
@@ -117,7 +118,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.start = begin as *const () as u64;
     block.born_at = process.log.position();
     block.signals.begin_thread(mask);
-    block.pausing = pause::Pausing::default();
+    block.pausing = pausing::Pausing::default();
     block.waiter = Default::default();
     block.pending = 0;
     block.trapped = 0;
@@ -150,7 +151,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let real = request.flags & !ours | CHILD_CLEARTID;
     let real = if process.replaying { real } else { real | request.flags & PIDFD };
     let alive = block.alive.as_ptr() as u64;
-    block.standing = checkpoint::Standing::Beginning;
+    block.standing = signal_state::Standing::Beginning;
     if checkpoint::is_on() {
         checkpoint::prepare_new(block, request.flags & SETTLS != 0, request.tls);
     }

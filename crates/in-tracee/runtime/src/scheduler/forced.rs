@@ -15,7 +15,7 @@
 //! Deliberately absent: programs that are executed, which take the turn as usual; and where in the code a switch is
 //! forced (`preemption::sampled_places`).
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use lane_protocol::{ForcedPlace, ForcedSwitch, ScheduledThread, Turn, lane_of_identity};
 
@@ -23,6 +23,7 @@ use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
 use crate::scheduler::{patience, turn};
 use crate::state::block::{process, session, thread, thread_status};
+use crate::state::turns::ForcedEntry;
 
 /// Between two looks of a thread that wants the turn; longer where another one computes.
 const LOOK_NS: u64 = 20_000;
@@ -35,15 +36,6 @@ const COMPUTES_NS_MIN: u64 = 5_000_000;
 /// Who was switched away comes back after so many turns of the others, though they do not all wait: they
 /// may wait for it in a loop.
 const TURNS_AWAY_MAX: u32 = 400;
-
-/// What a thread knows of itself.
-#[derive(Default)]
-pub struct Place {
-    /// Of its entry in the session's table, plus one; 0: it has not looked for it yet.
-    entry: AtomicU32,
-    /// Its calls so far.
-    calls: AtomicU64,
-}
 
 /// True where the schedule of this process is given.
 #[inline]
@@ -108,7 +100,7 @@ pub fn end_process() {
 
 /// The calling thread takes turns from here on.
 pub fn begin() {
-    thread().turns.forced = Place::default();
+    thread().turns.forced = ForcedEntry::default();
     if is_on() && process().shares_turn {
         own_entry();
     }

@@ -6,9 +6,10 @@
 //!
 //! Deliberately absent: what is waited for, and the sleep.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use crate::ground::kernel;
+use crate::state::turns::{Lookers, Looks};
 
 /// How often it looks: about 50 microseconds, as long as it takes a thread that sleeps to
 /// be there.
@@ -29,26 +30,6 @@ const YIELDS_PER_CLOCK: u32 = 4;
 const YIELDS_FOR_ANY: u32 = 100;
 /// So many waits at most sleep at once after one that was looked at in vain.
 const RESTS_MAX: u32 = 64;
-
-/// How a thread's looks went.
-#[repr(C)]
-#[derive(Default)]
-pub struct Looks {
-    /// Waits still to come that sleep at once, and how many these were last.
-    rests: u32,
-    rests_last: u32,
-}
-
-/// How many threads look.
-#[repr(C)]
-pub struct Lookers(AtomicU32);
-
-impl Lookers {
-    /// After fork: nobody looks in the new process.
-    pub fn forget(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-}
 
 impl Looks {
     /// True if it came before the thread got tired of looking.

@@ -56,21 +56,6 @@ const TIME_DOUBLINGS: u32 = 4;
 /// The same of calls that find nothing to do.
 const VAIN_CALLS: u32 = 16;
 
-/// What a thread does in vain, as one does that waits for another without sleeping.
-#[repr(C)]
-pub struct Vain {
-    /// Reads of the time with nothing in between, and the log's events at the last.
-    time_reads: u32,
-    time_doublings: u32,
-    /// Calls in a row, of the number at hand, that found nothing to do.
-    calls: u32,
-    number: u64,
-    time_read_at: u64,
-    /// Calls of sched_yield(2) that let nobody else have the turn.
-    yields: u32,
-    wakes: starvation::Wakes,
-}
-
 /// How a thread waits for the turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waiting {

@@ -10,16 +10,16 @@
 //! Deliberately absent: live sessions, in which calls are begun again after a way back;
 //! what the log says, which is the same as if the kernel had done it all; replay.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use lane_protocol::OLDEST;
 use linux_abi::{errno, general as nr};
 
 use crate::checkpoint;
 use crate::ground::{kernel, memory};
-use crate::scheduler::looks::{Lookers, Looks};
 use crate::scheduler::{chaos, turn};
 use crate::state::block::{process, session, space, thread, thread_at};
+use crate::state::turns::{QUEUES, Waiter};
 
 pub const PRIVATE: u32 = 0x80;
 const REALTIME: u32 = 0x100;
@@ -41,48 +41,10 @@ const IN_VAIN_SURELY: u32 = 4;
 /// compute for a slice each time.
 const IN_VAIN_NS: u64 = 4_000_000;
 
-const QUEUES: usize = 256;
-
 /// A thread that waits is not in the kernel yet.
 const LOOKS: u32 = 1;
 /// It is, or is about to be.
 const SLEEPS: u32 = 2;
-
-/// Who waits: the first and the last of each queue, as thread's index plus one.
-#[repr(C)]
-pub struct Queues {
-    ends: [[u16; 2]; QUEUES],
-    /// Threads in calls of the kernel's own that wait for private futexes, too.
-    elsewhere: AtomicU32,
-    /// How many threads look for what they wait for.
-    pub lookers: Lookers,
-}
-
-/// A thread that waits, and whom it has woken.
-#[repr(C)]
-#[derive(Default)]
-pub struct Waiter {
-    word: u64,
-    bits: u32,
-    /// [`LOOKS`] or [`SLEEPS`] until it is woken, then 0; a futex word.
-    asleep: AtomicU32,
-    /// How it looks for the turn before it sleeps.
-    pub looks: Looks,
-    /// Replay: not zero while it may sleep until it is its turn.
-    pub waits_to_run: AtomicU32,
-    /// The one behind it in its queue, as index plus one.
-    next: u16,
-    /// Who was woken by the call at hand and is to be let in, as index plus one.
-    lets_in: u16,
-    /// How often it woke in vain.
-    in_vain: u32,
-    /// When it first did so surely, since it last had what it waited for; 0: it did not.
-    in_vain_since_ns: u64,
-    /// How many events were logged when it last woke.
-    woke_at: u64,
-    /// Threads that are to be woken when the turn is given: four indices plus one.
-    later: AtomicU64,
-}
 
 /// True if the process's private futexes are kept here.
 pub fn are_ours() -> bool {
@@ -408,15 +370,6 @@ pub fn wake_everybody() {
         }
     }
     wake_those_of_later();
-}
-
-/// After fork: nobody waits in the new process.
-pub fn forget_all() {
-    let futexes = &mut space().futexes;
-    futexes.ends = [[0; 2]; QUEUES];
-    futexes.elsewhere.store(0, Ordering::Relaxed);
-    futexes.lookers.forget();
-    thread().waiter = Waiter::default();
 }
 
 // --- queues ---

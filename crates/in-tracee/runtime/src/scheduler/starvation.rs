@@ -18,6 +18,7 @@ use crate::scheduler::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
 use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, encounters, patience, turn};
 use crate::state::block::{process, session, thread};
+use crate::state::turns::Wakes;
 use crate::syscalls::calls;
 
 /// How long who was woken has for coming.
@@ -135,13 +136,6 @@ pub fn begin_try() {
         counted.store(0, Ordering::Relaxed);
     }
     idle.is_tried.store(1, Ordering::Relaxed);
-}
-
-/// How often a thread woke in a row for the same lock, whatever it did between.
-#[repr(C)]
-pub struct Wakes {
-    word: u64,
-    in_vain: u32,
 }
 
 /// True for calls after which others may be let in.

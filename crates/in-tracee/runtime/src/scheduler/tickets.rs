@@ -8,22 +8,15 @@ use lane_protocol::{TICKETS_NEAR, ticket_bit, ticket_in_place};
 use linux_abi::errno;
 
 use crate::debugger::{imports, shared_writes};
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
 use crate::scheduler::turn;
 use crate::state::block::{known_threads, lane, process, session, thread, thread_at};
+use crate::state::report;
+use crate::state::turns::Due;
 use crate::syscalls::spins;
 
 /// While no ticket is handed on, those who wait say so as often.
 const STALL_NS: u64 = 100_000_000;
-
-/// A ticket that a thread is to wait for before it runs.
-#[repr(C)]
-#[derive(Default)]
-pub struct Due {
-    turn: u32,
-    /// 0: none.
-    ticket_and_one: u64,
-}
 
 /// The calling thread ends, and this one is the next to run, with a ticket: it waits for that
 /// by itself. Others may have to see this one gone before they come to the ticket.

@@ -19,31 +19,16 @@ use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_id
 use crate::address_space::foreign_writes;
 use crate::code::clocks;
 use crate::debugger::copies;
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
 use crate::process::threads;
-use crate::scheduler::looks::Looks;
 use crate::scheduler::patience::{self, Patience};
 use crate::scheduler::{chaos, forced, private_futexes, starvation, tickets, turn_end};
 use crate::signals::left_memory;
 use crate::state::block::{lane, process, session, thread, thread_at, thread_status};
+use crate::state::report;
 use crate::syscalls::{changes, spins, tracing};
 pub use joining::join;
 use joining::last_successor;
-
-/// A thread's turns.
-#[repr(C)]
-#[derive(Default)]
-pub struct Turns {
-    pub looks: Looks,
-    /// When it had its last one: how often that had changed hands.
-    pub had_at: u32,
-    /// It only waited in its last one.
-    pub idled: bool,
-    /// Events of the log when it began.
-    pub began_at: u64,
-    pub forced: forced::Place,
-    pub due: tickets::Due,
-}
 
 /// The turn of the process's lane, as it is known here.
 pub fn my_turn() -> &'static Turn {

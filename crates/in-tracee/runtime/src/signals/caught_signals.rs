@@ -6,8 +6,8 @@
 
 use crate::debugger::agent::state;
 use crate::ground::owned::Owned;
-use crate::signals::Info;
 use crate::state::block::process;
+use crate::state::signal_state::Info;
 
 struct State {
     /// The signal whose handler begins at the next boundary, and at the last one; 0: none.

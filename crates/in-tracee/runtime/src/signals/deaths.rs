@@ -8,12 +8,14 @@ use events::{HEADER_BYTES, Kind, Tag};
 use lane_protocol::{LANE_SLOTS, report_kind};
 
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::process::threads;
-use crate::signals::{self, Info, Waiting, caught_signals};
+use crate::signals::{self, caught_signals};
 use crate::state::block::{
     Process, lane, process, process_at, thread, thread_at, thread_status, used_threads,
 };
+use crate::state::report;
+use crate::state::signal_state::{Info, WaitingSignal};
 use crate::syscalls::tracing::pid_of;
 
 /// Words that an exec that fails can take back.
@@ -70,7 +72,7 @@ pub fn let_go_if_seen() {
 
 /// Recording, at a call or a pause: the process dies of a signal that came. It is logged.
 #[cold]
-pub fn die(registers: &Registers, waiting: &Waiting) -> ! {
+pub fn die(registers: &Registers, waiting: &WaitingSignal) -> ! {
     threads::log_dead_owner();
     leave_blocks();
     signals::die_of_outside(waiting.signal, &mut |signal| {

@@ -18,8 +18,9 @@ use crate::checkpoint;
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
 use crate::scheduler::turn;
-use crate::signals::{self, Info, SIGKILL, stopping};
+use crate::signals::{self, SIGKILL, stopping};
 use crate::state::block::{process, session, thread};
+use crate::state::signal_state::Info;
 use crate::syscalls::output_lock;
 
 /// Code of the signal that asks a process to die as of SIGKILL.

@@ -22,13 +22,6 @@ const ASKED_MAX: usize = 1024;
 const WORDS: usize = PAGE_BYTES as usize / 8;
 static ZEROS: [u64; WORDS] = [0; WORDS];
 
-/// What the process has seen of the session's untold deaths.
-#[repr(C)]
-#[derive(Default)]
-pub struct Seen {
-    deaths: u32,
-}
-
 /// The process comes to a turn: what its memory shows is known so far.
 pub fn begin() {
     process().left_memory.deaths = session().untold_deaths.count();

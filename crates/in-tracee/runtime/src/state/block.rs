@@ -18,8 +18,8 @@ use lane_protocol::{
 
 pub use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::log::Log;
-use crate::signals::{Actions, Signals};
+use crate::state::log_end::Log;
+use crate::state::signal_state::{Actions, Signals};
 pub use pages::populate;
 pub use space::Space;
 
@@ -54,7 +54,7 @@ pub struct Thread {
     pub pending: u32,
     /// Not zero: the call came through a trap, not through an island.
     pub trapped: u32,
-    pub filters: crate::syscalls::filters::OfThread,
+    pub filters: crate::state::call_state::ThreadFilters,
     /// Not zero: the program's next single-step trap is not its own.
     pub swallow_step: u32,
     /// Recording: not zero while an output is written; 2 times the signal to die of behind it.
@@ -81,7 +81,7 @@ pub struct Thread {
     pub is_asked: bool,
     /// It gave the turn at a pause.
     pub yielded: bool,
-    pub vain: crate::scheduler::patience::Vain,
+    pub vain: crate::state::turns::Vain,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
     /// The program wants a fault where it reads the counter (PR_SET_TSC).
@@ -96,9 +96,9 @@ pub struct Thread {
     pub born_at: u64,
     /// Number of the call at hand, for beginning it again.
     pub call_number: u64,
-    pub direct: crate::syscalls::direct_calls::Direct,
+    pub direct: crate::state::call_state::Direct,
     /// How it goes on where it stands, while another thread has the turn.
-    pub standing: crate::checkpoint::Standing,
+    pub standing: crate::state::signal_state::Standing,
     /// Where the registers are with which it does.
     pub registers_at: u64,
     /// Its fs base as it was last set, or (live) when it gave the turn.
@@ -114,13 +114,13 @@ pub struct Thread {
     /// Replay: where the program's registers are while the runtime has the thread.
     pub user_registers: u64,
     /// Under the debugger: what it leaves to the kernel while it waits for its turn.
-    pub waiting: crate::debugger::copies::Waiting,
+    pub waiting: crate::state::signal_state::KernelPart,
     pub signals: Signals,
-    pub pausing: crate::preemption::pause::Pausing,
-    pub waiter: crate::scheduler::private_futexes::Waiter,
-    pub traced: crate::syscalls::tracing::Traced,
-    pub processors: crate::code::one_processor::Processors,
-    pub turns: crate::scheduler::turn::Turns,
+    pub pausing: crate::state::pausing::Pausing,
+    pub waiter: crate::state::turns::Waiter,
+    pub traced: crate::state::call_state::Traced,
+    pub processors: crate::state::patched_code::Processors,
+    pub turns: crate::state::turns::Turns,
     /// Registers of the program at a fault, for `signals::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -221,16 +221,16 @@ pub struct Process {
     pub fd_sleeps: [u8; 1024],
     /// Marks of regular files that descriptors reach, where that is known; see `outputs`.
     pub fd_marks: [u16; 1024],
-    pub reads: crate::syscalls::file_reads::Reads,
-    pub foreign_writes: crate::address_space::foreign_writes::Known,
-    pub left_memory: crate::signals::left_memory::Seen,
-    pub lists_of_maps: crate::syscalls::visible_maps::Descriptors,
+    pub reads: crate::state::call_state::Reads,
+    pub foreign_writes: crate::state::outside_memory::ForeignWritesSeen,
+    pub left_memory: crate::state::signal_state::DeathsSeen,
+    pub lists_of_maps: crate::state::call_state::MapLists,
     own_actions: Actions,
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).
     pub actions_of: usize,
-    pub probe: crate::preemption::probe::Probe,
-    pub spins: crate::syscalls::spins::Spins,
-    pub packet_rings: crate::address_space::packet_rings::Rings,
+    pub probe: crate::state::pausing::Probe,
+    pub spins: crate::state::call_state::Spins,
+    pub packet_rings: crate::state::outside_memory::PacketRings,
 }
 
 impl Process {
@@ -397,11 +397,12 @@ pub fn forget_other_threads() {
         let other = thread_at(index);
         other.status = thread_status::FREE;
         other.alive.store(0, Ordering::Relaxed);
-        other.pausing = crate::preemption::pause::Pausing::default();
+        other.pausing = crate::state::pausing::Pausing::default();
         other.waiter = Default::default();
     }
     thread().traced = Default::default();
-    crate::scheduler::private_futexes::forget_all();
+    space().futexes.forget();
+    thread().waiter = Default::default();
     let process = process();
     process.threads = 1;
     process.logged_thread = own as u32;

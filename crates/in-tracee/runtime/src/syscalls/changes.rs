@@ -13,22 +13,16 @@ use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
 use linux_abi::general as nr;
 
 use crate::debugger::{breakpoints, translate};
-use crate::ground::maps::in_region;
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
+use crate::ground::memory::in_region;
 use crate::signals::left_memory;
 use crate::state::block::{process, space};
+use crate::state::report;
 
 /// Bytes of a jump.
 pub const JUMP_BYTES: u64 = 5;
 /// Bytes of the event's header and of its words.
 const FIXED_BYTES: u64 = HEADER_BYTES as u64 + 16;
-
-/// Where the jumps are.
-#[repr(C)]
-pub struct Changes {
-    count: usize,
-    jumps: [u64; 2 * lane_protocol::ENTRIES_MAX],
-}
 
 /// Maps memory for code and what it works with; false if something is there.
 pub fn map(place: u64, bytes: u64) -> bool {

@@ -3,9 +3,10 @@
 //! their returns (safe RET, Linux 6.5) leave a processor that predicts none of those right behind
 //! a call, and each costs some 6 ns there.
 
+use crate::state::call_state::{Before, Form};
 use crate::syscalls::proc_opens;
 use linux_abi::general as nr;
-use syscall_model::{Act, Arg, Special, TABLE};
+use syscall_model::{Act, Special, TABLE};
 
 use crate::address_space::{foreign_writes, packet_rings};
 use crate::ground::kernel::ABORTED;
@@ -14,32 +15,9 @@ use crate::preemption::pause;
 use crate::scheduler::{chaos, turn};
 use crate::state::block::{process, session, thread};
 use crate::syscalls::dispatch::{self, Meaning};
-use crate::syscalls::effects::{self, Before};
+use crate::syscalls::effects;
 use crate::syscalls::{calls, descriptors, filters, outputs, time_calls, visible_maps};
 use crate::{checkpoint, lab, signals};
-
-/// What is to be logged of a call.
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// Number, arguments and result are all that matters.
-    #[default]
-    Short,
-    /// What its row says.
-    Fed,
-    /// It writes to what nobody is shown again.
-    Output,
-}
-
-/// The call that the thread makes.
-#[derive(Default)]
-pub struct Direct {
-    form: Form,
-    /// It came through a trap.
-    pub trapped: bool,
-    work: u8,
-    model: &'static [Arg],
-    before: Before,
-}
 
 /// Begins a call, if no signal, checksum or shortage of space stands in the way, and nothing has
 /// to be done before it. `None`: not begun.

@@ -1,6 +1,7 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
-use crate::syscalls::proc_opens;
+use crate::state::call_state::Before;
+use crate::state::{report, signal_state};
 use core::sync::atomic::Ordering;
 use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
 
@@ -13,22 +14,20 @@ use crate::code::{islands, one_processor, sites};
 use crate::debugger::{agent, branch, breakpoints, edits};
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::report;
 use crate::lab;
 use crate::preemption::pause;
 use crate::process::detach;
 use crate::scheduler::{patience, starvation, turn};
 use crate::signals::{self, deaths, killing, stopping};
 use crate::state::block::{process, session, thread};
-use crate::syscalls::effects::{self, Before};
-use crate::syscalls::{calls, changes, direct_calls, file_reads, filters, specials};
+use crate::syscalls::{calls, changes, direct_calls, effects, file_reads, filters, proc_opens, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     // SAFETY: the entry code passes the registers that it pushed.
     let registers = unsafe { &mut *registers };
     let thread = thread();
-    thread.standing = checkpoint::Standing::Call;
+    thread.standing = signal_state::Standing::Call;
     thread.registers_at = &raw const *registers as u64;
     if checkpoint::is_call(u64::from(registers.rax as u32)) && checkpoint::replaying_asked(registers) {
         return Leave::Call;

@@ -4,20 +4,13 @@ use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
 use syscall_model::{Act, Arg, Len, Shape, TABLE, Ty, When};
 
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::block::{process, session};
+use crate::state::call_state::Before;
+use crate::state::report;
 
 /// How much of what a program sends is logged, to be shown and compared, in bytes.
 pub const SENT_BYTES_MAX: u64 = 48;
-
-/// What has to be known of the arguments before the call is made, since the
-/// kernel overwrites it: lengths that limit what it writes.
-#[derive(Clone, Copy, Default)]
-pub struct Before {
-    limits: [u64; 6],
-    name_limit: u64,
-    control_limit: u64,
-}
 
 /// What of a row's arguments needs work at all.
 pub const WRITES: u8 = 1;

@@ -19,12 +19,10 @@ use crate::address_space::kept_files::{self, Status};
 use crate::address_space::outsider_signs;
 use crate::ground::kernel;
 use crate::state::block::{process, session};
+use crate::state::call_state::{REMEMBERED, Read};
 use crate::syscalls::outputs;
 use crate::{checkpoint, lab};
 
-/// Files that are remembered, by the lower bits of their descriptors.
-const REMEMBERED: usize = 64;
-const DESCRIPTORS: usize = 1024;
 /// Shorter reads are logged as they are.
 const READ_BYTES_MIN: i64 = 1024;
 /// A file's content is asked for once so much of it was read...
@@ -33,30 +31,6 @@ const ASKED_FROM_BYTES: u64 = 64 << 10;
 const ASKED_AGAIN_PART: u64 = 4;
 /// An `opened` of a descriptor that others may have.
 const NOT_OWN: u32 = 0;
-
-/// What is known of the files that are read. Zeroed at first.
-#[repr(C)]
-pub struct Reads {
-    /// How often descriptors may have come to other processes.
-    given: u32,
-    /// Other processes use the same table of descriptors.
-    is_shared: u32,
-    /// For each descriptor, `given` plus one when the process opened it.
-    opened: [u32; DESCRIPTORS],
-    files: [Read; REMEMBERED],
-}
-
-/// What was read through a descriptor.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Read {
-    fd: u32,
-    /// The file's id plus one; 0: it is not known to be kept.
-    file: u32,
-    bytes: u64,
-    /// When its content is asked for.
-    asks_at: u64,
-}
 
 impl Read {
     fn new(fd: u32) -> Read {

@@ -33,15 +33,6 @@ use tree::Filter;
 /// (SECCOMP_MODE_STRICT).
 const STRICT: u64 = 1;
 
-/// What a thread has of filters.
-#[derive(Clone, Copy, Default)]
-pub struct OfThread {
-    /// Address of the newest of those that its calls pass; 0: none.
-    pub newest: u64,
-    /// It is to gain no privileges by execve any more, from its next call on.
-    owes_privileges: bool,
-}
-
 /// What a filter says of a call, without its data (linux/seccomp.h).
 mod action {
     pub const KILL_PROCESS: u32 = 0x8000_0000;

@@ -13,7 +13,7 @@ use core::cell::Cell;
 use syscall_model::Arg;
 
 use crate::address_space::foreign_writes;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::{kernel, memory};
 use crate::signals::killing;
 use crate::state::block::process;

@@ -12,13 +12,14 @@ use lane_protocol::site_kind;
 use crate::code::{clocks, sites, vector_saves};
 use crate::debugger::agent;
 use crate::ground::frame::RealFrame;
+use crate::ground::memory;
 use crate::ground::registers::Registers;
-use crate::ground::{memory, report};
 use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
 use crate::state::block::{process, session, thread};
+use crate::state::{report, signal_state};
 use crate::syscalls::spins;
-use crate::{checkpoint, lab, signals};
+use crate::{lab, signals};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -76,7 +77,7 @@ fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
     if session().live != 0 || !matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) {
         return false;
     }
-    thread().standing = checkpoint::Standing::Pause;
+    thread().standing = signal_state::Standing::Pause;
     thread().registers_at = &raw const *registers as u64;
     starvation::get_on();
     if turn::is_wanted() {

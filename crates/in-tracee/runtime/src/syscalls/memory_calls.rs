@@ -15,11 +15,12 @@ use crate::checkpoint;
 use crate::code::{clocks, one_processor, sites, withheld};
 use crate::debugger::{displaced, imports, shared_writes};
 use crate::ground::map_changes;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::block::{process, space};
+use crate::state::{outside_memory, report};
 use crate::syscalls::calls;
 use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
 
@@ -320,11 +321,11 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let kind = if is_shared && reference.is_none() { nr::MAP_SHARED } else { nr::MAP_PRIVATE };
     let real_flags = u64::from(kind | nr::MAP_FIXED) | growing;
     let source = reference.map(|(file, ..)| match file {
-        SHARED_MEMORY => mapped_files::Source::Shared,
-        LOGGED_CONTENT => mapped_files::Source::Logged,
-        file => mapped_files::Source::File(file),
+        SHARED_MEMORY => outside_memory::Source::Shared,
+        LOGGED_CONTENT => outside_memory::Source::Logged,
+        file => outside_memory::Source::File(file),
     });
-    let is_logged = matches!(source, Some(mapped_files::Source::Shared | mapped_files::Source::Logged));
+    let is_logged = matches!(source, Some(outside_memory::Source::Shared | outside_memory::Source::Logged));
     let file = reference.filter(|_| !is_logged);
     let writable_first = is_logged;
     let real_protection = if writable_first { 3 } else { protection };

@@ -12,12 +12,12 @@ use syscall_model::{Act, Arg, Special};
 
 use crate::code::sites;
 use crate::ground::kernel::{self, ABORTED};
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::report;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{process, thread};
+use crate::state::report;
 use crate::syscalls::dispatch::{Done, meaning};
 use crate::syscalls::{calls, filters, specials};
 

@@ -14,10 +14,12 @@ use events::real::{self, Note, OP_WORDS, SHOWN_HEAD_WORDS};
 use linux_abi::{errno, general as nr};
 use syscall_model::row;
 
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::log::supervisor_died;
 use crate::state::block::{process, session};
-use crate::syscalls::effects::{self, Before};
+use crate::state::call_state::Before;
+use crate::state::report;
+use crate::syscalls::effects;
 use crate::syscalls::outputs;
 
 /// What is read at once.

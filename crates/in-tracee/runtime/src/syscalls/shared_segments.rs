@@ -3,13 +3,15 @@
 use events::Tag;
 use linux_abi::general as nr;
 
-use crate::address_space::mapped_files::{self, Place, Source};
+use crate::address_space::mapped_files::{self, Place};
 use crate::address_space::{outsider_signs, outsiders, page_tracker, shared_files};
+use crate::ground::kernel;
 use crate::ground::map_changes;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, report};
 use crate::state::block::{process, space};
+use crate::state::outside_memory::Source;
+use crate::state::report;
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::memory_calls::{
     consume, forget_shared, map_at, map_kept, note_shared, pages, recorded_result,

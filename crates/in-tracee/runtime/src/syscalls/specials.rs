@@ -10,12 +10,14 @@ use syscall_model::{Arg, Special};
 use crate::code::{clocks, gs};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
-use crate::ground::{memory, proc_dir, report};
+use crate::ground::{memory, proc_dir};
 use crate::process::{namespaces, processes, threads};
 use crate::signals;
 use crate::state::block::{process, thread};
+use crate::state::call_state::Before;
+use crate::state::report;
 use crate::syscalls::dispatch::{Done, begin_call, log_call};
-use crate::syscalls::effects::{self, Before};
+use crate::syscalls::effects;
 use crate::syscalls::{
     calls, descriptors, filters, foreign_memory, memory_calls, mremap, priority_futexes, shared_segments,
     time_calls, tracing, visible_descriptors,

@@ -12,14 +12,16 @@
 //! Deliberately absent: live programs under the debugger; generated code.
 
 use crate::ground::registers::TRAP_FLAG;
+use crate::state::call_state::Spins;
+use crate::state::patched_code::Site;
+use crate::state::{report, signal_state};
 use events::{Instruction, Kind};
 
-use crate::code::sites::{self, Site};
+use crate::code::sites;
 use crate::debugger::agent;
 use crate::ground::assembly;
 use crate::ground::frame::RealFrame;
 use crate::ground::registers::Registers;
-use crate::ground::report;
 use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
 use crate::state::block::{process, session, thread};
@@ -37,15 +39,6 @@ const ONLY_DELIVERS: u64 = 2;
 
 /// In place of a fault's signal: the turn is to be given, or signals are to be delivered.
 pub const GIVES: u32 = u32::MAX - 1;
-
-/// How often threads of a process came to such places.
-#[repr(C)]
-#[derive(Default)]
-pub struct Spins {
-    /// Since this many events were in the log.
-    events: u64,
-    passes: u64,
-}
 
 /// The process makes a thread, or has some when the log begins, or joins others: from now on passes
 /// count.
@@ -173,7 +166,7 @@ fn may_give(passes: u64) -> bool {
 /// Logs where the thread stops, and gives the turn if it `gives` it.
 fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     let thread = thread();
-    thread.standing = checkpoint::Standing::Pause;
+    thread.standing = signal_state::Standing::Pause;
     thread.registers_at = &raw const *registers as u64;
     if gives {
         starvation::note_wait();
@@ -241,7 +234,7 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     log.events += 1;
     let thread = thread();
     thread.user_registers = &raw const *registers as u64;
-    thread.standing = checkpoint::Standing::Pause;
+    thread.standing = signal_state::Standing::Pause;
     thread.registers_at = thread.user_registers;
     if !signals::is_next() {
         turn::follow_yield();

@@ -10,17 +10,19 @@
 //! Deliberately absent: attaching to recorded processes with memory of their own, which is
 //! refused; and what changes a traced thread (its registers, steps, stops at calls).
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::checkpoint::Standing;
 use crate::ground::registers::Registers;
+use crate::ground::vector_state::vector_state;
 use crate::ground::{frame, kernel, memory};
 use crate::scheduler::turn;
-use crate::state::block::{Thread, known_threads, process, space, thread, thread_at, thread_status};
+use crate::state::block::{Thread, known_threads, process, thread, thread_at, thread_status};
+use crate::state::call_state::Traced;
+use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
 use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::{specials, tracing_outside};
@@ -47,20 +49,6 @@ const IN_CALL: u64 = -512i64 as u64;
 const WAIT_MS: u64 = 100;
 /// `struct user_regs_struct`: its words.
 const WORDS: usize = 27;
-
-/// A thread as one that is traced.
-#[repr(C)]
-#[derive(Default)]
-pub struct Traced {
-    /// The thread that traces it, as index plus one; 0: none.
-    by: AtomicU32,
-    /// Not zero: it gets no turn; a futex word.
-    held: AtomicU32,
-    /// It has stopped, and nobody waited for it yet.
-    unreported: bool,
-    /// Its vector registers are on its signal stack: it stands at a pause.
-    has_vectors: bool,
-}
 
 // --- the traced thread ---
 
@@ -227,8 +215,8 @@ fn set_of_registers(other: &Thread, kind: u64, vector: u64) -> Result<[(u64, u64
         NT_PRSTATUS => (words.as_ptr() as u64, size_of_val(&words) as u64),
         // What the processor has of a thread in the kernel is not to be had from here; no
         // call leaves anything in those registers that its caller could rely on.
-        NT_X86_XSTATE if other.traced.has_vectors && space().vector_features != 0 => {
-            (vectors_of(other), u64::from(space().vector_bytes))
+        NT_X86_XSTATE if other.traced.has_vectors && vector_state().features != 0 => {
+            (vectors_of(other), u64::from(vector_state().bytes))
         }
         _ => return Err(errno::EINVAL),
     };
@@ -245,7 +233,7 @@ fn set_of_registers(other: &Thread, kind: u64, vector: u64) -> Result<[(u64, u64
 fn vectors_of(other: &Thread) -> u64 {
     const SOFTWARE_WORDS: u64 = 464;
     let area = signal_stack(other.index);
-    memory::write(area + SOFTWARE_WORDS, &space().vector_features);
+    memory::write(area + SOFTWARE_WORDS, &vector_state().features);
     area
 }
 

@@ -13,10 +13,11 @@ use crate::ground::memory;
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
 use crate::state::block::process;
+use crate::state::call_state::Before;
 use crate::syscalls::calls;
 use crate::syscalls::descriptors::is_ours;
 use crate::syscalls::dispatch::{Done, begin_call};
-use crate::syscalls::effects::{self, Before};
+use crate::syscalls::effects;
 use crate::syscalls::specials::replayed;
 
 /// getdents64.

@@ -12,60 +12,21 @@ use linux_abi::errno::EINVAL;
 use linux_abi::general as nr;
 
 use crate::code::clocks;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, maps, memory};
 use crate::state::block::process;
+use crate::state::call_state::{HEAD_BYTES, MapList, Reached};
 use crate::syscalls::outputs;
 
-/// Such descriptors that a process is known to have at a time.
-const KNOWN: usize = 8;
 /// What is read from the kernel at a time, at most.
 const BUFFER_BYTES: usize = 16 * 1024;
 static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
-/// So much of a line tells whether it begins a mapping, and which.
-const HEAD_BYTES: usize = 40;
 
-#[repr(C)]
-#[derive(Default)]
-pub struct Descriptors {
-    count: u32,
-    list: [List; KNOWN],
-}
-
-/// A descriptor of such a list, and how far it was read.
-#[repr(C)]
-struct List {
-    /// The descriptor, plus one; 0: none.
-    fd: u32,
-    /// Where the program reads next.
-    position: u64,
-    reached: Reached,
-}
-
-impl Default for List {
-    fn default() -> List {
-        List { fd: 0, position: 0, reached: Reached::START }
+impl Default for MapList {
+    fn default() -> MapList {
+        MapList { fd: 0, position: 0, reached: Reached::START }
     }
-}
-
-/// How far a list was taken from the kernel.
-#[repr(C)]
-struct Reached {
-    /// In the list as it is shown.
-    shown: u64,
-    /// In the kernel's list.
-    real: u64,
-    /// Begin of the line at hand: until it tells what line this is, and after that while
-    /// there was no room for it.
-    head: [u8; HEAD_BYTES],
-    head_bytes: usize,
-    /// The head is to be shown.
-    head_waits: bool,
-    /// It is known what line this is.
-    in_line: bool,
-    /// The mapping at hand is the runtime's.
-    hidden: bool,
 }
 
 impl Reached {
@@ -84,7 +45,7 @@ impl Reached {
 pub fn note(fd: u64) {
     let known = &mut process().lists_of_maps;
     if let Some(free) = known.list.iter_mut().find(|known| known.fd == 0) {
-        *free = List { fd: fd as u32 + 1, ..List::default() };
+        *free = MapList { fd: fd as u32 + 1, ..MapList::default() };
         known.count += 1;
     }
 }
@@ -137,7 +98,7 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
     Some(bytes as i64)
 }
 
-impl List {
+impl MapList {
     fn seek(&mut self, offset: u64, whence: u64) -> i64 {
         const SEEK_SET: u64 = 0;
         const SEEK_CUR: u64 = 1;

@@ -26,10 +26,11 @@ use crate::checkpoint::error;
 use crate::checkpoint::restore::rollback::{Arrived, Planned, Way, ask_supervisor};
 use crate::checkpoint::take::checkpoint::{self, Group};
 use crate::checkpoint::take::quiesce;
+use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::ground::{kernel, report};
 use crate::scheduler::{tickets, turn};
 use crate::state::block::{lane, process, session, thread, thread_status};
+use crate::state::report;
 pub use following::follow;
 
 /// How long a process may be silent in a step that changes nothing. One whose threads come to a

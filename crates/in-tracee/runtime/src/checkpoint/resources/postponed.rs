@@ -14,13 +14,14 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::general as nr;
 
+use crate::checkpoint::area;
 use crate::checkpoint::resources::interests::EPOLLONESHOT;
 use crate::checkpoint::resources::tables;
 use crate::checkpoint::take::increments::{self, Increment};
-use crate::checkpoint::{Standing, area};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
+use crate::state::signal_state::Standing;
 
 /// Of a process with more descriptors the keeper is made at once.
 const NOTED_MAX: usize = 256;

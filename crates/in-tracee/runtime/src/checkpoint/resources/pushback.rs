@@ -19,8 +19,9 @@ use crate::checkpoint::resources::tables::Descriptor;
 use crate::checkpoint::{area, error};
 use crate::ground::{kernel, memory};
 use crate::state::block::process;
+use crate::state::call_state::Before;
 use crate::syscalls::dispatch::log_call;
-use crate::syscalls::effects::{self, Before};
+use crate::syscalls::effects;
 
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;

@@ -12,8 +12,9 @@ use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::resources::mappings::{self, Piece};
 use crate::checkpoint::{area, error};
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
 use crate::state::block::process;
+use crate::state::report;
 
 const PARTS: usize = 1024;
 const MREMAP_MAYMOVE: u64 = 1;

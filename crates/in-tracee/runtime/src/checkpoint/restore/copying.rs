@@ -12,8 +12,9 @@ use crate::checkpoint::take::increments::{self, Found};
 use crate::checkpoint::take::{checkpoint, store};
 use crate::ground::range_set::Range;
 use crate::ground::range_set::tidied;
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::own_descriptors::open_high;
+use crate::state::report;
 
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are looked at at a time.

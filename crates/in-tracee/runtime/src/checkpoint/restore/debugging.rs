@@ -14,7 +14,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::restore::{agent, rollback};
 use crate::checkpoint::take::checkpoint;
-use crate::checkpoint::{Standing, area, error};
+use crate::checkpoint::{area, error};
 use crate::debugger::agent::{Mode, is_stepping, mailbox, state};
 use crate::debugger::edits::{self, Made};
 use crate::debugger::{displaced, watchpoints};
@@ -26,6 +26,7 @@ use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
 use crate::signals;
 use crate::state::block::{Thread, process, thread, thread_status};
+use crate::state::signal_state::Standing;
 
 /// In place of a fault's signal: the debugger has ordered something.
 pub const ORDER_OF_DEBUGGER: u32 = u32::MAX;

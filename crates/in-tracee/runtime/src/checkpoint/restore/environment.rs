@@ -14,13 +14,14 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use crate::address_space::kept_files::request_answer;
+use crate::checkpoint::area;
 use crate::checkpoint::resources::lent;
-use crate::checkpoint::{Standing, area};
 use crate::code::sites;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{Thread, known_threads, process, session, space, thread_at, thread_status};
+use crate::state::signal_state::Standing;
 use crate::syscalls::changes::{self, JUMP_BYTES};
 
 const HEADER_BYTES: u64 = size_of::<CodeChange>() as u64;

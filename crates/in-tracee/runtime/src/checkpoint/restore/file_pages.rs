@@ -22,8 +22,9 @@ use crate::checkpoint::group::together;
 use crate::checkpoint::resources::mappings::{self, Piece, protection};
 use crate::checkpoint::take::{checkpoint, store};
 use crate::checkpoint::{area, error};
-use crate::ground::{kernel, maps, memory, report};
+use crate::ground::{kernel, maps, memory};
 use crate::state::block::process;
+use crate::state::report;
 
 const PAGE_BYTES: u64 = 4096;
 const CHAINS: usize = 0x1_0000;

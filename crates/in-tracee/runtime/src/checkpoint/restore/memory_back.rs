@@ -13,8 +13,9 @@ use crate::checkpoint::restore::file_pages;
 use crate::checkpoint::restore::rollback::Way;
 use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::take::increments;
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
 use crate::state::block::space;
+use crate::state::report;
 
 /// Makes the program's memory as it was at the checkpoint.
 pub fn restore_mappings(slot: &Checkpoint, way: Way) {

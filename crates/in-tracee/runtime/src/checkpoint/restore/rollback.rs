@@ -15,12 +15,13 @@ use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::restore::{aside, debugging, environment, file_pages, seats, standing};
 use crate::checkpoint::take::{checkpoint, holding, increments, quiesce, unforked};
 use crate::checkpoint::{area, error, obstacle};
-use crate::ground::{kernel, proc_dir, report};
-use crate::preemption::{pause, pause_timer};
+use crate::ground::{kernel, proc_dir};
+use crate::preemption::pause_timer;
 use crate::scheduler::turn;
 use crate::state::block::{
     BLOCKS, Thread, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
+use crate::state::{pausing, report};
 use crate::syscalls::{changes, outputs};
 
 /// What follows once the state is back.
@@ -318,7 +319,7 @@ fn stand_again(block: &mut Thread, way: Way) {
     match block.status {
         thread_status::LIVE => {
             block.alive.store(1, Ordering::SeqCst);
-            block.pausing = pause::Pausing::default();
+            block.pausing = pausing::Pausing::default();
             block.signals.stand_again(way == Way::Replay);
             block.pending = u32::from(way == Way::Branch);
             block.is_asked = false;

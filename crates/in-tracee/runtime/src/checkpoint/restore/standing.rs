@@ -16,24 +16,9 @@ use crate::process::threads;
 use crate::scheduler::turn;
 use crate::signals;
 use crate::state::block::{Thread, process, session, thread};
+use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
 use crate::syscalls::{changes, dispatch};
-
-/// What a thread is about to do once it has the turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Standing {
-    /// Nothing of the program was done yet.
-    Beginning = 0,
-    /// Make the call in its registers.
-    Call = 1,
-    /// Go on from a pause that was logged.
-    Pause = 2,
-    /// Execute the instruction at hand again: it faulted.
-    Fault = 3,
-    /// Go on where the thread stood when the session came to its process.
-    Boarded = 4,
-}
 
 /// Bytes below the top of a thread's stack that going on leaves alone.
 const KEPT_STACK_BYTES: u64 = 8192;

@@ -250,7 +250,7 @@ impl Protection {
     /// not, or protection was lost unnoticed.
     pub fn scan(&mut self, runtimes: bool, each: &mut dyn FnMut(u64, u64) -> bool) -> bool {
         let is_runtimes =
-            |range: &Range| crate::ground::maps::in_region(range.start, range.end - range.start);
+            |range: &Range| crate::ground::memory::in_region(range.start, range.end - range.start);
         self.scan_some(&|range| is_runtimes(range) == runtimes, false, each)
     }
 

@@ -4,27 +4,7 @@ use linux_abi::general as nr;
 
 use crate::ground::kernel;
 use crate::state::block::space;
-
-/// Ranges that are followed: as many as mappings can be listed.
-const RANGES_MAX: usize = 16384;
-
-/// A range, and what the program asked for.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Unforked {
-    start: u64,
-    end: u64,
-    advice: u32,
-}
-
-/// What the program asked for is in force; goes back with memory.
-#[repr(C)]
-pub struct Ranges {
-    count: usize,
-    /// More was asked for than is followed: a shadow would lack memory.
-    overflown: bool,
-    all: [Unforked; RANGES_MAX],
-}
+use crate::state::outside_memory::{RANGES_MAX, Unforked, UnforkedRanges};
 
 /// madvise(2) succeeded.
 pub fn note(start: u64, bytes: u64, advice: u32) {
@@ -74,7 +54,7 @@ pub fn is_known() -> bool {
     !space().unforked.overflown
 }
 
-impl Ranges {
+impl UnforkedRanges {
     fn add(&mut self, one: Unforked) {
         if one.start >= one.end {
             return;

@@ -19,16 +19,18 @@ use linux_abi::{errno, general as nr};
 
 use crate::address_space::kept_files::{self, Kept};
 use crate::checkpoint::resources::mappings::{List, protection};
-use crate::checkpoint::{Standing, area, error};
+use crate::checkpoint::{area, error};
 use crate::code::{islands, sites, withheld};
 use crate::ground::kernel;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::proc_files::{self, Path};
 use crate::ground::registers::Registers;
+use crate::ground::vector_state::vector_state;
 use crate::process::boarding::{VDSO, log_own_pages, words_of};
 use crate::process::processes;
 use crate::state::block::{Thread, known_threads, process, space, thread_at, thread_status};
 use crate::state::own_descriptors::open_high;
+use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
 use crate::syscalls::memory_calls;
 
@@ -263,7 +265,7 @@ fn log_thread(block: &Thread) {
     let (log, index) = (&mut process().log, block.index as u64);
     let words = words_of(block);
     log.whole_blob(index, size_of_val(&words) as u64, Tag::ThreadState, words.as_ptr() as u64);
-    log.whole_blob(index, u64::from(space().vector_bytes), Tag::Vectors, signal_stack(block.index));
+    log.whole_blob(index, u64::from(vector_state().bytes), Tag::Vectors, signal_stack(block.index));
     let stands = match block.standing {
         Standing::Beginning => standing::BEGINS,
         Standing::Pause => standing::PAUSED,

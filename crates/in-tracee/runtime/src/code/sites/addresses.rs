@@ -1,9 +1,10 @@
 //! Addresses in the program's own code, and in islands.
 
+use super::ISLAND_CODE_MAX;
 use super::table::{find, sites};
-use super::{ISLAND_CODE_MAX, Site, State};
 use crate::code::islands;
 use crate::ground::memory;
+use crate::state::patched_code::{Site, SiteState};
 
 /// The address to go on at for an instruction pointer that a frame or a waiting
 /// thread holds: inside of a patch, that is its copy in the island.
@@ -17,7 +18,7 @@ pub fn translate(rip: u64) -> u64 {
     let lowest = rip.wrapping_sub(4);
     let covering = (lowest..=lowest + 4 + BEFORE_MAX).filter_map(find).find(|site| {
         let start = site.address - u64::from(site.before);
-        site.state == State::Rewritten && (start + 1..start + 5).contains(&rip)
+        site.state == SiteState::Rewritten && (start + 1..start + 5).contains(&rip)
     });
     let Some(site) = covering else { return rip };
     let start = site.address - u64::from(site.before);

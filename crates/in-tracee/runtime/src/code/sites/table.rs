@@ -3,44 +3,16 @@
 //! Invariant: a site that was added stays; there is always a free slot behind it, so that a
 //! search ends.
 
-use lane_protocol::{CodeMap, site_kind};
+use lane_protocol::site_kind;
 
-use super::{Site, State};
-use crate::code::islands::Islands;
 use crate::state::block::space;
+use crate::state::patched_code::{SLOTS, Site, SiteState, Sites, TABLE};
 
-/// Sites that an address space can have. stress-ng has 1,200 that read time or randomness.
-const TABLE: usize = 3072;
 /// Of these, kept for calls: whoever has more of other sites than fit goes on trapping at them,
 /// and shall not trap at each call as well.
 const KEPT_FOR_CALLS: usize = 512;
-/// Slots of the hash table: a power of two, with room to spare.
-pub const SLOTS: usize = 4096;
-/// Files mapped executable.
-pub const MAPS: usize = 512;
 
 const _: () = assert!(SLOTS.is_power_of_two() && SLOTS > TABLE && TABLE <= u16::MAX as usize);
-
-/// State of an address space's sites.
-#[repr(C)]
-pub struct Sites {
-    pub(super) site_count: usize,
-    pub(super) map_count: usize,
-    /// Passes of the places where threads wait count (see `spins`).
-    pub(super) replaces_spins: bool,
-    /// Under the debugger: some of the jumps stand that are there at full speed only.
-    pub(super) jumps_in: bool,
-    /// Calls that came by one of these since they were planted.
-    pub(super) jumps_taken: u32,
-    /// More traps before the next is planted, as a power of two.
-    pub(super) jumps_later: u32,
-    pub islands: Islands,
-    /// Hash table: place in `table` plus one; 0: free.
-    pub(super) places: [u16; SLOTS],
-    /// Dense, so that a process that knows few sites touches few pages.
-    pub(super) table: [Site; TABLE],
-    pub(super) maps: [CodeMap; MAPS],
-}
 
 impl Sites {
     /// Bytes of the state with a few sites.
@@ -85,7 +57,7 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
             resume: 0,
             island: 0,
             hits: 0,
-            state: State::Trapping,
+            state: SiteState::Trapping,
             traps_always: false,
             comes_back: false,
             stops: 0,

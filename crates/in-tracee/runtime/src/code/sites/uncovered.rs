@@ -7,12 +7,13 @@ use core::ops::Range;
 use lane_protocol::site_kind;
 
 use super::table::{find, find_or_add, sites};
-use super::{Site, State, UD2, cover, jump_from, recipe_of, restore, write_code};
+use super::{UD2, cover, jump_from, recipe_of, restore, write_code};
 use crate::checkpoint;
 use crate::debugger::translate;
 use crate::ground::memory;
 use crate::preemption::probe;
 use crate::state::block::process;
+use crate::state::patched_code::{Site, SiteState};
 
 /// Traps of an instruction at which nothing else stands any more before the jump does again.
 const STOPS_BEFORE_COVERING: u8 = 4;
@@ -34,15 +35,15 @@ fn give_back_code(address: u64, for_a_while: bool) {
         let start = site.address - u64::from(site.before);
         // The call itself may lie behind the jump, and is not come to while that is there.
         let covered = start..(start + 5).max(site.address + 1);
-        if site.state != State::Rewritten || !covered.contains(&address) {
+        if site.state != SiteState::Rewritten || !covered.contains(&address) {
             continue;
         }
         let reads_outside = site.is_stopped();
         restore(site);
         if reads_outside && write_code(site.address, &UD2) {
-            (site.state, site.stops, site.comes_back) = (State::Stopped, 0, for_a_while);
+            (site.state, site.stops, site.comes_back) = (SiteState::Stopped, 0, for_a_while);
         } else if !reads_outside && (for_a_while || process().debugged) {
-            (site.state, site.hits) = (State::Uncovered, 0);
+            (site.state, site.hits) = (SiteState::Uncovered, 0);
         }
     }
 }
@@ -61,7 +62,7 @@ fn put_back(site: &mut Site) -> bool {
         return false;
     }
     let stands = write_code(start, &jump_from(start, site.island));
-    site.state = if stands { State::Rewritten } else { State::Hopeless };
+    site.state = if stands { SiteState::Rewritten } else { SiteState::Hopeless };
     stands
 }
 
@@ -79,7 +80,7 @@ pub fn cover_again_at(address: u64) -> bool {
 
 /// Replay: the same of an instruction that traps: true if a jump leads to it from now on.
 pub fn cover_again_stopped(site: &mut Site) -> bool {
-    if site.state != State::Stopped || !site.comes_back || is_probed(site) {
+    if site.state != SiteState::Stopped || !site.comes_back || is_probed(site) {
         return false;
     }
     site.stops = site.stops.wrapping_add(1);
@@ -97,7 +98,7 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
     let jumps_ahead = site.before >= 5;
     let is_whole = jumps_ahead || write_code(site.address, &site.own[..site.bytes as usize]);
     let covers = is_whole && write_code(start, &jump_from(start, site.island));
-    site.state = if covers { State::Rewritten } else { State::Stopped };
+    site.state = if covers { SiteState::Rewritten } else { SiteState::Stopped };
     covers
 }
 
@@ -116,14 +117,14 @@ const LATER_MAX: u32 = 10;
 pub fn jump_when_dense(address: u64, is_free: &dyn Fn(&Range<u64>) -> bool) {
     let Some((site, _)) = find_or_add(address, site_kind::SYSCALL) else { return };
     site.hits = site.hits.wrapping_add(1);
-    let may_jump = matches!(site.state, State::Trapping | State::Uncovered);
+    let may_jump = matches!(site.state, SiteState::Trapping | SiteState::Uncovered);
     if !may_jump || !site.hits.is_multiple_of(TRAPS_BEFORE_JUMP << sites().jumps_later) {
         return;
     }
     let Some(recipe) = recipe_of(address).filter(|recipe| recipe.kind == site_kind::SYSCALL) else { return };
     let end = address + u64::from(recipe.site_bytes + recipe.after);
     if is_free(&(address - u64::from(recipe.before)..end)) {
-        let is_there = site.state == State::Uncovered;
+        let is_there = site.state == SiteState::Uncovered;
         sites().jumps_in |= if is_there { put_back(site) } else { cover(site, recipe, &write_code) };
     }
 }
@@ -143,8 +144,8 @@ pub fn lift_jumps() {
     let was_worth_it = core::mem::take(&mut state.jumps_taken) >= CALLS_WORTH_JUMPS;
     state.jumps_later = if was_worth_it { 0 } else { (state.jumps_later + 1).min(LATER_MAX) };
     let jumps = state.table[..state.site_count].iter_mut();
-    for site in jumps.filter(|site| site.state == State::Rewritten && site.kind == site_kind::SYSCALL) {
+    for site in jumps.filter(|site| site.state == SiteState::Rewritten && site.kind == site_kind::SYSCALL) {
         write_code(site.address - u64::from(site.before), &site.covered);
-        (site.state, site.hits) = (State::Uncovered, 0);
+        (site.state, site.hits) = (SiteState::Uncovered, 0);
     }
 }

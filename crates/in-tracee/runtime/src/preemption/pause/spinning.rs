@@ -3,13 +3,13 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ground::frame::RealFrame;
-use crate::preemption::pause_place::Stand;
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::rounds;
 use crate::scheduler::chaos;
 use crate::state::block::thread;
+use crate::state::pausing::{Stand, Watching};
 
-use super::{COMPARE_NS, SPIN_NS, Watching, set_timer};
+use super::{COMPARE_NS, SPIN_NS, set_timer};
 
 /// Not zero: a thread that was asked gently the last time did spin.
 pub(super) static SPUN: AtomicU32 = AtomicU32::new(0);

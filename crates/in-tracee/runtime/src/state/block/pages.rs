@@ -3,8 +3,8 @@
 use core::mem::offset_of;
 
 use super::{FIRST_STACK_TOP, HOME, Home, Process, SIGNAL_STACKS_END, Space, Thread};
-use crate::code::sites::Sites;
 use crate::ground::kernel;
+use crate::state::patched_code::Sites;
 
 const PAGE: u64 = 4096;
 /// Where the sites end that every process has, in its space.

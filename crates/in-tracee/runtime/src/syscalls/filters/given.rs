@@ -7,8 +7,9 @@ use linux_abi::general as nr;
 
 use super::tree::{self, Filter};
 use super::{AUDIT_ARCH_X86_64, BY_PRCTL, LOG, SPEC_ALLOW, STRICT, action};
-use crate::ground::{kernel, memory, report};
+use crate::ground::{kernel, memory};
 use crate::state::block::{lane, process, thread};
+use crate::state::report;
 
 /// Ahead of each carried filter: its flags, its instructions.
 const HEAD_BYTES: u64 = 16;

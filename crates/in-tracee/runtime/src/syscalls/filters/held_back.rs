@@ -6,11 +6,13 @@ use linux_abi::{errno, general as nr};
 
 use super::{AUDIT_ARCH_X86_64, STRICT, action, tree};
 use crate::checkpoint;
+use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{kernel, report};
 use crate::process::threads;
-use crate::signals::{self, Info, SIGKILL, SIGSYS, deaths};
+use crate::signals::{self, SIGKILL, SIGSYS, deaths};
 use crate::state::block::{process, thread};
+use crate::state::report;
+use crate::state::signal_state::Info;
 use crate::syscalls::dispatch::{begin_call, feed, meaning};
 use crate::syscalls::effects;
 

@@ -11,9 +11,10 @@ use crate::checkpoint::restore::rollback::{Way, plan};
 use crate::checkpoint::take::checkpoint::{self, Group};
 use crate::checkpoint::take::quiesce;
 use crate::checkpoint::{error, obstacle};
-use crate::ground::{kernel, report};
+use crate::ground::kernel;
 use crate::scheduler::turn;
 use crate::state::block::{lane, process};
+use crate::state::report;
 
 use super::{LOOK_EVERY_MS, arrive, plan_reachable, together};
 

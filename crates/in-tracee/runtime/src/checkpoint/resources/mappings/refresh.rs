@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::{List, MAPPINGS_MAX, Names, OWN, PAGE_BYTES, PATH_BYTES};
 use crate::ground::maps::Mapping;
-use crate::ground::maps::in_region;
+use crate::ground::memory::in_region;
 use crate::ground::range_set::Range;
 use crate::ground::{kernel, proc_dir};
 use linux_abi::{errno, general as nr};
