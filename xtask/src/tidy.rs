@@ -9,6 +9,7 @@ mod documents;
 mod layers;
 mod lengths;
 mod names;
+mod notices;
 mod rooms;
 mod runtime_image;
 mod source;
@@ -42,10 +43,11 @@ impl std::fmt::Display for Finding {
 }
 
 /// The checks, each for one rule or a few that belong together.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 12] = [
     layers::dependencies_point_downwards,
     rooms::import_what_stands_before,
     cycles::stay_small,
+    notices::have_observers_of_their_types,
     unsafe_code::is_forbidden_or_explained,
     lengths::are_short_or_excepted,
     names::say_what_is_there,

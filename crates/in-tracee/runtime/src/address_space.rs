@@ -2,14 +2,14 @@
 //!
 //! Deliberately absent: the calls by which a program changes its mappings (`syscalls`).
 
-pub mod boarded_sharing;
 pub mod checksum;
-pub mod detect;
+pub mod code_changes;
+pub mod descriptor_classes;
 pub mod file_ends;
-pub mod file_extents;
 pub mod file_places;
 pub mod foreign_writes;
-pub mod kept_files;
+pub mod known_shared_files;
+pub mod left_memory;
 pub mod mapped_files;
 pub mod outsider_signs;
 pub mod outsiders;
@@ -17,6 +17,11 @@ pub mod packet_rings;
 pub mod page_tracker;
 pub mod partial_effects;
 pub mod protected_parts;
+pub mod recorded_places;
 pub mod region;
-pub mod shared_files;
+pub mod segments;
+pub mod shared_ranges;
+pub mod shared_writes;
+pub mod unforked;
+pub mod writable_ranges;
 pub mod written_pages;

@@ -39,19 +39,17 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{LIVE_BYTES, LIVE_START, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
-use crate::ground::kernel;
+use crate::ground::kernel::{self, error};
 use crate::ground::range_set::RangeSet;
 use crate::ground::registers::Registers;
-use crate::process::processes;
+use crate::log::call_event::begin_call;
 use crate::signals;
-use crate::state::block::{lane, process, session, thread};
-use crate::syscalls::dispatch::begin_call;
+use crate::state::block::{self, lane, process, thread};
+use crate::state::live::is_on;
 
 pub use group::together::note_sharer;
 pub use resources::files::refuses_copy;
 pub use resources::first_use::wait as wait_before_first_use;
-pub use resources::lent::open as open_lent;
-pub use resources::mappings::protection;
 pub use resources::pushback::{is_any as gives_back, serve as give_back};
 pub use restore::crash::{after_crash, before_crash, save_before_death};
 pub use restore::debugging::{
@@ -61,16 +59,13 @@ pub use restore::debugging::{
 };
 pub use restore::rollback::{enter_present, go_live, pass_on};
 pub use restore::seats::{adopt, sit_down_at_end};
-pub use restore::standing::{begin_thread, note as note_standing, prepare_new, resume};
+pub use restore::standing::{begin_thread, prepare_new, resume};
 pub use take::checkpoint::end_all as end_checkpoints;
 pub use take::holding::take as take_turn;
 pub use take::increments::{
     begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, yield_descriptor,
 };
 pub use take::quiesce::{park_at_pause, park_if_wanted, stop_asked};
-pub use take::unforked::{
-    forget as forget_advice, moved as move_advice, note as note_advice, of_memory_at as advices_at,
-};
 
 /// The first of the calls by which a program asks: see include/retrovane.h.
 const CALLS: u64 = 0x52_5600;
@@ -171,21 +166,9 @@ fn has_area() -> bool {
     HAS_AREA.load(Ordering::Relaxed) != 0
 }
 
-/// True if processes of this session can go back.
-#[inline]
-pub fn is_on() -> bool {
-    session().live != 0
-}
-
 /// True if memory was restored in this process, or in one that it was made by.
 pub fn went_back() -> bool {
     has_area() && area().went_back.load(Ordering::Relaxed) != 0
-}
-
-/// True while the process does again what it did.
-#[inline]
-pub fn goes_again() -> bool {
-    is_on() && process().replaying
 }
 
 /// True for the calls by which a program asks for checkpoints.
@@ -338,13 +321,9 @@ fn lane_takes_part() -> bool {
     lane().takes_part.load(Ordering::Relaxed) != 0
 }
 
-fn error(number: u32) -> i64 {
-    -i64::from(number)
-}
-
 /// Why the process cannot be checkpointed or go back now, if so.
 fn obstacle() -> Option<i64> {
-    if process().slot != 0 || !lane_takes_part() || processes::are_several_here() {
+    if process().slot != 0 || !lane_takes_part() || block::are_several_here() {
         return Some(error(errno::EBUSY));
     }
     None

@@ -8,6 +8,7 @@
 //! registers are the program's, and so is the stack, which is not touched.
 
 mod endings;
+mod observers;
 
 use core::arch::global_asm;
 

@@ -6,6 +6,14 @@
 //! the ring.
 
 pub mod cache;
+pub mod call_event;
+pub mod effects;
+pub mod file_extents;
+pub mod kept_files;
+pub mod lent;
+pub mod locks_of_session;
+pub mod output_order;
+pub mod real_streams;
 
 use crate::ground::memory::in_region;
 use crate::state::log_end::Log;
@@ -15,10 +23,8 @@ use core::sync::atomic::Ordering;
 use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
-use crate::address_space::{file_ends, kept_files};
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, memory, notices};
 use crate::state::block::{lane, process, session};
-use crate::syscalls::{outputs, real_streams};
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;
@@ -175,7 +181,8 @@ impl Log {
     /// Appends memory that the kernel wrote, by reference where the log has it.
     pub fn memory(&mut self, address: u64, bytes: u64) {
         // What a live process read may have to be given back to it.
-        if !(cache::BLOCK_BYTES_MIN..=4 * cache::BLOCK_BYTES).contains(&bytes) || crate::checkpoint::is_on() {
+        if !(cache::BLOCK_BYTES_MIN..=4 * cache::BLOCK_BYTES).contains(&bytes) || crate::state::live::is_on()
+        {
             return self.blob(address, bytes, Tag::Memory, address);
         }
         if memory::read::<u8>(address).is_none() || memory::read::<u8>(address + bytes - 1).is_none() {
@@ -542,9 +549,9 @@ impl Log {
                     }
                     Some(Tag::Real) => real_streams::perform(source, bytes, &call),
                     Some(Tag::FileSize) => {
-                        file_ends::replay_moved(memory::read(source).unwrap_or_default());
+                        notices::file_end_moved(memory::read(source).unwrap_or_default());
                     }
-                    Some(Tag::Output) if bytes > 24 => outputs::replay_length(source, bytes),
+                    Some(Tag::Output) if bytes > 24 => output_order::replay_length(source, bytes),
                     Some(tag) => other(tag, address, bytes, source),
                     None => report::fail("a blob has an unknown tag"),
                 }
@@ -590,7 +597,7 @@ pub fn force_memory(address: u64, source: u64, bytes: u64) -> bool {
         add_missing_pages(page, end - page);
         memory::copy(address, source, bytes)
     };
-    crate::checkpoint::lose_memory(page, end - page);
+    notices::memory_lost(page, end - page);
     for &(start, end, protection) in &rights[..count] {
         kernel::mprotect(start, end - start, protection);
     }
@@ -607,7 +614,7 @@ fn rights_between(start: u64, end: u64) -> ([(u64, u64, u32); RIGHTS_MAX], usize
     crate::ground::maps::for_each(&mut |map| {
         let (from, to) = (map.start.max(start), map.end.min(end));
         if from < to && count < RIGHTS_MAX {
-            rights[count] = (from, to, crate::checkpoint::protection(map));
+            rights[count] = (from, to, crate::ground::maps::protection(map));
             count += 1;
         }
     });
@@ -633,7 +640,7 @@ fn ring() -> &'static Ring {
 pub fn supervisor_died() -> bool {
     // A process that nobody has waited for still has its number.
     if process().pid_space != 0 || session().life_is_locked.load(Ordering::Acquire) != 0 {
-        return crate::process::namespaces::supervisor_died();
+        return locks_of_session::life_is_over();
     }
     let result =
         kernel::call(linux_abi::general::__NR_kill, [session().supervisor_pid as u64, 0, 0, 0, 0, 0]);

@@ -3,6 +3,7 @@
 //! Deliberately absent: what the parent outside does at an execve(2) (the crate `injector`).
 
 pub mod birth;
+pub mod boarded_sharing;
 pub mod boarding;
 pub mod detach;
 pub mod namespaces;

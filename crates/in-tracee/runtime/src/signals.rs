@@ -9,17 +9,23 @@
 pub mod caught_signals;
 pub mod deaths;
 pub mod killing;
-pub mod left_memory;
 pub mod stopping;
 
+use crate::ground::kernel::current_mask;
 use crate::ground::memory::in_region;
 use crate::ground::registers::TRAP_FLAG;
-use crate::state::report;
+use crate::scheduler::asking::ask;
+use crate::state::deliverable::{dies_told, is_delivered, next_deliverable, next_deliverable_with};
+use crate::state::signal_numbers::{
+    CORES, DEFAULT, ENDINGS, FAULTS, HARMLESS, IGNORE, NEVER_BLOCKED, OURS, REAL_TIME, SIGBUS, SIGILL,
+    SIGKILL, SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP, bit,
+};
 use crate::state::signal_state::{Action, Actions, Info, QUEUE, Signals, WaitingSignal};
+use crate::state::{deliverable, report};
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
-use lane_protocol::{ASKING, GOT_FAULT, Mode, report_kind};
+use lane_protocol::{ASKING, GOT_FAULT, report_kind};
 use linux_abi::general as nr;
 
 use crate::address_space::{file_ends, foreign_writes};
@@ -51,8 +57,6 @@ impl Action {
 
 const INFO_BYTES: u64 = size_of::<Info>() as u64;
 
-const DEFAULT: u64 = 0;
-const IGNORE: u64 = 1;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
 const SA_RESTART: u64 = 0x1000_0000;
@@ -61,40 +65,6 @@ const SA_RESTORER: u64 = 0x0400_0000;
 const SA_SIGINFO: u64 = 4;
 const SA_NOCLDSTOP: u64 = 1;
 const SA_NOCLDWAIT: u64 = 2;
-
-const SIGILL: u32 = 4;
-const SIGTRAP: u32 = 5;
-const SIGBUS: u32 = 7;
-const SIGFPE: u32 = 8;
-pub const SIGKILL: u32 = 9;
-const SIGSEGV: u32 = 11;
-const SIGSTOP: u32 = 19;
-pub const SIGSYS: u32 = 31;
-/// From here on each one counts that is sent (signal(7)).
-const REAL_TIME: u32 = 32;
-
-/// Faults of the program, and the traps that bring its calls to us.
-const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
-/// Signals whose real handler is always ours.
-const OURS: u64 = FAULTS | bit(ASKING);
-/// Those that come from outside, or from the kernel, and end a process by default.
-const ENDINGS: u64 = !(HARMLESS | OURS | bit(SIGKILL));
-/// Those that leave a core: QUIT, ABRT, XCPU, XFSZ, and the faults.
-const CORES: u64 = FAULTS | bit(3) | bit(6) | bit(24) | bit(25);
-/// Signals that end nobody by default: CHLD, CONT, STOP to TTOU, URG, WINCH.
-const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
-/// Signals that are never blocked for real.
-const NEVER_BLOCKED: u64 = OURS;
-
-const fn bit(signal: u32) -> u64 {
-    1 << (signal - 1)
-}
-
-/// True if the program has a handler for faults of its computing.
-pub fn faults_are_seen() -> bool {
-    let actions = &process().actions().actions;
-    [SIGILL, SIGBUS, SIGFPE, SIGSEGV].iter().any(|&signal| actions[signal as usize].handler > IGNORE)
-}
 
 /// The running thread takes the kernel's signals on a stack of the runtime's.
 pub fn use_own_stack() {
@@ -140,17 +110,6 @@ pub fn install() {
 fn is_saved(signal: u32) -> bool {
     let endings = if dies_told() { ENDINGS } else { 0 };
     (session().saved_signals | endings) & !OURS & bit(signal) != 0
-}
-
-/// True if we hear of the process's end before. The first process of a namespace does not die
-/// (pid_namespaces(7)), nor is it disturbed.
-fn dies_told() -> bool {
-    session().mode == Mode::Record as u32 && process().pid != 1
-}
-
-/// True for a signal that ends the process by default, and of which we hear before.
-pub fn ends_told(signal: u32) -> bool {
-    HARMLESS & bit(signal) == 0 && dies_told()
 }
 
 fn install_real(signal: u32, flags: u64) -> i64 {
@@ -248,13 +207,6 @@ pub fn block_all() {
 /// Sets the kernel's mask to just this.
 pub fn set_whole_mask(mask: u64) {
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_SETMASK), &raw const mask as u64, 0, 8, 0, 0]);
-}
-
-/// The kernel's mask of the calling thread.
-pub fn current_mask() -> u64 {
-    let mut mask = 0u64;
-    kernel::call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
-    mask
 }
 
 /// The mask to give to the kernel in place of the program's.
@@ -546,15 +498,6 @@ pub fn restore_pending(then: &Pending) {
     }
 }
 
-/// Asks a thread of ours for something, by the signal that never reaches a program.
-pub fn ask(pid: i32, tid: i32, code: i32) {
-    let mut info: Info = [0; 16];
-    info[0] = u64::from(ASKING);
-    info[1] = u64::from(code as u32);
-    let arguments = [pid as u64, tid as u64, u64::from(ASKING), info.as_ptr() as u64, 0, 0];
-    kernel::call(nr::__NR_rt_tgsigqueueinfo, arguments);
-}
-
 /// Live: brings a thread out of the kernel, to park.
 pub fn ask_to_stop(tid: i32) {
     ask(process().pid, tid, STOP_CODE);
@@ -673,7 +616,7 @@ fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
             hide_interruption(context);
         }
         return;
-    } else if action.handler == DEFAULT && !deaths::waits(signal) {
+    } else if action.handler == DEFAULT && !deliverable::waits(signal) {
         // One of ours, or that is to be saved: what the default does is the kernel's.
         let output = &thread().output;
         if output.load(Ordering::SeqCst) == 0 {
@@ -827,7 +770,7 @@ fn send_to_itself(signal: u32) {
 /// returns where nothing was done.
 #[cold]
 pub fn die_in_call(registers: &Registers, signal: u32) {
-    if crate::checkpoint::is_on() {
+    if crate::state::live::is_on() {
         crate::checkpoint::before_crash(signal);
         crate::checkpoint::after_crash(signal);
     }
@@ -949,10 +892,10 @@ pub unsafe extern "C" fn on_fault() -> ! {
 
 /// What was recorded of the fault.
 pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
-    crate::syscalls::changes::follow();
+    crate::address_space::code_changes::follow();
     deaths::apply_stores();
     let Some(word) = process().log.peek() else {
-        if crate::checkpoint::goes_again() {
+        if crate::state::live::goes_again() {
             crate::checkpoint::go_live();
         }
         report::note_registers(registers);
@@ -975,12 +918,6 @@ pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
 
 // --- giving signals to the program's handlers ---
 
-/// True if a queued signal can be delivered now.
-#[inline]
-pub fn has_deliverable() -> bool {
-    thread().pending != 0 && next_deliverable().is_some()
-}
-
 /// Whether a signal that can be delivered lets a call that it interrupts be made again (SA_RESTART);
 /// `None`: there is none.
 pub fn comes() -> Option<bool> {
@@ -990,26 +927,6 @@ pub fn comes() -> Option<bool> {
     let waiting = &thread().signals.queue[next_deliverable()?];
     let action = process().actions().actions[waiting.signal as usize];
     Some(action.handler <= IGNORE || action.flags & SA_RESTART != 0)
-}
-
-fn next_deliverable() -> Option<usize> {
-    next_deliverable_with(0)
-}
-
-/// True for a signal that comes at a boundary: to a handler, or to end a process there.
-fn is_delivered(signal: u32) -> bool {
-    let handler = process().actions().actions[signal as usize].handler;
-    handler > IGNORE || handler == DEFAULT && deaths::waits(signal)
-}
-
-/// The next one that is not blocked by the mask and `more`.
-fn next_deliverable_with(more: u64) -> Option<usize> {
-    let signals = &thread().signals;
-    let mask = signals.mask | more;
-    signals.queue[..signals.count].iter().position(|waiting| {
-        // Another thread may have taken the handler away since it came.
-        is_delivered(waiting.signal) && (if waiting.forced { more } else { mask }) & bit(waiting.signal) == 0
-    })
 }
 
 fn take(index: usize) -> WaitingSignal {
@@ -1045,15 +962,6 @@ pub fn deliver_at_return(registers: &mut Registers) {
     if let Some(index) = next_deliverable() {
         deliver_all(registers, index, 0);
     }
-}
-
-/// Replay: a signal was delivered where the process is. One that comes before a call is that
-/// call's.
-pub fn is_next() -> bool {
-    process()
-        .log
-        .peek()
-        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & BEFORE_CALL == 0)
 }
 
 /// Replay: the return's event said that a signal follows.

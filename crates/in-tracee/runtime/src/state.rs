@@ -4,12 +4,18 @@
 
 pub mod block;
 pub mod call_state;
+pub mod deliverable;
+pub mod group_replay;
+pub mod live;
 pub mod log_end;
 pub mod outside_memory;
 pub mod own_descriptors;
 pub mod patched_code;
 pub mod pausing;
+pub mod recorded_processes;
 pub mod report;
+pub mod signal_numbers;
 pub mod signal_state;
 pub mod stacks;
 pub mod turns;
+pub mod writers;

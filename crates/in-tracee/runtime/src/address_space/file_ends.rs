@@ -9,23 +9,17 @@ use linux_abi::PAGE_BYTES;
 use linux_abi::general as nr;
 
 use crate::address_space::mapped_files::{self, STATUS_BYTES, STATUS_INODE, STATUS_WORDS};
-use crate::checkpoint;
-use crate::debugger::shared_writes;
+use crate::address_space::{descriptor_classes, shared_writes};
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory};
+use crate::log::effects::moves_end;
 use crate::state::block::{process, space};
-use crate::syscalls::outputs;
 
 const AT_FDCWD: u64 = -100i64 as u64;
 const SIGBUS: u64 = 7;
 /// `si_code` of an access to what is behind the end.
 const BUS_ADRERR: u64 = 2;
-
-/// Calls that always change the size of a file, which the program may have mapped.
-pub const fn moves_end(nr: u64) -> bool {
-    matches!(nr as u32, nr::__NR_ftruncate | nr::__NR_truncate | nr::__NR_fallocate)
-}
 
 /// Logs what mappings show of a file whose end this call has moved, or to which it has copied, as
 /// blobs of its event.
@@ -45,7 +39,7 @@ pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
         }
     } else if result == 0 && moves_end(nr) {
         if nr as u32 == nr::__NR_ftruncate {
-            outputs::log_length(args[0], args[1]);
+            descriptor_classes::log_length(args[0], args[1]);
         }
         let [from, bytes] = match nr as u32 {
             nr::__NR_fallocate => [args[2], args[3]],
@@ -53,7 +47,7 @@ pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
         };
         log_of_descriptor(args[0], from, bytes);
     } else if result >= 0 && opened & u64::from(nr::O_TRUNC) != 0 {
-        outputs::log_length(result as u64, 0);
+        descriptor_classes::log_length(result as u64, 0);
         log_of_descriptor(result as u64, 0, 0);
     } else if result > 0 {
         log_copied(nr, args, result as u64);
@@ -67,8 +61,8 @@ fn log_copied(nr: u64, args: &[u64; 6], bytes: u64) {
         nr::__NR_copy_file_range | nr::__NR_splice => [args[2], args[3]],
         _ => return,
     };
-    let _ = outputs::class_of(fd);
-    if outputs::is_mapped(fd) {
+    let _ = descriptor_classes::class_of(fd);
+    if descriptor_classes::is_mapped(fd) {
         // Where the place in the file is the caller's, it is behind what was copied now.
         let position = memory::read_word(place).map(|end| end.wrapping_sub(bytes));
         mapped_files::log_written(fd, position, bytes);
@@ -82,8 +76,8 @@ fn behind_end(end: u64) -> [u64; 2] {
 }
 
 fn log_of_descriptor(fd: u64, from: u64, bytes: u64) {
-    let _ = outputs::class_of(fd);
-    if outputs::is_mapped(fd) {
+    let _ = descriptor_classes::class_of(fd);
+    if descriptor_classes::is_mapped(fd) {
         mapped_files::log_written(fd, Some(from), bytes);
     }
 }
@@ -137,7 +131,7 @@ fn replay_moved_in(shown: &Mapping, from: u64, to: u64, stop: u64) {
     }
     if first < to {
         let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
-        kernel::mmap(first, to - first, checkpoint::protection(shown), flags, -1, 0);
+        kernel::mmap(first, to - first, maps::protection(shown), flags, -1, 0);
     }
 }
 
@@ -167,7 +161,7 @@ pub fn await_fault(header: u64) {
     let Some(mapping) = mapping_at(page) else { return };
     // SAFETY: whoever has the turn owns it.
     let awaited = unsafe { &mut *AWAITED.get() };
-    *awaited = (page, checkpoint::protection(&mapping));
+    *awaited = (page, maps::protection(&mapping));
     kernel::mprotect(page, PAGE_BYTES, nr::PROT_NONE);
 }
 

@@ -5,17 +5,16 @@ use events::Tag;
 use lane_protocol::{lent, report_kind};
 use linux_abi::general as nr;
 
-use crate::address_space::{file_extents, foreign_writes, kept_files, outsiders};
-use crate::checkpoint;
-use crate::debugger::{imports, shared_writes};
+use crate::address_space::{descriptor_classes, foreign_writes, outsiders, shared_writes};
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, memory, notices};
+use crate::log::lent::open as open_lent;
+use crate::log::{file_extents, kept_files};
 use crate::state::block::{process, session, space};
 pub use crate::state::outside_memory::Place;
 use crate::state::outside_memory::{COPIES, Copied, MappedFiles, Source};
-use crate::state::report;
-use crate::syscalls::outputs;
+use crate::state::{group_replay, live, report};
 
 /// Most mappings of shared memory in a process that is copied, and most bytes of it.
 const VIEWS: usize = 256;
@@ -40,7 +39,7 @@ pub fn note(place: Place) {
     let fits = space().mapped.files.add(place);
     tell_unless(fits);
     foreign_writes::note_mapped(place.identity);
-    outputs::forget_file(place.identity);
+    descriptor_classes::forget_file(place.identity);
     outsiders::mappings_changed();
 }
 
@@ -64,7 +63,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
         // Under the debugger it has none of another time; but what others made since the
         // process was copied is newer.
         let own = process();
-        let others_are_newer = own.copied && !imports::are_wanted() && is_made(identity);
+        let others_are_newer = own.copied && !group_replay::are_wanted() && is_made(identity);
         let brings = (own.debugged || own.copied) && !others_are_newer;
         let copy = copies[index];
         if alive || source == Source::Shared && brings {
@@ -84,7 +83,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
         return None;
     }
     // One that goes without the others is told what is in it.
-    let is_told = source == Source::Shared && imports::is_without_others();
+    let is_told = source == Source::Shared && group_replay::is_without_others();
     if source == Source::Shared && process().copied && !is_told && !is_made(identity) {
         report::stand(report_kind::MISSING, 0, "memory that was shared and unmapped is mapped again");
     }
@@ -111,7 +110,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
     mapped.copy_count += 1;
     shared_writes::disturb_all();
     if source == Source::Shared {
-        imports::opened(identity);
+        notices::shared_file_opened(identity);
     }
     Some(fd as i32)
 }
@@ -248,7 +247,7 @@ pub fn shared_views() -> Option<&'static SharedViews> {
     // SAFETY: only the thread that has the turn comes here.
     let shared = unsafe { &mut *SHARED_VIEWS.get() };
     shared.count = 0;
-    let is_of_group = process().in_group && imports::are_wanted();
+    let is_of_group = process().in_group && group_replay::are_wanted();
     let most = if is_of_group { GROUP_BYTES_MAX } else { VIEWS_BYTES_MAX };
     let mut fits = bytes <= most;
     let complete = maps::for_each(&mut |map| match shown_by(map) {
@@ -278,7 +277,7 @@ impl SharedViews {
             kernel::call(nr::__NR_close, [own as u64, 0, 0, 0, 0, 0]);
             for (map, _) in self.views[..self.count].iter().filter(|view| view.1 == index) {
                 let flags = nr::MAP_SHARED | nr::MAP_FIXED;
-                let protection = checkpoint::protection(map);
+                let protection = maps::protection(map);
                 let bytes = map.end - map.start;
                 let result = kernel::mmap(map.start, bytes, protection, flags, copy.fd, map.offset);
                 if kernel::failed(result) {
@@ -340,8 +339,8 @@ fn is_made(identity: [u64; 2]) -> bool {
 
 /// Replay: opens it; an empty one if `anew`.
 fn open_object(identity: [u64; 2], anew: bool) -> i64 {
-    if checkpoint::is_on() {
-        return checkpoint::open_lent(if anew { lent::NEW_OBJECT } else { lent::OBJECT }, identity);
+    if live::is_on() {
+        return open_lent(if anew { lent::NEW_OBJECT } else { lent::OBJECT }, identity);
     }
     let path = object_path(identity);
     if anew {

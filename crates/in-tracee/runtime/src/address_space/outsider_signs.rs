@@ -10,22 +10,19 @@
 //! Invariant: nothing is looked at where the program has no such file or segment mapped. Deliberately
 //! absent: files below /usr, /lib and /etc, which systems replace and do not write to in place.
 
+use crate::log::kept_files::Status;
 use crate::state::outside_memory::{FILES, File, Name, SEGMENTS, Segment, Signs};
-use crate::state::own_descriptors;
+use crate::state::{live, own_descriptors, recorded_processes};
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{outside_state, untimely};
 use linux_abi::general as nr;
 
-use crate::address_space::kept_files::Status;
-use crate::address_space::{mapped_files, outsiders, shared_files};
-use crate::checkpoint;
+use crate::address_space::{known_shared_files, mapped_files, outsiders, segments};
 use crate::ground::proc_files::Path;
 use crate::ground::{kernel, memory};
-use crate::signals::killing;
 use crate::state::block::{process, session, space};
 use crate::state::own_descriptors::move_high;
-use crate::syscalls::shared_segments;
 
 impl Signs {
     #[inline]
@@ -102,11 +99,11 @@ pub fn watch(fd: u64, start: u64, identity: [u64; 2]) {
     let Some(status) = Status::of(fd as i32) else { return };
     // Libraries are never written to in place: who has them mapped would crash.
     let is_code = || status.may_be_executed() || memory::read(start) == Some(ELF_MAGIC);
-    if checkpoint::is_on() || status.links() == 0 || is_code() || is_of_system(fd) {
+    if live::is_on() || status.links() == 0 || is_code() || is_of_system(fd) {
         return;
     }
     let own = signs();
-    if shared_files::is_known(identity) || status.is_memory(fd as i32) {
+    if known_shared_files::is_known(identity) || status.is_memory(fd as i32) {
         watch_name(own, fd, identity);
     } else {
         watch_file(own, fd, &status);
@@ -153,7 +150,7 @@ fn look_at_files(own: &mut Signs) {
         }
         file.key = key;
         // What recorded processes write by calls is followed otherwise; stores of theirs change the time, too.
-        if !session().written_files.is_written(identity) && !shared_files::is_known(identity) {
+        if !session().written_files.is_written(identity) && !known_shared_files::is_known(identity) {
             outsiders::note_outside(identity);
         }
     }
@@ -265,12 +262,12 @@ fn attached(id: u64) -> Option<Attached> {
 /// The program is about to attach a segment.
 pub fn note_segment(id: u64) {
     let own = signs();
-    if checkpoint::is_on() {
+    if live::is_on() {
         return;
     }
     let Some(state) = attached(id) else { return };
     if !is_recorded(state.maker) || state.count != 0 && !is_recorded(state.last) {
-        outsiders::note_outside(shared_segments::identity_of(id));
+        outsiders::note_outside(segments::identity_of(id));
     }
     if own.segment_count < SEGMENTS && !own.segments[..own.segment_count].iter().any(|known| known.id == id) {
         own.segments[own.segment_count] = Segment { id, known_pid: process().pid };
@@ -283,7 +280,7 @@ fn look_at_segments(own: &mut Signs) {
     let mut index = 0;
     while index < own.segment_count {
         let segment = &mut own.segments[index];
-        let identity = shared_segments::identity_of(segment.id);
+        let identity = segments::identity_of(segment.id);
         let state = attached(segment.id).filter(|_| mapped_files::is_mapped(identity));
         let is_done = match state {
             Some(state) if state.last == segment.known_pid => false,
@@ -313,7 +310,7 @@ fn is_recorded(pid: i32) -> bool {
         return true;
     }
     let mut found = false;
-    killing::each_recorded(&mut |_, known, _| found |= known == pid);
+    recorded_processes::each_recorded(&mut |_, known, _| found |= known == pid);
     let is_gone = || {
         let gone = -i64::from(linux_abi::errno::ESRCH);
         pid > 0 && kernel::call(nr::__NR_kill, [pid as u64, 0, 0, 0, 0, 0]) == gone

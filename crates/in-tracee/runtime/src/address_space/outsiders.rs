@@ -23,15 +23,14 @@ use lane_protocol::{OUTSIDE_SUMS_BYTES, OUTSIDE_SUMS_START, outside_state};
 use linux_abi::general as nr;
 
 use crate::address_space::checksum::{self, PAGE_WORDS};
-use crate::address_space::kept_files::Status;
 use crate::address_space::outsider_signs;
-use crate::address_space::{mapped_files, shared_files};
-use crate::checkpoint;
+use crate::address_space::{known_shared_files, mapped_files};
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory, proc_files};
+use crate::log::kept_files::Status;
 use crate::state::block::{process, session, space};
 use crate::state::outside_memory::{Outsiders, Place, Region};
-use crate::state::report;
+use crate::state::{live, report};
 
 const PAGE_BYTES: u64 = 4096;
 /// Most bytes of a region: a sum for each page.
@@ -166,7 +165,7 @@ pub fn note_mapping(fd: u64, status: &Status, protection: u64, shared: bool) -> 
         return false;
     }
     let identity = status.identity();
-    if checkpoint::is_on() {
+    if live::is_on() {
         return false;
     }
     match session().outside_files.state_of(identity) {
@@ -184,7 +183,7 @@ fn note_unknown(fd: u64, status: &Status, protection: u64, shared: bool) -> bool
         // Who stores there asks whether somebody has it mapped, once the others can see that.
         session().written_files.mark(identity);
         fence(Ordering::SeqCst);
-        if shared_files::is_known(identity) {
+        if known_shared_files::is_known(identity) {
             files.raise(identity, outside_state::STORED, process().outer_pid);
             return true;
         }
@@ -258,7 +257,7 @@ fn is_outside(place: &Place) -> bool {
 }
 
 fn is_followed(place: &Place) -> bool {
-    if checkpoint::is_on() {
+    if live::is_on() {
         return false;
     }
     match session().outside_files.state_of(place.identity) {

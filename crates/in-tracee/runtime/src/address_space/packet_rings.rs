@@ -15,10 +15,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{PACKET_RING_BYTES, PACKET_RINGS_MAX, PACKET_RINGS_START};
 use linux_abi::general as nr;
 
-use crate::checkpoint;
 use crate::ground::kernel::{self, socket_option};
 use crate::ground::memory;
 use crate::state::block::process;
+use crate::state::live;
 use crate::state::outside_memory::{PacketRing, PacketRings, RingRequest};
 
 /// Level and options of setsockopt(2): `linux/socket.h`, `linux/if_packet.h`.
@@ -72,7 +72,7 @@ fn note_request(args: &[u64; 6]) {
 /// there. False: nothing has changed.
 pub fn map(args: &[u64; 6], start: u64, inode: u64) -> bool {
     let [_, bytes, protection, _, fd, offset] = *args;
-    if checkpoint::is_on() || process().in_parents_memory {
+    if live::is_on() || process().in_parents_memory {
         return false;
     }
     let rings = &mut process().packet_rings;
@@ -103,15 +103,6 @@ fn address(slot: usize) -> u64 {
 
 fn version(fd: u64) -> u32 {
     socket_option(fd, SOL_PACKET, PACKET_VERSION)
-}
-
-/// Other sockets can be mapped, too (TCP, to receive without copying): nothing comes there by itself.
-pub fn is_packet_socket(fd: u64) -> bool {
-    // `asm-generic/socket.h`, `linux/socket.h`.
-    const SOL_SOCKET: u64 = 1;
-    const SO_DOMAIN: u64 = 39;
-    const AF_PACKET: u32 = 17;
-    socket_option(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET
 }
 
 /// The ring that was asked for, if it is all that is mapped.

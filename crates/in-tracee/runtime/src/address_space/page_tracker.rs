@@ -25,20 +25,16 @@ use events::SummedRange;
 
 use crate::address_space::protected_parts::{Parts, WHOLE_BYTES_MAX};
 use crate::address_space::written_pages::Uffd;
-use crate::address_space::{checksum, written_pages as kernel_view};
-use crate::checkpoint;
+use crate::address_space::{checksum, unforked, written_pages as kernel_view};
 use crate::code::islands;
-use crate::debugger::displaced;
 use crate::ground::kernel;
-use crate::ground::map_changes;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
 use crate::ground::range_set::Range;
 use crate::ground::range_set::{RANGES_MAX, RangeSet};
-use crate::process::processes;
-use crate::state::block::process;
+use crate::ground::{map_changes, notices, stack_limit};
+use crate::state::block::{self, process};
 use crate::state::own_descriptors::{close, open_high};
-use crate::syscalls::memory_calls;
 pub use held_descriptor::{is_descriptor, is_open, yield_descriptor};
 
 const PAGE_BYTES: u64 = 4096;
@@ -207,8 +203,8 @@ pub fn is_writable(address: u64) -> bool {
 /// Other memory is at these addresses from now on.
 #[inline]
 pub fn forget(start: u64, bytes: u64) {
-    checkpoint::lose_memory(start, bytes);
-    checkpoint::forget_advice(start, bytes);
+    notices::memory_lost(start, bytes);
+    unforked::forget(start, bytes);
     map_changes::note(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
@@ -233,7 +229,7 @@ pub fn note_growing() {
 /// is protected, and older kernels (before 6.13) move the protection's marks along.
 #[inline]
 pub fn release(start: u64, bytes: u64) {
-    checkpoint::release_memory(start, bytes);
+    notices::memory_released(start, bytes);
     let tracker = tracker();
     tracker.listed = false;
     if tracker.protected.count != 0 {
@@ -259,7 +255,7 @@ pub fn give_up() {
 
 /// A child of fork: its memory is not protected, the descriptor is its parent's.
 pub fn begin_child() {
-    checkpoint::begin_child();
+    notices::tracked_child_begins();
     tracker().forget_sets();
     tracker().close();
 }
@@ -284,9 +280,9 @@ fn shares_its_memory() -> bool {
 impl Tracker {
     fn begin(&mut self) {
         // Who is here already could not take the protection back.
-        if self.uffd == 0 && !self.refused && !processes::are_several_here() {
+        if self.uffd == 0 && !self.refused && !block::are_several_here() {
             // Memory is under one protection at a time.
-            checkpoint::end_increments();
+            notices::memory_watched_otherwise();
             match Uffd::open() {
                 Some(uffd) => self.uffd = uffd.fd + 1,
                 None => self.refused = true,
@@ -323,7 +319,7 @@ impl Tracker {
     }
 
     fn is_listed(&self) -> bool {
-        let now = (kernel::mappings_made(), memory_calls::stack_limit());
+        let now = (kernel::mappings_made(), stack_limit::stack_limit());
         self.listed && !self.grows && self.listed_with == now
     }
 
@@ -347,7 +343,7 @@ impl Tracker {
     }
 
     fn list_writable(&mut self) {
-        let stack_limit = memory_calls::stack_limit();
+        let stack_limit = stack_limit::stack_limit();
         let list = &mut self.writable;
         list.count = 0;
         self.overflown = false;
@@ -362,7 +358,7 @@ impl Tracker {
                 start = start.min(lowest).max(before);
             }
             before = mapping.end;
-            let is_ours = islands::is_island(mapping.start) || displaced::is_page(mapping.start);
+            let is_ours = islands::is_island(mapping.start) || notices::is_stub_page(mapping.start);
             if !mapping.readable || !mapping.writable || is_ours {
                 return;
             }

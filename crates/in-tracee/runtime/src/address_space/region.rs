@@ -5,13 +5,11 @@
 use lane_protocol::{REGION_BYTES, REGION_START};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::{mapped_files, page_tracker};
+use crate::address_space::{mapped_files, page_tracker, shared_ranges};
 use crate::code::{islands, sites};
-use crate::debugger::displaced;
-use crate::ground::kernel;
-use crate::ground::memory::in_region;
+use crate::ground::memory::{self, in_region};
+use crate::ground::{kernel, notices};
 use crate::state::report;
-use crate::syscalls::memory_calls;
 
 /// True for a mapping of the program's that only keeps others out.
 pub fn is_reserved(args: &[u64; 6]) -> bool {
@@ -38,7 +36,7 @@ pub fn without_wish(args: &[u64; 6]) -> [u64; 6] {
 /// below it.
 #[cold]
 pub fn elsewhere(args: &[u64; 6], found: i64) -> i64 {
-    let bytes = memory_calls::pages(args[1]);
+    let bytes = memory::pages(args[1]);
     kernel::munmap(found as u64, bytes);
     let Some(mut below) = REGION_START.checked_sub(bytes) else { return -i64::from(errno::ENOMEM) };
     while below > bytes {
@@ -73,11 +71,11 @@ pub fn refuse_place(flags: u64) -> i64 {
 pub fn reserve(args: &[u64; 6]) -> i64 {
     let [address, bytes, protection, flags, ..] = *args;
     let result = around(address, bytes, 0, &mut |start, bytes| {
-        displaced::make_room(start, bytes);
-        page_tracker::forget(start, memory_calls::pages(bytes));
-        mapped_files::forget(start, memory_calls::pages(bytes));
-        sites::unmapped(start, memory_calls::pages(bytes));
-        memory_calls::forget_shared(start, memory_calls::pages(bytes));
+        notices::room_is_needed(start, bytes);
+        page_tracker::forget(start, memory::pages(bytes));
+        mapped_files::forget(start, memory::pages(bytes));
+        sites::unmapped(start, memory::pages(bytes));
+        shared_ranges::forget_shared(start, memory::pages(bytes));
         let mapped = kernel::mmap(start, bytes, protection as u32, flags as u32, -1, 0);
         if kernel::failed(mapped) { mapped } else { 0 }
     });

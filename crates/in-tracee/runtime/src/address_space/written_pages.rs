@@ -5,7 +5,7 @@ use lane_protocol::{SCRATCH_BYTES, SCRATCH_START};
 use linux_abi::{errno, general as nr};
 
 use crate::address_space::checksum;
-use crate::address_space::detect::{RANGES_BYTES, Ranges, SCRATCH_FLAGS};
+use crate::address_space::writable_ranges::{RANGES_BYTES, Ranges, SCRATCH_FLAGS};
 use crate::ground::owned::Owned;
 use crate::ground::page_entries::{OF_FILE, POPULATED, for_each_entry};
 use crate::ground::range_set::Range;

@@ -6,7 +6,6 @@ pub mod files;
 pub mod first_use;
 pub mod interests;
 pub mod keeper;
-pub mod lent;
 pub mod lists;
 pub mod locks;
 pub mod mappings;

@@ -7,5 +7,4 @@ pub mod increments;
 pub mod protection;
 pub mod quiesce;
 pub mod store;
-pub mod unforked;
 pub mod window;

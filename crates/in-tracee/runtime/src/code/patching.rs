@@ -2,10 +2,9 @@
 
 use linux_abi::general as nr;
 
-use crate::checkpoint;
 use crate::code::sites::map_of;
 use crate::code::withheld;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, memory, notices};
 
 /// Writes into code, which may not be written otherwise.
 pub fn write_code(address: u64, bytes: &[u8]) -> bool {
@@ -28,7 +27,7 @@ pub fn change_code(start: u64, end: u64, change: &mut dyn FnMut()) -> bool {
         return false;
     }
     change();
-    checkpoint::lose_memory(first, end - first);
+    notices::memory_lost(first, end - first);
     kernel::mprotect(first, end - first, protection_at(start));
     withheld::again(first, end);
     true

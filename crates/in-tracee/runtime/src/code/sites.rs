@@ -16,12 +16,10 @@ use linux_abi::general as nr;
 use crate::code::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::code::patching::{change_code, put_code, write_code};
 use crate::code::{clocks, gs, seccomp, withheld};
-use crate::debugger::{breakpoints, translate};
-use crate::ground::{kernel, memory};
-use crate::preemption::{probe, sampled_places};
+use crate::ground::{kernel, memory, notices};
+use crate::log;
 use crate::state::block::{process, session, space};
 use crate::state::patched_code::{MAPS, SLOTS, Site, SiteState};
-use crate::{checkpoint, log};
 
 mod addresses;
 mod table;
@@ -151,7 +149,7 @@ fn recipes_of(file: u32) -> Option<&'static [Recipe]> {
 }
 
 fn rewrite(site: &mut Site) {
-    translate::forget();
+    notices::code_changed();
     match recipe_of(site.address) {
         Some(recipe) if recipe.kind == site_kind::SYSCALL => {
             cover(site, recipe, &write_code);
@@ -204,8 +202,8 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
 
 /// A kept file was mapped executable: replaces what does not trap by itself, or often does.
 pub fn code_mapped(map: CodeMap) {
-    translate::forget();
-    breakpoints::note_mapping();
+    notices::code_changed();
+    notices::code_mapped();
     if process().replaying {
         // Recorded where it was needed, and needed here first.
         while let Some(word) = process().log.peek()
@@ -268,7 +266,7 @@ pub fn code_mapped(map: CodeMap) {
         replace(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
     }
     if writable {
-        checkpoint::lose_memory(map.start, map.end - map.start);
+        notices::memory_lost(map.start, map.end - map.start);
         kernel::mprotect(map.start, map.end - map.start, map.protection);
     }
     withheld::code_mapped(&map, &recipes[from..to]);
@@ -294,7 +292,7 @@ pub fn replace_spins() {
     if core::mem::replace(&mut state.replaces_spins, true) {
         return;
     }
-    translate::forget();
+    notices::code_changed();
     for map in &state.maps[..state.map_count] {
         let recipes = recipes_of(map.file).unwrap_or_default();
         let end = map.file_offset + (map.end - map.start);
@@ -311,7 +309,7 @@ pub fn replace_spins() {
             due.for_each(|recipe| {
                 replace(map.start + u64::from(recipe.site_offset) - map.file_offset, recipe);
             });
-            checkpoint::lose_memory(map.start, map.end - map.start);
+            notices::memory_lost(map.start, map.end - map.start);
             kernel::mprotect(map.start, map.end - map.start, map.protection);
         }
     }
@@ -367,11 +365,11 @@ fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
 
 /// Memory of the program went away or was replaced: so did what we know of it.
 pub fn unmapped(start: u64, bytes: u64) {
-    translate::forget();
-    breakpoints::note_mapping();
+    notices::code_changed();
+    notices::code_mapped();
     let end = start.saturating_add(bytes);
     withheld::unmapped(start, end);
-    sampled_places::unmapped(start, end);
+    notices::code_unmapped(start, end);
     let state = sites();
     let mut touched = false;
     let mut index = 0;
@@ -399,7 +397,7 @@ pub fn unmapped(start: u64, bytes: u64) {
 
 /// A new image: nothing is known of it.
 pub fn reset() {
-    translate::forget();
+    notices::code_changed();
     withheld::reset();
     let state = sites();
     state.map_count = 0;
@@ -439,8 +437,8 @@ pub fn note_spin(site: &mut Site, gave: bool) {
 /// Puts the original code of a site back. Millions of rounds may follow until a pause that is waited
 /// for beside it.
 fn restore(site: &mut Site) {
-    translate::forget();
-    probe::while_lifted(|| {
+    notices::code_changed();
+    notices::while_probe_is_lifted(&mut || {
         if site.is_stopped() {
             write_code(site.address, &site.own[..site.bytes as usize]);
         }

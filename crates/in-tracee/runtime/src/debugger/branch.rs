@@ -22,9 +22,11 @@ use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, memory};
+use crate::log::effects::meaning;
 use crate::signals;
 use crate::state::block::{process, thread};
-use crate::syscalls::dispatch::{Done, leave_debugged, meaning};
+use crate::state::call_state::Done;
+use crate::syscalls::dispatch::leave_debugged;
 use crate::syscalls::specials;
 
 struct State {

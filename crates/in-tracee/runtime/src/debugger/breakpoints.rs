@@ -10,14 +10,14 @@ use core::ops::Range;
 
 use lane_protocol::BREAKPOINTS_MAX;
 
+use crate::address_space::code_changes;
 use crate::code::{islands, sites};
-use crate::debugger::{agent, displaced, programs};
+use crate::debugger::{agent, displaced, open_calls, programs};
 use crate::ground::decode::JUMP_BYTES;
 use crate::ground::memory;
 use crate::ground::owned::Owned;
 use crate::preemption::probe;
 use crate::state::block::process;
-use crate::syscalls::{changes, open_calls};
 
 const INT3: u8 = 0xcc;
 const JUMP: u8 = 0xe9;
@@ -141,7 +141,7 @@ pub fn follow_calls() {
 /// Plants one, if it is wanted; gives what was there.
 fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES], usize)> {
     let is_wanted = !programs::ends_calls(index) || open_calls::are_followed();
-    if !is_wanted || changes::is_inside_jump(address) {
+    if !is_wanted || code_changes::is_inside_jump(address) {
         return None;
     }
     let first = memory::read::<u8>(address).filter(|&byte| byte != INT3)?;

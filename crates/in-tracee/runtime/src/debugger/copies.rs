@@ -16,7 +16,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::address_space::mapped_files;
 use crate::code::clocks;
-use crate::debugger::{displaced, imports, watchpoints};
+use crate::debugger::{displaced, watchpoints};
 use crate::ground::registers::pop_preserved;
 use crate::ground::{frame, kernel};
 use crate::process::{processes, threads};
@@ -24,6 +24,7 @@ use crate::signals;
 use crate::state::block::{
     Thread, enter_block, known_threads, lane, own_block, process, thread, thread_at, thread_status,
 };
+use crate::state::group_replay;
 use crate::state::signal_state::KernelPart;
 use crate::state::stacks::{signal_stack, stack_top};
 
@@ -100,20 +101,12 @@ pub fn wait_standing(word: &AtomicU32, seen: u32) {
     unsafe { rv_wait_standing(word, seen, if debugged { core::ptr::null() } else { &raw const timeout }) }
 }
 
-/// The calling thread is about to wait: keeps what it has of the program's.
-pub fn note_waiting() {
-    let own = thread();
-    own.waiting.fs_base = crate::debugger::standing::fs_base();
-    own.waiting.mask = signals::current_mask();
-    frame::save_vectors_at(signal_stack(own.index));
-}
-
 /// The calling thread, which runs the program, is about to stand still for an image of the
 /// process: the same. What its handler's frame has of the processor is in memory.
 pub fn note_standing() {
     let own = thread();
-    own.waiting.fs_base = crate::debugger::standing::fs_base();
-    own.waiting.mask = signals::current_mask();
+    own.waiting.fs_base = crate::ground::registers::fs_base();
+    own.waiting.mask = kernel::current_mask();
 }
 
 /// True if other processes have, or may have, memory in common with this one: they would
@@ -121,7 +114,7 @@ pub fn note_standing() {
 /// alone with its shared memory has had the turn from the first ticket on.
 pub fn would_share() -> bool {
     let process = process();
-    let goes_without_others = process.debugged && imports::are_wanted() && !process.in_parents_memory;
+    let goes_without_others = process.debugged && group_replay::are_wanted() && !process.in_parents_memory;
     process.in_group && (process.ticket != 0 || process.made_others) && !goes_without_others
 }
 
@@ -213,7 +206,7 @@ fn become_copy(segment: u32) {
     own.segment = u64::from(segment);
     own.copied = true;
     own.family = own.pid as u64;
-    if imports::is_without_others() {
+    if group_replay::is_without_others() {
         (own.has_ticket, own.met_others, own.made_others) = (false, false, false);
     }
     own_block();

@@ -9,7 +9,7 @@
 //! Deliberately absent: other threads' registers, and the past.
 
 use crate::ground::vector_state::vector_state;
-use crate::state::{report, signal_state};
+use crate::state::{live, report, signal_state};
 use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
 use lane_protocol::{agent_verb, report_kind};
@@ -261,7 +261,7 @@ fn replay_from(registers: &mut Registers, first: u64) {
         word = next(0);
     }
     if process().log.peek().is_none() {
-        if checkpoint::goes_again() {
+        if live::goes_again() {
             return checkpoint::enter_present();
         }
         if !agent::is_debugging() {

@@ -16,12 +16,13 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::address_space::file_extents;
 use crate::address_space::mapped_files::{self, Object};
 use crate::debugger::agent;
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory};
+use crate::log::file_extents;
 use crate::state::block::{process, session};
+use crate::state::group_replay::{is_scout, is_without_others};
 use crate::state::own_descriptors::close;
 use crate::state::report;
 
@@ -38,21 +39,6 @@ static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
 static PIECE: Owned<[u8; (HEADER_BYTES + PIECE_BYTES) as usize]> =
     Owned::new([0; (HEADER_BYTES + PIECE_BYTES) as usize]);
 static FORMER: Owned<[u8; PIECE_BYTES as usize]> = Owned::new([0; PIECE_BYTES as usize]);
-
-/// True if copies of the process that is debugged go without the others of its group.
-pub fn are_wanted() -> bool {
-    process().replaying && session().imports.wants.load(Ordering::Relaxed) != 0
-}
-
-/// True for the process that is debugged and goes with the others.
-pub fn is_scout() -> bool {
-    process().debugged && !process().copied && are_wanted()
-}
-
-/// True for a copy, which goes without them.
-pub fn is_without_others() -> bool {
-    process().debugged && process().copied && are_wanted()
-}
 
 /// The turn is back from other processes.
 pub fn turn_is_back() {

@@ -19,11 +19,11 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::address_space::kept_files;
 use crate::debugger::{agent, copies, displaced, translate, watchpoints};
 use crate::ground::kernel;
 use crate::ground::owned::Owned;
 use crate::ground::registers::pop_preserved;
+use crate::log::kept_files;
 use crate::signals;
 use crate::state::block::{process, thread};
 

@@ -11,12 +11,11 @@ use lane_protocol::bytecode::{NO_PROGRAMS, RecordHeader, breakpoint_kind, failur
 use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
 
-use crate::debugger::{agent, breakpoints, standing};
+use crate::debugger::{agent, breakpoints, open_calls};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, memory, registers};
 use crate::state::block::{lane, process, thread};
-use crate::syscalls::open_calls;
 
 /// Most bytes of one record: what does not fit is left out.
 const RECORD_BYTES_MAX: u64 = 0x8_0000;
@@ -276,7 +275,7 @@ impl Host for Program<'_> {
         ];
         match number {
             register::FLAGS => Some(r.flags & !crate::ground::registers::TRAP_FLAG),
-            register::FS_BASE => Some(*self.fs_base.get_or_insert_with(standing::fs_base)),
+            register::FS_BASE => Some(*self.fs_base.get_or_insert_with(registers::fs_base)),
             register::GS_BASE => Some(0),
             _ => general.get(number as usize).copied(),
         }

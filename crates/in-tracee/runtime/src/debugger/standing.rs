@@ -8,14 +8,15 @@ use linux_abi::general as nr;
 use crate::address_space::mapped_files;
 use crate::code::sites;
 use crate::debugger::agent::{self, Mode, mailbox, state};
-use crate::debugger::{branch, breakpoints, copies, imports, programs};
+use crate::debugger::{branch, breakpoints, copies, programs};
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
 use crate::ground::registers::Registers;
-use crate::ground::registers::TRAP_FLAG;
+use crate::ground::registers::{TRAP_FLAG, fs_base};
 use crate::ground::vector_state::vector_state;
 use crate::signals::caught_signals;
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
+use crate::state::group_replay;
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
@@ -32,7 +33,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.steps_known = u32::from(own.steps_known);
     stop.cannot_copy = u32::from(copies::would_share() || !process().replaying && !process().branched);
     stop.met_others = u64::from(process().met_others);
-    stop.without_others = u64::from(process().in_group && imports::is_without_others());
+    stop.without_others = u64::from(process().in_group && group_replay::is_without_others());
     stop.shared_bytes = if stop.without_others == 0 { 0 } else { mapped_files::object_bytes() };
     stop.is_at_log_end = u64::from(crate::checkpoint::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
@@ -137,12 +138,4 @@ pub fn stand_at_end(report: u32, code: i32) {
         publish(None, agent_stop::END, report, code);
         while branch::from_end() {}
     }
-}
-
-/// The running thread's base of thread-local memory.
-pub fn fs_base() -> u64 {
-    const ARCH_GET_FS: u64 = 0x1003;
-    let mut base = 0u64;
-    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut base as u64, 0, 0, 0, 0]);
-    base
 }

@@ -19,7 +19,7 @@ use translator::{Engine, Goal, Host, MEMORY_BYTES, Outcome, State, Stop};
 
 use crate::code::{islands, sites};
 use crate::debugger::programs::{self, Verdict};
-use crate::debugger::{agent, standing, watchpoints};
+use crate::debugger::{agent, watchpoints};
 use crate::ground::assembly;
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
@@ -27,7 +27,7 @@ use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, memory, registers};
 use crate::preemption::probe;
 use crate::state::block::{lane, process, thread};
 
@@ -213,7 +213,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
         passes_breakpoint: true,
         passes_store: false,
         notes_stores: false,
-        fs_base: standing::fs_base(),
+        fs_base: registers::fs_base(),
     };
     while executed < limit {
         goal.limit = limit - executed;

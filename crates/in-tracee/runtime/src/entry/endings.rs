@@ -4,6 +4,7 @@
 use crate::checkpoint;
 use crate::debugger::standing;
 use crate::process::processes;
+use crate::state::live;
 
 /// A replaying process is about to stand still, or to end.
 #[unsafe(no_mangle)]
@@ -20,7 +21,7 @@ fn rv_leaves_shared_memory() {
 /// The log is at its end. Does not return if the program goes on from there.
 #[unsafe(no_mangle)]
 fn rv_log_ends() {
-    if checkpoint::goes_again() {
+    if live::goes_again() {
         checkpoint::go_live();
     }
 }

@@ -207,3 +207,23 @@ pub fn write_all(fd: i32, mut address: u64, mut bytes: u64) {
         bytes -= written as u64;
     }
 }
+
+/// Other sockets can be mapped, too (TCP, to receive without copying): nothing comes there by itself.
+pub fn is_packet_socket(fd: u64) -> bool {
+    // `asm-generic/socket.h`, `linux/socket.h`.
+    const SOL_SOCKET: u64 = 1;
+    const SO_DOMAIN: u64 = 39;
+    const AF_PACKET: u32 = 17;
+    socket_option(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET
+}
+
+pub fn error(number: u32) -> i64 {
+    -i64::from(number)
+}
+
+/// The kernel's mask of the calling thread.
+pub fn current_mask() -> u64 {
+    let mut mask = 0u64;
+    call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+    mask
+}

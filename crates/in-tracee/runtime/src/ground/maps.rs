@@ -168,3 +168,7 @@ fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
     }
     (digits > 0).then_some((value, &text[digits..]))
 }
+
+pub fn protection(mapping: &Mapping) -> u32 {
+    u32::from(mapping.readable) | u32::from(mapping.writable) << 1 | u32::from(mapping.executable) << 2
+}

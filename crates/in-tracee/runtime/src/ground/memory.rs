@@ -100,3 +100,17 @@ pub fn in_region(address: u64, bytes: u64) -> bool {
     use lane_protocol::{REGION_BYTES, REGION_START};
     address < REGION_START + REGION_BYTES && address.saturating_add(bytes) > REGION_START
 }
+
+pub fn pages(bytes: u64) -> u64 {
+    const PAGE_MASK: u64 = 4095;
+    bytes.saturating_add(PAGE_MASK) & !PAGE_MASK
+}
+
+/// The pieces of an array of `struct iovec`.
+pub fn vector_piece(vectors: u64, count: u64, index: usize) -> Option<(u64, u64)> {
+    if index as u64 >= count {
+        return None;
+    }
+    let [base, len] = read::<[u64; 2]>(vectors + index as u64 * 16)?;
+    Some((base, len))
+}

@@ -3,6 +3,8 @@
 //! Invariant: the layout is that of the entry code's pushes; its macros for taking them back
 //! stand here, beside it.
 
+use linux_abi::general as nr;
+
 /// Takes the registers that calls preserve from the stack.
 macro_rules! pop_preserved {
     () => {
@@ -18,6 +20,8 @@ macro_rules! pop_volatile {
 }
 
 pub(crate) use {pop_preserved, pop_volatile};
+
+use crate::ground::kernel;
 
 pub const TRAP_FLAG: u64 = 0x100;
 
@@ -67,4 +71,12 @@ pub enum Leave {
     Exactly = 1,
     /// Not yet: the entry code makes the call, and goes on with `direct_calls::on_made`.
     Make = 2,
+}
+
+/// The running thread's base of thread-local memory.
+pub fn fs_base() -> u64 {
+    const ARCH_GET_FS: u64 = 0x1003;
+    let mut base = 0u64;
+    kernel::call(nr::__NR_arch_prctl, [ARCH_GET_FS, &raw mut base as u64, 0, 0, 0, 0]);
+    base
 }

@@ -15,6 +15,9 @@
 mod spinning;
 
 use crate::ground::registers::TRAP_FLAG;
+use crate::scheduler::pause_cost::STEP_NS;
+use crate::scheduler::spinning_threads::{SPUN, threads_spin};
+use crate::state::deliverable;
 use crate::state::pausing::{Pausing, Search, Stand, Watching, WayAside};
 use core::sync::atomic::Ordering;
 
@@ -26,10 +29,8 @@ use crate::preemption::pause_place;
 use crate::preemption::pause_timer::{Purpose, now_ns};
 use crate::preemption::{hot_words, pause_point, rounds, sampled_places};
 use crate::scheduler::{chaos, private_futexes, starvation, turn};
-use crate::signals;
 use crate::state::block::{process, thread};
-pub use spinning::threads_spin;
-use spinning::{SPUN, compare_ns, watch_spin};
+use spinning::{compare_ns, watch_spin};
 
 /// How long a signal waits for a system call, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -41,8 +42,6 @@ const SPIN_NS: u64 = 60_000;
 const COMPARE_NS: u64 = 100_000;
 /// Steps instead of that, where there is no timer.
 const STEPS_FOR_TIMER: u32 = 300;
-/// Nanoseconds of a step.
-pub const STEP_NS: u64 = 3000;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
@@ -130,7 +129,7 @@ pub fn nothing_waits() {
     if thread().pausing.timer.armed {
         set_timer(0);
         // What came in between found the timer armed still.
-        if signals::has_deliverable() {
+        if deliverable::has_deliverable() {
             signal_waits();
         }
     }
@@ -286,12 +285,12 @@ pub fn on_asked(context: &mut RealFrame) {
 
 /// A signal waits that can be delivered.
 pub fn signal_is_due() -> bool {
-    signals::has_deliverable()
+    deliverable::has_deliverable()
 }
 
 /// True if there is still a reason to pause.
 fn is_wanted() -> bool {
-    signals::has_deliverable() || thread().is_asked || crate::checkpoint::stop_is_wanted()
+    deliverable::has_deliverable() || thread().is_asked || crate::checkpoint::stop_is_wanted()
 }
 
 /// Live: the debugger wants the program, which computes, to stand.

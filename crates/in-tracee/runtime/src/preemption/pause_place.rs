@@ -13,7 +13,7 @@ use crate::ground::owned::Owned;
 use crate::ground::{decode, memory};
 use crate::preemption::pause_point;
 use crate::scheduler::chaos;
-use crate::signals;
+use crate::state::deliverable;
 use crate::state::pausing::{Search, Stand};
 
 /// Steps towards an instruction that a jump can replace.
@@ -170,7 +170,7 @@ enum Speed {
 
 fn speed_of(address: u64, run: &decode::Run) -> Speed {
     let jumps = run.instructions[..run.count].iter().any(|moved| moved.jump.is_some());
-    match decode::sets_flags_first(address, signals::faults_are_seen()) {
+    match decode::sets_flags_first(address, deliverable::faults_are_seen()) {
         true if jumps => Speed::OneJump,
         true => Speed::FlagsAreDead,
         false => Speed::Slow,

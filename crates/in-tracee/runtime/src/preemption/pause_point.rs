@@ -9,17 +9,18 @@ use crate::code::{islands, sites};
 use crate::debugger::{agent, breakpoints, edits};
 use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
-use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
+use crate::log::call_event;
 use crate::preemption::pause;
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::{hot_words, probe, sampled_places};
-use crate::scheduler::{chaos, encounters, turn};
+use crate::scheduler::pause_cost::{COST_NS, cost_ns};
+use crate::scheduler::{chaos, encounters, held_threads, spinning_threads, turn};
 use crate::signals;
 use crate::state::block::{process, thread};
-use crate::state::report;
-use crate::syscalls::{spins, tracing};
+use crate::state::{deliverable, report};
+use crate::syscalls::spins;
 
 /// Words of a pause's body: registers, vector sum, memory sum.
 pub const BODY_WORDS: u64 = 20;
@@ -32,16 +33,6 @@ const TRAPS_NS: u64 = 20_000;
 pub const RESUME_FLAG: u64 = 0x1_0000;
 /// Flags that belong to the program's state: arithmetic, direction.
 pub const STATE_FLAGS: u64 = crate::ground::decode::ARITHMETIC_FLAGS | 0x400;
-
-/// What the last pauses cost, in nanoseconds: a moving average.
-static COST_NS: Owned<u64> = Owned::new(0);
-
-/// An estimate of what a pause costs, in nanoseconds, with what the program then
-/// spends on page faults because of it.
-pub fn cost_ns() -> u64 {
-    // SAFETY: one thread runs in an address space.
-    unsafe { COST_NS.get().read() }
-}
 
 /// Leaves a handler for a pause point, where the program stands with these registers.
 pub fn lead_to(context: &mut RealFrame, mut registers: Registers) {
@@ -73,29 +64,30 @@ fn record(registers: &mut Registers) {
     let asked = core::mem::take(&mut thread().is_asked);
     let is_aside = core::mem::take(&mut thread().pausing.is_aside);
     let is_lone = is_aside && encounters::is_lone();
-    if is_lone && !encounters::await_signal(&signals::has_deliverable) {
+    if is_lone && !encounters::await_signal(&deliverable::has_deliverable) {
         // Nothing happened here.
         return sampled_places::leave(registers);
     }
-    let is_waited_for = turn::is_wanted() || pause::threads_spin() && turn::my_turn().has_sleepers();
+    let is_waited_for =
+        turn::is_wanted() || spinning_threads::threads_spin() && turn::my_turn().has_sleepers();
     let yields = asked && !is_lone && (is_waited_for || is_aside);
     log_pause(registers, yields);
     if yields {
-        tracing::note_vectors(true);
+        held_threads::note_vectors(true);
         turn::yield_at_pause();
         while crate::checkpoint::stop_asked() {
             // Others come before what the program does from here on: once more.
             log_pause(registers, true);
             crate::checkpoint::park_at_pause();
         }
-        tracing::note_vectors(false);
+        held_threads::note_vectors(false);
         registers.rip = sites::translate(registers.rip);
         pause::watch_again();
     }
     let changes = core::mem::take(&mut thread().pausing.change);
     if changes.is_some_and(|change| edits::end_change(registers, &change)) {
         // Not where the pause is any more: what waits has another one.
-        if signals::has_deliverable() {
+        if deliverable::has_deliverable() {
             pause::signal_waits();
         }
         return sampled_places::leave(registers);
@@ -166,7 +158,7 @@ pub fn go_on(mut registers: Registers) -> ! {
     if process().replaying {
         spins::follow_again();
         follow_pause(&mut registers);
-        if !crate::checkpoint::is_on() {
+        if !crate::state::live::is_on() {
             // The log begins here.
             crate::debugger::agent::leaving(&mut registers);
         }
@@ -255,12 +247,12 @@ fn replay(registers: &mut Registers) {
 /// Replay: the process was killed behind the pause at hand, and others see what it stored until its next
 /// call, if it came to that with the turn.
 fn leaves_more() -> bool {
-    process().in_group && !process().debugged && !crate::checkpoint::is_on()
+    process().in_group && !process().debugged && !crate::state::live::is_on()
 }
 
 /// What the log says of a pause behind it.
 fn follow_pause(registers: &mut Registers) {
-    if signals::is_next() {
+    if call_event::is_next() {
         signals::replay_at_return(registers);
     } else if edits::is_due() {
         // The place before the edit.
@@ -268,7 +260,7 @@ fn follow_pause(registers: &mut Registers) {
         edits::replay(registers);
         return;
     } else if process().log.peek().is_none() && !leaves_more() {
-        if crate::checkpoint::goes_again() {
+        if crate::state::live::goes_again() {
             crate::checkpoint::enter_present();
             signals::set_real_mask(thread().signals.mask);
             return;

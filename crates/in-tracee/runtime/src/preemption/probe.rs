@@ -29,7 +29,7 @@ use crate::preemption::probe_guard::is_writable;
 use crate::preemption::probe_stub::{self, Layout, Writer, jump_to};
 use crate::state::block::process;
 use crate::state::pausing::{CONDITIONS, Condition, Probe};
-use crate::{checkpoint, signals};
+use crate::state::{deliverable, live};
 
 /// Order of the registers in a pause's body, as the processor numbers them; rip
 /// and flags have no number.
@@ -104,7 +104,7 @@ pub fn put_down(breakpoint: bool) {
         memory::copy(probe.original.as_mut_ptr() as u64, address, JUMP_BYTES as u64);
         written().body = body_at(address, &run, stub);
         probe.stub = stub;
-        probe.flags_are_dead = decode::sets_flags_first(address, signals::faults_are_seen());
+        probe.flags_are_dead = decode::sets_flags_first(address, deliverable::faults_are_seen());
         write_stub();
         put_code(address, &jump_to(stub, address));
         let covered = address..address + run.bytes.max(JUMP_BYTES as u64);
@@ -144,7 +144,7 @@ fn body_at(address: u64, run: &Run, stub: u64) -> Body {
         let is_seen = is_fixed || probe.guard.is_to_close();
         alike && is_seen && reaches_from(stub, body.start, body.instructions())
     };
-    let may_stop_inside = agent::is_debugging() || checkpoint::is_on();
+    let may_stop_inside = agent::is_debugging() || live::is_on();
     let body = if may_stop_inside { None } else { Body::of_loop(address, run) };
     body.filter(is_right).unwrap_or_else(|| Body::of_run(address, run))
 }

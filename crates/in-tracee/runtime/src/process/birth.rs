@@ -10,20 +10,21 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
+use crate::address_space::recorded_places;
 use crate::code::{clocks, seccomp, sites, vector_saves};
 use crate::debugger::keyframes;
 use crate::ground::assembly::rv_resume;
 use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{frame, kernel, memory};
+use crate::ground::{frame, kernel, memory, stack_limit};
 use crate::lab;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{
     enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread,
 };
-use crate::state::report;
-use crate::syscalls::{filters, memory_calls};
+use crate::state::{block, report};
+use crate::syscalls::filters;
 
 /// End of the memory that a process can map, in bytes.
 const MEMORY_END: u64 = 0x7fff_ffff_f000;
@@ -137,7 +138,7 @@ fn record_birth(user_stack: u64) -> ! {
     let process = process();
     let carried = core::mem::take(&mut lane().carried_signals);
     process.log.events += core::mem::take(&mut lane().carried_events);
-    thread().signals.mask = signals::inherited(signals::current_mask()) | carried[0];
+    thread().signals.mask = signals::inherited(kernel::current_mask()) | carried[0];
     let mask = thread().signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;
     space().break_start = break_start;
@@ -148,7 +149,7 @@ fn record_birth(user_stack: u64) -> ! {
     // and how far the stack may grow.
     log.blob(break_start, 0, Tag::Memory, 0);
     log.blob(mask, 0, Tag::Memory, 0);
-    log.blob(memory_calls::stack_limit(), 0, Tag::Memory, 0);
+    log.blob(stack_limit::stack_limit(), 0, Tag::Memory, 0);
     for range in &birth.ranges[..(birth.range_count as usize).min(birth.ranges.len())] {
         log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
     }
@@ -261,7 +262,7 @@ fn become_first_thread() {
     let time_forbidden = thread().time_forbidden;
     let process = process();
     if own != 0 {
-        let block = prepare_block(0, processes::index_of_process(process));
+        let block = prepare_block(0, block::index_of_process(process));
         block.signals.begin_thread(mask);
         block.pausing = crate::state::pausing::Pausing::default();
         enter_block(0);
@@ -314,7 +315,7 @@ fn recreate(word: u64) -> ! {
         let grows = if flags & 1 != 0 { u64::from(nr::MAP_GROWSDOWN | nr::MAP_STACK) } else { 0 };
         let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | grows;
         let content = (file != u32::MAX).then_some((file, file_offset));
-        memory_calls::map_kept(start, end - start, protection, real_flags, content);
+        recorded_places::map_kept(start, end - start, protection, real_flags, content);
         if content.is_some() && protection & 4 != 0 && code_count < code.len() {
             code[code_count] = CodeMap { start, end, file_offset, file, protection: protection as u32 };
             code_count += 1;
@@ -338,7 +339,7 @@ fn recreate(word: u64) -> ! {
     space().break_start = conventions[0];
     space().break_now = if boarded { conventions[3] } else { conventions[0] };
     thread().signals.mask = conventions[1];
-    memory_calls::set_stack_limit(conventions[2]);
+    stack_limit::set_stack_limit(conventions[2]);
     crate::debugger::agent::note_image(stack_pointer);
     if boarded {
         crate::process::boarding::replay(&code[..code_count], has_unknown_code, has_first);

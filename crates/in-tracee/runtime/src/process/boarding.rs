@@ -16,15 +16,15 @@ use lane_protocol::{
 };
 use linux_abi::{PAGE_BYTES, general as nr};
 
-use crate::address_space::{boarded_sharing, mapped_files};
+use crate::address_space::{mapped_files, segments, unforked};
 use crate::checkpoint;
 use crate::code::{clocks, sites};
 use crate::debugger::copies;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
-use crate::ground::{frame, kernel, memory, proc_dir};
-use crate::process::threads;
+use crate::ground::{frame, kernel, memory, proc_dir, stack_limit};
+use crate::process::{boarded_sharing, threads};
 use crate::scheduler::turn;
 use crate::signals;
 use crate::state::block::{
@@ -35,7 +35,6 @@ use crate::state::own_descriptors::{close, open_high};
 use crate::state::report;
 use crate::state::signal_state::Standing;
 use crate::state::stacks::{signal_stack, stack_top};
-use crate::syscalls::{memory_calls, shared_segments};
 
 pub const VDSO: &[u8] = b"[vdso]";
 
@@ -105,12 +104,12 @@ pub fn begin() -> ! {
         clocks::trap_time();
     }
     for known in &table().advised[..table().advised_count as usize] {
-        checkpoint::note_advice(known.start, known.end - known.start, known.advice as u32);
+        unforked::note(known.start, known.end - known.start, known.advice as u32);
     }
     checkpoint::begin();
     if count > 1 {
         turn::begin_sharing();
-        crate::syscalls::spins::begin();
+        crate::code::spin_sites::begin_counting();
     }
     boarded_sharing::begin(shared_mappings());
     set_state(boarding_state::OPEN);
@@ -147,7 +146,7 @@ fn arrive(index: usize) {
     own.clear_tid = told.clear_tid;
     own.robust_list = told.robust_list;
     own.rseq = told.rseq;
-    own.fs_base = crate::debugger::standing::fs_base();
+    own.fs_base = crate::ground::registers::fs_base();
     own.fault_registers = registers_of(&told.registers);
     own.standing = Standing::Boarded;
     clocks::begin_untrapped();
@@ -167,7 +166,7 @@ fn log_image() {
     log.begin(Kind::Data, 0, 0);
     // As at every birth, and where the break is.
     let break_now = space().break_now;
-    for word in [space().break_start, thread().signals.mask, memory_calls::stack_limit(), break_now] {
+    for word in [space().break_start, thread().signals.mask, stack_limit::stack_limit(), break_now] {
         log.blob(word, 0, Tag::Memory, 0);
     }
     for range in &table().ranges[..table().range_count as usize] {
@@ -218,11 +217,11 @@ fn log_memory() {
         } else if map.private && !map.is_kernels {
             let is_closed = !map.readable;
             if is_closed {
-                kernel::mprotect(map.start, bytes, checkpoint::protection(map) | nr::PROT_READ);
+                kernel::mprotect(map.start, bytes, maps::protection(map) | nr::PROT_READ);
             }
             log_own_pages(map, pagemap);
             if is_closed {
-                kernel::mprotect(map.start, bytes, checkpoint::protection(map));
+                kernel::mprotect(map.start, bytes, maps::protection(map));
             }
         }
     });
@@ -255,7 +254,7 @@ pub fn identity_of(map: &Mapping, name: &[u8]) -> [u64; 2] {
     const NAME_BYTES: usize = 4096;
     const SEGMENT_NAME: &[u8] = b"/SYSV";
     if name.starts_with(SEGMENT_NAME) {
-        return shared_segments::identity_of(map.inode);
+        return segments::identity_of(map.inode);
     }
     let mut path = [0u8; NAME_BYTES];
     let mut status = [0u64; mapped_files::STATUS_WORDS];
@@ -421,7 +420,7 @@ pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
     let others = || (0..known_threads()).filter(|&index| index != own && is_live(index));
     process.threads = u32::from(first) + others().count() as u32;
     if process.threads > 1 {
-        crate::syscalls::spins::begin();
+        crate::code::spin_sites::begin_counting();
     }
     process.running_thread.store(process.logged_thread, Ordering::SeqCst);
     if !is_live(process.logged_thread as usize) {

@@ -12,36 +12,14 @@ use lane_protocol::request;
 use linux_abi::general as nr;
 use syscall_model::Arg;
 
-use crate::address_space::kept_files::request_answer;
-use crate::ground::kernel;
 use crate::ground::registers::Registers;
+use crate::log::kept_files::request_answer;
+use crate::log::locks_of_session::{F_SETLK, F_UNLCK, F_WRLCK, Lock, lock};
 use crate::state::block::{lane, process, session};
-use crate::syscalls::dispatch::Done;
+use crate::state::call_state::Done;
 use crate::syscalls::specials;
 
 const UNKNOWN_SPACE: u32 = u32::MAX;
-const F_SETLK: u64 = 6;
-const F_OFD_GETLK: u64 = 36;
-const F_RDLCK: u16 = 0;
-const F_WRLCK: u16 = 1;
-const F_UNLCK: u16 = 2;
-
-/// `struct flock`.
-#[repr(C)]
-struct Lock {
-    kind: u16,
-    whence: u16,
-    start: u64,
-    bytes: u64,
-    pid: i32,
-}
-
-fn lock(command: u64, kind: u16, byte: u64) -> Option<u16> {
-    let mut lock = Lock { kind, whence: 0, start: byte, bytes: 1, pid: 0 };
-    let fd = process().control_fd as u64;
-    let result = kernel::call(nr::__NR_fcntl, [fd, command, &raw mut lock as u64, 0, 0, 0]);
-    (!kernel::failed(result)).then_some(lock.kind)
-}
 
 /// unshare(2) and setns(2): the children that follow may be in another namespace.
 pub fn change(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
@@ -99,25 +77,6 @@ fn identify(segment: u64) -> Option<i32> {
     let answer = request_answer(request::IDENTIFY, [segment, 0, 0, 0], &session().keep_doorbell);
     lock(F_SETLK, F_UNLCK, segment);
     answer.filter(|&pid| pid > 0)
-}
-
-/// True if the supervisor, which cannot be seen, is gone: it has a byte locked while it lives.
-pub fn supervisor_died() -> bool {
-    lock(F_OFD_GETLK, F_RDLCK, lane_protocol::LIFE_LOCK) == Some(F_UNLCK)
-}
-
-/// A number for the calling thread that no thread of another process has.
-pub fn writer(tid: u32) -> u32 {
-    const APART: u32 = 1 << 31;
-    match process().pid_space {
-        0 => tid,
-        _ => APART | (process().outer_pid as u32) << 9 ^ tid & 0x1ff,
-    }
-}
-
-/// Whether the thread that [`writer`] gave the number of can be looked at from here.
-pub fn is_visible(writer: u32) -> bool {
-    process().pid_space == 0 && writer >> 31 == 0
 }
 
 const _: () = assert!(size_of::<Lock>() == 32);

@@ -12,27 +12,27 @@ use lane_protocol::{
 };
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::kept_files::request_answer;
-use crate::address_space::page_tracker;
-use crate::debugger::{breakpoints, imports};
+use crate::address_space::{descriptor_classes, page_tracker, shared_ranges};
+use crate::debugger::breakpoints;
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
 use crate::lab;
+use crate::log::call_event::{begin_call, feed, feed_with};
+use crate::log::kept_files::request_answer;
 use crate::process::{detach, namespaces, threads};
-use crate::scheduler::{encounters, forced, patience, turn};
+use crate::scheduler::{encounters, forced, held_threads, output_lock, patience, turn};
 use crate::signals::{self, deaths};
 use crate::state::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
-    lane, own_block, populate, prepare_block, process, process_at, session, thread, thread_at, thread_status,
-    used_processes,
+    index_of_process, lane, own_block, populate, prepare_block, process, process_at, session, thread,
+    thread_at, thread_status,
 };
-use crate::state::report;
-use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
-use crate::syscalls::{
-    file_reads, filters, memory_calls, output_lock, outputs, specials, tracing, tracing_outside,
-};
+use crate::state::call_state::Done;
+use crate::state::live::{NO_SEGMENT, sharer_is_there};
+use crate::state::{call_state, group_replay, report};
+use crate::syscalls::{filters, specials, tracing_outside};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const FILES: u64 = nr::CLONE_FILES as u64;
@@ -51,9 +51,6 @@ pub const CHILD_SETTID: u64 = nr::CLONE_CHILD_SETTID as u64;
 pub const CHILD_CLEARTID: u64 = nr::CLONE_CHILD_CLEARTID as u64;
 pub const SETTLS: u64 = nr::CLONE_SETTLS as u64;
 pub const PIDFD: u64 = nr::CLONE_PIDFD as u64;
-
-/// In place of a segment: a process that is not recorded.
-const NO_SEGMENT: u64 = u64::MAX;
 
 /// What clone(2) is asked for, however it was asked.
 #[derive(Clone, Copy, Default)]
@@ -151,7 +148,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     }
     let (is_thread, shares_files) = (flags & THREAD != 0, flags & FILES != 0);
     if !is_thread || !shares_files {
-        file_reads::note_given(is_thread || shares_files);
+        call_state::note_descriptors_given(is_thread || shares_files);
     }
     if is_thread {
         return threads::create(registers, number, count, request);
@@ -165,7 +162,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     }
     let unlogged = process().passes_through;
     let shares =
-        if flags & VM != 0 { flags & VFORK == 0 } else { memory_calls::has_shared() || forced::is_on() };
+        if flags & VM != 0 { flags & VFORK == 0 } else { shared_ranges::has_shared() || forced::is_on() };
     if shares {
         turn::begin_group();
     }
@@ -289,13 +286,6 @@ fn name_sharer(segment: u64, pid: i32) {
     }
 }
 
-/// It has its turn, or will never be there.
-pub fn sharer_is_there(segment: u64) {
-    if segment != NO_SEGMENT {
-        session().unborn[segment as usize].store(0, Ordering::SeqCst);
-    }
-}
-
 /// The process in this segment has left its memory.
 pub fn leave_memory(segment: u64) {
     if segment != NO_SEGMENT {
@@ -404,16 +394,6 @@ pub unsafe extern "C" fn vfork_child(child: *mut crate::state::block::Thread) ->
     }
 }
 
-/// True while others than the first process of this memory are in it.
-pub fn are_several_here() -> bool {
-    (1..used_processes()).any(|index| process_at(index).threads != 0)
-}
-
-/// Place of a process's block.
-pub fn index_of_process(process: &Process) -> usize {
-    process.slot as usize
-}
-
 /// A child begins: its own lane, its own interception, then back to the program.
 fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     let own = process();
@@ -439,7 +419,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     crate::preemption::pause_timer::forget();
     if beginning.flags & VM == 0 {
         crate::address_space::page_tracker::begin_child();
-        crate::debugger::shared_writes::begin_child();
+        crate::address_space::shared_writes::begin_child();
     }
     thread().pending = 0;
     let broken = own.log.broken;
@@ -493,7 +473,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         signals::set_real_mask(thread().signals.mask);
     }
     registers.rax = 0;
-    if !is_known || own.pid_space != 0 && crate::checkpoint::is_on() {
+    if !is_known || own.pid_space != 0 && crate::state::live::is_on() {
         // What goes back is found by its ids in the supervisor's namespace.
         detach::detach(
             &mut registers,
@@ -542,7 +522,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
             place = memory::read::<[u64; 2]>(source).unwrap_or_default();
         }
     });
-    let goes_alone = imports::is_without_others() && (flags & VM == 0 || place[1] != 0);
+    let goes_alone = group_replay::is_without_others() && (flags & VM == 0 || place[1] != 0);
     if goes_alone && flags & VM != 0 && result > 0 {
         report::stand(lane_protocol::report_kind::ALONE, 0, "it makes a process in its own memory");
     }
@@ -554,7 +534,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         // child of vfork writes to its parent's memory.
         && (is_wanted(lane) || place[1] != 0 || flags & VM != 0 || may_join())
         // What a live process made is there, and goes its own way.
-        && !crate::checkpoint::is_on()
+        && !crate::state::live::is_on()
     {
         let Some(segment) = take_segment() else {
             report::fail("more processes at once than replay can hold");
@@ -921,7 +901,7 @@ pub fn exit(code: i32) -> Done {
 pub fn leave_shared_memory() {
     if process().in_group {
         signals::set_real_mask(!0);
-        tracing::let_all_go();
+        held_threads::let_all_go();
         if process().slot != 0 {
             thread().status = thread_status::ENDED;
             process().threads = 0;
@@ -945,7 +925,7 @@ pub fn end_lane() {
     lane().state.store(lane_state::ENDED, Ordering::Release);
     session().doorbell.fetch_add(1, Ordering::Release);
     leave_memory(process().segment);
-    outputs::forget(0);
+    descriptor_classes::forget(0);
 }
 
 /// Replay of exec in a child of vfork, or of any that is debugged: it needs memory of its
@@ -955,7 +935,7 @@ pub fn leave_parents_memory() {
         return;
     }
     process().in_parents_memory = false;
-    let is_copys = process().copied && imports::are_wanted();
+    let is_copys = process().copied && group_replay::are_wanted();
     if is_copys || !is_wanted(process().lane) && !may_join() {
         // It was made for what it wrote to its parent's memory.
         report::leave(lane_protocol::report_kind::EXITED, 0, "");

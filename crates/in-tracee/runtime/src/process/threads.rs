@@ -9,24 +9,23 @@ use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
 use crate::checkpoint;
+use crate::code::spin_sites;
 use crate::debugger::copies;
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::lab;
+use crate::log::call_event::{begin_call, feed, feed_with};
 use crate::preemption::{pause_point, pause_timer};
-use crate::process::processes::{
-    CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS, index_of_process,
-};
-use crate::scheduler::{encounters, forced, turn};
+use crate::process::processes::{CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS};
+use crate::scheduler::{encounters, forced, held_threads, turn};
 use crate::signals::{self, deaths};
 use crate::state::block::{
-    Process, Thread, find_free_thread, known_threads, prepare_block, process, provide_thread, thread,
-    thread_at, thread_status, used_threads,
+    Process, Thread, find_free_thread, index_of_process, known_threads, prepare_block, process,
+    provide_thread, thread, thread_at, thread_status, used_threads,
 };
-use crate::state::{pausing, report, signal_state};
-use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
-use crate::syscalls::{spins, tracing};
+use crate::state::call_state::Done;
+use crate::state::{live, pausing, report, signal_state};
 
 /// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
 const ROBUST_MAX: u32 = 2048;
@@ -111,7 +110,7 @@ pub fn make_room(index: usize) -> bool {
 /// with the id `wanted`, if it is there.
 fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
     turn::begin_sharing();
-    spins::begin();
+    spin_sites::begin_counting();
     let process = process();
     let mask = thread().signals.mask;
     let block = prepare_block(index, index_of_process(process));
@@ -152,7 +151,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let real = if process.replaying { real } else { real | request.flags & PIDFD };
     let alive = block.alive.as_ptr() as u64;
     block.standing = signal_state::Standing::Beginning;
-    if checkpoint::is_on() {
+    if live::is_on() {
         checkpoint::prepare_new(block, request.flags & SETTLS != 0, request.tls);
     }
     let lab_slot = lab::reserve();
@@ -161,7 +160,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     if !process.replaying {
         forced::expect(identity);
     }
-    let result = match checkpoint::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
+    let result = match live::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
         _ => unsafe {
@@ -277,7 +276,7 @@ pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
     let process = process();
     let replaying = process.replaying;
     if replaying {
-        crate::syscalls::memory_calls::consume(registers);
+        crate::log::call_event::consume(registers);
     } else {
         signals::set_real_mask(!0);
         begin();
@@ -288,7 +287,7 @@ pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
     own.status = thread_status::ENDED;
     process.threads -= 1;
     let ended_at = process.log.position();
-    tracing::let_all_go();
+    held_threads::let_all_go();
     if replaying {
         turn::follow_at_end();
     } else {

@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ground::kernel;
-use crate::preemption::pause;
+use crate::scheduler::pause_cost;
 use crate::state::block::{process, session, thread};
 
 /// The odd number nearest to 2^64 divided by the golden ratio: the step of
@@ -26,7 +26,7 @@ const FREE_NS: u64 = 500_000_000;
 static PAID_NS: AtomicU64 = AtomicU64::new(0);
 /// What a single step costs, in nanoseconds, as was seen last. On virtual machines whose host looks
 /// at each, it is ten times what it is on others.
-static STEP_NS: AtomicU64 = AtomicU64::new(pause::STEP_NS);
+static STEP_NS: AtomicU64 = AtomicU64::new(pause_cost::STEP_NS);
 
 /// A pause by chance took so long.
 pub fn pay(spent_ns: u64) {

@@ -6,13 +6,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lane_protocol::{OLDEST, Turn};
 use linux_abi::{errno, general as nr};
 
-use crate::ground::kernel;
-use crate::preemption::{pause, pause_point, sampled_places};
+use crate::ground::{kernel, notices};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, encounters, forced, looks, starvation, turn};
-use crate::signals;
+use crate::scheduler::{
+    asking, chaos, encounters, forced, looks, pause_cost, private_futexes, short_calls, spinning_threads,
+    starvation, turn,
+};
 use crate::state::block::{lane, process, thread, thread_status};
-use crate::syscalls::calls;
 
 /// How long a thread waits before it asks to be the next.
 const RESERVE_AFTER_NS: u64 = 1_000_000;
@@ -123,7 +123,7 @@ impl Patience {
         self.waiting = press(turn, firmly, self.age(turn));
         if is_soon && self.waiting == Waiting::Next {
             let paid_ns = SOON_PAID_NS.load(Ordering::Relaxed).max(kernel::monotonic_ns());
-            SOON_PAID_NS.store(paid_ns + SOON_SHARE * pause_point::cost_ns(), Ordering::Relaxed);
+            SOON_PAID_NS.store(paid_ns + SOON_SHARE * pause_cost::cost_ns(), Ordering::Relaxed);
         }
     }
 
@@ -154,7 +154,7 @@ impl Patience {
             let slice_ns = others * least_ns + chaos::below(1 << (10 + chaos::below(12)));
             return slice_ns + chaos::debt_ns().min(SLICE_NS);
         }
-        let spin = pause::threads_spin();
+        let spin = spinning_threads::threads_spin();
         match self.waiting {
             Waiting::Newly if spin => RESERVE_SOON_NS * others,
             Waiting::Newly => RESERVE_AFTER_NS * others,
@@ -205,7 +205,7 @@ fn slice_ns() -> u64 {
     if is_urgent() {
         return URGENT_SLICE_NS;
     }
-    (PAUSES_PER_SLICE * pause_point::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS)
+    (PAUSES_PER_SLICE * pause_cost::cost_ns()).clamp(SLICE_NS, SLICE_MAX_NS)
 }
 
 /// Asks to be the next, and the one that has it whether it only waits; `firmly`: stops
@@ -221,7 +221,7 @@ fn press(turn: &Turn, firmly: bool, age: u32) -> Waiting {
     // Who is in another namespace cannot be signalled: it gives the turn at its next call.
     if turn.running().is_some() && turn.holder_space.load(Ordering::Relaxed) == process().pid_space {
         let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
-        signals::ask(pid, tid, if firmly { ASKED } else { ASKED_GENTLY });
+        asking::ask(pid, tid, if firmly { ASKED } else { ASKED_GENTLY });
     }
     Waiting::Next
 }
@@ -272,7 +272,7 @@ pub fn yield_by_chance() {
     if !chaos::is_on() {
         return;
     }
-    sampled_places::at_boundary();
+    notices::boundary_of_chaos();
     if forced::is_on() {
         if forced::is_due_at_call() && !is_alone() {
             forced::go_away();
@@ -297,14 +297,14 @@ pub fn yield_by_chance() {
 /// With chaos: the turn has come to the thread for the first time, maybe: it may make no call from here on.
 pub fn begin_by_chance() {
     if chaos::is_on() {
-        sampled_places::begin();
+        notices::chaos_begins();
     }
 }
 
 /// With chaos: the process is about to make one that shares its memory. Both are stopped at places.
 pub fn before_birth() {
     if chaos::is_on() {
-        sampled_places::at_boundary();
+        notices::boundary_of_chaos();
     }
 }
 
@@ -319,13 +319,13 @@ pub fn at_lone_boundary(number: u64) {
 
 #[cold]
 fn chance_at_lone_boundary(number: u64) {
-    sampled_places::begin();
+    notices::chaos_begins();
     encounters::note_call(number);
     if forced::is_on() {
         return;
     }
     if encounters::signals_may_come() {
-        sampled_places::at_boundary();
+        notices::boundary_of_chaos();
         if strategy().goes_aside.is_now() {
             starvation::goes_aside_by_chance();
         }
@@ -447,10 +447,10 @@ fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
     const EAGAIN: i64 = -(errno::EAGAIN as i64);
     match (number as u32, result) {
         // Where a futex's word is not as expected, somebody has been there.
-        (nr::__NR_futex, 0) => calls::wakes_others(args),
+        (nr::__NR_futex, 0) => private_futexes::wakes_others(args),
         (nr::__NR_futex, _) => false,
         (nr::__NR_poll | nr::__NR_epoll_wait | nr::__NR_epoll_pwait, 0) => {
-            calls::returns_at_once(number, args)
+            short_calls::returns_at_once(number, args)
         }
         // WNOHANG, as no child has ended.
         (nr::__NR_wait4, 0) => true,

@@ -15,10 +15,10 @@ use core::sync::atomic::Ordering;
 use lane_protocol::OLDEST;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint;
 use crate::ground::{kernel, memory};
 use crate::scheduler::{chaos, turn};
 use crate::state::block::{process, session, space, thread, thread_at};
+use crate::state::live;
 use crate::state::turns::{QUEUES, Waiter};
 
 pub const PRIVATE: u32 = 0x80;
@@ -50,7 +50,7 @@ const SLEEPS: u32 = 2;
 pub fn are_ours() -> bool {
     let process = process();
     process.shares_turn
-        && !checkpoint::is_on()
+        && !live::is_on()
         && !process.passes_through
         && session().detect_all == 0
         && process.log.broken == 0
@@ -434,4 +434,10 @@ fn walk(queue: usize, decide: &mut dyn FnMut(&mut Waiter, usize) -> Fate) {
         }
         at = next;
     }
+}
+
+/// True for futex(2) where it wakes those who wait.
+pub fn wakes_others(args: &[u64; 6]) -> bool {
+    let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
+    matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
 }

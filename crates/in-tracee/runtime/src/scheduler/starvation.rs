@@ -19,7 +19,6 @@ use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, encounters, patience, turn};
 use crate::state::block::{process, session, thread};
 use crate::state::turns::Wakes;
-use crate::syscalls::calls;
 
 /// How long who was woken has for coming.
 const LET_IN_NS: u64 = 5_000_000;
@@ -157,7 +156,7 @@ impl Wakes {
             return;
         }
         let turn = turn::my_turn();
-        if calls::wakes_others(args) {
+        if private_futexes::wakes_others(args) {
             self.in_vain = 0;
             if result > 0 && turn.starving.load(Ordering::Relaxed) != 0 && !thread().keeps_turn {
                 turn.starving.store(0, Ordering::Relaxed);

@@ -7,13 +7,13 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{TICKETS_NEAR, ticket_bit, ticket_in_place};
 use linux_abi::errno;
 
-use crate::debugger::{imports, shared_writes};
-use crate::ground::kernel;
+use crate::address_space::shared_writes;
+use crate::code::spin_sites;
+use crate::ground::{kernel, notices};
 use crate::scheduler::turn;
 use crate::state::block::{known_threads, lane, process, session, thread, thread_at};
-use crate::state::report;
 use crate::state::turns::Due;
-use crate::syscalls::spins;
+use crate::state::{group_replay, report};
 
 /// While no ticket is handed on, those who wait say so as often.
 const STALL_NS: u64 = 100_000_000;
@@ -38,13 +38,13 @@ pub fn wait_if_due() {
 /// for another.
 pub fn wait_for(number: u32, ticket: u64) {
     let is_first = ticket == 0;
-    if imports::is_without_others() {
+    if group_replay::is_without_others() {
         let process = process();
         (process.turn, process.in_group, process.ticket) = (number, true, ticket);
         if is_first {
-            spins::begin();
+            spin_sites::begin_counting();
         } else {
-            imports::turn_is_back();
+            notices::turn_is_back();
         }
         return;
     }
@@ -55,7 +55,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     process.in_group = true;
     process.met_others |= !is_first;
     if is_first {
-        spins::begin();
+        spin_sites::begin_counting();
     }
     let turn = turn::my_turn();
     let lane = lane();
@@ -88,7 +88,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     lane.waits_for_ticket.store(0, Ordering::SeqCst);
     hold(ticket);
     if !is_first {
-        imports::turn_is_back();
+        notices::turn_is_back();
     }
 }
 

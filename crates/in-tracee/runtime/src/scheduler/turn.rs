@@ -16,17 +16,15 @@ use core::sync::atomic::Ordering;
 use events::{Kind, TICKET};
 use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
-use crate::address_space::foreign_writes;
-use crate::code::clocks;
-use crate::debugger::copies;
-use crate::ground::kernel;
-use crate::process::threads;
+use crate::address_space::{code_changes, foreign_writes, left_memory};
+use crate::code::{clocks, spin_sites};
+use crate::ground::{kernel, notices};
 use crate::scheduler::patience::{self, Patience};
-use crate::scheduler::{chaos, forced, private_futexes, starvation, tickets, turn_end};
-use crate::signals::left_memory;
+use crate::scheduler::{
+    chaos, forced, held_threads, kept_registers, private_futexes, starvation, tickets, turn_end,
+};
 use crate::state::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::state::report;
-use crate::syscalls::{changes, spins, tracing};
 pub use joining::join;
 use joining::last_successor;
 
@@ -67,8 +65,8 @@ pub fn begin_process_in_group() {
         my_turn().lanes.fetch_add(1, Ordering::AcqRel);
         lane().turn.store(process.turn + 1, Ordering::Release);
         lane().turn_sleepers.begin(process.turn);
-        crate::process::processes::sharer_is_there(process.segment);
-        crate::checkpoint::note_sharer();
+        crate::state::live::sharer_is_there(process.segment);
+        notices::lane_shares_memory();
         take();
     }
 }
@@ -128,7 +126,7 @@ pub fn begin_group() {
     process.in_group = true;
     left_memory::begin();
     log_ticket(0);
-    spins::begin();
+    spin_sites::begin_counting();
 }
 
 fn log_ticket(ticket: u64) {
@@ -161,7 +159,7 @@ pub fn note_holder(turn: &Turn) {
 /// Gives the turn.
 #[inline]
 pub fn give() {
-    crate::checkpoint::note_standing();
+    crate::scheduler::kept_registers::note();
     let turn = my_turn();
     wake(turn, turn.give(thread().identity));
     private_futexes::wake_those_of_later();
@@ -209,15 +207,15 @@ pub fn take() {
         }
         let turn = current_turn();
         if let Some(before) = turn.try_take(me) {
-            if !tracing::is_held() {
+            if !held_threads::is_held() {
                 turn_end::end_taking();
                 return taken(turn, before);
             }
             wake(turn, turn.put_back(me, before));
         }
-        if tracing::is_held() {
+        if held_threads::is_held() {
             turn_end::end_taking();
-            tracing::wait_while_held();
+            held_threads::wait_while_held();
             continue;
         }
         let number = process().turn;
@@ -288,7 +286,7 @@ fn log_taken(turn: &Turn, before: u64, joins: bool, yielded: bool) {
 
 /// True for the agent of a process of a group: who had the turn before it may be another process's.
 fn is_agent(identity: u64) -> bool {
-    process().in_group && crate::checkpoint::agent_identity() == Some(identity)
+    process().in_group && notices::is_agent(identity)
 }
 
 /// The log says that what follows is the calling thread's.
@@ -349,11 +347,11 @@ pub fn follow() {
 /// The running thread yields: follows the one turn event that says who comes next.
 /// What follows when the turn is back is the program's own code.
 pub fn follow_yield() {
-    changes::follow();
+    code_changes::follow();
     match process().log.peek() {
         Some(word) if word as u8 == Kind::Turn as u8 => {
             follow_event(word, true);
-            changes::follow();
+            code_changes::follow();
         }
         Some(_) => report::fail("the turn is given, and the log does not say to whom"),
         None => report::log_ended(),
@@ -371,14 +369,14 @@ fn follow_events(comes_back: bool) {
             if comes_back {
                 return;
             }
-            if crate::checkpoint::goes_again() {
-                crate::checkpoint::enter_present();
+            if crate::state::live::goes_again() {
+                notices::log_is_replayed();
                 return give();
             }
             report::log_ended();
         };
         if word as u8 == Kind::Change as u8 {
-            changes::replay(word);
+            code_changes::replay(word);
             continue;
         }
         if word as u8 != Kind::Turn as u8 {
@@ -434,8 +432,8 @@ pub fn wait_to_run() {
     let own = thread();
     let runs = || process().running_thread.load(Ordering::SeqCst) == own.index as u32;
     if process().debugged {
-        copies::note_waiting();
-    } else if !crate::checkpoint::is_on() && !process().met_others {
+        kept_registers::note_waiting();
+    } else if !crate::state::live::is_on() && !process().met_others {
         // Else it would take the processor from other processes, which have something to do.
         own.waiter.looks.see_soon(runs);
     }
@@ -443,16 +441,16 @@ pub fn wait_to_run() {
     loop {
         let seen = own.turn_wake.load(Ordering::SeqCst);
         if process().ending_others.load(Ordering::SeqCst) != 0 {
-            threads::end_in_replay();
+            notices::image_is_over();
         }
-        if crate::checkpoint::is_on() && !process().replaying {
+        if crate::state::live::is_on() && !process().replaying {
             // The log ended with another thread.
-            crate::checkpoint::resume();
+            notices::present_begins();
         }
         if runs() {
             break;
         }
-        copies::wait_standing(&own.turn_wake, seen);
+        notices::wait_for_turn(&own.turn_wake, seen);
     }
     own.waiter.waits_to_run.store(0, Ordering::SeqCst);
     tickets::wait_if_due();

@@ -12,11 +12,10 @@ use crate::ground::{kernel, memory};
 use crate::process::threads;
 use crate::signals::{self, caught_signals};
 use crate::state::block::{
-    Process, lane, process, process_at, thread, thread_at, thread_status, used_threads,
+    Process, lane, pid_of, process, process_at, thread, thread_at, thread_status, used_threads,
 };
 use crate::state::report;
 use crate::state::signal_state::{Info, WaitingSignal};
-use crate::syscalls::tracing::pid_of;
 
 /// Words that an exec that fails can take back.
 const WORDS_MAX: usize = 64;
@@ -24,14 +23,6 @@ const WORDS_MAX: usize = 64;
 /// True if others see in memory that the process is gone.
 fn are_seen() -> bool {
     process().in_group || process().in_parents_memory
-}
-
-/// True for a signal that ends the process by default, and waits for a call or a pause to do so as
-/// one with a handler does: replay ends there too, and what the process wrote until then others
-/// may see.
-pub fn waits(signal: u32) -> bool {
-    let can_wait = process().in_group || !crate::checkpoint::is_on();
-    can_wait && signals::ends_told(signal)
 }
 
 /// The process is about to be gone, as its log tells. If it is in another's memory, its blocks are free

@@ -8,20 +8,20 @@
 //! ids, and what the kernel sends by itself (RLIMIT_CPU, memory that is out, PR_SET_PDEATHSIG,
 //! F_SETSIG).
 
-use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{ASKING, KILLED_ANYONE, LaneHeader, SEGMENTS, lane_state, segment_offset};
+use lane_protocol::{ASKING, KILLED_ANYONE};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint;
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::turn;
-use crate::signals::{self, SIGKILL, stopping};
+use crate::scheduler::{output_lock, turn};
+use crate::signals::{self, stopping};
 use crate::state::block::{process, session, thread};
+use crate::state::live;
+use crate::state::recorded_processes::{each_of_all, each_recorded};
+use crate::state::signal_numbers::SIGKILL;
 use crate::state::signal_state::Info;
-use crate::syscalls::output_lock;
 
 /// Code of the signal that asks a process to die as of SIGKILL.
 pub const DIE: i32 = -81;
@@ -33,8 +33,6 @@ const POLLIN: u64 = 1;
 const LOOKS_AT_END: u32 = 20;
 /// Most processes that are asked at once.
 const ASKED_MAX: usize = 64;
-/// Of a lane's header, as much as says who it is of.
-const HEAD_BYTES: usize = offset_of!(LaneHeader, pid_space) + 4;
 
 /// The signal that a call sends.
 fn sent(number: u64, args: &[u64; 6]) -> u32 {
@@ -118,7 +116,7 @@ impl Asked {
     /// Asks all whom the call would kill, or nobody. A live session has ways of its own.
     fn ask(&mut self, number: u64, args: &[u64; 6]) {
         let Some(whom) = named(number, args) else { return };
-        if checkpoint::is_on() {
+        if live::is_on() {
             return;
         }
         let own_group = || kernel::call(nr::__NR_getpgrp, [0; 6]) as i32;
@@ -226,60 +224,6 @@ fn shows_outer_ids() -> bool {
     let (mut path, mut room) = (Path::new(), [0u8; 64]);
     let own = proc_files::number(path.text(b"/proc/self").target(&mut room));
     own != Some(process().pid as u32)
-}
-
-/// Calls `each` with the lanes of processes that are recorded, in this one's namespace, their ids
-/// in it, and those that the supervisor sees. The first of another namespace than the supervisor's
-/// cannot be killed from within.
-pub fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
-    let own_space = process().pid_space;
-    each_of_all(&mut |lane| {
-        // A namespace is named by its first process.
-        let (pid, is_first) = match lane.space {
-            0 => (lane.outer_pid, false),
-            space => (lane.waited_pid, lane.outer_pid as u32 == space),
-        };
-        if lane.space == own_space && !is_first {
-            each(lane.number, pid, lane.outer_pid);
-        }
-    });
-}
-
-/// Who a lane is of.
-struct Recorded {
-    number: u32,
-    outer_pid: i32,
-    waited_pid: i32,
-    space: u32,
-}
-
-/// Calls `each` for every process that is recorded.
-fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
-    for (index, word) in session().segments.iter().enumerate().take(SEGMENTS / 64) {
-        let mut bits = word.load(Ordering::Acquire);
-        while bits != 0 {
-            let segment = index as u64 * 64 + u64::from(bits.trailing_zeros());
-            bits &= bits - 1;
-            let mut head = [0u8; HEAD_BYTES];
-            let fd = process().control_fd as u64;
-            let arguments = [fd, head.as_mut_ptr() as u64, HEAD_BYTES as u64, segment_offset(segment), 0, 0];
-            if kernel::call(nr::__NR_pread64, arguments) != HEAD_BYTES as i64 {
-                return;
-            }
-            let field = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-            let number = |at: usize| u32::from_le_bytes(field(at).unwrap_or_default());
-            let recorded = Recorded {
-                number: number(offset_of!(LaneHeader, lane)),
-                outer_pid: number(offset_of!(LaneHeader, pid)) as i32,
-                waited_pid: number(offset_of!(LaneHeader, waited_pid)) as i32,
-                space: number(offset_of!(LaneHeader, pid_space)),
-            };
-            let is_live = number(offset_of!(LaneHeader, state)) == lane_state::LIVE;
-            if is_live && recorded.outer_pid > 0 {
-                each(&recorded);
-            }
-        }
-    }
 }
 
 /// The process of a thread, by its id; the id itself where nobody knows it.

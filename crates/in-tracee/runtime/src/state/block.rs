@@ -215,11 +215,11 @@ pub struct Process {
     /// The program asked for PR_SET_NO_NEW_PRIVS itself.
     pub no_new_privileges: bool,
     pub log: Log,
-    /// What each descriptor reaches; see `outputs`.
+    /// What each descriptor reaches; see `descriptor_classes`.
     pub fd_classes: [u8; 1024],
-    /// Whether calls on a descriptor may sleep; see `outputs`.
+    /// Whether calls on a descriptor may sleep; see `descriptor_classes`.
     pub fd_sleeps: [u8; 1024],
-    /// Marks of regular files that descriptors reach, where that is known; see `outputs`.
+    /// Marks of regular files that descriptors reach, where that is known; see `descriptor_classes`.
     pub fd_marks: [u16; 1024],
     pub reads: crate::state::call_state::Reads,
     pub foreign_writes: crate::state::outside_memory::ForeignWritesSeen,
@@ -480,4 +480,20 @@ pub fn own_block() {
     let word = block.alive.as_ptr() as u64;
     block.tid =
         crate::ground::kernel::call(linux_abi::general::__NR_set_tid_address, [word, 0, 0, 0, 0, 0]) as i32;
+}
+
+/// True while others than the first process of this memory are in it.
+pub fn are_several_here() -> bool {
+    (1..used_processes()).any(|index| process_at(index).threads != 0)
+}
+
+/// Place of a process's block.
+pub fn index_of_process(process: &Process) -> usize {
+    process.slot as usize
+}
+
+/// The process id of a thread's process.
+pub fn pid_of(other: &Thread) -> i32 {
+    // SAFETY: a live thread's block holds its process's address.
+    unsafe { (*(other.process as *const crate::state::block::Process)).pid }
 }

@@ -4,6 +4,9 @@ use core::sync::atomic::AtomicU32;
 
 use syscall_model::Arg;
 
+use crate::ground::registers::Leave;
+use crate::state::block::process;
+
 /// The call that the thread makes.
 #[derive(Default)]
 pub struct Direct {
@@ -138,3 +141,47 @@ pub const HEAD_BYTES: usize = 40;
 
 /// Such descriptors that a process is known to have at a time.
 pub const KNOWN: usize = 8;
+
+/// How a call with code of its own ended.
+pub enum Done {
+    Result(i64),
+    /// A signal is to be delivered before the call.
+    Aborted,
+    /// The registers are set as the program shall find them.
+    Elsewhere(Leave),
+}
+
+/// The descriptor was closed, or means something else.
+pub fn forget_read_file(fd: u64) {
+    if let Some(opened) = process().reads.opened.get_mut(fd as u32 as usize) {
+        *opened = NOT_OWN;
+    }
+}
+
+/// Another process comes to have the descriptors that there are; with `is_shared` also later ones.
+pub fn note_descriptors_given(is_shared: bool) {
+    let reads = &mut process().reads;
+    reads.given = reads.given.saturating_add(1);
+    reads.is_shared |= u32::from(is_shared || reads.given == u32::MAX);
+}
+
+/// An `opened` of a descriptor that others may have.
+pub const NOT_OWN: u32 = 0;
+
+/// The descriptor was closed, or means something else now.
+#[inline]
+pub fn forget_map_list(fd: u64) {
+    let known = &mut process().lists_of_maps;
+    if known.count != 0 {
+        for entry in known.list.iter_mut().filter(|entry| entry.fd == fd as u32 + 1) {
+            entry.fd = 0;
+            known.count -= 1;
+        }
+    }
+}
+
+/// True if the process has such a descriptor.
+#[inline]
+pub fn map_lists_are_open() -> bool {
+    process().lists_of_maps.count != 0
+}

@@ -7,8 +7,8 @@ use linux_abi::general as nr;
 use syscall_model::{Arg, Len, Ty};
 
 use crate::ground::{kernel, memory};
+use crate::log::effects;
 use crate::state::block::thread;
-use crate::syscalls::effects;
 
 /// Most vectors of a message that are followed.
 const VECTORS_MAX: u64 = 1024;

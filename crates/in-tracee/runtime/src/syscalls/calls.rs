@@ -4,13 +4,16 @@ use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, TABLE};
 
+use crate::address_space::descriptor_classes;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
 use crate::lab;
+use crate::scheduler::short_calls::returns_at_once;
 use crate::scheduler::{patience, private_futexes, turn};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, thread, used_processes};
-use crate::syscalls::{bounce, outputs, tracing, visible_maps};
+use crate::state::call_state;
+use crate::syscalls::{bounce, tracing, visible_maps};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -38,7 +41,7 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     {
         return result;
     }
-    if visible_maps::are_open()
+    if call_state::map_lists_are_open()
         && let Some(result) = visible_maps::perform(number, args)
     {
         return result;
@@ -92,7 +95,7 @@ fn gives_turn(number: u64, args: &[u64; 6], blocks: bool) -> bool {
 #[inline]
 pub fn is_only_made(number: u64, args: &[u64; 6], blocks: bool) -> bool {
     let is_special = matches!(number as u32, nr::__NR_futex | nr::__NR_sched_yield | nr::__NR_wait4)
-        || visible_maps::are_open();
+        || call_state::map_lists_are_open();
     !(is_special || process().shares_turn && gives_turn(number, args, blocks))
 }
 
@@ -112,10 +115,12 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 fn takes_a_while(number: u64, args: &[u64; 6]) -> bool {
     match number as u32 {
         nr::__NR_write | nr::__NR_writev | nr::__NR_sendto | nr::__NR_sendmsg | nr::__NR_sendfile => {
-            !outputs::is_regular(args[0])
+            !descriptor_classes::is_regular(args[0])
         }
         // Of a file no less may be read than was asked for.
-        nr::__NR_read | nr::__NR_pread64 => args[2] <= FILE_BYTES_MAX || !outputs::is_regular(args[0]),
+        nr::__NR_read | nr::__NR_pread64 => {
+            args[2] <= FILE_BYTES_MAX || !descriptor_classes::is_regular(args[0])
+        }
         nr::__NR_recvfrom
         | nr::__NR_recvmsg
         | nr::__NR_accept
@@ -151,7 +156,7 @@ pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
 /// sessions are under way, they may have to be made again.
 #[inline]
 fn is_worth_giving() -> bool {
-    process().in_group && turn::my_turn().is_much_wanted() && !crate::checkpoint::is_on()
+    process().in_group && turn::my_turn().is_much_wanted() && !crate::state::live::is_on()
 }
 
 /// Where a process that owned a robust futex was killed, the kernel said so in the
@@ -170,42 +175,6 @@ fn note_dead_owner(number: u64, args: &[u64; 6]) {
     }
 }
 
-/// True if a call of a row that may sleep will not: others would only get in the
-/// way for its time.
-pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
-    const MSG_DONTWAIT: u64 = 0x40;
-    match number as u32 {
-        // Reading and writing a file on a disk does not wait for anybody.
-        nr::__NR_read | nr::__NR_readv | nr::__NR_write | nr::__NR_writev => {
-            outputs::never_sleeps(args[0]) || outputs::is_regular(args[0])
-        }
-        nr::__NR_pread64
-        | nr::__NR_preadv
-        | nr::__NR_preadv2
-        | nr::__NR_pwrite64
-        | nr::__NR_pwritev
-        | nr::__NR_pwritev2 => outputs::is_regular(args[0]),
-        nr::__NR_recvfrom | nr::__NR_sendto | nr::__NR_recvmmsg | nr::__NR_sendmmsg => {
-            args[3] & MSG_DONTWAIT != 0 || outputs::never_sleeps(args[0])
-        }
-        nr::__NR_recvmsg | nr::__NR_sendmsg => args[2] & MSG_DONTWAIT != 0 || outputs::never_sleeps(args[0]),
-        nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect | nr::__NR_sendfile => {
-            outputs::never_sleeps(args[0])
-        }
-        nr::__NR_epoll_wait | nr::__NR_epoll_pwait => args[3] as u32 == 0,
-        nr::__NR_poll => args[2] as u32 == 0,
-        nr::__NR_futex => wakes_others(args),
-        nr::__NR_close => true,
-        _ => false,
-    }
-}
-
-/// True for futex(2) where it wakes those who wait.
-pub fn wakes_others(args: &[u64; 6]) -> bool {
-    let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
-    matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
-}
-
 /// A call of a process with a turn is about to be made.
 #[inline]
 pub fn announce(number: u64, args: &[u64; 6]) {
@@ -219,6 +188,6 @@ pub fn announce(number: u64, args: &[u64; 6]) {
 #[inline]
 pub fn note_flags(number: u64, args: &[u64; 6]) {
     if matches!(number as u32, nr::__NR_fcntl | nr::__NR_ioctl) {
-        outputs::forget_flags(args[0]);
+        descriptor_classes::forget_flags(args[0]);
     }
 }

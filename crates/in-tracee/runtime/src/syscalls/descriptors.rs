@@ -5,19 +5,20 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::address_space::{outsider_signs, outsiders, page_tracker};
+use crate::address_space::{descriptor_classes, outsider_signs, outsiders, page_tracker};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
-use crate::log::ShortBlob;
+use crate::log::call_event::{begin_call, feed_with};
+use crate::log::output_order::Output;
+use crate::log::{ShortBlob, effects, output_order};
+use crate::scheduler::output_lock;
 use crate::state::block::{process, thread};
-use crate::state::call_state::Before;
-use crate::state::report;
-use crate::syscalls::dispatch::{Done, begin_call, feed_with, log_call};
-use crate::syscalls::effects;
-use crate::syscalls::outputs::{self, Output};
+use crate::state::call_state::{Before, Done};
+use crate::state::{call_state, report};
+use crate::syscalls::dispatch::log_call;
 use crate::syscalls::specials::{plain, refuse, replayed};
-use crate::syscalls::{calls, file_reads, output_lock};
+use crate::syscalls::{calls, file_reads};
 use crate::{checkpoint, signals};
 
 /// write and its kin: what reaches the recorded standard output is shown again
@@ -27,7 +28,7 @@ pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
     if process().replaying {
         return replay_output(registers, number, args);
     }
-    let class = outputs::class_of(args[0]);
+    let class = descriptor_classes::class_of(args[0]);
     if class == 0 {
         return write(args, number, class, model);
     }
@@ -54,11 +55,11 @@ fn write(args: &[u64; 6], number: u64, class: u32, model: &'static [Arg]) -> Don
 /// Logs a call that wrote to a descriptor of that class.
 #[inline]
 pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg], result: i64) {
-    let order = if class != 0 && result > 0 { outputs::take_order() } else { 0 };
+    let order = if class != 0 && result > 0 { output_order::take_order() } else { 0 };
     if number == u64::from(nr::__NR_write)
         && class == 0
         && thread().pending == 0
-        && !outputs::is_mapped(args[0])
+        && !descriptor_classes::is_mapped(args[0])
         && !outsiders::are_about()
     {
         // The commonest by far: what its row says, without interpreting it.
@@ -70,7 +71,7 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
     }
     if matches!(number as u32, nr::__NR_sendmsg | nr::__NR_sendmmsg) {
         // Descriptors may be in it.
-        file_reads::note_given(false);
+        call_state::note_descriptors_given(false);
     }
     outsider_signs::note_call(number, args, result);
     begin_call(number, args, model.len(), result, 0);
@@ -82,12 +83,12 @@ pub fn log_output(number: u64, args: &[u64; 6], class: u32, model: &'static [Arg
     let names_position = matches!(number as u32, nr::__NR_pwrite64 | nr::__NR_pwritev | nr::__NR_pwritev2);
     // pwritev2 may name the one that the descriptor has.
     let position = (names_position && args[3] != u64::MAX).then_some(args[3]);
-    if result > 0 && outputs::is_mapped(args[0]) {
+    if result > 0 && descriptor_classes::is_mapped(args[0]) {
         crate::address_space::mapped_files::log_written(args[0], position, result as u64);
     }
     if class != 0 && result > 0 {
         let bytes = result as u64;
-        let place = outputs::place_of(class, args[0], position, bytes);
+        let place = output_order::place_of(class, args[0], position, bytes);
         Output { class, order, bytes, place, ends_file: false }.log();
     }
     outsiders::log_new(number, args);
@@ -107,10 +108,10 @@ fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     if let Some(output) = shown {
         let vectored = matches!(number as u32, nr::__NR_writev | nr::__NR_pwritev | nr::__NR_pwritev2);
         let mut pieces = |index: usize| match vectored {
-            true => outputs::vector_piece(args[1], args[2], index),
+            true => memory::vector_piece(args[1], args[2], index),
             false => (index == 0).then_some((args[1], args[2])),
         };
-        outputs::show(&Output { bytes: result.max(0) as u64, ..output }, &mut pieces);
+        output_order::show(&Output { bytes: result.max(0) as u64, ..output }, &mut pieces);
     }
     Done::Result(result)
 }
@@ -126,14 +127,14 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
         nr::__NR_tee => args[1],
         _ => args[2],
     };
-    if outputs::class_of(target) != 0 || checkpoint::refuses_copy(number, target) {
+    if descriptor_classes::class_of(target) != 0 || checkpoint::refuses_copy(number, target) {
         return refuse(registers, number, args, model.len(), errno::EINVAL);
     }
     plain(registers, number, args, model)
 }
 
 pub fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    outputs::forget(args[0]);
+    descriptor_classes::forget(args[0]);
     if is_ours(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
@@ -152,7 +153,7 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
     let [first, last, flags, ..] = args.map(|arg| arg & 0xffff_ffff);
     let mut ours = [process().control_fd as u64, proc_dir::descriptor().unwrap_or(u64::MAX)];
     ours.sort_unstable();
-    outputs::forget_range(first, last);
+    descriptor_classes::forget_range(first, last);
     page_tracker::yield_descriptor(first, last);
     outsider_signs::yield_descriptors(first, last);
     if process().replaying || !ours.iter().any(|own| (first..=last).contains(own)) {
@@ -171,7 +172,7 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
 }
 
 pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    outputs::forget(args[1]);
+    descriptor_classes::forget(args[1]);
     page_tracker::yield_descriptor(args[1], args[1]);
     outsider_signs::yield_descriptors(args[1], args[1]);
     proc_dir::yield_number(args[1]);

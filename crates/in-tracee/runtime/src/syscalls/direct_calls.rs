@@ -3,21 +3,22 @@
 //! their returns (safe RET, Linux 6.5) leave a processor that predicts none of those right behind
 //! a call, and each costs some 6 ns there.
 
-use crate::state::call_state::{Before, Form};
+use crate::log::effects::{self, Meaning};
+use crate::state::call_state::{self, Before, Form};
+use crate::state::{deliverable, live};
 use crate::syscalls::proc_opens;
 use linux_abi::general as nr;
 use syscall_model::{Act, Special, TABLE};
 
-use crate::address_space::{foreign_writes, packet_rings};
+use crate::address_space::{descriptor_classes, foreign_writes, packet_rings};
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
 use crate::preemption::pause;
-use crate::scheduler::{chaos, turn};
+use crate::scheduler::{chaos, short_calls, turn};
 use crate::state::block::{process, session, thread};
-use crate::syscalls::dispatch::{self, Meaning};
-use crate::syscalls::effects;
-use crate::syscalls::{calls, descriptors, filters, outputs, time_calls, visible_maps};
-use crate::{checkpoint, lab, signals};
+use crate::syscalls::dispatch;
+use crate::syscalls::{calls, descriptors, filters, time_calls};
+use crate::{checkpoint, lab};
 
 /// Begins a call, if no signal, checksum or shortage of space stands in the way, and nothing has
 /// to be done before it. `None`: not begun.
@@ -39,18 +40,18 @@ pub fn begin_at_once(registers: &mut Registers) -> Option<Leave> {
 #[inline]
 fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
     if number == nr::__NR_lseek as usize {
-        if visible_maps::are_open() {
+        if call_state::map_lists_are_open() {
             return None;
         }
         checkpoint::before_seek(&registers.args());
-        outputs::note_seek(&registers.args());
+        descriptor_classes::note_seek(&registers.args());
     }
     if thread().filters.newest != 0 && !filters::let_through(number as u32, &registers.args()) {
         return None;
     }
     if process().shares_turn {
         let args = registers.args();
-        let sleeps = calls::BLOCKS[number] && !calls::returns_at_once(number as u64, &args);
+        let sleeps = calls::BLOCKS[number] && !short_calls::returns_at_once(number as u64, &args);
         let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
         if sleeps || yields {
             return None;
@@ -64,7 +65,7 @@ fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
 /// The same of one that its row describes, of a process with one thread.
 #[inline]
 fn begin_described(registers: &Registers, number: usize) -> Option<Leave> {
-    if process().shares_turn || chaos::is_on() || checkpoint::is_on() || thread().filters.newest != 0 {
+    if process().shares_turn || chaos::is_on() || live::is_on() || thread().filters.newest != 0 {
         return None;
     }
     let row = TABLE[number].as_ref()?;
@@ -77,7 +78,7 @@ fn begin_described(registers: &Registers, number: usize) -> Option<Leave> {
 pub fn begin(number: u64, args: &[u64; 6], meaning: &Meaning) -> Option<Leave> {
     let form = match meaning.act {
         Act::Feed if session().detect_all == 0 && meaning.work & effects::SIGNALS == 0 => Form::Fed,
-        Act::Perform(Special::Output) if outputs::class_of(args[0]) == 0 => Form::Output,
+        Act::Perform(Special::Output) if descriptor_classes::class_of(args[0]) == 0 => Form::Output,
         _ => return None,
     };
     // What is written to may take nothing for a while.
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn on_made(registers: *mut Registers, result: i64) -> Leav
 /// A call is over: where a signal came when it was logged, the program may compute from here on.
 #[inline]
 pub fn note_pending() {
-    if thread().pending != 0 && signals::has_deliverable() {
+    if thread().pending != 0 && deliverable::has_deliverable() {
         pause::signal_waits();
     }
 }

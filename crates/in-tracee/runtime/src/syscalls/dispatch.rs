@@ -1,14 +1,16 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
-use crate::state::call_state::Before;
-use crate::state::{report, signal_state};
+use crate::log::call_event::{begin_call, feed};
+use crate::log::effects::{self, Meaning, meaning};
+use crate::state::call_state::{Before, Done};
+use crate::state::{live, report, signal_state};
 use core::sync::atomic::Ordering;
-use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS, Tag};
+use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS};
 
 use linux_abi::errno;
-use syscall_model::{Act, Arg, Row, VariantTable, row};
+use syscall_model::{Act, Arg};
 
-use crate::address_space::{checksum, detect, file_ends, foreign_writes, outsider_signs, packet_rings};
+use crate::address_space::{checksum, code_changes, file_ends, foreign_writes, outsider_signs, packet_rings};
 use crate::checkpoint;
 use crate::code::{islands, one_processor, sites};
 use crate::debugger::{agent, branch, breakpoints, edits};
@@ -20,7 +22,7 @@ use crate::process::detach;
 use crate::scheduler::{patience, starvation, turn};
 use crate::signals::{self, deaths, killing, stopping};
 use crate::state::block::{process, session, thread};
-use crate::syscalls::{calls, changes, direct_calls, effects, file_reads, filters, proc_opens, specials};
+use crate::syscalls::{calls, detect, direct_calls, file_reads, filters, proc_opens, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -116,46 +118,6 @@ pub fn leave_debugged(registers: &mut Registers, leave: Leave) -> Leave {
     Leave::Exactly
 }
 
-/// The model of a call, with variants looked up.
-pub struct Meaning {
-    pub args: &'static [Arg],
-    pub work: u8,
-    pub act: Act,
-    /// It may sleep.
-    pub blocks: bool,
-}
-
-const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, blocks: false };
-
-/// Looks the call up.
-#[inline]
-pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
-    match row(nr) {
-        Some(row) => match row.act {
-            Act::Variant(table) => variant(row, table, args),
-            act => Meaning { args: row.args, work: effects::WORK[nr as usize], act, blocks: row.blocks },
-        },
-        // Numbers that the kernel does not know answer ENOSYS and write nothing;
-        // what a newer kernel added is refused alike.
-        None => Meaning { act: Act::Refuse("not part of the pinned ABI"), ..UNKNOWN_CALL },
-    }
-}
-
-/// The meaning of a call whose request selects it.
-fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
-    match table.find(args[table.selector as usize]) {
-        Some(variant) => {
-            let act = variant.act.resolved(table.selector, args);
-            let (args, blocks) = (variant.args, variant.blocks);
-            Meaning { args, work: effects::work_of(args), act, blocks }
-        }
-        None => {
-            let (args, act, blocks) = (row.args, table.fallback, row.blocks);
-            Meaning { args, work: effects::work_of(args), act, blocks }
-        }
-    }
-}
-
 // --- recording ---
 
 /// Whether the entry code may make the call.
@@ -196,7 +158,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
         signals::die_in_call(registers, signal);
     }
     let mut wants_end = false;
-    if checkpoint::is_on() {
+    if live::is_on() {
         if checkpoint::is_call(nr) {
             return leave_logged(checkpoint::call(registers), registers);
         }
@@ -310,7 +272,7 @@ fn let_others_run(nr: u64) -> bool {
 /// A new size of a mapped file is not a write that could be detected; while a thread sleeps in a
 /// call, or is stopped, or lets others in, those write; and where a process is killed the kernel does.
 fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
-    file_ends::moves_end(nr)
+    effects::moves_end(nr)
         || (process().shares_turn && (meaning.blocks || starvation::lets_in(nr)))
         || (process().in_group && stopping::target(nr, args).is_some())
         || stopping::stops_itself(nr, args)
@@ -320,15 +282,6 @@ fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
 /// True for a call by which others may be killed in the middle of an output.
 fn sends_death(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
     meaning.work & effects::SIGNALS != 0 && killing::kills(nr, args)
-}
-
-/// How a call with code of its own ended.
-pub enum Done {
-    Result(i64),
-    /// A signal is to be delivered before the call.
-    Aborted,
-    /// The registers are set as the program shall find them.
-    Elsewhere(Leave),
 }
 
 /// The call was not begun because a signal waits: deliver it first; the program
@@ -367,19 +320,6 @@ pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, 
     outsider_signs::note_call(nr, args, result);
     foreign_writes::log_new(nr, args);
     process().log.end();
-}
-
-/// Begins the event of a call: result and arguments. Blobs and `end` follow.
-#[inline]
-pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags: u8) {
-    let log = &mut process().log;
-    let follows = if signals::has_deliverable() { SIGNAL_FOLLOWS } else { 0 };
-    log.follows = follows != 0;
-    log.begin(Kind::Syscall, arg_count as u8 | flags | follows, nr as u16);
-    log.word(result as u64);
-    for &arg in &args[..arg_count] {
-        log.word(arg);
-    }
 }
 
 // --- replaying ---
@@ -451,7 +391,7 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Option<Leave> 
         Some(Kind::Island) => islands::replay_island(word),
         Some(Kind::Turn) => turn::follow(),
         Some(Kind::Store) => deaths::apply_stores(),
-        Some(Kind::Change) => changes::replay(word),
+        Some(Kind::Change) => code_changes::replay(word),
         Some(Kind::Checksum) => checksum::verify(registers, word),
         _ => report::diverge(registers, word, nr, &registers.args()),
     }
@@ -471,28 +411,4 @@ fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64)
     if !same {
         report::diverge(registers, word, nr, args);
     }
-}
-
-/// Injects the result and the memory of the event at hand, and consumes it.
-#[inline]
-pub fn feed(word: u64, registers: &Registers) -> i64 {
-    feed_with(word, registers, &mut |_, _, _, _| {})
-}
-
-/// Like [`feed`], handing all blobs that are not memory to `other`.
-#[inline]
-pub fn feed_with(word: u64, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
-    let log = &mut process().log;
-    let result = log.body(0) as i64;
-    let offset = 16 + ((word >> 8) & 7) * 8;
-    if offset == word >> 32 && (word >> 8) as u8 & events::MORE == 0 {
-        log.consume(word);
-        log.events += 1;
-        return result;
-    }
-    log.apply(word, offset, &mut |tag, address, bytes, source| match tag {
-        Tag::Sent => effects::check_sent(registers, word, address, bytes, source),
-        other_tag => other(other_tag, address, bytes, source),
-    });
-    result
 }

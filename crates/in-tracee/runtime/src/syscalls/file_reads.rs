@@ -15,13 +15,13 @@ use events::Tag;
 use lane_protocol::request;
 use linux_abi::general as nr;
 
-use crate::address_space::kept_files::{self, Status};
-use crate::address_space::outsider_signs;
+use crate::address_space::{descriptor_classes, outsider_signs};
 use crate::ground::kernel;
+use crate::lab;
+use crate::log::kept_files::{self, Status};
 use crate::state::block::{process, session};
-use crate::state::call_state::{REMEMBERED, Read};
-use crate::syscalls::outputs;
-use crate::{checkpoint, lab};
+use crate::state::call_state::{NOT_OWN, REMEMBERED, Read};
+use crate::state::live;
 
 /// Shorter reads are logged as they are.
 const READ_BYTES_MIN: i64 = 1024;
@@ -29,8 +29,6 @@ const READ_BYTES_MIN: i64 = 1024;
 const ASKED_FROM_BYTES: u64 = 64 << 10;
 /// ... and again whenever this part more was read.
 const ASKED_AGAIN_PART: u64 = 4;
-/// An `opened` of a descriptor that others may have.
-const NOT_OWN: u32 = 0;
 
 impl Read {
     fn new(fd: u32) -> Read {
@@ -75,20 +73,6 @@ pub fn note_copied(from: u64, to: i64) {
     }
 }
 
-/// The descriptor was closed, or means something else.
-pub fn forget(fd: u64) {
-    if let Some(opened) = process().reads.opened.get_mut(fd as u32 as usize) {
-        *opened = NOT_OWN;
-    }
-}
-
-/// Another process comes to have the descriptors that there are; with `is_shared` also later ones.
-pub fn note_given(is_shared: bool) {
-    let reads = &mut process().reads;
-    reads.given = reads.given.saturating_add(1);
-    reads.is_shared |= u32::from(is_shared || reads.given == u32::MAX);
-}
-
 /// True if nobody else moves the descriptor's offset.
 fn is_own(fd: u64) -> bool {
     let own = process();
@@ -105,7 +89,7 @@ pub fn find(number: u64, args: &[u64; 6], result: i64) -> Option<Reference> {
         _ => return None,
     };
     let bytes_min = if session().refers == 0 { READ_BYTES_MIN } else { 1 };
-    if result < bytes_min || checkpoint::is_on() || lab::is_on() {
+    if result < bytes_min || live::is_on() || lab::is_on() {
         return None;
     }
     find_part(args[0], place, result as u64)
@@ -113,7 +97,10 @@ pub fn find(number: u64, args: &[u64; 6], result: i64) -> Option<Reference> {
 
 fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
     const SEEK_CUR: u64 = 1;
-    if place.is_none() && !is_own(fd) || !outputs::is_regular(fd) || outputs::is_mapped(fd) {
+    if place.is_none() && !is_own(fd)
+        || !descriptor_classes::is_regular(fd)
+        || descriptor_classes::is_mapped(fd)
+    {
         return None;
     }
     let read = &mut process().reads.files[fd as u32 as usize % REMEMBERED];

@@ -17,11 +17,11 @@ mod tree;
 use bytecode::classic::INSTRUCTIONS_MAX;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, thread, thread_status};
-use crate::syscalls::dispatch::Done;
+use crate::state::call_state::Done;
+use crate::state::live;
 use crate::syscalls::specials::{is_filtered, own, replayed};
 
 pub use given::{carry, give_back, take_carried};
@@ -137,7 +137,7 @@ fn set(
         return own(registers, number, args, count, result, &[]);
     }
     let done = replayed(registers);
-    if checkpoint::goes_again() && matches!(done, Done::Result(0)) {
+    if live::goes_again() && matches!(done, Done::Result(0)) {
         // The present that the replay leads to has them.
         match filter {
             None => thread().filters.newest = STRICT,

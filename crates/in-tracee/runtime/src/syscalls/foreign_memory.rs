@@ -15,10 +15,13 @@ use syscall_model::Arg;
 use crate::address_space::foreign_writes;
 use crate::ground::memory::in_region;
 use crate::ground::{kernel, memory};
+use crate::log::call_event::begin_call;
+use crate::log::effects;
 use crate::signals::killing;
 use crate::state::block::process;
-use crate::syscalls::dispatch::{Done, begin_call};
-use crate::syscalls::{calls, effects};
+use crate::state::call_state::Done;
+use crate::state::recorded_processes;
+use crate::syscalls::calls;
 
 /// Most vectors of a call (UIO_MAXIOV).
 const VECTORS_MAX: u64 = 1024;
@@ -56,7 +59,7 @@ pub fn write(number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
 fn tell(pid: i32, vectors: u64, count: u64, written: u64) {
     let lane = Cell::new(None);
     let process_id = killing::process_of_thread(pid);
-    killing::each_recorded(&mut |number, recorded, _| {
+    recorded_processes::each_recorded(&mut |number, recorded, _| {
         if recorded == process_id {
             lane.set(Some(number));
         }

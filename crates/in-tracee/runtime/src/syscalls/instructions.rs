@@ -1,14 +1,10 @@
 //! Instructions whose results come from outside: they trap, or lead here by a
 //! jump, and are recorded and replayed.
 
-use core::arch::x86_64::__cpuid_count;
-
-use core::sync::atomic::Ordering;
-
 use events::{Instruction, Kind};
-use lane_protocol::cpuid_state::{CLAIMED as CPUID_CLAIMED, FREE as CPUID_FREE, READY as CPUID_READY};
 use lane_protocol::site_kind;
 
+use crate::code::processor_words::processor_words;
 use crate::code::{clocks, sites, vector_saves};
 use crate::debugger::agent;
 use crate::ground::frame::RealFrame;
@@ -17,7 +13,7 @@ use crate::ground::registers::Registers;
 use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
 use crate::state::block::{process, session, thread};
-use crate::state::{report, signal_state};
+use crate::state::{deliverable, report, signal_state};
 use crate::syscalls::spins;
 use crate::{lab, signals};
 
@@ -64,7 +60,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     } else {
         // Behind all that frames show of the flags.
         pause::step_aside(registers);
-        if signals::has_deliverable() {
+        if deliverable::has_deliverable() {
             // It came while we were here: the program may compute from here on.
             pause::signal_waits();
         }
@@ -223,85 +219,6 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
     outputs
 }
 
-/// What cpuid says to the program: asked once in a session, since cpuid costs an
-/// exit of the virtual machine, and two more for letting it through.
-pub fn processor_words(inputs: &[u64; 2]) -> [u32; 4] {
-    let leaf = inputs[0] as u32;
-    // Leaves that do not look at ecx; others are told apart by it.
-    let subleaf =
-        if matches!(leaf, 0..=3 | 5 | 6 | 0x8000_0000..=0x8000_0008) { 0 } else { inputs[1] as u32 };
-    let words = if differs_between_processors(leaf) { None } else { find_words(leaf, subleaf) };
-    words.unwrap_or_else(|| {
-        let found = clocks::with_cpuid(|| __cpuid_count(leaf, subleaf));
-        let mut words = [found.eax, found.ebx, found.ecx, found.edx];
-        hide(inputs, &mut words);
-        publish_words(leaf, subleaf, words);
-        words
-    })
-}
-
-/// Core types, hypervisors' own leaves, AMD's topology.
-fn differs_between_processors(leaf: u32) -> bool {
-    matches!(leaf, 0x1a | 0x4000_0000..=0x4fff_ffff | 0x8000_001e)
-}
-
-fn find_words(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
-    for entry in &session().processor {
-        match entry.state.load(Ordering::Acquire) {
-            CPUID_READY => {
-                let key = (entry.leaf.load(Ordering::Relaxed), entry.subleaf.load(Ordering::Relaxed));
-                if key == (leaf, subleaf) {
-                    return Some([0, 1, 2, 3].map(|index: usize| entry.words[index].load(Ordering::Relaxed)));
-                }
-            }
-            CPUID_FREE => return None,
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Keeps an answer for the next who asks; two who ask at once keep it twice.
-fn publish_words(leaf: u32, subleaf: u32, words: [u32; 4]) {
-    if differs_between_processors(leaf) {
-        return;
-    }
-    let claimed = session().processor.iter().find(|entry| {
-        let claim =
-            entry.state.compare_exchange(CPUID_FREE, CPUID_CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
-        claim.is_ok()
-    });
-    if let Some(entry) = claimed {
-        entry.leaf.store(leaf, Ordering::Relaxed);
-        entry.subleaf.store(subleaf, Ordering::Relaxed);
-        for (place, word) in entry.words.iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
-        }
-        entry.state.store(CPUID_READY, Ordering::Release);
-    }
-}
-
-/// Hides what could not be recorded in generated code (randomness, transactions, the processor)
-/// and what depends on the processor that the thread happens to run on.
-fn hide(inputs: &[u64; 2], words: &mut [u32; 4]) {
-    const RDRAND: u32 = 1 << 30;
-    const RDSEED: u32 = 1 << 18;
-    const HLE_RTM: u32 = 1 << 4 | 1 << 11;
-    const RDPID: u32 = 1 << 22;
-    match inputs {
-        [1, _] => {
-            words[1] &= 0x00ff_ffff;
-            words[2] &= !RDRAND;
-        }
-        [7, 0] => {
-            words[1] &= !(RDSEED | HLE_RTM);
-            words[2] &= !RDPID;
-        }
-        [0xb | 0x1f, _] => words[3] = 0,
-        _ => {}
-    }
-}
-
 fn random() -> u64 {
     let mut value = 0u64;
     crate::ground::kernel::call(linux_abi::general::__NR_getrandom, [&raw mut value as u64, 8, 0, 0, 0, 0]);
@@ -310,14 +227,14 @@ fn random() -> u64 {
 
 /// True if the result comes from the log; the log may end right here.
 fn is_replayed() -> bool {
-    if crate::checkpoint::goes_again() && process().log.peek().is_none() {
+    if crate::state::live::goes_again() && process().log.peek().is_none() {
         crate::checkpoint::enter_present();
     }
     process().replaying
 }
 
 fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) -> [u64; 5] {
-    crate::syscalls::changes::follow();
+    crate::address_space::code_changes::follow();
     let Some(mut word) = process().log.peek() else {
         report::note_registers(registers);
         report::log_ended();

@@ -1,50 +1,39 @@
 //! Memory management: performed in both modes, at the same addresses.
 
 use events::Tag;
-use lane_protocol::{CodeMap, MemoryRange};
+use lane_protocol::CodeMap;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::address_space::kept_files::{self, Kept};
 use crate::address_space::mapped_files::Place;
+use crate::address_space::recorded_places::{map_at, map_kept};
+use crate::address_space::shared_ranges::{forget_shared, note_shared};
 use crate::address_space::{
     foreign_writes, mapped_files, outsider_signs, outsiders, packet_rings, page_tracker, partial_effects,
-    region, shared_files,
+    region, shared_writes, unforked,
 };
 use crate::checkpoint;
 use crate::code::{clocks, one_processor, sites, withheld};
-use crate::debugger::{displaced, imports, shared_writes};
+use crate::debugger::displaced;
 use crate::ground::map_changes;
-use crate::ground::memory::in_region;
+use crate::ground::memory::{in_region, pages};
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
+use crate::log::call_event::{begin_call, consume, feed_with, recorded_result};
+use crate::log::kept_files::{self, Kept};
+use crate::scheduler::shared_files;
 use crate::state::block::{process, space};
-use crate::state::{outside_memory, report};
+use crate::state::call_state::Done;
+use crate::state::{group_replay, outside_memory, report};
 use crate::syscalls::calls;
-use crate::syscalls::dispatch::{Done, begin_call, feed, feed_with};
 
 const PROT_EXEC: u64 = nr::PROT_EXEC as u64;
 const PROT_WRITE: u64 = nr::PROT_WRITE as u64;
 const PAGE_MASK: u64 = 4095;
 
-pub fn pages(bytes: u64) -> u64 {
-    bytes.saturating_add(PAGE_MASK) & !PAGE_MASK
-}
-
 fn error(number: u32) -> i64 {
     -i64::from(number)
-}
-
-/// Replay: the result of the event at hand.
-pub fn recorded_result(registers: &Registers) -> i64 {
-    match process().log.peek() {
-        Some(_) => process().log.body(0) as i64,
-        None => {
-            report::note_registers(registers);
-            report::log_ended()
-        }
-    }
 }
 
 /// Replay: what was performed has to give what was recorded.
@@ -52,13 +41,6 @@ pub fn same(registers: &Registers, recorded: i64, now: i64) {
     if recorded != now {
         let word = process().log.peek().unwrap_or(0);
         report::diverge(registers, word, registers.rax, &[recorded as u64, now as u64]);
-    }
-}
-
-pub fn consume(registers: &Registers) -> i64 {
-    match process().log.peek() {
-        Some(word) => feed(word, registers),
-        None => report::log_ended(),
     }
 }
 
@@ -310,7 +292,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let identity = [ANONYMOUS, process().log.events];
     if anonymous
         && is_shared
-        && (process().debugged || imports::are_wanted())
+        && (process().debugged || group_replay::are_wanted())
         && mapped_files::object_of_memory(identity, pages(bytes)).is_some()
     {
         reference = Some((LOGGED_CONTENT, 0, identity));
@@ -399,31 +381,6 @@ fn file_reference(word: u64) -> Option<(u32, u64, [u64; 2])> {
     let is_reference = log.body(index + 1) == 32 | (Tag::FileRef as u64) << 32;
     let identity = [log.body(index + 4), log.body(index + 5)];
     is_reference.then(|| (log.body(index + 2) as u32, log.body(index + 3), identity))
-}
-
-/// Maps memory at its recorded place, with a kept file's content or empty.
-pub fn map_kept(start: u64, bytes: u64, protection: u64, flags: u64, file: Option<(u32, u64)>) {
-    match file {
-        Some((file, offset)) => {
-            let fd = kept_files::open(file);
-            map_at(start, bytes, protection, flags, fd, offset);
-            kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-        }
-        None => map_at(start, bytes, protection, flags | u64::from(nr::MAP_ANONYMOUS), -1, 0),
-    }
-}
-
-/// Maps memory at its recorded place, or stands still.
-pub fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {
-    displaced::make_room(start, bytes);
-    let result = kernel::mmap(start, bytes, protection as u32, flags as u32, fd, offset);
-    if result as u64 != start {
-        report::stand(
-            lane_protocol::report_kind::MISSING,
-            result as i32,
-            "memory could not be mapped where it was when recording",
-        );
-    }
 }
 
 /// Replay: consumes the event of a call that failed. `follow` does a part once more: its beginning,
@@ -541,25 +498,6 @@ pub fn pkey_mprotect(registers: &Registers, number: u64, args: &[u64; 6], model:
     }
 }
 
-/// How far the stack may grow, in bytes: the soft limit.
-pub fn stack_limit() -> u64 {
-    stack_limits()[0]
-}
-
-fn stack_limits() -> [u64; 2] {
-    let mut limits = [0u64; 2];
-    let arguments = [0, u64::from(nr::RLIMIT_STACK), 0, limits.as_mut_ptr() as u64, 0, 0];
-    kernel::call(nr::__NR_prlimit64, arguments);
-    limits
-}
-
-/// Replay: lets the stack grow as far as it could when recording, if we may.
-pub fn set_stack_limit(soft: u64) {
-    let hard = stack_limits()[1];
-    let limits = [soft.min(hard), hard];
-    kernel::call(nr::__NR_prlimit64, [0, u64::from(nr::RLIMIT_STACK), limits.as_ptr() as u64, 0, 0, 0]);
-}
-
 /// brk(2): the break is the runtime's own, so that it can be where it was when
 /// recording, whatever the kernel would choose.
 pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
@@ -624,13 +562,13 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
         false => advise(address, bytes, advice),
     };
     if result == 0 {
-        checkpoint::note_advice(address, bytes, advice);
+        unforked::note(address, bytes, advice);
     }
     begin_call(u64::from(nr::__NR_madvise), args, model.len(), result, 0);
     if result != 0 && address & PAGE_MASK == 0 && (changes_content(advice) || changes_children(advice)) {
         let mut make = |start, bytes| advise(start, bytes, advice);
         partial_effects::each_done([address, bytes], false, &mut make, &mut |start, bytes| {
-            checkpoint::note_advice(start, bytes, advice);
+            unforked::note(start, bytes, advice);
             partial_effects::log(start, bytes, 0);
         });
     }
@@ -653,7 +591,7 @@ fn advise_again(address: u64, bytes: u64, advice: u32) {
     let real = if advice == nr::MADV_FREE { nr::MADV_DONTNEED } else { advice };
     let result = kernel::call(nr::__NR_madvise, [address, bytes, u64::from(real), 0, 0, 0]);
     if result == 0 {
-        checkpoint::note_advice(address, bytes, advice);
+        unforked::note(address, bytes, advice);
     }
     // Removing from a file's mapping: private in replay.
     if advice == nr::MADV_REMOVE && result != 0 {
@@ -690,35 +628,7 @@ fn drops_content(advice: u32) -> bool {
 
 // --- shared writable memory ---
 
-pub fn note_shared(start: u64, bytes: u64) {
-    let space = space();
-    // A full list stays as it is: then the process has shared memory for ever.
-    if space.shared_count < space.shared.len() {
-        space.shared[space.shared_count] = MemoryRange { start, end: start + bytes };
-        space.shared_count += 1;
-    }
-}
-
 pub fn is_shared(start: u64, bytes: u64) -> bool {
     let space = space();
     space.shared[..space.shared_count].iter().any(|range| range.start < start + bytes && start < range.end)
-}
-
-pub fn forget_shared(start: u64, bytes: u64) {
-    let space = space();
-    let mut index = 0;
-    while index < space.shared_count && space.shared_count < space.shared.len() {
-        let range = space.shared[index];
-        if start <= range.start && range.end <= start.saturating_add(bytes) {
-            space.shared_count -= 1;
-            space.shared[index] = space.shared[space.shared_count];
-        } else {
-            index += 1;
-        }
-    }
-}
-
-/// True if the program has memory that a child of fork would share.
-pub fn has_shared() -> bool {
-    space().shared_count != 0
 }

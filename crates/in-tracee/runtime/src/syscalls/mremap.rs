@@ -5,20 +5,20 @@
 use linux_abi::{PAGE_BYTES, errno, general as nr};
 
 use crate::address_space::partial_effects::{self, Moving};
-use crate::address_space::{mapped_files, page_tracker};
+use crate::address_space::shared_ranges::{forget_shared, note_shared};
+use crate::address_space::{mapped_files, page_tracker, shared_writes, unforked};
 use crate::checkpoint;
 use crate::code::{sites, withheld};
-use crate::debugger::{displaced, shared_writes};
+use crate::debugger::displaced;
 use crate::ground::map_changes;
 use crate::ground::maps::{self, Mapping};
-use crate::ground::memory::in_region;
+use crate::ground::memory::{in_region, pages};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
+use crate::log::call_event::{begin_call, consume, recorded_result};
 use crate::state::block::process;
-use crate::syscalls::dispatch::{Done, begin_call};
-use crate::syscalls::memory_calls::{
-    self, consume, forget_shared, is_shared, note_shared, pages, recorded_result, same, unmapped,
-};
+use crate::state::call_state::Done;
+use crate::syscalls::memory_calls::{self, is_shared, same, unmapped};
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;
@@ -114,9 +114,9 @@ fn log_grown(start: u64, old_bytes: u64, new_bytes: u64) {
 }
 
 fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64, flags: u64) {
-    let advices = checkpoint::advices_at(old);
+    let advices = unforked::of_memory_at(old);
     page_tracker::forget(new, pages(new_bytes));
-    checkpoint::move_advice(old, pages(old_bytes), new, pages(new_bytes), advices);
+    unforked::moved(old, pages(old_bytes), new, pages(new_bytes), advices);
     let (before, after) = ([old, pages(old_bytes)], [new, pages(new_bytes)]);
     mapped_files::moved(before, after, flags & DONTUNMAP != 0);
     if new != old {

@@ -14,11 +14,12 @@ use crate::code::sites;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory::in_region;
 use crate::ground::registers::{Leave, Registers};
+use crate::log::effects::meaning;
 use crate::process::processes;
 use crate::signals;
 use crate::state::block::{process, thread};
-use crate::state::report;
-use crate::syscalls::dispatch::{Done, meaning};
+use crate::state::call_state::Done;
+use crate::state::{deliverable, report};
 use crate::syscalls::{calls, filters, specials};
 
 /// Leaves the session's memory to those who are still recorded.
@@ -75,7 +76,7 @@ pub fn call(registers: &mut Registers) -> Leave {
 fn plain(number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
     let blocks = calls::BLOCKS.get(number as usize).is_some_and(|&blocks| blocks);
     let result = calls::make(number, args, args, model, blocks);
-    process().log.follows = signals::has_deliverable();
+    process().log.follows = deliverable::has_deliverable();
     if result == ABORTED { Done::Aborted } else { Done::Result(result) }
 }
 
@@ -90,6 +91,6 @@ fn map(args: &[u64; 6]) -> Done {
     if fixed && !kernel::failed(result) {
         sites::unmapped(address, bytes.next_multiple_of(linux_abi::PAGE_BYTES));
     }
-    process().log.follows = signals::has_deliverable();
+    process().log.follows = deliverable::has_deliverable();
     Done::Result(result)
 }

@@ -13,9 +13,10 @@ use syscall_model::Arg;
 use crate::ground::kernel::ABORTED;
 use crate::ground::memory;
 use crate::ground::registers::Registers;
+use crate::log::call_event::begin_call;
 use crate::process::threads;
 use crate::state::block::{process, thread};
-use crate::syscalls::dispatch::{Done, begin_call};
+use crate::state::call_state::Done;
 use crate::syscalls::{calls, specials};
 
 const WAITERS: u32 = 0x8000_0000;

@@ -4,26 +4,20 @@ use events::Tag;
 use linux_abi::general as nr;
 
 use crate::address_space::mapped_files::{self, Place};
-use crate::address_space::{outsider_signs, outsiders, page_tracker, shared_files};
+use crate::address_space::recorded_places::{map_at, map_kept};
+use crate::address_space::segments::identity_of;
+use crate::address_space::shared_ranges::{forget_shared, note_shared};
+use crate::address_space::{outsider_signs, outsiders, page_tracker};
 use crate::ground::kernel;
 use crate::ground::map_changes;
-use crate::ground::memory::in_region;
+use crate::ground::memory::{in_region, pages};
 use crate::ground::registers::Registers;
+use crate::log::call_event::{begin_call, consume, recorded_result};
+use crate::scheduler::shared_files;
 use crate::state::block::{process, space};
+use crate::state::call_state::Done;
 use crate::state::outside_memory::Source;
 use crate::state::report;
-use crate::syscalls::dispatch::{Done, begin_call};
-use crate::syscalls::memory_calls::{
-    consume, forget_shared, map_at, map_kept, note_shared, pages, recorded_result,
-};
-
-/// In place of the device of a file, in identities.
-const SEGMENT: u64 = u64::from_be_bytes(*b"\0SysVshm");
-
-/// A segment's, by its id.
-pub fn identity_of(id: u64) -> [u64; 2] {
-    [SEGMENT, id & 0xffff_ffff]
-}
 
 fn place(start: u64, bytes: u64, identity: [u64; 2]) -> Place {
     Place { start, end: start + bytes, identity, offset: 0, only_shows: false, is_private: false }

@@ -10,14 +10,15 @@ use syscall_model::{Arg, Special};
 use crate::code::{clocks, gs};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
-use crate::ground::{memory, proc_dir};
+use crate::ground::{memory, proc_dir, stack_limit};
+use crate::log::call_event::begin_call;
+use crate::log::{call_event, effects};
 use crate::process::{namespaces, processes, threads};
 use crate::signals;
 use crate::state::block::{process, thread};
-use crate::state::call_state::Before;
+use crate::state::call_state::{Before, Done};
 use crate::state::report;
-use crate::syscalls::dispatch::{Done, begin_call, log_call};
-use crate::syscalls::effects;
+use crate::syscalls::dispatch::log_call;
 use crate::syscalls::{
     calls, descriptors, filters, foreign_memory, memory_calls, mremap, priority_futexes, shared_segments,
     time_calls, tracing, visible_descriptors,
@@ -99,7 +100,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
 
 /// Replay: injects the result of the event at hand.
 pub fn replayed(registers: &Registers) -> Done {
-    Done::Result(memory_calls::consume(registers))
+    Done::Result(call_event::consume(registers))
 }
 
 /// A call that is performed and logged by its row alone.
@@ -309,7 +310,7 @@ fn rlimit(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [
         && resource as u32 == nr::RLIMIT_STACK
         && new != 0
     {
-        memory_calls::set_stack_limit(limit);
+        stack_limit::set_stack_limit(limit);
     }
     done
 }

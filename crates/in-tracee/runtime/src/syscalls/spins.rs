@@ -12,9 +12,10 @@
 //! Deliberately absent: live programs under the debugger; generated code.
 
 use crate::ground::registers::TRAP_FLAG;
+use crate::log::call_event;
 use crate::state::call_state::Spins;
 use crate::state::patched_code::Site;
-use crate::state::{report, signal_state};
+use crate::state::{deliverable, live, report, signal_state};
 use events::{Instruction, Kind};
 
 use crate::code::sites;
@@ -40,14 +41,6 @@ const ONLY_DELIVERS: u64 = 2;
 /// In place of a fault's signal: the turn is to be given, or signals are to be delivered.
 pub const GIVES: u32 = u32::MAX - 1;
 
-/// The process makes a thread, or has some when the log begins, or joins others: from now on passes
-/// count.
-pub fn begin() {
-    if session().live == 0 || session().rewriting_off == 0 {
-        sites::replace_spins();
-    }
-}
-
 /// A thread came to the place of this address; the registers lead behind it. True if it gave
 /// the turn, or signals are to be delivered.
 pub fn pass(address: u64, registers: &Registers) -> bool {
@@ -57,7 +50,7 @@ pub fn pass(address: u64, registers: &Registers) -> bool {
     }
     core::hint::spin_loop();
     let gives = may_give(passes);
-    let stops = gives || signals::has_deliverable();
+    let stops = gives || deliverable::has_deliverable();
     if stops {
         stop([address, passes], gives, registers);
     }
@@ -71,7 +64,7 @@ pub fn deliver(registers: &mut Registers) {
         if thread().pending != 0 {
             signals::deliver_at_return(registers);
         }
-    } else if signals::is_next() {
+    } else if call_event::is_next() {
         signals::replay_at_return(registers);
     }
 }
@@ -86,13 +79,13 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let address = core::mem::replace(&mut registers.rip, site.behind());
     let Some(passes) = count() else { return context.set_registers(&registers) };
     let gives = !replaying && may_give(passes * PASSES_OF_TRAP);
-    let stops = gives || if replaying { is_due(passes) } else { signals::has_deliverable() };
+    let stops = gives || if replaying { is_due(passes) } else { deliverable::has_deliverable() };
     sites::note_spin(site, stops);
-    let follows = stops && replaying && !checkpoint::goes_again();
+    let follows = stops && replaying && !live::goes_again();
     if follows {
         follow(address, passes, &registers);
     }
-    if !stops || follows && !signals::is_next() {
+    if !stops || follows && !call_event::is_next() {
         return context.set_registers(&registers);
     }
     leave_handler(context, &registers, [address, passes, u64::from(gives || follows)]);
@@ -110,7 +103,7 @@ fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3])
 /// An instruction that trapped, and that is no such place, was performed; the handler's registers lead
 /// behind it. Signals come there as where a jump leads to it: true if they do, once the handler is left.
 pub fn deliver_behind_trap(context: &mut RealFrame) -> bool {
-    let comes = if process().replaying { signals::is_next() } else { signals::has_deliverable() };
+    let comes = if process().replaying { call_event::is_next() } else { deliverable::has_deliverable() };
     let delivers = comes && session().live == 0 && !process().branched;
     if delivers {
         let registers = context.registers();
@@ -137,7 +130,7 @@ pub fn stop_after_trap(mut registers: Registers) -> ! {
     if replaying {
         pause_point::arm_if_next();
         agent::leaving(&mut registers);
-    } else if signals::has_deliverable() {
+    } else if deliverable::has_deliverable() {
         pause::signal_waits();
     }
     // SAFETY: the registers are the program's, complete.
@@ -236,7 +229,7 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     thread.user_registers = &raw const *registers as u64;
     thread.standing = signal_state::Standing::Pause;
     thread.registers_at = thread.user_registers;
-    if !signals::is_next() {
+    if !call_event::is_next() {
         turn::follow_yield();
         follow_again();
     }

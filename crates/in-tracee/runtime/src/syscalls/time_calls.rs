@@ -9,10 +9,11 @@ use crate::code::clocks;
 use crate::ground::memory;
 use crate::ground::registers::{Leave, Registers};
 use crate::lab;
+use crate::log::call_event::begin_call;
+use crate::log::effects;
 use crate::scheduler::{chaos, patience, turn};
 use crate::state::block::{process, thread};
-use crate::syscalls::dispatch::{Done, begin_call};
-use crate::syscalls::effects;
+use crate::state::call_state::Done;
 use crate::syscalls::specials::replayed;
 
 /// Records a call that asks for the time and has it written to one place, if no signal,

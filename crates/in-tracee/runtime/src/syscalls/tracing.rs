@@ -18,13 +18,13 @@ use syscall_model::Arg;
 
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
-use crate::ground::{frame, kernel, memory};
-use crate::scheduler::turn;
-use crate::state::block::{Thread, known_threads, process, thread, thread_at, thread_status};
-use crate::state::call_state::Traced;
+use crate::ground::{kernel, memory};
+use crate::log::call_event::begin_call;
+use crate::scheduler::held_threads::let_go;
+use crate::state::block::{Thread, known_threads, pid_of, process, thread, thread_at, thread_status};
+use crate::state::call_state::Done;
 use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
-use crate::syscalls::dispatch::{Done, begin_call};
 use crate::syscalls::{specials, tracing_outside};
 
 /// Requests of ptrace(2).
@@ -46,70 +46,12 @@ const NT_X86_XSTATE: u64 = 0x202;
 const STOPPED: u32 = 0x137f;
 /// In place of a result while the kernel is in a call (ERESTARTSYS).
 const IN_CALL: u64 = -512i64 as u64;
-const WAIT_MS: u64 = 100;
 /// `struct user_regs_struct`: its words.
 const WORDS: usize = 27;
 
 // --- the traced thread ---
 
-/// Recording: the calling thread gives the turn at a pause, where its vector registers
-/// count.
-pub fn note_vectors(stands: bool) {
-    if process().in_group {
-        if stands {
-            frame::save_vectors_at(signal_stack(thread().index));
-        }
-        thread().traced.has_vectors = stands;
-    }
-}
-
-/// True if the calling thread is held, and its tracer is there.
-#[inline]
-pub fn is_held() -> bool {
-    thread().traced.held.load(Ordering::SeqCst) != 0 && stays_held()
-}
-
-#[cold]
-fn stays_held() -> bool {
-    let traced = &thread().traced;
-    let tracer = traced.by.load(Ordering::SeqCst) as usize;
-    let is_there = tracer != 0 && thread_at(tracer - 1).alive.load(Ordering::SeqCst) != 0;
-    if !is_there {
-        // It was killed: the kernel lets go of what it traced.
-        let_go(traced);
-    }
-    is_there
-}
-
-/// Waits for a while, or until the thread is let go. It is not in the way of others.
-#[cold]
-pub fn wait_while_held() {
-    let turn = turn::my_turn();
-    if turn.take_reservation_back(thread().identity) {
-        turn.wake.fetch_add(1, Ordering::SeqCst);
-        kernel::futex_wake(&turn.wake);
-    }
-    kernel::futex_wait(&thread().traced.held, 1, WAIT_MS);
-}
-
-fn let_go(traced: &Traced) {
-    traced.by.store(0, Ordering::SeqCst);
-    traced.held.store(0, Ordering::SeqCst);
-    kernel::futex_wake(&traced.held);
-}
-
 // --- the tracer ---
-
-/// The calling thread ends, and lets go of those that it traces.
-pub fn let_all_go() {
-    let own = thread().index as u32 + 1;
-    for index in 0..known_threads() {
-        let traced = &thread_at(index).traced;
-        if traced.by.load(Ordering::Relaxed) == own {
-            let_go(traced);
-        }
-    }
-}
 
 /// ptrace(2).
 pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
@@ -183,12 +125,6 @@ fn go_on(other: &mut Thread, detaches: bool, signal: u64) -> Result<(), u32> {
         kernel::futex_wake(&other.traced.held);
     }
     Ok(())
-}
-
-/// The process id of a thread's process.
-pub fn pid_of(other: &Thread) -> i32 {
-    // SAFETY: a live thread's block holds its process's address.
-    unsafe { (*(other.process as *const crate::state::block::Process)).pid }
 }
 
 fn kill(other: &mut Thread) -> Result<(), u32> {

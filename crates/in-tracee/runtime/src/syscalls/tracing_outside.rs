@@ -11,10 +11,11 @@ use syscall_model::Arg;
 
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
+use crate::log::call_event::begin_call;
 use crate::process::detach;
 use crate::signals::killing;
 use crate::state::block::{process, session};
-use crate::syscalls::dispatch::{Done, begin_call};
+use crate::state::call_state::Done;
 use crate::syscalls::specials;
 
 /// Requests of ptrace(2) that begin something, or write to the caller's memory.
@@ -57,7 +58,7 @@ pub fn perform(registers: &mut Registers, number: u64, args: &[u64; 6], model: &
             specials::refuse(registers, number, args, model.len(), errno::EPERM)
         }
         // What such a request writes nobody has described.
-        what if !is_described(what) => crate::address_space::detect::record(registers, number, args, model),
+        what if !is_described(what) => crate::syscalls::detect::record(registers, number, args, model),
         _ => {
             let result = kernel::call(number as u32, *args);
             begin_call(number, args, model.len(), result, 0);

@@ -17,7 +17,6 @@ use crate::ground::owned::Owned;
 use crate::ground::{kernel, maps, memory};
 use crate::state::block::process;
 use crate::state::call_state::{HEAD_BYTES, MapList, Reached};
-use crate::syscalls::outputs;
 
 /// What is read from the kernel at a time, at most.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -50,24 +49,6 @@ pub fn note(fd: u64) {
     }
 }
 
-/// The descriptor was closed, or means something else now.
-#[inline]
-pub fn forget(fd: u64) {
-    let known = &mut process().lists_of_maps;
-    if known.count != 0 {
-        for entry in known.list.iter_mut().filter(|entry| entry.fd == fd as u32 + 1) {
-            entry.fd = 0;
-            known.count -= 1;
-        }
-    }
-}
-
-/// True if the process has such a descriptor.
-#[inline]
-pub fn are_open() -> bool {
-    process().lists_of_maps.count != 0
-}
-
 /// Reads from such a list, or moves in it; `None`: the call is something else. The caller
 /// has the turn.
 #[cold]
@@ -88,7 +69,7 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
     let position = if positioned { offset } else { list.position };
     i64::try_from(position).ok()?;
     let mut pieces = |index: usize| match vectored {
-        true => outputs::vector_piece(buffer, count, index),
+        true => memory::vector_piece(buffer, count, index),
         false => (index == 0).then_some((buffer, count)),
     };
     let bytes = list.reached.read(fd, position, &mut pieces)?;

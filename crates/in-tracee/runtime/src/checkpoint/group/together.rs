@@ -22,11 +22,10 @@ use linux_abi::{errno, general as nr};
 
 pub use objects::{is_kept_elsewhere, note_kept};
 
-use crate::checkpoint::error;
 use crate::checkpoint::restore::rollback::{Arrived, Planned, Way, ask_supervisor};
 use crate::checkpoint::take::checkpoint::{self, Group};
 use crate::checkpoint::take::quiesce;
-use crate::ground::kernel;
+use crate::ground::kernel::{self, error};
 use crate::ground::proc_files::{self, Path};
 use crate::scheduler::{tickets, turn};
 use crate::state::block::{lane, process, session, thread, thread_status};
@@ -65,7 +64,7 @@ pub fn leads() -> bool {
 
 /// The process shares memory from now on.
 pub fn note_sharer() {
-    if crate::checkpoint::is_on() {
+    if crate::state::live::is_on() {
         together().sharers.fetch_add(1, Ordering::SeqCst);
     }
 }

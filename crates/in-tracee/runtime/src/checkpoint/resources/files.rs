@@ -12,13 +12,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lane_protocol::{CHANGE_PATH_BYTES, ChangePath, change_kind, files_policy, request};
 use linux_abi::general as nr;
 
-use crate::address_space::kept_files::request_answer;
+use crate::address_space::descriptor_classes;
 use crate::checkpoint::area;
 use crate::checkpoint::restore::file_pages;
 use crate::checkpoint::take::checkpoint;
 use crate::ground::{kernel, memory};
+use crate::log::kept_files::request_answer;
 use crate::state::block::{lane, session, thread};
-use crate::syscalls::outputs;
 
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
@@ -155,8 +155,8 @@ fn changes_content(number: u32, args: &[u64; 6]) -> bool {
 }
 
 fn reaches_mapped(fd: u64) -> bool {
-    let _ = outputs::class_of(fd);
-    outputs::is_mapped(fd)
+    let _ = descriptor_classes::class_of(fd);
+    descriptor_classes::is_mapped(fd)
 }
 
 /// A call of which [`before`] said so has ended.
@@ -251,12 +251,12 @@ fn before_range(fd: u64, offset: u64, bytes: u64) {
 /// What a descriptor reaches, if that is a regular file.
 fn regular(fd: u64) -> Option<Stat> {
     // Standard output has a class of its own.
-    if outputs::class_of(fd) == 0 && !outputs::is_regular(fd) {
+    if descriptor_classes::class_of(fd) == 0 && !descriptor_classes::is_regular(fd) {
         return None;
     }
     let mut stat = Stat([0; 18]);
     let result = kernel::call(nr::__NR_fstat, [fd, stat.0.as_mut_ptr() as u64, 0, 0, 0, 0]);
-    let is_restored = stat.is_regular() && !outputs::is_standard_error(stat.0[0], stat.0[1]);
+    let is_restored = stat.is_regular() && !descriptor_classes::is_standard_error(stat.0[0], stat.0[1]);
     (!kernel::failed(result) && is_restored).then_some(stat)
 }
 
@@ -265,7 +265,7 @@ fn change(fd: u64, stat: &Stat, offset: u64, bytes: u64) {
     thread().keeps_turn = true;
     let Some(last) = checkpoint::last() else { return };
     let id = last.id.load(Ordering::Relaxed);
-    if outputs::is_mapped(fd) {
+    if descriptor_classes::is_mapped(fd) {
         file_pages::keep([stat.0[0], stat.0[1]], stat.size(), (offset, bytes), id);
     }
     if !is_on() {

@@ -4,12 +4,12 @@
 
 use linux_abi::general as nr;
 
+use crate::address_space::descriptor_classes;
 use crate::checkpoint::area;
 use crate::checkpoint::resources::{lists, postponed, terminals};
 use crate::checkpoint::take::checkpoint;
 use crate::ground::kernel;
 use crate::state::block::process;
-use crate::syscalls::outputs;
 
 const FIONBIO: u32 = 0x5421;
 
@@ -21,13 +21,13 @@ pub type Offsets = [(u32, u64); 64];
 pub fn note_offsets() {
     let mut noted = 0;
     let offsets = &mut area().offsets;
-    for fd in outputs::files_in_use() {
+    for fd in descriptor_classes::files_in_use() {
         let offset = kernel::call(nr::__NR_lseek, [u64::from(fd), 0, 1, 0, 0, 0]);
         if noted < offsets.len() && !kernel::failed(offset) {
             offsets[noted] = (fd + 1, offset as u64);
             noted += 1;
         } else {
-            outputs::forget_class(fd);
+            descriptor_classes::forget_class(fd);
         }
     }
     offsets[noted..].fill((0, 0));
@@ -35,7 +35,7 @@ pub fn note_offsets() {
 
 /// The program uses a descriptor that no checkpoint noted: the shadow notes it first.
 pub fn wait() {
-    if !crate::checkpoint::is_on()
+    if !crate::state::live::is_on()
         || process().slot != 0
         || process().replaying
         || !crate::checkpoint::lane_takes_part()
@@ -63,17 +63,17 @@ pub fn before_change(number: u64, args: &[u64; 6]) {
         nr::__NR_getdents | nr::__NR_getdents64 => lists::wait_for_lists(),
         nr::__NR_fcntl if args[1] as u32 == nr::F_SETFL => lists::wait_for_lists(),
         nr::__NR_ioctl if args[1] as u32 == FIONBIO => lists::wait_for_lists(),
-        nr::__NR_lseek if !outputs::is_regular(args[0]) => lists::wait_for_lists(),
+        nr::__NR_lseek if !descriptor_classes::is_regular(args[0]) => lists::wait_for_lists(),
         nr::__NR_read | nr::__NR_readv | nr::__NR_preadv2 => {
-            outputs::class_of(args[0]);
+            descriptor_classes::class_of(args[0]);
         }
         nr::__NR_sendfile => {
-            outputs::class_of(args[0]);
-            outputs::class_of(args[1]);
+            descriptor_classes::class_of(args[0]);
+            descriptor_classes::class_of(args[1]);
         }
         nr::__NR_copy_file_range | nr::__NR_splice => {
-            outputs::class_of(args[0]);
-            outputs::class_of(args[2]);
+            descriptor_classes::class_of(args[0]);
+            descriptor_classes::class_of(args[2]);
         }
         _ => {}
     }

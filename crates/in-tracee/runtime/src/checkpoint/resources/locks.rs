@@ -160,7 +160,7 @@ fn is_open_besides(fd: u32) -> bool {
     let other = table.all().iter().filter(|other| other.fd != fd).find_map(|other| {
         let arguments = [pid, pid, KCMP_FILE, u64::from(fd), u64::from(other.fd), 0];
         let result = kernel::call(nr::__NR_kcmp, arguments);
-        let differs = result > 0 || result == crate::checkpoint::error(errno::EBADF);
+        let differs = result > 0 || result == crate::ground::kernel::error(errno::EBADF);
         (!differs).then_some((other.fd, result))
     });
     if let Some((other, 0)) = other {

@@ -7,14 +7,16 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, MemoryRange};
 use linux_abi::{errno, general as nr};
 
+use crate::checkpoint::area;
 use crate::checkpoint::group::together;
-use crate::checkpoint::resources::{apart, lent};
+use crate::checkpoint::resources::apart;
 use crate::checkpoint::restore::then::Then;
-use crate::checkpoint::{area, error};
+use crate::ground::kernel::error;
 use crate::ground::map_changes;
-use crate::ground::maps::{self, Mapping};
+use crate::ground::maps::{self, Mapping, protection};
 use crate::ground::proc_files::Path;
 use crate::ground::{kernel, memory};
+use crate::log::lent;
 use crate::state::block::space;
 
 /// Mappings that a list can hold.
@@ -353,10 +355,6 @@ pub fn find_files(from: &Then) -> Result<(), i64> {
         });
     })?;
     result
-}
-
-pub fn protection(mapping: &Mapping) -> u32 {
-    u32::from(mapping.readable) | u32::from(mapping.writable) << 1 | u32::from(mapping.executable) << 2
 }
 
 /// Opens the file that a mapping of then shows, for mapping it again; an errno if

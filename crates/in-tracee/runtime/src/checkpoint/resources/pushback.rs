@@ -14,14 +14,15 @@ pub use loading::load;
 
 use passing::Passing;
 
+use crate::checkpoint::area;
 use crate::checkpoint::resources::interests::Interest;
 use crate::checkpoint::resources::tables::Descriptor;
-use crate::checkpoint::{area, error};
+use crate::ground::kernel::error;
 use crate::ground::{kernel, memory};
+use crate::log::effects;
 use crate::state::block::process;
 use crate::state::call_state::Before;
 use crate::syscalls::dispatch::log_call;
-use crate::syscalls::effects;
 
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;
@@ -101,7 +102,7 @@ fn pushback() -> &'static mut Pushback {
 /// True if there is anything to give back.
 #[inline]
 pub fn is_any() -> bool {
-    crate::checkpoint::is_on()
+    crate::state::live::is_on()
         && crate::checkpoint::lane_takes_part()
         && process().slot == 0
         && pushback().count != 0
@@ -158,7 +159,7 @@ fn is_ready(fd: u64) -> bool {
 /// A call that something is given back to; its result, logged.
 pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
     // What the call finds there is not what it leaves.
-    let meaning = crate::syscalls::dispatch::meaning(number, args);
+    let meaning = crate::log::effects::meaning(number, args);
     let before = match meaning.work & effects::NEEDS_BEFORE {
         0 => Before::default(),
         _ => effects::before(meaning.args, args),
@@ -330,7 +331,7 @@ fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {
         (other.fd, other.channel) = (new as u32, Channel::of(new as u64));
     }
     settle();
-    crate::syscalls::outputs::forget(new as u64);
+    crate::address_space::descriptor_classes::forget(new as u64);
     if args[1] != 0 && args[2] != 0 {
         kernel::call(nr::__NR_getpeername, [new as u64, args[1], args[2], 0, 0, 0]);
     }

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
-use crate::address_space::page_tracker;
+use crate::address_space::{descriptor_classes, page_tracker};
 use crate::checkpoint::area;
 use crate::checkpoint::resources::connections::Connection;
 use crate::checkpoint::resources::interests::{self, Interest};
@@ -24,7 +24,6 @@ use crate::debugger::watchpoints;
 use crate::ground::proc_files::{each_line, number};
 use crate::ground::{kernel, proc_dir};
 use crate::state::block::{lane, process};
-use crate::syscalls::outputs;
 
 /// Descriptors that a table can hold.
 const DESCRIPTORS_MAX: usize = 8192;
@@ -457,7 +456,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
                 tables.now.note_details(then.fd);
             }
         }
-        if then.is_file() && !outputs::is_standard_error(then.device, then.inode) {
+        if then.is_file() && !descriptor_classes::is_standard_error(then.device, then.inode) {
             kernel::call(nr::__NR_lseek, [u64::from(then.fd), then.offset, 0, 0, 0, 0]);
         }
         if same || then.is_kept() {

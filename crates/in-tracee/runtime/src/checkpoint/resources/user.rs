@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering;
 use lane_protocol::Checkpoint;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::{area, error};
-use crate::ground::kernel;
-use crate::syscalls::effects::changes_ids;
+use crate::checkpoint::area;
+use crate::ground::kernel::{self, error};
+use crate::log::effects::changes_ids;
 
 /// Real, effective and saved user, and group, as the last call that changed one left them, and how
 /// often something was changed that is not compared.

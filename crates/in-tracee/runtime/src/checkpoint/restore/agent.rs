@@ -13,11 +13,12 @@ use crate::checkpoint::restore::rollback;
 use crate::checkpoint::take::{behind, checkpoint, quiesce};
 use crate::ground::kernel;
 use crate::process::detach;
-use crate::process::processes::index_of_process;
 use crate::process::threads::make_kernel_thread;
 use crate::scheduler::turn;
 use crate::signals;
-use crate::state::block::{find_free_thread, lane, prepare_block, process, thread, thread_status};
+use crate::state::block::{
+    find_free_thread, index_of_process, lane, prepare_block, process, thread, thread_status,
+};
 
 /// Makes the agent. Without one the process takes no part.
 pub fn begin() {
@@ -95,10 +96,10 @@ fn obey(kind: u32, argument: u64) -> i64 {
     }
     if process().replaying {
         // What is being done again is short: the answer is to come once more.
-        return crate::checkpoint::error(errno::EBUSY);
+        return crate::ground::kernel::error(errno::EBUSY);
     }
     if process().given_up.load(Ordering::Acquire) != 0 {
-        return crate::checkpoint::error(errno::ESRCH);
+        return crate::ground::kernel::error(errno::ESRCH);
     }
     let phase = &lane().command.phase;
     phase.store(command_phase::TURN, Ordering::Release);
@@ -119,7 +120,7 @@ fn obey(kind: u32, argument: u64) -> i64 {
             Err(error) => error,
         },
         command::TRY => rollback::could_go_back(argument),
-        _ => crate::checkpoint::error(errno::EINVAL),
+        _ => crate::ground::kernel::error(errno::EINVAL),
     };
     turn::give();
     answer
@@ -144,7 +145,7 @@ pub fn ask(kind: u32, argument: u64) -> i64 {
     const CALLED_WITHIN_MS: u64 = 10;
     loop {
         let answer = ask_once(kind, argument);
-        if answer != crate::checkpoint::error(errno::EDEADLK) {
+        if answer != crate::ground::kernel::error(errno::EDEADLK) {
             return answer;
         }
         // Another process goes first, and waits until the agent has nothing to do.
@@ -160,7 +161,7 @@ fn ask_once(kind: u32, argument: u64) -> i64 {
         return error;
     }
     if checkpoint::find(argument).is_none() {
-        return crate::checkpoint::error(errno::ENOENT);
+        return crate::ground::kernel::error(errno::ENOENT);
     }
     let command = &lane().command;
     while let Err(now) =

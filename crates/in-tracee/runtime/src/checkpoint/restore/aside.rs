@@ -10,9 +10,9 @@
 use lane_protocol::{ASIDE_BYTES, ASIDE_START};
 use linux_abi::{errno, general as nr};
 
+use crate::checkpoint::area;
 use crate::checkpoint::resources::mappings::{self, Piece};
-use crate::checkpoint::{area, error};
-use crate::ground::kernel;
+use crate::ground::kernel::{self, error};
 use crate::state::block::process;
 use crate::state::report;
 

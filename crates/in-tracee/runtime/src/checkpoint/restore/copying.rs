@@ -6,13 +6,14 @@ use lane_protocol::{CANDIDATES_BYTES, CANDIDATES_START, Checkpoint};
 
 use crate::address_space::written_pages;
 use crate::checkpoint::area;
-use crate::checkpoint::resources::{lent, mappings};
+use crate::checkpoint::resources::mappings;
 use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::take::increments::{self, Found};
 use crate::checkpoint::take::{checkpoint, store};
 use crate::ground::range_set::Range;
 use crate::ground::range_set::tidied;
 use crate::ground::{kernel, memory};
+use crate::log::lent;
 use crate::state::own_descriptors::open_high;
 use crate::state::report;
 

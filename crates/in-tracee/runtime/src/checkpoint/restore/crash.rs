@@ -6,17 +6,17 @@ use lane_protocol::{Checkpoint, command, crash_policy, recover_way, request};
 
 use linux_abi::errno;
 
-use crate::address_space::kept_files::request_answer;
+use crate::checkpoint::area;
 use crate::checkpoint::restore::{agent, environment};
 use crate::checkpoint::take::{checkpoint, quiesce};
-use crate::checkpoint::{area, error};
-use crate::ground::kernel;
+use crate::ground::kernel::{self, error};
+use crate::log::kept_files::request_answer;
 use crate::scheduler::turn;
 use crate::state::block::{lane, process, session};
 
 fn policy() -> u32 {
     let takes_part =
-        crate::checkpoint::is_on() && process().slot == 0 && crate::checkpoint::lane_takes_part();
+        crate::state::live::is_on() && process().slot == 0 && crate::checkpoint::lane_takes_part();
     if takes_part { session().on_crash } else { crash_policy::DIE }
 }
 

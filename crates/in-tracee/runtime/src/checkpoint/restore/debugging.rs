@@ -12,15 +12,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{agent_interrupt, agent_stop, agent_verb, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
+use crate::checkpoint::area;
 use crate::checkpoint::restore::{agent, rollback};
 use crate::checkpoint::take::checkpoint;
-use crate::checkpoint::{area, error};
 use crate::debugger::agent::{Mode, is_stepping, mailbox, state};
 use crate::debugger::edits::{self, Made};
 use crate::debugger::{displaced, watchpoints};
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
-use crate::ground::kernel;
+use crate::ground::kernel::{self, error};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;

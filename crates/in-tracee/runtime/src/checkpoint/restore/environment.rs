@@ -13,16 +13,16 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::address_space::kept_files::request_answer;
+use crate::address_space::code_changes::{self, JUMP_BYTES};
 use crate::checkpoint::area;
-use crate::checkpoint::resources::lent;
 use crate::code::sites;
 use crate::ground::memory::in_region;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
+use crate::log::kept_files::request_answer;
+use crate::log::lent;
 use crate::state::block::{Thread, known_threads, process, session, space, thread_at, thread_status};
 use crate::state::signal_state::Standing;
-use crate::syscalls::changes::{self, JUMP_BYTES};
 
 const HEADER_BYTES: u64 = size_of::<CodeChange>() as u64;
 /// How far up a stack frames of signals are looked for.
@@ -79,7 +79,7 @@ fn make_as(change: &CodeChange, fd: i64, code_at: u64) -> Result<(), u32> {
         return Err(unchanged::NO_MEMORY);
     };
     check(entries)?;
-    if !changes::map(place, place_bytes) {
+    if !code_changes::map(place, place_bytes) {
         return Err(unchanged::NO_MEMORY);
     }
     if !read(fd, place, code_bytes, code_at) || !write_jumps(entries) {
@@ -109,7 +109,7 @@ fn write_jumps(entries: &[Entry]) -> bool {
         });
         return false;
     }
-    entries.iter().for_each(|entry| changes::note_jump(entry.address));
+    entries.iter().for_each(|entry| code_changes::note_jump(entry.address));
     true
 }
 

@@ -18,10 +18,12 @@ use lane_protocol::{FILE_PAGES_MAX, FILE_PAGES_START, FILE_PAGES_TABLE_BYTES, FI
 use linux_abi::{errno, general as nr};
 
 use crate::address_space::mapped_files;
+use crate::checkpoint::area;
 use crate::checkpoint::group::together;
-use crate::checkpoint::resources::mappings::{self, Piece, protection};
+use crate::checkpoint::resources::mappings::{self, Piece};
 use crate::checkpoint::take::{checkpoint, store};
-use crate::checkpoint::{area, error};
+use crate::ground::kernel::error;
+use crate::ground::maps::protection;
 use crate::ground::{kernel, maps, memory};
 use crate::state::block::process;
 use crate::state::report;

@@ -4,14 +4,13 @@
 use lane_protocol::{command, request};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::kept_files;
-use crate::checkpoint::resources::lent;
 use crate::checkpoint::restore::{agent, rollback};
 use crate::checkpoint::take::checkpoint;
-use crate::checkpoint::{CHECK, LOST, error};
-use crate::ground::kernel;
+use crate::checkpoint::{CHECK, LOST};
+use crate::ground::kernel::{self, error};
+use crate::log::call_event::begin_call;
+use crate::log::{kept_files, lent};
 use crate::state::block::process;
-use crate::syscalls::dispatch::begin_call;
 
 /// One of the two calls, made and logged; its result. Text goes to `args[1]`, which has room for
 /// `args[2]` bytes with a zero at their end.

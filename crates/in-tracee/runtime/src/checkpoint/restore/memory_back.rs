@@ -7,13 +7,14 @@ use linux_abi::general as nr;
 
 use crate::checkpoint::group::together;
 use crate::checkpoint::resources::apart;
-use crate::checkpoint::resources::mappings::{self, Piece, protection};
+use crate::checkpoint::resources::mappings::{self, Piece};
 use crate::checkpoint::restore::copying::{Differing, How, Pagemaps, Part, copy};
 use crate::checkpoint::restore::file_pages;
 use crate::checkpoint::restore::rollback::Way;
 use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::take::increments;
 use crate::ground::kernel;
+use crate::ground::maps::protection;
 use crate::state::block::space;
 use crate::state::report;
 

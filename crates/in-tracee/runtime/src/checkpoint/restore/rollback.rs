@@ -6,23 +6,24 @@ use events::{Kind, TICKET};
 use lane_protocol::{Checkpoint, checkpoint_origin, report_kind, request};
 use linux_abi::errno;
 
-use crate::address_space::kept_files::request_answer;
-use crate::address_space::page_tracker;
+use crate::address_space::{code_changes, descriptor_classes, page_tracker, unforked};
 use crate::checkpoint::group::together;
-use crate::checkpoint::resources::{lent, lists, mappings, pushback, tables, timers, user};
+use crate::checkpoint::resources::{lists, mappings, pushback, tables, timers, user};
 use crate::checkpoint::restore::memory_back::{restore_mappings, restore_runtime};
 use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::restore::{aside, debugging, environment, file_pages, seats, standing};
-use crate::checkpoint::take::{checkpoint, holding, increments, quiesce, unforked};
-use crate::checkpoint::{area, error, obstacle};
-use crate::ground::{kernel, proc_dir};
+use crate::checkpoint::take::{checkpoint, holding, increments, quiesce};
+use crate::checkpoint::{area, obstacle};
+use crate::ground::kernel::error;
+use crate::ground::{kernel, open_files, proc_dir};
+use crate::log::kept_files::request_answer;
+use crate::log::lent;
 use crate::preemption::pause_timer;
 use crate::scheduler::turn;
 use crate::state::block::{
     BLOCKS, Thread, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
 use crate::state::{pausing, report};
-use crate::syscalls::{changes, outputs};
 
 /// What follows once the state is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub fn could_go_back(id: u64) -> i64 {
     }
 }
 
-/// Looks at everything that the way back needs, and changes nothing of the program's.
+/// Looks at everything that the way back needs, and code_changes nothing of the program's.
 pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     lists::have_lists(slot);
     if let Some(error) = checkpoint::loss(slot) {
@@ -150,8 +151,8 @@ pub struct Planned {
 impl Planned {
     /// Looks at what the way needs, with all threads parked; an errno if it is not there.
     pub fn new(slot: &'static Checkpoint, way: Way) -> Result<Planned, i64> {
-        let limit = checkpoint::raise_open_files();
-        plan(slot, way).inspect_err(|_| checkpoint::lower_open_files(&limit))?;
+        let limit = open_files::raise_open_files();
+        plan(slot, way).inspect_err(|_| open_files::lower_open_files(&limit))?;
         Ok(Planned { slot, limit })
     }
 
@@ -159,7 +160,7 @@ impl Planned {
         self.slot
     }
 
-    /// Goes it. The state is back when this returns; `then` changes it where it is to be
+    /// Goes it. The state is back when this returns; `then` code_changes it where it is to be
     /// another. With an errno nothing has changed.
     pub fn go(self, way: Way, then: &mut dyn FnMut()) -> Result<Arrived, i64> {
         let [recovery, signal] = area().recovering;
@@ -169,7 +170,7 @@ impl Planned {
             Way::Replay => ask_supervisor(request::REWIND, [position, 0, 0, 0]).map(|()| None),
             Way::Branch => branch_off([position, recovery, signal, id]).map(Some),
         };
-        let undo = undo.inspect_err(|_| checkpoint::lower_open_files(&self.limit))?;
+        let undo = undo.inspect_err(|_| open_files::lower_open_files(&self.limit))?;
         // From here on there is no other way.
         if way == Way::Branch {
             aside::leave();
@@ -249,7 +250,7 @@ fn leave_present() {
 /// and wait.
 fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     let way = if undo.is_some() { Way::Branch } else { Way::Replay };
-    // The count of changes went back, too.
+    // The count of code_changes went back, too.
     mappings::forget_now();
     page_tracker::forget_all();
     unforked::permit(false);
@@ -263,7 +264,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     process.replaying = way == Way::Replay;
     process.log.go_to(position, events, way == Way::Replay);
     process.running_thread.store(process.logged_thread, Ordering::SeqCst);
-    outputs::forget_classes();
+    descriptor_classes::forget_classes();
     let own = process as *const _ as u64;
     let agent = thread().index;
     for block in (0..known_threads()).filter(|&index| index != agent).map(thread_at) {
@@ -288,7 +289,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
         }
         _ => 0,
     };
-    checkpoint::lower_open_files(limit);
+    open_files::lower_open_files(limit);
     // The one that runs first comes last: it may make others before we have looked at all.
     let first = (way == Way::Replay).then(|| process.running_thread.load(Ordering::SeqCst) as usize);
     area().arrived.store(0, Ordering::SeqCst);
@@ -372,7 +373,7 @@ fn take_up(block: &crate::state::block::Thread) {
 /// The thread of the last event has ended: the log says who comes next. True where that one
 /// has to wait for other processes first, which it does itself.
 pub fn pass_on() -> bool {
-    changes::follow();
+    code_changes::follow();
     let Some(word) = process().log.peek() else { return false };
     if word as u8 != Kind::Turn as u8 {
         report::fail("a thread ended, and the log does not say who goes on");
@@ -401,7 +402,7 @@ pub fn enter_present() {
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
     process.logged_thread = thread().index as u32;
-    outputs::forget_classes();
+    descriptor_classes::forget_classes();
     if !together {
         holding::seize();
     }

@@ -127,7 +127,7 @@ fn sit_down_until(word: u64, ended_at: u64) {
 
 /// A thread of the program ended. Returns if the kernel's may end with it.
 pub fn sit_down_at_end(ended_at: u64) {
-    if !crate::checkpoint::is_on() || process().slot != 0 {
+    if !crate::state::live::is_on() || process().slot != 0 {
         return;
     }
     let mut taken =
@@ -137,7 +137,7 @@ pub fn sit_down_at_end(ended_at: u64) {
         // No way back there without it. Those that live are to find seats, too.
         room() > quiesce::threads()
     } else {
-        (crate::checkpoint::goes_again() || taken.next().is_some()) && count() < ENDED_MAX
+        (crate::state::live::goes_again() || taken.next().is_some()) && count() < ENDED_MAX
     };
     if is_kept {
         sit_down_until(thread().alive.as_ptr() as u64, ended_at);

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
+use crate::address_space::code_changes;
 use crate::checkpoint::restore::debugging;
 use crate::checkpoint::take::holding;
 use crate::code::clocks;
@@ -13,40 +14,27 @@ use crate::ground::registers::{Leave, Registers};
 use crate::ground::{frame, kernel};
 use crate::preemption::pause_point;
 use crate::process::threads;
+use crate::scheduler::kept_registers::note;
 use crate::scheduler::turn;
 use crate::signals;
-use crate::state::block::{Thread, process, session, thread};
+use crate::state::block::{Thread, process, thread};
 use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
-use crate::syscalls::{changes, dispatch};
+use crate::syscalls::dispatch;
 
 /// Bytes below the top of a thread's stack that going on leaves alone.
 const KEPT_STACK_BYTES: u64 = 8192;
 
-/// The thread is about to give the turn: keeps what only the processor has.
-#[inline]
-pub fn note() {
-    if session().live != 0 {
-        note_processor();
-    }
-}
-
-fn note_processor() {
-    let own = thread();
-    own.fs_base = crate::debugger::standing::fs_base();
-    frame::save_vectors_at(signal_stack(own.index));
-}
-
 /// A new thread of the program begins with what its maker's processor has.
 pub fn prepare_new(block: &mut Thread, has_tls: bool, tls: u64) {
-    block.fs_base = if has_tls { tls } else { crate::debugger::standing::fs_base() };
+    block.fs_base = if has_tls { tls } else { crate::ground::registers::fs_base() };
     frame::save_vectors_at(signal_stack(block.index));
 }
 
 /// A kernel thread that another one left to us may have another processor state than
 /// a new one.
 pub fn begin_thread() {
-    if !crate::checkpoint::is_on() {
+    if !crate::state::live::is_on() {
         return;
     }
     let own = thread();
@@ -157,7 +145,7 @@ fn go_on_boarded() -> ! {
     let mut registers = thread().fault_registers;
     registers.rip = crate::code::sites::translate(registers.rip);
     if process().replaying {
-        changes::follow();
+        code_changes::follow();
         pause_point::arm_if_next();
     }
     crate::debugger::agent::leaving(&mut registers);

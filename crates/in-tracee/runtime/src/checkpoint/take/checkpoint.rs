@@ -8,14 +8,16 @@ use lane_protocol::{
 };
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::kept_files::request_answer;
+use crate::address_space::unforked;
 use crate::checkpoint::group::together;
 use crate::checkpoint::resources::{keeper, lists, locks, mappings, postponed, tables, timers, user};
-use crate::checkpoint::restore::{seats, standing};
-use crate::checkpoint::take::{increments, quiesce, unforked, window};
-use crate::checkpoint::{area, error, obstacle};
-use crate::ground::kernel;
-use crate::scheduler::turn;
+use crate::checkpoint::restore::seats;
+use crate::checkpoint::take::{increments, quiesce, window};
+use crate::checkpoint::{area, obstacle};
+use crate::ground::kernel::{self, error};
+use crate::ground::open_files::raise_open_files;
+use crate::log::kept_files::request_answer;
+use crate::scheduler::{kept_registers, turn};
 use crate::signals::{self, stopping};
 use crate::state::block::{lane, process, session, space, thread, thread_status};
 
@@ -121,7 +123,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     };
     let is_agent = thread().status == thread_status::AGENT;
     if !is_agent {
-        standing::note();
+        kept_registers::note();
         signals::set_real_mask(!0);
     }
     let id = lane().next_checkpoint.load(Ordering::Relaxed);
@@ -261,25 +263,6 @@ fn end_of(pid: i32) -> Option<i32> {
     let mut info = [0i32; 32];
     let result = kernel::call(nr::__NR_waitid, [P_PID, pid as u64, info.as_mut_ptr() as u64, FLAGS, 0, 0]);
     (result != 0 || info[0] != 0).then_some(info[2])
-}
-
-/// Lets us open files whatever the program set as its limit; gives what it was.
-pub fn raise_open_files() -> [u64; 2] {
-    let mut before = [0u64; 2];
-    limit_open_files(0, &raw mut before as u64);
-    let raised = [before[1], before[1]];
-    limit_open_files(&raw const raised as u64, 0);
-    before
-}
-
-/// Sets the limit as it was.
-pub fn lower_open_files(before: &[u64; 2]) {
-    limit_open_files(before.as_ptr() as u64, 0);
-}
-
-fn limit_open_files(new: u64, old: u64) {
-    let what = u64::from(nr::RLIMIT_NOFILE);
-    kernel::call(nr::__NR_prlimit64, [0, what, new, old, 0, 0]);
 }
 
 /// The copy of the process that keeps the checkpoint's memory.

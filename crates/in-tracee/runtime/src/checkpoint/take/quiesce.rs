@@ -163,7 +163,7 @@ fn wait_for_parked() -> Result<(), i64> {
             slept_ns += ASK_EVERY_NS;
         }
         if slept_ns >= PATIENCE_NS || waited_ns >= LONG_PATIENCE_NS {
-            return Err(crate::checkpoint::error(errno::ETIMEDOUT));
+            return Err(crate::ground::kernel::error(errno::ETIMEDOUT));
         }
     }
 }
@@ -216,7 +216,7 @@ pub fn sit_down_all() {
 /// True if the calling thread is to stop.
 #[inline]
 pub fn stop_asked() -> bool {
-    crate::checkpoint::is_on()
+    crate::state::live::is_on()
         && process().slot == 0
         && !process().replaying
         && crate::checkpoint::lane_takes_part()

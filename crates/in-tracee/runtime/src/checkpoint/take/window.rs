@@ -17,22 +17,22 @@ use events::{
 use lane_protocol::{Checkpoint, checkpoint_state, image_result};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::kept_files::{self, Kept};
-use crate::checkpoint::resources::mappings::{List, protection};
-use crate::checkpoint::{area, error};
+use crate::checkpoint::area;
+use crate::checkpoint::resources::mappings::List;
 use crate::code::{islands, sites, withheld};
-use crate::ground::kernel;
-use crate::ground::maps::{self, Mapping};
+use crate::ground::kernel::error;
+use crate::ground::maps::{self, Mapping, protection};
 use crate::ground::proc_files::{self, Path};
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
+use crate::ground::{kernel, stack_limit};
+use crate::log::kept_files::{self, Kept};
 use crate::process::boarding::{VDSO, log_own_pages, words_of};
 use crate::process::processes;
 use crate::state::block::{Thread, known_threads, process, space, thread_at, thread_status};
 use crate::state::own_descriptors::open_high;
 use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
-use crate::syscalls::memory_calls;
 
 /// In place of a kept file's id.
 const NO_FILE: u64 = u32::MAX as u64;
@@ -110,7 +110,7 @@ fn write_image() -> u32 {
     log.raw(path.as_ptr() as u64, path_bytes as u64);
     // As at every birth, and where the break is.
     let (start, now) = (space().break_start, space().break_now);
-    for word in [start, thread_at(0).signals.mask, memory_calls::stack_limit(), now] {
+    for word in [start, thread_at(0).signals.mask, stack_limit::stack_limit(), now] {
         log.blob(word, 0, Tag::Memory, 0);
     }
     log_memory(parts);

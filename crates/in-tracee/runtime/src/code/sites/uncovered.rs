@@ -8,11 +8,9 @@ use lane_protocol::site_kind;
 
 use super::table::{find, find_or_add, sites};
 use super::{UD2, cover, jump_from, recipe_of, restore, write_code};
-use crate::checkpoint;
-use crate::debugger::translate;
-use crate::ground::memory;
-use crate::preemption::probe;
+use crate::ground::{memory, notices};
 use crate::state::block::process;
+use crate::state::live;
 use crate::state::patched_code::{Site, SiteState};
 
 /// Traps of an instruction at which nothing else stands any more before the jump does again.
@@ -21,7 +19,7 @@ const STOPS_BEFORE_COVERING: u8 = 4;
 /// Replay: a pause was recorded at this address, where the program's own code
 /// has to stand.
 pub fn uncover(address: u64) {
-    give_back_code(address, !process().debugged && !checkpoint::is_on());
+    give_back_code(address, !process().debugged && !live::is_on());
 }
 
 /// The program's code becomes another one at this address.
@@ -51,7 +49,7 @@ fn give_back_code(address: u64, for_a_while: bool) {
 /// Replay: the pause is over, and calls go through the site again.
 pub(super) fn cover_again(site: &mut Site) {
     if !is_probed(site) && put_back(site) {
-        translate::forget();
+        notices::code_changed();
     }
 }
 
@@ -69,7 +67,7 @@ fn put_back(site: &mut Site) -> bool {
 /// True while the probe of a pause is there, also where a step leads over it.
 fn is_probed(site: &Site) -> bool {
     const REACH: u64 = 16;
-    let place = probe::place();
+    let place = process().probe.address;
     place != 0 && place.abs_diff(site.address) < REACH + u64::from(site.before)
 }
 
@@ -94,7 +92,7 @@ pub fn cover_again_stopped(site: &mut Site) -> bool {
     if !site.stops.is_multiple_of(STOPS_BEFORE_COVERING) || memory::read::<[u8; 5]>(start) != Some(stands) {
         return false;
     }
-    translate::forget();
+    notices::code_changed();
     let jumps_ahead = site.before >= 5;
     let is_whole = jumps_ahead || write_code(site.address, &site.own[..site.bytes as usize]);
     let covers = is_whole && write_code(start, &jump_from(start, site.island));

@@ -1,7 +1,5 @@
 //! Threads that spin: whether a loop only waits for others.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use crate::ground::frame::RealFrame;
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::rounds;
@@ -10,14 +8,6 @@ use crate::state::block::thread;
 use crate::state::pausing::{Stand, Watching};
 
 use super::{COMPARE_NS, SPIN_NS, set_timer};
-
-/// Not zero: a thread that was asked gently the last time did spin.
-pub(super) static SPUN: AtomicU32 = AtomicU32::new(0);
-
-/// True if threads of the process spin for each other, as far as was seen.
-pub fn threads_spin() -> bool {
-    SPUN.load(Ordering::Relaxed) != 0
-}
 
 pub(super) fn watch_spin(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;

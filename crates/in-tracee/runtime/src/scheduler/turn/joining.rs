@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::TURNS;
 
-use crate::ground::kernel;
-use crate::signals::left_memory;
+use crate::address_space::left_memory;
+use crate::ground::{kernel, notices};
 use crate::state::block::{process, session};
 
 use super::{begin_group, move_to, my_turn, take, turn_of, yield_now};
@@ -29,7 +29,7 @@ pub fn join(other: u32) {
     if other != own {
         let before = my_turn();
         process().joins = true;
-        crate::checkpoint::note_sharer();
+        notices::lane_shares_memory();
         left_memory::begin();
         move_to(other);
         take();

@@ -8,13 +8,14 @@ use super::{AUDIT_ARCH_X86_64, STRICT, action, tree};
 use crate::checkpoint;
 use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
+use crate::log::call_event::{begin_call, feed};
+use crate::log::effects::{self, meaning};
 use crate::process::threads;
-use crate::signals::{self, SIGKILL, SIGSYS, deaths};
+use crate::signals::{self, deaths};
 use crate::state::block::{process, thread};
-use crate::state::report;
+use crate::state::signal_numbers::{SIGKILL, SIGSYS};
 use crate::state::signal_state::Info;
-use crate::syscalls::dispatch::{begin_call, feed, meaning};
-use crate::syscalls::effects;
+use crate::state::{live, report};
 
 /// MAX_ERRNO of the kernel.
 const ERROR_MAX: u32 = 4095;
@@ -45,7 +46,7 @@ pub fn hold_back(registers: &mut Registers, args: &[u64; 6]) -> Option<Leave> {
         const PR_SET_NO_NEW_PRIVS: u64 = 38;
         kernel::call(nr::__NR_prctl, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]);
     }
-    if checkpoint::is_on() && checkpoint::is_call(u64::from(number)) || let_through(number, args) {
+    if live::is_on() && checkpoint::is_call(u64::from(number)) || let_through(number, args) {
         return None;
     }
     if thread().filters.newest == STRICT {

@@ -7,11 +7,11 @@ use lane_protocol::{
 };
 use linux_abi::errno;
 
+use crate::checkpoint::obstacle;
 use crate::checkpoint::restore::rollback::{Way, plan};
 use crate::checkpoint::take::checkpoint::{self, Group};
 use crate::checkpoint::take::quiesce;
-use crate::checkpoint::{error, obstacle};
-use crate::ground::kernel;
+use crate::ground::kernel::{self, error};
 use crate::scheduler::turn;
 use crate::state::block::{lane, process};
 use crate::state::report;

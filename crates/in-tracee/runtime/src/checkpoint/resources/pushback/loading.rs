@@ -9,15 +9,15 @@ use super::{
     Pushed, REPORTED, channel, is_stream, pushback, signals,
 };
 use crate::checkpoint::resources::interests::{self, Interest};
-use crate::checkpoint::resources::lent;
 use crate::checkpoint::{RECORDS_BYTES_MAX, area, records_place};
 use crate::ground::{kernel, memory};
+use crate::log::lent;
 
 /// A way back was gone: takes over what was read and accepted since, of which the supervisor has
 /// made a file.
 pub fn load(fd: i64) {
     let left_bytes = keep_left();
-    let logged_bytes = crate::address_space::kept_files::size_of(fd as i32);
+    let logged_bytes = crate::log::kept_files::size_of(fd as i32);
     let mapped = map_records(fd, logged_bytes, left_bytes);
     lent::close(fd);
     let pushback = pushback();

@@ -4,10 +4,10 @@
 use linux_abi::{errno, general as nr};
 
 use super::{ENDED, Pushed, data_of, used};
-use crate::checkpoint::error;
+use crate::address_space::descriptor_classes;
 use crate::checkpoint::resources::files;
+use crate::ground::kernel::error;
 use crate::ground::{kernel, memory};
-use crate::syscalls::outputs;
 
 /// What a pipe takes at once that has any room, and a socket that can be written to.
 const PART_BYTES: u64 = 4096;
@@ -29,7 +29,7 @@ pub struct Passing {
 pub fn pass(number: u64, passing: &Passing) -> Option<i64> {
     let &mut Pushed { kind, at, left, .. } = data_of(passing.source)?;
     let target = passing.target;
-    if outputs::class_of(target) != 0 || files::refuses_copy(number, target) {
+    if descriptor_classes::class_of(target) != 0 || files::refuses_copy(number, target) {
         // It is refused.
         return None;
     }

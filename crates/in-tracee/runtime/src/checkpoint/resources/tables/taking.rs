@@ -1,11 +1,12 @@
 //! Getting back a file that a shadow, or a keeper, has kept open, or that is open under another
 //! number.
 
+use crate::log::lent;
 use crate::state::own_descriptors::move_high;
 use linux_abi::general as nr;
 
 use super::{COPIES_MAX, Descriptor, NUMBERS_MAX, Tables};
-use crate::checkpoint::resources::{lent, locks};
+use crate::checkpoint::resources::locks;
 use crate::ground::kernel;
 
 /// Gets a file back that the shadow has kept open.

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{SharedFile, shared_state};
 
+use crate::address_space::known_shared_files::is;
 use crate::address_space::outsiders;
 use crate::scheduler::turn;
 use crate::state::block::{process, session};
@@ -44,16 +45,6 @@ pub fn enter(identity: [u64; 2], writable: bool) -> bool {
     // its users have one turn, the first file's.
     turn::join(session().shared_files[0].turn.load(Ordering::Relaxed));
     true
-}
-
-/// True if a process of the session stores through memory to the file, or may do so.
-pub fn is_known(identity: [u64; 2]) -> bool {
-    let known = |file: &&SharedFile| file.state.load(Ordering::Acquire) != shared_state::FREE;
-    session().shared_files.iter().take_while(known).any(|file| is(file, identity))
-}
-
-fn is(file: &SharedFile, identity: [u64; 2]) -> bool {
-    [&file.device, &file.inode].map(|word| word.load(Ordering::Relaxed)) == identity
 }
 
 fn publish(file: &SharedFile, identity: [u64; 2]) {

@@ -13,9 +13,9 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::process::namespaces;
 use crate::scheduler::turn;
 use crate::state::block::{process, session, thread};
+use crate::state::writers;
 
 /// Looks at the lock before a thread goes to sleep: some microseconds, as long as most
 /// writes take.
@@ -28,7 +28,7 @@ const ROUNDS_ASLEEP: u32 = 50;
 #[inline]
 pub fn take() {
     let (lock, waiting) = (&session().output_writer, &session().output_waiters);
-    let own = namespaces::writer(thread().tid as u32);
+    let own = writers::writer(thread().tid as u32);
     for _ in 0..LOOKS {
         // Those who wait already come first.
         if waiting.load(Ordering::Relaxed) == 0
@@ -51,7 +51,7 @@ pub fn take() {
 /// The output is logged.
 #[inline]
 pub fn give() {
-    let own = namespaces::writer(thread().tid as u32);
+    let own = writers::writer(thread().tid as u32);
     let lock = &session().output_writer;
     // Whoever took it away has it now.
     if lock.compare_exchange(own, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -101,7 +101,7 @@ fn wait(own: u32) {
 /// looked at is said to sleep.
 fn state(tid: u32) -> Option<u8> {
     const SLEEPS: u8 = b'S';
-    if !namespaces::is_visible(tid) {
+    if !writers::is_visible(tid) {
         return Some(SLEEPS);
     }
     let alive = kernel::call(nr::__NR_tkill, [u64::from(tid), 0, 0, 0, 0, 0]);

@@ -12,10 +12,9 @@
 use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
 use linux_abi::general as nr;
 
-use crate::debugger::{breakpoints, translate};
-use crate::ground::kernel;
+use crate::address_space::left_memory;
 use crate::ground::memory::in_region;
-use crate::signals::left_memory;
+use crate::ground::{kernel, notices};
 use crate::state::block::{process, space};
 use crate::state::report;
 
@@ -69,8 +68,8 @@ pub fn replay(word: u64) {
         report::fail("the memory of a recorded change is not free");
     }
     note_jumps(word >> 32);
-    translate::forget();
-    breakpoints::without(|| process().log.apply(word, FIXED_BYTES, &mut left_memory::replay));
+    notices::code_changed();
+    notices::without_breakpoints(&mut || process().log.apply(word, FIXED_BYTES, &mut left_memory::replay));
 }
 
 /// Notes the jumps of the event at hand, which is so long.

@@ -10,9 +10,9 @@
 
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{mapped_files, written_pages as kernel_view};
-use crate::debugger::imports;
 use crate::ground::owned::Owned;
 use crate::state::block::{process, session};
+use crate::state::group_replay;
 use crate::state::own_descriptors::{close, open_high};
 
 const PAGE_BYTES: u64 = 4096;
@@ -58,7 +58,7 @@ fn watch() -> &'static mut Watch {
 /// The process is about to give the turn to another one.
 pub fn tell() {
     // The one that is debugged knows what it wrote.
-    if !imports::are_wanted() || process().debugged {
+    if !group_replay::are_wanted() || process().debugged {
         return;
     }
     let written = &session().imports.written;

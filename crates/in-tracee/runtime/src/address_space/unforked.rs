@@ -10,7 +10,7 @@ use crate::state::outside_memory::{RANGES_MAX, Unforked, UnforkedRanges};
 pub fn note(start: u64, bytes: u64, advice: u32) {
     let asks = matches!(advice, nr::MADV_DONTFORK | nr::MADV_WIPEONFORK);
     let takes_back = matches!(advice, nr::MADV_DOFORK | nr::MADV_KEEPONFORK);
-    if !crate::checkpoint::is_on() || !(asks || takes_back) {
+    if !crate::state::live::is_on() || !(asks || takes_back) {
         return;
     }
     let ranges = &mut space().unforked;

@@ -6,12 +6,12 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{FILE_PROBES, KeptFile, file_slot, file_state, lent, request};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::file_extents;
-use crate::checkpoint;
 use crate::ground::kernel;
 use crate::ground::proc_files::Path;
+use crate::log::file_extents;
+use crate::log::lent::open as open_lent;
 use crate::state::block::{lane, process, session};
-use crate::state::report;
+use crate::state::{live, report};
 
 /// Looks for an answer before this process sleeps: some 20 us.
 const SPINS: u32 = 400;
@@ -164,7 +164,7 @@ pub fn keep_file(fd: i32, status: &Status, executable: bool) -> Kept {
         CHARACTER if stat[5] == DEV_ZERO => return Kept::Anonymous,
         CHARACTER if stat[5] == DEV_NULL => return Kept::Nothing,
         CHARACTER => return Kept::Device,
-        SOCKET if crate::address_space::packet_rings::is_packet_socket(fd as u64) => return Kept::Kernels,
+        SOCKET if crate::ground::kernel::is_packet_socket(fd as u64) => return Kept::Kernels,
         NO_FILE => return Kept::Kernels,
         _ => return Kept::Nothing,
     }
@@ -334,8 +334,8 @@ pub fn request_answer(
 
 /// Replay: opens the kept content of a file; stands still if it is missing.
 pub fn open(file: u32) -> i32 {
-    let fd = match checkpoint::is_on() {
-        true => checkpoint::open_lent(lent::KEPT, [u64::from(file), 0]),
+    let fd = match live::is_on() {
+        true => open_lent(lent::KEPT, [u64::from(file), 0]),
         false => open_in_trace(file),
     };
     if kernel::failed(fd) {

@@ -15,12 +15,10 @@ use linux_abi::{errno, general as nr};
 use syscall_model::row;
 
 use crate::ground::{kernel, memory};
-use crate::log::supervisor_died;
+use crate::log::{effects, supervisor_died};
 use crate::state::block::{process, session};
 use crate::state::call_state::Before;
 use crate::state::report;
-use crate::syscalls::effects;
-use crate::syscalls::outputs;
 
 /// What is read at once.
 const STEP_BYTES: u64 = 2048;
@@ -180,11 +178,11 @@ fn show(op: &Op, call: &Call) -> i64 {
 fn sent_piece(call: &Call, index: usize) -> Option<(u64, u64)> {
     match call.number as u32 {
         nr::__NR_writev | nr::__NR_pwritev | nr::__NR_pwritev2 => {
-            outputs::vector_piece(call.args[1], call.args[2], index)
+            memory::vector_piece(call.args[1], call.args[2], index)
         }
         nr::__NR_sendmsg => {
             let header = memory::read::<[u64; 4]>(call.args[1])?;
-            outputs::vector_piece(header[2], header[3], index)
+            memory::vector_piece(header[2], header[3], index)
         }
         _ => (index == 0).then_some((call.args[1], call.args[2])),
     }

@@ -7,6 +7,7 @@
 //! in rollbacks: the injector has seen to that.
 
 use crate::ground::memory::in_region;
+use crate::scheduler::shared_files;
 use crate::state::outside_memory::Source;
 use crate::state::report;
 use events::{SHARED_MAP_WORDS, Tag, shared_map};
@@ -14,13 +15,11 @@ use lane_protocol::{SharedMapping, report_kind};
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::mapped_files::{self, Place};
-use crate::address_space::shared_files;
-use crate::checkpoint;
+use crate::address_space::{recorded_places, shared_ranges};
 use crate::ground::maps::{self, Mapping};
 use crate::ground::{kernel, memory};
 use crate::process::boarding::identity_of;
 use crate::state::block::process;
-use crate::syscalls::memory_calls;
 
 /// Calls `each` with the mappings of the table, and with what identifies what they show.
 fn for_each(table: &[SharedMapping], each: &mut dyn FnMut(&SharedMapping, &Mapping, [u64; 2])) {
@@ -44,7 +43,7 @@ pub fn log(table: &[SharedMapping]) {
 fn log_one(shared: &SharedMapping, map: &Mapping, identity: [u64; 2]) {
     let bytes = map.end - map.start;
     let flags = if map.private { shared_map::PRIVATE } else { 0 };
-    let protection = checkpoint::protection(map);
+    let protection = maps::protection(map);
     let there = shared.there.min(bytes);
     let mut words = [map.end, u64::from(protection), flags, map.offset, identity[0], identity[1], there];
     log_words(map.start, &words);
@@ -90,7 +89,7 @@ pub fn begin(table: &[SharedMapping]) {
             return;
         }
         if map.writable {
-            memory_calls::note_shared(map.start, map.end - map.start);
+            shared_ranges::note_shared(map.start, map.end - map.start);
         }
         if shared.can_be_found != 0 {
             shared_files::enter(identity, true);
@@ -119,7 +118,7 @@ pub fn replay(start: u64, words: &[u64; SHARED_MAP_WORDS]) {
     let is_private = flags & shared_map::PRIVATE != 0;
     let kind = if is_private { nr::MAP_PRIVATE } else { nr::MAP_SHARED };
     let read_write = u64::from(nr::PROT_READ | nr::PROT_WRITE);
-    memory_calls::map_at(start, bytes, read_write, u64::from(kind | nr::MAP_FIXED), fd, offset);
+    recorded_places::map_at(start, bytes, read_write, u64::from(kind | nr::MAP_FIXED), fd, offset);
     let is_writable = protection & u64::from(nr::PROT_WRITE) != 0;
     mapped_files::note(Place {
         start,
@@ -130,6 +129,6 @@ pub fn replay(start: u64, words: &[u64; SHARED_MAP_WORDS]) {
         is_private,
     });
     if !is_private && is_writable {
-        memory_calls::note_shared(start, bytes);
+        shared_ranges::note_shared(start, bytes);
     }
 }

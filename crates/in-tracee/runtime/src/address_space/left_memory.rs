@@ -12,10 +12,10 @@ use events::{Kind, SHARED, Tag};
 use lane_protocol::SharedPart;
 use linux_abi::{PAGE_BYTES, general as nr};
 
-use crate::checkpoint;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, session};
+use crate::state::live;
 
 /// Pages that the kernel is asked about at once.
 const ASKED_MAX: usize = 1024;
@@ -42,7 +42,7 @@ pub fn log_new() {
 #[cold]
 fn log_left(seen: u32) {
     let Some(death) = session().untold_deaths.latest_of(process().turn, seen) else { return };
-    if checkpoint::is_on() {
+    if live::is_on() {
         return;
     }
     let log = &mut process().log;

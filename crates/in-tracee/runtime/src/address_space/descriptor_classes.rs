@@ -1,16 +1,15 @@
-//! Which calls reach the standard output and error that the recording was
-//! started with, so that replay can show them in their order.
+//! What descriptors reach, as far as calls on them depend on it: the standard output or error that the
+//! recording was started with, files, those that are mapped, and streams; and whether they may sleep.
 
 use core::sync::atomic::Ordering;
 
-use events::Tag;
-use lane_protocol::{OutputPlaces, StandardFile};
+use lane_protocol::StandardFile;
 use linux_abi::general as nr;
 
-use crate::debugger::imports;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, notices};
+use crate::log::output_order::{Output, is_in_file, places_of, take_order};
 use crate::state::block::{process, session};
-use crate::syscalls::{file_reads, visible_maps};
+use crate::state::call_state;
 
 const UNKNOWN: u8 = 0;
 const SLEEPS: u8 = 1;
@@ -93,8 +92,8 @@ pub fn forget_flags(fd: u64) {
 /// The descriptor was closed or now means something else.
 pub fn forget(fd: u64) {
     forget_flags(fd);
-    visible_maps::forget(fd);
-    file_reads::forget(fd);
+    call_state::forget_map_list(fd);
+    call_state::forget_read_file(fd);
     if let Some(slot) = process().fd_classes.get_mut(fd as u32 as usize) {
         *slot = UNKNOWN;
     }
@@ -105,10 +104,10 @@ pub fn forget_range(first: u64, last: u64) {
     let process = process();
     let end = (last as usize).min(process.fd_classes.len() - 1) + 1;
     let start = (first as usize).min(end);
-    if visible_maps::are_open() {
-        (start..end).for_each(|fd| visible_maps::forget(fd as u64));
+    if call_state::map_lists_are_open() {
+        (start..end).for_each(|fd| call_state::forget_map_list(fd as u64));
     }
-    (start..end).for_each(|fd| file_reads::forget(fd as u64));
+    (start..end).for_each(|fd| call_state::forget_read_file(fd as u64));
     process.fd_classes[start..end].fill(UNKNOWN);
     process.fd_sleeps[start..end].fill(UNKNOWN);
 }
@@ -151,7 +150,7 @@ pub fn files_in_use() -> impl Iterator<Item = u32> {
 
 #[cold]
 fn find_class(fd: i32) -> u8 {
-    crate::checkpoint::wait_before_first_use();
+    notices::descriptor_is_used_first();
     let mut stat = [0u64; 18];
     let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
     if kernel::failed(result) {
@@ -187,25 +186,6 @@ fn find_class(fd: i32) -> u8 {
     }
 }
 
-/// Recording: the next place in the order of all outputs.
-pub fn take_order() -> u64 {
-    session().output_order.fetch_add(1, Ordering::AcqRel)
-}
-
-/// The places of a class's outputs: stdout and stderr may be one file.
-fn places_of(class: u32) -> &'static OutputPlaces {
-    let session = session();
-    let are_one = session.standard_files[1] == session.standard_files[2];
-    &session.output_places[usize::from(class == events::OUTPUT_STDERR && !are_one)]
-}
-
-/// True if the class's outputs go to a regular file.
-fn is_in_file(class: u32) -> bool {
-    const KIND: u64 = 0o170000;
-    const REGULAR_KIND: u64 = 0o100000;
-    session().standard_files[class as usize].mode & KIND == REGULAR_KIND
-}
-
 /// Recording: lseek(2) is about to be called.
 #[inline]
 pub fn note_seek(args: &[u64; 6]) {
@@ -217,23 +197,6 @@ pub fn note_seek(args: &[u64; 6]) {
     }
 }
 
-/// Recording, with the lock of outputs: the place of an output, unless it is behind the one before.
-/// `position` is the one that the call named.
-pub fn place_of(class: u32, fd: u64, position: Option<u64>, bytes: u64) -> Option<u64> {
-    const SEEK_CUR: u64 = 1;
-    if !is_in_file(class) {
-        return None;
-    }
-    let start = match position {
-        Some(position) => position,
-        None => {
-            let behind = kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]);
-            (behind as u64).wrapping_sub(bytes)
-        }
-    };
-    places_of(class).note(start, bytes, position.is_some())
-}
-
 /// Recording, in the event of the call at hand: the file of a descriptor has this length now.
 pub fn log_length(fd: u64, length: u64) {
     let class = class_of(fd);
@@ -243,131 +206,4 @@ pub fn log_length(fd: u64, length: u64) {
     {
         Output { class, order: take_order(), bytes: 0, place: Some(place), ends_file: true }.log();
     }
-}
-
-/// Last word of an output that is none: its place is where the file ends.
-const ENDS_FILE: u64 = 1;
-
-/// An output as the log has it.
-#[derive(Debug, Clone, Copy)]
-pub struct Output {
-    pub class: u32,
-    pub order: u64,
-    pub bytes: u64,
-    /// Where it goes; `None`: behind the one before.
-    pub place: Option<u64>,
-    /// The file ends there, and nothing is written.
-    pub ends_file: bool,
-}
-
-impl Output {
-    /// Its words, in the event at hand. What it writes is logged by itself.
-    pub fn log(&self) {
-        let words = [u64::from(self.class), self.order, self.place.unwrap_or(0), ENDS_FILE];
-        let count = match self.place {
-            None => 2,
-            Some(_) if self.ends_file => 4,
-            Some(_) => 3,
-        };
-        process().log.blob(0, count * 8, Tag::Output, words.as_ptr() as u64);
-    }
-
-    /// From the words of its blob.
-    pub fn read(source: u64, blob_bytes: u64) -> Option<Output> {
-        let [class, order] = memory::read(source)?;
-        let further =
-            |index: u64| if blob_bytes > index * 8 { memory::read_word(source + index * 8) } else { None };
-        let (place, ends_file) = (further(2), further(3) == Some(ENDS_FILE));
-        Some(Output { class: class as u32, order, bytes: 0, place, ends_file })
-    }
-}
-
-/// Replay: the file of an output has another length.
-pub fn replay_length(source: u64, blob_bytes: u64) {
-    if let Some(output) = Output::read(source, blob_bytes) {
-        show(&output, &mut |_| None);
-    }
-}
-
-/// Replay: shows bytes of the program's memory, given as pieces, when all
-/// earlier outputs of the trace have been shown.
-pub fn show(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
-    let order = output.order;
-    let session = session();
-    let lane = crate::state::block::lane();
-    if session.lane_filter != 0 {
-        // One process of the tree: nobody else's output is waited for or shown.
-        // Under the debugger the same is done many times, and shown once; what goes ahead of all
-        // that the debugger shows does not show it.
-        let is_new = !imports::is_scout()
-            && (!process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order);
-        if process().lane == session.shown_lane && is_new {
-            write_pieces(output, pieces);
-        }
-        return;
-    }
-    loop {
-        let turn = session.output_order.load(Ordering::Acquire);
-        if turn >= order {
-            break;
-        }
-        let seen = session.output_wake.load(Ordering::Acquire);
-        lane.waits_for_output.store(order + 1, Ordering::SeqCst);
-        if session.output_order.load(Ordering::SeqCst) == turn {
-            session.doorbell.fetch_add(1, Ordering::Release);
-            kernel::futex_wake(&session.doorbell);
-            kernel::futex_wait(&session.output_wake, seen, 100);
-        }
-    }
-    lane.waits_for_output.store(0, Ordering::Release);
-    write_pieces(output, pieces);
-    session.output_order.fetch_max(order + 1, Ordering::AcqRel);
-    session.output_wake.fetch_add(1, Ordering::Release);
-    kernel::futex_wake(&session.output_wake);
-}
-
-fn write_pieces(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
-    let session = session();
-    if session.show_output == 0 {
-        return;
-    }
-    let fd = session.output_fds[(output.class == events::OUTPUT_STDERR) as usize];
-    go_to_place(fd, output);
-    let (mut index, mut bytes) = (0, output.bytes);
-    while bytes > 0
-        && let Some((address, len)) = pieces(index)
-    {
-        let part = len.min(bytes);
-        kernel::write_all(fd, address, part);
-        bytes -= part;
-        index += 1;
-    }
-}
-
-/// Replay: what is written next to the descriptor goes to the output's place, if that is in a file.
-/// Or it ends there.
-fn go_to_place(fd: i32, output: &Output) {
-    const SEEK_SET: u64 = 0;
-    let Some(place) = output.place else { return };
-    let goal = places_of(output.class).offset_of(place);
-    let call = if output.ends_file { nr::__NR_ftruncate } else { nr::__NR_lseek };
-    let result = kernel::call(call, [fd as u64, goal, SEEK_SET, 0, 0, 0]);
-    if kernel::failed(result) || appends(fd) {
-        session().outputs_misplaced.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// True for a descriptor to which all is written at the file's end.
-fn appends(fd: i32) -> bool {
-    const F_GETFL: u64 = 3;
-    kernel::call(nr::__NR_fcntl, [fd as u64, F_GETFL, 0, 0, 0, 0]) & i64::from(nr::O_APPEND) != 0
-}
-
-/// The pieces of an array of `struct iovec`.
-pub fn vector_piece(vectors: u64, count: u64, index: usize) -> Option<(u64, u64)> {
-    if index as u64 >= count {
-        return None;
-    }
-    let [base, len] = memory::read::<[u64; 2]>(vectors + index as u64 * 16)?;
-    Some((base, len))
 }

@@ -1,6 +1,10 @@
 //! Interpreting a row of the model: which memory the kernel wrote, what text it read.
 
+use linux_abi::general as nr;
 use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
+use syscall_model::Row;
+use syscall_model::VariantTable;
+use syscall_model::row;
 use syscall_model::{Act, Arg, Len, Shape, TABLE, Ty, When};
 
 use crate::ground::registers::Registers;
@@ -44,7 +48,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
         } else if let Some(row) = &TABLE[nr]
             && WORK[nr] == 0
             && matches!(row.act, Act::Feed)
-            && !crate::address_space::file_ends::moves_end(nr as u64)
+            && !moves_end(nr as u64)
             && !changes_ids(nr as u64)
             && !concerns_shadows(nr as u32)
         {
@@ -416,5 +420,50 @@ pub fn check_sent(registers: &Registers, word: u64, address: u64, bytes: u64, so
         let text = core::str::from_utf8(&text[..len]).unwrap_or("it sent something else");
         let nr = registers.rax;
         report::diverge_saying(registers, word, nr, &registers.args(), text);
+    }
+}
+
+/// Calls that always change the size of a file, which the program may have mapped.
+pub const fn moves_end(nr: u64) -> bool {
+    matches!(nr as u32, nr::__NR_ftruncate | nr::__NR_truncate | nr::__NR_fallocate)
+}
+
+/// The model of a call, with variants looked up.
+pub struct Meaning {
+    pub args: &'static [Arg],
+    pub work: u8,
+    pub act: Act,
+    /// It may sleep.
+    pub blocks: bool,
+}
+
+/// Looks the call up.
+#[inline]
+pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
+    match row(nr) {
+        Some(row) => match row.act {
+            Act::Variant(table) => variant(row, table, args),
+            act => Meaning { args: row.args, work: WORK[nr as usize], act, blocks: row.blocks },
+        },
+        // Numbers that the kernel does not know answer ENOSYS and write nothing;
+        // what a newer kernel added is refused alike.
+        None => Meaning { act: Act::Refuse("not part of the pinned ABI"), ..UNKNOWN_CALL },
+    }
+}
+
+const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, blocks: false };
+
+/// The meaning of a call whose request selects it.
+fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {
+    match table.find(args[table.selector as usize]) {
+        Some(variant) => {
+            let act = variant.act.resolved(table.selector, args);
+            let (args, blocks) = (variant.args, variant.blocks);
+            Meaning { args, work: work_of(args), act, blocks }
+        }
+        None => {
+            let (args, act, blocks) = (row.args, table.fallback, row.blocks);
+            Meaning { args, work: work_of(args), act, blocks }
+        }
     }
 }

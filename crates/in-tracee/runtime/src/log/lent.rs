@@ -5,14 +5,13 @@
 //! The descriptor comes over a pair of sockets, made for each: nothing is kept open meanwhile, and
 //! no name has to be reached from the process's root or namespaces.
 
+use crate::ground::kernel::error;
+use crate::log::kept_files::request_answer;
 use crate::state::own_descriptors::while_dumpable;
 use lane_protocol::{lent, request};
 use linux_abi::{errno, general as nr};
 
-use crate::address_space::kept_files::request_answer;
-use crate::checkpoint::error;
-use crate::checkpoint::take::checkpoint;
-use crate::ground::kernel;
+use crate::ground::{kernel, open_files};
 use crate::state::block::session;
 
 /// socketpair(2).
@@ -21,11 +20,11 @@ const SOCK_SEQPACKET: u64 = 5;
 
 /// Opens something, see [`lent`]; an errno if it is not to be had.
 pub fn open(what: u64, which: [u64; 2]) -> i64 {
-    let limit = checkpoint::raise_open_files();
+    let limit = open_files::raise_open_files();
     let fd = along(&mut |socket| {
         request_answer(request::LEND, [what, which[0], which[1], socket], &session().keep_doorbell)
     });
-    checkpoint::lower_open_files(&limit);
+    open_files::lower_open_files(&limit);
     fd
 }
 

@@ -1,0 +1,75 @@
+//! The event of a call: writing it, and injecting what it holds.
+
+use events::BEFORE_CALL;
+use events::Kind;
+use events::SIGNAL_FOLLOWS;
+use events::Tag;
+
+use crate::ground::registers::Registers;
+use crate::log::effects;
+use crate::state::block::process;
+use crate::state::{deliverable, report};
+
+/// Replay: a signal was delivered where the process is. One that comes before a call is that
+/// call's.
+pub fn is_next() -> bool {
+    process()
+        .log
+        .peek()
+        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & BEFORE_CALL == 0)
+}
+
+/// Begins the event of a call: result and arguments. Blobs and `end` follow.
+#[inline]
+pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags: u8) {
+    let log = &mut process().log;
+    let follows = if deliverable::has_deliverable() { SIGNAL_FOLLOWS } else { 0 };
+    log.follows = follows != 0;
+    log.begin(Kind::Syscall, arg_count as u8 | flags | follows, nr as u16);
+    log.word(result as u64);
+    for &arg in &args[..arg_count] {
+        log.word(arg);
+    }
+}
+
+/// Injects the result and the memory of the event at hand, and consumes it.
+#[inline]
+pub fn feed(word: u64, registers: &Registers) -> i64 {
+    feed_with(word, registers, &mut |_, _, _, _| {})
+}
+
+/// Like [`feed`], handing all blobs that are not memory to `other`.
+#[inline]
+pub fn feed_with(word: u64, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
+    let log = &mut process().log;
+    let result = log.body(0) as i64;
+    let offset = 16 + ((word >> 8) & 7) * 8;
+    if offset == word >> 32 && (word >> 8) as u8 & events::MORE == 0 {
+        log.consume(word);
+        log.events += 1;
+        return result;
+    }
+    log.apply(word, offset, &mut |tag, address, bytes, source| match tag {
+        Tag::Sent => effects::check_sent(registers, word, address, bytes, source),
+        other_tag => other(other_tag, address, bytes, source),
+    });
+    result
+}
+
+pub fn consume(registers: &Registers) -> i64 {
+    match process().log.peek() {
+        Some(word) => feed(word, registers),
+        None => report::log_ended(),
+    }
+}
+
+/// Replay: the result of the event at hand.
+pub fn recorded_result(registers: &Registers) -> i64 {
+    match process().log.peek() {
+        Some(_) => process().log.body(0) as i64,
+        None => {
+            report::note_registers(registers);
+            report::log_ended()
+        }
+    }
+}

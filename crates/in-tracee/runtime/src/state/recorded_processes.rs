@@ -1,0 +1,69 @@
+//! The processes that are recorded, as the headers of their lanes say.
+
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use lane_protocol::LaneHeader;
+use lane_protocol::SEGMENTS;
+use lane_protocol::lane_state;
+use lane_protocol::segment_offset;
+use linux_abi::general as nr;
+
+use crate::ground::kernel;
+use crate::state::block::{process, session};
+
+/// Calls `each` with the lanes of processes that are recorded, in this one's namespace, their ids
+/// in it, and those that the supervisor sees. The first of another namespace than the supervisor's
+/// cannot be killed from within.
+pub fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
+    let own_space = process().pid_space;
+    each_of_all(&mut |lane| {
+        // A namespace is named by its first process.
+        let (pid, is_first) = match lane.space {
+            0 => (lane.outer_pid, false),
+            space => (lane.waited_pid, lane.outer_pid as u32 == space),
+        };
+        if lane.space == own_space && !is_first {
+            each(lane.number, pid, lane.outer_pid);
+        }
+    });
+}
+
+/// Calls `each` for every process that is recorded.
+pub fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
+    for (index, word) in session().segments.iter().enumerate().take(SEGMENTS / 64) {
+        let mut bits = word.load(Ordering::Acquire);
+        while bits != 0 {
+            let segment = index as u64 * 64 + u64::from(bits.trailing_zeros());
+            bits &= bits - 1;
+            let mut head = [0u8; HEAD_BYTES];
+            let fd = process().control_fd as u64;
+            let arguments = [fd, head.as_mut_ptr() as u64, HEAD_BYTES as u64, segment_offset(segment), 0, 0];
+            if kernel::call(nr::__NR_pread64, arguments) != HEAD_BYTES as i64 {
+                return;
+            }
+            let field = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            let number = |at: usize| u32::from_le_bytes(field(at).unwrap_or_default());
+            let recorded = Recorded {
+                number: number(offset_of!(LaneHeader, lane)),
+                outer_pid: number(offset_of!(LaneHeader, pid)) as i32,
+                waited_pid: number(offset_of!(LaneHeader, waited_pid)) as i32,
+                space: number(offset_of!(LaneHeader, pid_space)),
+            };
+            let is_live = number(offset_of!(LaneHeader, state)) == lane_state::LIVE;
+            if is_live && recorded.outer_pid > 0 {
+                each(&recorded);
+            }
+        }
+    }
+}
+
+/// Who a lane is of.
+pub struct Recorded {
+    pub number: u32,
+    pub outer_pid: i32,
+    pub waited_pid: i32,
+    pub space: u32,
+}
+
+/// Of a lane's header, as much as says who it is of.
+pub const HEAD_BYTES: usize = offset_of!(LaneHeader, pid_space) + 4;
