@@ -52,14 +52,10 @@ pub use resources::files::refuses_copy;
 pub use resources::first_use::wait as wait_before_first_use;
 pub use resources::pushback::{is_any as gives_back, serve as give_back};
 pub use restore::crash::{after_crash, before_crash, save_before_death};
-pub use restore::debugging::{
-    ORDER_OF_DEBUGGER, cannot_pause_at, code_of_stop, is_at_log_end, is_debugged, leave_call_for_debugger,
-    leave_for_order, note_going_on, note_pause, obey_debugger, release, stop_at_fault, stop_before_call,
-    stop_is_wanted,
-};
+pub use restore::debugging::{note_pause, obey_debugger, stop_at_fault, stop_before_call};
 pub use restore::rollback::{enter_present, go_live, pass_on};
 pub use restore::seats::{adopt, sit_down_at_end};
-pub use restore::standing::{begin_thread, prepare_new, resume};
+pub use restore::standing::{begin_thread, prepare_new};
 pub use take::checkpoint::end_all as end_checkpoints;
 pub use take::holding::take as take_turn;
 pub use take::increments::{
@@ -273,7 +269,7 @@ pub fn after_call(number: u64, args: &[u64; 6], result: i64) {
 }
 
 /// True, once, for the thread that a replay begins with, if the turn comes from another process.
-fn takes_first_ticket(index: usize) -> bool {
+pub fn takes_first_ticket(index: usize) -> bool {
     if !has_area() || area().first_waits == 0 {
         return false;
     }

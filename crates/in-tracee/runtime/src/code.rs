@@ -3,8 +3,10 @@
 //! Invariant: a byte of the program's code that differs from its file is known here, and can be put back.
 
 pub mod clocks;
+pub mod filter_tree;
 pub mod gaps;
 pub mod gs;
+pub mod interception;
 pub mod islands;
 pub mod one_processor;
 pub mod patching;

@@ -5,11 +5,13 @@
 pub mod agent;
 pub mod branch;
 pub mod breakpoints;
+pub mod caught_signals;
 pub mod copies;
 pub mod displaced;
 pub mod edits;
 pub mod imports;
 pub mod keyframes;
+pub mod live_stops;
 pub mod open_calls;
 pub mod programs;
 pub mod standing;

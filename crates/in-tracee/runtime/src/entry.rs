@@ -9,6 +9,9 @@
 
 mod endings;
 mod observers;
+pub mod pauses;
+pub mod standing_threads;
+pub mod traps;
 
 use core::arch::global_asm;
 
@@ -405,8 +408,8 @@ global_asm!(
     way_breakpoint = const gs::WAY_BREAKPOINT,
     is_shared = const gs::IS_SHARED,
     kept_r11 = const gs::KEPT_R11,
-    on_fault = sym crate::signals::on_fault,
-    on_signal = sym crate::signals::on_signal,
+    on_fault = sym crate::entry::traps::on_fault,
+    on_signal = sym crate::entry::traps::on_signal,
     translate = sym crate::debugger::translate::run,
     start = const crate::state::block::THREAD_START,
     call_number = const crate::state::block::THREAD_CALL_NUMBER,

@@ -22,17 +22,12 @@ use linux_abi::errno;
 
 use crate::ground::kernel::{self, ABORTED};
 use crate::scheduler::turn;
-use crate::signals;
 use crate::state::block::{lane, process, session, thread};
+use crate::state::deliverable;
+use crate::state::in_lab::is_on;
 
 /// How long a thread sleeps before it looks whether there is an engine.
 const LOOK_MS: u64 = 1000;
-
-/// True where the process is recorded in a lab.
-#[inline]
-pub fn is_on() -> bool {
-    session().lab.is_on.load(Ordering::Relaxed) != 0 && !process().replaying
-}
 
 /// True for the calls of the lab's own programs.
 pub fn is_call(number: u64) -> bool {
@@ -119,7 +114,7 @@ fn await_answer() -> Answer {
 
 /// A signal came while a call waited: its result, if it ends by that.
 fn interrupted(restarts: bool) -> Option<i64> {
-    signals::comes().map(|may_restart| match restarts && may_restart {
+    deliverable::comes().map(|may_restart| match restarts && may_restart {
         true => ABORTED,
         false => -i64::from(errno::EINTR),
     })

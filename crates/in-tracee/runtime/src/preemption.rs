@@ -5,6 +5,7 @@
 pub mod counters;
 pub mod executed_functions;
 pub mod hot_words;
+pub mod left_handlers;
 pub mod pause;
 pub mod pause_place;
 pub mod pause_point;

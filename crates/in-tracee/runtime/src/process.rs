@@ -6,6 +6,7 @@ pub mod birth;
 pub mod boarded_sharing;
 pub mod boarding;
 pub mod detach;
+pub mod given_filters;
 pub mod namespaces;
 pub mod processes;
 pub mod threads;

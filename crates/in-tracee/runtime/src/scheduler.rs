@@ -8,6 +8,7 @@ pub mod encounters;
 pub mod forced;
 pub mod held_threads;
 pub mod kept_registers;
+pub mod kernel_threads;
 pub mod looks;
 pub mod output_lock;
 pub mod patience;

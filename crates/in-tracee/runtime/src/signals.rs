@@ -6,19 +6,19 @@
 //! needs), so blocked signals stay in the kernel, where sigpending, signalfd,
 //! sigtimedwait and execve find them.
 
-pub mod caught_signals;
 pub mod deaths;
 pub mod killing;
+pub mod robust_futexes;
 pub mod stopping;
 
 use crate::ground::kernel::current_mask;
-use crate::ground::memory::in_region;
-use crate::ground::registers::TRAP_FLAG;
 use crate::scheduler::asking::ask;
-use crate::state::deliverable::{dies_told, is_delivered, next_deliverable, next_deliverable_with};
+use crate::state::deliverable::{
+    SA_RESTART, dies_told, is_delivered, next_deliverable, next_deliverable_with,
+};
 use crate::state::signal_numbers::{
-    CORES, DEFAULT, ENDINGS, FAULTS, HARMLESS, IGNORE, NEVER_BLOCKED, OURS, REAL_TIME, SIGBUS, SIGILL,
-    SIGKILL, SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP, bit,
+    CORES, DEFAULT, ENDINGS, HARMLESS, IGNORE, NEVER_BLOCKED, OURS, REAL_TIME, SIGBUS, SIGILL, SIGKILL,
+    SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP, bit,
 };
 use crate::state::signal_state::{Action, Actions, Info, QUEUE, Signals, WaitingSignal};
 use crate::state::{deliverable, report};
@@ -28,19 +28,15 @@ use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
 use lane_protocol::{ASKING, GOT_FAULT, report_kind};
 use linux_abi::general as nr;
 
-use crate::address_space::{file_ends, foreign_writes};
-use crate::code::{clocks, gs, islands, sites};
-use crate::debugger::{agent, displaced, translate};
-use crate::entry;
+use crate::address_space::foreign_writes;
+use crate::code::{clocks, sites};
 use crate::ground::assembly;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{call_places, kernel, memory};
-use crate::preemption::{pause, pause_point, probe, sampled_places};
-use crate::scheduler::{patience, turn};
-use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, space, thread, thread_status};
+use crate::ground::{call_places, kernel, memory, notices};
+use crate::preemption::pause;
+use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
 use crate::state::stacks::signal_stack;
-use crate::syscalls::{calls_of_32_bits, instructions};
 
 impl Action {
     /// Without ours, which is taken in place of the default: see `is_saved`.
@@ -49,17 +45,16 @@ impl Action {
     }
 
     /// The default action, as the kernel takes it back with our restorer.
-    fn default_real() -> Action {
+    pub fn default_real() -> Action {
         let restorer = assembly::rv_restorer as *const () as u64;
         Action { restorer, flags: SA_RESTORER, ..Action::default() }
     }
 }
 
-const INFO_BYTES: u64 = size_of::<Info>() as u64;
+pub const INFO_BYTES: u64 = size_of::<Info>() as u64;
 
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
-const SA_RESTART: u64 = 0x1000_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_SIGINFO: u64 = 4;
@@ -159,7 +154,7 @@ fn install_wanted(signal: u32, action: &Action) {
     }
 }
 
-fn set_real(signal: u32, action: &Action) -> i64 {
+pub fn set_real(signal: u32, action: &Action) -> i64 {
     kernel::call(nr::__NR_rt_sigaction, [u64::from(signal), action as *const Action as u64, 0, 8, 0, 0])
 }
 
@@ -235,189 +230,8 @@ pub fn end_masked_wait(interrupted: bool) {
 
 // --- the kernel's deliveries ---
 
-/// True if the kernel had no memory left to tell where a signal comes from, and why:
-/// RLIMIT_SIGPENDING. It looks as if sent by the process of number 0.
-fn lost_all(info: &Info) -> bool {
-    const SI_USER: u64 = 0;
-    info[1] & 0xffff_ffff == SI_USER && info[2] == 0
-}
-
-/// Another thread asked for what the kernel has forgotten.
-fn on_asked_for_something(context: &mut RealFrame, inside: bool) {
-    if crate::checkpoint::stop_asked() {
-        on_asked(context, inside, STOP_CODE);
-    } else if turn::is_wanted() {
-        on_asked(context, inside, patience::ASKED);
-    } else if inside {
-        // It has got the turn meanwhile.
-        hide_interruption(context);
-    }
-}
-
-/// Codes of a step's trap: TRAP_BRKPT, TRAP_TRACE, TRAP_HWBKPT. In a virtual machine the
-/// kernel may not learn that a trap was a step's.
-const STEPS: [i32; 3] = [1, 2, 4];
-
-/// The runtime's only real handler, behind `rv_entry_signal`.
-pub unsafe extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut RealFrame) {
-    // SAFETY: the kernel passes both, on our signal stack.
-    let (info, context) = unsafe { (&mut *info, &mut *context) };
-    let was_shared = gs::is_shared();
-    let found = gs::take(context.rip);
-    // On the way in, which needs the block: now it is there.
-    let lacked_block = gs::is_shared() && !was_shared && found.is_inside;
-    if !(lacked_block && signal as u32 == SIGSEGV) {
-        handle(signal as u32, info, context);
-    }
-    found.give_back(context.rip);
-}
-
-/// A call of the program trapped.
-fn on_trapped_call(info: &Info, context: &mut RealFrame) {
-    let rip = context.rip;
-    if space().clocks.in_vdso {
-        let args = [context.rdi, context.rsi, context.rdx, context.r10, context.r8, context.r9];
-        context.rax = kernel::call(context.rax as u32, args) as u64;
-        return;
-    }
-    if thread().pausing.stepping || agent::is_stepping() {
-        context.flags &= !TRAP_FLAG;
-    }
-    pause::abandon();
-    if calls_of_32_bits::is_one(info[3] >> 32) {
-        return leave_handler(context, context.registers(), calls_of_32_bits::MAKES_CALL);
-    }
-    // It goes on at our entry as if it came from an island.
-    context.rcx = rip;
-    context.r11 = rip;
-    context.rip = assembly::rv_site as *const () as u64;
-    thread().trapped = 1;
-}
-
-/// What the kernel delivers, with gs as the runtime has it.
-fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
-    let rip = context.rip;
-    let inside = clocks::is_ours_at(rip);
-    let code = (info[1] & 0xffff_ffff) as i32;
-    if signal == SIGSYS && (code == 1 || code == 2) && !in_region(rip, 1) {
-        return on_trapped_call(info, context);
-    }
-    if signal == ASKING && on_asking(info, context, inside) {
-        return;
-    }
-    if process().debugged && translate::is_copy(rip) && code > 0 && translate::on_fault(context) {
-        return;
-    }
-    if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
-        return pause::on_step(context);
-    }
-    let trapped = signal == SIGTRAP
-        && (agent::on_trap(code, context, inside, info[3])
-            || pause::on_breakpoint(context)
-            || sampled_places::on_trap(context));
-    if trapped {
-        return;
-    }
-    let replaying = process().replaying;
-    if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
-        return;
-    }
-    if replaying && code > 0 && probe::on_write(signal, info[2], context, inside) {
-        return;
-    }
-    if replaying && (probe::on_fault(context) || probe::on_interior(signal, context)) {
-        return;
-    }
-    if process().debugged && displaced::on_fault(signal, context) {
-        return;
-    }
-    let synchronous = code > 0 && bit(signal) & FAULTS != 0;
-    if signal == SIGTRAP && synchronous && (inside || islands::in_island(rip)) {
-        // The program single-steps itself (trap flag): our own steps are not its, and where its flags
-        // are kept, there are none any more.
-        if entry::is_behind_entry(rip) {
-            context.flags &= !TRAP_FLAG;
-        }
-        return;
-    }
-    if signal == SIGTRAP && synchronous && thread().swallow_step != 0 && rip == thread().target {
-        // The step into the program at the end of rt_sigreturn, which the kernel
-        // makes without a trap.
-        thread().swallow_step = 0;
-        return;
-    }
-    if synchronous && inside {
-        on_own_fault(info, context);
-        return;
-    }
-    if synchronous {
-        on_program_fault(signal, info, context);
-        return;
-    }
-    arrive(signal, info, context);
-}
-
-/// The signal that never reaches a program. False: this one was sent by somebody else.
-fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
-    const SI_TIMER: i32 = -2;
-    match (info[1] & 0xffff_ffff) as i32 {
-        agent::INTERRUPT if process().debugged && translate::is_copy(context.rip) => translate::interrupt(),
-        agent::INTERRUPT => agent::on_interrupt(context, inside),
-        SI_TIMER => on_own_timer(context, inside, info[3]),
-        code @ (patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) => on_asked(context, inside, code),
-        killing::DIE => {
-            arrive(SIGKILL, &[u64::from(SIGKILL), 0, info[2], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], context)
-        }
-        _ if lost_all(info) && process().shares_turn => on_asked_for_something(context, inside),
-        _ => return false,
-    }
-    true
-}
-
-/// Another thread of ours asks for something.
-fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
-    if code == STOP_CODE {
-        on_asked_to_stop(context, inside);
-    } else {
-        on_asked_for_turn(context, inside, code);
-    }
-}
-
-/// The time for a pause has come, or for those that were woken.
-fn on_own_timer(context: &mut RealFrame, inside: bool, purpose: u64) {
-    if inside {
-        hide_interruption(context);
-    }
-    pause::on_timer(context, purpose);
-}
-
-/// Another thread wants the turn.
-fn on_asked_for_turn(context: &mut RealFrame, inside: bool, code: i32) {
-    if inside {
-        hide_interruption(context);
-    } else if code == patience::ASKED_GENTLY {
-        pause::on_asked_gently(context);
-    } else {
-        pause::on_asked(context);
-    }
-}
-
-/// A signal of our own came: if we are in a call, the program shall not see that it
-/// was interrupted.
-fn hide_interruption(context: &mut RealFrame) {
-    let interrupted = context.rax == -i64::from(linux_abi::errno::EINTR) as u64;
-    // One of the program's, that came too, was meant to interrupt it.
-    if interrupted
-        && thread().pending == 0
-        && let Some(place) = call_places::behind_call(context.rip)
-    {
-        context.rax = thread().call_number;
-        context.rip = place.window;
-    }
-}
-
 /// Code of the signal that stops a thread before it goes back: see `turn::ASKED`.
-const STOP_CODE: i32 = -78;
+pub const STOP_CODE: i32 = -78;
 
 /// Signals that wait in the kernel.
 #[repr(C)]
@@ -517,67 +331,6 @@ pub fn on_asked_to_stop(context: &mut RealFrame, inside: bool) {
     }
 }
 
-/// A fault in the program's own code.
-fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
-    let thread = thread();
-    let [error, _, address] = context.fault_words(thread.signals.last_fault);
-    let ends_file = signal == SIGSEGV && process().replaying && file_ends::is_awaited(address);
-    let signal = if ends_file { SIGBUS } else { signal };
-    let gave_back = signal == SIGSEGV && crate::code::withheld::on_fault(error, address);
-    if gave_back || instructions::emulate(signal, context) {
-        return;
-    }
-    let mut registers = context.registers();
-    if thread.pausing.stepping || agent::is_stepping() {
-        registers.flags &= !TRAP_FLAG;
-    }
-    pause::abandon();
-    thread.fault_info = *info;
-    thread.signals.last_fault = context.fault_words(thread.signals.last_fault);
-    leave_handler(context, registers, signal);
-}
-
-/// An instruction of the program's that is made by us faults, as it does where the processor may not make
-/// it (general protection). The registers are as before it.
-#[cold]
-pub fn protection_fault(registers: &Registers) -> ! {
-    let thread = thread();
-    (thread.fault_registers, thread.fault_signal) = (*registers, SIGSEGV);
-    note_protection_fault();
-    // SAFETY: the thread has the turn, and its registers are where the function looks for them.
-    unsafe { on_fault() }
-}
-
-/// The same of one that trapped, whatever trap stands for it.
-pub fn protection_fault_of_trap(context: &mut RealFrame) {
-    let mut registers = context.registers();
-    if thread().pausing.stepping || agent::is_stepping() {
-        registers.flags &= !TRAP_FLAG;
-    }
-    pause::abandon();
-    note_protection_fault();
-    leave_handler(context, registers, SIGSEGV);
-}
-
-/// What a handler is told of it.
-fn note_protection_fault() {
-    const PROTECTION_FAULT: u64 = 13;
-    const SI_KERNEL: u64 = 0x80;
-    let thread = thread();
-    thread.fault_info = [0; 16];
-    (thread.fault_info[0], thread.fault_info[1]) = (u64::from(SIGSEGV), SI_KERNEL);
-    thread.signals.last_fault = [0, PROTECTION_FAULT, thread.signals.last_fault[2]];
-}
-
-/// What remains to be done is not done in a handler, but by [`on_fault`], without the program's steps:
-/// `what` is a signal's number, or what stands in place of one.
-pub fn leave_handler(context: &mut RealFrame, registers: Registers, what: u32) {
-    let thread = thread();
-    (thread.fault_registers, thread.fault_signal) = (registers, what);
-    context.flags &= !TRAP_FLAG;
-    context.rip = assembly::rv_entry_fault as *const () as u64;
-}
-
 /// The supervisor wants to know whether what it got came here by itself.
 fn note_interrupt(signal: u32, info: &Info) {
     let by_process = info[1] as i32 <= 0;
@@ -589,7 +342,7 @@ fn note_interrupt(signal: u32, info: &Info) {
 }
 
 /// An asynchronous signal: queued, and the call that may be about to begin held back.
-fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
+pub fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     let signals = &mut thread().signals;
     let action = process().actions().actions[(signal as usize).min(64)];
     if process().replaying {
@@ -678,7 +431,7 @@ pub fn end_output() {
 /// is asked for.
 pub fn die_of_outside(signal: u32, die: &mut dyn FnMut(u32)) {
     if bit(signal) & (session().saved_signals | OURS) != 0 {
-        crate::checkpoint::save_before_death(signal);
+        notices::process_dies_of(signal);
     }
     die(signal);
 }
@@ -766,17 +519,6 @@ fn send_to_itself(signal: u32) {
     kernel::call(nr::__NR_tgkill, [pid, tid, u64::from(signal), 0, 0, 0]);
 }
 
-/// The process dies of the signal that the call at hand sends to itself, behind that call. It
-/// returns where nothing was done.
-#[cold]
-pub fn die_in_call(registers: &Registers, signal: u32) {
-    if crate::state::live::is_on() {
-        crate::checkpoint::before_crash(signal);
-        crate::checkpoint::after_crash(signal);
-    }
-    die_at(&Registers { rip: registers.rcx, r11: registers.flags, rax: 0, ..*registers }, signal);
-}
-
 /// The process dies of a signal that leaves a core. That (core(5)) shows who dies where it is, so
 /// that is in the program: the signal waits, blocked, until the kernel returns from a handler to
 /// there. It returns where nothing was done.
@@ -798,105 +540,13 @@ pub fn die_at(registers: &Registers, signal: u32) {
     unsafe { assembly::rv_end() }
 }
 
-/// An instruction of the runtime's trapped: where it may, or by mistake.
-fn on_own_fault(info: &Info, context: &mut RealFrame) {
-    let copying = assembly::rv_probe_copy as *const () as u64..assembly::rv_probe_landing as *const () as u64;
-    if context.rip == assembly::rv_end as *const () as u64 {
-        end_in_program(context);
-    } else if copying.contains(&context.rip) {
-        context.rip = assembly::rv_probe_landing as *const () as u64;
-    } else {
-        report::print_number("retrovane: fault inside the runtime at ", context.rip);
-        report::print_number("retrovane: fault address ", info[2]);
-        report::fail("a fault inside the runtime");
-    }
-}
-
-/// The way from there to the program, which makes no further instruction.
-fn end_in_program(context: &mut RealFrame) {
-    let thread = thread();
-    context.set_registers(&thread.fault_registers);
-    context.let_through_only(bit(thread.fault_signal));
-}
-
-/// Goes on after a fault of the program: its handler runs, or it dies.
-pub unsafe extern "C" fn on_fault() -> ! {
-    let thread = thread();
-    let mut registers = thread.fault_registers;
-    thread.user_registers = &raw const thread.fault_registers as u64;
-    let signal = thread.fault_signal;
-    match signal {
-        0 => pause_point::on_pause(registers),
-        calls_of_32_bits::MAKES_CALL => calls_of_32_bits::make(registers),
-        crate::syscalls::spins::GIVES => crate::syscalls::spins::stop_after_trap(registers),
-        crate::checkpoint::ORDER_OF_DEBUGGER => crate::checkpoint::obey_debugger(),
-        _ => {}
-    }
-    thread.standing = crate::state::signal_state::Standing::Fault;
-    let mut info = thread.fault_info;
-    let signals = &mut thread.signals;
-    let action = process().actions().actions[signal as usize];
-    let handled = action.handler > IGNORE && signals.mask & bit(signal) == 0;
-    if !handled {
-        caught_signals::note_death(&info);
-    }
-    if process().branched && (!handled || agent::breakpoints().contains(&registers.rip)) {
-        crate::debugger::branch::on_fault(&registers, signal);
-    }
-    if !handled && !process().replaying {
-        crate::checkpoint::stop_at_fault(&registers, signal);
-        crate::checkpoint::before_crash(signal);
-        deaths::let_go_if_seen();
-    }
-    let flags = if handled { 0 } else { FATAL };
-    if process().replaying {
-        info = replay_fault(&registers, signal, handled);
-    } else {
-        let log = &mut process().log;
-        log.begin(Kind::Fault, flags, signal as u16);
-        log.word(registers.rip);
-        log.raw(info.as_ptr() as u64, INFO_BYTES);
-        log.raw(signals.last_fault.as_ptr() as u64, 24);
-        log.end();
-    }
-    if handled && deliver(&mut registers, signal, &info) {
-        if process().replaying {
-            pause_point::arm_if_next();
-        }
-        agent::leaving(&mut registers);
-        // SAFETY: the registers are the program's, complete.
-        unsafe { assembly::rv_resume(&registers) }
-    }
-    deaths::leave_blocks();
-    if process().replaying {
-        report::note_registers(&registers);
-        report::leave(report_kind::FAULTED, signal as i32, "");
-    }
-    crate::checkpoint::after_crash(signal);
-    // The default action once more, at the same instruction: core dump and all.
-    set_real(signal, &Action::default_real());
-    set_real_mask(signals.mask & !bit(signal));
-    if signal == SIGTRAP {
-        // int3 is over: it does not come again by itself. Of a signal that is sent the first
-        // process of a namespace does not die.
-        const INT3: u8 = 0xcc;
-        const SI_KERNEL: u32 = 0x80;
-        match memory::read::<u8>(registers.rip.wrapping_sub(1)) {
-            Some(INT3) if info[1] as u32 == SI_KERNEL => registers.rip -= 1,
-            _ => die_of(signal),
-        }
-    }
-    // SAFETY: as above.
-    unsafe { assembly::rv_resume(&registers) }
-}
-
 /// What was recorded of the fault.
 pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
     crate::address_space::code_changes::follow();
     deaths::apply_stores();
     let Some(word) = process().log.peek() else {
         if crate::state::live::goes_again() {
-            crate::checkpoint::go_live();
+            notices::program_goes_live();
         }
         report::note_registers(registers);
         report::leave(report_kind::LOG_ENDED, signal as i32, "");
@@ -917,17 +567,6 @@ pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
 }
 
 // --- giving signals to the program's handlers ---
-
-/// Whether a signal that can be delivered lets a call that it interrupts be made again (SA_RESTART);
-/// `None`: there is none.
-pub fn comes() -> Option<bool> {
-    if thread().pending == 0 {
-        return None;
-    }
-    let waiting = &thread().signals.queue[next_deliverable()?];
-    let action = process().actions().actions[waiting.signal as usize];
-    Some(action.handler <= IGNORE || action.flags & SA_RESTART != 0)
-}
 
 fn take(index: usize) -> WaitingSignal {
     let signals = &mut thread().signals;
@@ -1111,7 +750,7 @@ fn replay_signal(registers: &mut Registers, word: u64) {
 /// Builds the frame and points the registers at the handler. Where the stack cannot hold it,
 /// SIGSEGV comes instead, as from the kernel, whose handler may want another stack (sigaltstack(2)).
 /// False if none can be built. Both modes decide the same: memory and actions say it.
-fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
+pub fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
     const SI_KERNEL: u64 = 0x80;
     let signals = &mut thread().signals;
     let saved_mask = signals.mask;
@@ -1134,7 +773,7 @@ fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
 
 fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u64) -> bool {
     let signals = &mut thread().signals;
-    caught_signals::note_delivery(signal, info);
+    notices::signal_is_delivered(signal, info);
     let action = process().actions().actions[signal as usize];
     let on_stack = action.flags & SA_ONSTACK != 0;
     if action.flags & SA_RESETHAND != 0 {
@@ -1530,4 +1169,18 @@ pub fn sigaltstack(args: &[u64; 6], user_stack: u64) -> i64 {
         return -i64::from(linux_abi::errno::EFAULT);
     }
     0
+}
+
+/// A signal of our own came: if we are in a call, the program shall not see that it
+/// was interrupted.
+pub fn hide_interruption(context: &mut RealFrame) {
+    let interrupted = context.rax == -i64::from(linux_abi::errno::EINTR) as u64;
+    // One of the program's, that came too, was meant to interrupt it.
+    if interrupted
+        && thread().pending == 0
+        && let Some(place) = call_places::behind_call(context.rip)
+    {
+        context.rax = thread().call_number;
+        context.rip = place.window;
+    }
 }

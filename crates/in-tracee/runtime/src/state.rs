@@ -6,6 +6,7 @@ pub mod block;
 pub mod call_state;
 pub mod deliverable;
 pub mod group_replay;
+pub mod in_lab;
 pub mod live;
 pub mod log_end;
 pub mod outside_memory;

@@ -16,10 +16,10 @@ use lane_protocol::{
     Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_interrupt, agent_stop, agent_verb,
 };
 
-use crate::checkpoint;
 use crate::code::{clocks, islands, sites};
 use crate::debugger::{
-    branch, breakpoints, copies, displaced, edits, keyframes, programs, standing, translate, watchpoints,
+    branch, breakpoints, caught_signals, copies, displaced, edits, keyframes, live_stops, programs, standing,
+    translate, watchpoints,
 };
 use crate::ground::assembly::{rv_agent_stop, rv_agent_trap};
 use crate::ground::decode;
@@ -28,8 +28,8 @@ use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
 use crate::preemption::probe;
-use crate::signals::caught_signals;
 use crate::state::block::{lane, process, session, thread};
+use crate::state::live;
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -525,7 +525,7 @@ pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
         return;
     }
     if inside {
-        checkpoint::leave_call_for_debugger(context);
+        live_stops::leave_call_for_debugger(context);
         return;
     }
     if state().mode == Mode::Stopped {
@@ -539,7 +539,7 @@ pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
         // It is sent again.
         return;
     }
-    if checkpoint::is_debugged() && state().mode == Mode::Running {
+    if live::is_debugged() && state().mode == Mode::Running {
         // A pause says exactly where it was.
         return crate::preemption::pause::on_debugger(context);
     }
@@ -557,7 +557,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
     breakpoints::give_back_code();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
-    standing::publish(Some(context), kind, 0, checkpoint::code_of_stop().unwrap_or_else(branch::code));
+    standing::publish(Some(context), kind, 0, live_stops::code_of_stop().unwrap_or_else(branch::code));
     loop {
         standing::take_command();
         let command = &state().command;
@@ -575,14 +575,14 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
                     standing::publish(Some(context), kind, 0, branch::code());
                 }
             }
-            agent_verb::SET if !checkpoint::is_debugged() => {
+            agent_verb::SET if !live::is_debugged() => {
                 branch::set_registers(context, command);
                 standing::publish(Some(context), kind, 0, branch::code());
             }
             agent_verb::ORDER | agent_verb::SET | agent_verb::WRITE | agent_verb::MARK => {
-                return checkpoint::leave_for_order(context);
+                return live_stops::leave_for_order(context);
             }
-            agent_verb::RELEASE => return checkpoint::release(),
+            agent_verb::RELEASE => return live_stops::release(),
             _ => break,
         }
     }
@@ -591,7 +591,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
 
 fn begin_command(context: &mut RealFrame) {
     let own = state();
-    checkpoint::note_going_on(context.rip);
+    live_stops::note_going_on(context.rip);
     programs::begin_command();
     own.command_steps = 0;
     own.hits = 0;

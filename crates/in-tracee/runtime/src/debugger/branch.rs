@@ -11,7 +11,7 @@
 
 use lane_protocol::{AgentCommand, agent_stop};
 use linux_abi::{PAGE_BYTES, errno, general as nr};
-use syscall_model::{Act, Special};
+use syscall_model::{Act, Arg, Special};
 
 use crate::code::sites;
 use crate::debugger::agent::{self, mailbox};
@@ -26,8 +26,6 @@ use crate::log::effects::meaning;
 use crate::signals;
 use crate::state::block::{process, thread};
 use crate::state::call_state::Done;
-use crate::syscalls::dispatch::leave_debugged;
-use crate::syscalls::specials;
 
 struct State {
     /// Why the branch stops at its next boundary; one of `agent_stop`, or 0.
@@ -167,8 +165,11 @@ fn end(code: i32) -> ! {
 
 // --- its calls ---
 
+/// Performs a call with code of its own: `specials::perform`.
+pub type Perform = fn(Special, u64, &mut Registers, &'static [Arg]) -> Done;
+
 /// One call of the program.
-pub fn call(registers: &mut Registers) -> Leave {
+pub fn call(registers: &mut Registers, perform: Perform) -> Leave {
     let trapped = core::mem::take(&mut thread().trapped) != 0;
     if trapped {
         registers.rip = sites::translate(registers.rip);
@@ -176,7 +177,7 @@ pub fn call(registers: &mut Registers) -> Leave {
     thread().user_registers = registers as *const Registers as u64;
     let number = u64::from(registers.rax as u32);
     agent::note_call(number as u32);
-    let done = answer(number, registers);
+    let done = answer(number, registers, perform);
     translate::forget();
     let leave = match done {
         Done::Result(result) => {
@@ -196,9 +197,9 @@ fn failed(error: u32) -> Done {
     Done::Result(-i64::from(error))
 }
 
-fn answer(number: u64, registers: &mut Registers) -> Done {
+fn answer(number: u64, registers: &mut Registers, perform: Perform) -> Done {
     let args = registers.args();
-    if let Some(done) = answer_memory_and_signals(number, registers, &args) {
+    if let Some(done) = answer_memory_and_signals(number, registers, &args, perform) {
         return done;
     }
     let standard = args[0] as u32 <= 2;
@@ -239,7 +240,12 @@ fn answer(number: u64, registers: &mut Registers) -> Done {
 }
 
 /// Calls that concern the process alone: the runtime performs them as when recording.
-fn answer_memory_and_signals(number: u64, registers: &mut Registers, args: &[u64; 6]) -> Option<Done> {
+fn answer_memory_and_signals(
+    number: u64,
+    registers: &mut Registers,
+    args: &[u64; 6],
+    perform: Perform,
+) -> Option<Done> {
     let meaning = meaning(number, args);
     let Act::Perform(special) = meaning.act else { return None };
     let is_own = match special {
@@ -260,7 +266,7 @@ fn answer_memory_and_signals(number: u64, registers: &mut Registers, args: &[u64
         | Special::Getcpu => true,
         _ => false,
     };
-    is_own.then(|| specials::perform(special, number, registers, meaning.args))
+    is_own.then(|| perform(special, number, registers, meaning.args))
 }
 
 fn refuse(number: u64) -> Done {
@@ -354,4 +360,14 @@ fn futex(args: &[u64; 6]) -> Done {
         1 | 10 => Done::Result(0),
         _ => refuse(u64::from(nr::__NR_futex)),
     }
+}
+
+/// Under the debugger: the registers are complete before the agent sees them.
+#[cold]
+pub fn leave_debugged(registers: &mut Registers, leave: Leave) -> Leave {
+    if leave == Leave::Call {
+        registers.r11 = registers.flags;
+    }
+    agent::leaving(registers);
+    Leave::Exactly
 }

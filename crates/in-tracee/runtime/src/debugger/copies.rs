@@ -19,7 +19,8 @@ use crate::code::clocks;
 use crate::debugger::{displaced, watchpoints};
 use crate::ground::registers::pop_preserved;
 use crate::ground::{frame, kernel};
-use crate::process::{processes, threads};
+use crate::log::lanes;
+use crate::scheduler::kernel_threads;
 use crate::signals;
 use crate::state::block::{
     Thread, enter_block, known_threads, lane, own_block, process, thread, thread_at, thread_status,
@@ -210,10 +211,10 @@ fn become_copy(segment: u32) {
         (own.has_ticket, own.met_others, own.made_others) = (false, false, false);
     }
     own_block();
-    processes::map_lane(own.slot, own.segment, own.control_fd);
+    lanes::map_lane(own.slot, own.segment, own.control_fd);
     own.log.go_on();
     signals::use_own_stack();
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
     watchpoints::forget();
     // Stubs are in memory that the two would share.
     displaced::forget();
@@ -229,7 +230,7 @@ fn make_thread(block: &mut Thread) {
     block.start = arrive as *const () as u64;
     block.stack_top = (stack - WAY_BYTES) & !15;
     block.time_traps = thread().time_traps;
-    if kernel::failed(threads::make_kernel_thread(block)) {
+    if kernel::failed(kernel_threads::make_kernel_thread(block)) {
         // The one who asked learns of the end.
         kernel::exit_group(1);
     }
@@ -242,7 +243,7 @@ unsafe extern "C" fn arrive(block: *mut Thread) -> ! {
     block.stack_top = stack_top(block.index);
     enter_block(block.index);
     signals::use_own_stack();
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
     clocks::follow_traps();
     kernel::set_fs_base(block.waiting.fs_base);
     frame::load_vectors_from(signal_stack(block.index));

@@ -8,6 +8,7 @@
 //!
 //! Deliberately absent: other threads' registers, and the past.
 
+use crate::ground::notices;
 use crate::ground::vector_state::vector_state;
 use crate::state::{live, report, signal_state};
 use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
@@ -24,9 +25,9 @@ use crate::ground::frame::{self, RealFrame};
 use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
+use crate::log;
 use crate::preemption::pause_point;
 use crate::state::block::{process, thread};
-use crate::{checkpoint, log};
 
 /// The flags that can be set: carry, parity, adjust, zero, sign, direction, overflow.
 pub const STATUS_FLAGS: u64 = 0xcd5;
@@ -195,7 +196,7 @@ fn write(address: u64, bytes: u64) {
     for (start, count) in pieces(address, bytes) {
         let from = source + (start - address);
         if !memory::copy(start, from, count) && log::force_memory(start, from, count) {
-            checkpoint::lose_memory(start, count);
+            notices::memory_lost(start, count);
         }
     }
     translate::forget();
@@ -262,7 +263,7 @@ fn replay_from(registers: &mut Registers, first: u64) {
     }
     if process().log.peek().is_none() {
         if live::goes_again() {
-            return checkpoint::enter_present();
+            return notices::log_is_replayed();
         }
         if !agent::is_debugging() {
             report::note_registers(registers);

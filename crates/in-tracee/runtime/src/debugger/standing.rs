@@ -8,13 +8,12 @@ use linux_abi::general as nr;
 use crate::address_space::mapped_files;
 use crate::code::sites;
 use crate::debugger::agent::{self, Mode, mailbox, state};
-use crate::debugger::{branch, breakpoints, copies, programs};
+use crate::debugger::{branch, breakpoints, caught_signals, copies, programs};
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
 use crate::ground::registers::Registers;
 use crate::ground::registers::{TRAP_FLAG, fs_base};
 use crate::ground::vector_state::vector_state;
-use crate::signals::caught_signals;
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::state::group_replay;
 
@@ -35,7 +34,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.met_others = u64::from(process().met_others);
     stop.without_others = u64::from(process().in_group && group_replay::is_without_others());
     stop.shared_bytes = if stop.without_others == 0 { 0 } else { mapped_files::object_bytes() };
-    stop.is_at_log_end = u64::from(crate::checkpoint::is_at_log_end());
+    stop.is_at_log_end = u64::from(crate::debugger::live_stops::is_at_log_end());
     stop.call = if own.steps_known && own.steps == 0 { own.call_here } else { 0 };
     (stop.signal, stop.signal_info) = caught_signals::told();
     stop.command_steps = own.command_steps;

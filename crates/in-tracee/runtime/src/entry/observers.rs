@@ -4,9 +4,12 @@ use core::sync::atomic::AtomicU32;
 
 use crate::address_space::file_ends;
 use crate::checkpoint;
-use crate::debugger::{breakpoints, copies, displaced, imports, translate};
+use crate::debugger::{breakpoints, caught_signals, copies, displaced, imports, live_stops, translate};
+use crate::entry::{standing_threads, traps};
+use crate::ground::registers::{Leave, Registers};
 use crate::preemption::{probe, sampled_places};
-use crate::process::threads;
+use crate::process::{detach, threads};
+use crate::syscalls::pass_through;
 
 #[unsafe(no_mangle)]
 fn rv_memory_lost(start: u64, bytes: u64) {
@@ -109,8 +112,8 @@ fn rv_log_is_replayed() {
 }
 
 #[unsafe(no_mangle)]
-fn rv_present_begins() -> ! {
-    checkpoint::resume()
+fn rv_thread_goes_on() -> ! {
+    standing_threads::resume()
 }
 
 #[unsafe(no_mangle)]
@@ -131,4 +134,55 @@ fn rv_boundary_of_chaos() {
 #[unsafe(no_mangle)]
 fn rv_chaos_begins() {
     sampled_places::begin();
+}
+
+#[unsafe(no_mangle)]
+fn rv_fault_is_at_hand() -> ! {
+    // SAFETY: the thread has the turn, and its registers are where the function looks for them.
+    unsafe { traps::on_fault() }
+}
+
+#[unsafe(no_mangle)]
+fn rv_process_dies_of(signal: u32) {
+    checkpoint::save_before_death(signal);
+}
+
+#[unsafe(no_mangle)]
+fn rv_program_goes_live() -> ! {
+    checkpoint::go_live()
+}
+
+#[unsafe(no_mangle)]
+fn rv_signal_is_delivered(signal: u32, info: &[u64; 16]) {
+    caught_signals::note_delivery(signal, info);
+}
+
+#[unsafe(no_mangle)]
+fn rv_program_dies_of(info: &[u64; 16]) {
+    caught_signals::note_death(info);
+}
+
+#[unsafe(no_mangle)]
+fn rv_cannot_pause_at(place: u64) -> bool {
+    live_stops::cannot_pause_at(place)
+}
+
+#[unsafe(no_mangle)]
+fn rv_stop_is_wanted() -> bool {
+    live_stops::stop_is_wanted()
+}
+
+#[unsafe(no_mangle)]
+fn rv_process_is_let_go() {
+    detach::let_go();
+}
+
+#[unsafe(no_mangle)]
+fn rv_leave_if_over() {
+    detach::leave_if_over();
+}
+
+#[unsafe(no_mangle)]
+fn rv_call_passes_through(registers: &mut Registers) -> Leave {
+    pass_through::call(registers)
 }

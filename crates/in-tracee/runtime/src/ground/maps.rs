@@ -172,3 +172,5 @@ fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
 pub fn protection(mapping: &Mapping) -> u32 {
     u32::from(mapping.readable) | u32::from(mapping.writable) << 1 | u32::from(mapping.executable) << 2
 }
+
+pub const VDSO: &[u8] = b"[vdso]";

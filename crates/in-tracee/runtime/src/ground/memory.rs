@@ -8,7 +8,7 @@ use crate::ground::assembly::rv_probe_copy;
 /// not mapped as needed.
 #[inline]
 pub fn copy(to: u64, from: u64, bytes: u64) -> bool {
-    // SAFETY: a fault inside the routine ends it early (signals::on_signal); the
+    // SAFETY: a fault inside the routine ends it early (entry::traps); the
     // caller owns the target or is emulating a store of the program.
     unsafe { rv_probe_copy(to, from, bytes) == 0 }
 }

@@ -6,6 +6,8 @@
 
 use core::sync::atomic::AtomicU32;
 
+use crate::ground::registers::{Leave, Registers};
+
 // SAFETY: `entry::observers` has a function of each of these types.
 unsafe extern "Rust" {
     /// Other memory is at these addresses from now on, or its content was dropped.
@@ -68,9 +70,9 @@ unsafe extern "Rust" {
     /// A replay has come to the end of a live program's log.
     #[link_name = "rv_log_is_replayed"]
     pub safe fn log_is_replayed();
-    /// The log ended with another thread: the calling one goes on in the present.
-    #[link_name = "rv_present_begins"]
-    pub safe fn present_begins() -> !;
+    /// The calling thread goes on from where it stands, in whichever mode the process is.
+    #[link_name = "rv_thread_goes_on"]
+    pub safe fn thread_goes_on() -> !;
     /// Replay: the image of the calling thread is over.
     #[link_name = "rv_image_is_over"]
     pub safe fn image_is_over() -> !;
@@ -83,4 +85,34 @@ unsafe extern "Rust" {
     /// The same where nothing was planted yet.
     #[link_name = "rv_chaos_begins"]
     pub safe fn chaos_begins();
+    /// A fault of the program is noted, and its registers: it goes on behind it.
+    #[link_name = "rv_fault_is_at_hand"]
+    pub safe fn fault_is_at_hand() -> !;
+    /// The process is about to die of a signal that somebody sent.
+    #[link_name = "rv_process_dies_of"]
+    pub safe fn process_dies_of(signal: u32);
+    /// A replay has come to the end of a live program's log, and the thread goes on from there.
+    #[link_name = "rv_program_goes_live"]
+    pub safe fn program_goes_live() -> !;
+    /// A handler of the program begins.
+    #[link_name = "rv_signal_is_delivered"]
+    pub safe fn signal_is_delivered(signal: u32, info: &[u64; 16]);
+    /// The program is about to die of a fault.
+    #[link_name = "rv_program_dies_of"]
+    pub safe fn program_dies_of(info: &[u64; 16]);
+    /// True where a pause would get into the debugger's way.
+    #[link_name = "rv_cannot_pause_at"]
+    pub safe fn cannot_pause_at(place: u64) -> bool;
+    /// True if the debugger wants the live program to stand.
+    #[link_name = "rv_stop_is_wanted"]
+    pub safe fn stop_is_wanted() -> bool;
+    /// The agent lets the process go.
+    #[link_name = "rv_process_is_let_go"]
+    pub safe fn process_is_let_go();
+    /// The calling thread is about to enter the program's code, and recording may have ended.
+    #[link_name = "rv_leave_if_over"]
+    pub safe fn leave_if_over();
+    /// Recording has ended under --seccomp: the program's call is made unlogged.
+    #[link_name = "rv_call_passes_through"]
+    pub safe fn call_passes_through(registers: &mut Registers) -> Leave;
 }

@@ -8,6 +8,7 @@ use events::Tag;
 use crate::ground::registers::Registers;
 use crate::log::effects;
 use crate::state::block::process;
+use crate::state::call_state::Done;
 use crate::state::{deliverable, report};
 
 /// Replay: a signal was delivered where the process is. One that comes before a call is that
@@ -72,4 +73,19 @@ pub fn recorded_result(registers: &Registers) -> i64 {
             report::log_ended()
         }
     }
+}
+
+/// Answers with an error, without asking the kernel.
+pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize, error: u32) -> Done {
+    if process().replaying {
+        return replayed(registers);
+    }
+    begin_call(number, args, count, -i64::from(error), events::REFUSED);
+    process().log.end();
+    Done::Result(-i64::from(error))
+}
+
+/// Replay: injects the result of the event at hand.
+pub fn replayed(registers: &Registers) -> Done {
+    Done::Result(consume(registers))
 }

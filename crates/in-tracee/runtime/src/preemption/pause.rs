@@ -24,7 +24,7 @@ use core::sync::atomic::Ordering;
 use crate::code::{clocks, islands, sites};
 use crate::ground::frame::RealFrame;
 use crate::ground::registers::Registers;
-use crate::ground::{decode, memory};
+use crate::ground::{decode, memory, notices};
 use crate::preemption::pause_place;
 use crate::preemption::pause_timer::{Purpose, now_ns};
 use crate::preemption::{hot_words, pause_point, rounds, sampled_places};
@@ -192,7 +192,7 @@ pub fn watch_again() {
 /// One step on the way to a pause: two looks at what changes, then the search for
 /// a place.
 fn approach(context: &mut RealFrame) {
-    if islands::in_island(context.rip) || crate::checkpoint::cannot_pause_at(context.rip) {
+    if islands::in_island(context.rip) || notices::cannot_pause_at(context.rip) {
         // An island may lead back into a computation.
         return run_on(context, WATCH_NS);
     }
@@ -290,7 +290,7 @@ pub fn signal_is_due() -> bool {
 
 /// True if there is still a reason to pause.
 fn is_wanted() -> bool {
-    deliverable::has_deliverable() || thread().is_asked || crate::checkpoint::stop_is_wanted()
+    deliverable::has_deliverable() || thread().is_asked || notices::stop_is_wanted()
 }
 
 /// Live: the debugger wants the program, which computes, to stand.

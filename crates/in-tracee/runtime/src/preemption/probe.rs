@@ -14,14 +14,13 @@ use events::{BLOB_HEADER_BYTES, SummedRange, Tag, padded, pause_word};
 
 use crate::address_space::checksum;
 use crate::code::{gaps, islands, sites};
-use crate::debugger::{agent, breakpoints};
 use crate::ground::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::ground::float_place::FloatPlace;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::registers::TRAP_FLAG;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, memory, notices};
 use crate::preemption::counters;
 use crate::preemption::pause_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::preemption::probe_body::Body;
@@ -78,7 +77,7 @@ pub fn plant() {
     probe.last_range = 0;
     counters::begin();
     probe.stub = 0;
-    if agent::is_debugging() {
+    if process().debugged {
         probe.lifted = true;
         return;
     }
@@ -144,7 +143,7 @@ fn body_at(address: u64, run: &Run, stub: u64) -> Body {
         let is_seen = is_fixed || probe.guard.is_to_close();
         alike && is_seen && reaches_from(stub, body.start, body.instructions())
     };
-    let may_stop_inside = agent::is_debugging() || live::is_on();
+    let may_stop_inside = process().debugged || live::is_on();
     let body = if may_stop_inside { None } else { Body::of_loop(address, run) };
     body.filter(is_right).unwrap_or_else(|| Body::of_run(address, run))
 }
@@ -470,7 +469,11 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
         }
         return false;
     }
-    breakpoints::without(memory_is_expected)
+    {
+        let mut is_expected = false;
+        notices::without_breakpoints(&mut || is_expected = memory_is_expected());
+        is_expected
+    }
 }
 
 fn learn(condition: Condition, wanted: u64) {

@@ -5,12 +5,13 @@ use core::sync::atomic::Ordering;
 
 use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, WINDOW, padded};
 use lane_protocol::{
-    CodeMap, FILE_RECIPES, FILE_SESSION, Interception, RECIPES_BYTES, RECIPES_START, REGION_BYTES,
-    REGION_START, SESSION_BYTES, SESSION_START, TEXT_BYTES_MAX, TEXT_START,
+    CodeMap, FILE_RECIPES, FILE_SESSION, RECIPES_BYTES, RECIPES_START, REGION_BYTES, REGION_START,
+    SESSION_BYTES, SESSION_START,
 };
 use linux_abi::general as nr;
 
 use crate::address_space::recorded_places;
+use crate::code::interception::intercept;
 use crate::code::{clocks, seccomp, sites, vector_saves};
 use crate::debugger::keyframes;
 use crate::ground::assembly::rv_resume;
@@ -18,13 +19,13 @@ use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{frame, kernel, memory, stack_limit};
 use crate::lab;
-use crate::process::processes;
+use crate::log::lanes;
+use crate::process::{given_filters, processes};
 use crate::signals;
 use crate::state::block::{
     enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread,
 };
 use crate::state::{block, report};
-use crate::syscalls::filters;
 
 /// End of the memory that a process can map, in bytes.
 const MEMORY_END: u64 = 0x7fff_ffff_f000;
@@ -56,10 +57,10 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
         report::tell("the program's limit on memory (ulimit -v) leaves no room for the runtime (64 MB)");
         kernel::exit_group(125);
     }
-    processes::without_readahead(SESSION_START, SESSION_BYTES);
+    lanes::without_readahead(SESSION_START, SESSION_BYTES);
     prepare_block(0, 0);
     enter_block(0);
-    processes::map_lane(0, segment, control_fd);
+    lanes::map_lane(0, segment, control_fd);
     let process = process();
     process.threads = 1;
     process.replaying = replaying;
@@ -111,20 +112,6 @@ fn forget_everything_else() {
     kernel::munmap(end, MEMORY_END - end);
 }
 
-/// From now on the program's calls come to us.
-pub fn intercept() {
-    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
-    if session().interception == Interception::Seccomp as u32 {
-        seccomp::install_once();
-        return;
-    }
-    let result =
-        kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 1, TEXT_START, TEXT_BYTES_MAX, 0, 0]);
-    if kernel::failed(result) {
-        report::die("syscall user dispatch is refused here; use --seccomp");
-    }
-}
-
 // --- recording ---
 
 fn record_birth(user_stack: u64) -> ! {
@@ -163,7 +150,7 @@ fn record_birth(user_stack: u64) -> ! {
     signals::install();
     signals::hold_asking(false);
     signals::take_carried(carried);
-    filters::take_carried();
+    given_filters::take_carried();
     intercept();
     space().translates_code = translates_code(birth.entry);
     for map in &birth.code[..(birth.code_count as usize).min(birth.code.len())] {

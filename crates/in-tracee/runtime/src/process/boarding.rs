@@ -14,16 +14,17 @@ use events::{BOARDED_THREAD_WORDS, Kind, SHARED_MAP_WORDS, STANDING_WORDS, Tag, 
 use lane_protocol::{
     BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, SharedMapping, boarder_address, boarding_state,
 };
-use linux_abi::{PAGE_BYTES, general as nr};
+use linux_abi::general as nr;
 
 use crate::address_space::{mapped_files, segments, unforked};
 use crate::checkpoint;
 use crate::code::{clocks, sites};
 use crate::debugger::copies;
-use crate::ground::maps::{self, Mapping};
+use crate::ground::maps::{self, Mapping, VDSO};
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
-use crate::ground::{frame, kernel, memory, proc_dir, stack_limit};
+use crate::ground::{frame, kernel, memory, notices, proc_dir, stack_limit};
+use crate::log::images::{log_own_pages, words_of};
 use crate::process::{boarded_sharing, threads};
 use crate::scheduler::turn;
 use crate::signals;
@@ -35,8 +36,6 @@ use crate::state::own_descriptors::{close, open_high};
 use crate::state::report;
 use crate::state::signal_state::Standing;
 use crate::state::stacks::{signal_stack, stack_top};
-
-pub const VDSO: &[u8] = b"[vdso]";
 
 fn table() -> &'static Boarding {
     // SAFETY: the injector mapped and filled it before it sent the threads here.
@@ -185,26 +184,6 @@ fn log_image() {
     log.end();
 }
 
-/// A thread as the log has it.
-pub fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
-    let mut words = [0; BOARDED_THREAD_WORDS];
-    let stack = &of.signals.stack;
-    words[..8].copy_from_slice(&[
-        of.fs_base,
-        of.signals.mask,
-        stack.address,
-        u64::from(stack.flags),
-        stack.bytes,
-        of.clear_tid,
-        of.robust_list[0],
-        of.robust_list[1],
-    ]);
-    // SAFETY: as in `registers_of`.
-    let registers: [u64; 18] = unsafe { core::mem::transmute(of.fault_registers) };
-    words[8..].copy_from_slice(&registers);
-    words
-}
-
 /// Logs all memory that is the process's own.
 fn log_memory() {
     // One that changed its user may not open it as it is, and loses what it has of files else.
@@ -265,44 +244,6 @@ pub fn identity_of(map: &Mapping, name: &[u8]) -> [u64; 2] {
     };
     let has_name = is_found && status[mapped_files::STATUS_INODE] == map.inode;
     [if has_name { status[0] } else { maps::stat_device(map.device) }, map.inode]
-}
-
-/// Logs pages of a private mapping that are not its file's. Without a list of pages,
-/// all that may be such.
-pub fn log_own_pages(map: &Mapping, pagemap: i64) {
-    const ENTRIES: usize = 512;
-    let mut entries = [0u64; ENTRIES];
-    let mut run = map.start..map.start;
-    let mut at = map.start;
-    while at < map.end {
-        let count = ((map.end - at) / PAGE_BYTES).min(ENTRIES as u64);
-        let place = [pagemap as u64, entries.as_mut_ptr() as u64, count * 8, at / PAGE_BYTES * 8, 0, 0];
-        let is_known = kernel::call(nr::__NR_pread64, place) as u64 == count * 8;
-        for &entry in &entries[..count as usize] {
-            let is_own = if is_known { is_own_page(entry) } else { map.inode == 0 || map.writable };
-            if is_own && run.end == at {
-                run.end = at + PAGE_BYTES;
-            } else if is_own {
-                log_run(&run);
-                run = at..at + PAGE_BYTES;
-            }
-            at += PAGE_BYTES;
-        }
-    }
-    log_run(&run);
-}
-
-/// What an entry of pagemap says (proc_pid_pagemap(5)): it is present or swapped out,
-/// and no file's. A guard's page (bit 58) has no content.
-fn is_own_page(entry: u64) -> bool {
-    let (present, swapped, of_file, guard) = (entry >> 63, entry >> 62 & 1, entry >> 61 & 1, entry >> 58 & 1);
-    (present | swapped) != 0 && of_file == 0 && guard == 0
-}
-
-fn log_run(run: &core::ops::Range<u64>) {
-    if run.start < run.end {
-        process().log.blob(run.start, run.end - run.start, Tag::Memory, run.start);
-    }
 }
 
 /// Code of which nobody knows whether it reads time unseen.
@@ -457,12 +398,12 @@ fn go_on() -> ! {
     let own = thread();
     turn::begin_thread();
     signals::use_own_stack();
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
     if process().replaying {
         clocks::follow_traps();
         kernel::set_fs_base(own.fs_base);
         frame::load_vectors_from(signal_stack(own.index));
         own.user_registers = &raw const own.fault_registers as u64;
     }
-    checkpoint::resume()
+    notices::thread_goes_on()
 }

@@ -8,13 +8,12 @@ use lane_protocol::Interception;
 use linux_abi::general as nr;
 
 use crate::code::{clocks, sites, withheld};
-use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
-use crate::process::processes;
+use crate::ground::{kernel, notices};
+use crate::process::{given_filters, processes};
 use crate::signals;
 use crate::state::block::{process, session, space, thread};
 use crate::state::report;
-use crate::syscalls::{filters, pass_through};
 
 /// Ends the recording of this process. The program makes the call at hand by
 /// itself.
@@ -23,7 +22,7 @@ pub fn detach(registers: &mut Registers, reason: u16, text: &str) -> Leave {
         end_recording(reason, text);
     }
     if process().passes_through {
-        return pass_through::call(registers);
+        return notices::call_passes_through(registers);
     }
     registers.rip = registers.rcx.wrapping_sub(2);
     Leave::Exactly
@@ -75,7 +74,7 @@ fn end_recording(reason: u16, text: &str) {
     withheld::give_back();
     crate::scheduler::private_futexes::wake_everybody();
     if session().interception == Interception::Seccomp as u32 {
-        pass_through::begin();
+        begin_passing();
         return;
     }
     // Until the thread has left: the program's handlers know nothing of our stacks.
@@ -142,5 +141,15 @@ fn leave_thread() {
     kernel::call(nr::__NR_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
     thread().signals.give_back();
     // The last call of ours: they may forbid any.
-    filters::give_back();
+    given_filters::give_back();
+}
+
+/// Leaves the session's memory to those who are still recorded.
+fn begin_passing() {
+    let process = process();
+    process.passes_through = true;
+    processes::map_own_lane(process.slot);
+    kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
+    process.control_fd = -1;
+    process.log_ends.store(0, Ordering::SeqCst);
 }

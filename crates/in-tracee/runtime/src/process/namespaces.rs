@@ -9,28 +9,12 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::request;
-use linux_abi::general as nr;
-use syscall_model::Arg;
 
-use crate::ground::registers::Registers;
 use crate::log::kept_files::request_answer;
 use crate::log::locks_of_session::{F_SETLK, F_UNLCK, F_WRLCK, Lock, lock};
 use crate::state::block::{lane, process, session};
-use crate::state::call_state::Done;
-use crate::syscalls::specials;
 
 const UNKNOWN_SPACE: u32 = u32::MAX;
-
-/// unshare(2) and setns(2): the children that follow may be in another namespace.
-pub fn change(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    let done = specials::plain(registers, number, args, model);
-    let ids_stay = number as u32 == nr::__NR_unshare && args[0] & u64::from(nr::CLONE_NEWPID) == 0;
-    if !process().replaying && !ids_stay && matches!(done, Done::Result(0)) {
-        process().children_apart = true;
-        lane().children_apart.store(1, Ordering::Relaxed);
-    }
-    done
-}
 
 /// A new image begins, or one is taken over.
 pub fn begin_image() {

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use events::{Kind, StopReason, Tag};
 use lane_protocol::{
-    Interception, LANE_HEADER_BYTES, LANE_SLOTS, LaneHeader, RING_BYTES, SEGMENT_BYTES, SEGMENTS,
-    lane_header_address, lane_state, request, ring_address, segment_offset, thread_identity,
+    Interception, LANE_HEADER_BYTES, LANE_SLOTS, RING_BYTES, SEGMENT_BYTES, SEGMENTS, lane_header_address,
+    lane_state, request, segment_offset, thread_identity,
 };
 use linux_abi::{errno, general as nr};
 
@@ -19,11 +19,12 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
 use crate::lab;
-use crate::log::call_event::{begin_call, feed, feed_with};
+use crate::log::call_event::{self, begin_call, feed, feed_with};
 use crate::log::kept_files::request_answer;
-use crate::process::{detach, namespaces, threads};
+use crate::log::lanes::map_lane;
+use crate::process::{detach, given_filters, namespaces, threads};
 use crate::scheduler::{encounters, forced, held_threads, output_lock, patience, turn};
-use crate::signals::{self, deaths};
+use crate::signals::{self, deaths, robust_futexes};
 use crate::state::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
     index_of_process, lane, own_block, populate, prepare_block, process, process_at, session, thread,
@@ -32,7 +33,6 @@ use crate::state::block::{
 use crate::state::call_state::Done;
 use crate::state::live::{NO_SEGMENT, sharer_is_there};
 use crate::state::{call_state, group_replay, report};
-use crate::syscalls::{filters, specials, tracing_outside};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const FILES: u64 = nr::CLONE_FILES as u64;
@@ -107,7 +107,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
         && let Some(word) = process().log.peek()
         && (word >> 8) as u8 & events::REFUSED != 0
     {
-        return specials::replayed(registers);
+        return call_event::replayed(registers);
     }
     let mut given = [0u64; 11];
     let error = match bytes {
@@ -130,7 +130,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
         }
     });
     if let Some(error) = error {
-        return specials::refuse(registers, number, args, 2, error);
+        return call_event::refuse(registers, number, args, 2, error);
     }
     let stack = if stack == 0 { 0 } else { stack + stack_bytes };
     let request =
@@ -144,7 +144,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
     if impossible {
         // The kernel refuses, and makes nothing.
-        return specials::refuse(registers, number, &registers.args(), count, errno::EINVAL);
+        return call_event::refuse(registers, number, &registers.args(), count, errno::EINVAL);
     }
     let (is_thread, shares_files) = (flags & THREAD != 0, flags & FILES != 0);
     if !is_thread || !shares_files {
@@ -174,7 +174,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let mask = thread().signals.mask;
     let thread = if flags & VM != 0 { find_free_thread() } else { Some(thread().index) };
     let Some(thread) = thread else {
-        return specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+        return call_event::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
     };
     let lab_slot = lab::reserve();
     let beginning = Beginning {
@@ -447,7 +447,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     if beginning.flags & CLEAR_SIGHAND != 0 {
         signals::clear_handlers();
     }
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
     if beginning.flags & SETTLS != 0 {
         kernel::set_fs_base(beginning.tls);
         thread().fs_base = beginning.tls;
@@ -650,30 +650,6 @@ fn give_segment_back(segment: u64) {
     word.fetch_and(!(1 << (segment % 64)), Ordering::AcqRel);
 }
 
-/// Maps a lane's segment at a slot: header, ring, and the ring once more.
-pub fn map_lane(slot: u64, segment: u64, control_fd: i32) {
-    let shared = nr::MAP_SHARED | nr::MAP_FIXED;
-    let offset = segment_offset(segment);
-    let first = LANE_HEADER_BYTES + RING_BYTES;
-    let one = kernel::mmap(lane_header_address(slot), first, 3, shared, control_fd, offset);
-    let again = ring_address(slot) + RING_BYTES;
-    let two = kernel::mmap(again, RING_BYTES, 3, shared, control_fd, offset + LANE_HEADER_BYTES);
-    if kernel::failed(one) || kernel::failed(two) {
-        report::die("the lane's memory could not be mapped");
-    }
-    without_readahead(lane_header_address(slot), first + RING_BYTES);
-    const _: () = assert!(size_of::<LaneHeader>() as u64 <= LANE_HEADER_BYTES);
-}
-
-/// Where the session's memory is a file: what is touched is read alone, and not some 30 pages
-/// around it, which hold nothing.
-pub fn without_readahead(start: u64, bytes: u64) {
-    const MADV_RANDOM: u64 = 1;
-    if session().has_file != 0 {
-        kernel::call(nr::__NR_madvise, [start, bytes, MADV_RANDOM, 0, 0, 0]);
-    }
-}
-
 /// Maps memory of the process's own in place of a lane's segment.
 pub fn map_own_lane(slot: u64) {
     let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED;
@@ -691,7 +667,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     let count = if at { 5 } else { 3 };
     if process().replaying {
         // A successful exec is a birth, seen before we come here.
-        return crate::syscalls::specials::replayed(registers);
+        return crate::log::call_event::replayed(registers);
     }
     let (dir, path, flags) = if at { (args[0], args[1], args[4]) } else { (nr::AT_FDCWD as u64, args[0], 0) };
     // A new image without the runtime would die of the filter that it inherits.
@@ -700,7 +676,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         return log_exec(number, args, count, path, -error);
     }
     if process().is_to_be_traced {
-        tracing_outside::execute(number, args);
+        detach::execute(number, args, StopReason::Traced, "");
     }
     if let Some(text) = cannot_record(dir, path, flags) {
         if filtered {
@@ -710,7 +686,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
         }
         return execute_unrecorded(registers, number, args, text);
     }
-    if !filters::carry() {
+    if !given_filters::carry() {
         return log_exec(number, args, count, path, -i64::from(errno::ENOMEM));
     }
     permit_supervisor_to_attach();
@@ -884,7 +860,7 @@ pub fn exit(code: i32) -> Done {
     let log = &mut process().log;
     log.begin(Kind::Exit, 0, 0);
     log.word(code as i64 as u64);
-    threads::let_go_of_memory();
+    robust_futexes::let_go_of_memory();
     process().log.end();
     crate::checkpoint::end_checkpoints();
     end_lane();
@@ -956,5 +932,5 @@ pub fn leave_parents_memory() {
     process().outer_pid = process().pid;
     kernel::end_with_parent();
     lane().pid.store(process().pid, Ordering::Release);
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
 }

@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering;
 use events::{Kind, Tag};
 use lane_protocol::thread_identity;
 use linux_abi::{errno, general as nr};
-use syscall_model::Arg;
 
 use crate::checkpoint;
 use crate::code::spin_sites;
@@ -18,23 +17,16 @@ use crate::lab;
 use crate::log::call_event::{begin_call, feed, feed_with};
 use crate::preemption::{pause_point, pause_timer};
 use crate::process::processes::{CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS};
+use crate::scheduler::kernel_threads::{CLONE, make_kernel_thread};
 use crate::scheduler::{encounters, forced, held_threads, turn};
-use crate::signals::{self, deaths};
+use crate::signals::robust_futexes::{clear_tid, release_robust_list};
+use crate::signals::{self};
 use crate::state::block::{
     Process, Thread, find_free_thread, index_of_process, known_threads, prepare_block, process,
-    provide_thread, thread, thread_at, thread_status, used_threads,
+    provide_thread, thread, thread_at, thread_status,
 };
 use crate::state::call_state::Done;
 use crate::state::{live, pausing, report, signal_state};
-
-/// Most entries of a list of robust futexes (ROBUST_LIST_LIMIT).
-const ROBUST_MAX: u32 = 2048;
-/// In the word of a robust futex: FUTEX_OWNER_DIED, FUTEX_WAITERS.
-pub const OWNER_DIED: u32 = 0x4000_0000;
-pub const WAITERS: u32 = 0x8000_0000;
-
-/// The call that makes threads.
-const CLONE: u64 = nr::__NR_clone as u64;
 
 /// clone with CLONE_THREAD.
 pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
@@ -42,7 +34,7 @@ pub fn create(registers: &mut Registers, number: u64, count: usize, request: &Cl
         return replay_create(registers, request);
     }
     let Some(index) = find_free_thread() else {
-        return crate::syscalls::specials::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+        return crate::log::call_event::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
     };
     let mut pidfd = 0u32;
     let result = start_thread(registers, index, request, &raw mut pidfd as u64, 0);
@@ -184,21 +176,6 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     result
 }
 
-/// Makes a thread of the kernel's for a block that is prepared; it shares all.
-pub fn make_kernel_thread(block: &mut Thread) -> i64 {
-    const FLAGS: u32 = nr::CLONE_VM
-        | nr::CLONE_FS
-        | nr::CLONE_FILES
-        | nr::CLONE_SIGHAND
-        | nr::CLONE_THREAD
-        | nr::CLONE_SYSVSEM
-        | nr::CLONE_CHILD_CLEARTID;
-    block.alive.store(1, Ordering::Release);
-    let alive = block.alive.as_ptr() as u64;
-    // SAFETY: the block and its stack are the new thread's alone.
-    unsafe { rv_clone_shared(&[u64::from(FLAGS), 0, 0, alive, 0, CLONE], core::ptr::from_mut(block).cast()) }
-}
-
 /// The same for replay, which cannot do without it.
 pub fn remake_kernel_thread(block: &mut Thread) {
     must_be_made(make_kernel_thread(block));
@@ -217,7 +194,7 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     crate::state::block::enter_block(index);
     turn::begin_thread();
     signals::use_own_stack();
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
     checkpoint::begin_thread();
     let [flags, tls, ..] = thread().fault_info;
     if flags & SETTLS != 0 {
@@ -317,125 +294,6 @@ fn leave(code: u64, ended_at: u64) -> ! {
     }
 }
 
-/// The word that others wait for at a thread's end is zero; logged.
-fn clear_tid(own: &Thread) {
-    let address = own.clear_tid;
-    if address != 0 && memory::write(address, &0u32) {
-        process().log.blob(address, 4, Tag::Memory, address);
-        wake_futex(address);
-    }
-}
-
-pub fn wake_futex(address: u64) {
-    if lab::is_on() {
-        lab::futexes::wake(address, u64::from(u32::MAX), 1, 1);
-        return;
-    }
-    kernel::call(nr::__NR_futex, [address, u64::from(nr::FUTEX_WAKE), 1, 0, 0, 0]);
-}
-
-/// The process is about to be killed: what the kernel then does with its robust
-/// futexes is done now, while it can be logged.
-#[cold]
-pub fn log_dead_owner() {
-    process().log.begin(Kind::Store, 0, 0);
-    let_go_of_memory();
-    process().log.end();
-    deaths::tell();
-}
-
-/// The end of the process: its threads let go of their robust futexes, as the event
-/// at hand says, and those who live on in its memory learn that they are gone.
-pub fn let_go_of_memory() {
-    each_of_process(&mut |own| let_go(own, process().in_parents_memory));
-}
-
-/// Calls `each` with the threads that the process has.
-pub fn each_of_process(each: &mut dyn FnMut(&mut Thread)) {
-    let process = process() as *mut Process as u64;
-    for other in (0..used_threads()).map(thread_at) {
-        if other.process == process && other.status == thread_status::LIVE {
-            each(other);
-        }
-    }
-}
-
-/// What a thread leaves behind in memory, of which others go on having `all`.
-fn let_go(own: &Thread, all: bool) {
-    let tid = own.tid as u32;
-    each_robust_futex(own.robust_list[0], &mut |address, pending| owner_died(address, tid, pending));
-    if all {
-        clear_tid(own);
-    }
-}
-
-/// Calls `each` with all words that [`let_go_of_memory`] may change.
-pub fn each_word_of_process(each: &mut dyn FnMut(u64)) {
-    each_of_process(&mut |own| {
-        each_robust_futex(own.robust_list[0], &mut |address, _| each(address));
-        each(own.clear_tid);
-    });
-}
-
-/// Does and logs what the kernel would do at a thread's end with the robust futexes
-/// that it owns.
-fn release_robust_list(own: &mut Thread) {
-    let_go(own, false);
-    own.robust_list = [0; 2];
-}
-
-/// The robust futexes of a list (get_robust_list(2)), and whether each is the one of an operation
-/// that is pending: the head holds the list, the futex's offset from an entry, and that entry.
-fn each_robust_futex(head: u64, each: &mut dyn FnMut(u64, bool)) {
-    if head == 0 {
-        return;
-    }
-    let Some([first, offset, pending]) = memory::read::<[u64; 3]>(head) else { return };
-    let mut entry = first;
-    for _ in 0..ROBUST_MAX {
-        if entry & !1 == head || entry == 0 {
-            break;
-        }
-        let Some(next) = memory::read_word(entry & !1) else { break };
-        if entry & !1 != pending & !1 {
-            each((entry & !1).wrapping_add(offset), false);
-        }
-        entry = next;
-    }
-    if pending != 0 {
-        each((pending & !1).wrapping_add(offset), true);
-    }
-}
-
-/// The same of a thread that the kernel has killed: it has done its part.
-pub fn log_let_go(own: &Thread) {
-    each_robust_futex(own.robust_list[0], &mut |address, _| {
-        if memory::read::<u32>(address).is_some_and(|word| word & !WAITERS == OWNER_DIED) {
-            process().log.blob(address, 4, Tag::Memory, address);
-        }
-    });
-    clear_tid(own);
-}
-
-fn owner_died(address: u64, tid: u32, pending: bool) {
-    const TID_MASK: u32 = 0x3fff_ffff;
-    let Some(word) = memory::read::<u32>(address) else { return };
-    if pending && word == 0 {
-        wake_futex(address);
-        return;
-    }
-    if word & TID_MASK != tid {
-        return;
-    }
-    if !memory::write(address, &(word & WAITERS | OWNER_DIED)) {
-        return;
-    }
-    process().log.blob(address, 4, Tag::Memory, address);
-    if word & WAITERS != 0 {
-        wake_futex(address);
-    }
-}
-
 /// Replay of execve: all other threads end before the image does.
 pub fn end_others() {
     let process = process();
@@ -462,18 +320,10 @@ pub fn end_others() {
 pub fn set_tid_address(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     thread().clear_tid = args[0];
     if process().replaying {
-        return crate::syscalls::specials::replayed(registers);
+        return crate::log::call_event::replayed(registers);
     }
     let tid = i64::from(thread().tid);
     begin_call(number, args, 1, tid, 0);
     process().log.end();
     Done::Result(tid)
-}
-
-/// set_robust_list(2).
-pub fn set_robust_list(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if args[1] == 24 {
-        thread().robust_list = [args[0], args[1]];
-    }
-    crate::syscalls::specials::plain(registers, number, args, model)
 }

@@ -445,7 +445,7 @@ pub fn wait_to_run() {
         }
         if crate::state::live::is_on() && !process().replaying {
             // The log ended with another thread.
-            notices::present_begins();
+            notices::thread_goes_on();
         }
         if runs() {
             break;

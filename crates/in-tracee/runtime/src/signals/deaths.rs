@@ -8,9 +8,8 @@ use events::{HEADER_BYTES, Kind, Tag};
 use lane_protocol::{LANE_SLOTS, report_kind};
 
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory};
-use crate::process::threads;
-use crate::signals::{self, caught_signals};
+use crate::ground::{kernel, memory, notices};
+use crate::signals::{self, robust_futexes};
 use crate::state::block::{
     Process, lane, pid_of, process, process_at, thread, thread_at, thread_status, used_threads,
 };
@@ -30,7 +29,7 @@ fn are_seen() -> bool {
 pub fn leave_blocks() {
     tell();
     if process().slot != 0 {
-        threads::each_of_process(&mut |own| own.status = thread_status::ENDED);
+        robust_futexes::each_of_process(&mut |own| own.status = thread_status::ENDED);
         process().threads = 0;
     }
 }
@@ -57,14 +56,14 @@ pub fn tell() {
 /// Recording: the process is about to die where it is.
 pub fn let_go_if_seen() {
     if are_seen() {
-        threads::log_dead_owner();
+        robust_futexes::log_dead_owner();
     }
 }
 
 /// Recording, at a call or a pause: the process dies of a signal that came. It is logged.
 #[cold]
 pub fn die(registers: &Registers, waiting: &WaitingSignal) -> ! {
-    threads::log_dead_owner();
+    robust_futexes::log_dead_owner();
     leave_blocks();
     signals::die_of_outside(waiting.signal, &mut |signal| {
         signals::die_at(registers, signal);
@@ -76,7 +75,7 @@ pub fn die(registers: &Registers, waiting: &WaitingSignal) -> ! {
 /// Replay: it died of the signal at hand.
 #[cold]
 pub fn replay(registers: &Registers, signal: u32, info: &Info) -> ! {
-    caught_signals::note_death(info);
+    notices::program_dies_of(info);
     apply_stores();
     leave_blocks();
     report::note_registers(registers);
@@ -105,7 +104,7 @@ pub fn begin_exec() -> Option<Undo> {
         return None;
     }
     let mut undo = Undo { count: 0, words: [(0, 0); WORDS_MAX], threads: process().threads };
-    threads::each_word_of_process(&mut |address| {
+    robust_futexes::each_word_of_process(&mut |address| {
         if let Some(slot) = undo.words.get_mut(undo.count)
             && let Some(value) = memory::read::<u32>(address)
         {
@@ -113,7 +112,7 @@ pub fn begin_exec() -> Option<Undo> {
             undo.count += 1;
         }
     });
-    threads::log_dead_owner();
+    robust_futexes::log_dead_owner();
     // With more threads it is seldom: those are the kernel's to end.
     if undo.threads == 1 {
         leave_blocks();
@@ -142,7 +141,7 @@ pub fn let_go_of(pid: i32) {
     for other in (0..used_threads()).map(thread_at) {
         let is_gone = other.status == thread_status::LIVE && other.process != thread().process;
         if is_gone && pid_of(other) == pid {
-            threads::log_let_go(other);
+            robust_futexes::log_let_go(other);
         }
     }
 }

@@ -11,8 +11,8 @@ use linux_abi::general as nr;
 
 use crate::ground::proc_files::{self, Path};
 use crate::ground::{kernel, memory};
-use crate::process::threads::{self, OWNER_DIED, WAITERS};
-use crate::signals::deaths;
+use crate::signals::robust_futexes::{OWNER_DIED, WAITERS};
+use crate::signals::{deaths, robust_futexes};
 use crate::state::block::{process, space, thread};
 
 const SIGKILL: u64 = 9;
@@ -109,7 +109,7 @@ fn log_dead_owners(pid: i32) {
                     words += 1;
                     if value & WAITERS != 0 {
                         // With priority inheritance the kernel knows of no waiter.
-                        threads::wake_futex(word);
+                        robust_futexes::wake_futex(word);
                     }
                 }
             }

@@ -121,7 +121,7 @@ pub struct Thread {
     pub traced: crate::state::call_state::Traced,
     pub processors: crate::state::patched_code::Processors,
     pub turns: crate::state::turns::Turns,
-    /// Registers of the program at a fault, for `signals::on_fault`.
+    /// Registers of the program at a fault, for `entry::traps::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
     pub fault_info: [u64; 16],

@@ -54,3 +54,16 @@ pub fn faults_are_seen() -> bool {
     let actions = &process().actions().actions;
     [SIGILL, SIGBUS, SIGFPE, SIGSEGV].iter().any(|&signal| actions[signal as usize].handler > IGNORE)
 }
+
+/// Whether a signal that can be delivered lets a call that it interrupts be made again (SA_RESTART);
+/// `None`: there is none.
+pub fn comes() -> Option<bool> {
+    if thread().pending == 0 {
+        return None;
+    }
+    let waiting = &thread().signals.queue[next_deliverable()?];
+    let action = process().actions().actions[waiting.signal as usize];
+    Some(action.handler <= IGNORE || action.flags & SA_RESTART != 0)
+}
+
+pub const SA_RESTART: u64 = 0x1000_0000;

@@ -24,3 +24,9 @@ pub fn sharer_is_there(segment: u64) {
 
 /// In place of a segment: a process that is not recorded.
 pub const NO_SEGMENT: u64 = u64::MAX;
+
+/// True for a process in the present that the debugger looks at.
+pub fn is_debugged() -> bool {
+    let process = process();
+    process.debugged && !process.replaying && !process.branched
+}

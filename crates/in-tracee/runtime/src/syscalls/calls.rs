@@ -12,7 +12,7 @@ use crate::scheduler::short_calls::returns_at_once;
 use crate::scheduler::{patience, private_futexes, turn};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, thread, used_processes};
-use crate::state::call_state;
+use crate::state::{call_state, in_lab};
 use crate::syscalls::{bounce, tracing, visible_maps};
 
 /// The calls that may sleep, by number.
@@ -32,7 +32,7 @@ pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
 /// `args`. If it may sleep and others could run, they have the turn meanwhile.
 #[inline]
 pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
-    if lab::is_on() {
+    if in_lab::is_on() {
         return lab::calls::make(number, real);
     }
     if number == u64::from(nr::__NR_futex)
@@ -167,7 +167,8 @@ fn note_dead_owner(number: u64, args: &[u64; 6]) {
         return;
     }
     let word = args[0];
-    if memory::read::<u32>(word).is_some_and(|value| value & crate::process::threads::OWNER_DIED != 0) {
+    if memory::read::<u32>(word).is_some_and(|value| value & crate::signals::robust_futexes::OWNER_DIED != 0)
+    {
         let log = &mut process().log;
         log.begin(Kind::Store, 0, 0);
         log.blob(word, 4, Tag::Memory, word);
@@ -180,7 +181,7 @@ fn note_dead_owner(number: u64, args: &[u64; 6]) {
 pub fn announce(number: u64, args: &[u64; 6]) {
     note_flags(number, args);
     if process().in_group && signals::kills_itself(number, args) {
-        crate::process::threads::log_dead_owner();
+        crate::signals::robust_futexes::log_dead_owner();
     }
 }
 

@@ -5,20 +5,20 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::address_space::{descriptor_classes, outsider_signs, outsiders, page_tracker};
+use crate::address_space::logged_calls::log_call;
+use crate::address_space::{descriptor_classes, file_reads, outsider_signs, outsiders, page_tracker};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
-use crate::log::call_event::{begin_call, feed_with};
+use crate::log::call_event::{begin_call, feed_with, refuse, replayed};
 use crate::log::output_order::Output;
 use crate::log::{ShortBlob, effects, output_order};
 use crate::scheduler::output_lock;
 use crate::state::block::{process, thread};
 use crate::state::call_state::{Before, Done};
 use crate::state::{call_state, report};
-use crate::syscalls::dispatch::log_call;
-use crate::syscalls::specials::{plain, refuse, replayed};
-use crate::syscalls::{calls, file_reads};
+use crate::syscalls::calls;
+use crate::syscalls::specials::plain;
 use crate::{checkpoint, signals};
 
 /// write and its kin: what reaches the recorded standard output is shown again

@@ -5,12 +5,13 @@
 
 use crate::log::effects::{self, Meaning};
 use crate::state::call_state::{self, Before, Form};
-use crate::state::{deliverable, live};
+use crate::state::{deliverable, in_lab, live};
 use crate::syscalls::proc_opens;
 use linux_abi::general as nr;
 use syscall_model::{Act, Special, TABLE};
 
-use crate::address_space::{descriptor_classes, foreign_writes, packet_rings};
+use crate::address_space::{descriptor_classes, foreign_writes, logged_calls, packet_rings};
+use crate::checkpoint;
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
 use crate::preemption::pause;
@@ -18,7 +19,6 @@ use crate::scheduler::{chaos, short_calls, turn};
 use crate::state::block::{process, session, thread};
 use crate::syscalls::dispatch;
 use crate::syscalls::{calls, descriptors, filters, time_calls};
-use crate::{checkpoint, lab};
 
 /// Begins a call, if no signal, checksum or shortage of space stands in the way, and nothing has
 /// to be done before it. `None`: not begun.
@@ -26,7 +26,7 @@ use crate::{checkpoint, lab};
 pub fn begin_at_once(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let process = process();
-    if process.check_every != 0 || process.log.broken != 0 || checkpoint::gives_back() || lab::is_on() {
+    if process.check_every != 0 || process.log.broken != 0 || checkpoint::gives_back() || in_lab::is_on() {
         return None;
     }
     match effects::SHORT.get(number).copied()? {
@@ -145,7 +145,7 @@ fn end_short(registers: &mut Registers, result: i64) -> Leave {
 fn finish_long(registers: &mut Registers, nr: u64, result: i64) -> Leave {
     let args = registers.args();
     let model = syscall_model::row(nr).map_or(&[][..], |row| row.args);
-    dispatch::log_call(nr, &args, model, 0, result, &Before::default(), 0);
+    logged_calls::log_call(nr, &args, model, 0, result, &Before::default(), 0);
     dispatch::leave_logged(result, registers)
 }
 
@@ -157,7 +157,7 @@ fn end(registers: &mut Registers, mut result: i64) -> Leave {
     if direct.work & effects::READS_TEXT != 0 && result >= 0 {
         result = proc_opens::opened(number, &args, result);
     }
-    dispatch::log_call(number, &args, direct.model, direct.work, result, &direct.before, 0);
+    logged_calls::log_call(number, &args, direct.model, direct.work, result, &direct.before, 0);
     dispatch::leave_logged(result, registers)
 }
 

@@ -1,16 +1,18 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
-use crate::log::call_event::{begin_call, feed};
+use crate::address_space::logged_calls::log_call;
+use crate::debugger::branch::leave_debugged;
+use crate::log::call_event::feed;
 use crate::log::effects::{self, Meaning, meaning};
 use crate::state::call_state::{Before, Done};
-use crate::state::{live, report, signal_state};
+use crate::state::{in_lab, live, report, signal_state};
 use core::sync::atomic::Ordering;
 use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS};
 
 use linux_abi::errno;
-use syscall_model::{Act, Arg};
+use syscall_model::Act;
 
-use crate::address_space::{checksum, code_changes, file_ends, foreign_writes, outsider_signs, packet_rings};
+use crate::address_space::{checksum, code_changes, packet_rings};
 use crate::checkpoint;
 use crate::code::{islands, one_processor, sites};
 use crate::debugger::{agent, branch, breakpoints, edits};
@@ -20,9 +22,9 @@ use crate::lab;
 use crate::preemption::pause;
 use crate::process::detach;
 use crate::scheduler::{patience, starvation, turn};
-use crate::signals::{self, deaths, killing, stopping};
+use crate::signals::{self, deaths, die_at, killing, stopping};
 use crate::state::block::{process, session, thread};
-use crate::syscalls::{calls, detect, direct_calls, file_reads, filters, proc_opens, specials};
+use crate::syscalls::{calls, detect, direct_calls, filters, proc_opens, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -39,7 +41,11 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     }
     let given_up = process().given_up.load(Ordering::Acquire);
     if given_up != 0 {
-        return if process().branched { branch::call(registers) } else { detach::follow(registers) };
+        return if process().branched {
+            branch::call(registers, specials::perform)
+        } else {
+            detach::follow(registers)
+        };
     }
     let trapped = core::mem::take(&mut thread.trapped) != 0;
     if trapped {
@@ -68,8 +74,9 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         record_debugged(registers)
     } else {
         let begun = direct_calls::begin_at_once(registers);
-        let leave = begun
-            .unwrap_or_else(|| record_call(registers, if lab::is_on() { Way::Whole } else { Way::Direct }));
+        let leave = begun.unwrap_or_else(|| {
+            record_call(registers, if in_lab::is_on() { Way::Whole } else { Way::Direct })
+        });
         if leave != Leave::Make {
             direct_calls::note_pending();
         }
@@ -108,16 +115,6 @@ fn record_debugged(registers: &mut Registers) -> Leave {
     leave_debugged(registers, leave)
 }
 
-/// Under the debugger: the registers are complete before the agent sees them.
-#[cold]
-pub fn leave_debugged(registers: &mut Registers, leave: Leave) -> Leave {
-    if leave == Leave::Call {
-        registers.r11 = registers.flags;
-    }
-    agent::leaving(registers);
-    Leave::Exactly
-}
-
 // --- recording ---
 
 /// Whether the entry code may make the call.
@@ -137,7 +134,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     if process().debugged {
         checkpoint::stop_before_call(registers, &args);
     }
-    if !lab::is_on() && let_others_run(nr) {
+    if !in_lab::is_on() && let_others_run(nr) {
         return detach::follow(registers);
     }
     if process().check_every != 0 {
@@ -155,7 +152,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
         calls::announce(nr, &args);
     }
     if let Some(signal) = signals::crashes_itself(nr, &args) {
-        signals::die_in_call(registers, signal);
+        die_in_call(registers, signal);
     }
     let mut wants_end = false;
     if live::is_on() {
@@ -212,7 +209,7 @@ pub fn leave_logged(result: i64, registers: &mut Registers) -> Leave {
 
 /// A call that reaches no kernel: the lab's own, or one that is given back what it got before.
 fn answered_here(nr: u64, args: &[u64; 6]) -> Option<i64> {
-    if lab::is_call(nr) && lab::is_on() {
+    if lab::is_call(nr) && in_lab::is_on() {
         let result = lab::own_call(nr, args);
         log_call(nr, args, &[], 0, result, &Before::default(), REFUSED);
         return Some(result);
@@ -291,35 +288,6 @@ pub fn aborted(registers: &mut Registers) -> Leave {
         return Leave::Exactly;
     }
     record_call(registers, Way::Whole)
-}
-
-/// Logs a call with everything that its row names.
-pub fn log_call(nr: u64, args: &[u64; 6], model: &[Arg], work: u8, result: i64, before: &Before, flags: u8) {
-    begin_call(nr, args, model.len(), result, flags);
-    if work != 0 {
-        if work & effects::READS_TEXT != 0 {
-            effects::log_texts(model, args);
-            file_reads::note_opened(nr, result);
-        }
-        if work & effects::SENDS != 0 {
-            effects::log_sent(model, args, result);
-        }
-        if work & effects::WRITES != 0 {
-            match file_reads::find(nr, args, result) {
-                Some(mut part) => {
-                    effects::log_written_by(model, args, result, before, &mut |at, bytes| {
-                        part.log(at, bytes)
-                    });
-                }
-                None => effects::log_written(model, args, result, before),
-            }
-        }
-    }
-    packet_rings::log_arrived(nr, args, result);
-    file_ends::log_moved(nr, args, result);
-    outsider_signs::note_call(nr, args, result);
-    foreign_writes::log_new(nr, args);
-    process().log.end();
 }
 
 // --- replaying ---
@@ -411,4 +379,15 @@ fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64)
     if !same {
         report::diverge(registers, word, nr, args);
     }
+}
+
+/// The process dies of the signal that the call at hand sends to itself, behind that call. It
+/// returns where nothing was done.
+#[cold]
+pub fn die_in_call(registers: &Registers, signal: u32) {
+    if crate::state::live::is_on() {
+        crate::checkpoint::before_crash(signal);
+        crate::checkpoint::after_crash(signal);
+    }
+    die_at(&Registers { rip: registers.rcx, r11: registers.flags, rax: 0, ..*registers }, signal);
 }

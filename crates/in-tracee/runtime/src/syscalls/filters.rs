@@ -10,54 +10,27 @@
 //! them. Deliberately absent: notifications (SECCOMP_FILTER_FLAG_NEW_LISTENER), whose
 //! listener would see calls that the kernel does not.
 
-mod given;
 mod held_back;
-mod tree;
 
 use bytecode::classic::INSTRUCTIONS_MAX;
 use linux_abi::{errno, general as nr};
 
+use crate::code::filter_tree::{BY_PRCTL, EFAULT, EINVAL, LOG, SPEC_ALLOW, STRICT, action};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
+use crate::log::call_event::replayed;
 use crate::state::block::{process, thread, thread_status};
 use crate::state::call_state::Done;
 use crate::state::live;
-use crate::syscalls::specials::{is_filtered, own, replayed};
+use crate::syscalls::specials::{is_filtered, own};
 
-pub use given::{carry, give_back, take_carried};
 pub use held_back::{hold_back, let_through, replay, replay_death};
 
-use tree::Filter;
-
-/// In place of a filter: the thread may read, write, end, and return from handlers
-/// (SECCOMP_MODE_STRICT).
-const STRICT: u64 = 1;
-
-/// What a filter says of a call, without its data (linux/seccomp.h).
-mod action {
-    pub const KILL_PROCESS: u32 = 0x8000_0000;
-    pub const KILL_THREAD: u32 = 0;
-    pub const TRAP: u32 = 0x0003_0000;
-    pub const ERRNO: u32 = 0x0005_0000;
-    pub const USER_NOTIF: u32 = 0x7fc0_0000;
-    pub const TRACE: u32 = 0x7ff0_0000;
-    pub const LOG: u32 = 0x7ffc_0000;
-    pub const ALLOW: u32 = 0x7fff_0000;
-    /// The bits of it; the others are data.
-    pub const MASK: u32 = 0xffff_0000;
-}
-
-/// linux/audit.h
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+use crate::code::filter_tree::{self, Filter};
 
 // Flags of SECCOMP_SET_MODE_FILTER.
 const TSYNC: u64 = 1;
-const LOG: u64 = 2;
-const SPEC_ALLOW: u64 = 4;
 const TSYNC_ESRCH: u64 = 16;
-
-const EFAULT: i64 = -(errno::EFAULT as i64);
-const EINVAL: i64 = -(errno::EINVAL as i64);
 
 // --- the calls ---
 
@@ -99,9 +72,6 @@ pub fn set_by_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done
         _ => own(registers, number, args, 5, EINVAL, &[]),
     }
 }
-
-/// Beside a filter's flags: it came by prctl.
-const BY_PRCTL: u64 = 1 << 32;
 
 /// What PR_GET_SECCOMP says.
 pub fn mode() -> i64 {
@@ -194,7 +164,8 @@ fn attach(flags: u64, address: u64) -> i64 {
 /// True if a thread with this newest filter can have ours: its own are among them.
 fn can_follow(newest: u64) -> bool {
     newest == 0
-        || newest != STRICT && tree::chain(thread().filters.newest).any(|filter| filter.address() == newest)
+        || newest != STRICT
+            && filter_tree::chain(thread().filters.newest).any(|filter| filter.address() == newest)
 }
 
 /// The process's other threads.

@@ -10,12 +10,12 @@ use crate::debugger::agent;
 use crate::ground::frame::RealFrame;
 use crate::ground::memory;
 use crate::ground::registers::Registers;
+use crate::lab;
 use crate::preemption::{pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
 use crate::state::block::{process, session, thread};
-use crate::state::{deliverable, report, signal_state};
-use crate::syscalls::spins;
-use crate::{lab, signals};
+use crate::state::{deliverable, in_lab, report, signal_state};
+use crate::syscalls::{protection_faults, spins};
 
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
@@ -33,14 +33,14 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         return;
     }
     if may_not(instruction) {
-        signals::protection_fault(registers);
+        protection_faults::protection_fault(registers);
     }
     let behind = site.behind();
     let yielded = if instruction == Instruction::Spin {
         registers.rip = behind;
         spins::pass(site.address, registers)
     } else {
-        let yields = process().shares_turn && !process().replaying && !lab::is_on();
+        let yields = process().shares_turn && !process().replaying && !in_lab::is_on();
         let yielded = yields && yield_by_turns(instruction, registers);
         perform(instruction, site.instruction(), registers);
         yielded
@@ -138,7 +138,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         _ => return false,
     };
     if may_not(instruction) {
-        signals::protection_fault_of_trap(context);
+        protection_faults::protection_fault_of_trap(context);
         return true;
     }
     if instruction == Instruction::Xsavec && !vector_saves::save_of_trap(&code[..bytes], context) {
@@ -189,7 +189,7 @@ fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
 /// Performs the instruction and logs its result.
 fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
     let outputs = match instruction {
-        Instruction::Rdtsc | Instruction::Rdtscp | Instruction::Rdpid if lab::is_on() => {
+        Instruction::Rdtsc | Instruction::Rdtscp | Instruction::Rdpid if in_lab::is_on() => {
             let time = lab::clocks::counter();
             [time & 0xffff_ffff, 0, 0, time >> 32, 0]
         }
@@ -206,7 +206,7 @@ fn record(instruction: Instruction, inputs: &[u64; 2]) -> [u64; 5] {
             let words = processor_words(inputs);
             [words[0], words[1], words[2], words[3], 0].map(u64::from)
         }
-        Instruction::Rdrand | Instruction::Rdseed if lab::is_on() => [lab::random(), 0, 0, 0, 1],
+        Instruction::Rdrand | Instruction::Rdseed if in_lab::is_on() => [lab::random(), 0, 0, 0, 1],
         Instruction::Rdrand | Instruction::Rdseed => [random(), 0, 0, 0, 1],
         Instruction::Xsavec | Instruction::Spin => [0; 5],
     };

@@ -105,7 +105,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     };
     if matches!(kept, Kept::Kernels) && is_of_counters(fd) {
         // As for who may not lock that much memory; the counters can be read.
-        return crate::syscalls::specials::refuse(registers, number, args, 6, errno::EPERM);
+        return crate::log::call_event::refuse(registers, number, args, 6, errno::EPERM);
     }
     if matches!(kept, Kept::Device) {
         return Done::Elsewhere(crate::process::detach::detach(
@@ -494,7 +494,7 @@ fn protected(address: u64, bytes: u64, protection: u64) {
 pub fn pkey_mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     match args[3] as i32 {
         -1 | 0 => mprotect(registers, number, args, model),
-        _ => crate::syscalls::specials::refuse(registers, number, args, model.len(), errno::EINVAL),
+        _ => crate::log::call_event::refuse(registers, number, args, model.len(), errno::EINVAL),
     }
 }
 

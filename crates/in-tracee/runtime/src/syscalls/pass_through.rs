@@ -5,8 +5,6 @@
 //! of the process's own that nobody reads. Deliberately absent: threads, and new
 //! images, in which no runtime would answer the filter's traps.
 
-use core::sync::atomic::Ordering;
-
 use linux_abi::{errno, general as nr};
 use syscall_model::{Act, Arg, Special};
 
@@ -15,22 +13,11 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory::in_region;
 use crate::ground::registers::{Leave, Registers};
 use crate::log::effects::meaning;
-use crate::process::processes;
 use crate::signals;
 use crate::state::block::{process, thread};
 use crate::state::call_state::Done;
 use crate::state::{deliverable, report};
 use crate::syscalls::{calls, filters, specials};
-
-/// Leaves the session's memory to those who are still recorded.
-pub fn begin() {
-    let process = process();
-    process.passes_through = true;
-    processes::map_own_lane(process.slot);
-    kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
-    process.control_fd = -1;
-    process.log_ends.store(0, Ordering::SeqCst);
-}
 
 /// One call of the program.
 pub fn call(registers: &mut Registers) -> Leave {

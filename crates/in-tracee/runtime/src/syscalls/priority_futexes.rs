@@ -13,11 +13,11 @@ use syscall_model::Arg;
 use crate::ground::kernel::ABORTED;
 use crate::ground::memory;
 use crate::ground::registers::Registers;
-use crate::log::call_event::begin_call;
-use crate::process::threads;
+use crate::log::call_event::{self, begin_call};
+use crate::signals::robust_futexes;
 use crate::state::block::{process, thread};
 use crate::state::call_state::Done;
-use crate::syscalls::{calls, specials};
+use crate::syscalls::calls;
 
 const WAITERS: u32 = 0x8000_0000;
 const OWNER_DIED: u32 = 0x4000_0000;
@@ -29,14 +29,14 @@ const REALTIME: u32 = 0x100;
 /// Performs one of the commands.
 pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     if process().replaying {
-        return specials::replayed(registers);
+        return call_event::replayed(registers);
     }
     let [word, operation, ..] = *args;
     let command = operation as u32 & COMMAND_MASK;
     // Only these know two clocks; the kernel refuses the flag for all others.
     let has_clock = matches!(command, nr::FUTEX_LOCK_PI2 | nr::FUTEX_WAIT_REQUEUE_PI);
     if operation as u32 & REALTIME != 0 && !has_clock {
-        return specials::refuse(registers, number, args, model.len(), errno::ENOSYS);
+        return call_event::refuse(registers, number, args, model.len(), errno::ENOSYS);
     }
     let mut changed = word;
     let result = match command {
@@ -50,11 +50,11 @@ pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
         nr::FUTEX_WAIT_REQUEUE_PI | nr::FUTEX_CMP_REQUEUE_PI => {
             changed = args[4];
             if word == changed {
-                return specials::refuse(registers, number, args, model.len(), errno::EINVAL);
+                return call_event::refuse(registers, number, args, model.len(), errno::EINVAL);
             }
             if command == nr::FUTEX_WAIT_REQUEUE_PI { wait_to_lock(args) } else { wake_to_lock(args) }
         }
-        _ => return specials::refuse(registers, number, args, model.len(), errno::ENOSYS),
+        _ => return call_event::refuse(registers, number, args, model.len(), errno::ENOSYS),
     };
     if result == ABORTED {
         return Done::Aborted;
@@ -150,7 +150,7 @@ fn unlock(word: u64) -> i64 {
     }
     memory::write(word, &0u32);
     if value & WAITERS != 0 {
-        threads::wake_futex(word);
+        robust_futexes::wake_futex(word);
     }
     0
 }

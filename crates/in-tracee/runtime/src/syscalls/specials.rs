@@ -3,22 +3,23 @@
 //! Each function performs its call and logs it when recording, or consumes its
 //! event when replaying: one place for both.
 
+use core::sync::atomic::Ordering;
 use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
+use crate::address_space::logged_calls::log_call;
 use crate::code::{clocks, gs};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir, stack_limit};
-use crate::log::call_event::begin_call;
-use crate::log::{call_event, effects};
-use crate::process::{namespaces, processes, threads};
+use crate::log::call_event::{begin_call, refuse, replayed};
+use crate::log::effects;
+use crate::process::{processes, threads};
 use crate::signals;
-use crate::state::block::{process, thread};
+use crate::state::block::{lane, process, thread};
 use crate::state::call_state::{Before, Done};
 use crate::state::report;
-use crate::syscalls::dispatch::log_call;
 use crate::syscalls::{
     calls, descriptors, filters, foreign_memory, memory_calls, mremap, priority_futexes, shared_segments,
     time_calls, tracing, visible_descriptors,
@@ -85,22 +86,17 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::Ptrace => tracing::ptrace(registers, number, &args, model),
         Special::ProcessVm => process_vm(registers, number, &args, model),
         Special::SetTidAddress => threads::set_tid_address(registers, number, &args),
-        Special::SetRobustList => threads::set_robust_list(registers, number, &args, model),
+        Special::SetRobustList => set_robust_list(registers, number, &args, model),
         Special::ChangeRoot => {
             proc_dir::keep();
             plain(registers, number, &args, model)
         }
         Special::FutexPi => priority_futexes::perform(registers, number, &args, model),
-        Special::Namespaces => namespaces::change(registers, number, &args, model),
+        Special::Namespaces => change(registers, number, &args, model),
         Special::Receive | Special::GetRobustList | Special::PidfdGetfd => {
             plain(registers, number, &args, model)
         }
     }
-}
-
-/// Replay: injects the result of the event at hand.
-pub fn replayed(registers: &Registers) -> Done {
-    Done::Result(call_event::consume(registers))
 }
 
 /// A call that is performed and logged by its row alone.
@@ -153,16 +149,6 @@ pub fn own(
     }
     log.end();
     Done::Result(result)
-}
-
-/// Answers with an error, without asking the kernel.
-pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize, error: u32) -> Done {
-    if process().replaying {
-        return replayed(registers);
-    }
-    begin_call(number, args, count, -i64::from(error), events::REFUSED);
-    process().log.end();
-    Done::Result(-i64::from(error))
 }
 
 fn sigreturn(registers: &mut Registers) -> Done {
@@ -448,4 +434,23 @@ pub fn replay_exit(registers: &Registers, word: u64) -> ! {
     }
     log.apply(word, 16, &mut |_, _, _, _| {});
     report::leave(lane_protocol::report_kind::EXITED, code, "")
+}
+
+/// set_robust_list(2).
+pub fn set_robust_list(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    if args[1] == 24 {
+        thread().robust_list = [args[0], args[1]];
+    }
+    plain(registers, number, args, model)
+}
+
+/// unshare(2) and setns(2): the children that follow may be in another namespace.
+pub fn change(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    let done = plain(registers, number, args, model);
+    let ids_stay = number as u32 == nr::__NR_unshare && args[0] & u64::from(nr::CLONE_NEWPID) == 0;
+    if !process().replaying && !ids_stay && matches!(done, Done::Result(0)) {
+        process().children_apart = true;
+        lane().children_apart.store(1, Ordering::Relaxed);
+    }
+    done
 }

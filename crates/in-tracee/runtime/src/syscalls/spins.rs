@@ -23,7 +23,7 @@ use crate::debugger::agent;
 use crate::ground::assembly;
 use crate::ground::frame::RealFrame;
 use crate::ground::registers::Registers;
-use crate::preemption::{pause, pause_point};
+use crate::preemption::{left_handlers, pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
 use crate::state::block::{process, session, thread};
 use crate::{checkpoint, signals};
@@ -97,7 +97,7 @@ fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3])
     let mut registers = *registers;
     registers.flags &= !(TRAP_FLAG | pause_point::RESUME_FLAG);
     thread().fault_info[..3].copy_from_slice(&rest);
-    signals::leave_handler(context, registers, GIVES);
+    left_handlers::leave_handler(context, registers, GIVES);
 }
 
 /// An instruction that trapped, and that is no such place, was performed; the handler's registers lead

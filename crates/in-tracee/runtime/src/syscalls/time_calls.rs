@@ -9,12 +9,12 @@ use crate::code::clocks;
 use crate::ground::memory;
 use crate::ground::registers::{Leave, Registers};
 use crate::lab;
-use crate::log::call_event::begin_call;
+use crate::log::call_event::{begin_call, replayed};
 use crate::log::effects;
 use crate::scheduler::{chaos, patience, turn};
 use crate::state::block::{process, thread};
 use crate::state::call_state::Done;
-use crate::syscalls::specials::replayed;
+use crate::state::in_lab;
 
 /// Records a call that asks for the time and has it written to one place, if no signal,
 /// other thread or shortage of space stands in the way. `None`: not begun.
@@ -109,5 +109,5 @@ pub fn perform_time(registers: &Registers, number: u64, args: &[u64; 6]) -> Done
 
 /// By the clock that the process knows.
 fn ask(number: u64, first: u64, answer: &mut [u64; 4]) -> i64 {
-    if lab::is_on() { lab::clocks::ask(number, first, answer) } else { clocks::ask(number, first, answer) }
+    if in_lab::is_on() { lab::clocks::ask(number, first, answer) } else { clocks::ask(number, first, answer) }
 }

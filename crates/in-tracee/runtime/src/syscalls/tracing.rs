@@ -19,13 +19,13 @@ use syscall_model::Arg;
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
 use crate::ground::{kernel, memory};
-use crate::log::call_event::begin_call;
+use crate::log::call_event::{self, begin_call};
 use crate::scheduler::held_threads::let_go;
 use crate::state::block::{Thread, known_threads, pid_of, process, thread, thread_at, thread_status};
 use crate::state::call_state::Done;
 use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
-use crate::syscalls::{specials, tracing_outside};
+use crate::syscalls::tracing_outside;
 
 /// Requests of ptrace(2).
 mod request {
@@ -56,7 +56,7 @@ const WORDS: usize = 27;
 /// ptrace(2).
 pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     if process().replaying {
-        return specials::replayed(registers);
+        return call_event::replayed(registers);
     }
     let [what, pid, address, data, ..] = *args;
     let Some(other) = find(pid as i32) else {

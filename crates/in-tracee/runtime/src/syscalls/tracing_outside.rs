@@ -11,12 +11,11 @@ use syscall_model::Arg;
 
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::log::call_event::begin_call;
+use crate::log::call_event::{self, begin_call};
 use crate::process::detach;
 use crate::signals::killing;
 use crate::state::block::{process, session};
 use crate::state::call_state::Done;
-use crate::syscalls::specials;
 
 /// Requests of ptrace(2) that begin something, or write to the caller's memory.
 mod request {
@@ -55,7 +54,7 @@ pub fn perform(registers: &mut Registers, number: u64, args: &[u64; 6], model: &
         request::TRACEME => be_traced(registers, number, args, model),
         // Whoever is recorded does not stop for others; what others do is no part of the recording.
         request::ATTACH | request::SEIZE if killing::is_of_recording(args[1] as i32) => {
-            specials::refuse(registers, number, args, model.len(), errno::EPERM)
+            call_event::refuse(registers, number, args, model.len(), errno::EPERM)
         }
         // What such a request writes nobody has described.
         what if !is_described(what) => crate::syscalls::detect::record(registers, number, args, model),
@@ -77,7 +76,7 @@ fn be_traced(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'s
     let is_first = process().lane == 0;
     if !is_first && session().interception == Interception::Seccomp as u32 {
         // It would go on through the runtime, and its new image would die of the filter.
-        return specials::refuse(registers, number, args, model.len(), errno::EPERM);
+        return call_event::refuse(registers, number, args, model.len(), errno::EPERM);
     }
     if !is_first && !process().in_parents_memory {
         return Done::Elsewhere(detach::detach(registers, StopReason::Traced as u16, ""));
@@ -88,11 +87,6 @@ fn be_traced(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'s
     begin_call(number, args, model.len(), 0, 0);
     process().log.end();
     Done::Result(0)
-}
-
-/// A child of vfork that asked to be traced executes a program.
-pub fn execute(number: u64, args: &[u64; 6]) -> ! {
-    detach::execute(number, args, StopReason::Traced, "")
 }
 
 /// True for a request of which it is known what it writes.

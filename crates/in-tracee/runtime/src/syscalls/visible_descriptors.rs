@@ -12,13 +12,12 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
-use crate::log::call_event::begin_call;
+use crate::log::call_event::{begin_call, replayed};
 use crate::log::effects;
 use crate::state::block::process;
 use crate::state::call_state::{Before, Done};
 use crate::syscalls::calls;
 use crate::syscalls::descriptors::is_ours;
-use crate::syscalls::specials::replayed;
 
 /// getdents64.
 pub fn list(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {

@@ -14,6 +14,7 @@ pub use loading::load;
 
 use passing::Passing;
 
+use crate::address_space::logged_calls::log_call;
 use crate::checkpoint::area;
 use crate::checkpoint::resources::interests::Interest;
 use crate::checkpoint::resources::tables::Descriptor;
@@ -22,7 +23,6 @@ use crate::ground::{kernel, memory};
 use crate::log::effects;
 use crate::state::block::process;
 use crate::state::call_state::Before;
-use crate::syscalls::dispatch::log_call;
 
 /// Pieces that can be given back at a time, one for each call that took them.
 const PUSHED_MAX: usize = 65536;

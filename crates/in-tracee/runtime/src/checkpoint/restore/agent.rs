@@ -11,9 +11,8 @@ use crate::checkpoint::area;
 use crate::checkpoint::group::together;
 use crate::checkpoint::restore::rollback;
 use crate::checkpoint::take::{behind, checkpoint, quiesce};
-use crate::ground::kernel;
-use crate::process::detach;
-use crate::process::threads::make_kernel_thread;
+use crate::ground::{kernel, notices};
+use crate::scheduler::kernel_threads::make_kernel_thread;
 use crate::scheduler::turn;
 use crate::signals;
 use crate::state::block::{
@@ -130,7 +129,7 @@ fn obey(kind: u32, argument: u64) -> i64 {
 fn let_go() -> ! {
     checkpoint::end_all();
     quiesce::block_all();
-    detach::let_go();
+    notices::process_is_let_go();
     quiesce::let_go_on();
     finish(0);
     loop {

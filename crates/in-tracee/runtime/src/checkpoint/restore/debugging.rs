@@ -15,81 +15,21 @@ use linux_abi::{errno, general as nr};
 use crate::checkpoint::area;
 use crate::checkpoint::restore::{agent, rollback};
 use crate::checkpoint::take::checkpoint;
-use crate::debugger::agent::{Mode, is_stepping, mailbox, state};
+use crate::debugger::agent::{mailbox, state};
 use crate::debugger::edits::{self, Made};
-use crate::debugger::{displaced, watchpoints};
+use crate::debugger::live_stops::{own, stop_is_wanted};
 use crate::ground::assembly::rv_agent_stop;
-use crate::ground::frame::RealFrame;
 use crate::ground::kernel::{self, error};
-use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
-use crate::ground::registers::TRAP_FLAG;
 use crate::signals;
-use crate::state::block::{Thread, process, thread, thread_status};
+use crate::state::block::{Thread, process, thread};
+use crate::state::live::is_debugged;
 use crate::state::signal_state::Standing;
 
-/// In place of a fault's signal: the debugger has ordered something.
-pub const ORDER_OF_DEBUGGER: u32 = u32::MAX;
 const NOBODY: u32 = u32::MAX;
-
-struct State {
-    /// The program stands before a call, at a fault, or at a pause that was logged for
-    /// that: where a replay of its log would end.
-    is_at_log_end: bool,
-    /// Exit code, signal or answer of the stop at hand.
-    code: Option<i32>,
-    /// It was told where it stands that it will end there: the address, or 0.
-    told_end_at: u64,
-    /// It would end by a fault of the instruction there.
-    dies_of_fault: bool,
-    /// It goes on from there.
-    goes_on_from: u64,
-}
-
-static STATE: Owned<State> = Owned::new(State {
-    is_at_log_end: false,
-    code: None,
-    told_end_at: 0,
-    dies_of_fault: false,
-    goes_on_from: 0,
-});
 
 /// Index of the thread that stood at the checkpoint at hand: it stands first again.
 static STANDS_FIRST: AtomicU32 = AtomicU32::new(NOBODY);
-
-fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space has the turn, and only that one comes here.
-    unsafe { &mut *STATE.get() }
-}
-
-/// True for a process in the present that the debugger looks at.
-pub fn is_debugged() -> bool {
-    let process = process();
-    process.debugged && !process.replaying && !process.branched
-}
-
-/// True where a replay of the log would end.
-pub fn is_at_log_end() -> bool {
-    is_debugged() && own().is_at_log_end
-}
-
-/// The code of the stop at hand.
-pub fn code_of_stop() -> Option<i32> {
-    own().code.take()
-}
-
-/// The program goes on from where it stands.
-pub fn note_going_on(place: u64) {
-    let own = own();
-    own.is_at_log_end = false;
-    own.goes_on_from = place;
-    edits::note_going_on();
-}
-
-/// True where a pause would get into the debugger's way.
-pub fn cannot_pause_at(place: u64) -> bool {
-    is_debugged() && (is_stepping() || displaced::is_in_stub(place))
-}
 
 /// The calling thread, which has the turn, stands still with these registers.
 fn stand(registers: &Registers, kind: u32, code: i32) -> ! {
@@ -145,20 +85,6 @@ pub fn stop_at_fault(registers: &Registers, signal: u32) {
     stand(registers, agent_stop::FAULTED, signal as i32)
 }
 
-/// The debugger wants a thread to stand that is in the runtime: a call at hand is as
-/// about to begin.
-pub fn leave_call_for_debugger(context: &mut RealFrame) {
-    let wanted = is_debugged() && mailbox().interrupt.load(Ordering::Relaxed) != 0;
-    if wanted && thread().status != thread_status::AGENT {
-        signals::on_asked_to_stop(context, true);
-    }
-}
-
-/// True if the debugger wants the program to stand.
-pub fn stop_is_wanted() -> bool {
-    is_debugged() && mailbox().interrupt.load(Ordering::Relaxed) != 0
-}
-
 /// A pause was logged, and nothing since: the debugger may have wanted it.
 pub fn note_pause() {
     if stop_is_wanted() {
@@ -167,21 +93,7 @@ pub fn note_pause() {
     }
 }
 
-/// From here on nobody looks.
-pub fn release() {
-    process().debugged = false;
-    watchpoints::forget();
-    state().mode = Mode::Running;
-}
-
 // --- orders ---
-
-/// Leaves the handler of the stop, to obey.
-pub fn leave_for_order(context: &mut RealFrame) {
-    let mut registers = context.registers();
-    registers.flags &= !TRAP_FLAG;
-    signals::leave_handler(context, registers, ORDER_OF_DEBUGGER);
-}
 
 /// Does what was ordered; the thread then stands where it stood, or somewhere else.
 pub fn obey_debugger() -> ! {

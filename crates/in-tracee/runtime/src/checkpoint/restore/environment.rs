@@ -142,7 +142,7 @@ fn check(entries: &[Entry]) -> Result<(), u32> {
 /// True if the thread goes on at such an address, or does so once its handlers have returned.
 fn stands_in(block: &Thread, is_in_use: &dyn Fn(u64) -> bool) -> bool {
     let registers = match block.standing {
-        // SAFETY: as in `standing::resume`.
+        // SAFETY: as in `standing_threads::resume`.
         Standing::Call | Standing::Pause => unsafe { *(block.registers_at as *const Registers) },
         Standing::Beginning | Standing::Fault | Standing::Boarded => block.fault_registers,
     };

@@ -15,7 +15,7 @@ use crate::checkpoint::restore::{aside, debugging, environment, file_pages, seat
 use crate::checkpoint::take::{checkpoint, holding, increments, quiesce};
 use crate::checkpoint::{area, obstacle};
 use crate::ground::kernel::error;
-use crate::ground::{kernel, open_files, proc_dir};
+use crate::ground::{kernel, notices, open_files, proc_dir};
 use crate::log::kept_files::request_answer;
 use crate::log::lent;
 use crate::preemption::pause_timer;
@@ -426,5 +426,5 @@ pub fn enter_present() {
 /// The same, and goes on where the calling thread stands.
 pub fn go_live() -> ! {
     enter_present();
-    standing::resume()
+    notices::thread_goes_on()
 }

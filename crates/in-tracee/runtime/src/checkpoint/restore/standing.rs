@@ -5,22 +5,14 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
-use crate::address_space::code_changes;
-use crate::checkpoint::restore::debugging;
-use crate::checkpoint::take::holding;
 use crate::code::clocks;
-use crate::ground::assembly::{rv_make, rv_resume};
-use crate::ground::registers::{Leave, Registers};
-use crate::ground::{frame, kernel};
-use crate::preemption::pause_point;
-use crate::process::threads;
-use crate::scheduler::kept_registers::note;
+use crate::ground::registers::Registers;
+use crate::ground::{frame, kernel, notices};
 use crate::scheduler::turn;
 use crate::signals;
 use crate::state::block::{Thread, process, thread};
 use crate::state::signal_state::Standing;
 use crate::state::stacks::signal_stack;
-use crate::syscalls::dispatch;
 
 /// Bytes below the top of a thread's stack that going on leaves alone.
 const KEPT_STACK_BYTES: u64 = 8192;
@@ -71,7 +63,7 @@ fn take_up(block: &mut Thread) -> ! {
     // One that had not begun then does not know who it is.
     turn::begin_thread();
     signals::use_own_stack();
-    crate::process::birth::intercept();
+    crate::code::interception::intercept();
     clocks::take_over_traps();
     if block.robust_list[0] != 0 {
         kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
@@ -82,73 +74,5 @@ fn take_up(block: &mut Thread) -> ! {
     crate::checkpoint::area().arrived.fetch_add(1, Ordering::SeqCst);
     kernel::set_fs_base(block.fs_base);
     frame::load_vectors_from(signal_stack(block.index));
-    resume()
-}
-
-/// Goes on from where the calling thread stands, in whichever mode the process is.
-pub fn resume() -> ! {
-    let own = thread();
-    if process().replaying {
-        // The thread of the last event is the only one that stands behind a pause to which no
-        // turn event belongs yet. Others may have got the turn before they come here.
-        let was_last = process().logged_thread == own.index as u32;
-        if was_last && own.standing == Standing::Pause || crate::checkpoint::takes_first_ticket(own.index) {
-            turn::follow_yield();
-        } else {
-            turn::wait_to_run();
-        }
-    }
-    if !process().replaying {
-        // A replay, in which nobody gives the turn, has led it here; it waits for the turn now.
-        note();
-        debugging::let_first_come(own.index);
-    }
-    if own.standing == Standing::Beginning {
-        // It takes the turn by itself.
-        threads::begin_here();
-    }
-    if !process().replaying {
-        match own.standing {
-            Standing::Pause => holding::take_at_pause(),
-            _ => holding::take(),
-        }
-        signals::set_real_mask(own.signals.mask);
-        debugging::stand_if_first(own);
-    }
-    if own.standing == Standing::Boarded {
-        go_on_boarded();
-    }
-    if own.standing == Standing::Fault {
-        // SAFETY: the registers are the program's, complete.
-        unsafe { rv_resume(&own.fault_registers) }
-    }
-    // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
-    let mut registers = unsafe { *(own.registers_at as *const Registers) };
-    if own.standing == Standing::Pause {
-        pause_point::go_on(registers);
-    }
-    // SAFETY: registers of a call of this thread.
-    let leave = unsafe { dispatch::on_call(&mut registers) };
-    // SAFETY: as above.
-    unsafe {
-        match leave {
-            Leave::Make => rv_make(&mut registers),
-            Leave::Call => registers.r11 = registers.flags,
-            Leave::Exactly => {}
-        }
-        rv_resume(&registers)
-    }
-}
-
-/// The registers are kept as they were: code may be rewritten under them, now or later.
-fn go_on_boarded() -> ! {
-    let mut registers = thread().fault_registers;
-    registers.rip = crate::code::sites::translate(registers.rip);
-    if process().replaying {
-        code_changes::follow();
-        pause_point::arm_if_next();
-    }
-    crate::debugger::agent::leaving(&mut registers);
-    // SAFETY: the registers are the program's, complete.
-    unsafe { rv_resume(&registers) }
+    notices::thread_goes_on()
 }

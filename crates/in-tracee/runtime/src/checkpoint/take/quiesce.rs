@@ -8,8 +8,8 @@ use linux_abi::errno;
 
 use crate::checkpoint::area;
 use crate::checkpoint::restore::seats;
-use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
+use crate::ground::{kernel, notices};
 use crate::scheduler::turn;
 use crate::signals;
 use crate::state::block::{known_threads, lane, process, thread, thread_at, thread_status};
@@ -235,7 +235,7 @@ pub fn park_if_wanted() {
 pub fn park_at_pause() {
     thread().yielded = true;
     park();
-    crate::process::detach::leave_if_over();
+    notices::leave_if_over();
 }
 
 #[cold]

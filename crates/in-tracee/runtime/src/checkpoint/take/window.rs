@@ -21,14 +21,14 @@ use crate::checkpoint::area;
 use crate::checkpoint::resources::mappings::List;
 use crate::code::{islands, sites, withheld};
 use crate::ground::kernel::error;
-use crate::ground::maps::{self, Mapping, protection};
+use crate::ground::maps::{self, Mapping, VDSO, protection};
 use crate::ground::proc_files::{self, Path};
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
 use crate::ground::{kernel, stack_limit};
+use crate::log::images::{log_own_pages, words_of};
 use crate::log::kept_files::{self, Kept};
-use crate::process::boarding::{VDSO, log_own_pages, words_of};
-use crate::process::processes;
+use crate::log::lanes;
 use crate::state::block::{Thread, known_threads, process, space, thread_at, thread_status};
 use crate::state::own_descriptors::open_high;
 use crate::state::signal_state::Standing;
@@ -74,7 +74,7 @@ fn write(segment: u64, shadow: i32) -> ! {
         kernel::exit_group(image_result::FAILED as i32);
     }
     let process = process();
-    processes::map_lane(0, segment, process.control_fd);
+    lanes::map_lane(0, segment, process.control_fd);
     process.segment = segment;
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     process.log.attach(0);
@@ -152,7 +152,7 @@ fn show_own_code() {
 /// call is about to make it.
 fn registers_of(block: &Thread) -> Registers {
     let mut registers = match block.standing {
-        // SAFETY: as in `standing::resume`.
+        // SAFETY: as in `standing_threads::resume`.
         Standing::Call | Standing::Pause => unsafe { *(block.registers_at as *const Registers) },
         Standing::Beginning | Standing::Fault | Standing::Boarded => block.fault_registers,
     };

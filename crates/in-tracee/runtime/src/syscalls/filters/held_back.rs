@@ -4,14 +4,14 @@ use bytecode::classic::Data;
 use events::{ENDS_THREAD, FATAL, FILTERED, Kind, SIGNAL_FOLLOWS};
 use linux_abi::{errno, general as nr};
 
-use super::{AUDIT_ARCH_X86_64, STRICT, action, tree};
 use crate::checkpoint;
+use crate::code::filter_tree::{self, AUDIT_ARCH_X86_64, STRICT, action};
 use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
 use crate::log::call_event::{begin_call, feed};
 use crate::log::effects::{self, meaning};
 use crate::process::threads;
-use crate::signals::{self, deaths};
+use crate::signals::{self, deaths, robust_futexes};
 use crate::state::block::{process, thread};
 use crate::state::signal_numbers::{SIGKILL, SIGSYS};
 use crate::state::signal_state::Info;
@@ -23,7 +23,7 @@ const ERROR_MAX: u32 = 4095;
 /// True if a call passes the thread's filters, which is known without asking them.
 #[inline]
 pub fn let_through(number: u32, args: &[u64; 6]) -> bool {
-    let Some(newest) = tree::newest(thread().filters.newest) else { return false };
+    let Some(newest) = filter_tree::newest(thread().filters.newest) else { return false };
     newest.always_lets_through(number) || is_vdsos(number, args[0])
 }
 
@@ -54,7 +54,7 @@ pub fn hold_back(registers: &mut Registers, args: &[u64; 6]) -> Option<Leave> {
             || is_vdsos(number, args[0]);
         return if may { None } else { end_thread(registers, args, SIGKILL) };
     }
-    let verdict = tree::judge(thread().filters.newest, &data_of(registers, args));
+    let verdict = filter_tree::judge(thread().filters.newest, &data_of(registers, args));
     let data = verdict & !action::MASK;
     match verdict & action::MASK {
         action::ALLOW | action::LOG => None,
@@ -145,7 +145,7 @@ fn die(registers: &mut Registers, signal: u32, info: &Info) -> ! {
         checkpoint::before_crash(signal);
     }
     if process().in_group {
-        threads::log_dead_owner();
+        robust_futexes::log_dead_owner();
     }
     let log = &mut process().log;
     log.begin(Kind::Fault, FATAL, signal as u16);

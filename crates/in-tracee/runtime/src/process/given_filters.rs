@@ -5,8 +5,8 @@ use bytecode::classic::{INSTRUCTIONS_MAX, Instruction, is_valid, op};
 use lane_protocol::{CARRIED_BYTES, LANE_HEADER_BYTES, RING_BYTES, carried_address, segment_offset};
 use linux_abi::general as nr;
 
-use super::tree::{self, Filter};
-use super::{AUDIT_ARCH_X86_64, BY_PRCTL, LOG, SPEC_ALLOW, STRICT, action};
+use crate::code::filter_tree::{self, Filter, action};
+use crate::code::filter_tree::{AUDIT_ARCH_X86_64, BY_PRCTL, LOG, SPEC_ALLOW, STRICT};
 use crate::ground::{kernel, memory};
 use crate::state::block::{lane, process, thread};
 use crate::state::report;
@@ -25,8 +25,8 @@ fn map_carried() -> Option<u64> {
 
 /// The filters of a thread, the oldest first.
 fn oldest_first(newest: u64) -> impl Iterator<Item = &'static Filter> {
-    let count = tree::chain(newest).count();
-    (0..count).rev().filter_map(move |depth| tree::chain(newest).nth(depth))
+    let count = filter_tree::chain(newest).count();
+    (0..count).rev().filter_map(move |depth| filter_tree::chain(newest).nth(depth))
 }
 
 /// The calling thread executes another program, which inherits its filters. False: there is
@@ -35,7 +35,7 @@ pub fn carry() -> bool {
     let lane = lane();
     lane.carried_filters = 0;
     lane.carried_privileges = u32::from(process().no_new_privileges);
-    if tree::newest(thread().filters.newest).is_none() {
+    if filter_tree::newest(thread().filters.newest).is_none() {
         return true;
     }
     let Some(start) = map_carried() else { return false };

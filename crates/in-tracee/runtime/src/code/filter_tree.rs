@@ -4,10 +4,23 @@
 use bytecode::classic::{self, Data, INSTRUCTIONS_MAX, Instruction};
 use linux_abi::errno;
 
-use super::{AUDIT_ARCH_X86_64, EFAULT, EINVAL, STRICT, action};
 use crate::ground::memory;
 use crate::ground::owned::Owned;
 use crate::state::block::{known_threads, thread_at, thread_status};
+
+/// What a filter says of a call, without its data (linux/seccomp.h).
+pub mod action {
+    pub const KILL_PROCESS: u32 = 0x8000_0000;
+    pub const KILL_THREAD: u32 = 0;
+    pub const TRAP: u32 = 0x0003_0000;
+    pub const ERRNO: u32 = 0x0005_0000;
+    pub const USER_NOTIF: u32 = 0x7fc0_0000;
+    pub const TRACE: u32 = 0x7ff0_0000;
+    pub const LOG: u32 = 0x7ffc_0000;
+    pub const ALLOW: u32 = 0x7fff_0000;
+    /// The bits of it; the others are data.
+    pub const MASK: u32 = 0xffff_0000;
+}
 
 /// Bytes of the area: what one thread can have at most, and some more. Who wants more is told
 /// that memory is short.
@@ -219,3 +232,21 @@ fn free_unused() {
         }
     });
 }
+
+/// In place of a filter: the thread may read, write, end, and return from handlers
+/// (SECCOMP_MODE_STRICT).
+pub const STRICT: u64 = 1;
+
+/// linux/audit.h
+pub const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+
+pub const LOG: u64 = 2;
+
+pub const SPEC_ALLOW: u64 = 4;
+
+/// Beside a filter's flags: it came by prctl.
+pub const BY_PRCTL: u64 = 1 << 32;
+
+pub const EFAULT: i64 = -(errno::EFAULT as i64);
+
+pub const EINVAL: i64 = -(errno::EINVAL as i64);

@@ -17,11 +17,10 @@ use linux_abi::general as nr;
 
 use crate::address_space::{descriptor_classes, outsider_signs};
 use crate::ground::kernel;
-use crate::lab;
 use crate::log::kept_files::{self, Status};
 use crate::state::block::{process, session};
 use crate::state::call_state::{NOT_OWN, REMEMBERED, Read};
-use crate::state::live;
+use crate::state::{in_lab, live};
 
 /// Shorter reads are logged as they are.
 const READ_BYTES_MIN: i64 = 1024;
@@ -89,7 +88,7 @@ pub fn find(number: u64, args: &[u64; 6], result: i64) -> Option<Reference> {
         _ => return None,
     };
     let bytes_min = if session().refers == 0 { READ_BYTES_MIN } else { 1 };
-    if result < bytes_min || live::is_on() || lab::is_on() {
+    if result < bytes_min || live::is_on() || in_lab::is_on() {
         return None;
     }
     find_part(args[0], place, result as u64)

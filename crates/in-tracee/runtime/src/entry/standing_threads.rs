@@ -1,0 +1,84 @@
+//! How a thread that stands goes on, in whichever mode the process is.
+
+use crate::address_space::code_changes;
+use crate::checkpoint::restore::debugging;
+use crate::checkpoint::take::holding;
+use crate::entry::pauses;
+use crate::ground::assembly::{rv_make, rv_resume};
+use crate::ground::registers::{Leave, Registers};
+use crate::preemption::pause_point;
+use crate::process::threads;
+use crate::scheduler::kept_registers::note;
+use crate::scheduler::turn;
+use crate::signals;
+use crate::state::block::{process, thread};
+use crate::state::signal_state::Standing;
+use crate::syscalls::dispatch;
+
+/// Goes on from where the calling thread stands, in whichever mode the process is.
+pub fn resume() -> ! {
+    let own = thread();
+    if process().replaying {
+        // The thread of the last event is the only one that stands behind a pause to which no
+        // turn event belongs yet. Others may have got the turn before they come here.
+        let was_last = process().logged_thread == own.index as u32;
+        if was_last && own.standing == Standing::Pause || crate::checkpoint::takes_first_ticket(own.index) {
+            turn::follow_yield();
+        } else {
+            turn::wait_to_run();
+        }
+    }
+    if !process().replaying {
+        // A replay, in which nobody gives the turn, has led it here; it waits for the turn now.
+        note();
+        debugging::let_first_come(own.index);
+    }
+    if own.standing == Standing::Beginning {
+        // It takes the turn by itself.
+        threads::begin_here();
+    }
+    if !process().replaying {
+        match own.standing {
+            Standing::Pause => holding::take_at_pause(),
+            _ => holding::take(),
+        }
+        signals::set_real_mask(own.signals.mask);
+        debugging::stand_if_first(own);
+    }
+    if own.standing == Standing::Boarded {
+        go_on_boarded();
+    }
+    if own.standing == Standing::Fault {
+        // SAFETY: the registers are the program's, complete.
+        unsafe { rv_resume(&own.fault_registers) }
+    }
+    // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
+    let mut registers = unsafe { *(own.registers_at as *const Registers) };
+    if own.standing == Standing::Pause {
+        pauses::go_on(registers);
+    }
+    // SAFETY: registers of a call of this thread.
+    let leave = unsafe { dispatch::on_call(&mut registers) };
+    // SAFETY: as above.
+    unsafe {
+        match leave {
+            Leave::Make => rv_make(&mut registers),
+            Leave::Call => registers.r11 = registers.flags,
+            Leave::Exactly => {}
+        }
+        rv_resume(&registers)
+    }
+}
+
+/// The registers are kept as they were: code may be rewritten under them, now or later.
+fn go_on_boarded() -> ! {
+    let mut registers = thread().fault_registers;
+    registers.rip = crate::code::sites::translate(registers.rip);
+    if process().replaying {
+        code_changes::follow();
+        pause_point::arm_if_next();
+    }
+    crate::debugger::agent::leaving(&mut registers);
+    // SAFETY: the registers are the program's, complete.
+    unsafe { rv_resume(&registers) }
+}
