@@ -20,8 +20,7 @@ enum way { BY_NUMBER, BY_DESCRIPTOR, AS_GROUP, WAYS };
 
 static _Noreturn void count(struct shared *shared)
 {
-	post(&shared->counts, 1);
-	for (;;) {
+	for (shared->count++, post(&shared->counts, 1);;) {
 		shared->count++;
 		shared->beside += shared->count & 3;
 	}

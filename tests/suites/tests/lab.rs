@@ -136,8 +136,9 @@ fn sizes_and_chance(tool: &Tool) -> TestResult {
     }
     let scratch = Scratch::new("lab-sizes")?;
     let file = scratch.join("lab.toml");
-    let tells = "for each in self/stat self/statm self/status 1/stat meminfo loadavg uptime stat sys/kernel/random/uuid; \
-        do cat /proc/$each; done; nproc; taskset -c 0 nproc; sleep 1; head -c 3000000 /dev/urandom | cksum; \
+    let tells = "for each in self/stat self/statm self/status self/maps self/smaps self/mountinfo self/sched 1/stat \
+        1/cmdline meminfo loadavg uptime stat sys/kernel/random/uuid; do cat /proc/$each; done; ls -l /proc/self/fd; \
+        stat /proc/self/maps /dev/shm; ps -eo pid,rss,cputime,comm; df; stat -f / /dev/shm; nproc; taskset -c 0 nproc; sleep 1; head -c 3000000 /dev/urandom | cksum; \
         for one in 1 2 3; do echo drawn $(head -c 8 /dev/urandom | od -An -tx8); done; exec head -c 8 /dev/random";
     let command = format!("[\"sh\", \"-c\", \"\"\"{tells}\"\"\"]");
     let description = format!("[node.a]\ncommand = {command}\n[node.b]\ncommand = {command}\n");

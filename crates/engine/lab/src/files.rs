@@ -81,6 +81,11 @@ impl Files {
         self.seen.insert(key, seen);
     }
 
+    /// The number of one that a node made or looked at.
+    pub fn known(&self, node: Option<usize>, device: u64, inode: u64) -> Option<u64> {
+        self.seen.get(&(node, device, inode)).map(|seen| seen.number)
+    }
+
     /// The number of one whose times do not matter.
     pub fn number(&mut self, node: Option<usize>, device: u64, inode: u64) -> u64 {
         let known = self.seen.get(&(node, device, inode)).map(|seen| (seen.machine_ns, seen.lab_ns[0]));

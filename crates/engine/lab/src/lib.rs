@@ -34,6 +34,7 @@ mod options;
 mod placeholders;
 mod places;
 mod proc_files;
+mod proc_maps;
 mod processes;
 mod processor;
 mod quantities;

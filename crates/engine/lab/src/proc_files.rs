@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use lane_protocol::LAB_PROCESS_FILES;
 
 use crate::engine::Engine;
+use crate::proc_maps::{FileNumbers, with_numbers};
 use crate::sizes::{Sizes, known_sizes, sizes_of_mapping};
 use crate::timers::{BILLION, MACHINE_BYTES, MACHINE_FREE_BYTES};
 
@@ -72,7 +73,7 @@ fn zeros(text: &str) -> String {
 
 /// proc_pid_smaps(5), of what is the program's: what is mapped writable for it alone counts as resident and changed,
 /// and nothing else.
-fn smaps(text: &str) -> String {
+pub fn smaps(text: &str, numbers: &mut impl FnMut(FileNumbers) -> FileNumbers) -> String {
     let (mut told, mut shown) = (String::new(), None);
     for line in text.lines() {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
@@ -84,7 +85,7 @@ fn smaps(text: &str) -> String {
         let Some(sizes) = shown else { continue };
         // Writing to a string does not fail.
         let _ = match name {
-            _ if is_header => writeln!(told, "{line}"),
+            _ if is_header => writeln!(told, "{}", with_numbers(line, numbers)),
             "Rss" | "Pss" | "Pss_Dirty" | "Private_Dirty" | "Referenced" | "Anonymous" => {
                 kilos(&mut told, name, sizes.own)
             }
@@ -96,6 +97,12 @@ fn smaps(text: &str) -> String {
         };
     }
     told
+}
+
+/// What the scheduler of the kernel has counted of a thread (/proc/PID/sched), none of which is the lab's.
+fn sched(text: &str) -> String {
+    let counted = text.lines().filter_map(|line| line.split_once(" : ").or_else(|| line.split_once(':')));
+    counted.map(|(name, _)| format!("{:45}:{:>21}\n", name.trim_end(), 0)).collect()
 }
 
 /// A line of proc_pid_smaps(5) that says how much something is.
@@ -128,6 +135,12 @@ impl Process {
         // The first one that is not the name's is the third.
         for number in zeros {
             *fields.get_mut(number - 3)? = "0".to_owned();
+        }
+        // The lab's own, which is told where it keeps the run, has its code and its words where nobody sees them.
+        if text.starts_with("1 (retrovane) ") {
+            for number in (26..=28).chain(45..=51) {
+                *fields.get_mut(number - 3)? = "0".to_owned();
+            }
         }
         fields[0] = self.state(&fields[0]);
         fields[22 - 3] = self.began_ticks.to_string();
@@ -163,6 +176,10 @@ impl Process {
                 }
                 ("TracerPid" | "voluntary_ctxt_switches" | "nonvoluntary_ctxt_switches", _) => {
                     writeln!(told, "{name}:\t0")
+                }
+                // Of all processes of the machine's user.
+                ("SigQ", _) => {
+                    writeln!(told, "{name}:\t0/{}", value.split_once('/').unwrap_or_default().1)
                 }
                 ("Cpus_allowed", _) => writeln!(told, "{name}:\t{}", mask(processors)),
                 ("Cpus_allowed_list", _) => writeln!(told, "{name}:\t{}", list(processors)),
@@ -300,7 +317,13 @@ impl Engine {
         })
     }
 
-    fn process_file(&self, slot: u32, pid: Option<i32>, thread: Option<i32>, file: &str) -> Option<String> {
+    fn process_file(
+        &mut self,
+        slot: u32,
+        pid: Option<i32>,
+        thread: Option<i32>,
+        file: &str,
+    ) -> Option<String> {
         let own = self.processes.of_slot(slot)?;
         let asked = match pid {
             None => own.inner_pid,
@@ -325,8 +348,12 @@ impl Engine {
             "stat" => told.stat(&text),
             "statm" => Some(told.statm()),
             "status" => Some(told.status(&text, &self.told_processors())),
-            "smaps" => Some(smaps(&text)),
             "smaps_rollup" => Some(told.rollup(&text)),
+            "sched" => Some(sched(&text)),
+            "maps" | "smaps" | "mountinfo" => {
+                let node = own.node;
+                Some(self.named_files(node, file, &text))
+            }
             _ => Some(zeros(&text)),
         }
     }
@@ -359,9 +386,16 @@ mod tests {
             stat.starts_with("2 (a ) b) R 4 5 6 7 8 9 0 0 0 0 0 0 0 0 18 19 20 21 7 1048576 16 25 "),
             "{stat}"
         );
-        let status =
-            told.status("Name:\tx\nVmRSS:\t 5 kB\nState:\tS (sleeping)\nCpus_allowed_list:\t1\n", &[0b1011]);
-        assert_eq!(status, "Name:\tx\nVmRSS:\t      64 kB\nState:\tR (running)\nCpus_allowed_list:\t0-1,3\n");
+        let of_the_lab = told.stat(&format!("1 (retrovane) S{fields}\n")).unwrap_or_default();
+        assert!(of_the_lab.ends_with(" 0 0 0 0 0 0 0 52\n"), "{of_the_lab}");
+        let status = told.status(
+            "Name:\tx\nVmRSS:\t 5 kB\nState:\tS (sleeping)\nSigQ:\t3/96365\nCpus_allowed_list:\t1\n",
+            &[0b1011],
+        );
+        assert_eq!(
+            status,
+            "Name:\tx\nVmRSS:\t      64 kB\nState:\tR (running)\nSigQ:\t0/96365\nCpus_allowed_list:\t0-1,3\n"
+        );
     }
 
     #[test]
@@ -376,7 +410,7 @@ mod tests {
             + &one(&ours, "rw-p", "")
             + &one("5000-7000", "r-xp", "[vdso]")
             + &one("8000-a000", "r--p", "/a-b: c");
-        let told = smaps(&text);
+        let told = smaps(&text, &mut |file| file);
         let lines: Vec<&str> = told.lines().map(str::trim_end).collect();
         assert_eq!(
             lines,

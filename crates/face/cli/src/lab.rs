@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Args, Subcommand};
-use lab::Spec;
+use lab::{Record, Spec};
 
 use crate::exit;
 use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
@@ -178,7 +178,14 @@ fn check(arguments: &CheckArguments) -> ExitCode {
     };
     let base = std::env::temp_dir().join(format!("retrovane-lab-check-{}", std::process::id()));
     let dirs = [0, 1].map(|number: u8| base.join(number.to_string()));
-    let runs = dirs.each_ref().map(|dir| run_aside(&arguments.file, dir, None));
+    // Programs can tell the folder in which they run: it is the same one.
+    let place = base.join("run");
+    let runs = dirs.each_ref().map(|dir| {
+        let kept = run_aside(&arguments.file, &place, None)?;
+        std::fs::rename(&place, dir).map_err(|error| format!("{}: {error}", place.display()))?;
+        Ok::<_, String>(kept)
+    });
+    let said = dirs.each_ref().map(|dir| said(dir));
     let pages: Vec<Option<String>> =
         (0..spec.nodes.len()).map(|node| lab::memory_difference(&dirs[0], &dirs[1], node)).collect();
     // Only the results count.
@@ -188,7 +195,7 @@ fn check(arguments: &CheckArguments) -> ExitCode {
         (Ok(one), Ok(other)) => (one, other),
         (Err(error), _) | (_, Err(error)) => return exit::failure(exit::FAILED, &error),
     };
-    let mut differences = differences(&spec, &one, &other);
+    let mut differences = differences(&spec, &one, &other, &said);
     let in_memory = memory_differences(&spec, &one, &other, &pages);
     if arguments.memory {
         differences.extend(in_memory.iter().cloned());
@@ -225,12 +232,40 @@ fn memory_differences(spec: &Spec, one: &Kept, other: &Kept, pages: &[Option<Str
     pairs.map(|((node, _), pages)| format!("memory of {}{}", node.name, which(pages))).collect()
 }
 
+/// What the nodes of a run said; nothing where that cannot be read any more.
+fn said(dir: &Path) -> Vec<Record> {
+    let text = std::fs::read_to_string(dir.join("log.jsonl")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Where two runs say something else for the first time: a node's line in both, with its times.
+fn first_other_output(spec: &Spec, node: usize, said: &[Vec<Record>; 2]) -> String {
+    let of_node = |record: &&Record| match record {
+        Record::Output { node: of, .. } | Record::End { node: of, .. } => *of == node,
+        _ => false,
+    };
+    let shown = show::Shown::new(spec, false, None);
+    let [mut one, mut other] = said.each_ref().map(|said| said.iter().filter(of_node));
+    let line = |record: Option<&Record>| {
+        record.map_or("nothing".to_owned(), |record| shown.text(record, &spec.nodes[node].name))
+    };
+    loop {
+        match (one.next(), other.next()) {
+            (None, None) => return String::new(),
+            (one, other) if one == other => (),
+            (one, other) => {
+                return format!(" (first: `{}` and `{}`)", line(one).trim(), line(other).trim());
+            }
+        }
+    }
+}
+
 /// What is different in two runs.
-fn differences(spec: &Spec, one: &Kept, other: &Kept) -> Vec<String> {
+fn differences(spec: &Spec, one: &Kept, other: &Kept, said: &[Vec<Record>; 2]) -> Vec<String> {
     let mut found = Vec::new();
     for (index, node) in spec.nodes.iter().enumerate() {
         if one.digest.outputs.get(index) != other.digest.outputs.get(index) {
-            found.push(format!("outputs of {}", node.name));
+            found.push(format!("outputs of {}{}", node.name, first_other_output(spec, index, said)));
         }
     }
     let (one_digest, other_digest) = (&one.digest, &other.digest);

@@ -19,8 +19,19 @@ pub const LAB_CHANGES: usize = 64;
 pub const LAB_DEVICES: usize = 4096;
 
 /// Files of a process in /proc that are the lab's.
-pub const LAB_PROCESS_FILES: [&str; 7] =
-    ["stat", "statm", "status", "smaps", "smaps_rollup", "schedstat", "io"];
+pub const LAB_PROCESS_FILES: [&str; 11] = [
+    "stat",
+    "statm",
+    "status",
+    "smaps",
+    "smaps_rollup",
+    "schedstat",
+    "io",
+    "maps",
+    "mountinfo",
+    "sched",
+    "oom_score",
+];
 /// Words of a set of processors: as many as the kernel knows of.
 pub const LAB_PROCESSOR_WORDS: usize = 128;
 

@@ -10,7 +10,7 @@ use lab::{CLOCK, Record, Spec};
 use crate::exit;
 use crate::lab::kept::{KEPT, Kept, SPEC, read_json};
 use crate::lab::start::RunArguments;
-use crate::lab::{differences, run_aside, running, start, tree};
+use crate::lab::{differences, run_aside, running, said, start, tree};
 use crate::settings::Settings;
 
 #[derive(Args, Debug)]
@@ -59,13 +59,14 @@ pub fn replay(arguments: &ReplayArguments, settings: &Settings) -> ExitCode {
     let clock = spec.keeps_clock().then(|| dir.join(CLOCK));
     let again = run_aside(&dir.join(SPEC), &aside, clock.as_deref());
     let parted = first_difference(dir, &aside);
+    let said = [said(dir), said(&aside)];
     // Only the result counts.
     let _ = std::fs::remove_dir_all(&aside);
     let again = match again {
         Ok(again) => again,
         Err(error) => return exit::failure(exit::FAILED, &error),
     };
-    let found = differences(&spec, &before, &again);
+    let found = differences(&spec, &before, &again, &said);
     if arguments.json {
         let result = serde_json::json!({ "equal": found.is_empty(), "differences": found,
             "parted_at_ns": parted.filter(|_| !found.is_empty()) });

@@ -171,7 +171,7 @@ pub fn try_in(dir: &Path) -> bool {
     is_private && tried().is_some()
 }
 
-fn device_of(path: &Path) -> Result<u64, Errno> {
+pub fn device_of(path: &Path) -> Result<u64, Errno> {
     let found = fs::metadata(path);
     found.map(|found| found.dev()).map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))
 }

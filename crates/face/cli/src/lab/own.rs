@@ -160,8 +160,10 @@ fn place_files(dir: &Path, has_layers: bool) -> Result<(), String> {
 
 fn serve(dir: &Path, node: usize) -> Result<ExitCode, String> {
     let nothing: Option<&str> = None;
-    mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), nothing)
-        .map_err(|error| format!("/proc cannot be the node's own: {error}"))?;
+    let failed = |error| format!("/proc cannot be the node's own: {error}");
+    let before = layers::device_of("/proc".as_ref()).map_err(failed)?;
+    mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), nothing).map_err(failed)?;
+    lab_call(LAB_LAYER, [layers::device_of("/proc".as_ref()).map_err(failed)?, before]);
     let spec = read_spec(dir)?;
     let mut main = None;
     loop {

@@ -59,7 +59,8 @@ impl Shown {
         value.to_string()
     }
 
-    fn text(&self, record: &Record, name: &str) -> String {
+    /// A record as a line.
+    pub fn text(&self, record: &Record, name: &str) -> String {
         let (at_ns, what) = match record {
             Record::Output { at_ns, stream: Stream::Stdout, line, .. } => (at_ns, escaped(line)),
             Record::Output { at_ns, stream: Stream::Stderr, line, .. } => {

@@ -88,6 +88,7 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         nr::__NR_stat | nr::__NR_fstat | nr::__NR_lstat | nr::__NR_newfstatat | nr::__NR_statx => {
             files::stat(number, real)
         }
+        nr::__NR_statfs | nr::__NR_fstatfs => files::file_system(number, real),
         nr::__NR_sched_getaffinity => tell_processors(number, real),
         nr::__NR_sched_setaffinity => set_processors(real),
         nr::__NR_getdents64 => files::list(number, real),
