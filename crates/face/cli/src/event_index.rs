@@ -10,7 +10,7 @@
 mod file;
 mod search;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use events::Kind;
 use trace_store::TraceReader;
@@ -27,6 +27,9 @@ pub const BLOCK_EVENTS: usize = 2048;
 const TEXT_BYTES_MAX: usize = 4096;
 /// Half of what the log is compressed with: it is read often.
 const LEVEL: i32 = 1;
+
+/// In place of a time.
+pub const UNKNOWN: u32 = u32::MAX;
 
 /// What events have in common, so that it is said once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct EventIndex {
     /// Place in `sorts`.
     pub sorts_of: Vec<u16>,
     pub threads: Vec<u16>,
+    /// When the event was logged at the latest, in milliseconds since the recording began; [`UNKNOWN`] where the log does not tell.
+    pub times: Vec<u32>,
     /// Number of the error that a call ended with, or 0.
     pub errors: Vec<u16>,
     /// Index of the event in its process's log.
@@ -63,6 +68,8 @@ pub struct EventIndex {
     pub arrows: Vec<Arrow>,
     /// Last program of each process, by lane.
     pub programs: HashMap<u32, String>,
+    /// What threads called themselves last (prctl(2), PR_SET_NAME), by position of the process and thread.
+    pub thread_names: BTreeMap<(u16, u16), String>,
 }
 
 impl EventIndex {
@@ -133,6 +140,8 @@ impl EventIndex {
 struct Maker {
     index: EventIndex,
     known: HashMap<(u8, u16, bool), u16>,
+    /// The last known time of each process.
+    times: HashMap<usize, u32>,
     block: String,
     in_block: usize,
 }
@@ -148,6 +157,10 @@ impl Maker {
         self.index.processes.push(u16::try_from(seen.position).unwrap_or(u16::MAX));
         self.index.sorts_of.push(number);
         self.index.threads.push(seen.thread);
+        let last = self.times.entry(seen.position).or_insert(UNKNOWN);
+        *last = seen.whole.and_then(|whole| whole.logged).unwrap_or(*last);
+        self.index.times.push(*last);
+        self.note_name(seen);
         self.index.errors.push(seen.whole.map_or(0, error_of));
         self.index.events.push(seen.index);
         if self.in_block != 0 {
@@ -159,6 +172,17 @@ impl Maker {
             self.end_block()?;
         }
         Ok(())
+    }
+
+    /// A thread may give itself a name.
+    fn note_name(&mut self, seen: &Seen<'_>) {
+        const BEGINNING: &str = "prctl(PR_SET_NAME, \"";
+        let Some(rest) = seen.text.strip_prefix(BEGINNING) else { return };
+        let (Some((name, _)), Ok(process)) = (rest.split_once("\") = 0"), u16::try_from(seen.position))
+        else {
+            return;
+        };
+        self.index.thread_names.insert((process, seen.thread), name.to_owned());
     }
 
     /// As one line, of a bounded length.

@@ -3,8 +3,10 @@
 //! The page is one file that loads nothing: columns of numbers and blocks of text, compressed, and a
 //! script that draws them. Events are in the order in which `dump` shows them.
 //!
-//! Deliberately absent: a replay, but for pictures of windows (the log holds all else), and times of the wall clock, which the log does not have for
-//! each event: what runs from left to right is the number of events.
+//! What runs from left to right is the number of events, with the time of the wall clock at which they were logged.
+//!
+//! Deliberately absent: a replay, but for pictures of windows (the log holds all else), and names that a thread is given by
+//! others.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -24,7 +26,7 @@ use syscall_model::row;
 use trace_store::{LaneEnd, TraceReader};
 
 use crate::dump;
-use crate::event_index::{BLOCK_EVENTS, EventIndex, Sort};
+use crate::event_index::{BLOCK_EVENTS, EventIndex, Sort, UNKNOWN};
 use crate::exit::CommandError;
 use crate::senders::{Arrow, Meeting, Place};
 use crate::settings::Settings;
@@ -176,7 +178,8 @@ fn write_page(
     let about = about(trace, index);
     let bytes = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
     let arrows: Vec<u8> = drawn_arrows(index).into_iter().flatten().flat_map(u32::to_le_bytes).collect();
-    let columns = [bytes(&index.processes), bytes(&index.sorts_of), bytes(&index.threads), arrows];
+    let times: Vec<u8> = index.times.iter().flat_map(|time| time.to_le_bytes()).collect();
+    let columns = [bytes(&index.processes), bytes(&index.sorts_of), bytes(&index.threads), arrows, times];
     let blocks = (0..index.block_count()).map(|number| {
         let block = index.block(number).unwrap_or_default();
         let mut short = String::with_capacity(block.len());
@@ -260,9 +263,12 @@ fn about(trace: &TraceReader, index: &EventIndex) -> Value {
     };
     let processes: Vec<Value> = lanes
         .iter()
-        .map(|info| {
+        .enumerate()
+        .map(|(position, info)| {
+            let names = index.thread_names.iter().filter(|((process, _), _)| usize::from(*process) == position);
             json!({
                 "pid": info.pid,
+                "names": names.map(|((_, thread), name)| (thread.to_string(), name)).collect::<HashMap<_, _>>(),
                 "program": index.programs.get(&info.lane).map_or("", String::as_str),
                 "end": info.end.map_or_else(String::new, wording::lane_end),
                 "depth": depth_of(info.lane),
@@ -275,6 +281,7 @@ fn about(trace: &TraceReader, index: &EventIndex) -> Value {
         "trace": trace.dir().display().to_string(),
         "end": format!("ended {}", crate::info::ended(trace)),
         "events": index.events.len(),
+        "beganMs": trace.meta().started_unix_ns / 1_000_000,
         "processes": processes,
         "names": index.sorts.iter().map(|sort| name_of(*sort)).collect::<Vec<_>>(),
         "classOf": index.sorts.iter().map(|sort| class_of(*sort)).collect::<Vec<_>>(),
@@ -301,7 +308,10 @@ fn write_perfetto(trace: &TraceReader, index: &EventIndex, path: &Path) -> Resul
             let event = json!({
                 "name": name_of(sort), "cat": CLASSES[class_of(sort)].0, "ph": "X", "ts": row, "dur": 1,
                 "pid": pid_of(row), "tid": index.threads[row] + 1,
-                "args": {"text": line.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": index.events[row]},
+                "args": {
+                    "text": line.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": index.events[row],
+                    "time": Some(index.times[row]).filter(|time| *time != UNKNOWN).map(|time| trace.meta().time_after(time)),
+                },
             });
             writeln!(out, "{event},").map_err(failed)?;
         }
@@ -320,6 +330,12 @@ fn write_perfetto(trace: &TraceReader, index: &EventIndex, path: &Path) -> Resul
     for info in trace.lanes() {
         let program = index.programs.get(&info.lane).map_or("", String::as_str);
         let named = json!({"name": "process_name", "ph": "M", "pid": info.pid, "args": {"name": program}});
+        writeln!(out, "{named},").map_err(failed)?;
+    }
+    for ((process, thread), name) in &index.thread_names {
+        let pid = trace.lanes().get(usize::from(*process)).map_or(0, |info| info.pid);
+        let named =
+            json!({"name": "thread_name", "ph": "M", "pid": pid, "tid": thread + 1, "args": {"name": name}});
         writeln!(out, "{named},").map_err(failed)?;
     }
     // The list's last element has no comma behind it.

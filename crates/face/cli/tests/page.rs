@@ -129,6 +129,37 @@ fn the_page_is_looked_at() {
 }
 
 #[test]
+fn threads_have_rows_and_events_have_times() {
+    let drawn = Drawn::of("tests/page/named_threads.c", &["record", "-q"]);
+    let browser = Browser::start();
+    browser.open(&drawn.page());
+    assert_eq!(browser.value("rows.length"), 1);
+    // A click on the process's name, which is left of all events.
+    let name = browser
+        .value("[canvas.getBoundingClientRect().left + 40, canvas.getBoundingClientRect().top + TOP + 8]");
+    browser.point([0, 1].map(|index| name[index].as_f64().expect("a number")), true);
+    browser.wait_for("rows.length == 5");
+    let names = browser.value("rows.slice(1).map((row) => nameOf(row.process, row.thread)).join()");
+    assert_eq!(names, "thread 1,thread 2 worker-1,thread 3 worker-2,thread 4 worker-3");
+    assert_eq!(
+        browser.value("rows.slice(1).reduce((sum, row) => sum + row.events.length, 0) == count"),
+        true
+    );
+    assert_eq!(
+        browser.value("processes[0].events.every((event) => rows[rowOf(event)].events.includes(event))"),
+        true
+    );
+    // All have been logged in this order, the last one after the pause, at a time of today.
+    assert_eq!(browser.value("times.every((time, event) => event == 0 || time >= times[event - 1])"), true);
+    assert!(browser.value("times[count - 1]").as_u64().is_some_and(|last| (100..60_000).contains(&last)));
+    assert_eq!(browser.value("/^\\d\\d:\\d\\d:\\d\\d\\.\\d{3}$/.test(when(count - 1))"), true);
+    assert_eq!(browser.value("Math.abs(Date.now() - about.beganMs) < 600000"), true);
+    // The key closes it again.
+    browser.keys("#canvas", "t");
+    browser.wait_for("rows.length == 1");
+}
+
+#[test]
 fn a_million_events_are_drawn_at_once() {
     let drawn = Drawn::of("tests/senders/million.c", &["record", "-q"]);
     let bytes = std::fs::metadata(drawn.page()).expect("the page").len();

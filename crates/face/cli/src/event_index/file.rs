@@ -12,7 +12,7 @@ use crate::own_build;
 use crate::senders::{Arrow, Meeting, Place};
 
 /// Grows with every change of the bytes, or of what is in them.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Most bytes of a part before it was compressed.
 const PART_BYTES_MAX: usize = 1 << 32;
 const ARROW_BYTES: usize = 34;
@@ -25,6 +25,8 @@ struct Head {
     /// Kind, code, whether it is an output.
     sorts: Vec<(u8, u16, bool)>,
     programs: BTreeMap<u32, String>,
+    /// Position of the process, thread, name.
+    thread_names: Vec<(u16, u16, String)>,
     /// Bytes before and after compression: of the columns, the arrows, then the blocks of text.
     parts: Vec<(usize, usize)>,
 }
@@ -41,6 +43,7 @@ pub fn write(trace: &TraceReader, index: &EventIndex) -> Result<(), StoreError> 
         index.threads.iter().flat_map(|number| number.to_le_bytes()).collect(),
         index.errors.iter().flat_map(|number| number.to_le_bytes()).collect(),
         since_last(index).iter().flat_map(|number| number.to_le_bytes()).collect(),
+        index.times.iter().flat_map(|number| number.to_le_bytes()).collect(),
         index.arrows.iter().flat_map(arrow_bytes).collect(),
     ];
     let mut parts = Vec::new();
@@ -56,7 +59,9 @@ pub fn write(trace: &TraceReader, index: &EventIndex) -> Result<(), StoreError> 
     }
     let sorts = index.sorts.iter().map(|sort| (sort.kind as u8, sort.code, sort.is_output)).collect();
     let programs = index.programs.iter().map(|(lane, name)| (*lane, name.clone())).collect();
-    let head = Head { rows: index.events.len(), sorts, programs, parts };
+    let names = index.thread_names.iter();
+    let thread_names = names.map(|((process, thread), name)| (*process, *thread, name.clone())).collect();
+    let head = Head { rows: index.events.len(), sorts, programs, thread_names, parts };
     let Ok(head) = serde_json::to_vec(&head) else { return Ok(()) };
     let mut payload = (head.len() as u64).to_le_bytes().to_vec();
     payload.extend(head);
@@ -80,7 +85,7 @@ fn parse(payload: &[u8], processes: usize) -> Option<EventIndex> {
         parts.push((*raw_bytes, part));
         stored = behind;
     }
-    let (columns, blocks) = parts.split_at_checked(6)?;
+    let (columns, blocks) = parts.split_at_checked(7)?;
     let column = |number: usize, bytes: usize| {
         let (raw_bytes, stored) = columns[number];
         let is_right = raw_bytes <= PART_BYTES_MAX && raw_bytes.checked_div(bytes)? == head.rows;
@@ -96,8 +101,14 @@ fn parse(payload: &[u8], processes: usize) -> Option<EventIndex> {
         errors: halves(&column(3, 2)?),
         events: halves(&column(4, 2)?).into_iter().map(u64::from).collect(),
         sorts: sorts.collect::<Option<Vec<Sort>>>()?,
-        arrows: arrows(columns[5])?,
+        times: words(&column(5, 4)?),
+        arrows: arrows(columns[6])?,
         programs: head.programs.into_iter().collect(),
+        thread_names: head
+            .thread_names
+            .into_iter()
+            .map(|(process, thread, name)| ((process, thread), name))
+            .collect(),
         blocks: Vec::new(),
     };
     let are_known = index.sorts_of.iter().all(|sort| usize::from(*sort) < index.sorts.len());
@@ -114,6 +125,10 @@ fn parse(payload: &[u8], processes: usize) -> Option<EventIndex> {
 
 fn halves(bytes: &[u8]) -> Vec<u16> {
     bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
 }
 
 /// For each row how far it is behind the row before of its process, most often 0.
