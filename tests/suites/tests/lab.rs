@@ -348,7 +348,11 @@ fn ended_by_signals(tool: &Tool) -> TestResult {
 
 /// What is wrong with a description is said with its line.
 fn bad_descriptions(tool: &Tool) -> TestResult {
-    const BAD: [(&str, &str); 6] = [
+    const BAD: [(&str, &str); 7] = [
+        (
+            "[node.a]\ncommand = [\"true\"]\n[[router]]\nbetween = [\"a\"]\n",
+            ":3: there are no routers in a lab",
+        ),
         ("[node.a]\ncommand = [\"true\"]\n[[link]]\nbetween = [\"a\", \"b\"]\n", ":3: there is no node `b`"),
         ("[node.a]\ncommand = []\n", ":1: the node `a` has an empty command"),
         ("[node.a]\ncommand = [\"true\"]\ncolour = 1\n", ":3: unknown field `colour`"),

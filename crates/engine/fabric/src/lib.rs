@@ -16,6 +16,7 @@ mod link;
 mod packet;
 mod ping;
 mod random;
+mod segment;
 mod sockets;
 mod tcp;
 mod travel;
@@ -28,9 +29,10 @@ use serde::{Deserialize, Serialize};
 pub use error::Error;
 pub use hosts::{Host, HostId};
 pub use link::LinkSpec;
-pub use packet::{Content, Packet, Segment};
+pub use packet::{Content, Packet};
 pub use ping::{Echo, Pings, checksum};
 pub use random::Random;
+pub use segment::Segment;
 pub use sockets::{Datagram, Kind, Socket, SocketId, Transport};
 pub use tcp::{End, Info, RECEIVE_BYTES_MAX, SEGMENT_BYTES_MAX, SEND_BYTES_MAX, State};
 
@@ -106,7 +108,7 @@ impl Fabric {
     pub fn next_event_ns(&self) -> Option<u64> {
         let arrival = self.flights.first_key_value().map(|(&key, _)| (key >> 64) as u64);
         let deadlines = self.sockets.values().filter_map(|socket| match &socket.kind {
-            Kind::Stream(end) => end.deadline_ns,
+            Kind::Stream(end) => end.deadline_ns(),
             Kind::Unconnected | Kind::Listener { .. } | Kind::Datagram { .. } => None,
         });
         deadlines.chain(arrival).min()
@@ -132,7 +134,7 @@ impl Fabric {
         }
         let now_ns = self.now_ns;
         let is_due = |socket: &Socket| match &socket.kind {
-            Kind::Stream(end) => end.deadline_ns.is_some_and(|at_ns| at_ns <= now_ns),
+            Kind::Stream(end) => end.deadline_ns().is_some_and(|at_ns| at_ns <= now_ns),
             Kind::Unconnected | Kind::Listener { .. } | Kind::Datagram { .. } => false,
         };
         let due = self.sockets.iter().find(|(_, socket)| is_due(socket)).map(|(&id, _)| id);
@@ -181,20 +183,22 @@ impl Fabric {
         }
     }
 
-    /// Bytes of data in a segment of a stream: many where the way has no limits.
-    fn segment_bytes(&self, id: SocketId) -> usize {
+    /// Whether the way of a stream has no limits.
+    fn is_way_unlimited(&self, id: SocketId) -> bool {
         let way = self.sockets.get(&id).and_then(|socket| Some((socket.host, socket.remote?.ip())));
         let to = way.and_then(|(host, remote)| Some((host, self.host_of(host, remote)?)));
         let is_unlimited =
             |(host, to)| host == to || self.link_spec(host, to).is_some_and(LinkSpec::is_unlimited);
-        if to.is_some_and(is_unlimited) { tcp::SEGMENT_BYTES_OFFLOADED } else { SEGMENT_BYTES_MAX }
+        to.is_some_and(is_unlimited)
     }
 
     /// Does something with a stream's end, sends what it says, and notes what came of it.
     fn with_stream(&mut self, id: SocketId, act: impl FnOnce(&mut End) -> Vec<Segment>) {
-        let segment_bytes = self.segment_bytes(id);
-        let Some(Socket { kind: Kind::Stream(end), .. }) = self.sockets.get_mut(&id) else { return };
-        end.segment_bytes = segment_bytes;
+        let is_unlimited = self.is_way_unlimited(id);
+        let Some(Socket { kind: Kind::Stream(end), no_delay, .. }) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        end.set_way(is_unlimited, *no_delay);
         let was = end.state;
         let segments = act(end);
         let is = end.state;

@@ -16,7 +16,8 @@ pub struct LinkSpec {
     pub loss: f64,
     pub reorder: f64,
     pub duplicate: f64,
-    /// Bytes that wait at the link's beginning at most; beyond that packets are dropped. 0: no limit.
+    /// Bytes that wait at the link's beginning at most, the packet that leaves among them; a packet for which there is no
+    /// room is dropped. 0: no limit.
     pub queue_bytes: u64,
 }
 
@@ -67,11 +68,12 @@ impl Direction {
             0 => 0,
             rate => (u128::from(bytes) * 8_000_000_000 / u128::from(rate)) as u64,
         };
-        let queued_ns = begins - now_ns;
-        if spec.queue_bytes != 0 && queued_ns > serialised_ns(spec.queue_bytes) {
+        let (queued_ns, takes_ns) = (begins - now_ns, serialised_ns(bytes as u64));
+        let is_full = queued_ns != 0 && queued_ns + takes_ns > serialised_ns(spec.queue_bytes);
+        if spec.queue_bytes != 0 && is_full {
             return Vec::new();
         }
-        let leaves = begins + serialised_ns(bytes as u64);
+        let leaves = begins + takes_ns;
         self.free_at_ns = leaves;
         // Lost on the way: it took its time at the beginning all the same.
         if random.happens(spec.loss) {

@@ -66,6 +66,8 @@ pub struct Socket {
     pub v6_only: bool,
     /// SO_REUSEADDR or SO_REUSEPORT.
     pub shares_address: bool,
+    /// TCP_NODELAY.
+    pub(crate) no_delay: bool,
     /// SO_BROADCAST.
     pub broadcasts: bool,
     /// Groups whose datagrams it gets.
@@ -94,6 +96,7 @@ impl Socket {
             is_v6,
             v6_only: false,
             shares_address: false,
+            no_delay: false,
             broadcasts: false,
             groups: BTreeSet::new(),
             hears_itself: true,
@@ -147,6 +150,17 @@ impl Fabric {
     pub fn share_address(&mut self, id: SocketId, shares: bool) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.shares_address = shares;
+        }
+    }
+
+    /// TCP_NODELAY: what waits because it is small does not any more.
+    pub fn set_no_delay(&mut self, id: SocketId, is_set: bool) {
+        let now_ns = self.now_ns;
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.no_delay = is_set;
+        }
+        if is_set {
+            self.with_stream(id, |end| end.sendable(now_ns));
         }
     }
 
@@ -340,12 +354,14 @@ impl Fabric {
     /// # Errors
     /// There is no connection, or nothing more can be sent.
     pub fn give(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize, Error> {
-        let (now_ns, segment_bytes) = (self.now_ns, self.segment_bytes(id));
-        let Kind::Stream(end) = &mut self.get(id)?.kind else { return Err(Error::NotConnected) };
+        let (now_ns, is_unlimited) = (self.now_ns, self.is_way_unlimited(id));
+        let Socket { kind: Kind::Stream(end), no_delay, .. } = self.get(id)? else {
+            return Err(Error::NotConnected);
+        };
         if !end.is_open() || end.send_ends {
             return Err(Error::Ended);
         }
-        end.segment_bytes = segment_bytes;
+        end.set_way(is_unlimited, *no_delay);
         let taken = end.give(bytes);
         let segments = end.sendable(now_ns);
         self.send_segments(id, segments);
@@ -354,10 +370,11 @@ impl Fabric {
 
     /// Bytes that have come over a stream, at most so many: they are taken off.
     pub fn take(&mut self, id: SocketId, bytes_max: usize) -> Vec<u8> {
+        let now_ns = self.now_ns;
         let Ok(Socket { kind: Kind::Stream(end), .. }) = self.get(id) else { return Vec::new() };
-        let bytes = end.receive.len().min(bytes_max);
-        let taken = copied(&end.receive, 0, bytes);
-        let answer = end.take(bytes);
+        let bytes = end.received().len().min(bytes_max);
+        let taken = copied(end.received(), 0, bytes);
+        let answer = end.take(now_ns, bytes);
         self.send_segments(id, answer.into_iter().collect());
         taken
     }
@@ -431,14 +448,15 @@ impl Fabric {
 
     /// No program has the socket any more.
     pub fn close(&mut self, id: SocketId) {
+        let now_ns = self.now_ns;
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         match &mut socket.kind {
             Kind::Stream(end) if end.is_open() && end.state != State::SynSent => {
                 socket.released = true;
-                if end.receive.is_empty() {
+                if end.received().is_empty() {
                     self.end_sending(id);
                 } else {
-                    self.with_stream(id, |end| vec![end.reset()]);
+                    self.with_stream(id, |end| vec![end.reset(now_ns)]);
                 }
             }
             Kind::Listener { ready, .. } => {
@@ -449,7 +467,7 @@ impl Fabric {
                     if let Some(socket) = self.sockets.get_mut(&child) {
                         socket.released = true;
                     }
-                    self.with_stream(child, |end| vec![end.reset()]);
+                    self.with_stream(child, |end| vec![end.reset(now_ns)]);
                 }
                 self.sockets.remove(&id);
             }

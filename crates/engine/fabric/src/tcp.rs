@@ -1,33 +1,43 @@
-//! One end of a stream: what is sent, what is acknowledged, what is sent again (RFC 9293, 6298,
-//! 5681, 6582).
+//! One end of a stream: what is sent, what is acknowledged, what is sent again (RFC 9293), as Linux does it: windows by
+//! CUBIC, what is lost by selective acknowledgements and their times (RACK), tails probed, acknowledgements delayed,
+//! buffers that grow with what they carry. ADR 0107 has the list, and how it compares.
 //!
-//! Deliberately absent: selective acknowledgements, time stamps, window scaling as bits (windows are plain
-//! numbers), delayed acknowledgements, CUBIC: congestion is Reno's.
+//! Deliberately absent: segmentation by a pace, ECN, TCP_CORK, fast open, urgent data; windows are plain numbers.
 
-use std::collections::{BTreeMap, VecDeque};
+mod acknowledging;
+mod congestion;
+mod cubic;
+mod incoming;
+mod outstanding;
+mod round_trips;
+mod sending;
+
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::packet::Segment;
+use crate::segment::Segment;
+use congestion::{Congestion, Phase};
+use incoming::Incoming;
+use outstanding::{News, Outstanding};
+use round_trips::RoundTrips;
 
-/// Bytes of data in a segment, as on Ethernet.
+/// Bytes of data in a segment: what Ethernet has room for besides headers and time stamps.
 pub const SEGMENT_BYTES_MAX: usize = 1448;
 /// Bytes of data in a segment where nothing depends on how many there are, as kernels hand them to network cards
 /// (segmentation offload): as many whole ones as a packet of IPv4 has room for.
 pub const SEGMENT_BYTES_OFFLOADED: usize = 45 * SEGMENT_BYTES_MAX;
-/// Bytes that wait to be sent or acknowledged.
-pub const SEND_BYTES_MAX: usize = 2_500_000;
+/// Bytes that wait to be sent or acknowledged, at first and at most (net.ipv4.tcp_wmem).
+const SEND_BYTES_FIRST: usize = 87_040;
+pub const SEND_BYTES_MAX: usize = 4 << 20;
 /// Bytes that have arrived and were not read.
-pub const RECEIVE_BYTES_MAX: usize = 2_500_000;
+pub const RECEIVE_BYTES_MAX: usize = incoming::WINDOW_MAX;
 const MILLISECOND: u64 = 1_000_000;
-const RTO_FIRST_NS: u64 = 1000 * MILLISECOND;
-const RTO_MIN_NS: u64 = 200 * MILLISECOND;
-const RTO_MAX_NS: u64 = 120_000 * MILLISECOND;
 /// Tries of a SYN, and of data (tcp_syn_retries, tcp_retries2 of tcp(7)).
 const SYN_TRIES: u32 = 6;
 const TRIES: u32 = 15;
-/// By how much a round trip is longer than the shortest when a queue has begun (HyStart, RFC 9406).
-const LONGER_NS: [u64; 2] = [4 * MILLISECOND, 16 * MILLISECOND];
+/// So many packets behind a hole, and it is no longer waited for what may have been overtaken.
+const REORDERED_MAX: u64 = 3;
 
 /// Where a connection stands, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,6 +51,19 @@ pub enum State {
     Reset,
     /// The other end did not answer.
     TimedOut,
+}
+
+/// What is done when the time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Timer {
+    /// Nothing was acknowledged.
+    Timeout,
+    /// The last of what was sent is sent again, to learn whether all has arrived.
+    Probe,
+    /// What may have been overtaken is lost.
+    Overtaken,
+    /// The other end is asked whether it has room.
+    Window,
 }
 
 /// What was measured of a connection.
@@ -66,34 +89,29 @@ pub struct End {
     unacknowledged: u64,
     next: u64,
     /// Bytes of data in a segment, at most.
-    pub segment_bytes: usize,
-    /// The highest number that was ever sent.
-    sent_max: u64,
+    segment_bytes: usize,
+    /// TCP_NODELAY: small segments do not wait for each other.
+    no_delay: bool,
+    small_end: u64,
     /// The program sends nothing more.
     pub send_ends: bool,
     own_fin_at: Option<u64>,
     fin_acknowledged: bool,
-    pub receive: VecDeque<u8>,
-    expected: u64,
-    out_of_order: BTreeMap<u64, Vec<u8>>,
-    fin_at: Option<u64>,
-    /// The other end sends nothing more, and all of it is here.
-    pub receive_ended: bool,
-    peer_window: u64,
-    told_window: u64,
-    congestion_window: u64,
-    threshold: u64,
-    duplicates: u32,
-    recovers_to: Option<u64>,
-    rto_ns: u64,
-    smoothed_ns: Option<u64>,
-    variation_ns: u64,
-    shortest_ns: u64,
-    timed: Option<(u64, u64)>,
+    incoming: Incoming,
+    outstanding: Outstanding,
+    congestion: Congestion,
+    round_trips: RoundTrips,
+    syn_sent_ns: Option<u64>,
+    sent_ns: u64,
+    /// What the other end has room for ends there.
+    peer_edge: u64,
     tries: u32,
     pub resent: u64,
-    /// When what was sent is sent again.
-    pub deadline_ns: Option<u64>,
+    timer: Option<(u64, Timer)>,
+    /// The tail was probed: up to where, and whether by what had been sent before.
+    probed: Option<(u64, bool)>,
+    reorders: bool,
+    patience_steps: u64,
 }
 
 /// A part of a queue of bytes.
@@ -115,29 +133,24 @@ impl End {
             unacknowledged: 0,
             next: 0,
             segment_bytes: SEGMENT_BYTES_MAX,
-            sent_max: 0,
+            no_delay: false,
+            small_end: 0,
             send_ends: false,
             own_fin_at: None,
             fin_acknowledged: false,
-            receive: VecDeque::new(),
-            expected: 0,
-            out_of_order: BTreeMap::new(),
-            fin_at: None,
-            receive_ended: false,
-            peer_window: 64 << 10,
-            told_window: RECEIVE_BYTES_MAX as u64,
-            congestion_window: 10 * SEGMENT_BYTES_MAX as u64,
-            threshold: u64::MAX,
-            duplicates: 0,
-            recovers_to: None,
-            rto_ns: RTO_FIRST_NS,
-            smoothed_ns: None,
-            variation_ns: 0,
-            shortest_ns: u64::MAX,
-            timed: None,
+            incoming: Incoming::new(),
+            outstanding: Outstanding::default(),
+            congestion: Congestion::new(),
+            round_trips: RoundTrips::new(),
+            syn_sent_ns: None,
+            sent_ns: 0,
+            peer_edge: 0,
             tries: 0,
             resent: 0,
-            deadline_ns: None,
+            timer: None,
+            probed: None,
+            reorders: false,
+            patience_steps: 1,
         }
     }
 
@@ -151,30 +164,38 @@ impl End {
     /// The end that a SYN came to, and its answer.
     pub fn accept(now_ns: u64, syn: &Segment) -> (End, Segment) {
         let mut end = End::new(State::SynReceived);
-        end.expected = 1;
-        end.peer_window = syn.window;
+        (end.incoming.expected, end.incoming.stamp) = (1, syn.stamp);
+        end.peer_edge = 1 + syn.window;
         let answer = end.syn(now_ns);
         (end, answer)
     }
 
     fn syn(&mut self, now_ns: u64) -> Segment {
         self.next = 1;
-        self.sent_max = 1;
+        self.syn_sent_ns = (self.tries == 0).then_some(now_ns);
         self.tries += 1;
-        self.timed.get_or_insert((1, now_ns));
-        self.deadline_ns = Some(now_ns + self.rto_ns);
-        Segment { syn: true, ..self.header(0) }
+        self.timer = Some((now_ns + self.round_trips.rto_ns, Timer::Timeout));
+        Segment { syn: true, ..self.header(now_ns, 0) }
     }
 
-    fn header(&mut self, sequence: u64) -> Segment {
-        let room = RECEIVE_BYTES_MAX.saturating_sub(self.receive.len()) as u64;
-        self.told_window = room;
-        Segment {
-            sequence,
-            acknowledged: self.expected,
-            ack: self.state != State::SynSent,
-            window: room,
-            ..Segment::default()
+    fn header(&mut self, now_ns: u64, sequence: u64) -> Segment {
+        let ack = self.state != State::SynSent;
+        let mut segment = Segment { sequence, ack, stamp: Self::stamp(now_ns), ..Segment::default() };
+        self.incoming.tell(&mut segment);
+        segment
+    }
+
+    fn stamp(now_ns: u64) -> u32 {
+        // Never 0: that is none.
+        1 + (now_ns / MILLISECOND) as u32
+    }
+
+    /// How the way to the other end is: one without limits takes many packets at once. And TCP_NODELAY.
+    pub fn set_way(&mut self, is_unlimited: bool, no_delay: bool) {
+        self.no_delay = no_delay;
+        self.segment_bytes = if is_unlimited { SEGMENT_BYTES_OFFLOADED } else { SEGMENT_BYTES_MAX };
+        if is_unlimited {
+            self.incoming.open_wide();
         }
     }
 
@@ -183,23 +204,37 @@ impl End {
         matches!(self.state, State::SynSent | State::SynReceived | State::Established)
     }
 
-    /// Bytes that the program may give.
+    /// Bytes that have arrived and were not read.
+    pub fn received(&self) -> &VecDeque<u8> {
+        &self.incoming.ready
+    }
+
+    /// The other end sends nothing more, and all of it is here.
+    pub fn receive_ended(&self) -> bool {
+        self.incoming.ended
+    }
+
+    /// Bytes that the program may give: twice what may be on its way.
     pub fn room(&self) -> usize {
-        match self.is_open() && !self.send_ends {
-            true => SEND_BYTES_MAX.saturating_sub(self.send.len()),
-            false => 0,
-        }
+        let window = self.congestion.window as usize * SEGMENT_BYTES_MAX;
+        let most = match self.segment_bytes {
+            SEGMENT_BYTES_MAX => (2 * window).clamp(SEND_BYTES_FIRST, SEND_BYTES_MAX),
+            _ => SEND_BYTES_MAX,
+        };
+        let has_room = self.is_open() && !self.send_ends;
+        if has_room { most.saturating_sub(self.send.len()) } else { 0 }
     }
 
     /// What TCP_INFO tells.
     pub fn info(&self) -> Info {
+        let bytes = |packets: u64| packets.saturating_mul(SEGMENT_BYTES_MAX as u64);
         Info {
-            rto_ns: self.rto_ns,
-            trip_ns: self.smoothed_ns.unwrap_or(0),
-            variation_ns: self.variation_ns,
-            threshold_bytes: self.threshold,
-            congestion_bytes: self.congestion_window,
-            in_flight_bytes: self.sent_max.saturating_sub(self.unacknowledged),
+            rto_ns: self.round_trips.rto_ns,
+            trip_ns: self.round_trips.smoothed_ns.unwrap_or(0),
+            variation_ns: self.round_trips.variation_ns,
+            threshold_bytes: bytes(self.congestion.threshold),
+            congestion_bytes: bytes(self.congestion.window),
+            in_flight_bytes: self.next.saturating_sub(self.unacknowledged),
             tries: self.tries,
             resent: self.resent,
         }
@@ -210,6 +245,14 @@ impl End {
         self.send.len()
     }
 
+    /// When something is due by itself.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        if !self.is_open() {
+            return None;
+        }
+        self.timer.map(|(at_ns, _)| at_ns).into_iter().chain(self.incoming.owed_ns).min()
+    }
+
     /// The program gives bytes; as many are taken as there is room for.
     pub fn give(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room());
@@ -217,93 +260,103 @@ impl End {
         taken
     }
 
-    /// The program takes bytes. A segment that says that there is room again, if the other end waits
-    /// for that.
-    pub fn take(&mut self, bytes: usize) -> Option<Segment> {
-        self.receive.drain(..bytes.min(self.receive.len()));
-        let room = RECEIVE_BYTES_MAX.saturating_sub(self.receive.len()) as u64;
-        let opens = self.told_window < 2 * SEGMENT_BYTES_MAX as u64 && room >= RECEIVE_BYTES_MAX as u64 / 2;
-        (opens && self.is_open()).then(|| self.header(self.next))
+    /// The program takes bytes. A segment, if the other end is to be told.
+    pub fn take(&mut self, now_ns: u64, bytes: usize) -> Option<Segment> {
+        let bytes = bytes.min(self.incoming.ready.len());
+        self.incoming.ready.drain(..bytes);
+        let trip_ns = self.round_trips.smoothed_ns.unwrap_or(MILLISECOND);
+        let tells = bytes > 0 && self.incoming.note_read(now_ns, bytes, trip_ns);
+        (tells && self.is_open()).then(|| self.header(now_ns, self.next))
     }
 
     /// A RST for the other end.
-    pub fn reset(&mut self) -> Segment {
-        let segment = Segment { rst: true, ..self.header(self.next) };
+    pub fn reset(&mut self, now_ns: u64) -> Segment {
+        let segment = Segment { rst: true, ..self.header(now_ns, self.next) };
         self.end_as(State::Reset);
         segment
     }
 
     fn end_as(&mut self, state: State) {
         self.state = state;
-        self.deadline_ns = None;
     }
 
-    /// What can be sent now.
-    pub fn sendable(&mut self, now_ns: u64) -> Vec<Segment> {
+    /// Says when something is due if nothing comes.
+    fn arm(&mut self, now_ns: u64, overtaken_ns: Option<u64>) {
+        let is_calm = self.congestion.phase == Phase::Open && self.outstanding.arrived() == 0;
+        let probes = is_calm && self.probed.is_none() && self.round_trips.smoothed_ns.is_some();
+        let rto_ns = self.round_trips.rto_ns;
+        let (after_ns, timer) = match overtaken_ns {
+            Some(wait_ns) => (wait_ns, Timer::Overtaken),
+            None if !self.outstanding.is_empty() && probes => {
+                (self.round_trips.probe_ns(self.outstanding.pieces() == 1), Timer::Probe)
+            }
+            None if !self.outstanding.is_empty() => (rto_ns, Timer::Timeout),
+            None => (rto_ns, Timer::Window),
+        };
+        self.timer = None;
+        if !self.outstanding.is_empty() || self.is_shut_out() {
+            self.timer = Some((now_ns + after_ns, timer));
+        }
+    }
+
+    /// The time has come.
+    pub fn expire(&mut self, now_ns: u64) -> Vec<Segment> {
         let mut segments = Vec::new();
-        if !matches!(self.state, State::Established) {
-            return segments;
+        if let Some((_, timer)) = self.timer.take_if(|(at_ns, _)| *at_ns <= now_ns) {
+            segments = match timer {
+                Timer::Timeout => self.time_out(now_ns),
+                Timer::Probe => self.probe(now_ns),
+                Timer::Overtaken => {
+                    let progress =
+                        self.look_for_lost(now_ns, &News { delivered: 1, ..News::default() }, false);
+                    self.congestion.proceed(&progress);
+                    self.sendable(now_ns)
+                }
+                Timer::Window => {
+                    self.round_trips.back_off();
+                    self.arm(now_ns, None);
+                    vec![self.header(now_ns, self.unacknowledged - 1)]
+                }
+            };
         }
-        let window = self.congestion_window.min(self.peer_window);
-        let data_end = self.unacknowledged + self.send.len() as u64;
-        while self.next < data_end {
-            let in_flight = self.next - self.unacknowledged;
-            let room = window.saturating_sub(in_flight);
-            let bytes = (data_end - self.next).min(self.segment_bytes as u64).min(room);
-            // A window of nothing is probed, one byte at a time.
-            let is_probe = bytes == 0 && in_flight == 0;
-            if bytes == 0 && !is_probe {
-                break;
-            }
-            segments.push(self.data(self.next, bytes.max(1)));
-            self.next += bytes.max(1);
-        }
-        if self.send_ends && self.next == data_end && !self.fin_acknowledged {
-            self.own_fin_at = Some(data_end);
-            segments.push(Segment { fin: true, ..self.header(data_end) });
-            self.next += 1;
-        }
-        if !segments.is_empty() {
-            if self.next > self.sent_max {
-                self.timed.get_or_insert((self.next, now_ns));
-                self.sent_max = self.next;
-            }
-            self.deadline_ns.get_or_insert(now_ns + self.rto_ns);
+        if self.is_open() && self.incoming.owed_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            self.incoming.note_silence();
+            segments.push(self.header(now_ns, self.next));
         }
         segments
     }
 
-    fn data(&mut self, from: u64, bytes: u64) -> Segment {
-        let start = (from - self.unacknowledged) as usize;
-        let data = copied(&self.send, start, bytes as usize);
-        Segment { data, ..self.header(from) }
-    }
-
-    /// The time has come at which nothing was acknowledged.
-    pub fn expire(&mut self, now_ns: u64) -> Vec<Segment> {
+    fn time_out(&mut self, now_ns: u64) -> Vec<Segment> {
         let tries_max = if self.state == State::Established { TRIES } else { SYN_TRIES };
         if self.tries > tries_max {
             self.end_as(State::TimedOut);
             return Vec::new();
         }
-        self.rto_ns = (self.rto_ns * 2).min(RTO_MAX_NS);
-        // What was sent twice is not timed (Karn).
-        self.timed = None;
-        self.resent += 1;
+        self.round_trips.back_off();
         if self.state != State::Established {
-            let syn = self.syn(now_ns);
-            self.timed = None;
-            return vec![syn];
+            self.resent += 1;
+            return vec![self.syn(now_ns)];
         }
-        self.tries += 1;
-        let in_flight = self.next - self.unacknowledged;
-        self.threshold = (in_flight / 2).max(2 * SEGMENT_BYTES_MAX as u64);
-        self.congestion_window = SEGMENT_BYTES_MAX as u64;
-        self.recovers_to = None;
-        self.duplicates = 0;
-        self.next = self.unacknowledged;
-        self.deadline_ns = None;
+        self.outstanding.lose_all(now_ns);
+        let in_flight = self.outstanding.in_flight();
+        self.congestion.time_out(self.unacknowledged, self.next, in_flight, self.tries);
+        (self.tries, self.probed) = (self.tries + 1, None);
         self.sendable(now_ns)
+    }
+
+    fn probe(&mut self, now_ns: u64) -> Vec<Segment> {
+        let data_end = self.unacknowledged + self.send.len() as u64;
+        let is_new = self.next < data_end && self.peer_edge > self.next;
+        let full = SEGMENT_BYTES_MAX as u64;
+        let segment = if is_new {
+            let end = data_end.min(self.next + full).min(self.peer_edge);
+            Some(self.send_to(now_ns, end))
+        } else {
+            self.outstanding.resend_last(now_ns, full).map(|piece| self.again(now_ns, piece))
+        };
+        self.probed = Some((self.next, !is_new));
+        self.arm(now_ns, None);
+        segment.into_iter().collect()
     }
 
     /// A segment has arrived; what is sent because of it.
@@ -313,165 +366,47 @@ impl End {
             return Vec::new();
         }
         if segment.syn {
-            if self.state == State::SynSent && segment.ack {
-                self.expected = 1;
-                self.state = State::Established;
-                self.acknowledge(now_ns, segment);
-                self.peer_window = segment.window;
-                let mut answers = vec![self.header(self.next)];
-                answers.extend(self.sendable(now_ns));
-                return answers;
-            }
-            if self.state == State::SynReceived {
-                self.next = 0;
-                return vec![self.syn(now_ns)];
-            }
-            // Our last acknowledgement was lost.
-            return vec![self.header(self.next)];
+            return self.arrive_syn(now_ns, segment);
         }
         if self.state == State::SynReceived && segment.ack && segment.acknowledged >= 1 {
-            self.state = State::Established;
+            self.establish(now_ns, segment);
         }
-        let mut answers = Vec::new();
         if segment.ack {
-            answers.extend(self.acknowledge(now_ns, segment));
+            self.acknowledge(now_ns, segment);
         }
-        let is_news = segment.length() > 0;
-        self.take_in(segment);
-        let sent = self.sendable(now_ns);
-        if is_news && sent.is_empty() && answers.is_empty() {
-            answers.push(self.header(self.next));
+        self.incoming.take_in(now_ns, segment);
+        let mut answers = self.sendable(now_ns);
+        if self.incoming.owed_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            answers.push(self.header(now_ns, self.next));
         }
-        answers.extend(sent);
-        if self.fin_acknowledged && self.receive_ended && self.is_open() {
+        if self.fin_acknowledged && self.incoming.ended && self.is_open() {
             self.end_as(State::Closed);
         }
         answers
     }
 
-    fn take_in(&mut self, segment: &Segment) {
-        if segment.fin {
-            self.fin_at = Some(segment.sequence + segment.data.len() as u64);
+    fn arrive_syn(&mut self, now_ns: u64, segment: &Segment) -> Vec<Segment> {
+        if self.state == State::SynSent && segment.ack {
+            (self.incoming.expected, self.incoming.stamp) = (1, segment.stamp);
+            self.establish(now_ns, segment);
+            let mut answers = vec![self.header(now_ns, self.next)];
+            answers.extend(self.sendable(now_ns));
+            return answers;
         }
-        if segment.sequence == self.expected {
-            // As nearly always.
-            let room = RECEIVE_BYTES_MAX.saturating_sub(self.receive.len());
-            let taken = &segment.data[..segment.data.len().min(room)];
-            self.receive.extend(taken);
-            self.expected += taken.len() as u64;
-        } else if !segment.data.is_empty() {
-            self.out_of_order.insert(segment.sequence, segment.data.clone());
+        if self.state == State::SynReceived {
+            return vec![self.syn(now_ns)];
         }
-        while let Some((&at, _)) = self.out_of_order.first_key_value() {
-            if at > self.expected {
-                break;
-            }
-            let Some((at, data)) = self.out_of_order.pop_first() else { break };
-            let known = (self.expected - at) as usize;
-            if known < data.len() {
-                let room = RECEIVE_BYTES_MAX.saturating_sub(self.receive.len());
-                let fresh = &data[known..];
-                let taken = &fresh[..fresh.len().min(room)];
-                self.receive.extend(taken);
-                self.expected += taken.len() as u64;
-            }
-        }
-        if self.fin_at == Some(self.expected) && !self.receive_ended {
-            self.receive_ended = true;
-            self.expected += 1;
-        }
+        // Our last acknowledgement was lost.
+        vec![self.header(now_ns, self.next)]
     }
 
-    /// What an acknowledgement means; what is sent again at once because of it.
-    fn acknowledge(&mut self, now_ns: u64, segment: &Segment) -> Vec<Segment> {
-        let (ack, segment_bytes) = (segment.acknowledged, SEGMENT_BYTES_MAX as u64);
-        let window_opens = segment.window > self.peer_window;
-        self.peer_window = segment.window;
-        if ack <= self.unacknowledged || ack > self.sent_max {
-            let is_duplicate = ack == self.unacknowledged
-                && segment.length() == 0
-                && self.sent_max > self.unacknowledged
-                && !window_opens;
-            return if is_duplicate { self.note_duplicate(ack) } else { Vec::new() };
+    fn establish(&mut self, now_ns: u64, segment: &Segment) {
+        self.state = State::Established;
+        self.unacknowledged = 1;
+        self.peer_edge = self.peer_edge.max(segment.acknowledged + segment.window);
+        (self.tries, self.timer) = (0, None);
+        if let Some(sent_ns) = self.syn_sent_ns {
+            self.round_trips.note(now_ns - sent_ns);
         }
-        self.measure(now_ns, ack);
-        let newly = ack - self.unacknowledged;
-        let of_data = (newly - u64::from(self.unacknowledged == 0)).min(self.send.len() as u64);
-        self.send.drain(..of_data as usize);
-        self.fin_acknowledged |= self.own_fin_at.is_some_and(|fin| ack > fin);
-        self.unacknowledged = ack;
-        self.next = self.next.max(ack);
-        (self.tries, self.duplicates) = (0, 0);
-        self.deadline_ns = (self.sent_max > ack).then_some(now_ns + self.rto_ns);
-        match self.recovers_to {
-            Some(end) if ack < end => {
-                // A part: the next hole (RFC 6582).
-                self.congestion_window = self.congestion_window.saturating_sub(newly).max(segment_bytes);
-                return self.resend_first();
-            }
-            Some(_) => {
-                self.recovers_to = None;
-                self.congestion_window = self.threshold;
-            }
-            None if self.congestion_window < self.threshold => self.congestion_window += newly,
-            None => self.congestion_window += (segment_bytes * segment_bytes / self.congestion_window).max(1),
-        }
-        Vec::new()
-    }
-
-    fn note_duplicate(&mut self, ack: u64) -> Vec<Segment> {
-        const DUPLICATES: u32 = 3;
-        self.duplicates += 1;
-        let segment_bytes = SEGMENT_BYTES_MAX as u64;
-        if self.recovers_to.is_some() {
-            self.congestion_window += segment_bytes;
-            return Vec::new();
-        }
-        if self.duplicates < DUPLICATES {
-            return Vec::new();
-        }
-        let in_flight = self.sent_max - ack;
-        self.threshold = (in_flight / 2).max(2 * segment_bytes);
-        self.congestion_window = self.threshold + u64::from(DUPLICATES) * segment_bytes;
-        self.recovers_to = Some(self.sent_max);
-        self.timed = None;
-        self.resend_first()
-    }
-
-    fn resend_first(&mut self) -> Vec<Segment> {
-        self.resent += 1;
-        let bytes = self.send.len().min(SEGMENT_BYTES_MAX) as u64;
-        if bytes == 0 {
-            let data_end = self.unacknowledged;
-            return match self.send_ends {
-                true => vec![Segment { fin: true, ..self.header(data_end) }],
-                false => Vec::new(),
-            };
-        }
-        vec![self.data(self.unacknowledged, bytes)]
-    }
-
-    /// A round trip has ended (RFC 6298).
-    fn measure(&mut self, now_ns: u64, ack: u64) {
-        let Some((_, began_ns)) = self.timed.take_if(|(number, _)| ack >= *number) else { return };
-        let trip = now_ns - began_ns;
-        self.shortest_ns = self.shortest_ns.min(trip);
-        let longer_ns = (self.shortest_ns / 8).clamp(LONGER_NS[0], LONGER_NS[1]);
-        if trip > self.shortest_ns + longer_ns && self.congestion_window < self.threshold {
-            // A queue has begun: no more doubling.
-            self.threshold = self.congestion_window;
-        }
-        match self.smoothed_ns {
-            None => {
-                self.smoothed_ns = Some(trip);
-                self.variation_ns = trip / 2;
-            }
-            Some(smoothed) => {
-                self.variation_ns = (3 * self.variation_ns + smoothed.abs_diff(trip)) / 4;
-                self.smoothed_ns = Some((7 * smoothed + trip) / 8);
-            }
-        }
-        let smoothed = self.smoothed_ns.unwrap_or(trip);
-        self.rto_ns = (smoothed + (4 * self.variation_ns).max(RTO_MIN_NS)).clamp(RTO_MIN_NS, RTO_MAX_NS);
     }
 }

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::hosts::HostId;
-use crate::packet::{Content, Packet, Segment};
+use crate::packet::{Content, Packet};
+use crate::segment::Segment;
 use crate::sockets::{Datagram, Kind, Socket, SocketId};
 use crate::tcp::End;
 use crate::{Error, Fabric, Flight, Sent};
@@ -94,7 +95,7 @@ impl Fabric {
             let released = self.sockets.get(&id).is_some_and(|socket| socket.released);
             if released && !segment.data.is_empty() {
                 // Nobody will read it.
-                self.with_stream(id, |end| vec![end.reset()]);
+                self.with_stream(id, |end| vec![end.reset(now_ns)]);
             } else {
                 self.with_stream(id, |end| end.arrive(now_ns, segment));
             }
@@ -126,9 +127,10 @@ impl Fabric {
             // As if it had been lost: it is sent again.
             return;
         }
-        let (host, is_v6) = (socket.host, socket.is_v6);
+        let (host, is_v6, no_delay) = (socket.host, socket.is_v6, socket.no_delay);
         let (end, answer) = End::accept(self.now_ns, syn);
         let mut child = Socket::new(host, Kind::Stream(Box::new(end)), is_v6);
+        child.no_delay = no_delay;
         (child.local, child.remote, child.parent) = (Some(packet.to), Some(packet.from), Some(listener));
         let id = self.add(child);
         self.send_segments(id, vec![answer]);

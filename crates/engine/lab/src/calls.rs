@@ -180,6 +180,7 @@ impl Engine {
         }
         let was_begun = self.placeholders.get(id).is_some_and(|one| one.options.contains_key(&BEGUN));
         let result = self.fabric.connect(id, address);
+        self.note_no_way(call, &result, address);
         if result == Err(Error::InProgress) {
             self.fill(id, call);
             self.settle();
@@ -412,7 +413,11 @@ impl Engine {
                 Err(errno) => return Answer::error(errno),
             },
         };
-        match self.fabric.send_to(id, to, &data) {
+        let result = self.fabric.send_to(id, to, &data);
+        if let Some(to) = to {
+            self.note_no_way(call, &result, to);
+        }
+        match result {
             Ok(()) => Answer::result(data.len() as i64),
             Err(error) => Answer::error(errno(error)),
         }

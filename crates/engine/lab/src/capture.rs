@@ -5,10 +5,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 
-use fabric::{Content, Sent, checksum};
+use fabric::{Content, SEGMENT_BYTES_MAX, Sent, checksum};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+/// By how many bits windows are shifted, and the bytes of time stamps.
+const WINDOW_SCALE: u8 = 8;
+const STAMP_BYTES: usize = 12;
 
 /// A file of packets.
 pub struct Capture {
@@ -137,13 +140,46 @@ fn tcp(from: SocketAddr, to: SocketAddr, segment: &fabric::Segment) -> Vec<u8> {
     bytes.extend(to.port().to_be_bytes());
     bytes.extend((segment.sequence as u32).to_be_bytes());
     bytes.extend((segment.acknowledged as u32).to_be_bytes());
-    bytes.extend([0x50, flags]);
-    bytes.extend((segment.window.min(u64::from(u16::MAX)) as u16).to_be_bytes());
+    let options = tcp_options(segment);
+    bytes.extend([((20 + options.len()) << 2) as u8, flags]);
+    let window = if segment.syn { segment.window } else { segment.window >> WINDOW_SCALE };
+    bytes.extend((window.min(u64::from(u16::MAX)) as u16).to_be_bytes());
     bytes.extend([0, 0, 0, 0]);
+    bytes.extend(options);
     bytes.extend(&segment.data);
     let pseudo = pseudo_header(from.ip(), to.ip(), TCP, bytes.len());
     let sum = checksum(&[&pseudo, &bytes]).to_be_bytes();
     bytes[16..18].copy_from_slice(&sum);
+    bytes
+}
+
+/// Options of a segment, as Linux lays them out.
+fn tcp_options(segment: &fabric::Segment) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if segment.stamp == 0 {
+        return bytes;
+    }
+    let largest = (SEGMENT_BYTES_MAX + STAMP_BYTES) as u16;
+    match segment.syn {
+        true => {
+            bytes.extend([2, 4]);
+            bytes.extend(largest.to_be_bytes());
+            bytes.extend([4, 2, 8, 10]);
+        }
+        false => bytes.extend([1, 1, 8, 10]),
+    }
+    bytes.extend(segment.stamp.to_be_bytes());
+    bytes.extend(segment.echo.to_be_bytes());
+    if segment.syn {
+        bytes.extend([1, 3, 3, WINDOW_SCALE]);
+    }
+    if !segment.selected.is_empty() {
+        bytes.extend([1, 1, 5, 2 + 8 * segment.selected.len() as u8]);
+        for &(begin, end) in &segment.selected {
+            bytes.extend((begin as u32).to_be_bytes());
+            bytes.extend((end as u32).to_be_bytes());
+        }
+    }
     bytes
 }
 

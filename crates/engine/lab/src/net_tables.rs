@@ -75,7 +75,7 @@ fn state_of(socket: &Socket) -> Option<(u8, usize, usize)> {
                 State::Established => ESTABLISHED,
                 State::Closed | State::Reset | State::TimedOut => return None,
             };
-            Some((state, end.unsent_bytes(), end.receive.len()))
+            Some((state, end.unsent_bytes(), end.received().len()))
         }
         Kind::Datagram { queue } => {
             socket.local?;

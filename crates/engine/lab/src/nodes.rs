@@ -6,17 +6,19 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
+use std::net::SocketAddr;
 
 use fabric::{HostId, Kind};
 use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
 
 use crate::LabError;
+use crate::calls::Call;
 use crate::checkpoints::Schedule;
 use crate::engine::Engine;
 use crate::log::{Record, Stream};
 use crate::placeholders::OUTPUT_TOKENS;
 use crate::questions::{Answer, Outcome, Wait};
-use crate::spec::{Action, Event, Spec};
+use crate::spec::{Action, Event, NodeSpec, Spec};
 use crate::stop::StopReason;
 
 /// Orders to the lab's own programs: what, and of which node or command.
@@ -362,6 +364,20 @@ impl Engine {
             self.nodes.nodes[node].end = Some(NodeEnd::Killed);
         }
         self.nodes.nodes[node].orders.clear();
+    }
+
+    /// Who has no link to another node, and may have meant a way over others, is told so by name.
+    pub fn note_no_way(&mut self, call: &Call, result: &Result<(), fabric::Error>, to: SocketAddr) {
+        let of_node = |node: &NodeSpec| node.addresses.contains(&to.ip().to_canonical());
+        if *result == Err(fabric::Error::Unreachable)
+            && let Some(other) =
+                self.spec.nodes.iter().find(|node| of_node(node)).map(|node| node.name.clone())
+        {
+            self.name_unsupported(
+                call.slot,
+                &format!("a way to `{other}`, to which the node has no link (there are no routers)"),
+            );
+        }
     }
 
     /// A program of a node did what a lab does not have.

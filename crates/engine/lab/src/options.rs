@@ -84,6 +84,7 @@ impl Engine {
             (SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT) => {
                 self.fabric.share_address(id, number.unwrap_or(0) != 0);
             }
+            (IPPROTO_TCP, libc::TCP_NODELAY) => self.fabric.set_no_delay(id, number.unwrap_or(0) != 0),
             (SOL_SOCKET, libc::SO_BROADCAST) => self.fabric.set_broadcasts(id, number.unwrap_or(0) != 0),
             (IPPROTO_IP, libc::IP_MULTICAST_LOOP) | (IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => {
                 // A byte, or more.

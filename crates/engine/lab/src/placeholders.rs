@@ -25,7 +25,7 @@ pub const OUTPUT_TOKENS: u64 = 1 << 62;
 enum End {
     Stream(UnixStream),
     Datagram(UnixDatagram),
-    /// The connection failed: the program's end says that it is over.
+    /// The connection failed, or was broken off: the program's end says that it is over.
     Closed,
 }
 
@@ -262,12 +262,13 @@ impl Engine {
     fn pump_in(&mut self, id: SocketId) {
         loop {
             let Some(stream) = self.fabric.socket(id).and_then(|socket| socket.stream()) else { return };
-            let waits = stream.receive.len();
-            let ended = stream.receive_ended || !stream.is_open() && stream.state != State::SynSent;
+            let waits = stream.received().len();
+            let is_broken = matches!(stream.state, State::Reset | State::TimedOut);
+            let ended = stream.receive_ended() || !stream.is_open() && stream.state != State::SynSent;
             let Some(placeholder) = self.placeholders.get(id) else { return };
             let End::Stream(mut_end) = &placeholder.end else { return };
             let mut end = mut_end;
-            if placeholder.connecting || placeholder.told_end {
+            if placeholder.connecting || placeholder.told_end && !is_broken {
                 return;
             }
             if placeholder.pending.is_empty() {
@@ -275,6 +276,10 @@ impl Engine {
                     if ended {
                         placeholder.told_end = true;
                         let _ = end.shutdown(Shutdown::Write);
+                        if is_broken {
+                            // Who writes learns it, too.
+                            placeholder.end = End::Closed;
+                        }
                         let node = placeholder.node;
                         self.touch_socket(node, id);
                     }

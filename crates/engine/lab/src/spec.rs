@@ -199,7 +199,9 @@ pub fn read(path: &Path) -> Result<Spec, SpecError> {
     let reader = Reader { path, text: &text };
     let raw: RawSpec = toml::from_str(&text).map_err(|error| {
         let span = error.span().unwrap_or_default();
-        reader.at(&span, error.message())
+        let names_router =
+            ROUTERS.iter().any(|key| error.message().starts_with(&format!("unknown field `{key}`")));
+        reader.at(&span, if names_router { NO_ROUTERS } else { error.message() })
     })?;
     reader.spec(raw)
 }
@@ -231,6 +233,12 @@ pub fn every_ns(text: &str) -> Result<u64, String> {
         every_ns => Ok(every_ns),
     }
 }
+
+/// Keys by which somebody describes a way over several links.
+const ROUTERS: [&str; 9] =
+    ["router", "routers", "route", "routes", "via", "gateway", "forward", "forwards", "switch"];
+const NO_ROUTERS: &str = "there are no routers in a lab: nodes reach those that they have a link to; \
+    describe the way as one link, with the delays of all and the least rate";
 
 struct Reader<'a> {
     path: &'a Path,

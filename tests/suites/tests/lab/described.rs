@@ -437,6 +437,56 @@ s.close()
         lines: &["    1.000001 to   | got 4194304"],
     },
     Lab {
+        name: "who_only_writes_is_told_of_a_reset",
+        description: r#"
+            [node.to]
+            command = ["python3", "-c", """
+import socket, time
+listener = socket.socket(); listener.bind(('', 7000)); listener.listen()
+connection = listener.accept()[0]; time.sleep(1); connection.close(); time.sleep(5)
+"""]
+            [node.from]
+            command = ["python3", "-c", """
+import socket, time
+time.sleep(1)
+s = socket.create_connection(('10.0.0.1', 7000))
+try:
+    while True: s.sendall(bytes(1 << 16))
+except OSError as error: print(type(error).__name__)
+"""]
+            [[link]]
+            between = ["to", "from"]
+            delay = "10ms"
+            rate = "100Mbit"
+        "#,
+        code: 0,
+        lines: &["from | BrokenPipeError"],
+    },
+    Lab {
+        name: "a_way_over_others_is_named",
+        description: r#"
+            [node.one]
+            command = ["python3", "-c", """
+import socket
+try: socket.create_connection(('other', 7000))
+except OSError as error: print(error.strerror)
+"""]
+            [node.between]
+            command = ["true"]
+            [node.other]
+            command = ["true"]
+            [[link]]
+            between = ["one", "between"]
+            [[link]]
+            between = ["between", "other"]
+        "#,
+        code: 0,
+        lines: &[
+            "one     | * not there in a lab: a way to `other`, to which the node has no link (there are no routers)",
+            "one     | Network is unreachable",
+        ],
+    },
+    Lab {
         name: "nothing_comes",
         description: r#"
             [node.one]
