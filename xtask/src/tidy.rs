@@ -72,6 +72,9 @@ pub fn run() -> io::Result<()> {
     for finding in &findings {
         println!("{finding}");
     }
+    if let Some((path, files)) = cycles::largest_of_all(&tree) {
+        println!("largest import cycle: {files} files, in {path}");
+    }
     match findings.len() {
         0 => Ok(()),
         count => Err(io::Error::other(format!("{count} rules are broken, see above"))),

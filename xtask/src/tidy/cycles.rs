@@ -49,13 +49,18 @@ pub fn stay_small(tree: &Tree) -> Vec<Finding> {
 
 /// The largest cycle of each crate that has one above the limit, in files.
 fn largest(tree: &Tree) -> Vec<(String, usize)> {
+    of_each_crate(tree).filter(|(_, files)| *files > CYCLE_FILES_MAX).collect()
+}
+
+/// The crate with the largest cycle of all, and the files of that.
+pub fn largest_of_all(tree: &Tree) -> Option<(String, usize)> {
+    of_each_crate(tree).max_by_key(|(_, files)| *files)
+}
+
+fn of_each_crate(tree: &Tree) -> impl Iterator<Item = (String, usize)> {
     let sources = tree.paths.iter().filter(|path| path.starts_with("crates/") && path.ends_with("/src"));
     sources
-        .filter_map(|source| {
-            let files = largest_cycle(&imports_of(tree, source));
-            (files > CYCLE_FILES_MAX).then(|| (source.trim_end_matches("/src").to_owned(), files))
-        })
-        .collect()
+        .map(|source| (source.trim_end_matches("/src").to_owned(), largest_cycle(&imports_of(tree, source))))
 }
 
 /// A module's path in its crate; the root's is empty.

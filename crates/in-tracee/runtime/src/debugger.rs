@@ -3,6 +3,7 @@
 //! Deliberately absent: the protocol of gdb (the crate `gdb-server`), and where to go (the crate `timeline`).
 
 pub mod agent;
+pub mod agent_state;
 pub mod branch;
 pub mod breakpoints;
 pub mod caught_signals;

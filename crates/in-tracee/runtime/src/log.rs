@@ -17,16 +17,16 @@ pub mod locks_of_session;
 pub mod output_order;
 pub mod real_streams;
 
-use crate::ground::memory::in_region;
-use crate::state::log_end::Log;
-use crate::state::report;
 use core::sync::atomic::Ordering;
 
 use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
-use crate::ground::{kernel, memory, notices};
+use crate::ground::memory::{self, in_region};
+use crate::ground::{kernel, notices};
 use crate::state::block::{lane, process, session};
+use crate::state::log_end::Log;
+use crate::state::report;
 
 /// Bytes after which the supervisor is told of progress.
 const NOTICE_BYTES: u64 = RING_BYTES / 4;

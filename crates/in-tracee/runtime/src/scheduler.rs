@@ -11,6 +11,7 @@ pub mod kept_registers;
 pub mod kernel_threads;
 pub mod looks;
 pub mod output_lock;
+pub mod own_turn;
 pub mod patience;
 pub mod pause_cost;
 pub mod private_futexes;

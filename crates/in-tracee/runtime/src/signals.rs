@@ -11,17 +11,6 @@ pub mod killing;
 pub mod robust_futexes;
 pub mod stopping;
 
-use crate::ground::kernel::current_mask;
-use crate::scheduler::asking::ask;
-use crate::state::deliverable::{
-    SA_RESTART, dies_told, is_delivered, next_deliverable, next_deliverable_with,
-};
-use crate::state::signal_numbers::{
-    CORES, DEFAULT, ENDINGS, HARMLESS, IGNORE, NEVER_BLOCKED, OURS, REAL_TIME, SIGBUS, SIGILL, SIGKILL,
-    SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP, bit,
-};
-use crate::state::signal_state::{Action, Actions, Info, QUEUE, Signals, WaitingSignal};
-use crate::state::{deliverable, report};
 use core::sync::atomic::Ordering;
 
 use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
@@ -30,12 +19,24 @@ use linux_abi::general as nr;
 
 use crate::address_space::foreign_writes;
 use crate::code::{clocks, sites};
-use crate::ground::assembly;
 use crate::ground::frame::{self, RealFrame};
+use crate::ground::kernel::{self, current_mask};
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{call_places, kernel, memory, notices};
+use crate::ground::{assembly, call_places, memory, notices};
 use crate::preemption::pause;
+use crate::scheduler::asking::ask;
 use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
+use crate::state::deliverable::{
+    self, SA_RESTART, dies_told, is_delivered, next_deliverable, next_deliverable_with,
+};
+use crate::state::report;
+use crate::state::signal_numbers::{
+    CORES, DEFAULT, ENDINGS, HARMLESS, IGNORE, NEVER_BLOCKED, OURS, REAL_TIME, SIGBUS, SIGILL, SIGKILL,
+    SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP, bit,
+};
+use crate::state::signal_state::{
+    Action, Actions, Info, PENDING_MAX, Pending, QUEUE, Signals, WaitingSignal,
+};
 use crate::state::stacks::signal_stack;
 
 impl Action {
@@ -233,15 +234,6 @@ pub fn end_masked_wait(interrupted: bool) {
 /// Code of the signal that stops a thread before it goes back: see `turn::ASKED`.
 pub const STOP_CODE: i32 = -78;
 
-/// Signals that wait in the kernel.
-#[repr(C)]
-pub struct Pending {
-    /// The thread that they wait for.
-    thread: usize,
-    count: usize,
-    infos: [Info; PENDING_MAX],
-}
-
 impl Pending {
     pub fn infos(&self) -> &[Info] {
         &self.infos[..self.count.min(PENDING_MAX)]
@@ -253,8 +245,6 @@ impl Pending {
         self.infos[..other.count].copy_from_slice(&other.infos[..other.count]);
     }
 }
-
-const PENDING_MAX: usize = 32;
 
 /// Live: notes what waits in the kernel for the calling thread. Not for the agent: what it
 /// would take waits for the program's threads, and would never reach them.

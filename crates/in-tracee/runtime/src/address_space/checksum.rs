@@ -1,9 +1,6 @@
 //! Checksums of the program's writable memory, on request: replay finds a
 //! difference soon after it arises, rather than where it first shows.
 
-use crate::state::own_descriptors::close;
-use crate::state::own_descriptors::open_high;
-use crate::state::report;
 use events::Kind;
 
 use crate::address_space::written_pages;
@@ -12,6 +9,8 @@ use crate::ground::maps::{self, Mapping};
 use crate::ground::memory;
 use crate::ground::registers::Registers;
 use crate::state::block::process;
+use crate::state::own_descriptors::{close, open_high};
+use crate::state::report;
 
 /// Recording: logs a checksum if one is due.
 pub fn record_if_due() {

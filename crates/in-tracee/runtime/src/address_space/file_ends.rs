@@ -5,8 +5,7 @@
 //! stands for the files: where the log says that a bus error comes next, its page is made to fault,
 //! whoever it was that had cut the file.
 
-use linux_abi::PAGE_BYTES;
-use linux_abi::general as nr;
+use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::mapped_files::{self, STATUS_BYTES, STATUS_INODE, STATUS_WORDS};
 use crate::address_space::{descriptor_classes, shared_writes};

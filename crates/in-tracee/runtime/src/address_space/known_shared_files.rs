@@ -1,8 +1,8 @@
 //! Files that processes of the session share through memory.
 
 use core::sync::atomic::Ordering;
-use lane_protocol::SharedFile;
-use lane_protocol::shared_state;
+
+use lane_protocol::{SharedFile, shared_state};
 
 use crate::state::block::session;
 

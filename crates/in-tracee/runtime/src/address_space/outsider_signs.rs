@@ -10,9 +10,6 @@
 //! Invariant: nothing is looked at where the program has no such file or segment mapped. Deliberately
 //! absent: files below /usr, /lib and /etc, which systems replace and do not write to in place.
 
-use crate::log::kept_files::Status;
-use crate::state::outside_memory::{FILES, File, Name, SEGMENTS, Segment, Signs};
-use crate::state::{live, own_descriptors, recorded_processes};
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{outside_state, untimely};
@@ -21,8 +18,11 @@ use linux_abi::general as nr;
 use crate::address_space::{known_shared_files, mapped_files, outsiders, segments};
 use crate::ground::proc_files::Path;
 use crate::ground::{kernel, memory};
+use crate::log::kept_files::Status;
 use crate::state::block::{process, session, space};
-use crate::state::own_descriptors::move_high;
+use crate::state::outside_memory::{FILES, File, Name, SEGMENTS, Segment, Signs};
+use crate::state::own_descriptors::{self, move_high};
+use crate::state::{live, recorded_processes};
 
 impl Signs {
     #[inline]

@@ -23,8 +23,7 @@ use lane_protocol::{OUTSIDE_SUMS_BYTES, OUTSIDE_SUMS_START, outside_state};
 use linux_abi::general as nr;
 
 use crate::address_space::checksum::{self, PAGE_WORDS};
-use crate::address_space::outsider_signs;
-use crate::address_space::{known_shared_files, mapped_files};
+use crate::address_space::{known_shared_files, mapped_files, outsider_signs};
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory, proc_files};
 use crate::log::kept_files::Status;

@@ -1,9 +1,10 @@
 //! Memory at the places where it was when recording.
 
+use linux_abi::general as nr;
+
 use crate::ground::{kernel, notices};
 use crate::log::kept_files;
 use crate::state::report;
-use linux_abi::general as nr;
 
 /// Maps memory at its recorded place, or stands still.
 pub fn map_at(start: u64, bytes: u64, protection: u64, flags: u64, fd: i32, offset: u64) {

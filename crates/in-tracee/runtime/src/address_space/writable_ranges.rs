@@ -1,10 +1,11 @@
 //! The program's writable memory, as a list in the runtime's region.
 
-use crate::code::islands;
-use crate::ground::maps::Mapping;
-use crate::ground::range_set::Range;
-use crate::ground::{kernel, maps};
 use linux_abi::general as nr;
+
+use crate::code::islands;
+use crate::ground::kernel;
+use crate::ground::maps::{self, Mapping};
+use crate::ground::range_set::Range;
 
 /// The program's writable memory as sorted ranges that do not touch.
 pub struct Ranges {

@@ -6,5 +6,7 @@ pub mod holding;
 pub mod increments;
 pub mod protection;
 pub mod quiesce;
+pub mod saved_pages;
+pub mod slots;
 pub mod store;
 pub mod window;

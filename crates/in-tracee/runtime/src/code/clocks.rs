@@ -7,8 +7,8 @@
 
 use linux_abi::{errno, general as nr};
 
-use crate::ground::memory::in_region;
-use crate::ground::{kernel, memory};
+use crate::ground::kernel;
+use crate::ground::memory::{self, in_region};
 use crate::state::block::{session, space, thread};
 use crate::state::patched_code::Clocks;
 

@@ -1,13 +1,12 @@
 //! From where on the program's calls come to us.
 
+use lane_protocol::{Interception, TEXT_BYTES_MAX, TEXT_START};
+use linux_abi::general as nr;
+
 use crate::code::seccomp;
 use crate::ground::kernel;
 use crate::state::block::session;
 use crate::state::report;
-use lane_protocol::Interception;
-use lane_protocol::TEXT_BYTES_MAX;
-use lane_protocol::TEXT_START;
-use linux_abi::general as nr;
 
 /// From now on the program's calls come to us.
 pub fn intercept() {

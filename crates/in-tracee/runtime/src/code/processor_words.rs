@@ -2,9 +2,8 @@
 
 use core::arch::x86_64::__cpuid_count;
 use core::sync::atomic::Ordering;
-use lane_protocol::cpuid_state::CLAIMED as CPUID_CLAIMED;
-use lane_protocol::cpuid_state::FREE as CPUID_FREE;
-use lane_protocol::cpuid_state::READY as CPUID_READY;
+
+use lane_protocol::cpuid_state::{CLAIMED as CPUID_CLAIMED, FREE as CPUID_FREE, READY as CPUID_READY};
 
 use crate::code::clocks;
 use crate::state::block::session;

@@ -7,6 +7,10 @@
 //! calls that most processes use; later, to a call that traps for the second time. Memory
 //! for islands is logged: replay keeps it free. Whether a site is rewritten changes no event.
 
+mod addresses;
+mod table;
+mod uncovered;
+
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use events::Kind;
@@ -20,17 +24,14 @@ use crate::ground::{kernel, memory, notices};
 use crate::log;
 use crate::state::block::{process, session, space};
 use crate::state::patched_code::{MAPS, SLOTS, Site, SiteState};
-
-mod addresses;
-mod table;
-mod uncovered;
-
 pub use addresses::{original, translate};
 pub use table::find;
 use table::{find_or_add, sites};
 use uncovered::cover_again;
-pub use uncovered::{cover_again_at, cover_again_stopped, uncover, uncover_for_good};
-pub use uncovered::{jump_when_dense, lift_jumps, note_jump_taken};
+pub use uncovered::{
+    cover_again_at, cover_again_stopped, jump_when_dense, lift_jumps, note_jump_taken, uncover,
+    uncover_for_good,
+};
 
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;

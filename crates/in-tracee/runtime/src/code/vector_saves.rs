@@ -13,13 +13,12 @@
 
 use core::arch::asm;
 
-use iced_x86::{Decoder, DecoderOptions};
-
 use crate::code::processor_words::processor_words;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::{self, VectorState, vector_state};
 use crate::ground::{decode, memory};
+use iced_x86::{Decoder, DecoderOptions};
 
 const HEADER: u64 = 512;
 const PARTS_START: u64 = 576;

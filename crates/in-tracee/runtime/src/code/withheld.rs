@@ -4,8 +4,7 @@
 //! such a page, all of them are given back, and time traps from there on.
 
 use lane_protocol::{CodeMap, Recipe, site_kind};
-use linux_abi::PAGE_BYTES;
-use linux_abi::general as nr;
+use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::code::clocks;
 use crate::ground::kernel;

@@ -11,22 +11,21 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::bytecode::NO_PROGRAMS;
-use lane_protocol::{
-    Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE, agent_interrupt, agent_stop, agent_verb,
-};
+use lane_protocol::{BOUNDARIES_MAX, Boundary, Hit, NONE, agent_interrupt, agent_stop, agent_verb};
 
 use crate::code::{clocks, islands, sites};
+use crate::debugger::agent_state::{
+    Mode, breakpoints, hit, is_breakpoint, is_debugging, is_stepping, mailbox, state,
+};
+use crate::debugger::displaced::{self, Trapped};
 use crate::debugger::{
-    branch, breakpoints, caught_signals, copies, displaced, edits, keyframes, live_stops, programs, standing,
-    translate, watchpoints,
+    branch, breakpoints, caught_signals, copies, edits, keyframes, live_stops, programs, standing, translate,
+    watchpoints,
 };
 use crate::ground::assembly::{rv_agent_stop, rv_agent_trap};
 use crate::ground::decode;
 use crate::ground::frame::RealFrame;
-use crate::ground::owned::Owned;
-use crate::ground::registers::Registers;
-use crate::ground::registers::TRAP_FLAG;
+use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::preemption::probe;
 use crate::state::block::{lane, process, session, thread};
 use crate::state::live;
@@ -34,95 +33,6 @@ use crate::state::live;
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
 pub const INTERRUPT: i32 = -79;
-
-/// What the program is doing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// It stands still, or is about to.
-    Stopped,
-    Running,
-    /// One step past what was planted where it stands, then at full speed.
-    Passing,
-    Stepping,
-}
-
-pub struct State {
-    pub mode: Mode,
-    pub command: AgentCommand,
-    /// Where the last step began.
-    pub stepped_from: u64,
-    /// Instructions since the last boundary, and whether that is known.
-    pub steps: u64,
-    pub steps_known: bool,
-    pub command_steps: u64,
-    pub hits: u64,
-    /// Hits since the last boundary, or since the command began, if that was later.
-    pub interval_hits: u64,
-    pub last_hit: Hit,
-    /// The pause at hand was found by a step: its boundary is no instruction's.
-    pub found_pause: bool,
-    /// Why the program is to stand still at the breakpoint whose stub it is in.
-    pub stop_in_stub: Option<u32>,
-    pub boundaries: u64,
-    pub last_boundaries: [Boundary; BOUNDARIES_MAX],
-    /// The call that leads to the next boundary, and to the last one; see `AgentStop::call`.
-    pub call: u64,
-    pub call_here: u64,
-    pub images: u64,
-    pub new_image: bool,
-    pub new_code: bool,
-    pub first_stack: u64,
-}
-
-static STATE: Owned<State> = Owned::new(State {
-    mode: Mode::Stopped,
-    command: AgentCommand {
-        verb: 0,
-        segment: 0,
-        pid: 0,
-        registers: [0; 18],
-        calls: [0; lane_protocol::CALL_WORDS],
-        signals: 0,
-        until_event: NONE,
-        until_thread: NONE,
-        steps_max: 0,
-        hits_max: 0,
-        stops_at_code: 0,
-        order: 0,
-        argument: 0,
-        breakpoint_count: 0,
-        watch_count: 0,
-        breakpoints: [0; lane_protocol::BREAKPOINTS_MAX],
-        programs: [NO_PROGRAMS; lane_protocol::BREAKPOINTS_MAX],
-        watches: [lane_protocol::Watch { address: 0, bytes: 0, kind: 0 }; lane_protocol::WATCHES_MAX],
-    },
-    stepped_from: 0,
-    steps: 0,
-    steps_known: true,
-    command_steps: 0,
-    hits: 0,
-    interval_hits: 0,
-    last_hit: Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE },
-    found_pause: false,
-    stop_in_stub: None,
-    boundaries: 0,
-    last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
-    call: 0,
-    call_here: 0,
-    images: 0,
-    new_image: false,
-    new_code: false,
-    first_stack: 0,
-});
-
-pub fn state() -> &'static mut State {
-    // SAFETY: one thread of the address space has the turn, and only that one comes here.
-    unsafe { &mut *STATE.get() }
-}
-
-pub fn mailbox() -> &'static mut Agent {
-    &mut lane().agent
-}
 
 /// A process begins: it may be the one that is debugged.
 pub fn begin_process() {
@@ -133,22 +43,6 @@ pub fn begin_process() {
         // It is a child, in which nobody looks at breakpoints.
         breakpoints::hide();
     }
-}
-
-/// True if the process is debugged.
-#[inline]
-pub fn is_debugging() -> bool {
-    process().debugged
-}
-
-/// True while nothing but what is planted stops the program.
-pub fn is_at_full_speed() -> bool {
-    is_debugging() && state().mode == Mode::Running
-}
-
-/// True while each instruction traps.
-pub fn is_stepping() -> bool {
-    is_debugging() && matches!(state().mode, Mode::Stepping | Mode::Passing)
 }
 
 /// A new image begins, with this stack. A child that is debugged may have it of a parent
@@ -348,32 +242,6 @@ pub fn arrived(context: &mut RealFrame) {
     go_on(context);
 }
 
-/// The breakpoints that are wanted.
-pub fn breakpoints() -> &'static [u64] {
-    let command = &state().command;
-    &command.breakpoints[..command.breakpoint_count as usize]
-}
-
-fn is_breakpoint(address: u64) -> bool {
-    breakpoints().contains(&address)
-}
-
-/// Counts a hit; true if it ends the command.
-pub fn hit(watch: u64) -> bool {
-    hit_after(0, watch)
-}
-
-/// The same, after so many more instructions.
-pub fn hit_after(executed: u64, watch: u64) -> bool {
-    let own = state();
-    own.hits += 1;
-    let steps = if own.steps_known { own.steps + executed } else { NONE };
-    // What the event itself wrote is no hit since then.
-    own.interval_hits += u64::from(watch == NONE || steps != 0);
-    own.last_hit = Hit { event: process().log.events, ordinal: own.interval_hits, steps, watch };
-    own.hits >= own.command.hits_max
-}
-
 /// Lets the program execute the instruction that it stands at.
 pub fn go_on(context: &mut RealFrame) {
     let own = state();
@@ -417,9 +285,7 @@ pub fn on_trap(code: i32, context: &mut RealFrame, inside: bool, watched: u64) -
         TRAP_PERF => on_watch(context, inside, watched),
         INT3 => {
             let running = state().mode == Mode::Running;
-            return on_boundary_trap(context)
-                || running && displaced::on_trap(context)
-                || on_breakpoint(context);
+            return on_boundary_trap(context) || running && on_stub_trap(context) || on_breakpoint(context);
         }
         TRAP_BRKPT | TRAP_TRACE | TRAP_HWBKPT => return on_step(context),
         _ => return false,
@@ -452,6 +318,16 @@ fn on_step(context: &mut RealFrame) -> bool {
         return true;
     }
     arrived(context);
+    true
+}
+
+/// The trap of a breakpoint with programs: false if it is none.
+fn on_stub_trap(context: &mut RealFrame) -> bool {
+    match displaced::on_trap(context) {
+        Trapped::NotOurs => return false,
+        Trapped::GoesOn => {}
+        Trapped::Stops(kind) => stop(context, kind),
+    }
     true
 }
 

@@ -14,14 +14,14 @@ use linux_abi::{PAGE_BYTES, errno, general as nr};
 use syscall_model::{Act, Arg, Special};
 
 use crate::code::sites;
-use crate::debugger::agent::{self, mailbox};
-use crate::debugger::{breakpoints, copies, standing, translate};
+use crate::debugger::agent_state::{self, mailbox};
+use crate::debugger::{agent, breakpoints, copies, standing, translate};
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
-use crate::ground::memory::in_region;
+use crate::ground::kernel;
+use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
 use crate::ground::registers::{Leave, Registers};
-use crate::ground::{kernel, memory};
 use crate::log::effects::meaning;
 use crate::signals;
 use crate::state::block::{process, thread};
@@ -85,7 +85,7 @@ fn take_over(start: u64, end: u64) {
 /// goes on at the program's last registers. True if the debugger has been told.
 pub fn from_end() -> bool {
     standing::take_command();
-    let command = &agent::state().command;
+    let command = &agent_state::state().command;
     if command.verb != lane_protocol::agent_verb::BRANCH {
         return false;
     }
@@ -138,7 +138,7 @@ pub fn code() -> i32 {
 /// A fault that the program does not handle: the branch stops before it. gdb lets a
 /// function return to a breakpoint on the stack, which need not be executable.
 pub fn on_fault(registers: &Registers, signal: u32) -> ! {
-    if agent::breakpoints().contains(&registers.rip) {
+    if agent_state::breakpoints().contains(&registers.rip) {
         own().wanted_stop = agent_stop::BREAKPOINT;
     } else {
         (own().wanted_stop, own().code) = (agent_stop::FAULTED, signal as i32);

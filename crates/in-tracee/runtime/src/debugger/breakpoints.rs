@@ -12,7 +12,7 @@ use lane_protocol::BREAKPOINTS_MAX;
 
 use crate::address_space::code_changes;
 use crate::code::{islands, sites};
-use crate::debugger::{agent, displaced, open_calls, programs};
+use crate::debugger::{agent_state, displaced, open_calls, programs};
 use crate::ground::decode::JUMP_BYTES;
 use crate::ground::memory;
 use crate::ground::owned::Owned;
@@ -47,7 +47,7 @@ fn planted() -> &'static mut Planted {
 
 /// Plants all.
 pub fn put_in() {
-    let wanted = agent::breakpoints();
+    let wanted = agent_state::breakpoints();
     // A jump would cover a breakpoint, or a breakpoint break a jump.
     if probe::is_lifted() {
         hide();
@@ -74,12 +74,12 @@ pub fn give_back_code() {
 pub fn on_trapped_call(site: u64) {
     /// Of what is planted at an address, with all instructions that it replaces.
     const REACH: u64 = JUMP_BYTES as u64 + 15;
-    if !agent::is_at_full_speed() {
+    if !agent_state::is_at_full_speed() {
         return;
     }
     let is_clear_of = |address: u64, code: &Range<u64>| address >= code.end || address + REACH <= code.start;
     sites::jump_when_dense(site, &|code| {
-        agent::breakpoints().iter().chain(&[probe::place()]).all(|&address| is_clear_of(address, code))
+        agent_state::breakpoints().iter().chain(&[probe::place()]).all(|&address| is_clear_of(address, code))
     });
 }
 
@@ -116,7 +116,7 @@ pub fn need_steps_since() -> bool {
 /// has to be stepped.
 pub fn need_steps() -> bool {
     process().replaying
-        && agent::breakpoints().iter().any(|&address| {
+        && agent_state::breakpoints().iter().any(|&address| {
             !islands::in_island(address)
                 && !sites::is_constant_code(address)
                 && memory::read::<u8>(address).is_some()
@@ -129,7 +129,7 @@ pub fn follow_calls() {
     if !planted.is_in {
         return;
     }
-    let wanted = agent::breakpoints();
+    let wanted = agent_state::breakpoints();
     for (index, &address) in wanted.iter().enumerate().filter(|(index, _)| programs::ends_calls(*index)) {
         let original = &mut planted.originals[index];
         let before = core::mem::take(original);
@@ -183,7 +183,7 @@ pub fn without<T>(act: impl FnOnce() -> T) -> T {
     hide();
     let result = act();
     if were_in {
-        show(agent::breakpoints());
+        show(agent_state::breakpoints());
     }
     result
 }

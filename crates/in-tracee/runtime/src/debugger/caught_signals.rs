@@ -4,7 +4,7 @@
 //! Invariant: the handler begins at a boundary, so that replay stands there again. Of several that
 //! are delivered at once, each on top of the one before, one is told.
 
-use crate::debugger::agent::state;
+use crate::debugger::agent_state::state;
 use crate::ground::owned::Owned;
 use crate::state::block::process;
 use crate::state::signal_state::Info;

@@ -13,7 +13,7 @@
 use linux_abi::general as nr;
 
 use crate::debugger::programs::{self, Verdict};
-use crate::debugger::{agent, breakpoints};
+use crate::debugger::{agent_state, breakpoints};
 use crate::ground::assembly::{rv_agent_stop, rv_entry_breakpoint};
 use crate::ground::decode::{self, JUMP_BYTES, Run};
 use crate::ground::frame::RealFrame;
@@ -235,15 +235,24 @@ pub extern "C" fn on_breakpoint(registers: &mut Registers) {
     }
 }
 
-/// The trap of a breakpoint with programs: true if the program goes on.
-pub fn on_trap(context: &mut RealFrame) -> bool {
+/// What the trap of a breakpoint with programs leads to.
+pub enum Trapped {
+    /// It is no such breakpoint's.
+    NotOurs,
+    GoesOn,
+    /// Why the program stops there, an `agent_stop`.
+    Stops(u32),
+}
+
+/// A trap of the program's.
+pub fn on_trap(context: &mut RealFrame) -> Trapped {
     let address = context.rip.wrapping_sub(1);
     let Some(stub) = list().iter().find(|stub| !stub.is_jump && stub.start != 0 && stub.address == address)
     else {
-        return false;
+        return Trapped::NotOurs;
     };
     if !breakpoints::is_in(address) || crate::preemption::probe::place() == address {
-        return false;
+        return Trapped::NotOurs;
     }
     let mut registers = context.registers();
     registers.rip = address;
@@ -254,19 +263,18 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         verdict => {
             if let Some(kind) = programs::stop_of(verdict) {
                 context.rip = address;
-                agent::stop(context, kind);
-                return true;
+                return Trapped::Stops(kind);
             }
         }
     }
     context.rip = goes_on_at;
-    true
+    Trapped::GoesOn
 }
 
 /// A fault or an invalid instruction, at full speed: true if it is what a jump of a
 /// breakpoint has in its middle. A fault in a stub is told of the program's own code.
 pub fn on_fault(signal: u32, context: &mut RealFrame) -> bool {
-    if agent::state().mode == agent::Mode::Running && on_interior(signal, context) {
+    if agent_state::state().mode == agent_state::Mode::Running && on_interior(signal, context) {
         return true;
     }
     if let Some(original) = original_of(context.rip) {
@@ -321,7 +329,7 @@ pub fn is_page(start: u64) -> bool {
 
 /// The program is about to map or unmap something there.
 pub fn make_room(start: u64, bytes: u64) {
-    if !agent::is_debugging() {
+    if !agent_state::is_debugging() {
         return;
     }
     let end = start.saturating_add(bytes);

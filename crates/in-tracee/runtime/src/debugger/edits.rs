@@ -8,26 +8,26 @@
 //!
 //! Deliberately absent: other threads' registers, and the past.
 
-use crate::ground::notices;
-use crate::ground::vector_state::vector_state;
-use crate::state::{live, report, signal_state};
 use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
 use lane_protocol::{agent_verb, report_kind};
 use linux_abi::{PAGE_BYTES, errno};
 
 use crate::code::sites;
-use crate::debugger::agent::{self, mailbox, state};
-use crate::debugger::{breakpoints, translate};
+use crate::debugger::agent_state::{self, mailbox, state};
+use crate::debugger::{agent, breakpoints, translate};
 use crate::ground::accesses::Change;
 use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::memory::{self, in_region};
+use crate::ground::notices;
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
+use crate::ground::vector_state::vector_state;
 use crate::log;
 use crate::preemption::pause_point;
 use crate::state::block::{process, thread};
+use crate::state::{live, report, signal_state};
 
 /// The flags that can be set: carry, parity, adjust, zero, sign, direction, overflow.
 pub const STATUS_FLAGS: u64 = 0xcd5;
@@ -265,7 +265,7 @@ fn replay_from(registers: &mut Registers, first: u64) {
         if live::goes_again() {
             return notices::log_is_replayed();
         }
-        if !agent::is_debugging() {
+        if !agent_state::is_debugging() {
             report::note_registers(registers);
             report::leave(report_kind::LOG_ENDED, 0, "");
         }

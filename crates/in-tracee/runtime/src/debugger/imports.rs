@@ -17,7 +17,7 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use crate::address_space::mapped_files::{self, Object};
-use crate::debugger::agent;
+use crate::debugger::agent_state;
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory};
 use crate::log::file_extents;
@@ -72,7 +72,7 @@ pub fn opened(identity: [u64; 2]) {
 // --- the scout ---
 
 fn say(import: &mut dyn FnMut(&mut Writer)) {
-    if agent::state().boundaries == 0 {
+    if agent_state::state().boundaries == 0 {
         // There are no copies yet.
         session().imports.written.take(&mut |_| {});
         return;

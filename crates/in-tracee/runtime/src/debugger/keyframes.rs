@@ -19,7 +19,7 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::debugger::{agent, copies, displaced, translate, watchpoints};
+use crate::debugger::{agent_state, copies, displaced, translate, watchpoints};
 use crate::ground::kernel;
 use crate::ground::owned::Owned;
 use crate::ground::registers::pop_preserved;
@@ -105,7 +105,7 @@ pub fn stand() -> bool {
     watchpoints::forget();
     displaced::forget();
     copies::note_standing();
-    let mailbox = agent::mailbox();
+    let mailbox = agent_state::mailbox();
     let seen = mailbox.asked.load(Ordering::Relaxed);
     mailbox.standing[0] = thread().own_address;
     let (counted, awaited) = (mailbox.stopped.as_ptr() as u64, mailbox.asked.as_ptr() as u64);

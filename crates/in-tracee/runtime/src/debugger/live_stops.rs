@@ -1,6 +1,8 @@
 //! Stops of a live program: where it stands, and what it was told there.
 
-use crate::debugger::agent::{Mode, is_stepping, mailbox, state};
+use core::sync::atomic::Ordering;
+
+use crate::debugger::agent_state::{Mode, is_stepping, mailbox, state};
 use crate::debugger::{displaced, edits, watchpoints};
 use crate::ground::frame::RealFrame;
 use crate::ground::owned::Owned;
@@ -9,7 +11,6 @@ use crate::preemption::left_handlers;
 use crate::signals;
 use crate::state::block::{process, thread, thread_status};
 use crate::state::live::is_debugged;
-use core::sync::atomic::Ordering;
 
 pub struct State {
     /// The program stands before a call, at a fault, or at a pause that was logged for

@@ -4,17 +4,17 @@
 //! Records lie in memory of the region until the debugger has taken them: when it is
 //! nearly full the process stops, and the next command begins with none.
 
-use bytecode::{Failure, Host, any_holds, evaluate, programs_of};
 use core::sync::atomic::Ordering;
 
+use bytecode::{Failure, Host, any_holds, evaluate, programs_of};
 use lane_protocol::bytecode::{NO_PROGRAMS, RecordHeader, breakpoint_kind, failure, part, register};
 use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
 
-use crate::debugger::{agent, breakpoints, open_calls};
+use crate::debugger::{agent_state, breakpoints, open_calls};
 use crate::ground::owned::Owned;
-use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory, registers};
+use crate::ground::registers::{self, Registers};
+use crate::ground::{kernel, memory};
 use crate::state::block::{lane, process, thread};
 
 /// Most bytes of one record: what does not fit is left out.
@@ -57,11 +57,11 @@ pub fn begin_command() {
 
 /// The block of programs of a breakpoint.
 fn block(index: usize) -> Option<&'static [u8]> {
-    let start = *agent::state().command.programs.get(index)?;
+    let start = *agent_state::state().command.programs.get(index)?;
     if start == NO_PROGRAMS {
         return None;
     }
-    agent::mailbox().programs.get(start as usize..)
+    agent_state::mailbox().programs.get(start as usize..)
 }
 
 /// True if a breakpoint has programs.
@@ -105,7 +105,7 @@ pub fn decide(index: usize, registers: &Registers, vectors: u64, executed: u64) 
 /// Why a hit of a breakpoint makes the program stand still, if it does.
 pub fn stop_of(verdict: Verdict) -> Option<u32> {
     match verdict {
-        Verdict::Stops => agent::hit(NONE).then_some(agent_stop::BREAKPOINT),
+        Verdict::Stops => agent_state::hit(NONE).then_some(agent_stop::BREAKPOINT),
         Verdict::GoesOn => None,
         Verdict::Full => Some(agent_stop::RECORDED),
     }
@@ -113,8 +113,8 @@ pub fn stop_of(verdict: Verdict) -> Option<u32> {
 
 /// The same for a breakpoint whose stub the program is in: the next trap stops it.
 pub fn ends_command(verdict: Verdict) -> bool {
-    agent::state().stop_in_stub = stop_of(verdict);
-    agent::state().stop_in_stub.is_some()
+    agent_state::state().stop_in_stub = stop_of(verdict);
+    agent_state::state().stop_in_stub.is_some()
 }
 
 /// False at an end of a call that was not recorded.
@@ -187,7 +187,7 @@ fn record(index: usize, kind: u8, rest: &[u8], host: &mut Program, executed: u64
     if kind & breakpoint_kind::CALLS != 0 && failed.is_none() {
         begin_call(kind, RECORDS_START + start);
     }
-    let agent = agent::state();
+    let agent = agent_state::state();
     let header = RecordHeader {
         bytes: (own.bytes - start) as u32,
         breakpoint: index as u32,

@@ -7,12 +7,11 @@ use linux_abi::general as nr;
 
 use crate::address_space::mapped_files;
 use crate::code::sites;
-use crate::debugger::agent::{self, Mode, mailbox, state};
+use crate::debugger::agent_state::{self, Mode, mailbox, state};
 use crate::debugger::{branch, breakpoints, caught_signals, copies, programs};
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
-use crate::ground::registers::Registers;
-use crate::ground::registers::{TRAP_FLAG, fs_base};
+use crate::ground::registers::{Registers, TRAP_FLAG, fs_base};
 use crate::ground::vector_state::vector_state;
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::state::group_replay;
@@ -128,7 +127,7 @@ pub fn wait_for_command() {
 /// The log says no more, or something else than the program does: stands still for
 /// good, if the process is debugged.
 pub fn stand_at_end(report: u32, code: i32) {
-    if !agent::is_debugging() || report == report_kind::NONE {
+    if !agent_state::is_debugging() || report == report_kind::NONE {
         return;
     }
     breakpoints::give_back_code();

@@ -19,15 +19,13 @@ use translator::{Engine, Goal, Host, MEMORY_BYTES, Outcome, State, Stop};
 
 use crate::code::{islands, sites};
 use crate::debugger::programs::{self, Verdict};
-use crate::debugger::{agent, watchpoints};
-use crate::ground::assembly;
-use crate::ground::assembly::rv_agent_stop;
+use crate::debugger::{agent, agent_state, watchpoints};
+use crate::ground::assembly::{self, rv_agent_stop};
 use crate::ground::frame::RealFrame;
-use crate::ground::memory::in_region;
+use crate::ground::kernel;
+use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
-use crate::ground::registers::Registers;
-use crate::ground::registers::TRAP_FLAG;
-use crate::ground::{kernel, memory, registers};
+use crate::ground::registers::{self, Registers, TRAP_FLAG};
 use crate::preemption::probe;
 use crate::state::block::{lane, process, thread};
 
@@ -116,14 +114,14 @@ pub fn takes_steps(context: &mut RealFrame) -> bool {
         return false;
     }
     let by_hand = core::mem::take(&mut running().by_hand);
-    let agent = agent::state();
+    let agent = agent_state::state();
     let steps = agent.command.steps_max - agent.command_steps;
     !by_hand && steps >= STEPS_MIN && watchpoints::are_for_writes() && start(context, steps)
 }
 
 /// The steps were taken: the program stands where they have led.
 pub fn arrive(context: &mut RealFrame, result: &Result) {
-    let agent = agent::state();
+    let agent = agent_state::state();
     agent.steps += result.executed;
     agent.command_steps += result.executed;
     if in_region(context.rip, 1) {
@@ -191,7 +189,7 @@ pub extern "C" fn run() -> ! {
 /// Runs until there is something for the agent: what only looks so is passed here.
 fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
     let mut stops = [0u64; BREAKPOINTS_MAX + 1];
-    let wanted = agent::breakpoints();
+    let wanted = agent_state::breakpoints();
     stops[..wanted.len()].copy_from_slice(wanted);
     let mut count = wanted.len();
     let pause = probe::is_lifted().then(probe::place);
@@ -242,7 +240,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
                     return result(executed, stop != Stop::Interrupted);
                 }
                 if let Some(watch) = watchpoints::take_changed()
-                    && agent::hit_after(executed, watch)
+                    && agent_state::hit_after(executed, watch)
                 {
                     return Result { executed, needs_step: false, hit: Some(watch) };
                 }
@@ -264,7 +262,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
 /// What the agent is told of the breakpoint of this index, if it is to know.
 fn hit_of(index: usize, state: &State, executed: u64) -> Option<u64> {
     match programs::decide(index, &registers_of(state), 0, executed) {
-        Verdict::Stops if agent::hit_after(executed, NONE) => Some(NONE),
+        Verdict::Stops if agent_state::hit_after(executed, NONE) => Some(NONE),
         Verdict::Full => Some(FULL),
         Verdict::Stops | Verdict::GoesOn => None,
     }

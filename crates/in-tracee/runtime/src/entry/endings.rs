@@ -1,7 +1,7 @@
 //! What the rooms do before a process ends: `report` calls it by these names, since it stands
 //! in front of all rooms, and every one of them reports.
 
-use crate::checkpoint;
+use crate::checkpoint::restore::rollback;
 use crate::debugger::standing;
 use crate::process::processes;
 use crate::state::live;
@@ -22,6 +22,6 @@ fn rv_leaves_shared_memory() {
 #[unsafe(no_mangle)]
 fn rv_log_ends() {
     if live::goes_again() {
-        checkpoint::go_live();
+        rollback::go_live();
     }
 }

@@ -3,7 +3,11 @@
 use core::sync::atomic::AtomicU32;
 
 use crate::address_space::file_ends;
-use crate::checkpoint;
+use crate::checkpoint::group::undertaking;
+use crate::checkpoint::observed_calls;
+use crate::checkpoint::resources::first_use;
+use crate::checkpoint::restore::{crash, rollback};
+use crate::checkpoint::take::increments::tracking;
 use crate::debugger::{breakpoints, caught_signals, copies, displaced, imports, live_stops, translate};
 use crate::entry::{standing_threads, traps};
 use crate::ground::registers::{Leave, Registers};
@@ -13,37 +17,37 @@ use crate::syscalls::pass_through;
 
 #[unsafe(no_mangle)]
 fn rv_memory_lost(start: u64, bytes: u64) {
-    checkpoint::lose_memory(start, bytes);
+    tracking::lose_memory(start, bytes);
 }
 
 #[unsafe(no_mangle)]
 fn rv_memory_released(start: u64, bytes: u64) {
-    checkpoint::release_memory(start, bytes);
+    tracking::release_memory(start, bytes);
 }
 
 #[unsafe(no_mangle)]
 fn rv_memory_watched_otherwise() {
-    checkpoint::end_increments();
+    tracking::end_increments();
 }
 
 #[unsafe(no_mangle)]
 fn rv_tracked_child_begins() {
-    checkpoint::begin_child();
+    tracking::begin_child();
 }
 
 #[unsafe(no_mangle)]
 fn rv_is_checkpoints_descriptor(fd: u64) -> bool {
-    checkpoint::is_descriptor(fd)
+    tracking::is_descriptor(fd)
 }
 
 #[unsafe(no_mangle)]
 fn rv_descriptors_are_taken(first: u64, last: u64) {
-    checkpoint::yield_descriptor(first, last);
+    tracking::yield_descriptor(first, last);
 }
 
 #[unsafe(no_mangle)]
 fn rv_descriptor_is_used_first() {
-    checkpoint::wait_before_first_use();
+    first_use::wait();
 }
 
 #[unsafe(no_mangle)]
@@ -98,17 +102,17 @@ fn rv_shared_file_opened(identity: [u64; 2]) {
 
 #[unsafe(no_mangle)]
 fn rv_lane_shares_memory() {
-    checkpoint::note_sharer();
+    undertaking::note_sharer();
 }
 
 #[unsafe(no_mangle)]
 fn rv_is_agent(identity: u64) -> bool {
-    checkpoint::agent_identity() == Some(identity)
+    observed_calls::agent_identity() == Some(identity)
 }
 
 #[unsafe(no_mangle)]
 fn rv_log_is_replayed() {
-    checkpoint::enter_present();
+    rollback::enter_present();
 }
 
 #[unsafe(no_mangle)]
@@ -144,12 +148,12 @@ fn rv_fault_is_at_hand() -> ! {
 
 #[unsafe(no_mangle)]
 fn rv_process_dies_of(signal: u32) {
-    checkpoint::save_before_death(signal);
+    crash::save_before_death(signal);
 }
 
 #[unsafe(no_mangle)]
 fn rv_program_goes_live() -> ! {
-    checkpoint::go_live()
+    rollback::go_live()
 }
 
 #[unsafe(no_mangle)]

@@ -1,5 +1,7 @@
 //! What is done where the program stands at a pause: it is logged, or was, and others have the turn.
 
+use lane_protocol::report_kind;
+
 use crate::code::{islands, sites};
 use crate::debugger::{agent, edits};
 use crate::ground::assembly::rv_resume;
@@ -9,12 +11,11 @@ use crate::preemption::pause_point::{RESUME_FLAG, arm_if_next, log_state};
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::{hot_words, pause, sampled_places};
 use crate::scheduler::pause_cost::{COST_NS, cost_ns};
-use crate::scheduler::{chaos, encounters, held_threads, spinning_threads, turn};
+use crate::scheduler::{chaos, encounters, held_threads, own_turn, spinning_threads, turn};
 use crate::signals;
 use crate::state::block::{process, thread};
 use crate::state::{deliverable, report};
 use crate::syscalls::spins;
-use lane_protocol::report_kind;
 
 /// The program stands at a pause point with these registers.
 pub fn on_pause(mut registers: Registers) -> ! {
@@ -45,16 +46,16 @@ fn record(registers: &mut Registers) {
         return sampled_places::leave(registers);
     }
     let is_waited_for =
-        turn::is_wanted() || spinning_threads::threads_spin() && turn::my_turn().has_sleepers();
+        turn::is_wanted() || spinning_threads::threads_spin() && own_turn::my_turn().has_sleepers();
     let yields = asked && !is_lone && (is_waited_for || is_aside);
     log_pause(registers, yields);
     if yields {
         held_threads::note_vectors(true);
         turn::yield_at_pause();
-        while crate::checkpoint::stop_asked() {
+        while crate::checkpoint::take::quiesce::stop_asked() {
             // Others come before what the program does from here on: once more.
             log_pause(registers, true);
-            crate::checkpoint::park_at_pause();
+            crate::checkpoint::take::quiesce::park_at_pause();
         }
         held_threads::note_vectors(false);
         registers.rip = sites::translate(registers.rip);
@@ -71,7 +72,7 @@ fn record(registers: &mut Registers) {
     let events = process().log.events;
     signals::deliver_at_return(registers);
     if process().log.events == events {
-        crate::checkpoint::note_pause();
+        crate::checkpoint::restore::debugging::note_pause();
         sampled_places::leave(registers);
     }
 }
@@ -128,7 +129,7 @@ fn follow_pause(registers: &mut Registers) {
         return;
     } else if process().log.peek().is_none() && !leaves_more() {
         if crate::state::live::goes_again() {
-            crate::checkpoint::enter_present();
+            crate::checkpoint::restore::rollback::enter_present();
             signals::set_real_mask(thread().signals.mask);
             return;
         }

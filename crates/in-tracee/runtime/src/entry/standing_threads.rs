@@ -22,7 +22,9 @@ pub fn resume() -> ! {
         // The thread of the last event is the only one that stands behind a pause to which no
         // turn event belongs yet. Others may have got the turn before they come here.
         let was_last = process().logged_thread == own.index as u32;
-        if was_last && own.standing == Standing::Pause || crate::checkpoint::takes_first_ticket(own.index) {
+        if was_last && own.standing == Standing::Pause
+            || crate::checkpoint::area::takes_first_ticket(own.index)
+        {
             turn::follow_yield();
         } else {
             turn::wait_to_run();

@@ -2,14 +2,17 @@
 //! step of the debugger's, a pause's, a fault, or a signal that comes to the program; and how the program
 //! goes on behind a handler that was left.
 
+use events::{FATAL, Kind};
+use lane_protocol::{ASKING, report_kind};
+
 use crate::address_space::file_ends;
 use crate::code::{clocks, gs, islands};
-use crate::debugger::{agent, caught_signals, displaced, translate};
+use crate::debugger::{agent, agent_state, caught_signals, displaced, translate};
 use crate::entry::{self, pauses};
 use crate::ground::frame::RealFrame;
-use crate::ground::memory::in_region;
+use crate::ground::memory::{self, in_region};
 use crate::ground::registers::TRAP_FLAG;
-use crate::ground::{assembly, kernel, memory};
+use crate::ground::{assembly, kernel};
 use crate::preemption::left_handlers::leave_handler;
 use crate::preemption::{pause, pause_point, probe, sampled_places};
 use crate::scheduler::{patience, turn};
@@ -22,10 +25,6 @@ use crate::state::report;
 use crate::state::signal_numbers::{FAULTS, IGNORE, SIGBUS, SIGKILL, SIGSEGV, SIGSYS, SIGTRAP, bit};
 use crate::state::signal_state::{Action, Info};
 use crate::syscalls::{calls_of_32_bits, instructions};
-use events::FATAL;
-use events::Kind;
-use lane_protocol::ASKING;
-use lane_protocol::report_kind;
 
 /// True if the kernel had no memory left to tell where a signal comes from, and why:
 /// RLIMIT_SIGPENDING. It looks as if sent by the process of number 0.
@@ -36,7 +35,7 @@ fn lost_all(info: &Info) -> bool {
 
 /// Another thread asked for what the kernel has forgotten.
 fn on_asked_for_something(context: &mut RealFrame, inside: bool) {
-    if crate::checkpoint::stop_asked() {
+    if crate::checkpoint::take::quiesce::stop_asked() {
         on_asked(context, inside, STOP_CODE);
     } else if turn::is_wanted() {
         on_asked(context, inside, patience::ASKED);
@@ -72,7 +71,7 @@ fn on_trapped_call(info: &Info, context: &mut RealFrame) {
         context.rax = kernel::call(context.rax as u32, args) as u64;
         return;
     }
-    if thread().pausing.stepping || agent::is_stepping() {
+    if thread().pausing.stepping || agent_state::is_stepping() {
         context.flags &= !TRAP_FLAG;
     }
     pause::abandon();
@@ -205,7 +204,7 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     }
     let mut registers = context.registers();
-    if thread.pausing.stepping || agent::is_stepping() {
+    if thread.pausing.stepping || agent_state::is_stepping() {
         registers.flags &= !TRAP_FLAG;
     }
     pause::abandon();
@@ -245,7 +244,9 @@ pub unsafe extern "C" fn on_fault() -> ! {
         0 => pauses::on_pause(registers),
         calls_of_32_bits::MAKES_CALL => calls_of_32_bits::make(registers),
         crate::syscalls::spins::GIVES => crate::syscalls::spins::stop_after_trap(registers),
-        crate::debugger::live_stops::ORDER_OF_DEBUGGER => crate::checkpoint::obey_debugger(),
+        crate::debugger::live_stops::ORDER_OF_DEBUGGER => {
+            crate::checkpoint::restore::debugging::obey_debugger()
+        }
         _ => {}
     }
     thread.standing = crate::state::signal_state::Standing::Fault;
@@ -256,12 +257,12 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if !handled {
         caught_signals::note_death(&info);
     }
-    if process().branched && (!handled || agent::breakpoints().contains(&registers.rip)) {
+    if process().branched && (!handled || agent_state::breakpoints().contains(&registers.rip)) {
         crate::debugger::branch::on_fault(&registers, signal);
     }
     if !handled && !process().replaying {
-        crate::checkpoint::stop_at_fault(&registers, signal);
-        crate::checkpoint::before_crash(signal);
+        crate::checkpoint::restore::debugging::stop_at_fault(&registers, signal);
+        crate::checkpoint::restore::crash::before_crash(signal);
         deaths::let_go_if_seen();
     }
     let flags = if handled { 0 } else { FATAL };
@@ -288,7 +289,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         report::note_registers(&registers);
         report::leave(report_kind::FAULTED, signal as i32, "");
     }
-    crate::checkpoint::after_crash(signal);
+    crate::checkpoint::restore::crash::after_crash(signal);
     // The default action once more, at the same instruction: core dump and all.
     set_real(signal, &Action::default_real());
     set_real_mask(signals.mask & !bit(signal));

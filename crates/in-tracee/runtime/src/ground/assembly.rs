@@ -1,6 +1,6 @@
 //! The names that the assembly gives: where code enters the runtime, and what it does for callers.
 //!
-//! The code itself is in `entry`, which names the handlers of all rooms; who only needs an address,
+//! The code itself is in `entry` (that of keepers beside them), which names the handlers of all rooms; who only needs an address,
 //! or the routine behind it, takes it from here. Deliberately absent: anything but declarations.
 
 use super::registers::Registers;
@@ -31,4 +31,5 @@ unsafe extern "C" {
     pub fn rv_end() -> !;
     pub fn rv_entry_translate();
     pub fn rv_restorer();
+    pub fn rv_make_keeper(flags: u64, stack: u64, run: u64, start: u64) -> i64;
 }

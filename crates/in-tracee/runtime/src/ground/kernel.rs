@@ -227,3 +227,6 @@ pub fn current_mask() -> u64 {
     call(nr::__NR_rt_sigprocmask, [0, 0, &raw mut mask as u64, 8, 0, 0]);
     mask
 }
+
+/// close_range(2): nothing is closed yet.
+pub const CLOSE_RANGE_CLOEXEC: u32 = 4;

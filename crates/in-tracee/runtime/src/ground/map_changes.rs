@@ -6,8 +6,7 @@
 
 use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
-use crate::ground::range_set::Range;
-use crate::ground::range_set::tidied;
+use crate::ground::range_set::{Range, tidied};
 
 const PAGE_BYTES: u64 = 4096;
 /// More at a time count as everything.

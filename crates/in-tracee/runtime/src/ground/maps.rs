@@ -4,9 +4,8 @@
 use linux_abi::general as nr;
 
 use crate::ground::memory::in_region;
-use crate::ground::{kernel, proc_dir};
-
 use crate::ground::owned::Owned;
+use crate::ground::{kernel, proc_dir};
 
 const BUFFER_BYTES: usize = 16 * 1024;
 static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);

@@ -19,9 +19,9 @@ macro_rules! pop_volatile {
     };
 }
 
-pub(crate) use {pop_preserved, pop_volatile};
-
 use crate::ground::kernel;
+pub(crate) use pop_preserved;
+pub(crate) use pop_volatile;
 
 pub const TRAP_FLAG: u64 = 0x100;
 

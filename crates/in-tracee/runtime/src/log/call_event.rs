@@ -1,9 +1,6 @@
 //! The event of a call: writing it, and injecting what it holds.
 
-use events::BEFORE_CALL;
-use events::Kind;
-use events::SIGNAL_FOLLOWS;
-use events::Tag;
+use events::{BEFORE_CALL, Kind, SIGNAL_FOLLOWS, Tag};
 
 use crate::ground::registers::Registers;
 use crate::log::effects;

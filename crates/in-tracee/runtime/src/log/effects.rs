@@ -2,10 +2,7 @@
 
 use linux_abi::general as nr;
 use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
-use syscall_model::Row;
-use syscall_model::VariantTable;
-use syscall_model::row;
-use syscall_model::{Act, Arg, Len, Shape, TABLE, Ty, When};
+use syscall_model::{Act, Arg, Len, Row, Shape, TABLE, Ty, VariantTable, When, row};
 
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};

@@ -1,9 +1,7 @@
 //! An image of the process in the log: pages of its own, and threads as they stand.
 
-use events::BOARDED_THREAD_WORDS;
-use events::Tag;
-use linux_abi::PAGE_BYTES;
-use linux_abi::general as nr;
+use events::{BOARDED_THREAD_WORDS, Tag};
+use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::ground::kernel;
 use crate::ground::maps::Mapping;

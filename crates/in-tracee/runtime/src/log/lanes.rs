@@ -1,11 +1,8 @@
 //! The memory of lanes.
 
-use lane_protocol::LANE_HEADER_BYTES;
-use lane_protocol::LaneHeader;
-use lane_protocol::RING_BYTES;
-use lane_protocol::lane_header_address;
-use lane_protocol::ring_address;
-use lane_protocol::segment_offset;
+use lane_protocol::{
+    LANE_HEADER_BYTES, LaneHeader, RING_BYTES, lane_header_address, ring_address, segment_offset,
+};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;

@@ -5,14 +5,14 @@
 //! The descriptor comes over a pair of sockets, made for each: nothing is kept open meanwhile, and
 //! no name has to be reached from the process's root or namespaces.
 
-use crate::ground::kernel::error;
-use crate::log::kept_files::request_answer;
-use crate::state::own_descriptors::while_dumpable;
 use lane_protocol::{lent, request};
 use linux_abi::{errno, general as nr};
 
-use crate::ground::{kernel, open_files};
+use crate::ground::kernel::{self, error};
+use crate::ground::open_files;
+use crate::log::kept_files::request_answer;
 use crate::state::block::session;
+use crate::state::own_descriptors::while_dumpable;
 
 /// socketpair(2).
 const AF_UNIX: u64 = 1;

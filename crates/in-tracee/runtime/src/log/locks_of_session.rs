@@ -1,8 +1,9 @@
 //! Locks of bytes of the session's file: of processes that the supervisor is to know, and its own.
 
+use linux_abi::general as nr;
+
 use crate::ground::kernel;
 use crate::state::block::process;
-use linux_abi::general as nr;
 
 /// `struct flock`.
 #[repr(C)]

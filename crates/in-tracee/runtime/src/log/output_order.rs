@@ -2,6 +2,7 @@
 //! showing them in it.
 
 use core::sync::atomic::Ordering;
+
 use events::Tag;
 use lane_protocol::OutputPlaces;
 use linux_abi::general as nr;

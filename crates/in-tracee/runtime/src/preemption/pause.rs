@@ -14,22 +14,20 @@
 
 mod spinning;
 
-use crate::ground::registers::TRAP_FLAG;
-use crate::scheduler::pause_cost::STEP_NS;
-use crate::scheduler::spinning_threads::{SPUN, threads_spin};
-use crate::state::deliverable;
-use crate::state::pausing::{Pausing, Search, Stand, Watching, WayAside};
 use core::sync::atomic::Ordering;
 
 use crate::code::{clocks, islands, sites};
 use crate::ground::frame::RealFrame;
-use crate::ground::registers::Registers;
+use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::ground::{decode, memory, notices};
-use crate::preemption::pause_place;
 use crate::preemption::pause_timer::{Purpose, now_ns};
-use crate::preemption::{hot_words, pause_point, rounds, sampled_places};
-use crate::scheduler::{chaos, private_futexes, starvation, turn};
+use crate::preemption::{hot_words, pause_place, pause_point, rounds, sampled_places};
+use crate::scheduler::pause_cost::STEP_NS;
+use crate::scheduler::spinning_threads::{SPUN, threads_spin};
+use crate::scheduler::{chaos, own_turn, private_futexes, starvation};
 use crate::state::block::{process, thread};
+use crate::state::deliverable;
+use crate::state::pausing::{Pausing, Search, Stand, Watching, WayAside};
 use spinning::{compare_ns, watch_spin};
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -197,7 +195,7 @@ fn approach(context: &mut RealFrame) {
         return run_on(context, WATCH_NS);
     }
     if thread().pausing.watching == Watching::SpinSoon {
-        if !turn::my_turn().has_sleepers() {
+        if !own_turn::my_turn().has_sleepers() {
             crate::ground::kernel::sched_yield();
         }
         return watch_spin(context);

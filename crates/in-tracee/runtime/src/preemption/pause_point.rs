@@ -3,13 +3,12 @@
 
 use events::{Kind, Tag};
 
-use crate::address_space::page_tracker::Summed;
-use crate::address_space::{file_ends, page_tracker};
+use crate::address_space::file_ends;
+use crate::address_space::page_tracker::{self, Summed};
 use crate::code::islands;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::notices;
-use crate::ground::registers::Registers;
-use crate::ground::registers::TRAP_FLAG;
+use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::preemption::{hot_words, left_handlers, probe};
 use crate::state::block::process;
 

@@ -25,11 +25,10 @@ use crate::ground::owned::Owned;
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{image_functions, memory};
 use crate::preemption::executed_functions::{self, Entered, ExecutedFunctions};
-use crate::preemption::pause;
-use crate::preemption::pause_point;
 use crate::preemption::pause_timer::now_ns;
+use crate::preemption::{pause, pause_point};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, encounters, forced, patience};
+use crate::scheduler::{chaos, encounters, forced, own_turn, patience};
 use crate::state::block::{process, session, thread};
 
 const INT3: u8 = 0xcc;
@@ -107,7 +106,7 @@ fn own() -> &'static mut State {
 
 /// Recording with chaos, at a boundary: plants what is to stand.
 pub fn at_boundary() {
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         return own().plant_forced();
     }
     let wanted = strategy().places.min(PLACES);
@@ -132,7 +131,7 @@ pub fn at_boundary() {
 
 /// The same where nothing was planted yet.
 pub fn begin() {
-    if !own().is_ready || forced::is_on() {
+    if !own().is_ready || own_turn::is_scheduled() {
         at_boundary();
     }
 }
@@ -152,7 +151,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     };
     context.rip = address;
     state.lift(index);
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         return on_forced(state, index, context);
     }
     state.visits += 1;

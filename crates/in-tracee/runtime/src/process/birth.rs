@@ -18,14 +18,13 @@ use crate::ground::assembly::rv_resume;
 use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{frame, kernel, memory, stack_limit};
-use crate::lab;
 use crate::log::lanes;
 use crate::process::{given_filters, processes};
-use crate::signals;
 use crate::state::block::{
-    enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread,
+    self, enter_block, forget_other_threads, lane, prepare_block, process, session, space, thread,
 };
-use crate::state::{block, report};
+use crate::state::report;
+use crate::{lab, signals};
 
 /// End of the memory that a process can map, in bytes.
 const MEMORY_END: u64 = 0x7fff_ffff_f000;
@@ -159,7 +158,7 @@ fn record_birth(user_stack: u64) -> ! {
     if birth.unknown_code != 0 {
         clocks::trap_time();
     }
-    crate::checkpoint::begin();
+    crate::checkpoint::observed_calls::begin();
     crate::debugger::agent::note_image(user_stack);
     start(birth.entry, user_stack)
 }

@@ -6,20 +6,20 @@
 //! Invariant: nobody else can write there when the session comes, or what is there stays as it is
 //! in rollbacks: the injector has seen to that.
 
-use crate::ground::memory::in_region;
-use crate::scheduler::shared_files;
-use crate::state::outside_memory::Source;
-use crate::state::report;
 use events::{SHARED_MAP_WORDS, Tag, shared_map};
 use lane_protocol::{SharedMapping, report_kind};
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::mapped_files::{self, Place};
 use crate::address_space::{recorded_places, shared_ranges};
+use crate::ground::kernel;
 use crate::ground::maps::{self, Mapping};
-use crate::ground::{kernel, memory};
+use crate::ground::memory::{self, in_region};
 use crate::process::boarding::identity_of;
+use crate::scheduler::shared_files;
 use crate::state::block::process;
+use crate::state::outside_memory::Source;
+use crate::state::report;
 
 /// Calls `each` with the mappings of the table, and with what identifies what they show.
 fn for_each(table: &[SharedMapping], each: &mut dyn FnMut(&SharedMapping, &Mapping, [u64; 2])) {

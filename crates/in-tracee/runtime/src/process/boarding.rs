@@ -17,7 +17,8 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use crate::address_space::{mapped_files, segments, unforked};
-use crate::checkpoint;
+use crate::checkpoint::observed_calls;
+use crate::checkpoint::restore::rollback;
 use crate::code::{clocks, sites};
 use crate::debugger::copies;
 use crate::ground::maps::{self, Mapping, VDSO};
@@ -105,7 +106,7 @@ pub fn begin() -> ! {
     for known in &table().advised[..table().advised_count as usize] {
         unforked::note(known.start, known.end - known.start, known.advice as u32);
     }
-    checkpoint::begin();
+    observed_calls::begin();
     if count > 1 {
         turn::begin_sharing();
         crate::code::spin_sites::begin_counting();
@@ -365,7 +366,7 @@ pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
     }
     process.running_thread.store(process.logged_thread, Ordering::SeqCst);
     if !is_live(process.logged_thread as usize) {
-        checkpoint::pass_on();
+        rollback::pass_on();
     }
     if !is_live(process.running_thread.load(Ordering::SeqCst) as usize) {
         report::log_ended();

@@ -81,7 +81,7 @@ fn end_recording(reason: u16, text: &str) {
     signals::block_all();
     crate::address_space::page_tracker::end();
     crate::process::boarding::leave_vdso();
-    crate::checkpoint::end_increments();
+    crate::checkpoint::take::increments::tracking::end_increments();
     crate::preemption::sampled_places::end();
     sites::restore_all();
     crate::address_space::packet_rings::leave();

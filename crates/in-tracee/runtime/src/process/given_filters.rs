@@ -5,8 +5,7 @@ use bytecode::classic::{INSTRUCTIONS_MAX, Instruction, is_valid, op};
 use lane_protocol::{CARRIED_BYTES, LANE_HEADER_BYTES, RING_BYTES, carried_address, segment_offset};
 use linux_abi::general as nr;
 
-use crate::code::filter_tree::{self, Filter, action};
-use crate::code::filter_tree::{AUDIT_ARCH_X86_64, BY_PRCTL, LOG, SPEC_ALLOW, STRICT};
+use crate::code::filter_tree::{self, AUDIT_ARCH_X86_64, BY_PRCTL, Filter, LOG, SPEC_ALLOW, STRICT, action};
 use crate::ground::{kernel, memory};
 use crate::state::block::{lane, process, thread};
 use crate::state::report;

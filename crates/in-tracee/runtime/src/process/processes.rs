@@ -23,16 +23,16 @@ use crate::log::call_event::{self, begin_call, feed, feed_with};
 use crate::log::kept_files::request_answer;
 use crate::log::lanes::map_lane;
 use crate::process::{detach, given_filters, namespaces, threads};
-use crate::scheduler::{encounters, forced, held_threads, output_lock, patience, turn};
+use crate::scheduler::{encounters, forced, held_threads, output_lock, own_turn, patience, turn};
 use crate::signals::{self, deaths, robust_futexes};
 use crate::state::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
     index_of_process, lane, own_block, populate, prepare_block, process, process_at, session, thread,
     thread_at, thread_status,
 };
-use crate::state::call_state::Done;
+use crate::state::call_state::{self, Done};
 use crate::state::live::{NO_SEGMENT, sharer_is_there};
-use crate::state::{call_state, group_replay, report};
+use crate::state::{group_replay, report};
 
 const VM: u64 = nr::CLONE_VM as u64;
 const FILES: u64 = nr::CLONE_FILES as u64;
@@ -161,8 +161,11 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         proc_dir::keep();
     }
     let unlogged = process().passes_through;
-    let shares =
-        if flags & VM != 0 { flags & VFORK == 0 } else { shared_ranges::has_shared() || forced::is_on() };
+    let shares = if flags & VM != 0 {
+        flags & VFORK == 0
+    } else {
+        shared_ranges::has_shared() || own_turn::is_scheduled()
+    };
     if shares {
         turn::begin_group();
     }
@@ -199,7 +202,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let has_place = place[0] != 0 || place[1] != 0 || flags & INTO_CGROUP != 0;
     let place_at = if has_place { &raw const place as u64 } else { 0 };
     let real = [flags & !ours, 0, &raw mut own_pidfd as u64, 0, place_at, 0];
-    crate::checkpoint::note_fork(flags & VM != 0);
+    crate::checkpoint::observed_calls::note_fork(flags & VM != 0);
     if flags & FILES != 0 && flags & VM == 0 {
         page_tracker::give_up();
     }
@@ -468,7 +471,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         feed(word, &registers);
         crate::preemption::pause_point::arm_if_next();
     } else {
-        crate::checkpoint::begin();
+        crate::checkpoint::observed_calls::begin();
         log_beginning(beginning);
         signals::set_real_mask(thread().signals.mask);
     }
@@ -862,7 +865,7 @@ pub fn exit(code: i32) -> Done {
     log.word(code as i64 as u64);
     robust_futexes::let_go_of_memory();
     process().log.end();
-    crate::checkpoint::end_checkpoints();
+    crate::checkpoint::take::checkpoint::end_all();
     end_lane();
     forced::end_process();
     leave_shared_memory();

@@ -7,26 +7,26 @@ use events::{Kind, Tag};
 use lane_protocol::thread_identity;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint;
+use crate::checkpoint::restore::{seats, standing};
+use crate::checkpoint::take::{holding, quiesce};
 use crate::code::spin_sites;
 use crate::debugger::copies;
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::lab;
 use crate::log::call_event::{begin_call, feed, feed_with};
 use crate::preemption::{pause_point, pause_timer};
 use crate::process::processes::{CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS};
 use crate::scheduler::kernel_threads::{CLONE, make_kernel_thread};
 use crate::scheduler::{encounters, forced, held_threads, turn};
 use crate::signals::robust_futexes::{clear_tid, release_robust_list};
-use crate::signals::{self};
 use crate::state::block::{
     Process, Thread, find_free_thread, index_of_process, known_threads, prepare_block, process,
     provide_thread, thread, thread_at, thread_status,
 };
 use crate::state::call_state::Done;
 use crate::state::{live, pausing, report, signal_state};
+use crate::{lab, signals};
 
 /// clone with CLONE_THREAD.
 pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
@@ -144,7 +144,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let alive = block.alive.as_ptr() as u64;
     block.standing = signal_state::Standing::Beginning;
     if live::is_on() {
-        checkpoint::prepare_new(block, request.flags & SETTLS != 0, request.tls);
+        standing::prepare_new(block, request.flags & SETTLS != 0, request.tls);
     }
     let lab_slot = lab::reserve();
     block.lab_slot = lab_slot.unwrap_or_default();
@@ -152,7 +152,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     if !process.replaying {
         forced::expect(identity);
     }
-    let result = match live::goes_again().then(|| checkpoint::adopt(wanted as i32, block)) {
+    let result = match live::goes_again().then(|| seats::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
         _ => unsafe {
@@ -195,7 +195,7 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     turn::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();
-    checkpoint::begin_thread();
+    standing::begin_thread();
     let [flags, tls, ..] = thread().fault_info;
     if flags & SETTLS != 0 {
         kernel::set_fs_base(tls);
@@ -219,8 +219,8 @@ pub fn begin_here() -> ! {
         feed(word, &registers);
         pause_point::arm_if_next();
     } else {
-        checkpoint::take_turn();
-        checkpoint::park_if_wanted();
+        holding::take();
+        quiesce::park_if_wanted();
         if settid != 0 {
             memory::write(settid, &thread().tid);
         }
@@ -287,7 +287,7 @@ pub fn end_in_replay() -> ! {
 
 /// `ended_at`: bytes of the log so far.
 fn leave(code: u64, ended_at: u64) -> ! {
-    checkpoint::sit_down_at_end(ended_at);
+    seats::sit_down_at_end(ended_at);
     copies::stay_if_first();
     loop {
         kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);

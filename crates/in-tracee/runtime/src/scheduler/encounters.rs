@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;
-use crate::scheduler::{chaos, forced, patience, starvation, turn};
+use crate::scheduler::{chaos, own_turn, patience, starvation};
 use crate::state::block::{process, session};
 
 /// How long one that was just made is waited for.
@@ -32,7 +32,7 @@ static HAS_TIMER: AtomicBool = AtomicBool::new(false);
 /// The process, in this segment, was made. Who made it may be over before it begins, and make no call until
 /// then: it often lets it go first, some steps on.
 pub fn note_birth(segment: u64) {
-    if !chaos::is_on() || forced::is_on() {
+    if !chaos::is_on() || own_turn::is_scheduled() {
         return;
     }
     NEWBORN.store(segment as u32 + 1, Ordering::Relaxed);
@@ -43,10 +43,10 @@ pub fn note_birth(segment: u64) {
 
 /// A thread was made: the same.
 pub fn note_thread_birth() {
-    if !chaos::is_on() || forced::is_on() {
+    if !chaos::is_on() || own_turn::is_scheduled() {
         return;
     }
-    let changes = turn::my_turn().changes.load(Ordering::Relaxed);
+    let changes = own_turn::my_turn().changes.load(Ordering::Relaxed);
     NEWBORN_THREAD.store(changes.wrapping_add(1).max(1), Ordering::Relaxed);
     if chaos::below(2) == 0 {
         starvation::goes_aside_by_chance();
@@ -58,7 +58,7 @@ pub fn note_thread_birth() {
 pub fn is_birth_awaited() -> bool {
     let (segment, changes) = (NEWBORN.load(Ordering::Relaxed), NEWBORN_THREAD.load(Ordering::Relaxed));
     let is_unborn = |segment: u32| session().unborn[segment as usize - 1].load(Ordering::Relaxed) != 0;
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     let is_turn_left =
         || changes == turn.changes.load(Ordering::Relaxed).wrapping_add(1) && !turn.has_sleepers();
     segment != 0 && is_unborn(segment) || changes != 0 && is_turn_left()
@@ -94,10 +94,10 @@ pub fn signals_may_come() -> bool {
 /// The process, which is alone, stands between two instructions: others run until a signal comes, or for a
 /// time. True if one came that can be delivered here.
 pub fn await_signal(has_come: &dyn Fn() -> bool) -> bool {
-    let most_ns = if forced::is_on() { FORCED_MAX_NS } else { patience::longest_away_ns() };
+    let most_ns = if own_turn::is_scheduled() { FORCED_MAX_NS } else { patience::longest_away_ns() };
     let until_ns = kernel::monotonic_ns() + most_ns;
     // More of the same kind are lost behind the first, as where others have the processor.
-    let waits_for_more = !forced::is_on() && chaos::below(2) == 0;
+    let waits_for_more = !own_turn::is_scheduled() && chaos::below(2) == 0;
     loop {
         let now_ns = kernel::monotonic_ns();
         let is_over = has_come() && !waits_for_more || now_ns >= until_ns;

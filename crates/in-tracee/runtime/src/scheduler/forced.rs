@@ -21,7 +21,8 @@ use lane_protocol::{ForcedPlace, ForcedSwitch, ScheduledThread, Turn, lane_of_id
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::{patience, turn};
+use crate::scheduler::own_turn::{self, is_scheduled};
+use crate::scheduler::patience;
 use crate::state::block::{process, session, thread, thread_status};
 use crate::state::turns::ForcedEntry;
 
@@ -36,12 +37,6 @@ const COMPUTES_NS_MIN: u64 = 5_000_000;
 /// Who was switched away comes back after so many turns of the others, though they do not all wait: they
 /// may wait for it in a loop.
 const TURNS_AWAY_MAX: u32 = 400;
-
-/// True where the schedule of this process is given.
-#[inline]
-pub fn is_on() -> bool {
-    session().is_scheduled != 0
-}
 
 /// The switches that are forced, of all processes.
 pub fn switches() -> &'static [ForcedSwitch] {
@@ -65,7 +60,7 @@ pub fn is_due_at_call() -> bool {
 
 /// A thread, of this process or of a new one, is about to be made: nobody has the turn before it has begun.
 pub fn expect(identity: u64) {
-    if is_on()
+    if is_scheduled()
         && let Some(index) = entry_of(identity)
     {
         let entry = &session().scheduled[index];
@@ -78,7 +73,7 @@ pub fn expect(identity: u64) {
 
 /// It could not be made, or has ended.
 pub fn forget(identity: u64) {
-    if is_on()
+    if is_scheduled()
         && let Some(entry) = session().scheduled.iter().find(|entry| is_of(entry, identity))
     {
         entry.identity.store(0, Ordering::SeqCst);
@@ -87,7 +82,7 @@ pub fn forget(identity: u64) {
 
 /// The process ends, with all of its threads.
 pub fn end_process() {
-    if is_on() {
+    if is_scheduled() {
         let lane = process().lane;
         let is_of_lane = |identity: u64| identity != 0 && lane_of_identity(identity) == lane;
         for entry in &session().scheduled {
@@ -101,7 +96,7 @@ pub fn end_process() {
 /// The calling thread takes turns from here on.
 pub fn begin() {
     thread().turns.forced = ForcedEntry::default();
-    if is_on() && process().shares_turn {
+    if is_scheduled() && process().shares_turn {
         own_entry();
     }
 }
@@ -136,7 +131,7 @@ fn own_entry() -> Option<&'static ScheduledThread> {
 
 /// The calling thread gives the turn because that is forced.
 pub fn go_away() {
-    let changes = turn::my_turn().changes.load(Ordering::Relaxed);
+    let changes = own_turn::my_turn().changes.load(Ordering::Relaxed);
     if let Some(own) = own_entry() {
         own.away_since.store(changes.wrapping_add(1).max(1), Ordering::SeqCst);
     }
@@ -144,7 +139,7 @@ pub fn go_away() {
 
 /// The calling thread wants the turn: returns when it is the one to have it.
 pub fn wait_for_own_turn() {
-    if !is_on() || thread().status != thread_status::LIVE {
+    if !is_scheduled() || thread().status != thread_status::LIVE {
         return;
     }
     let Some(own) = own_entry() else { return };
@@ -153,7 +148,7 @@ pub fn wait_for_own_turn() {
     while process().given_up.load(Ordering::Acquire) == 0
         && process().ending_others.load(Ordering::Acquire) == 0
     {
-        let turn = turn::my_turn();
+        let turn = own_turn::my_turn();
         if turn.running().is_some() {
             computing.look(turn);
             kernel::sleep_ns(LONG_LOOK_NS);
@@ -168,7 +163,7 @@ pub fn wait_for_own_turn() {
 
 /// The calling thread has the turn.
 pub fn note_taken(changes: u32) {
-    if is_on()
+    if is_scheduled()
         && let Some(own) = own_entry()
     {
         own.had_at.store(changes, Ordering::SeqCst);
@@ -188,7 +183,7 @@ fn others() -> impl Iterator<Item = &'static ScheduledThread> {
 
 /// True if no other thread that wants the turn comes before the calling one.
 fn is_first() -> bool {
-    let changes = turn::my_turn().changes.load(Ordering::Relaxed);
+    let changes = own_turn::my_turn().changes.load(Ordering::Relaxed);
     let rank = |entry: &ScheduledThread| {
         let away_since = entry.away_since.load(Ordering::SeqCst);
         let is_away = away_since != 0 && changes.wrapping_add(1).wrapping_sub(away_since) < TURNS_AWAY_MAX;

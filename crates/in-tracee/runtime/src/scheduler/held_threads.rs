@@ -1,11 +1,12 @@
 //! Threads that are traced, and held by their tracer: they get no turn. See `tracing`.
 
+use core::sync::atomic::Ordering;
+
 use crate::ground::{frame, kernel};
-use crate::scheduler::turn;
+use crate::scheduler::own_turn;
 use crate::state::block::{known_threads, process, thread, thread_at};
 use crate::state::call_state::Traced;
 use crate::state::stacks::signal_stack;
-use core::sync::atomic::Ordering;
 
 /// True if the calling thread is held, and its tracer is there.
 #[inline]
@@ -28,7 +29,7 @@ fn stays_held() -> bool {
 /// Waits for a while, or until the thread is let go. It is not in the way of others.
 #[cold]
 pub fn wait_while_held() {
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     if turn.take_reservation_back(thread().identity) {
         turn.wake.fetch_add(1, Ordering::SeqCst);
         kernel::futex_wake(&turn.wake);

@@ -1,9 +1,11 @@
 //! Threads of the kernel's for blocks that are prepared.
 
+use core::sync::atomic::Ordering;
+
+use linux_abi::general as nr;
+
 use crate::ground::assembly::rv_clone_shared;
 use crate::state::block::Thread;
-use core::sync::atomic::Ordering;
-use linux_abi::general as nr;
 
 /// Makes a thread of the kernel's for a block that is prepared; it shares all.
 pub fn make_kernel_thread(block: &mut Thread) -> i64 {

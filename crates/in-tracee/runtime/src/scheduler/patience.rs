@@ -9,7 +9,7 @@ use linux_abi::{errno, general as nr};
 use crate::ground::{kernel, notices};
 use crate::scheduler::strategy::strategy;
 use crate::scheduler::{
-    asking, chaos, encounters, forced, looks, pause_cost, private_futexes, short_calls, spinning_threads,
+    asking, chaos, encounters, forced, looks, own_turn, pause_cost, short_calls, spinning_threads,
     starvation, turn,
 };
 use crate::state::block::{lane, process, thread, thread_status};
@@ -143,7 +143,7 @@ impl Patience {
         const PATIENT: u64 = 8;
         let sleepers = u64::from(turn.sleepers());
         let others = 1 + sleepers / PATIENT;
-        if forced::is_on() {
+        if own_turn::is_scheduled() {
             return SLICE_MAX_NS;
         }
         if chaos::is_on() {
@@ -234,12 +234,12 @@ pub fn press_firmly(turn: &Turn) {
 /// Recording: the program's sched_yield(2). Those of the lane that do not sleep for the turn can do
 /// nothing with the processor but take that.
 pub fn yield_processor() -> i64 {
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         // It waits for another one, as far as it can be told.
         turn::yield_now();
         return 0;
     }
-    if turn::my_turn().is_waited_for() {
+    if own_turn::my_turn().is_waited_for() {
         // Also where one that has a processor takes the turn at once: others wait for this one.
         give_for_a_while(|| {
             kernel::sched_yield();
@@ -258,7 +258,7 @@ pub fn let_others_run() {
 
 /// The same, with something to do before it is looked whether somebody took it.
 fn give_for_a_while(before_looks: impl FnOnce()) {
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     let seen = turn.changes.load(Ordering::Relaxed);
     turn::give();
     before_looks();
@@ -273,7 +273,7 @@ pub fn yield_by_chance() {
         return;
     }
     notices::boundary_of_chaos();
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         if forced::is_due_at_call() && !is_alone() {
             forced::go_away();
             turn::yield_now();
@@ -289,7 +289,7 @@ pub fn yield_by_chance() {
         if !starvation::goes_aside() {
             give_for_a_while(stay_away);
         }
-    } else if strategy.yields.is_now() && turn::my_turn().has_sleepers() && !starvation::goes_aside() {
+    } else if strategy.yields.is_now() && own_turn::my_turn().has_sleepers() && !starvation::goes_aside() {
         let_others_run();
     }
 }
@@ -321,7 +321,7 @@ pub fn at_lone_boundary(number: u64) {
 fn chance_at_lone_boundary(number: u64) {
     notices::chaos_begins();
     encounters::note_call(number);
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         return;
     }
     if encounters::signals_may_come() {
@@ -338,7 +338,8 @@ fn chance_at_lone_boundary(number: u64) {
 /// With chaos: who has given the turn between boundaries comes back late, as one of low priority would.
 /// Who waited then has time to come where the two may meet, though it has yet to begin.
 pub fn stay_away_by_chance() {
-    if chaos::is_on() && !forced::is_on() && (encounters::is_birth_awaited() || chaos::below(4) != 0) {
+    if chaos::is_on() && !own_turn::is_scheduled() && (encounters::is_birth_awaited() || chaos::below(4) != 0)
+    {
         stay_away();
     }
 }
@@ -361,7 +362,7 @@ fn stay_away() {
     if !strategy().until_quiet {
         return kernel::sleep_ns(away_ns());
     }
-    let (turn, until_ns) = (turn::my_turn(), kernel::monotonic_ns() + longest_away_ns());
+    let (turn, until_ns) = (own_turn::my_turn(), kernel::monotonic_ns() + longest_away_ns());
     let mut quiet = 0;
     while quiet < QUIET && kernel::monotonic_ns() < until_ns {
         kernel::sleep_ns(LOOK_NS);
@@ -383,7 +384,7 @@ fn is_newborn_awaited() -> bool {
 fn let_newborn_run() {
     const NAPS: u32 = 100;
     const NAP_NS: u64 = 50_000;
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     let naps_while = |waits: &dyn Fn() -> bool| {
         (0..NAPS).take_while(|_| waits()).for_each(|_| {
             kernel::sleep_ns(NAP_NS);
@@ -405,10 +406,10 @@ pub fn is_alone() -> bool {
 /// there is one. One that is awake and has no processor comes to its sleep first.
 #[inline]
 pub fn is_awaited(in_vain: u64) -> bool {
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         return !is_alone();
     }
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     if turn.has_sleepers() {
         return true;
     }
@@ -447,7 +448,7 @@ fn found_nothing(number: u64, args: &[u64; 6], result: i64) -> bool {
     const EAGAIN: i64 = -(errno::EAGAIN as i64);
     match (number as u32, result) {
         // Where a futex's word is not as expected, somebody has been there.
-        (nr::__NR_futex, 0) => private_futexes::wakes_others(args),
+        (nr::__NR_futex, 0) => short_calls::wakes_others(args),
         (nr::__NR_futex, _) => false,
         (nr::__NR_poll | nr::__NR_epoll_wait | nr::__NR_epoll_pwait, 0) => {
             short_calls::returns_at_once(number, args)

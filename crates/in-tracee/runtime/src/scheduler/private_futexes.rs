@@ -16,7 +16,7 @@ use lane_protocol::OLDEST;
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
-use crate::scheduler::{chaos, turn};
+use crate::scheduler::{chaos, own_turn, turn};
 use crate::state::block::{process, session, space, thread, thread_at};
 use crate::state::live;
 use crate::state::turns::{QUEUES, Waiter};
@@ -71,7 +71,7 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
 fn let_in() {
     let index = usize::from(core::mem::take(&mut thread().waiter.lets_in)) - 1;
     (thread_at(index).waiter.in_vain, thread_at(index).waiter.in_vain_since_ns) = (0, 0);
-    if turn::my_turn().reserve(thread_at(index).identity, OLDEST) {
+    if own_turn::my_turn().reserve(thread_at(index).identity, OLDEST) {
         turn::yield_now();
     }
 }
@@ -212,7 +212,7 @@ fn sleep(args: &[u64; 6]) -> i64 {
     let own = thread();
     let (asleep, looks) = (&own.waiter.asleep, &mut own.waiter.looks);
     turn::give();
-    let comes = || asleep.load(Ordering::SeqCst) == 0 && turn::my_turn().is_open(own.identity);
+    let comes = || asleep.load(Ordering::SeqCst) == 0 && own_turn::my_turn().is_open(own.identity);
     if looks.see(&space().futexes.lookers, comes)
         || asleep.compare_exchange(LOOKS, SLEEPS, Ordering::SeqCst, Ordering::SeqCst).is_err()
     {
@@ -434,10 +434,4 @@ fn walk(queue: usize, decide: &mut dyn FnMut(&mut Waiter, usize) -> Fate) {
         }
         at = next;
     }
-}
-
-/// True for futex(2) where it wakes those who wait.
-pub fn wakes_others(args: &[u64; 6]) -> bool {
-    let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
-    matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
 }

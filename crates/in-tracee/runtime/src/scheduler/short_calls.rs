@@ -3,7 +3,6 @@
 use linux_abi::general as nr;
 
 use crate::address_space::descriptor_classes;
-use crate::scheduler::private_futexes::wakes_others;
 
 /// True if a call of a row that may sleep will not: others would only get in the
 /// way for its time.
@@ -35,4 +34,10 @@ pub fn returns_at_once(number: u64, args: &[u64; 6]) -> bool {
         nr::__NR_close => true,
         _ => false,
     }
+}
+
+/// True for futex(2) where it wakes those who wait.
+pub fn wakes_others(args: &[u64; 6]) -> bool {
+    let operation = args[1] as u32 & !(nr::FUTEX_PRIVATE_FLAG | nr::FUTEX_CLOCK_REALTIME);
+    matches!(operation, nr::FUTEX_WAKE | nr::FUTEX_WAKE_BITSET | nr::FUTEX_WAKE_OP)
 }

@@ -1,7 +1,6 @@
 //! Whether threads of the process spin for each other.
 
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// True if threads of the process spin for each other, as far as was seen.
 pub fn threads_spin() -> bool {

@@ -16,7 +16,7 @@ use linux_abi::general as nr;
 use crate::ground::kernel;
 use crate::scheduler::private_futexes::{self, IN_VAIN_MAX, PRIVATE};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, encounters, patience, turn};
+use crate::scheduler::{chaos, encounters, own_turn, patience, short_calls, turn};
 use crate::state::block::{process, session, thread};
 use crate::state::turns::Wakes;
 
@@ -155,8 +155,8 @@ impl Wakes {
         if args[1] as u32 & PRIVATE != 0 && private_futexes::are_ours() {
             return;
         }
-        let turn = turn::my_turn();
-        if private_futexes::wakes_others(args) {
+        let turn = own_turn::my_turn();
+        if short_calls::wakes_others(args) {
             self.in_vain = 0;
             if result > 0 && turn.starving.load(Ordering::Relaxed) != 0 && !thread().keeps_turn {
                 turn.starving.store(0, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Wakes {
 /// Somebody else has the turn before the lock can be taken again.
 #[cold]
 fn let_in() {
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     let seen = turn.changes.load(Ordering::Relaxed);
     let until_ns = kernel::monotonic_ns() + LET_IN_NS;
     turn::give();

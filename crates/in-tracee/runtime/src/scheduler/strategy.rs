@@ -10,7 +10,7 @@
 //! All processes of a recording have the same strategy.
 
 use crate::ground::owned::Owned;
-use crate::scheduler::{chaos, forced};
+use crate::scheduler::{chaos, own_turn};
 
 /// A choice of chance: one time in so many; 0: never.
 #[derive(Clone, Copy, Default)]
@@ -90,7 +90,7 @@ const SCHEDULED: Strategy = Strategy {
 };
 
 fn draw() -> Strategy {
-    if forced::is_on() {
+    if own_turn::is_scheduled() {
         return SCHEDULED;
     }
     let mut drawn = 0;

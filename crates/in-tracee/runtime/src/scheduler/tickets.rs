@@ -10,7 +10,7 @@ use linux_abi::errno;
 use crate::address_space::shared_writes;
 use crate::code::spin_sites;
 use crate::ground::{kernel, notices};
-use crate::scheduler::turn;
+use crate::scheduler::own_turn;
 use crate::state::block::{known_threads, lane, process, session, thread, thread_at};
 use crate::state::turns::Due;
 use crate::state::{group_replay, report};
@@ -57,7 +57,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     if is_first {
         spin_sites::begin_counting();
     }
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     let lane = lane();
     // Who looks from outside compares the two.
     lane.turn.store(number + 1, Ordering::SeqCst);
@@ -110,7 +110,7 @@ pub fn leave() {
     }
     shared_writes::tell();
     process.has_ticket = false;
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     turn.end_ticket(process.ticket);
     // The next but some is to be looking when it is due.
     for next in [process.ticket + 1, process.ticket + TICKETS_NEAR] {

@@ -14,11 +14,12 @@ mod joining;
 use core::sync::atomic::Ordering;
 
 use events::{Kind, TICKET};
-use lane_protocol::{TURNS, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
+use lane_protocol::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
 use crate::address_space::{code_changes, foreign_writes, left_memory};
 use crate::code::{clocks, spin_sites};
 use crate::ground::{kernel, notices};
+use crate::scheduler::own_turn::{my_turn, turn_of};
 use crate::scheduler::patience::{self, Patience};
 use crate::scheduler::{
     chaos, forced, held_threads, kept_registers, private_futexes, starvation, tickets, turn_end,
@@ -27,15 +28,6 @@ use crate::state::block::{lane, process, session, thread, thread_at, thread_stat
 use crate::state::report;
 pub use joining::join;
 use joining::last_successor;
-
-/// The turn of the process's lane, as it is known here.
-pub fn my_turn() -> &'static Turn {
-    turn_of(process().turn)
-}
-
-fn turn_of(number: u32) -> &'static Turn {
-    &session().turns[number as usize % TURNS]
-}
 
 /// A process begins that is alone with its memory.
 pub fn begin_process() {

@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::ground::kernel;
-use crate::scheduler::{tickets, turn};
+use crate::scheduler::{own_turn, tickets, turn};
 use crate::state::block::{process, thread};
 
 /// The process ends, or has new memory.
@@ -23,7 +23,7 @@ pub fn leave_group() {
 
 /// Recording was given up: all who wait may go.
 pub fn give_for_good() {
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     turn.give(thread().identity);
     turn.wake.fetch_add(1, Ordering::SeqCst);
     kernel::futex_wake(&turn.wake);

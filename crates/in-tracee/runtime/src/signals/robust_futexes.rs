@@ -1,14 +1,14 @@
 //! What threads leave behind in memory when they end: robust futexes (get_robust_list(2)), and the word that
 //! others wait for.
 
+use events::{Kind, Tag};
+use linux_abi::general as nr;
+
 use crate::ground::{kernel, memory};
 use crate::lab;
 use crate::signals::deaths;
 use crate::state::block::{Process, Thread, process, thread_at, thread_status, used_threads};
 use crate::state::in_lab;
-use events::Kind;
-use events::Tag;
-use linux_abi::general as nr;
 
 /// In the word of a robust futex: FUTEX_OWNER_DIED, FUTEX_WAITERS.
 pub const OWNER_DIED: u32 = 0x4000_0000;

@@ -11,8 +11,8 @@ use linux_abi::general as nr;
 
 use crate::ground::proc_files::{self, Path};
 use crate::ground::{kernel, memory};
-use crate::signals::robust_futexes::{OWNER_DIED, WAITERS};
-use crate::signals::{deaths, robust_futexes};
+use crate::signals::deaths;
+use crate::signals::robust_futexes::{self, OWNER_DIED, WAITERS};
 use crate::state::block::{process, space, thread};
 
 const SIGKILL: u64 = 9;

@@ -1,8 +1,9 @@
 //! Whether a signal that came waits for a boundary, and can be delivered there.
 
+use lane_protocol::Mode;
+
 use crate::state::block::{process, session, thread};
 use crate::state::signal_numbers::{DEFAULT, HARMLESS, IGNORE, SIGBUS, SIGFPE, SIGILL, SIGSEGV, bit};
-use lane_protocol::Mode;
 
 /// True for a signal that ends the process by default, and waits for a call or a pause to do so as
 /// one with a handler does: replay ends there too, and what the process wrote until then others

@@ -1,7 +1,8 @@
 //! Replay under the debugger: which of the processes of a group a process is, see `imports`.
 
-use crate::state::block::{process, session};
 use core::sync::atomic::Ordering;
+
+use crate::state::block::{process, session};
 
 /// True if copies of the process that is debugged go without the others of its group.
 pub fn are_wanted() -> bool {

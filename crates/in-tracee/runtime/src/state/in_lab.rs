@@ -1,7 +1,8 @@
 //! Whether the process is recorded in a lab.
 
-use crate::state::block::{process, session};
 use core::sync::atomic::Ordering;
+
+use crate::state::block::{process, session};
 
 /// True where the process is recorded in a lab.
 #[inline]

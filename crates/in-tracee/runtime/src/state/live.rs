@@ -1,7 +1,8 @@
 //! Whether processes of this session can go back in time.
 
-use crate::state::block::{process, session};
 use core::sync::atomic::Ordering;
+
+use crate::state::block::{process, session};
 
 /// True if processes of this session can go back.
 #[inline]

@@ -2,10 +2,8 @@
 
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
-use lane_protocol::LaneHeader;
-use lane_protocol::SEGMENTS;
-use lane_protocol::lane_state;
-use lane_protocol::segment_offset;
+
+use lane_protocol::{LaneHeader, SEGMENTS, lane_state, segment_offset};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;

@@ -89,3 +89,14 @@ pub enum Standing {
     /// Go on where the thread stood when the session came to its process.
     Boarded = 4,
 }
+
+/// Signals that wait in the kernel.
+#[repr(C)]
+pub struct Pending {
+    /// The thread that they wait for.
+    pub thread: usize,
+    pub count: usize,
+    pub infos: [Info; PENDING_MAX],
+}
+
+pub const PENDING_MAX: usize = 32;

@@ -9,7 +9,7 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
 use crate::lab;
 use crate::scheduler::short_calls::returns_at_once;
-use crate::scheduler::{patience, private_futexes, turn};
+use crate::scheduler::{own_turn, patience, private_futexes, turn};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, thread, used_processes};
 use crate::state::{call_state, in_lab};
@@ -156,7 +156,7 @@ pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
 /// sessions are under way, they may have to be made again.
 #[inline]
 fn is_worth_giving() -> bool {
-    process().in_group && turn::my_turn().is_much_wanted() && !crate::state::live::is_on()
+    process().in_group && own_turn::my_turn().is_much_wanted() && !crate::state::live::is_on()
 }
 
 /// Where a process that owned a robust futex was killed, the kernel said so in the

@@ -7,19 +7,20 @@ use syscall_model::Arg;
 
 use crate::address_space::logged_calls::log_call;
 use crate::address_space::{descriptor_classes, file_reads, outsider_signs, outsiders, page_tracker};
+use crate::checkpoint::resources::files;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
 use crate::log::call_event::{begin_call, feed_with, refuse, replayed};
-use crate::log::output_order::Output;
-use crate::log::{ShortBlob, effects, output_order};
+use crate::log::output_order::{self, Output};
+use crate::log::{ShortBlob, effects};
 use crate::scheduler::output_lock;
+use crate::signals;
 use crate::state::block::{process, thread};
-use crate::state::call_state::{Before, Done};
-use crate::state::{call_state, report};
+use crate::state::call_state::{self, Before, Done};
+use crate::state::report;
 use crate::syscalls::calls;
 use crate::syscalls::specials::plain;
-use crate::{checkpoint, signals};
 
 /// write and its kin: what reaches the recorded standard output is shown again
 /// by replay, in order.
@@ -127,7 +128,7 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
         nr::__NR_tee => args[1],
         _ => args[2],
     };
-    if descriptor_classes::class_of(target) != 0 || checkpoint::refuses_copy(number, target) {
+    if descriptor_classes::class_of(target) != 0 || files::refuses_copy(number, target) {
         return refuse(registers, number, args, model.len(), errno::EINVAL);
     }
     plain(registers, number, args, model)

@@ -11,23 +11,23 @@
 //! never logged in part. Deliberately absent: effects other than on memory that
 //! is mapped before and after the call.
 
-use crate::address_space::writable_ranges::Ranges;
-use crate::log::call_event::begin_call;
-use crate::state::call_state::Done;
-use crate::state::own_descriptors::RaisedLimit;
 use events::{DETECTED, StopReason, Tag};
 use lane_protocol::Detection;
 use syscall_model::Arg;
 
+use crate::address_space::writable_ranges::Ranges;
 use crate::address_space::written_pages::{PageSums, WriteProtection};
 use crate::address_space::{foreign_writes, outsider_signs, page_tracker};
-use crate::checkpoint;
+use crate::checkpoint::take::increments::tracking;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
+use crate::log::call_event::begin_call;
 use crate::process::detach;
 use crate::state::block::{process, session};
+use crate::state::call_state::Done;
+use crate::state::own_descriptors::RaisedLimit;
 
 /// Set once write protection was refused here.
 static PROTECTION_IS_MISSING: Owned<bool> = Owned::new(false);
@@ -49,7 +49,7 @@ const OTHER_LIST: &str = "it made a call that nobody described and that changed 
 #[inline(never)]
 pub fn record(registers: &mut Registers, number: u64, args: &[u64; 6], model: &[Arg]) -> Done {
     page_tracker::end();
-    checkpoint::end_increments();
+    tracking::end_increments();
     let limit = RaisedLimit::raise(false);
     let Some(ranges) = Ranges::list() else {
         limit.restore();

@@ -3,22 +3,21 @@
 //! their returns (safe RET, Linux 6.5) leave a processor that predicts none of those right behind
 //! a call, and each costs some 6 ns there.
 
-use crate::log::effects::{self, Meaning};
-use crate::state::call_state::{self, Before, Form};
-use crate::state::{deliverable, in_lab, live};
-use crate::syscalls::proc_opens;
 use linux_abi::general as nr;
 use syscall_model::{Act, Special, TABLE};
 
 use crate::address_space::{descriptor_classes, foreign_writes, logged_calls, packet_rings};
-use crate::checkpoint;
+use crate::checkpoint::observed_calls;
+use crate::checkpoint::resources::pushback;
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
+use crate::log::effects::{self, Meaning};
 use crate::preemption::pause;
 use crate::scheduler::{chaos, short_calls, turn};
 use crate::state::block::{process, session, thread};
-use crate::syscalls::dispatch;
-use crate::syscalls::{calls, descriptors, filters, time_calls};
+use crate::state::call_state::{self, Before, Form};
+use crate::state::{deliverable, in_lab, live};
+use crate::syscalls::{calls, descriptors, dispatch, filters, proc_opens, time_calls};
 
 /// Begins a call, if no signal, checksum or shortage of space stands in the way, and nothing has
 /// to be done before it. `None`: not begun.
@@ -26,7 +25,7 @@ use crate::syscalls::{calls, descriptors, filters, time_calls};
 pub fn begin_at_once(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
     let process = process();
-    if process.check_every != 0 || process.log.broken != 0 || checkpoint::gives_back() || in_lab::is_on() {
+    if process.check_every != 0 || process.log.broken != 0 || pushback::is_any() || in_lab::is_on() {
         return None;
     }
     match effects::SHORT.get(number).copied()? {
@@ -43,7 +42,7 @@ fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
         if call_state::map_lists_are_open() {
             return None;
         }
-        checkpoint::before_seek(&registers.args());
+        observed_calls::before_seek(&registers.args());
         descriptor_classes::note_seek(&registers.args());
     }
     if thread().filters.newest != 0 && !filters::let_through(number as u32, &registers.args()) {

@@ -1,29 +1,32 @@
 //! One system call of the program, from arrival to departure: recorded or replayed.
 
-use crate::address_space::logged_calls::log_call;
-use crate::debugger::branch::leave_debugged;
-use crate::log::call_event::feed;
-use crate::log::effects::{self, Meaning, meaning};
-use crate::state::call_state::{Before, Done};
-use crate::state::{in_lab, live, report, signal_state};
 use core::sync::atomic::Ordering;
-use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS};
 
+use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS};
 use linux_abi::errno;
 use syscall_model::Act;
 
+use crate::address_space::logged_calls::log_call;
 use crate::address_space::{checksum, code_changes, packet_rings};
-use crate::checkpoint;
+use crate::checkpoint::resources::pushback;
+use crate::checkpoint::restore::debugging;
+use crate::checkpoint::take::quiesce;
+use crate::checkpoint::{asked_calls, observed_calls};
 use crate::code::{islands, one_processor, sites};
-use crate::debugger::{agent, branch, breakpoints, edits};
+use crate::debugger::branch::{self, leave_debugged};
+use crate::debugger::{agent, breakpoints, edits};
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
 use crate::lab;
+use crate::log::call_event::feed;
+use crate::log::effects::{self, Meaning, meaning};
 use crate::preemption::pause;
 use crate::process::detach;
 use crate::scheduler::{patience, starvation, turn};
 use crate::signals::{self, deaths, die_at, killing, stopping};
 use crate::state::block::{process, session, thread};
+use crate::state::call_state::{Before, Done};
+use crate::state::{in_lab, live, report, signal_state};
 use crate::syscalls::{calls, detect, direct_calls, filters, proc_opens, specials};
 
 /// Called by the entry code for each system call.
@@ -33,7 +36,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     let thread = thread();
     thread.standing = signal_state::Standing::Call;
     thread.registers_at = &raw const *registers as u64;
-    if checkpoint::is_call(u64::from(registers.rax as u32)) && checkpoint::replaying_asked(registers) {
+    if asked_calls::is_call(u64::from(registers.rax as u32)) && asked_calls::replaying_asked(registers) {
         return Leave::Call;
     }
     if thread.processors.calls_left != 0 {
@@ -132,7 +135,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
     if process().debugged {
-        checkpoint::stop_before_call(registers, &args);
+        debugging::stop_before_call(registers, &args);
     }
     if !in_lab::is_on() && let_others_run(nr) {
         return detach::follow(registers);
@@ -156,10 +159,10 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     }
     let mut wants_end = false;
     if live::is_on() {
-        if checkpoint::is_call(nr) {
-            return leave_logged(checkpoint::call(registers), registers);
+        if asked_calls::is_call(nr) {
+            return leave_logged(asked_calls::call(registers), registers);
         }
-        wants_end = checkpoint::before_call(nr, &args);
+        wants_end = observed_calls::before_call(nr, &args);
     }
     if let Some(result) = answered_here(nr, &args) {
         return leave_logged(result, registers);
@@ -193,7 +196,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     };
     stopping::finish(nr, &args, result);
     if wants_end {
-        checkpoint::after_call(nr, &args, result);
+        observed_calls::after_call(nr, &args, result);
     }
     leave_logged(result, registers)
 }
@@ -214,7 +217,7 @@ fn answered_here(nr: u64, args: &[u64; 6]) -> Option<i64> {
         log_call(nr, args, &[], 0, result, &Before::default(), REFUSED);
         return Some(result);
     }
-    if checkpoint::gives_back() { checkpoint::give_back(nr, args) } else { None }
+    if pushback::is_any() { pushback::serve(nr, args) } else { None }
 }
 
 /// Makes and logs a call that its row describes.
@@ -262,7 +265,7 @@ fn let_others_run(nr: u64) -> bool {
     turn::yield_if_wanted();
     patience::before_vain_call();
     patience::yield_by_chance();
-    checkpoint::park_if_wanted();
+    quiesce::park_if_wanted();
     process().given_up.load(Ordering::Acquire) != 0
 }
 
@@ -386,8 +389,8 @@ fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64)
 #[cold]
 pub fn die_in_call(registers: &Registers, signal: u32) {
     if crate::state::live::is_on() {
-        crate::checkpoint::before_crash(signal);
-        crate::checkpoint::after_crash(signal);
+        crate::checkpoint::restore::crash::before_crash(signal);
+        crate::checkpoint::restore::crash::after_crash(signal);
     }
     die_at(&Registers { rip: registers.rcx, r11: registers.flags, rax: 0, ..*registers }, signal);
 }

@@ -15,7 +15,7 @@ mod held_back;
 use bytecode::classic::INSTRUCTIONS_MAX;
 use linux_abi::{errno, general as nr};
 
-use crate::code::filter_tree::{BY_PRCTL, EFAULT, EINVAL, LOG, SPEC_ALLOW, STRICT, action};
+use crate::code::filter_tree::{self, BY_PRCTL, EFAULT, EINVAL, Filter, LOG, SPEC_ALLOW, STRICT, action};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::log::call_event::replayed;
@@ -23,10 +23,7 @@ use crate::state::block::{process, thread, thread_status};
 use crate::state::call_state::Done;
 use crate::state::live;
 use crate::syscalls::specials::{is_filtered, own};
-
 pub use held_back::{hold_back, let_through, replay, replay_death};
-
-use crate::code::filter_tree::{self, Filter};
 
 // Flags of SECCOMP_SET_MODE_FILTER.
 const TSYNC: u64 = 1;

@@ -13,8 +13,8 @@ use core::cell::Cell;
 use syscall_model::Arg;
 
 use crate::address_space::foreign_writes;
-use crate::ground::memory::in_region;
-use crate::ground::{kernel, memory};
+use crate::ground::kernel;
+use crate::ground::memory::{self, in_region};
 use crate::log::call_event::begin_call;
 use crate::log::effects;
 use crate::signals::killing;

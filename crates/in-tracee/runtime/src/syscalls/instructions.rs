@@ -228,7 +228,7 @@ fn random() -> u64 {
 /// True if the result comes from the log; the log may end right here.
 fn is_replayed() -> bool {
     if crate::state::live::goes_again() && process().log.peek().is_none() {
-        crate::checkpoint::enter_present();
+        crate::checkpoint::restore::rollback::enter_present();
     }
     process().replaying
 }

@@ -5,21 +5,20 @@ use lane_protocol::CodeMap;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
-use crate::address_space::mapped_files::Place;
+use crate::address_space::mapped_files::{self, Place};
 use crate::address_space::recorded_places::{map_at, map_kept};
 use crate::address_space::shared_ranges::{forget_shared, note_shared};
 use crate::address_space::{
-    foreign_writes, mapped_files, outsider_signs, outsiders, packet_rings, page_tracker, partial_effects,
-    region, shared_writes, unforked,
+    foreign_writes, outsider_signs, outsiders, packet_rings, page_tracker, partial_effects, region,
+    shared_writes, unforked,
 };
-use crate::checkpoint;
+use crate::checkpoint::take::increments::tracking;
 use crate::code::{clocks, one_processor, sites, withheld};
 use crate::debugger::displaced;
-use crate::ground::map_changes;
-use crate::ground::memory::{in_region, pages};
+use crate::ground::memory::{self, in_region, pages};
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, map_changes};
 use crate::log::call_event::{begin_call, consume, feed_with, recorded_result};
 use crate::log::kept_files::{self, Kept};
 use crate::scheduler::shared_files;
@@ -349,7 +348,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         if let Some((file, file_offset)) = content {
             let end = start + pages(bytes);
             sites::code_mapped(CodeMap { start, end, file_offset, file, protection: protection as u32 });
-            crate::debugger::agent::state().new_code = true;
+            crate::debugger::agent_state::state().new_code = true;
         } else {
             clocks::trap_time();
             one_processor::generated_code_mapped();
@@ -480,7 +479,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
 /// Memory is protected so from now on.
 fn protected(address: u64, bytes: u64, protection: u64) {
     if protection & PROT_WRITE != 0 {
-        checkpoint::begin_writing(address, pages(bytes));
+        tracking::begin_writing(address, pages(bytes));
     }
     // Code that the program generates: it may write it first, and make it executable then.
     let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();
@@ -538,7 +537,7 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     let [address, bytes, advice, ..] = *args;
     let advice = advice as u32;
     if drops_content(advice) {
-        checkpoint::lose_memory(address, bytes);
+        tracking::lose_memory(address, bytes);
     }
     if process().replaying {
         let recorded = recorded_result(registers);

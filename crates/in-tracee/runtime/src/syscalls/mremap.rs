@@ -7,14 +7,13 @@ use linux_abi::{PAGE_BYTES, errno, general as nr};
 use crate::address_space::partial_effects::{self, Moving};
 use crate::address_space::shared_ranges::{forget_shared, note_shared};
 use crate::address_space::{mapped_files, page_tracker, shared_writes, unforked};
-use crate::checkpoint;
+use crate::checkpoint::{area, observed_calls};
 use crate::code::{sites, withheld};
 use crate::debugger::displaced;
-use crate::ground::map_changes;
 use crate::ground::maps::{self, Mapping};
-use crate::ground::memory::{in_region, pages};
+use crate::ground::memory::{self, in_region, pages};
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory};
+use crate::ground::{kernel, map_changes};
 use crate::log::call_event::{begin_call, consume, recorded_result};
 use crate::state::block::process;
 use crate::state::call_state::Done;
@@ -42,7 +41,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
             map_changes::note(target, new_bytes);
         }
         let moving = is_put.then(|| Moving::of(old, old_bytes, target));
-        let result = if bad { error(errno::EFAULT) } else { resize(args, checkpoint::went_back()) };
+        let result = if bad { error(errno::EFAULT) } else { resize(args, area::went_back()) };
         if !kernel::failed(result) {
             moved(old, old_bytes, result as u64, new_bytes, flags);
         }
@@ -120,7 +119,7 @@ fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64, flags: u64) {
     let (before, after) = ([old, pages(old_bytes)], [new, pages(new_bytes)]);
     mapped_files::moved(before, after, flags & DONTUNMAP != 0);
     if new != old {
-        checkpoint::note_moved(new, pages(new_bytes));
+        observed_calls::note_moved(new, pages(new_bytes));
         sites::unmapped(old, pages(old_bytes));
         sites::unmapped(new, pages(new_bytes));
     }

@@ -1,6 +1,6 @@
 //! Instructions of the program's that the runtime makes, and that fault as they do in the processor.
 
-use crate::debugger::agent;
+use crate::debugger::agent_state;
 use crate::ground::frame::RealFrame;
 use crate::ground::notices;
 use crate::ground::registers::{Registers, TRAP_FLAG};
@@ -22,7 +22,7 @@ pub fn protection_fault(registers: &Registers) -> ! {
 /// The same of one that trapped, whatever trap stands for it.
 pub fn protection_fault_of_trap(context: &mut RealFrame) {
     let mut registers = context.registers();
-    if thread().pausing.stepping || agent::is_stepping() {
+    if thread().pausing.stepping || agent_state::is_stepping() {
         registers.flags &= !TRAP_FLAG;
     }
     pause::abandon();

@@ -4,6 +4,7 @@
 //! event when replaying: one place for both.
 
 use core::sync::atomic::Ordering;
+
 use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};

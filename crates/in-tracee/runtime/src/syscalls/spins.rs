@@ -11,22 +11,22 @@
 //! here stands as at a pause.
 //! Deliberately absent: live programs under the debugger; generated code.
 
-use crate::ground::registers::TRAP_FLAG;
-use crate::log::call_event;
-use crate::state::call_state::Spins;
-use crate::state::patched_code::Site;
-use crate::state::{deliverable, live, report, signal_state};
 use events::{Instruction, Kind};
 
+use crate::checkpoint::take::quiesce;
 use crate::code::sites;
 use crate::debugger::agent;
 use crate::ground::assembly;
 use crate::ground::frame::RealFrame;
-use crate::ground::registers::Registers;
+use crate::ground::registers::{Registers, TRAP_FLAG};
+use crate::log::call_event;
 use crate::preemption::{left_handlers, pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
+use crate::signals;
 use crate::state::block::{process, session, thread};
-use crate::{checkpoint, signals};
+use crate::state::call_state::Spins;
+use crate::state::patched_code::Site;
+use crate::state::{deliverable, live, report, signal_state};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
@@ -171,10 +171,10 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     thread.yielded = true;
     thread.is_asked = false;
     patience::let_others_run();
-    while checkpoint::stop_asked() {
+    while quiesce::stop_asked() {
         // Others come before what the program does from here on: once more.
         log_place(address, AGAIN);
-        checkpoint::park_at_pause();
+        quiesce::park_at_pause();
     }
 }
 

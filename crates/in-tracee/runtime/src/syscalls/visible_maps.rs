@@ -12,9 +12,9 @@ use linux_abi::errno::EINVAL;
 use linux_abi::general as nr;
 
 use crate::code::clocks;
-use crate::ground::memory::in_region;
+use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
-use crate::ground::{kernel, maps, memory};
+use crate::ground::{kernel, maps};
 use crate::state::block::process;
 use crate::state::call_state::{HEAD_BYTES, MapList, Reached};
 

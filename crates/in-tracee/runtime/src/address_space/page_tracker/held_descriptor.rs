@@ -1,8 +1,7 @@
 //! The descriptor by which the kernel tells of written pages: hidden from the program, moved where it asks for its number.
 
-use crate::ground::notices;
-
 use super::{end, shares_its_memory, tracker};
+use crate::ground::notices;
 
 /// True while memory may be protected for pauses.
 pub fn is_open() -> bool {

@@ -10,25 +10,22 @@
 
 mod following;
 
-mod objects;
-
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, Together, command_phase, request, sharing_policy, ticket_in_place, ticket_of_place,
-    together_step as step, together_task as task,
+    Checkpoint, command_phase, request, ticket_in_place, together_step as step, together_task as task,
 };
 use linux_abi::{errno, general as nr};
 
-pub use objects::{is_kept_elsewhere, note_kept};
-
-use crate::checkpoint::restore::rollback::{Arrived, Planned, Way, ask_supervisor};
-use crate::checkpoint::take::checkpoint::{self, Group};
-use crate::checkpoint::take::quiesce;
+use crate::checkpoint::group::undertaking::{go_to, leave, sharers, together};
+use crate::checkpoint::restore::rollback::{Arrived, Planned};
+use crate::checkpoint::restore::ways::{Way, ask_supervisor};
+use crate::checkpoint::take::slots::Group;
+use crate::checkpoint::take::{checkpoint, quiesce};
 use crate::ground::kernel::{self, error};
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::{tickets, turn};
-use crate::state::block::{lane, process, session, thread, thread_status};
+use crate::scheduler::{own_turn, tickets, turn};
+use crate::state::block::{lane, process, thread, thread_status};
 use crate::state::report;
 pub use following::follow;
 
@@ -40,39 +37,6 @@ const LONG_PATIENCE_NS: u64 = 60_000_000_000;
 /// Before it is asked whether they live.
 const ASK_AFTER_NS: u64 = 200_000_000;
 const LOOK_EVERY_MS: u64 = 20;
-
-fn together() -> &'static Together {
-    &session().together
-}
-
-/// True if other processes may have to take part.
-#[inline]
-pub fn is_needed() -> bool {
-    process().in_group && session().sharing_policy == sharing_policy::TOGETHER
-}
-
-/// True if what is shared stays as it is, whoever goes back.
-#[inline]
-pub fn keeps_shared() -> bool {
-    process().in_group && session().sharing_policy == sharing_policy::KEEP
-}
-
-/// True in the process that leads, and in its shadows.
-pub fn leads() -> bool {
-    together().leader.load(Ordering::SeqCst) == process().pid
-}
-
-/// The process shares memory from now on.
-pub fn note_sharer() {
-    if crate::state::live::is_on() {
-        together().sharers.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// How many did so.
-pub fn sharers() -> u32 {
-    together().sharers.load(Ordering::SeqCst)
-}
 
 // --- leading ---
 
@@ -138,10 +102,6 @@ fn forget_dead_leader() {
     }
 }
 
-fn leave() {
-    together().leader.store(0, Ordering::SeqCst);
-}
-
 /// Waits until all have done the step at hand.
 fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
     let together = together();
@@ -186,21 +146,6 @@ fn look(followers: u32) -> Option<u8> {
         }
     });
     states.filter(|state| matches!(state, b'Z' | b'T')).max()
-}
-
-/// The agent of one that follows still waits for its threads.
-pub fn note_progress() {
-    if process().in_group {
-        together().progress.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn go_to(next: u32) {
-    let together = together();
-    together.ready.store(0, Ordering::SeqCst);
-    let round = together.step.load(Ordering::SeqCst) >> step::BITS;
-    together.step.store(round << step::BITS | next, Ordering::SeqCst);
-    kernel::futex_wake(&together.step);
 }
 
 /// The last step: nobody looks at the undertaking any more.
@@ -296,13 +241,13 @@ pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
             return Err(error);
         }
     };
-    together().tickets.store(turn::my_turn().ticket.load(Ordering::SeqCst), Ordering::SeqCst);
+    together().tickets.store(own_turn::my_turn().ticket.load(Ordering::SeqCst), Ordering::SeqCst);
     go_to(step::DO);
     let arrived = arrive(planned, way);
     if gather(followers, LONG_PATIENCE_NS).is_err() {
         report::die("a process that shares memory with this one did not go back with it");
     }
-    let (turn, tickets) = (turn::my_turn(), slot.tickets.load(Ordering::Relaxed));
+    let (turn, tickets) = (own_turn::my_turn(), slot.tickets.load(Ordering::Relaxed));
     if way == Way::Replay {
         // One more is over if the process that had it is no more.
         let is_over = together().has_ticket.load(Ordering::SeqCst) == 0;
@@ -343,36 +288,3 @@ fn arrive(planned: Planned, way: Way) -> Arrived {
 // --- following ---
 
 // --- the present ---
-
-/// True if the log that the process follows ends together with others.
-pub fn goes_again() -> bool {
-    let together = together();
-    together.leader.load(Ordering::SeqCst) != 0
-        && together.task.load(Ordering::SeqCst) == task::REPLAY
-        && process().in_group
-}
-
-/// The log of this process has ended: waits until those of all have. Nobody has the turn
-/// then.
-pub fn wait_for_present() {
-    let together = together();
-    tickets::leave();
-    process().ticket = ticket_of_place(process().ticket);
-    let word = together.step.load(Ordering::SeqCst);
-    let all = together.followers.load(Ordering::SeqCst) + 1;
-    if together.present.fetch_add(1, Ordering::SeqCst) + 1 == all {
-        turn::my_turn().begin_again(together.tickets.load(Ordering::SeqCst));
-        go_to(step::PRESENT);
-        return;
-    }
-    while together.step.load(Ordering::SeqCst) == word {
-        kernel::futex_wait(&together.step, word, 100);
-    }
-}
-
-/// The process records again. When all do, something else can be undertaken.
-pub fn leave_replay() {
-    if together().present.fetch_sub(1, Ordering::SeqCst) == 1 {
-        leave();
-    }
-}

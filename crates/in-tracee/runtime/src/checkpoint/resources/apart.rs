@@ -7,8 +7,8 @@ use core::mem::MaybeUninit;
 
 use linux_abi::general as nr;
 
-use crate::checkpoint::resources::keeper::rv_make_keeper;
-use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::take::slots;
+use crate::ground::assembly::rv_make_keeper;
 use crate::ground::kernel;
 
 const STACK_BYTES: usize = 0x8000;
@@ -33,12 +33,12 @@ pub fn run(act: &mut dyn FnMut()) -> Result<(), i64> {
     if kernel::failed(child) {
         return Err(child);
     }
-    checkpoint::wait_for(child as i32, 0);
+    slots::wait_for(child as i32, 0);
     Ok(())
 }
 
 unsafe extern "C" fn begin(start: *mut Start) -> ! {
-    checkpoint::hide();
+    slots::hide();
     // SAFETY: `run` made it, and waits for us.
     unsafe { ((*start).act)() };
     kernel::exit_group(0)

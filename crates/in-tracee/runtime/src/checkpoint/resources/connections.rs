@@ -1,9 +1,10 @@
 //! Connections of sockets, and one whose other side has gone away.
 
-use crate::state::own_descriptors::close;
 use linux_abi::general as nr;
 
+use crate::checkpoint::kept_resources::Connection;
 use crate::ground::kernel;
+use crate::state::own_descriptors::close;
 
 const SOCK_STREAM: u32 = 1;
 const SOCK_SEQPACKET: u32 = 5;
@@ -13,16 +14,6 @@ const AF_INET6: u32 = 10;
 const IPPROTO_TCP: u32 = 6;
 /// How long the other side may take to answer, on this machine, in milliseconds.
 const ANSWERED_WITHIN_MS: u64 = 100;
-
-/// What a socket is.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Connection {
-    /// Where it has, or had, another side: SO_TYPE; else 0.
-    kind: u32,
-    /// Of one by TCP: its family of addresses; else 0.
-    tcp_family: u32,
-}
 
 impl Connection {
     pub fn of(socket: u64) -> Connection {

@@ -13,41 +13,20 @@ use lane_protocol::{CHANGE_PATH_BYTES, ChangePath, change_kind, files_policy, re
 use linux_abi::general as nr;
 
 use crate::address_space::descriptor_classes;
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::{FILES_MAX, Files, KnownFile};
 use crate::checkpoint::restore::file_pages;
-use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::take::slots;
 use crate::ground::{kernel, memory};
 use crate::log::kept_files::request_answer;
 use crate::state::block::{lane, session, thread};
 
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
-const FILES: usize = 64;
 const VECTORS_MAX: u64 = 1024;
 /// To the end of a file, wherever that is.
 const TO_END: u64 = u64::MAX;
 const AT_FDCWD: u64 = -100i64 as u64;
-
-/// A file, by one of its descriptors, of which the supervisor knows the size that it had
-/// at the last checkpoint or later. What lies behind that need not be kept.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Known {
-    /// Plus one; 0: free.
-    fd: u32,
-    /// Of the last checkpoint.
-    id: u32,
-    device: u64,
-    inode: u64,
-    size: u64,
-}
-
-/// Files that were changed since the last checkpoint. All zero: none.
-#[repr(C)]
-pub struct Files {
-    known: [Known; FILES],
-    next: usize,
-}
 
 impl Files {
     /// The process went back, and so did the files.
@@ -161,7 +140,7 @@ fn reaches_mapped(fd: u64) -> bool {
 
 /// A call of which [`before`] said so has ended.
 pub fn after(number: u64, args: &[u64; 6], result: i64) {
-    if kernel::failed(result) || checkpoint::last().is_none() {
+    if kernel::failed(result) || slots::last().is_none() {
         return;
     }
     match made_name(number, args) {
@@ -263,7 +242,7 @@ fn regular(fd: u64) -> Option<Stat> {
 /// Bytes of a regular file are about to change.
 fn change(fd: u64, stat: &Stat, offset: u64, bytes: u64) {
     thread().keeps_turn = true;
-    let Some(last) = checkpoint::last() else { return };
+    let Some(last) = slots::last() else { return };
     let id = last.id.load(Ordering::Relaxed);
     if descriptor_classes::is_mapped(fd) {
         file_pages::keep([stat.0[0], stat.0[1]], stat.size(), (offset, bytes), id);
@@ -273,15 +252,16 @@ fn change(fd: u64, stat: &Stat, offset: u64, bytes: u64) {
     }
     let files = &mut area().files;
     let own = fd as u32 + 1;
-    let is_it = |known: &&mut Known| {
+    let is_it = |known: &&mut KnownFile| {
         (known.fd, known.id, known.device, known.inode) == (own, id, stat.0[0], stat.0[1])
     };
     match files.known.iter_mut().find(is_it) {
         Some(known) if bytes == 0 || offset >= known.size => return,
         Some(_) => {}
         None => {
-            let next = files.next % FILES;
-            files.known[next] = Known { fd: own, id, device: stat.0[0], inode: stat.0[1], size: stat.size() };
+            let next = files.next % FILES_MAX;
+            files.known[next] =
+                KnownFile { fd: own, id, device: stat.0[0], inode: stat.0[1], size: stat.size() };
             files.next = next + 1;
         }
     }
@@ -298,7 +278,7 @@ fn before_open(number: u32, args: &[u64; 6]) -> bool {
         _ => (args[0], args[1], memory::read::<u64>(args[2]).unwrap_or(0)),
     };
     let has = |flag: u32| flags & u64::from(flag) != 0;
-    if has(nr::O_PATH) || !(has(nr::O_CREAT) || has(nr::O_TRUNC)) || checkpoint::last().is_none() {
+    if has(nr::O_PATH) || !(has(nr::O_CREAT) || has(nr::O_TRUNC)) || slots::last().is_none() {
         return false;
     }
     const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -320,7 +300,7 @@ fn before_open(number: u32, args: &[u64; 6]) -> bool {
 /// Tells of a change of what a path names.
 fn tell_path(kind: u32, path: (u64, u64), other: Option<(u64, u64)>, offset: u64, bytes: u64) {
     thread().keeps_turn = true;
-    if checkpoint::last().is_none() {
+    if slots::last().is_none() {
         return;
     }
     let change = &lane().change;

@@ -5,16 +5,13 @@
 use linux_abi::general as nr;
 
 use crate::address_space::descriptor_classes;
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::checkpoint::resources::{lists, postponed, terminals};
-use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::take::slots;
 use crate::ground::kernel;
 use crate::state::block::process;
 
 const FIONBIO: u32 = 0x5421;
-
-/// Descriptors, each plus one, and the offsets of their files; 0: none.
-pub type Offsets = [(u32, u64); 64];
 
 /// Notes the offsets of files that the program uses, before it goes on; others it
 /// first waits for, see [`wait`].
@@ -38,11 +35,11 @@ pub fn wait() {
     if !crate::state::live::is_on()
         || process().slot != 0
         || process().replaying
-        || !crate::checkpoint::lane_takes_part()
+        || !crate::checkpoint::area::lane_takes_part()
     {
         return;
     }
-    if let Some(last) = checkpoint::last().filter(|last| !postponed::is(last)) {
+    if let Some(last) = slots::last().filter(|last| !slots::is_postponed(last)) {
         lists::wait_until_ready(last);
     }
 }

@@ -2,7 +2,7 @@
 
 use linux_abi::general as nr;
 
-use crate::checkpoint::resources::tables::Tables;
+use crate::checkpoint::kept_resources::{Interest, Tables};
 use crate::ground::kernel;
 use crate::ground::proc_files::number;
 
@@ -12,16 +12,6 @@ const EPOLLET: u32 = 1 << 31;
 const ABOUT_REPORTS: u32 = 0xf << 28;
 /// These are reported unasked (EPOLLERR, EPOLLHUP).
 const UNASKED: u32 = 8 | 0x10;
-
-/// What an epoll set waits for.
-#[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Interest {
-    pub epoll: u32,
-    pub fd: u32,
-    pub events: u32,
-    pub data: u64,
-}
 
 pub fn of_line(epoll: u32, line: &[u8]) -> Option<Interest> {
     let fd = number(line.strip_prefix(b"tfd:")?.trim_ascii_start())?;

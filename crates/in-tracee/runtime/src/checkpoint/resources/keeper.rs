@@ -7,9 +7,11 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, checkpoint_state};
 use linux_abi::general as nr;
 
+use crate::checkpoint::kept_memory::Increment;
 use crate::checkpoint::resources::tables;
-use crate::checkpoint::take::checkpoint;
-use crate::checkpoint::take::increments::{self, Increment};
+use crate::checkpoint::take::increments::tracking;
+use crate::checkpoint::take::slots;
+use crate::ground::assembly::rv_make_keeper;
 use crate::ground::kernel;
 use crate::state::block::{lane, process};
 
@@ -38,10 +40,6 @@ global_asm!(
     "ud2",
 );
 
-unsafe extern "C" {
-    pub fn rv_make_keeper(flags: u64, stack: u64, run: u64, start: u64) -> i64;
-}
-
 /// What a keeper begins with; lies at the low end of its stack.
 #[repr(C)]
 struct Start {
@@ -65,7 +63,7 @@ pub fn make(slot: &'static Checkpoint, increment: &mut Increment) -> i64 {
     let place = bottom as *mut Start;
     // SAFETY: the stack is mapped, and nobody else's.
     unsafe { place.write(start) };
-    increments::settle();
+    tracking::settle();
     // No signal at its end, so that the program never waits for it.
     // SAFETY: the child uses its own stack, and returns from nothing.
     unsafe { rv_make_keeper(u64::from(nr::CLONE_VM), top, run as *const () as u64, place as u64) }
@@ -75,7 +73,7 @@ pub fn make(slot: &'static Checkpoint, increment: &mut Increment) -> i64 {
 unsafe extern "C" fn run(start: *const Start) -> ! {
     // SAFETY: `make` wrote it, and leaves it to us until our end.
     let start = unsafe { &*start };
-    checkpoint::hide();
+    slots::hide();
     // SAFETY: its descriptors are this keeper's alone until the checkpoint is ready, and constant
     // then.
     let increment = unsafe { &mut *start.increment };
@@ -87,8 +85,8 @@ unsafe extern "C" fn run(start: *const Start) -> ! {
         slot.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
             && slot.id.load(Ordering::Relaxed) == start.id
     };
-    while is_kept() && !checkpoint::is_left_over(start.parent, start.image) {
-        kernel::futex_wait(&slot.state, checkpoint_state::TAKEN, checkpoint::LOOK_EVERY_MS);
+    while is_kept() && !slots::is_left_over(start.parent, start.image) {
+        kernel::futex_wait(&slot.state, checkpoint_state::TAKEN, slots::LOOK_EVERY_MS);
     }
     kernel::exit_group(0)
 }

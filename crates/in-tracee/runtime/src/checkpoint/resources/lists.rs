@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::Checkpoint;
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::checkpoint::resources::{keeper, postponed};
-use crate::checkpoint::take::checkpoint::{all, is_alive, is_taken};
-use crate::checkpoint::take::increments;
+use crate::checkpoint::take::saved_pages;
+use crate::checkpoint::take::slots::{self, all, is_alive, is_taken};
 use crate::ground::kernel;
 use crate::signals;
 use crate::state::block::{thread, thread_status};
@@ -16,7 +16,7 @@ use crate::state::block::{thread, thread_status};
 /// Makes the keeper that was not made when the checkpoint was taken. Where that fails, the
 /// checkpoint is lost: see [`crate::checkpoint::take::checkpoint::loss`].
 fn make_postponed(slot: &'static Checkpoint) {
-    let Some(increment) = area().increments.increment_of(slot).map(increments::of) else { return };
+    let Some(increment) = area().increments.increment_of(slot).map(saved_pages::of) else { return };
     let is_agent = thread().status == thread_status::AGENT;
     if !is_agent {
         signals::set_real_mask(!0);
@@ -30,7 +30,7 @@ fn make_postponed(slot: &'static Checkpoint) {
 
 /// Waits for a shadow's lists, or its end.
 pub fn wait_until_ready(slot: &'static Checkpoint) {
-    if postponed::is(slot) {
+    if slots::is_postponed(slot) {
         make_postponed(slot);
     }
     while slot.ready.load(Ordering::Acquire) == 0 && is_alive(slot) {
@@ -41,7 +41,7 @@ pub fn wait_until_ready(slot: &'static Checkpoint) {
 /// The lists of what was there then are made.
 pub fn have_lists(slot: &'static Checkpoint) {
     match area().increments.increment_of(slot) {
-        Some(index) if postponed::is(slot) => postponed::list(increments::of(index)),
+        Some(index) if slots::is_postponed(slot) => postponed::list(saved_pages::of(index)),
         _ => wait_until_ready(slot),
     }
 }
@@ -53,13 +53,13 @@ pub fn wait_for_all() {
 
 /// The same, where what is about to change was noted of those whose keeper is not made yet.
 pub fn wait_for_lists() {
-    wait_but_for(&postponed::is);
+    wait_but_for(&slots::is_postponed);
 }
 
 /// The program closes these descriptors: what a shadow still has open would not be closed,
 /// so that its peer, or an epoll set, would not know; and what nobody has open would be gone.
 pub fn wait_for_closing(first: u32, last: u32) {
-    wait_but_for(&|slot| postponed::is(slot) && !postponed::has_any(slot, first, last));
+    wait_but_for(&|slot| slots::is_postponed(slot) && !postponed::has_any(slot, first, last));
 }
 
 fn wait_but_for(is_left: &dyn Fn(&Checkpoint) -> bool) {

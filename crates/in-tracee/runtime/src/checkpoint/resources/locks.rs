@@ -12,17 +12,12 @@ use core::sync::atomic::Ordering;
 
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
-use crate::checkpoint::resources::tables::Table;
-use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::{KNOWN_MAX, LOCKS_MAX, Lock, Owner, Table};
+use crate::checkpoint::take::slots;
 use crate::ground::kernel;
 use crate::ground::proc_files::each_line;
 use crate::state::block::{lane, process, space};
-
-/// Descriptors by which files were locked.
-const KNOWN_MAX: usize = 64;
-/// Locks that a table can hold.
-pub const LOCKS_MAX: usize = 256;
 
 const LOCK_SH: u64 = 1;
 const LOCK_EX: u64 = 2;
@@ -33,38 +28,6 @@ const F_WRLCK: u64 = 1;
 const F_UNLCK: u64 = 2;
 const F_SETLK: u64 = 6;
 const F_OFD_SETLK: u64 = 37;
-
-/// Whose a lock is.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Owner {
-    /// The open file's, all of it (flock(2)).
-    #[default]
-    Flock,
-    /// The open file's.
-    OpenFile,
-    /// The process's.
-    Process,
-}
-
-/// A lock that is held.
-#[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lock {
-    fd: u32,
-    owner: Owner,
-    writes: bool,
-    start: u64,
-    /// The last byte; `u64::MAX`: there is none.
-    last: u64,
-}
-
-/// Descriptors by which files were locked, each plus one.
-pub struct Known {
-    all: [u32; KNOWN_MAX],
-    next: usize,
-    /// Not zero: locks were looked for that are older than the session.
-    looked: u32,
-}
 
 fn known() -> impl Iterator<Item = u32> {
     area().locks.all.iter().filter(|&&fd| fd != 0).map(|fd| fd - 1)
@@ -91,9 +54,7 @@ pub fn before_call(number: u64, args: &[u64; 6]) {
         nr::__NR_flock => remember(args[0] as u32),
         nr::__NR_fcntl if OF_LOCKS.contains(&(args[1] as u32)) => remember(args[0] as u32),
         nr::__NR_close => release_all(args[0] as u32, args[0] as u32),
-        nr::__NR_close_range
-            if args[2] as u32 & crate::checkpoint::resources::pushback::CLOSE_RANGE_CLOEXEC == 0 =>
-        {
+        nr::__NR_close_range if args[2] as u32 & crate::ground::kernel::CLOSE_RANGE_CLOEXEC == 0 => {
             release_all(args[0] as u32, args[1] as u32);
         }
         nr::__NR_dup2 | nr::__NR_dup3 if args[0] as u32 != args[1] as u32 => {
@@ -112,7 +73,7 @@ fn release_all(first: u32, last: u32) {
 /// A descriptor is closed: what its open file has locked is unlocked where nobody but shadows has
 /// that besides.
 fn release(fd: u32) {
-    if checkpoint::last().is_some() && owned(fd) != [false; 2] && !is_open_besides(fd) {
+    if slots::last().is_some() && owned(fd) != [false; 2] && !is_open_besides(fd) {
         unlock(fd);
     }
     area().locks.all.iter_mut().filter(|one| **one == fd + 1).for_each(|one| *one = 0);

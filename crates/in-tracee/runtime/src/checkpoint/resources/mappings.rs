@@ -7,44 +7,25 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, MemoryRange};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
-use crate::checkpoint::group::together;
+use crate::checkpoint::area::area;
+use crate::checkpoint::group::{objects, undertaking};
+use crate::checkpoint::kept_resources::{List, MAPPINGS_MAX, Names, PATH_BYTES};
 use crate::checkpoint::resources::apart;
+use crate::checkpoint::restore::fetching::path_of;
 use crate::checkpoint::restore::then::Then;
-use crate::ground::kernel::error;
-use crate::ground::map_changes;
+use crate::ground::kernel::{self, error};
 use crate::ground::maps::{self, Mapping, protection};
 use crate::ground::proc_files::Path;
-use crate::ground::{kernel, memory};
-use crate::log::lent;
+use crate::ground::{map_changes, memory};
 use crate::state::block::space;
 
-/// Mappings that a list can hold.
-const MAPPINGS_MAX: usize = 16384;
-const PATH_BYTES: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
-
-/// The mappings of a moment, sorted.
-#[repr(C)]
-pub struct List {
-    pub count: usize,
-    pub all: [Mapping; MAPPINGS_MAX],
-}
 
 impl List {
     pub fn copy(&mut self, other: &List) {
         self.count = other.count;
         self.all[..other.count].copy_from_slice(&other.all[..other.count]);
     }
-}
-
-const NAMES_BYTES: usize = 0x4_0000;
-
-/// The names of mapped files, for finding those again that are not mapped any more.
-#[repr(C)]
-pub struct Names {
-    filled: usize,
-    text: [u8; NAMES_BYTES],
 }
 
 impl Names {
@@ -90,20 +71,6 @@ impl Names {
         }
         None
     }
-}
-
-/// What going back compares. The shadow fills in `then` in its own memory.
-#[repr(C)]
-pub struct Lists {
-    pub then: List,
-    pub now: List,
-    /// Of the files in `now`.
-    names: Names,
-    /// All of them are there.
-    names_fit: bool,
-    /// `now` is as it is, but for what has changed since then.
-    is_known: bool,
-    path: [u8; PATH_BYTES],
 }
 
 /// A piece of the address space in which neither list changes.
@@ -201,7 +168,7 @@ fn a_stack_has_grown(list: &List) -> bool {
 /// The shadow makes copies of what it shares with the process, at the same places, but for
 /// what the shadow of another process has that took its checkpoint together with this one.
 pub fn keep_shared(slot: &Checkpoint) -> bool {
-    if together::keeps_shared() {
+    if undertaking::keeps_shared() {
         return true;
     }
     let is_of_several = slot.together.load(Ordering::Relaxed) != 0;
@@ -213,15 +180,15 @@ pub fn keep_shared(slot: &Checkpoint) -> bool {
         if mapping.private || !mapping.writable || !shared.iter().any(is_shared) {
             continue;
         }
-        if is_of_several && together::is_kept_elsewhere(mapping) {
+        if is_of_several && objects::is_kept_elsewhere(mapping) {
             mapping.is_kept_elsewhere = true;
             continue;
         }
         if !keep(mapping.start, mapping.end - mapping.start) {
             return false;
         }
-        if is_of_several && together::leads() {
-            together::note_kept(mapping);
+        if is_of_several && undertaking::leads() {
+            objects::note_kept(mapping);
         }
     }
     true
@@ -243,46 +210,6 @@ fn keep(start: u64, bytes: u64) -> bool {
     const MAYMOVE_FIXED: u64 = 1 | 2;
     let moved = kernel::call(nr::__NR_mremap, [copy as u64, bytes, bytes, MAYMOVE_FIXED, start, 0]);
     !kernel::failed(moved)
-}
-
-/// Reads a list that the shadow has made at the same place.
-pub fn fetch_list<T>(shadow: i32, count: &mut usize, all: &mut [T]) -> bool {
-    let (place, first) = (count as *mut usize as u64, all.as_mut_ptr() as u64);
-    fetch(shadow, place, place, size_of::<usize>() as u64)
-        && *count <= all.len()
-        && fetch(shadow, first, first, (*count * size_of::<T>()) as u64)
-}
-
-/// Copies memory of the shadow's.
-pub fn fetch(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
-    let (local, remote) = ([to, bytes], [from, bytes]);
-    let arguments = [shadow as u64, local.as_ptr() as u64, 1, remote.as_ptr() as u64, 1, 0];
-    bytes == 0
-        || kernel::call(nr::__NR_process_vm_readv, arguments) as u64 == bytes
-        || fetch_closed(shadow, to, from, bytes)
-}
-
-/// The same of memory that may not be read: /proc/PID/mem does not ask. A shadow that may not be
-/// looked into is the supervisor's to open.
-fn fetch_closed(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
-    let mut fd = path_of(shadow, b"/mem").open();
-    if kernel::failed(fd) {
-        fd = lent::open(lane_protocol::lent::MEMORY, [shadow as u64, 0]);
-    }
-    if kernel::failed(fd) {
-        return false;
-    }
-    let mut done = 0;
-    while done < bytes {
-        let arguments = [fd as u64, to + done, bytes - done, from + done, 0, 0];
-        let read = kernel::call(nr::__NR_pread64, arguments);
-        if read <= 0 {
-            break;
-        }
-        done += read as u64;
-    }
-    kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
-    done == bytes
 }
 
 /// Walks along both lists.
@@ -423,9 +350,4 @@ fn identity(fd: i32) -> Option<(u64, u64)> {
     let mut stat = [0u64; 18];
     let result = kernel::call(nr::__NR_fstat, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]);
     (!kernel::failed(result)).then_some((maps::device(stat[0]), stat[1]))
-}
-
-/// What /proc tells of a shadow.
-pub fn path_of(shadow: i32, file: &[u8]) -> Path {
-    *Path::new().text(b"/proc/").number(shadow as u64).text(file)
 }

@@ -3,20 +3,9 @@
 
 use linux_abi::general as nr;
 
+use crate::checkpoint::kept_resources::Object;
 use crate::ground::kernel;
 use crate::ground::proc_files::Path;
-
-#[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub enum Object {
-    /// Something else.
-    #[default]
-    None,
-    /// A set of epoll(7): made anew, as it waits for what was opened since.
-    Epoll,
-    /// eventfd(2), timerfd_create(2), signalfd(2), inotify(7).
-    Other,
-}
 
 impl Object {
     /// What the descriptor is, as /proc names it.

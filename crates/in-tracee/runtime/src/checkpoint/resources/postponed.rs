@@ -9,43 +9,21 @@
 //! Deliberately absent: a process with timers behind descriptors, terminals, or what epoll reports
 //! once only: those change by themselves, and the keeper is made at once.
 
-use core::sync::atomic::Ordering;
-
-use lane_protocol::{Checkpoint, checkpoint_state};
+use lane_protocol::Checkpoint;
 use linux_abi::general as nr;
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::Increment;
+use crate::checkpoint::kept_resources::{self, Calm, Noted, Notes};
 use crate::checkpoint::resources::interests::EPOLLONESHOT;
 use crate::checkpoint::resources::tables;
-use crate::checkpoint::take::increments::{self, Increment};
+use crate::checkpoint::take::saved_pages;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
 use crate::state::signal_state::Standing;
 
-/// Of a process with more descriptors the keeper is made at once.
-const NOTED_MAX: usize = 256;
 const NO_OFFSET: u64 = u64::MAX;
-
-/// What can change of a descriptor.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Noted {
-    fd: u32,
-    /// FD_CLOEXEC.
-    flags: u32,
-    /// O_NONBLOCK and its like.
-    status: u64,
-    offset: u64,
-}
-
-/// The descriptors of a checkpoint whose keeper is not made yet. In ascending order.
-#[repr(C)]
-pub struct Notes {
-    is_noted: bool,
-    count: usize,
-    all: [Noted; NOTED_MAX],
-}
 
 impl Notes {
     /// Notes what is open now; false if that is more than it can hold.
@@ -81,7 +59,7 @@ impl Notes {
     }
 
     /// Leaves of a table what was open at the checkpoint, as it was.
-    pub fn apply(&self, table: &mut tables::Table) {
+    pub fn apply(&self, table: &mut kept_resources::Table) {
         if !self.is_noted {
             return;
         }
@@ -94,15 +72,6 @@ impl Notes {
             noted.is_some()
         });
     }
-}
-
-/// Whether descriptors change by themselves, or are too many, which is looked for once for each base.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Calm {
-    Unknown = 0,
-    Yes,
-    No,
 }
 
 /// Notes the descriptors of an increment; false if its keeper is to be made at once.
@@ -165,15 +134,8 @@ pub fn before_call(number: u64, args: &[u64; 6]) {
     }
 }
 
-/// True if the checkpoint's keeper is not made yet.
-pub fn is(slot: &Checkpoint) -> bool {
-    slot.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
-        && slot.shadow.load(Ordering::Acquire) == 0
-        && area().increments.increment_of(slot).is_some()
-}
-
 /// True if one of these numbers was open at the checkpoint.
 pub fn has_any(slot: &Checkpoint, first: u32, last: u32) -> bool {
-    let increment = area().increments.increment_of(slot).map(increments::of);
+    let increment = area().increments.increment_of(slot).map(saved_pages::of);
     increment.is_some_and(|increment| increment.notes.has_any(first, last))
 }

@@ -9,27 +9,19 @@ mod signals;
 
 use linux_abi::{errno, general as nr};
 
-pub use channel::{Channel, goes_to};
-pub use loading::load;
-
-use passing::Passing;
-
 use crate::address_space::logged_calls::log_call;
-use crate::checkpoint::area;
-use crate::checkpoint::resources::interests::Interest;
-use crate::checkpoint::resources::tables::Descriptor;
-use crate::ground::kernel::error;
-use crate::ground::{kernel, memory};
+use crate::checkpoint::area::area;
+pub use crate::checkpoint::kept_resources::Channel;
+use crate::checkpoint::kept_resources::{Descriptor, Interest, Pushback, Pushed};
+use crate::ground::kernel::{self, CLOSE_RANGE_CLOEXEC, error};
+use crate::ground::memory;
 use crate::log::effects;
 use crate::state::block::process;
 use crate::state::call_state::Before;
+pub use channel::goes_to;
+pub use loading::load;
+use passing::Passing;
 
-/// Pieces that can be given back at a time, one for each call that took them.
-const PUSHED_MAX: usize = 65536;
-/// Connections that something stands for, of which input may be left.
-const STOOD_MAX: usize = 128;
-/// close_range(2): nothing is closed yet.
-pub const CLOSE_RANGE_CLOEXEC: u32 = 4;
 /// recv(2): what is received stays there.
 const MSG_PEEK: u64 = 2;
 /// Urgent bytes, or errors (MSG_OOB, MSG_ERRQUEUE).
@@ -60,35 +52,6 @@ const ASKED: u32 = 8;
 /// Set in the number that a record has: it is input of a connection that was accepted since.
 const OF_ACCEPTED: u32 = 1 << 31;
 
-/// What is given back on a descriptor.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Pushed {
-    /// DATA, ACCEPTED, ENDED, or 0: free.
-    kind: u32,
-    fd: u32,
-    /// What it is input of, or who listened.
-    channel: Channel,
-    /// DATA: the next byte. ACCEPTED: the connection's descriptor now.
-    at: u64,
-    /// DATA: how many bytes are left. ACCEPTED: the descriptor that it was.
-    left: u64,
-    /// DATA: where it stands what came beside it, see `messages`; 0: nothing did.
-    head: u64,
-}
-
-#[repr(C)]
-pub struct Pushback {
-    count: usize,
-    /// Pieces before this one were given back.
-    first: usize,
-    all: [Pushed; PUSHED_MAX],
-    /// Bytes of the mapped records.
-    bytes: u64,
-    /// The newest first.
-    stood: [channel::Stood; STOOD_MAX],
-}
-
 impl Pushed {
     fn is_input_of(&self, channel: Channel) -> bool {
         matches!(self.kind, DATA | ENDED) && self.channel == channel
@@ -103,7 +66,7 @@ fn pushback() -> &'static mut Pushback {
 #[inline]
 pub fn is_any() -> bool {
     crate::state::live::is_on()
-        && crate::checkpoint::lane_takes_part()
+        && crate::checkpoint::area::lane_takes_part()
         && process().slot == 0
         && pushback().count != 0
 }

@@ -3,32 +3,24 @@
 
 mod taking;
 
-use crate::state::own_descriptors::move_high;
 use core::sync::atomic::Ordering;
 
 use linux_abi::general as nr;
 
 use crate::address_space::{descriptor_classes, page_tracker};
-use crate::checkpoint::area;
-use crate::checkpoint::resources::connections::Connection;
-use crate::checkpoint::resources::interests::{self, Interest};
-use crate::checkpoint::resources::locks::{self, LOCKS_MAX, Lock};
-use crate::checkpoint::resources::objects::{self, Object};
-use crate::checkpoint::resources::postponed::Notes;
-use crate::checkpoint::resources::terminals::{self, TERMINALS_MAX, Terminal};
-use crate::checkpoint::resources::timers::{self, DescriptorTimer};
-use crate::checkpoint::resources::{lists, pushback};
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::{
+    Connection, DESCRIPTORS_MAX, Descriptor, DescriptorTimer, INTERESTS_MAX, Interest, Lock, Notes, Object,
+    TIMERS_MAX, Table, Terminal,
+};
+use crate::checkpoint::resources::{interests, lists, locks, objects, pushback, terminals, timers};
 use crate::checkpoint::restore::stand_ins;
 use crate::checkpoint::restore::then::Then;
 use crate::debugger::watchpoints;
 use crate::ground::proc_files::{each_line, number};
 use crate::ground::{kernel, proc_dir};
 use crate::state::block::{lane, process};
-
-/// Descriptors that a table can hold.
-const DESCRIPTORS_MAX: usize = 8192;
-/// Entries of epoll sets that a table can hold.
-const INTERESTS_MAX: usize = 8192;
+use crate::state::own_descriptors::move_high;
 
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;
@@ -42,51 +34,6 @@ const NUMBERS_MAX: usize = 65536;
 
 /// Connections and pipes that were closed since, and are open under other numbers.
 const COPIES_MAX: usize = 64;
-
-/// Timers behind descriptors that a table can hold.
-const TIMERS_MAX: usize = 256;
-
-/// An open descriptor.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Descriptor {
-    pub fd: u32,
-    /// FD_CLOEXEC.
-    flags: u32,
-    mode: u64,
-    device: u64,
-    inode: u64,
-    /// Of a regular file or directory.
-    offset: u64,
-    /// O_NONBLOCK and its like.
-    pub status: u64,
-    /// Of a socket.
-    pub connection: Connection,
-    /// An object of the kernel's that nobody has the other side of: its kind.
-    object: Object,
-    /// Of now, on the way back: it is what it was then.
-    pub stays: bool,
-}
-
-#[repr(C)]
-pub struct Table {
-    pub count: usize,
-    pub all: [Descriptor; DESCRIPTORS_MAX],
-    pub interest_count: usize,
-    pub interests: [Interest; INTERESTS_MAX],
-    pub timer_count: usize,
-    pub timers: [DescriptorTimer; TIMERS_MAX],
-    pub lock_count: usize,
-    pub locks: [Lock; LOCKS_MAX],
-    pub terminal_count: usize,
-    pub terminals: [Terminal; TERMINALS_MAX],
-}
-
-#[repr(C)]
-pub struct Tables {
-    pub then: Table,
-    pub now: Table,
-}
 
 impl Descriptor {
     fn is_file(&self) -> bool {
@@ -359,7 +306,7 @@ pub fn each_open(each: &mut dyn FnMut(u32)) -> bool {
 /// others would keep connections open.
 pub fn keep_files(
     table: &mut Table,
-    offsets: &crate::checkpoint::resources::first_use::Offsets,
+    offsets: &crate::checkpoint::kept_resources::Offsets,
     notes: Option<&Notes>,
 ) {
     table.fill();

@@ -2,22 +2,11 @@
 
 use linux_abi::general as nr;
 
+use crate::checkpoint::kept_resources::Terminal;
 use crate::ground::kernel;
-
-/// Terminals that a table can hold.
-pub const TERMINALS_MAX: usize = 16;
 
 const TCGETS2: u64 = 0x802c_542a;
 const TCSETS2: u64 = 0x402c_542b;
-
-/// The modes of the terminal behind a descriptor.
-#[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Terminal {
-    fd: u32,
-    /// `struct termios2`.
-    modes: [u32; 11],
-}
 
 impl Terminal {
     pub fn fd(&self) -> u32 {

@@ -9,7 +9,8 @@
 
 use linux_abi::general as nr;
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::{DescriptorTimer, Setting};
 use crate::ground::kernel;
 use crate::ground::owned::Owned;
 use crate::ground::proc_files::Path;
@@ -24,15 +25,6 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, those that wake the machine, CLOCK_TAI.
 const CLOCKS_OF_WORLD: [i32; 6] = [0, 1, 7, 8, 9, 11];
-
-/// What a timer is set to, in nanoseconds.
-#[repr(C)]
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Setting {
-    interval: u64,
-    /// How long from now; 0: not at all.
-    left: u64,
-}
 
 /// A timer made by timer_create(2), as /proc/self/timers tells.
 #[repr(C)]
@@ -272,17 +264,6 @@ pub fn restore() {
 }
 
 // --- descriptors ---
-
-/// The timer of a descriptor.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct DescriptorTimer {
-    fd: u32,
-    /// How often it has fired since it was read or set.
-    ticks: u32,
-    noted_ns: u64,
-    setting: Setting,
-}
 
 impl DescriptorTimer {
     pub fn fd(&self) -> u32 {

@@ -8,13 +8,10 @@ use core::sync::atomic::Ordering;
 use lane_protocol::Checkpoint;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::ground::kernel::{self, error};
 use crate::log::effects::changes_ids;
 
-/// Real, effective and saved user, and group, as the last call that changed one left them, and how
-/// often something was changed that is not compared.
-pub type User = [u32; 7];
 const CHANGES: usize = 6;
 
 /// A process begins, or an image.

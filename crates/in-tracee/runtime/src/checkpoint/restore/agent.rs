@@ -7,10 +7,10 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{command, command_phase, thread_identity};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::checkpoint::group::together;
-use crate::checkpoint::restore::rollback;
-use crate::checkpoint::take::{behind, checkpoint, quiesce};
+use crate::checkpoint::restore::{rollback, ways};
+use crate::checkpoint::take::{behind, checkpoint, quiesce, slots};
 use crate::ground::{kernel, notices};
 use crate::scheduler::kernel_threads::make_kernel_thread;
 use crate::scheduler::turn;
@@ -63,10 +63,10 @@ unsafe extern "C" fn run(block: *mut crate::state::block::Thread) -> ! {
             command::NONE => {
                 kernel::futex_wait(&command.kind, command::NONE, 1000);
                 if process().given_up.load(Ordering::Acquire) != 0 {
-                    checkpoint::reap_last();
+                    slots::reap_last();
                     kernel::call(nr::__NR_exit, [0; 6]);
                 }
-                checkpoint::reap();
+                slots::reap();
             }
             command::CLAIMED => {
                 kernel::futex_wait(&command.kind, command::CLAIMED, 10);
@@ -108,7 +108,7 @@ fn obey(kind: u32, argument: u64) -> i64 {
         command::CHECKPOINT => checkpoint::take(argument as u32),
         command::DISCARD => checkpoint::discard(argument),
         command::ROLLBACK | command::REPLAY => {
-            let way = if kind == command::REPLAY { rollback::Way::Replay } else { rollback::Way::Branch };
+            let way = if kind == command::REPLAY { ways::Way::Replay } else { ways::Way::Branch };
             match rollback::go_back(argument, way) {
                 Ok(()) => return 0,
                 Err(error) => error,
@@ -156,10 +156,10 @@ pub fn ask(kind: u32, argument: u64) -> i64 {
 }
 
 fn ask_once(kind: u32, argument: u64) -> i64 {
-    if let Some(error) = crate::checkpoint::obstacle() {
+    if let Some(error) = crate::checkpoint::area::obstacle() {
         return error;
     }
-    if checkpoint::find(argument).is_none() {
+    if slots::find(argument).is_none() {
         return crate::ground::kernel::error(errno::ENOENT);
     }
     let command = &lane().command;

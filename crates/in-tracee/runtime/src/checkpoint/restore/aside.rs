@@ -10,32 +10,15 @@
 use lane_protocol::{ASIDE_BYTES, ASIDE_START};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::{ASIDE_PARTS, AsidePart};
 use crate::checkpoint::resources::mappings::{self, Piece};
 use crate::ground::kernel::{self, error};
 use crate::state::block::process;
 use crate::state::report;
 
-const PARTS: usize = 1024;
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
-
-/// A mapping: where it belongs, and where it is.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Part {
-    start: u64,
-    bytes: u64,
-    place: u64,
-}
-
-/// All that lies aside. All zero: nothing.
-#[repr(C)]
-pub struct Aside {
-    count: usize,
-    filled: u64,
-    parts: [Part; PARTS],
-}
 
 /// Before a replay, with the lists of then and now: what is shared now is put aside, or an errno
 /// says that it cannot be. One that goes back on its way to the present keeps what lies there: it
@@ -65,7 +48,7 @@ fn put_piece(piece: &Piece) -> bool {
     let aside = &mut area().aside;
     let bytes = piece.end - piece.start;
     let place = ASIDE_START + aside.filled;
-    if aside.count == PARTS || bytes > ASIDE_BYTES - aside.filled {
+    if aside.count == ASIDE_PARTS || bytes > ASIDE_BYTES - aside.filled {
         return false;
     }
     // Of no bytes: the mapping stays, and its pages are mapped once more.
@@ -73,7 +56,7 @@ fn put_piece(piece: &Piece) -> bool {
     if kernel::call(nr::__NR_mremap, arguments) as u64 != place {
         return false;
     }
-    aside.parts[aside.count] = Part { start: piece.start, bytes, place };
+    aside.parts[aside.count] = AsidePart { start: piece.start, bytes, place };
     aside.count += 1;
     aside.filled += bytes.next_multiple_of(LARGE_PAGE_BYTES).min(ASIDE_BYTES - aside.filled);
     true

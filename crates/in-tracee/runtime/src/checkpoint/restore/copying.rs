@@ -1,17 +1,17 @@
 //! Copying from a shadow what differs, by the page tables of both.
 
+use lane_protocol::{CANDIDATES_BYTES, CANDIDATES_START, Checkpoint};
 use linux_abi::general as nr;
 
-use lane_protocol::{CANDIDATES_BYTES, CANDIDATES_START, Checkpoint};
-
 use crate::address_space::written_pages;
-use crate::checkpoint::area;
-use crate::checkpoint::resources::mappings;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::{COMPARED_BYTES, FEW_MAX};
+use crate::checkpoint::restore::fetching;
 use crate::checkpoint::restore::then::Then;
-use crate::checkpoint::take::increments::{self, Found};
-use crate::checkpoint::take::{checkpoint, store};
-use crate::ground::range_set::Range;
-use crate::ground::range_set::tidied;
+use crate::checkpoint::take::increments::tracking;
+use crate::checkpoint::take::saved_pages::Found;
+use crate::checkpoint::take::{slots, store};
+use crate::ground::range_set::{Range, tidied};
 use crate::ground::{kernel, memory};
 use crate::log::lent;
 use crate::state::own_descriptors::open_high;
@@ -22,8 +22,6 @@ const PAGE_BYTES: u64 = 4096;
 const CHUNK_PAGES: usize = 512;
 /// Pieces that one call copies.
 const COPIES_MAX: usize = 512;
-/// Bytes that are compared at a time.
-pub const COMPARED_BYTES: usize = 0x4_0000;
 
 /// Which pages are copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,13 +64,13 @@ impl Pagemaps {
     /// Of this process and of a checkpoint.
     pub fn open(slot: &Checkpoint, part: Part) -> Pagemaps {
         let from = Then::of(slot);
-        let mut then = mappings::path_of(from.base, b"/pagemap").open();
+        let mut then = fetching::path_of(from.base, b"/pagemap").open();
         if kernel::failed(then) {
             then = lent::open(lane_protocol::lent::PAGEMAP, [from.base as u64, 0]);
         }
         let now = open_high(c"/proc/thread-self/pagemap").unwrap_or(-1);
         // Without both, pages have to be compared.
-        let alone = checkpoint::is_alone_since(slot) && now >= 0 && then >= 0;
+        let alone = slots::is_alone_since(slot) && now >= 0 && then >= 0;
         let candidates = Candidates::find(slot, part);
         area().moved.tidy();
         Pagemaps { from, now, then: then as i32, alone, candidates }
@@ -243,11 +241,6 @@ struct Candidates {
 }
 
 const CANDIDATES_MAX: usize = CANDIDATES_BYTES as usize / size_of::<Range>();
-/// So many need no memory of their own, whose end all processors would have to be told of.
-const FEW: usize = crate::ground::range_set::RANGES_MAX;
-
-/// Place for a few.
-pub type Few = [Range; FEW];
 
 impl Candidates {
     const UNKNOWN: Candidates = Candidates { count: usize::MAX, many: false };
@@ -274,12 +267,12 @@ impl Candidates {
             last.end = range.end;
             return true;
         }
-        if self.count == FEW && !self.many {
+        if self.count == FEW_MAX && !self.many {
             if !store::map_unforked(CANDIDATES_START, CANDIDATES_BYTES) {
                 return false;
             }
             self.many = true;
-            self.places()[..FEW].copy_from_slice(&area().candidates);
+            self.places()[..FEW_MAX].copy_from_slice(&area().candidates);
         }
         let (count, places) = (self.count, self.places());
         let Some(place) = places.get_mut(count) else { return false };
@@ -351,7 +344,7 @@ impl Copies {
             let [start, bytes] = self.pieces[index];
             for page in (start..start + bytes).step_by(PAGE_BYTES as usize) {
                 let buffer = area().compared.as_ptr() as u64;
-                if !mappings::fetch(self.from.base, buffer, page, PAGE_BYTES) {
+                if !fetching::fetch(self.from.base, buffer, page, PAGE_BYTES) {
                     report::die("the memory of a checkpoint could not be read");
                 }
                 self.put(page, buffer);
@@ -369,7 +362,7 @@ impl Copies {
         if kernel::failed(mapped) || !memory::copy(page, content, PAGE_BYTES) {
             report::die("a page could not be written as it was");
         }
-        increments::lose_memory(page, PAGE_BYTES);
+        tracking::lose_memory(page, PAGE_BYTES);
         self.replaced = true;
     }
 }
@@ -439,7 +432,7 @@ impl Drops {
         const MADV_DONTNEED: u64 = 4;
         if self.bytes != 0 {
             kernel::call(nr::__NR_madvise, [self.start, self.bytes, MADV_DONTNEED, 0, 0, 0]);
-            increments::lose_memory(self.start, self.bytes);
+            tracking::lose_memory(self.start, self.bytes);
         }
         self.bytes = 0;
     }

@@ -3,12 +3,11 @@
 use core::sync::atomic::Ordering;
 
 use lane_protocol::{Checkpoint, command, crash_policy, recover_way, request};
-
 use linux_abi::errno;
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::checkpoint::restore::{agent, environment};
-use crate::checkpoint::take::{checkpoint, quiesce};
+use crate::checkpoint::take::{quiesce, slots};
 use crate::ground::kernel::{self, error};
 use crate::log::kept_files::request_answer;
 use crate::scheduler::turn;
@@ -16,7 +15,7 @@ use crate::state::block::{lane, process, session};
 
 fn policy() -> u32 {
     let takes_part =
-        crate::state::live::is_on() && process().slot == 0 && crate::checkpoint::lane_takes_part();
+        crate::state::live::is_on() && process().slot == 0 && crate::checkpoint::area::lane_takes_part();
     if takes_part { session().on_crash } else { crash_policy::DIE }
 }
 
@@ -86,14 +85,14 @@ fn go_back(id: u64, way: u32, signal: u32) -> bool {
 fn choose() -> Option<(&'static Checkpoint, u32)> {
     let (count, all) = (ways(), &session().recover_ways);
     let next = |at: &Checkpoint| at.recoveries.load(Ordering::Relaxed);
-    let is_wanted = |at: &Checkpoint| !checkpoint::begins_window(at);
+    let is_wanted = |at: &Checkpoint| !slots::begins_window(at);
     let untried = match count {
         // Blocks that were made before a checkpoint are as they were: an earlier one may help.
         0 | 1 if all[0] & recover_way::ENVIRONMENT == 0 => None,
-        _ => checkpoint::newest_of(&|at| next(at) < count && is_wanted(at))
-            .or_else(|| checkpoint::newest_of(&|at| next(at) < count)),
+        _ => slots::newest_of(&|at| next(at) < count && is_wanted(at))
+            .or_else(|| slots::newest_of(&|at| next(at) < count)),
     };
-    let chosen = untried.or_else(|| checkpoint::newest_of(&is_wanted)).or_else(checkpoint::last)?;
+    let chosen = untried.or_else(|| slots::newest_of(&is_wanted)).or_else(slots::last)?;
     let index = next(chosen).min(count.max(1) - 1) as usize;
     Some((chosen, all[index].max(recover_way::SAME)))
 }

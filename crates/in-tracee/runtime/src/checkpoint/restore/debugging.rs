@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use lane_protocol::{agent_interrupt, agent_stop, agent_verb, checkpoint_origin, command};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::checkpoint::restore::{agent, rollback};
 use crate::checkpoint::take::checkpoint;
-use crate::debugger::agent::{mailbox, state};
+use crate::debugger::agent_state::{mailbox, state};
 use crate::debugger::edits::{self, Made};
 use crate::debugger::live_stops::{own, stop_is_wanted};
 use crate::ground::assembly::rv_agent_stop;

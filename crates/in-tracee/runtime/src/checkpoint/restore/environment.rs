@@ -14,11 +14,11 @@ use lane_protocol::{
 use linux_abi::general as nr;
 
 use crate::address_space::code_changes::{self, JUMP_BYTES};
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::code::sites;
-use crate::ground::memory::in_region;
+use crate::ground::kernel;
+use crate::ground::memory::{self, in_region};
 use crate::ground::registers::Registers;
-use crate::ground::{kernel, memory};
 use crate::log::kept_files::request_answer;
 use crate::log::lent;
 use crate::state::block::{Thread, known_threads, process, session, space, thread_at, thread_status};

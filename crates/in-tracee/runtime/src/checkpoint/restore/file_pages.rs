@@ -18,13 +18,14 @@ use lane_protocol::{FILE_PAGES_MAX, FILE_PAGES_START, FILE_PAGES_TABLE_BYTES, FI
 use linux_abi::{errno, general as nr};
 
 use crate::address_space::mapped_files;
-use crate::checkpoint::area;
-use crate::checkpoint::group::together;
+use crate::checkpoint::area::area;
+use crate::checkpoint::group::undertaking;
+use crate::checkpoint::kept_memory::FilePages;
 use crate::checkpoint::resources::mappings::{self, Piece};
-use crate::checkpoint::take::{checkpoint, store};
-use crate::ground::kernel::error;
-use crate::ground::maps::protection;
-use crate::ground::{kernel, maps, memory};
+use crate::checkpoint::take::{slots, store};
+use crate::ground::kernel::{self, error};
+use crate::ground::maps::{self, protection};
+use crate::ground::memory;
 use crate::state::block::process;
 use crate::state::report;
 
@@ -58,21 +59,6 @@ struct Table {
 
 const _: () = assert!(size_of::<Table>() as u64 <= FILE_PAGES_TABLE_BYTES);
 
-/// All zero: nothing is kept.
-#[repr(C)]
-pub struct FilePages {
-    /// The process whose memory the table is: a child of it has none.
-    owner: i32,
-    /// Of the table, including free ones.
-    count: u32,
-    /// The first that is free, plus one.
-    free: u32,
-    in_use: u32,
-    sweep_at: u32,
-    /// The last checkpoint for which a page could not be kept, plus one.
-    lost: u32,
-}
-
 fn table() -> &'static mut Table {
     // SAFETY: mapped as long as `owner` says so; the turn's holder uses it alone.
     unsafe { &mut *(FILE_PAGES_TABLE_START as *mut Table) }
@@ -89,7 +75,7 @@ fn chain_of(device: u64, inode: u64, page: u64) -> usize {
 
 /// Others may write to what is shown, and show what this process writes.
 fn is_alone() -> bool {
-    !process().in_group || together::sharers() <= 1
+    !process().in_group || undertaking::sharers() <= 1
 }
 
 /// These bytes of a file of this size are about to change: keeps the pages that mappings show.
@@ -210,7 +196,7 @@ fn sweep() {
 
 fn is_needed(kept: &Kept) -> bool {
     let older = older(kept).map_or(0, |older| table().kept[older].id + 1);
-    checkpoint::newest_of(&|slot| (older..=kept.id).contains(&slot.id.load(Ordering::Relaxed))).is_some()
+    slots::newest_of(&|slot| (older..=kept.id).contains(&slot.id.load(Ordering::Relaxed))).is_some()
 }
 
 /// The one of the same page that was kept before.

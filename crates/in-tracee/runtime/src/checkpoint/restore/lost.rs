@@ -4,9 +4,9 @@
 use lane_protocol::{command, request};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::restore::{agent, rollback};
-use crate::checkpoint::take::checkpoint;
-use crate::checkpoint::{CHECK, LOST};
+use crate::checkpoint::asked_calls::{CHECK, LOST};
+use crate::checkpoint::restore::{agent, ways};
+use crate::checkpoint::take::slots;
 use crate::ground::kernel::{self, error};
 use crate::log::call_event::begin_call;
 use crate::log::{kept_files, lent};
@@ -18,10 +18,10 @@ pub fn call(is_before: bool, args: &[u64; 6]) -> i64 {
     let [id, text, room, ..] = *args;
     let looked = match is_before {
         true => agent::ask(command::TRY, id),
-        false if checkpoint::find(id).is_none() => error(errno::ENOENT),
+        false if slots::find(id).is_none() => error(errno::ENOENT),
         false => 0,
     };
-    let asks = || rollback::ask_supervisor(request::LOST, [id, u64::from(!is_before), 0, 0]);
+    let asks = || ways::ask_supervisor(request::LOST, [id, u64::from(!is_before), 0, 0]);
     let (result, written) = match if looked < 0 { Err(looked) } else { asks() } {
         Ok(()) => fill(text, room),
         Err(error) => (error, 0),

@@ -5,14 +5,14 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{Checkpoint, DATA_BYTES_MAX, DATA_START, THREAD_AREA_BYTES, THREADS_START};
 use linux_abi::general as nr;
 
-use crate::checkpoint::group::together;
+use crate::checkpoint::group::undertaking;
 use crate::checkpoint::resources::apart;
 use crate::checkpoint::resources::mappings::{self, Piece};
 use crate::checkpoint::restore::copying::{Differing, How, Pagemaps, Part, copy};
 use crate::checkpoint::restore::file_pages;
-use crate::checkpoint::restore::rollback::Way;
 use crate::checkpoint::restore::then::Then;
-use crate::checkpoint::take::increments;
+use crate::checkpoint::restore::ways::Way;
+use crate::checkpoint::take::increments::tracking;
 use crate::ground::kernel;
 use crate::ground::maps::protection;
 use crate::state::block::space;
@@ -36,7 +36,7 @@ fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
     let bytes = piece.end - piece.start;
     let Some(then) = &piece.then else {
         kernel::munmap(piece.start, bytes);
-        increments::lose_memory(piece.start, bytes);
+        tracking::lose_memory(piece.start, bytes);
         return;
     };
     let mut all = false;
@@ -49,7 +49,7 @@ fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
     let how = match (then.private, then.writable, all) {
         // What others write is left alone, and what others put back.
         (false, false, _) => None,
-        (false, true, _) if then.is_kept_elsewhere || together::keeps_shared() => None,
+        (false, true, _) if then.is_kept_elsewhere || undertaking::keeps_shared() => None,
         (false, true, _) => Some(How::Compare),
         (true, _, true) => Some(How::Whole),
         (true, _, false) if same => Some(How::Differing),
@@ -80,7 +80,7 @@ fn restore_piece(piece: &Piece, pagemaps: &Pagemaps) {
 /// Maps what was mapped then; true if all of its content has to be copied.
 fn map_again(piece: &Piece, then: &crate::ground::maps::Mapping, from: &Then) -> bool {
     let bytes = piece.end - piece.start;
-    increments::lose_memory(piece.start, bytes);
+    tracking::lose_memory(piece.start, bytes);
     let fixed = nr::MAP_FIXED | nr::MAP_NORESERVE;
     if then.inode != 0 {
         let mut is_mapped = false;

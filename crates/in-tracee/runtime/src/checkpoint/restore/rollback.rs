@@ -7,15 +7,17 @@ use lane_protocol::{Checkpoint, checkpoint_origin, report_kind, request};
 use linux_abi::errno;
 
 use crate::address_space::{code_changes, descriptor_classes, page_tracker, unforked};
-use crate::checkpoint::group::together;
+use crate::checkpoint::area::{area, obstacle};
+use crate::checkpoint::group::{together, undertaking};
 use crate::checkpoint::resources::{lists, mappings, pushback, tables, timers, user};
 use crate::checkpoint::restore::memory_back::{restore_mappings, restore_runtime};
 use crate::checkpoint::restore::then::Then;
+use crate::checkpoint::restore::ways::{Way, ask_supervisor};
 use crate::checkpoint::restore::{aside, debugging, environment, file_pages, seats, standing};
-use crate::checkpoint::take::{checkpoint, holding, increments, quiesce};
-use crate::checkpoint::{area, obstacle};
-use crate::ground::kernel::error;
-use crate::ground::{kernel, notices, open_files, proc_dir};
+use crate::checkpoint::take::increments::{self, tracking};
+use crate::checkpoint::take::{checkpoint, holding, quiesce, slots};
+use crate::ground::kernel::{self, error};
+use crate::ground::{notices, open_files, proc_dir};
 use crate::log::kept_files::request_answer;
 use crate::log::lent;
 use crate::preemption::pause_timer;
@@ -25,23 +27,14 @@ use crate::state::block::{
 };
 use crate::state::{pausing, report};
 
-/// What follows once the state is back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// The same again, to the present.
-    Replay,
-    /// Something else, from there on.
-    Branch,
-}
-
 /// Whether the way back to a checkpoint is open; 0, or an errno.
 pub fn could_go_back(id: u64) -> i64 {
     if let Some(error) = obstacle() {
         return error;
     }
-    let Some(slot) = checkpoint::find(id) else { return error(errno::ENOENT) };
+    let Some(slot) = slots::find(id) else { return error(errno::ENOENT) };
     match plan(slot, Way::Branch).and_then(|()| lent::could_open()) {
-        Ok(()) if together::is_needed() => together::could_go_back(slot.together.load(Ordering::Relaxed)),
+        Ok(()) if undertaking::is_needed() => together::could_go_back(slot.together.load(Ordering::Relaxed)),
         Ok(()) => 0,
         Err(error) => error,
     }
@@ -50,9 +43,9 @@ pub fn could_go_back(id: u64) -> i64 {
 /// Looks at everything that the way back needs, and code_changes nothing of the program's.
 pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     lists::have_lists(slot);
-    if let Some(error) = checkpoint::loss(slot) {
+    if let Some(error) = slots::loss(slot) {
         // Later ones do not rest on what was killed.
-        increments::end_increments();
+        tracking::end_increments();
         return Err(error);
     }
     if seats::room() < quiesce::threads() {
@@ -60,12 +53,12 @@ pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     }
     let from = Then::of(slot);
     if !from.fetch_list() || !tables::compare(&from) {
-        return Err(checkpoint::loss(slot).unwrap_or(error(errno::EPERM)));
+        return Err(slots::loss(slot).unwrap_or(error(errno::EPERM)));
     }
     if way == Way::Branch {
         user::is_as_then(slot)?;
     }
-    if way == Way::Replay || together::is_needed() {
+    if way == Way::Replay || undertaking::is_needed() {
         lent::could_open()?;
     }
     if way == Way::Replay {
@@ -116,9 +109,9 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
         return Err(error);
     }
     quiesce::park_all()?;
-    let result = match checkpoint::find(id) {
+    let result = match slots::find(id) {
         None => Err(error(errno::ENOENT)),
-        Some(slot) if together::is_needed() => together::go_back(slot, way),
+        Some(slot) if undertaking::is_needed() => together::go_back(slot, way),
         Some(slot) => go_back_alone(slot, way),
     };
     if result.is_err() {
@@ -128,7 +121,7 @@ pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
 }
 
 fn go_back_alone(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
-    if way == Way::Replay && together::keeps_shared() {
+    if way == Way::Replay && undertaking::keeps_shared() {
         // What it did then depended on what it shared then.
         return Err(error(errno::EBUSY));
     }
@@ -204,15 +197,6 @@ fn branch_off([position, recovery, signal, id]: [u64; 4]) -> Result<i64, i64> {
         }
         _ if kernel::failed(fd) => Err(fd),
         _ => Ok(fd),
-    }
-}
-
-/// Asks for something that has to do with the log.
-pub fn ask_supervisor(what: u32, arguments: [u64; 4]) -> Result<(), i64> {
-    match request_answer(what, arguments, &session().doorbell) {
-        Some(0) => Ok(()),
-        Some(number) => Err(-i64::from(number)),
-        None => Err(error(errno::EPIPE)),
     }
 }
 
@@ -390,9 +374,9 @@ pub fn pass_on() -> bool {
 /// The log was fed to its end: from now on the process is in the present. The
 /// calling thread has the turn.
 pub fn enter_present() {
-    let together = together::goes_again();
+    let together = undertaking::goes_again();
     if together {
-        together::wait_for_present();
+        undertaking::wait_for_present();
     }
     if ask_supervisor(request::PRESENT, [0; 4]).is_err() {
         report::stand(report_kind::FAILED, 0, "the supervisor does not take up the log again");
@@ -410,7 +394,7 @@ pub fn enter_present() {
     mappings::forget_now();
     process.replaying = false;
     if together {
-        together::leave_replay();
+        undertaking::leave_replay();
         holding::begin_again();
     }
     lane().goes_again.store(0, Ordering::SeqCst);

@@ -7,18 +7,17 @@
 //! Invariant: there is a seat for each thread that lives, whoever sits.
 
 use core::arch::global_asm;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use lane_protocol::checkpoint_state;
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::{SEATS, Seat};
 use crate::checkpoint::take::quiesce;
 use crate::ground::kernel;
 use crate::signals;
 use crate::state::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, lane, process, thread};
 
-/// Threads that can sit at a time.
-pub const SEATS: usize = 4096;
 /// Those of them that may have ended without being in a checkpoint: only a replay needs them.
 const ENDED_MAX: usize = SEATS / 2;
 
@@ -27,18 +26,6 @@ const PARKED: u32 = 1;
 const GO: u32 = 2;
 const END: u32 = 3;
 const CLAIMED: u32 = 4;
-
-/// A seat. Its layout is known to `rv_sit_down`.
-#[repr(C)]
-pub struct Seat {
-    /// A futex word.
-    state: AtomicU32,
-    tid: AtomicI32,
-    /// The block to take up.
-    block: AtomicU64,
-    /// Where in the log the thread ended; the highest: it has not.
-    ended_at: AtomicU64,
-}
 
 global_asm!(
     // rdi: the seat, rsi: a word to clear and wake, or 0. From here on no memory but

@@ -5,14 +5,13 @@
 //! comes again and then the end, and whoever writes EPIPE, as where the other side went away (by TCP
 //! after the first write, as ever). Of a socket that is no stream nothing comes.
 
-use crate::state::own_descriptors::close;
-use crate::state::own_descriptors::move_high;
 use linux_abi::general as nr;
 
+use crate::checkpoint::kept_resources::{Descriptor, Tables};
 use crate::checkpoint::resources::pushback::{self, Channel};
-use crate::checkpoint::resources::tables::{Descriptor, Tables};
 use crate::ground::proc_files::Path;
 use crate::ground::{kernel, proc_dir};
+use crate::state::own_descriptors::{close, move_high};
 
 const ACCESS: u64 = nr::O_ACCMODE as u64;
 

@@ -69,9 +69,9 @@ fn take_up(block: &mut Thread) -> ! {
         kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
     }
     if !process().replaying {
-        signals::restore_pending(&crate::checkpoint::area().pending);
+        signals::restore_pending(&crate::checkpoint::area::area().pending);
     }
-    crate::checkpoint::area().arrived.fetch_add(1, Ordering::SeqCst);
+    crate::checkpoint::area::area().arrived.fetch_add(1, Ordering::SeqCst);
     kernel::set_fs_base(block.fs_base);
     frame::load_vectors_from(signal_stack(block.index));
     notices::thread_goes_on()

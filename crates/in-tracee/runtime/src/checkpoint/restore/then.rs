@@ -5,12 +5,13 @@ use core::sync::atomic::Ordering;
 use lane_protocol::Checkpoint;
 use linux_abi::general as nr;
 
-use crate::checkpoint::area;
-use crate::checkpoint::resources::mappings;
-use crate::checkpoint::take::increments::{Found, Increment};
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::Increment;
+use crate::checkpoint::restore::fetching;
+use crate::checkpoint::take::saved_pages::Found;
 use crate::ground::{kernel, memory};
-use crate::signals;
 use crate::state::block::process;
+use crate::state::signal_state;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -40,7 +41,7 @@ impl Then {
 
     /// Its own increment, if it is not a base by itself.
     pub fn increment(&self) -> Option<&'static mut Increment> {
-        self.increment.map(crate::checkpoint::take::increments::of)
+        self.increment.map(crate::checkpoint::take::saved_pages::of)
     }
 
     /// Where the content of a page is.
@@ -56,7 +57,7 @@ impl Then {
     /// Copies memory of then; false if it was not there.
     pub fn fetch(&self, to: u64, from: u64, bytes: u64) -> bool {
         if self.increment.is_none() {
-            return mappings::fetch(self.base, to, from, bytes);
+            return fetching::fetch(self.base, to, from, bytes);
         }
         let mut done = 0;
         while done < bytes {
@@ -71,7 +72,7 @@ impl Then {
                     unsafe { core::ptr::write_bytes((to + done) as *mut u8, 0, part as usize) };
                     true
                 }
-                Found::InBase => mappings::fetch(self.base, to + done, at, part),
+                Found::InBase => fetching::fetch(self.base, to + done, at, part),
             };
             if !copied {
                 return false;
@@ -85,10 +86,10 @@ impl Then {
     pub fn fetch_pending(&self) -> bool {
         let pending = &mut area().pending;
         let place = &raw mut *pending as u64;
-        let bytes = size_of::<signals::Pending>() as u64;
+        let bytes = size_of::<signal_state::Pending>() as u64;
         match self.increment() {
             Some(increment) => memory::copy(place, &raw const increment.pending as u64, bytes),
-            None => mappings::fetch(self.base, place, place, bytes),
+            None => fetching::fetch(self.base, place, place, bytes),
         }
     }
 
@@ -100,7 +101,7 @@ impl Then {
                 then.copy(&increment.list);
                 true
             }
-            None => mappings::fetch_list(self.base, &mut then.count, &mut then.all),
+            None => fetching::fetch_list(self.base, &mut then.count, &mut then.all),
         }
     }
 
@@ -113,11 +114,11 @@ impl Then {
                 true
             }
             None => {
-                mappings::fetch_list(self.base, &mut then.count, &mut then.all)
-                    && mappings::fetch_list(self.base, &mut then.interest_count, &mut then.interests)
-                    && mappings::fetch_list(self.base, &mut then.timer_count, &mut then.timers)
-                    && mappings::fetch_list(self.base, &mut then.lock_count, &mut then.locks)
-                    && mappings::fetch_list(self.base, &mut then.terminal_count, &mut then.terminals)
+                fetching::fetch_list(self.base, &mut then.count, &mut then.all)
+                    && fetching::fetch_list(self.base, &mut then.interest_count, &mut then.interests)
+                    && fetching::fetch_list(self.base, &mut then.timer_count, &mut then.timers)
+                    && fetching::fetch_list(self.base, &mut then.lock_count, &mut then.locks)
+                    && fetching::fetch_list(self.base, &mut then.terminal_count, &mut then.terminals)
             }
         }
     }

@@ -7,14 +7,14 @@
 //! meanwhile is taken out of them then. A process that shares pages is made after that, as none of
 //! them would be the process's alone any more.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use lane_protocol::command;
 
 use crate::address_space::written_pages as kernel_view;
 use crate::address_space::written_pages::Uffd;
-use crate::checkpoint::area;
-use crate::checkpoint::take::protection::Protection;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::{Behind, Protection};
 use crate::ground::{kernel, page_entries};
 use crate::state::block::lane;
 use crate::state::own_descriptors::{close, open_high};
@@ -32,25 +32,6 @@ mod state {
     pub const ENDING: u32 = 2;
     /// It is to be done; and so many above it work on it.
     pub const WANTED: u32 = 3;
-}
-
-/// What is still to be protected. All zero: nothing.
-#[repr(C)]
-pub struct Behind {
-    /// A futex word.
-    state: AtomicU32,
-    /// The descriptor, plus one; 0: it is not open.
-    pagemap: AtomicI32,
-    /// How many chunks are taken.
-    taken: AtomicU32,
-    /// There are no more to take.
-    all_taken: AtomicBool,
-    failed: AtomicBool,
-    // The turn's holder's:
-    /// It begins with the fork that is about to be made.
-    is_expected: bool,
-    /// Some of what is being protected was lost.
-    has_lost: bool,
 }
 
 impl Behind {

@@ -2,12 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::scheduler::turn;
+use crate::scheduler::{own_turn, turn};
 use crate::state::block::{lane, process, thread};
 
 /// The calling thread has the turn, whoever had it; nobody competes.
 pub fn seize() {
-    let turn = turn::my_turn();
+    let turn = own_turn::my_turn();
     // As it was in the shadow, with threads that are elsewhere now.
     process().taking.store(0, Ordering::SeqCst);
     turn.seize(thread().identity);
@@ -23,7 +23,7 @@ pub fn begin_again() {
 }
 
 fn has_turn() -> bool {
-    turn::my_turn().running() == Some(thread().identity)
+    own_turn::my_turn().running() == Some(thread().identity)
 }
 
 /// Takes the turn, unless the thread has it.

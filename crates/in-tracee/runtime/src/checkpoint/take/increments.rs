@@ -15,40 +15,24 @@
 
 mod merging;
 mod saving;
-mod tracking;
+pub mod tracking;
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{
-    CHECKPOINTS_MAX, Checkpoint, INCREMENT_BYTES, INCREMENTS_MAX, INCREMENTS_START, checkpoint_way,
-};
+use lane_protocol::{Checkpoint, INCREMENT_BYTES, checkpoint_way};
 use linux_abi::general as nr;
 
 use self::saving::{little_is_shared, own_pages};
-pub use self::tracking::{
-    begin_child, begin_writing, end_increments, is_descriptor, lose_memory, release_memory, settle,
-    yield_descriptor,
-};
 use crate::address_space::page_tracker;
-use crate::checkpoint::area;
-use crate::checkpoint::resources::mappings::{self, List};
-use crate::checkpoint::resources::postponed::{self, Notes};
-use crate::checkpoint::resources::tables;
-use crate::checkpoint::take::checkpoint;
-use crate::checkpoint::take::protection::Protection;
-use crate::checkpoint::take::store::Store;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_memory::{Base, Increment, Increments, KEEPER_STACK_BYTES, Often, Saved};
+use crate::checkpoint::resources::{mappings, postponed};
+use crate::checkpoint::take::saved_pages::{Found, PAGE_BYTES, of};
+use crate::checkpoint::take::slots;
 use crate::ground::kernel;
 use crate::ground::range_set::Range;
-use crate::signals;
 use crate::state::block::{lane, session};
 
-const PAGE_BYTES: u64 = 4096;
-/// Bytes of a keeper's stack.
-const STACK_BYTES: usize = 0x1_0000;
-/// Ranges that all increments of a base clear.
-const CLEARED_MAX: usize = 2048;
-/// Pages that all increments of a base save.
-const SAVED_MAX: usize = 1 << 20;
 /// Shared pages that are saved each time.
 const SHARED_MAX: u64 = 256;
 /// So many may be saved whatever the size of the process.
@@ -66,68 +50,7 @@ const FORKS_MAX: u32 = 4096;
 /// The part of a process that saving may copy: about what a fork costs.
 const SAVED_PART: u64 = 16;
 
-/// A page, and where its content was saved; 0: not yet.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Saved {
-    pub page: u64,
-    pub copy: u64,
-}
-
-/// What an increment consists of. Mapped when it is needed.
-#[repr(C)]
-pub struct Increment {
-    stack: [u8; STACK_BYTES],
-    pub pending: signals::Pending,
-    pub offsets: crate::checkpoint::resources::first_use::Offsets,
-    pub list: List,
-    pub names: mappings::Names,
-    pub table: tables::Table,
-    /// While it has no keeper.
-    pub notes: Notes,
-    cleared: [Range; CLEARED_MAX],
-    saved: [Saved; SAVED_MAX],
-}
-
 const _: () = assert!(size_of::<Increment>() as u64 <= INCREMENT_BYTES);
-
-/// What is known of an increment without looking at it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Known {
-    is_used: bool,
-    is_mapped: bool,
-    /// The one before it, plus one; 0: the base.
-    before: u16,
-    /// Index of its base.
-    base: u16,
-    cleared: usize,
-    saved: usize,
-}
-
-/// A shadow made by fork.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Base {
-    /// 0: none.
-    pid: i32,
-    /// The number of the fork.
-    serial: u32,
-}
-
-/// Whether a small process takes checkpoints so often that saving pages is worth it. All
-/// zero: that is not known.
-#[repr(C)]
-struct Often {
-    /// Forks since the last try.
-    forks: u32,
-    /// How many there are to be before the next one, if more than `FORKS_FEW`.
-    forks_wanted: u32,
-    /// The last fork was a base.
-    is_tried: bool,
-    /// Increments that came to rest on it.
-    rested: u32,
-}
 
 impl Often {
     /// A fork is about to be made: true if it is to be a base.
@@ -143,46 +66,6 @@ impl Often {
         self.rested = 0;
         self.is_tried
     }
-}
-
-const BASES_MAX: usize = CHECKPOINTS_MAX + 1;
-
-/// All zero: there is none.
-#[repr(C)]
-pub struct Increments {
-    pub protection: Protection,
-    store: Store,
-    bases: [Base; BASES_MAX],
-    serial: u32,
-    /// Of the present: the base, plus one, and the newest increment, plus one.
-    base: u16,
-    newest: u16,
-    /// The program's own pages when the base was made.
-    base_pages: u64,
-    /// What pauses had looked at when the last fork was made.
-    looks: u32,
-    often: Often,
-    known: [Known; INCREMENTS_MAX],
-    /// Of each checkpoint: its base and its increment, each plus one.
-    base_of: [u16; CHECKPOINTS_MAX],
-    increment_of: [u16; CHECKPOINTS_MAX],
-}
-
-/// Content of a page of then.
-pub enum Found {
-    /// At this address.
-    Saved(u64),
-    /// It was empty, or as its file has it.
-    Cleared,
-    /// The base has it.
-    InBase,
-}
-
-/// The increment with this index.
-pub fn of(index: usize) -> &'static mut Increment {
-    // SAFETY: the callers name one that is mapped; the turn's holder uses it alone, but
-    // for its keeper, which uses its own fields.
-    unsafe { &mut *((INCREMENTS_START + index as u64 * INCREMENT_BYTES) as *mut Increment) }
 }
 
 /// Which of the lane's checkpoints this is.
@@ -295,7 +178,7 @@ impl Increment {
     /// Both ends of the stack on which what keeps its descriptors runs.
     pub fn stack(&self) -> (u64, u64) {
         let start = self.stack.as_ptr() as u64;
-        (start, start + STACK_BYTES as u64)
+        (start, start + KEEPER_STACK_BYTES as u64)
     }
 }
 
@@ -419,16 +302,16 @@ pub fn discard(slot: &Checkpoint) {
     let increment = usize::from(core::mem::take(&mut all.increment_of[number(slot)])).checked_sub(1);
     match increment {
         Some(index) => {
-            checkpoint::end_process(slot.shadow.load(Ordering::Relaxed));
+            slots::end_process(slot.shadow.load(Ordering::Relaxed));
             all.discard(index);
         }
-        None if base.is_none() => checkpoint::end_process(slot.shadow.load(Ordering::Relaxed)),
+        None if base.is_none() => slots::end_process(slot.shadow.load(Ordering::Relaxed)),
         None => {}
     }
     if let Some(base) = base {
         all.release_base(base);
     }
-    if checkpoint::count() == 0
+    if slots::count() == 0
         && let Some(base) = usize::from(all.base).checked_sub(1)
     {
         lane().idle_base.store(all.bases[base].pid, Ordering::SeqCst);

@@ -13,23 +13,10 @@ use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{page_tracker, written_pages as kernel_view};
-use crate::checkpoint::take::behind::Behind;
-use crate::ground::range_set::Range;
-use crate::ground::range_set::{RANGES_MAX, RangeSet};
+use crate::checkpoint::kept_memory::Protection;
+use crate::ground::range_set::{RANGES_MAX, Range};
 use crate::state::block::space;
 use crate::state::own_descriptors::{close, open_high};
-
-/// All zero: nothing is protected.
-#[repr(C)]
-pub struct Protection {
-    /// Plus one.
-    uffd: i32,
-    /// Not zero: userfaultfd is refused.
-    refused: u32,
-    pub(in crate::checkpoint) behind: Behind,
-    protected: RangeSet,
-    lost: RangeSet,
-}
 
 /// The runtime's variables and its threads' memory.
 pub fn runtime_ranges() -> [Range; 2] {
@@ -44,7 +31,7 @@ pub fn runtime_ranges() -> [Range; 2] {
 /// Calls `each` with the parts of the ranges that are private memory which can be
 /// written, as `lists.now` has it, or the runtime's.
 pub fn for_each_writable(ranges: &[Range], each: &mut dyn FnMut(u64, u64)) {
-    let list = &crate::checkpoint::area().lists.now;
+    let list = &crate::checkpoint::area::area().lists.now;
     let writable = list.all[..list.count].iter().filter(|mapping| mapping.private && mapping.writable);
     let program = writable.map(|mapping| Range { start: mapping.start, end: mapping.end });
     for whole in program.chain(runtime_ranges()) {
@@ -173,7 +160,7 @@ impl Protection {
     /// Everything that can be written now and is not protected is lost.
     /// After `mappings::list_now`.
     pub fn find_lost(&mut self) {
-        let list = &crate::checkpoint::area().lists.now;
+        let list = &crate::checkpoint::area::area().lists.now;
         for mapping in list.all[..list.count].iter().filter(|mapping| mapping.private && mapping.writable) {
             self.find_lost_in(mapping.start, mapping.end);
         }

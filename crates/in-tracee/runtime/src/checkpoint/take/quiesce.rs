@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::command_phase;
 use linux_abi::errno;
 
-use crate::checkpoint::area;
+use crate::checkpoint::area::area;
 use crate::checkpoint::restore::seats;
 use crate::ground::proc_files::{self, Path};
 use crate::ground::{kernel, notices};
@@ -158,7 +158,7 @@ fn wait_for_parked() -> Result<(), i64> {
         kernel::futex_wait_ns(&area.parked, seen, LOOK_EVERY_NS);
         turn::take();
         waited_ns += LOOK_EVERY_NS;
-        crate::checkpoint::group::together::note_progress();
+        crate::checkpoint::group::undertaking::note_progress();
         if waited_ns % ASK_EVERY_NS == 0 && !is_one_on_its_way() {
             slept_ns += ASK_EVERY_NS;
         }
@@ -219,7 +219,7 @@ pub fn stop_asked() -> bool {
     crate::state::live::is_on()
         && process().slot == 0
         && !process().replaying
-        && crate::checkpoint::lane_takes_part()
+        && crate::checkpoint::area::lane_takes_part()
         && area().parking.load(Ordering::Relaxed) != 0
 }
 

@@ -4,6 +4,7 @@
 use lane_protocol::{STORE_BYTES, STORE_FREE_START, STORE_START};
 use linux_abi::general as nr;
 
+use crate::checkpoint::kept_memory::Store;
 use crate::ground::kernel;
 
 const PAGE_BYTES: u64 = 4096;
@@ -15,14 +16,6 @@ const PAGES_MAX: u64 = STORE_BYTES / PAGE_BYTES;
 const IDLE_CHUNKS_MAX: u64 = 8;
 /// For as many pages, memory comes in large ones: without a fault for each.
 const LARGE_FROM: u64 = CHUNK_PAGES / 4;
-
-/// The pages that are mapped, and those of them that are free. All zero: none.
-#[repr(C)]
-pub struct Store {
-    chunks: u64,
-    free: u64,
-    is_mapped: bool,
-}
 
 /// Maps memory of the runtime's that children of the program do not get.
 pub fn map_unforked(start: u64, bytes: u64) -> bool {

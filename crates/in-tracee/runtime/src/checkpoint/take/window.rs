@@ -17,15 +17,15 @@ use events::{
 use lane_protocol::{Checkpoint, checkpoint_state, image_result};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::area;
-use crate::checkpoint::resources::mappings::List;
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::List;
 use crate::code::{islands, sites, withheld};
-use crate::ground::kernel::error;
+use crate::ground::kernel::{self, error};
 use crate::ground::maps::{self, Mapping, VDSO, protection};
 use crate::ground::proc_files::{self, Path};
 use crate::ground::registers::Registers;
+use crate::ground::stack_limit;
 use crate::ground::vector_state::vector_state;
-use crate::ground::{kernel, stack_limit};
 use crate::log::images::{log_own_pages, words_of};
 use crate::log::kept_files::{self, Kept};
 use crate::log::lanes;

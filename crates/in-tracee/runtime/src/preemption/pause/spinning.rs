@@ -1,13 +1,12 @@
 //! Threads that spin: whether a loop only waits for others.
 
+use super::{COMPARE_NS, SPIN_NS, set_timer};
 use crate::ground::frame::RealFrame;
 use crate::preemption::pause_timer::now_ns;
 use crate::preemption::rounds;
 use crate::scheduler::chaos;
 use crate::state::block::thread;
 use crate::state::pausing::{Stand, Watching};
-
-use super::{COMPARE_NS, SPIN_NS, set_timer};
 
 pub(super) fn watch_spin(context: &mut RealFrame) {
     let pausing = &mut thread().pausing;

@@ -4,11 +4,11 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::TURNS;
 
+use super::{begin_group, move_to, take, yield_now};
 use crate::address_space::left_memory;
 use crate::ground::{kernel, notices};
+use crate::scheduler::own_turn::{my_turn, turn_of};
 use crate::state::block::{process, session};
-
-use super::{begin_group, move_to, my_turn, take, turn_of, yield_now};
 
 /// Recording: the process shares memory with those who have the other turn: theirs
 /// is its own from now on.

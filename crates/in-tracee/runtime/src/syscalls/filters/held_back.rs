@@ -4,7 +4,8 @@ use bytecode::classic::Data;
 use events::{ENDS_THREAD, FATAL, FILTERED, Kind, SIGNAL_FOLLOWS};
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint;
+use crate::checkpoint::asked_calls;
+use crate::checkpoint::restore::{crash, debugging};
 use crate::code::filter_tree::{self, AUDIT_ARCH_X86_64, STRICT, action};
 use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
@@ -46,7 +47,7 @@ pub fn hold_back(registers: &mut Registers, args: &[u64; 6]) -> Option<Leave> {
         const PR_SET_NO_NEW_PRIVS: u64 = 38;
         kernel::call(nr::__NR_prctl, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]);
     }
-    if live::is_on() && checkpoint::is_call(u64::from(number)) || let_through(number, args) {
+    if live::is_on() && asked_calls::is_call(u64::from(number)) || let_through(number, args) {
         return None;
     }
     if thread().filters.newest == STRICT {
@@ -141,8 +142,8 @@ fn die(registers: &mut Registers, signal: u32, info: &Info) -> ! {
     signals::point_at_call(registers);
     let is_crash = signal == SIGSYS;
     if is_crash {
-        checkpoint::stop_at_fault(registers, signal);
-        checkpoint::before_crash(signal);
+        debugging::stop_at_fault(registers, signal);
+        crash::before_crash(signal);
     }
     if process().in_group {
         robust_futexes::log_dead_owner();
@@ -155,7 +156,7 @@ fn die(registers: &mut Registers, signal: u32, info: &Info) -> ! {
     log.end();
     deaths::tell();
     if is_crash {
-        checkpoint::after_crash(signal);
+        crash::after_crash(signal);
     }
     signals::die_of(signal);
     kernel::exit_group(128 + signal as i32)

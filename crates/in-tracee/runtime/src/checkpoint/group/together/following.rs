@@ -7,16 +7,17 @@ use lane_protocol::{
 };
 use linux_abi::errno;
 
-use crate::checkpoint::obstacle;
-use crate::checkpoint::restore::rollback::{Way, plan};
-use crate::checkpoint::take::checkpoint::{self, Group};
-use crate::checkpoint::take::quiesce;
+use super::{LOOK_EVERY_MS, arrive, plan_reachable};
+use crate::checkpoint::area::obstacle;
+use crate::checkpoint::group::undertaking::together;
+use crate::checkpoint::restore::rollback::plan;
+use crate::checkpoint::restore::ways::Way;
+use crate::checkpoint::take::slots::Group;
+use crate::checkpoint::take::{checkpoint, quiesce};
 use crate::ground::kernel::{self, error};
 use crate::scheduler::turn;
 use crate::state::block::{lane, process};
 use crate::state::report;
-
-use super::{LOOK_EVERY_MS, arrive, plan_reachable, together};
 
 /// The agent was called in. It has not got the turn, but for the time in which threads
 /// come to a stand.

@@ -3,12 +3,14 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use super::{List, MAPPINGS_MAX, Names, OWN, PAGE_BYTES, PATH_BYTES};
+use linux_abi::{errno, general as nr};
+
+use super::{OWN, PAGE_BYTES};
+use crate::checkpoint::kept_resources::{List, MAPPINGS_MAX, Names, PATH_BYTES};
 use crate::ground::maps::Mapping;
 use crate::ground::memory::in_region;
 use crate::ground::range_set::Range;
 use crate::ground::{kernel, proc_dir};
-use linux_abi::{errno, general as nr};
 
 /// Mappings that one change may have made.
 const MADE_MAX: usize = 64;

@@ -2,15 +2,11 @@
 
 use linux_abi::general as nr;
 
-use super::{ACCEPTED, DATA, ENDED, Pushed, data_of, pieces, pushback, settle};
-use crate::checkpoint::area;
-use crate::checkpoint::resources::tables::Descriptor;
+use super::{ACCEPTED, DATA, ENDED, data_of, pieces, pushback, settle};
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::{Channel, Descriptor, Pushed, Stood};
 use crate::checkpoint::restore::stand_ins;
 use crate::ground::kernel;
-
-/// Device and inode, or what stands for them.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Channel([u64; 2]);
 
 /// What has no inode of its own (eventfd(2)) goes by its number.
 const BY_NUMBER: u64 = u64::MAX;
@@ -47,7 +43,7 @@ impl Channel {
 }
 
 /// True if a descriptor of a table reads from it; `fd`: probably this one.
-fn is_in(table: &crate::checkpoint::resources::tables::Table, channel: Channel, fd: u32) -> bool {
+fn is_in(table: &crate::checkpoint::kept_resources::Table, channel: Channel, fd: u32) -> bool {
     let is_it = |one: &Descriptor| one.channel() == channel;
     table.find(fd).is_some_and(is_it) || table.all().iter().any(is_it)
 }
@@ -95,14 +91,6 @@ pub fn keep_known() {
         (piece.kind, piece.channel) = (if stays { kind } else { 0 }, channel);
     }
     settle();
-}
-
-/// What stands for a channel of then since a way back.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Stood {
-    of: Channel,
-    by: Channel,
 }
 
 /// A descriptor stands for it now. What is left of its input goes there; the next way back must

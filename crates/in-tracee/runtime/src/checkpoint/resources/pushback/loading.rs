@@ -5,11 +5,12 @@ use linux_abi::general as nr;
 
 use super::messages::Head;
 use super::{
-    ACCEPTED, ASKED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, PUSHED_MAX,
-    Pushed, REPORTED, channel, is_stream, pushback, signals,
+    ACCEPTED, ASKED, CHILD, Channel, DATA, ENDED, HIDDEN_NUMBERS, MADE, MESSAGE, OF_ACCEPTED, REPORTED,
+    channel, is_stream, pushback, signals,
 };
-use crate::checkpoint::resources::interests::{self, Interest};
-use crate::checkpoint::{RECORDS_BYTES_MAX, area, records_place};
+use crate::checkpoint::area::{RECORDS_BYTES_MAX, area, records_place};
+use crate::checkpoint::kept_resources::{Interest, PUSHED_MAX, Pushed};
+use crate::checkpoint::resources::interests;
 use crate::ground::{kernel, memory};
 use crate::log::lent;
 

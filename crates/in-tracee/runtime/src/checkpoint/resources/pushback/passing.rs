@@ -3,11 +3,12 @@
 
 use linux_abi::{errno, general as nr};
 
-use super::{ENDED, Pushed, data_of, used};
+use super::{ENDED, data_of, used};
 use crate::address_space::descriptor_classes;
+use crate::checkpoint::kept_resources::Pushed;
 use crate::checkpoint::resources::files;
-use crate::ground::kernel::error;
-use crate::ground::{kernel, memory};
+use crate::ground::kernel::{self, error};
+use crate::ground::memory;
 
 /// What a pipe takes at once that has any room, and a socket that can be written to.
 const PART_BYTES: u64 = 4096;

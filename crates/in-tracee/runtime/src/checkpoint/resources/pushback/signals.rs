@@ -1,8 +1,9 @@
 //! Signals that were read from a signalfd(2) since, and waited at the checkpoint: they wait again in
 //! the kernel, and would come twice if they were given back, too.
 
-use super::{DATA, Pushed, pushback};
-use crate::checkpoint::area;
+use super::{DATA, pushback};
+use crate::checkpoint::area::area;
+use crate::checkpoint::kept_resources::Pushed;
 use crate::ground::memory;
 use crate::ground::proc_files::each_line;
 

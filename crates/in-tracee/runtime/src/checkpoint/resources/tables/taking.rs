@@ -1,13 +1,14 @@
 //! Getting back a file that a shadow, or a keeper, has kept open, or that is open under another
 //! number.
 
-use crate::log::lent;
-use crate::state::own_descriptors::move_high;
 use linux_abi::general as nr;
 
-use super::{COPIES_MAX, Descriptor, NUMBERS_MAX, Tables};
+use super::{COPIES_MAX, NUMBERS_MAX};
+use crate::checkpoint::kept_resources::{Descriptor, Tables};
 use crate::checkpoint::resources::locks;
 use crate::ground::kernel;
+use crate::log::lent;
+use crate::state::own_descriptors::move_high;
 
 /// Gets a file back that the shadow has kept open.
 pub fn take_from(keeper: i32, handle: i64, then: &Descriptor) {

@@ -4,9 +4,11 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::idle_base;
 
-use super::{Increments, Known, contains, of};
+use super::contains;
+use crate::checkpoint::kept_memory::{Increments, KnownIncrement};
 use crate::checkpoint::resources::lists;
-use crate::checkpoint::take::checkpoint;
+use crate::checkpoint::take::saved_pages::of;
+use crate::checkpoint::take::slots;
 use crate::ground::range_set::tidied;
 use crate::state::block::lane;
 
@@ -92,13 +94,13 @@ impl Increments {
     /// Ends the base if nothing needs it.
     pub(super) fn release_base(&mut self, base: usize) {
         let name = base as u16 + 1;
-        let rests = |one: &Known| one.is_used && usize::from(one.base) == base;
+        let rests = |one: &KnownIncrement| one.is_used && usize::from(one.base) == base;
         if self.base == name || self.base_of.contains(&name) || self.known.iter().any(rests) {
             return;
         }
         let pid = core::mem::take(&mut self.bases[base].pid);
         if pid != 0 {
-            checkpoint::end_process(pid);
+            slots::end_process(pid);
         }
     }
 

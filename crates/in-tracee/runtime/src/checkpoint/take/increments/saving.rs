@@ -4,15 +4,15 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{INCREMENT_BYTES, INCREMENTS_START, idle_base};
 
-use super::{
-    CLEARED_MAX, Increments, Known, PAGE_BYTES, SAVED_LEAST, SAVED_MAX, SAVED_PART, SHARED_MAX, Saved, of,
-};
+use super::{SAVED_LEAST, SAVED_PART, SHARED_MAX};
 use crate::address_space::{page_tracker, written_pages};
-use crate::checkpoint::area;
-use crate::checkpoint::group::together;
+use crate::checkpoint::area::area;
+use crate::checkpoint::group::undertaking;
+use crate::checkpoint::kept_memory::{CLEARED_MAX, Increments, KnownIncrement, SAVED_MAX, Saved};
 use crate::checkpoint::resources::mappings;
-use crate::checkpoint::take::checkpoint;
 use crate::checkpoint::take::protection::for_each_writable;
+use crate::checkpoint::take::saved_pages::{PAGE_BYTES, of};
+use crate::checkpoint::take::slots;
 use crate::checkpoint::take::store::map_unforked;
 use crate::ground::range_set::Range;
 use crate::ground::{kernel, memory};
@@ -44,7 +44,7 @@ impl Increments {
         if !known.is_mapped && !map_unforked(place, INCREMENT_BYTES) {
             return None;
         }
-        *known = Known {
+        *known = KnownIncrement {
             is_used: true,
             is_mapped: true,
             before: self.newest,
@@ -66,7 +66,7 @@ impl Increments {
             return false;
         }
         lane().idle_base.swap(idle_base::NONE, Ordering::SeqCst) != idle_base::GONE
-            && checkpoint::is_there(self.bases[usize::from(self.base) - 1].pid)
+            && slots::is_there(self.bases[usize::from(self.base) - 1].pid)
     }
 
     /// Saves what was written; `None` if a fork is the better way, or the only one.
@@ -170,7 +170,7 @@ impl Increments {
 
     /// Lists all of the little that is shared: who writes to it is not known.
     fn list_shared(&mut self, index: usize, room: usize) -> bool {
-        if together::keeps_shared() {
+        if undertaking::keeps_shared() {
             return true;
         }
         let space = space();
@@ -225,7 +225,7 @@ fn lost_fits(lost: &[Range], room: u64) -> bool {
 
 /// True if little enough is shared that all of it can be saved each time.
 pub(super) fn little_is_shared() -> bool {
-    if together::keeps_shared() {
+    if undertaking::keeps_shared() {
         return true;
     }
     let space = space();

@@ -1,9 +1,9 @@
 //! What the program does with its memory, processes and descriptors besides writing, of which the
 //! protection has to know.
 
-use super::PAGE_BYTES;
-use crate::checkpoint::take::protection::Protection;
-use crate::checkpoint::{area, has_area};
+use crate::checkpoint::area::{area, has_area};
+use crate::checkpoint::kept_memory::Protection;
+use crate::checkpoint::take::saved_pages::PAGE_BYTES;
 use crate::state::block::process;
 use crate::state::own_descriptors::close;
 

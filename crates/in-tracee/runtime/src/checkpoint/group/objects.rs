@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::SHARED_OBJECTS_MAX;
 
-use super::together;
+use crate::checkpoint::group::undertaking::together;
 use crate::ground::maps::Mapping;
 
 fn place_of(mapping: &Mapping) -> [u64; 4] {

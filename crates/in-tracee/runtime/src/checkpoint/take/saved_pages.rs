@@ -1,0 +1,24 @@
+//! Where pages are that increments have saved.
+
+use lane_protocol::{INCREMENT_BYTES, INCREMENTS_START};
+
+use crate::checkpoint::kept_memory::Increment;
+
+/// Content of a page of then.
+pub enum Found {
+    /// At this address.
+    Saved(u64),
+    /// It was empty, or as its file has it.
+    Cleared,
+    /// The base has it.
+    InBase,
+}
+
+/// The increment with this index.
+pub fn of(index: usize) -> &'static mut Increment {
+    // SAFETY: the callers name one that is mapped; the turn's holder uses it alone, but
+    // for its keeper, which uses its own fields.
+    unsafe { &mut *((INCREMENTS_START + index as u64 * INCREMENT_BYTES) as *mut Increment) }
+}
+
+pub const PAGE_BYTES: u64 = 4096;
