@@ -19,4 +19,5 @@ pub mod signal_numbers;
 pub mod signal_state;
 pub mod stacks;
 pub mod turns;
+pub mod unborn;
 pub mod writers;

@@ -31,7 +31,7 @@ use crate::state::block::{
     thread_at, thread_status,
 };
 use crate::state::call_state::{self, Done};
-use crate::state::live::{NO_SEGMENT, sharer_is_there};
+use crate::state::unborn::{NO_SEGMENT, sharer_is_there};
 use crate::state::{group_replay, report};
 
 const VM: u64 = nr::CLONE_VM as u64;

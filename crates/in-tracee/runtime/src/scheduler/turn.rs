@@ -57,7 +57,7 @@ pub fn begin_process_in_group() {
         my_turn().lanes.fetch_add(1, Ordering::AcqRel);
         lane().turn.store(process.turn + 1, Ordering::Release);
         lane().turn_sleepers.begin(process.turn);
-        crate::state::live::sharer_is_there(process.segment);
+        crate::state::unborn::sharer_is_there(process.segment);
         notices::lane_shares_memory();
         take();
     }
